@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -226,4 +227,52 @@ func replay(t *testing.T, base, form, u string) (status int, body []byte) {
 		t.Errorf("%s: %v", u, err)
 	}
 	return res.StatusCode, body
+}
+
+// TestReplayOfFraming: pywb shows the same content of pages that were sent in chunks, in other chunks, and without
+// chunks, whichever of them the archive holds in full.
+func TestReplayOfFraming(t *testing.T) {
+	weighs(t, 1)
+	venv := venv(t)
+	if venv == "" {
+		t.Skip("no pywb")
+	}
+	const content = "<html><p>the very same content</p></html>"
+	for _, order := range [][]string{{"7", "16", "whole"}, {"whole", "7", "16"}} {
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			size, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+			switch {
+			case r.URL.Path == "/":
+				for _, to := range order {
+					fmt.Fprintf(w, "<a href=/%s>x</a>", to)
+				}
+			case r.URL.Path == "/whole":
+				w.Header().Set("Content-Type", "text/html")
+				w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+				io.WriteString(w, content)
+			case err == nil:
+				w.Header().Set("Content-Type", "text/html")
+				for part := range slices.Chunk([]byte(content), size) {
+					w.Write(part)
+					w.(http.Flusher).Flush()
+				}
+			default:
+				http.NotFound(w, r)
+			}
+		}))
+		dir := filepath.Join(t.TempDir(), "crawl")
+		crawl(t.Context(), t, "crawl", "--contact", "a@b.example", "--allow-private", "--delay", "1ms", "-o", dir,
+			web.URL).must(t, 0)
+		web.Close()
+		b, err := os.ReadFile(filepath.Join(dir, "indexes", "index.cdxj"))
+		if err != nil || bytes.Count(b, []byte("warc/revisit")) != 2 {
+			t.Errorf("%v: want two revisits: %s, %v", order, b, err)
+		}
+		base := wayback(t, venv, dir)
+		for _, path := range order {
+			if status, body := replay(t, base, "id_", web.URL+"/"+path); status != 200 || string(body) != content {
+				t.Errorf("%v: pywb replays /%s with %d, %q", order, path, status, body)
+			}
+		}
+	}
 }

@@ -39,7 +39,7 @@ func (cl *Clustered) First(ctx context.Context, x *warc.Exchange,
 	if cl.Contents == nil {
 		return first, false, false, nil
 	}
-	digest, ok, err := warc.PayloadDigest(x)
+	_, digest, ok, err := warc.Digests(x)
 	if err != nil || !ok {
 		return first, false, false, err
 	}

@@ -74,13 +74,16 @@ func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away
 		if err := fingerprint(); err != nil {
 			return false, err
 		}
-		digest, _, err := warc.PayloadDigest(&x)
+		digest, stored, _, err := warc.Digests(&x)
 		if err != nil {
 			return false, err
 		}
 		page.SetVersion(binary.BigEndian.Uint64(digest[:]))
-		v.written.PayloadDigest, v.written.Original = digest, warc.Original{
-			URL: x.URL, Date: x.Began.Truncate(time.Millisecond)}
+		v.written.BodyDigest, v.written.PayloadDigest = digest, stored
+		v.written.Original = warc.Original{URL: x.URL, Date: x.Began.Truncate(time.Millisecond)}
+		if stored != digest {
+			v.written.Original.Stored = stored
+		}
 	}
 	v.sent = page
 	v.notes = append(v.notes, "exported")

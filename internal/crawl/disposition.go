@@ -361,7 +361,7 @@ func (c *Crawler) finishOf(v *visit, exhausted bool) state.Finish {
 		f.Flags |= state.FlagNear
 	}
 	if v.archived {
-		f.Digest, f.File, f.End = v.written.PayloadDigest, v.written.File, v.written.End
+		f.Digest, f.Body, f.File, f.End = v.written.PayloadDigest, v.written.BodyDigest, v.written.File, v.written.End
 		if v.written.Revisit {
 			f.Flags |= state.FlagDuplicate
 		}

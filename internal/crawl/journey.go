@@ -415,7 +415,7 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 	}
 	v.written, v.archived = w, true
 	if v.cut {
-		v.print = printOf(200, w.PayloadDigest[:])
+		v.print = printOf(200, w.BodyDigest[:])
 	}
 	switch {
 	case v.duplicate:

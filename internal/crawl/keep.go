@@ -72,7 +72,7 @@ func readDirectives(c *Crawler, v *visit, r *fetch.Response) error {
 func (v *visit) leave(x *warc.Exchange) error {
 	v.notes = append(v.notes, "not-kept")
 	if v.cut {
-		digest, ok, err := warc.PayloadDigest(x)
+		digest, _, ok, err := warc.Digests(x)
 		if err != nil {
 			return err
 		}

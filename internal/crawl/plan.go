@@ -103,7 +103,7 @@ func (c *Crawler) visited(v *visit, f *state.Finish, now time.Time) {
 		Response: Before{If: v.validators, Print: v.print}, Modified: v.modified, Offered: v.offered,
 		Plain: v.plain,
 	}
-	visit.Response.Original, visit.Response.Digest = v.written.Original, v.written.PayloadDigest
+	visit.Response.Original, visit.Response.Digest = v.written.Original, v.written.BodyDigest
 	if v.before != nil {
 		c.revisited(l.URL)
 		f.Flags |= state.FlagAgain

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -568,6 +569,10 @@ func (c *Crawler) count(f *state.Finish) {
 		}
 	}
 	if f.File != "" && f.Code > 0 && f.Flags&(state.FlagDuplicate|state.FlagTruncated) == 0 {
-		c.Archive.Remember(f.Digest, f.Link.URL.String(), f.Began)
+		o := warc.Original{URL: f.Link.URL.String(), Date: f.Began}
+		if f.Body != f.Digest {
+			o.Stored = f.Digest
+		}
+		c.Archive.RememberRecord(f.Body, o)
 	}
 }

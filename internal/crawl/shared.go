@@ -123,7 +123,15 @@ func (c *Crawler) shareFrom(ctx, run context.Context, v *visit, r io.Reader, w w
 	}
 	defer resp.Release()
 	if original, ok := rec.Original(); ok && own {
-		w.Original = original
+		x := exchangeOf(v.task.Link, resp)
+		body, stored, ok, err := warc.Digests(&x)
+		if err != nil {
+			return true, err
+		}
+		if w.Original = original; ok && body != stored {
+			w.Original.Stored = stored
+		}
+		w.BodyDigest = body
 	}
 	v.take(resp, Fetched)
 	if err := v.typed(c, resp); err != nil {

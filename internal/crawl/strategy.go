@@ -162,7 +162,7 @@ type Wanted struct {
 type Before struct {
 	If    fetch.Condition // for a conditional request
 	Print uint64          // fingerprint of the content
-	// Original is the archive's record of that content, and Digest its payload digest. A
+	// Original is the archive's record of that content, and Digest warc.Written.BodyDigest. A
 	// revisit record refers to them. Without an ID, the record is in another agent's archive.
 	Original warc.Original
 	Digest   [20]byte

@@ -224,11 +224,11 @@ func (c *Cluster) Topics(names []string) map[string][]string {
 // ByPages implements cluster.Boundary.
 func (p *boundaryPages) ByPages() bool { return p.classifier != nil }
 
-// Sort implements cluster.Boundary. A page whose payload has no digest (see warc.PayloadDigest) stays where it is, but
+// Sort implements cluster.Boundary. A page whose payload has no digest (see warc.Digests) stays where it is, but
 // an empty one has no category. A page without shingles has the hash of its payload.
 func (p *boundaryPages) Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to weburl.Destination, ok bool,
 	err error) {
-	digest, ok, err := warc.PayloadDigest(x)
+	digest, _, ok, err := warc.Digests(x)
 	switch {
 	case err != nil:
 		return to, false, err

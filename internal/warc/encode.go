@@ -1,12 +1,15 @@
 package warc
 
 import (
+	"bytes"
 	"crypto/sha1"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
 const (
@@ -27,7 +30,7 @@ const (
 // g.direct, because writePieces must write it when the file is known.
 func (g *group) encode(x *Exchange, table *revisits) (revisit bool, err error) {
 	g.out.b, g.first, g.cdx, g.remember, g.direct = g.out.b[:0], 0, g.cdx[:0], false, false
-	g.digest, g.from = [20]byte{}, Original{}
+	g.digest, g.body, g.from = [20]byte{}, [20]byte{}, Original{}
 	g.id = g.newID()
 	g.dates(x.Began)
 	if x.Response != nil && x.Response.Size() > 0 {
@@ -71,6 +74,12 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 		return false, err
 	}
 	facts := parseHead(head)
+	g.body = g.digest
+	if facts.Chunked && x.Truncated == "" {
+		if err := g.hashBody(x.Response, head, whole, inMemory, size); err != nil {
+			return false, err
+		}
+	}
 	end, clear := headEnd(head)
 	clear = isHTTP && clear && end == len(head)
 
@@ -82,8 +91,12 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 	case clear && x.Truncated == "" && size > int64(len(head)):
 		if x.Same != nil {
 			from, profile = *x.Same, ProfileIdentical
-		} else if o, ok := table.find(&g.digest); ok && (!x.Own || o.URL == x.URL) {
+			if from.Stored == [20]byte{} && g.body != g.digest { // it has the same bytes
+				from.Stored = g.digest
+			}
+		} else if o, ok := table.find(&g.body); ok && (!x.Own || o.URL == x.URL) {
 			from, profile = o, ProfileIdentical
+			head = g.frame(head, o)
 		} else {
 			g.remember = true
 		}
@@ -100,6 +113,9 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 		g.from = from
 	case isHTTP:
 		g.from = Original{URL: x.URL, Date: x.Began.Truncate(time.Millisecond), ID: g.id}
+		if g.body != g.digest {
+			g.from.Stored = g.digest
+		}
 	}
 	g.start(kind, g.id, x.URL)
 	g.addr(x.Addr)
@@ -226,6 +242,59 @@ func (g *group) hash(b Body, head, whole []byte, inMemory bool, size int64) erro
 	return nil
 }
 
+// hashBody computes the digest of a chunked body without its chunk sizes. A body whose chunks are broken keeps the
+// digest of its bytes.
+func (g *group) hashBody(b Body, head, whole []byte, inMemory bool, size int64) error {
+	var c message.Chunks
+	g.payload.Reset()
+	add := func(p []byte) error {
+		for len(p) > 0 {
+			data, n := c.Next(p)
+			if n == 0 {
+				break
+			}
+			g.payload.Write(data)
+			p = p[n:]
+		}
+		return nil
+	}
+	if inMemory {
+		_ = add(whole[len(head):])
+	} else if err := g.each(b, int64(len(head)), size, add); err != nil {
+		return err
+	}
+	if c.Ended() {
+		g.payload.Sum(g.body[:0])
+	}
+	return nil
+}
+
+// frame prepares the revisit of an original whose payload is stored with other framing, that is, one of both has chunk
+// sizes. Replay tools read the original's bytes under the header of the revisit. So the header gets the framing of the
+// original, and its own fields stay under other names. The payload digest becomes the original's.
+func (g *group) frame(head []byte, original Original) []byte {
+	own, chunked := g.body != g.digest, original.Stored != [20]byte{}
+	g.digest = g.body
+	if chunked {
+		g.digest = original.Stored
+	}
+	if own == chunked {
+		return head
+	}
+	g.framed = g.framed[:0]
+	for line, rest := cutLine(head); len(line) > 0; line, rest = cutLine(rest) {
+		name, _, _ := bytes.Cut(line, []byte{':'})
+		switch name = bytes.TrimRight(name, " \t"); {
+		case len(bytes.TrimRight(line, "\r\n")) == 0 && chunked:
+			g.framed = append(g.framed, "Transfer-Encoding: chunked\r\n"...)
+		case fold(name, "transfer-encoding"), fold(name, "content-length"):
+			g.framed = append(g.framed, "X-Orig-"...)
+		}
+		g.framed = append(g.framed, line...)
+	}
+	return g.framed
+}
+
 // each calls f with the bytes of b from off to size, in pieces.
 func (g *group) each(b Body, off, size int64, f func([]byte) error) error {
 	if g.chunk == nil {
@@ -284,6 +353,9 @@ func (g *group) trim() {
 	}
 	if cap(g.http) > keepBytes {
 		g.http = nil
+	}
+	if cap(g.framed) > keepBytes {
+		g.framed = nil
 	}
 	if cap(g.fields) > keepBytes {
 		g.fields = nil

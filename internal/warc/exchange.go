@@ -67,7 +67,7 @@ type Exchange struct {
 	// NotModified is the earlier response that a 304 confirms. The record becomes a revisit of profile
 	// server-not-modified. Nil otherwise.
 	NotModified *Original
-	// Same is an earlier response with the same payload, in this or another archive. If PayloadDigest returns ok for
+	// Same is an earlier response with the same stored payload, in this or another archive. If Digests returns ok for
 	// this Exchange, its record becomes a revisit of profile identical-payload-digest. Nil: the Writer looks for an
 	// original among the payloads that it remembers.
 	Same *Original
@@ -84,9 +84,12 @@ type Written struct {
 	Offset int64  // of the response, revisit or resource record
 	Length int64  // of its gzip member
 	End    int64  // offset behind the exchange's last record
-	// PayloadDigest is the SHA-1 of the bytes after the HTTP header, as they came from the server. Without an HTTP
-	// header it covers all bytes.
+	// PayloadDigest is the record's WARC-Payload-Digest: the SHA-1 of the bytes after the HTTP header, as they came
+	// from the server. Without an HTTP header it covers all bytes. A revisit record has that of its original.
 	PayloadDigest [20]byte
+	// BodyDigest is the SHA-1 of the body without chunk sizes, by which Write finds an earlier response with the same
+	// payload. It is PayloadDigest if the body has none.
+	BodyDigest [20]byte
 	// Revisit means that the archive had the payload already.
 	Revisit bool
 	// Original is the record that holds the payload: this one or, for a revisit, the one that it refers to. Zero if
@@ -117,6 +120,7 @@ type group struct {
 	out     slab   // finished members
 	head    []byte // WARC header of the current record
 	http    []byte // HTTP header of a response that is not in memory
+	framed  []byte // HTTP header of a revisit whose original has another framing
 	chunk   []byte // buffer for reading such a response
 	fields  []byte // warc-fields block
 	cdx     []byte // index line, without the record's place in the file
@@ -130,7 +134,8 @@ type group struct {
 	id       [16]byte // of the response record
 	first    int      // bytes of the first member in out
 	digest   [20]byte
-	remember bool // the table of revisits must get this payload once it is written
+	body     [20]byte // the digest without chunk sizes
+	remember bool     // the table of revisits must get this payload once it is written
 	from     Original
 
 	// A response that is large or not in memory is read in pieces. Up to largeBytes its member is put together in

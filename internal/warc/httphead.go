@@ -121,6 +121,7 @@ type httpHead struct {
 	Status   string // "" if there is none
 	Type     string // Content-Type: the first one, unchanged; of several values the media type that counts
 	Encoding string // Content-Encoding, lower case
+	Chunked  bool   // the body has chunk sizes, and no other transfer coding
 	Bare     bool   // the header has neither a status nor a field
 }
 
@@ -152,7 +153,7 @@ func parseHead(b []byte) (h httpHead) {
 	h.Bare = h.Status == ""
 	var room [2]message.Field // of the Content-Type fields
 	types := message.Header(room[:0])
-	var seenEncoding bool
+	seenEncoding, transfer, version := false, false, string(line[:min(len(line), len("HTTP/1.1"))])
 	for {
 		line, rest = cutLine(rest)
 		if blank(line) {
@@ -172,6 +173,9 @@ func parseHead(b []byte) (h httpHead) {
 			types = append(types, message.Field{Name: "Content-Type", Value: v})
 		case !seenEncoding && fold(name, "content-encoding"):
 			h.Encoding, seenEncoding = lower(value), true
+		case fold(name, "transfer-encoding"):
+			h.Chunked = !transfer && version >= "HTTP/1.1" && fold(bytes.TrimSpace(value), "chunked")
+			transfer = true
 		}
 	}
 }

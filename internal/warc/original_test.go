@@ -10,7 +10,8 @@ import (
 
 // Original tells where the payload of a record is: in itself, or in the record to which it refers.
 func TestOriginalOf(t *testing.T) {
-	own := Original{"http://a.example/", time.Date(2024, 5, 6, 7, 8, 9, 12e6, time.UTC), [16]byte{15: 0x12}}
+	own := Original{URL: "http://a.example/", Date: time.Date(2024, 5, 6, 7, 8, 9, 12e6, time.UTC),
+		ID: [16]byte{15: 0x12}}
 	const id = "<urn:uuid:00000000-0000-0000-0000-000000000012>"
 	for _, c := range []struct {
 		kind, more string
@@ -19,7 +20,8 @@ func TestOriginalOf(t *testing.T) {
 		{"response", "", own},
 		{"revisit", "WARC-Refers-To: <urn:uuid:00000000-0000-0000-0000-000000000034>\r\n" +
 			"WARC-Refers-To-Target-URI: http://b.example/\r\nWARC-Refers-To-Date: 2023-01-02T03:04:05Z\r\n",
-			Original{"http://b.example/", time.Date(2023, 1, 2, 3, 4, 5, 0, time.UTC), [16]byte{15: 0x34}}},
+			Original{URL: "http://b.example/", Date: time.Date(2023, 1, 2, 3, 4, 5, 0, time.UTC),
+				ID: [16]byte{15: 0x34}}},
 		{"revisit", "WARC-Refers-To: x\r\nWARC-Refers-To-Date: 2023-01-02T03:04:05Z\r\n",
 			Original{URL: "http://a.example/", Date: time.Date(2023, 1, 2, 3, 4, 5, 0, time.UTC)}},
 		{"revisit", "WARC-Refers-To-Target-URI: http://b.example/\r\n", Original{}}, // no date

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// RememberRecord restores one payload that EachRemembered reported: Write then archives this payload as a revisit of
-// the record o. Safe for concurrent use.
+// RememberRecord restores one payload that EachRemembered reported: Write then archives a payload with this digest of
+// its body (Written.BodyDigest) as a revisit of the record o. Safe for concurrent use.
 func (w *Writer) RememberRecord(digest [20]byte, o Original) { w.table.add(&digest, o) }
 
 // Remembered returns how many payloads the Writer would recognize, and the memory that their table takes, in bytes. A
@@ -36,10 +36,10 @@ func (w *Writer) EachRemembered(fn func(digest [20]byte, o Original) error) erro
 		for len(mem) >= revisitHead {
 			n := revisitHead + int(binary.LittleEndian.Uint16(mem[revisitHead-2:]))
 			o := Original{
-				URL:  string(mem[revisitHead:n]),
 				Date: time.UnixMilli(int64(binary.LittleEndian.Uint64(mem[36:]))),
 				ID:   [16]byte(mem[20:36]),
 			}
+			o.SetPlace(string(mem[revisitHead:n]))
 			if err := fn([20]byte(mem[:20]), o); err != nil {
 				return err
 			}

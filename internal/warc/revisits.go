@@ -3,6 +3,7 @@ package warc
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"strings"
 	"sync"
 	"time"
 )
@@ -12,13 +13,31 @@ type Original struct {
 	URL  string
 	Date time.Time // in milliseconds, as in its WARC-Date
 	ID   [16]byte  // WARC-Record-ID of its record; zero if unknown
+	// Stored is the digest of its payload as stored, if it is stored with chunk sizes: then it is not that of its body.
+	// Zero otherwise.
+	Stored [20]byte
+}
+
+// Place returns the URL for an encoding, and behind a zero byte Stored, unless that is zero.
+func (o *Original) Place() string {
+	if o.Stored == [20]byte{} {
+		return o.URL
+	}
+	return o.URL + "\x00" + string(o.Stored[:])
+}
+
+// SetPlace sets what Place has returned.
+func (o *Original) SetPlace(s string) {
+	url, stored, _ := strings.Cut(s, "\x00")
+	o.URL, o.Stored = url, [20]byte{}
+	copy(o.Stored[:], stored)
 }
 
 // revisits remembers the archived payloads in a bounded amount of memory. It holds two generations of packed entries.
 // If the young generation is full, it replaces the old one. A look-up moves an entry from the old generation to the
 // young one. So the least recently seen payloads are forgotten first, and the garbage collector sees few pointers.
 //
-//	entry: digest 20, record id 16, Unix milliseconds 8, length of URL 2, URL
+//	entry: digest of the body 20, record id 16, Unix milliseconds 8, length of the place 2, Original.Place
 //
 // With a URL of 45 bytes an entry takes 91 bytes, and 11 to 21 bytes of hash table. So 32 MiB hold about 300,000
 // payloads, of which the last 150,000 are certain to be found.
@@ -143,7 +162,7 @@ func (g *generation) add(d *[20]byte, h uint64, n int) []byte {
 	return g.pieces[k][from:]
 }
 
-// find returns the record that holds the payload of digest d.
+// find returns the record that holds the body of digest d.
 func (r *revisits) find(d *[20]byte) (o Original, ok bool) {
 	if r.limit == 0 {
 		return o, false
@@ -160,11 +179,11 @@ func (r *revisits) find(d *[20]byte) (o Original, ok bool) {
 	}
 	copy(o.ID[:], e[20:36])
 	o.Date = time.UnixMilli(int64(binary.LittleEndian.Uint64(e[36:])))
-	o.URL = string(e[revisitHead:])
+	o.SetPlace(string(e[revisitHead:]))
 	return o, true
 }
 
-// add remembers that the record o holds the payload of digest d. If another record is known already, that one stays the
+// add remembers that the record o holds the body of digest d. If another record is known already, that one stays the
 // original. A URL over 4 KiB is not remembered.
 func (r *revisits) add(d *[20]byte, o Original) {
 	if r.limit == 0 || len(o.URL) > maxRevisit {
@@ -176,12 +195,13 @@ func (r *revisits) add(d *[20]byte, o Original) {
 	if r.young.find(d, h) != nil || r.old.find(d, h) != nil {
 		return
 	}
-	e := r.room(d, h, revisitHead+len(o.URL))
+	place := o.Place()
+	e := r.room(d, h, revisitHead+len(place))
 	copy(e, d[:])
 	copy(e[20:], o.ID[:])
 	binary.LittleEndian.PutUint64(e[36:], uint64(o.Date.UnixMilli()))
-	binary.LittleEndian.PutUint16(e[44:], uint16(len(o.URL)))
-	copy(e[revisitHead:], o.URL)
+	binary.LittleEndian.PutUint16(e[44:], uint16(len(place)))
+	copy(e[revisitHead:], place)
 }
 
 // room makes room for an entry in the young generation. The caller holds mu.

@@ -1,43 +1,39 @@
 package warc
 
 import (
-	"crypto/sha1"
 	"fmt"
-	"io"
+	"sync"
 )
 
-// PayloadDigest returns the digest that Write will give to the payload of x, so that a caller can ask other agents
-// whether they know it. ok is false if Write would not make x a revisit by its payload: x has no payload, the payload
-// is truncated, or it is not clear where it begins. The error is of reading x.Response.
-func PayloadDigest(x *Exchange) (digest [20]byte, ok bool, err error) {
+// Digests returns Written.BodyDigest and Written.PayloadDigest of x before it is written. A caller can ask other agents
+// whether they have archived the same stored payload. ok is false if Write would not make x a revisit by its payload: x
+// has no payload, the payload is truncated, or it is not clear where it begins. The error is of reading x.Response.
+func Digests(x *Exchange) (body, stored [20]byte, ok bool, err error) {
 	if x.Response == nil || !x.HTTP || x.Truncated != "" || x.HeadLen <= 0 || int64(x.HeadLen) >= x.Response.Size() {
-		return digest, false, nil
+		return body, stored, false, nil
 	}
-	sum := sha1.New()
+	g := digesters.Get().(*group)
+	defer digesters.Put(g)
 	whole, inMemory := x.Response.Bytes()
-	head := whole
+	size := x.Response.Size()
 	if inMemory {
-		head = whole[:x.HeadLen]
-	} else {
-		head = make([]byte, x.HeadLen)
-		if n, err := x.Response.ReadAt(head, 0); n < len(head) {
-			return digest, false, fmt.Errorf("archive %s: %w", x.URL, short(err))
-		}
+		size = int64(len(whole))
 	}
-	if end, clear := headEnd(head); !clear || end != len(head) {
-		return digest, false, nil
-	}
-	if inMemory {
-		sum.Write(whole[x.HeadLen:])
-	} else {
-		size := x.Response.Size() - int64(x.HeadLen)
-		n, err := io.Copy(sum, io.NewSectionReader(x.Response, int64(x.HeadLen), size))
-		if err == nil && n < size {
-			err = io.ErrUnexpectedEOF
+	head, err := g.httpHead(x, true, whole, inMemory)
+	if err == nil {
+		if end, clear := headEnd(head); !clear || end != len(head) {
+			return body, stored, false, nil
 		}
-		if err != nil {
-			return digest, false, fmt.Errorf("archive %s: %w", x.URL, err)
-		}
+		err = g.hash(x.Response, head, whole, inMemory, size)
 	}
-	return [20]byte(sum.Sum(nil)), true, nil
+	if g.body = g.digest; err == nil && parseHead(head).Chunked {
+		err = g.hashBody(x.Response, head, whole, inMemory, size)
+	}
+	if err != nil {
+		return body, stored, false, fmt.Errorf("archive %s: %w", x.URL, err)
+	}
+	return g.body, g.digest, true, nil
 }
+
+// digesters are groups that only compute digests.
+var digesters = sync.Pool{New: func() any { return newGroup(1, 0, nil) }}

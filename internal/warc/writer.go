@@ -156,12 +156,6 @@ func makeDirs(fsys disk.FS, root string, dirs ...string) error {
 	return nil // the user may write below root, but not in the directory above it
 }
 
-// Remember makes Write archive payloads of this digest as revisits of url's record of that date. A resumed crawl calls
-// it to restore the payloads of its previous run.
-func (w *Writer) Remember(digest [20]byte, url string, date time.Time) {
-	w.table.add(&digest, Original{URL: url, Date: date})
-}
-
 // Write archives one exchange. It returns when the records are in the buffer; Flush hands them to the operating system,
 // Sync to the disk. The call that fills a file or a run of index lines blocks until these are on disk. Write does not
 // keep x.
@@ -182,7 +176,7 @@ func (w *Writer) Write(x *Exchange) (Written, error) {
 	if err != nil {
 		return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
 	}
-	done.PayloadDigest, done.Revisit, done.Original = g.digest, revisit, g.from
+	done.PayloadDigest, done.BodyDigest, done.Revisit, done.Original = g.digest, g.body, revisit, g.from
 	return done, nil
 }
 
@@ -235,7 +229,7 @@ func (w *Writer) append(x *Exchange, g *group) (done Written, tasks bool, err er
 		}
 	}
 	if g.remember {
-		w.table.add(&g.digest, Original{URL: x.URL, Date: x.Began.Truncate(time.Millisecond), ID: g.id})
+		w.table.add(&g.body, g.from)
 	}
 	return done, len(w.tasks) > before, nil
 }

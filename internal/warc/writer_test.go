@@ -353,7 +353,8 @@ func TestRemember(t *testing.T) {
 	w, _, err := Open(testConfig(dir))
 	must(t, err)
 	x := page("http://example.com/new", "HTTP/1.1 200 OK", lorem)
-	w.Remember(sha1.Sum([]byte(lorem)), "http://example.com/old", testTime.Add(-time.Hour))
+	w.RememberRecord(sha1.Sum([]byte(lorem)),
+		Original{URL: "http://example.com/old", Date: testTime.Add(-time.Hour)})
 	done, err := w.Write(x)
 	must(t, err)
 	must(t, w.Close())

@@ -23,11 +23,12 @@ type Finish struct {
 	Took   time.Duration // in microseconds
 	Delay  time.Duration // Crawl-delay of the host
 	Flags  byte
-	Digest [20]byte
-	File   string // WARC file; empty if nothing was archived
-	End    int64  // offset in file of the end of the visit's last record
-	Tries  int    // number of visits before this one
-	Found  int    // number of references on the page
+	Digest [20]byte // of the payload as stored
+	Body   [20]byte // of the payload without chunk sizes
+	File   string   // WARC file; empty if nothing was archived
+	End    int64    // offset in file of the end of the visit's last record
+	Tries  int      // number of visits before this one
+	Found  int      // number of references on the page
 	Skips  []Skip
 	State  []byte // the Planner's new state of the URL; empty: no change
 }
@@ -70,7 +71,11 @@ func (f *Finish) AppendTo(dst []byte) []byte {
 	} else {
 		str(f.Kind + "\x00" + f.Cause)
 	}
-	str(f.Mime)
+	if f.Body == f.Digest {
+		str(f.Mime)
+	} else {
+		str(f.Mime + "\x00" + string(f.Body[:]))
+	}
 	dst = binary.AppendUvarint(dst, uint64(f.Size))
 	dst = binary.AppendVarint(dst, f.Began.UnixMicro())
 	dst = binary.AppendUvarint(dst, uint64(f.Took.Microseconds()))
@@ -152,7 +157,8 @@ func DecodeFinish(src []byte) (f Finish, err error) {
 	f.Number = uv()
 	f.Code = int(iv())
 	f.Kind, f.Cause, _ = strings.Cut(str(), "\x00")
-	f.Mime = str()
+	mime, body, chunked := strings.Cut(str(), "\x00")
+	f.Mime = mime
 	f.Size = int64(uv())
 	f.Began = time.UnixMicro(iv()).UTC()
 	f.Took = time.Duration(uv()) * time.Microsecond
@@ -162,6 +168,9 @@ func DecodeFinish(src []byte) (f Finish, err error) {
 	}
 	f.Flags = src[0]
 	copy(f.Digest[:], src[1:])
+	if f.Body = f.Digest; chunked {
+		copy(f.Body[:], body)
+	}
 	src = src[21:]
 	f.File = str()
 	f.End, f.Tries, f.Found = int64(uv()), int(uv()), int(uv())

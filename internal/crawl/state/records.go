@@ -72,12 +72,12 @@ func DecodeSpan(src []byte) (started time.Time, took time.Duration, written time
 
 // AppendOriginal appends the encoding of a payload and the record that has it:
 //
-//	20 bytes SHA-1 · 16 bytes record id · varint Unix milliseconds · the URL
+//	20 bytes SHA-1 of the body · 16 bytes record id · varint Unix milliseconds · Original.Place
 func AppendOriginal(dst []byte, digest [20]byte, o warc.Original) []byte {
 	dst = append(dst, digest[:]...)
 	dst = append(dst, o.ID[:]...)
 	dst = binary.AppendVarint(dst, o.Date.UnixMilli())
-	return append(dst, o.URL...)
+	return append(dst, o.Place()...)
 }
 
 func DecodeOriginal(src []byte) (digest [20]byte, o warc.Original, err error) {
@@ -90,7 +90,8 @@ func DecodeOriginal(src []byte) (digest [20]byte, o warc.Original, err error) {
 	if n <= 0 {
 		return digest, o, ErrRecord
 	}
-	o.Date, o.URL = time.UnixMilli(ms).UTC(), string(src[36+n:])
+	o.Date = time.UnixMilli(ms).UTC()
+	o.SetPlace(string(src[36+n:]))
 	return digest, o, nil
 }
 

@@ -30,7 +30,8 @@ func sampleFinish(t testing.TB) state.Finish {
 		Link: weburl.Link{URL: u, Hops: "LLR", Seed: "a.example"}, Number: 1 << 50, Code: -61,
 		Kind: "robots-unreachable", Cause: "robots.txt: connection refused", Mime: "text/html",
 		Size: 1 << 40, Began: time.UnixMicro(1234567890123456).UTC(), Took: 1500 * time.Microsecond, Delay: time.Minute,
-		Flags: state.FlagPage | state.FlagTruncated, Digest: [20]byte{1, 2, 3}, File: "x.warc.gz", End: 77,
+		Flags: state.FlagPage | state.FlagTruncated, Digest: [20]byte{1, 2, 3}, Body: [20]byte{4},
+		File: "x.warc.gz", End: 77,
 		Tries: 4, Found: 1000,
 		Skips: []state.Skip{{Reason: "outOfScope", N: 7}, {Reason: "nofollow", N: 1}},
 	}
@@ -55,11 +56,14 @@ func TestFinishRoundTrip(t *testing.T) {
 }
 
 func TestOriginalRoundTrip(t *testing.T) {
-	want := warc.Original{URL: "http://a.example/", Date: time.UnixMilli(1234567890123).UTC(), ID: [16]byte{4, 5}}
-	enc := state.AppendOriginal(nil, [20]byte{9}, want)
-	digest, got, err := state.DecodeOriginal(enc)
-	if err != nil || digest != [20]byte{9} || got != want {
-		t.Errorf("%v %+v, %v", digest, got, err)
+	for _, stored := range [][20]byte{{}, {0, 7, 0}} {
+		want := warc.Original{URL: "http://a.example/", Date: time.UnixMilli(1234567890123).UTC(), ID: [16]byte{4, 5},
+			Stored: stored}
+		enc := state.AppendOriginal(nil, [20]byte{9}, want)
+		digest, got, err := state.DecodeOriginal(enc)
+		if err != nil || digest != [20]byte{9} || got != want {
+			t.Errorf("%v %+v, %v", digest, got, err)
+		}
 	}
 }
 

@@ -33,10 +33,11 @@ const stateRecrawl = 'R'
 //	uvarint   interval in milliseconds
 //	8 bytes   print, little-endian
 //	str       ETag, Last-Modified: uvarint length and bytes
-//	20 bytes  payload digest
+//	20 bytes  digest of the payload without chunk sizes
 //	16 bytes  id of the record that has the payload
 //	varint    date of that record, Unix milliseconds
-//	str       URL of that record; empty: the page's own URL, or without an id and a date, none
+//	str       URL of that record, as Original.Place has it; an empty URL: the page's own or, without an id and
+//	          a date, none
 func (h *history) appendTo(b []byte) []byte {
 	b = append(b, stateRecrawl)
 	b = binary.AppendUvarint(b, uint64(h.visits))
@@ -55,7 +56,7 @@ func (h *history) appendTo(b []byte) []byte {
 	o := &h.before.Original
 	b = append(b, o.ID[:]...)
 	b = binary.AppendVarint(b, unixMilli(o.Date))
-	return appendString(b, o.URL)
+	return appendString(b, o.Place())
 }
 
 // unixMilli returns t in Unix milliseconds, or 0 for the zero time.
@@ -98,7 +99,7 @@ func decodeHistory(b []byte) (*history, error) {
 	if ms := d.varint(); ms != 0 {
 		o.Date = time.UnixMilli(ms).UTC()
 	}
-	o.URL = d.string()
+	o.SetPlace(d.string())
 	h.before.Original = o
 	if d.bad || len(d.b) > 0 || h.visits == 0 {
 		return nil, errState

@@ -21,7 +21,7 @@ func sampleHistory() *history {
 			If: fetch.Condition{ETag: `W/"x"`, LastModified: "Sun, 06 Nov 1994 08:49:37 GMT"}, Print: 1 << 60,
 			Digest: [20]byte{1, 2, 3},
 			Original: warc.Original{URL: "http://a.example/", Date: time.UnixMilli(1234567890123).UTC(),
-				ID: [16]byte{4, 5}},
+				Stored: [20]byte{7}, ID: [16]byte{4, 5}},
 		},
 	}
 }
