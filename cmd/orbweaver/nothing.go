@@ -20,6 +20,13 @@ func nothingFetched(cfg *node.Config, res node.Result) string {
 	switch {
 	case cfg.Cluster != nil && res.FailedCount == 0:
 		return "no agent could fetch anything; the causes are in " + log + " of each agent"
+	case res.OnlyRedirects && res.Summary.Skipped["redirectLoop"] > 0:
+		text := "the seeds are redirects that lead back to themselves, and none leads to a page; see " + log
+		if cfg.Cookies == nil {
+			text += "\nSome servers set a cookie first. --cookies sends it back, and then follows such a redirect " +
+				"once more."
+		}
+		return text
 	case res.OnlyRedirects:
 		return "the seeds are redirects, and none leads to a page within the crawl's scope; see " + log + " and " +
 			skipped

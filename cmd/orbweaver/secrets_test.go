@@ -281,6 +281,41 @@ func TestLogin(t *testing.T) {
 	orbweaver(t, 0, append([]string{"crawl", "--resume", "--config", config}, flags...)...)
 }
 
+// One odd line of a cookie file does not stop the crawl: the crawl says which one it skips. A page behind a redirect to
+// itself that sets a cookie is fetched with cookies, and without them the message says how.
+func TestCookieWall(t *testing.T) {
+	web := &sink{pages: map[string]http.HandlerFunc{"/": func(w http.ResponseWriter, r *http.Request) {
+		if c, err := r.Cookie("seen"); err == nil && c.Value == "1" {
+			page("behind the wall")(w, r)
+			return
+		}
+		w.Header().Set("Set-Cookie", "seen=1")
+		http.Redirect(w, r, "/", http.StatusFound)
+	}}}
+	a := web.listen(t, "127.0.0.1")
+	dir := filepath.Join(t.TempDir(), "crawl")
+	flags := []string{"crawl", "--quiet", "--allow-private", "--delay", "0s", a + "/"}
+	out := orbweaver(t, 16, append(flags, "--dir", dir)...)
+	if !strings.Contains(out, "lead back to themselves") || !strings.Contains(out, "--cookies sends it back") {
+		t.Errorf("without cookies: %s", out)
+	}
+	cookies := filepath.Join(t.TempDir(), "cookies.txt")
+	text := "127.0.0.1\tFALSE\t/\tFALSE\t0\tname[0]\tMünchen\nodd s3cret line\n"
+	if err := os.WriteFile(cookies, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	web.asked = nil
+	out = orbweaver(t, 0, append(flags, "--dir", dir+"2", "--cookie-file", cookies)...)
+	if !strings.Contains(out, "cookies.txt, line 2: 1 of 7 fields") || !strings.Contains(out, "the line is skipped") ||
+		strings.Contains(out, "s3cret") {
+		t.Errorf("with an odd line: %s", out)
+	}
+	want := []string{"name[0]=München", "name[0]=München; seen=1"}
+	if got := web.values(a, "Cookie"); !slices.Equal(got, want) {
+		t.Errorf("cookies %q, want %q", got, want)
+	}
+}
+
 // Credentials for a host without scheme go over https alone.
 func TestCredentialsOverTLS(t *testing.T) {
 	web := &sink{pages: map[string]http.HandlerFunc{"/": page("")}}

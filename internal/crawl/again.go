@@ -63,11 +63,11 @@ func (c *Crawler) wantAgain(w *Wanted, now time.Time) (off bool, err error) {
 }
 
 // revisited records the end of a visit to a URL that a Planner wanted again.
-func (c *Crawler) revisited(u weburl.URL) {
-	delete(c.revisiting, u.Key())
-	h := c.hostsAgain[u.Host()]
+func (c *Crawler) revisited(l weburl.Link) {
+	delete(c.revisiting, l.Key())
+	h := c.hostsAgain[l.URL.Host()]
 	if h.queued--; h.queued == 0 {
-		delete(c.hostsAgain, u.Host())
+		delete(c.hostsAgain, l.URL.Host())
 	}
 }
 

@@ -74,11 +74,15 @@ func (c *Crawler) followForApp(v *visit, l weburl.Link, k weburl.Key) {
 	if k = k.For(v.app.Name); c.known.has(k) {
 		return
 	}
+	steps := l.Steps()
 	l.Ext, l.Level = v.appLinks.extOf(v.app.Name, l.HostDepth()), v.task.Link.Level
 	if trailing(l.Hops, 'R') == len(l.Hops) && !v.app.Scope.Below(v.appLinks.root, l.URL) {
 		if root := v.app.Scope.Root(l.URL); root != "" {
 			l.SetApp(v.app.Name, root)
 		}
+	}
+	if steps != "" {
+		l.SetSteps(steps)
 	}
 	if to, away := c.destination(v, k); away {
 		l.SetDestination(to)

@@ -3,13 +3,15 @@ package crawl
 import (
 	"strings"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // dress adds the fields that belong to the URL of a request: those of Sheets, and the cookies. Secret values do not go
-// into the archive. A redirect is a new URL, so it gets only what belongs to it.
-func (c *Crawler) dress(r *fetch.Request) {
-	own := false // Sheets set the Cookie field
+// into the archive. A redirect is a new URL, so it gets only what belongs to it. dress returns the hash of the cookies.
+func (c *Crawler) dress(r *fetch.Request) uint64 {
 	if t := c.Sheets.Table(); t != nil {
 		for _, h := range t.URL(r.URL).Headers {
 			if !h.Goes(r.URL) {
@@ -20,15 +22,28 @@ func (c *Crawler) dress(r *fetch.Request) {
 			} else {
 				r.Header = append(r.Header, f)
 			}
-			own = own || strings.EqualFold(h.Name, "Cookie")
 		}
 	}
-	if c.Cookies == nil || own {
-		return
-	}
-	if cookies := c.Cookies.Field(r.URL); cookies != "" {
+	cookies := c.cookiesFor(r.URL)
+	if cookies != "" {
 		r.Secret = append(r.Secret, [2]string{"Cookie", cookies})
 	}
+	return xxhash.Sum64String(cookies)
+}
+
+// cookiesFor returns the Cookie field of a request for u, unless Sheets set it.
+func (c *Crawler) cookiesFor(u weburl.URL) string {
+	if c.Cookies == nil {
+		return ""
+	}
+	if t := c.Sheets.Table(); t != nil {
+		for _, h := range t.URL(u).Headers {
+			if h.Goes(u) && strings.EqualFold(h.Name, "Cookie") {
+				return ""
+			}
+		}
+	}
+	return c.Cookies.Field(u)
 }
 
 // learnCookies keeps the cookies that a response sets.
@@ -39,4 +54,30 @@ func (c *Crawler) learnCookies(r *fetch.Response) {
 	if fields := r.Header.Values("Set-Cookie"); len(fields) > 0 {
 		c.Cookies.Learn(r.URL, fields, c.cfg.Now())
 	}
+}
+
+// comesBack decides about a redirect of v's URL that leads back to a URL of its own chain of redirects: A to A, or A to
+// B to A. It is followed if the request differs from all before: if a redirect has changed the cookies, or the session
+// id in the URL. Then next knows its chain, which makes it a new link. MaxRedirects bounds the chain. Safe for
+// concurrent use.
+func (c *Crawler) comesBack(v *visit, next *weburl.Link) {
+	l := &v.task.Link
+	steps := weburl.AddStep(l.Steps(), l.URL, requestOf(l.URL, v.cookies))
+	times, same := weburl.Passed(steps, next.URL, requestOf(next.URL, xxhash.Sum64String(c.cookiesFor(next.URL))))
+	if same || next.URL.String() == l.Via && trailing(l.Hops, 'R') > 0 && c.Cookies == nil {
+		v.notes = append(v.notes, "redirect-loop")
+		v.skipped = append(v.skipped, skip{*next, redirectLoop})
+		return
+	}
+	if times > 0 || c.Cookies != nil {
+		next.SetSteps(steps)
+	}
+}
+
+// redirectLoop is the reason why a redirect is not followed that leads back to where it came from.
+const redirectLoop = "redirectLoop"
+
+// requestOf returns a hash of that in which the requests of a chain for the same page differ.
+func requestOf(u weburl.URL, cookies uint64) uint32 {
+	return uint32(xxhash.Sum64String(u.String()) ^ cookies)
 }

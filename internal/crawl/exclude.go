@@ -144,7 +144,7 @@ func (c *Crawler) setAside(t *frontier.Task, now time.Time) bool {
 	case again && ok: // it would take the place of a page that may be visited
 		delete(c.requeued, k)
 		delete(c.attempts, k)
-		c.revisited(t.Link.URL)
+		c.revisited(t.Link)
 		err = p.PutOff(&Wanted{Link: t.Link, Before: before}, now.Add(excludedWait))
 	default:
 		if n := t.Attempt + c.attempts[k]; n > 0 {

@@ -60,7 +60,8 @@ type visit struct {
 	sentAt     time.Time // of the request; zero: it was not sent
 	took       time.Duration
 	retryAfter time.Duration
-	slow       bool // the server asked for fewer requests: 429, 503
+	slow       bool   // the server asked for fewer requests: 429, 503
+	cookies    uint64 // a hash of those that the request had
 	notes      []string
 	detail     string
 	written    warc.Written
@@ -254,7 +255,8 @@ func (c *Crawler) read(ctx context.Context, v *visit, r *fetch.Response) error {
 		default:
 			next := child(l, u, 'R')
 			next.Ext = v.extTo(u, 'R')
-			c.follow(v, next, u.Key())
+			c.comesBack(v, &next)
+			c.follow(v, next, next.Key())
 		}
 		return nil
 	}

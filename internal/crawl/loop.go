@@ -211,7 +211,7 @@ func (l *Loop) Forget(link weburl.Link, number uint64) uint64 {
 	delete(l.c.attempts, k)
 	l.c.retrying.forget(k)
 	if before, ok := l.c.revisiting[k]; ok {
-		l.c.revisited(link.URL)
+		l.c.revisited(link)
 		if p, ok := l.c.planner.(Postponer); ok {
 			l.Fail(p.PutOff(&Wanted{Link: link, Before: before}, l.Now()))
 		}

@@ -241,6 +241,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 		t.Errorf("%d URLs finished, want %d to %d", n, len(least), most)
 	}
 	sum := w.Tally.Summary(0, "")
+	delete(sum.Skipped, "redirectLoop") // redirects of a random web may lead back
 	if int(sum.Skipped["dropped"]) < len(gone) && !s.again && !tr.deleted || len(sum.Skipped) > 1 && !tr.deleted {
 		t.Errorf("skipped %v, %d URLs dropped", sum.Skipped, len(gone))
 	}

@@ -74,7 +74,7 @@ func (c *Crawler) moveState(w *Wanted, now time.Time) (off bool, err error) {
 // takeIn accepts one link that does not come from a page.
 func (c *Crawler) takeIn(l weburl.Link) {
 	var ls Links
-	ls.add(l, l.URL.Key(), c.notOurs(l.URL))
+	ls.add(l, l.Key(), c.notOurs(l.URL))
 	c.intake(&ls)
 	c.append()
 }
@@ -105,7 +105,7 @@ func (c *Crawler) visited(v *visit, f *state.Finish, now time.Time) {
 	}
 	visit.Response.Original, visit.Response.Digest = v.written.Original, v.written.BodyDigest
 	if v.before != nil {
-		c.revisited(l.URL)
+		c.revisited(l)
 		f.Flags |= state.FlagAgain
 		switch {
 		case visit.Unchanged:
@@ -253,7 +253,7 @@ func (s lastStates) add(to *state.Spool, f *state.Finish) error {
 	if s == nil || len(f.State) == 0 {
 		return nil
 	}
-	s[f.Link.URL.Key()]++
+	s[f.Link.PageKey()]++
 	return to.Add(state.Visited, inFinish, state.AppendVisited(nil, f.Link.AsLink(), f.State))
 }
 
@@ -262,7 +262,7 @@ func (s lastStates) addAgain(to *state.Spool, l weburl.Link) error {
 	if s == nil {
 		return nil
 	}
-	s[l.URL.Key()]++
+	s[l.PageKey()]++
 	return to.Add(state.Again, 0, l.AppendTo(nil))
 }
 
@@ -275,7 +275,7 @@ func (s lastStates) addTold(to *state.Spool, p []byte) error {
 	if err != nil {
 		return err
 	}
-	s[l.URL.Key()]++
+	s[l.PageKey()]++
 	if len(planned) == 0 {
 		return to.Add(state.Again, 0, p)
 	}
@@ -286,14 +286,14 @@ func (s lastStates) addTold(to *state.Spool, p []byte) error {
 func (s lastStates) last(kind byte, number uint64, p []byte) (l weburl.Link, planned []byte, err error) {
 	if kind == state.Again {
 		if l, _, err = weburl.PeekLink(p); err == nil {
-			s[l.URL.Key()]--
+			s[l.PageKey()]--
 		}
 		return l, nil, err
 	}
 	if l, planned, err = state.DecodeVisited(p); err != nil {
 		return l, nil, err
 	}
-	k := l.URL.Key()
+	k := l.PageKey()
 	left, replaced := s[k]
 	if number == inFinish {
 		left--

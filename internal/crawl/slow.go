@@ -199,7 +199,7 @@ func (c *Crawler) heldBack(v *visit) bool {
 // make place for v, or when ctx is done.
 func (c *Crawler) fetch(ctx context.Context, v *visit, req fetch.Request) (*fetch.Response, error) {
 	w := v.worker
-	c.dress(&req)
+	v.cookies = c.dress(&req)
 	req.Pacer, req.ConnectWithin = &v.turn, v.within
 	w.begin(&req)
 	resp, err := c.Fetch.Fetch(ctx, req)

@@ -28,6 +28,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
+	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -58,6 +59,7 @@ type story struct {
 	disk      atomic.Pointer[testdisk.Mem] // of the last process
 	dir       string                       // of the crawl; empty: crawlDir
 	links     int64                        // size of a file of the link log; 0: there is none
+	cookies   bool                         // servers' cookies are sent back
 
 	agent // gives the commands
 
@@ -175,6 +177,8 @@ func (s *story) parse(t *testing.T) {
 			s.cfg.DrainTimeout = textweb.Duration(t, arg(1))
 		case "rate":
 			s.rate.Requests = float64(num())
+		case "cookies":
+			s.cookies = true
 		case "connect-to":
 			s.fetch.ConnectTo = append(s.fetch.ConnectTo, arg(1))
 		case "no-keep":
@@ -273,6 +277,9 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	if !s.rate.None() {
 		r.Rate = rate.New(time.Now)
 		r.Rate.Set(s.rate, 1, time.Time{})
+	}
+	if s.cookies {
+		r.Cookies = cookie.New(0)
 	}
 	if s.with != nil {
 		if err := s.with(&r); err != nil {
@@ -458,7 +465,7 @@ func (s *story) check(t *testing.T, w *world) {
 			continue
 		}
 		finished++
-		if seen[l.URL] && !killed {
+		if seen[l.URL] && !killed && !s.cookies {
 			t.Errorf("two lines for %s", l.URL)
 		}
 		seen[l.URL] = true

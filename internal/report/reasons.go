@@ -19,6 +19,7 @@ var reasons = map[string]string{
 	"dropped":              "dropped by the operator",
 	"askedByHTTP":          "asked by http instead: no https connection",
 	"tooManyRedirects":     "after too many redirects",
+	"redirectLoop":         "a redirect back to where it came from",
 	"otherAgent":           "on a host of another agent, by --coverage two-level",
 	"notALink":             "a path that no other agent may give",
 	"seenLost":             "lost with a damaged file",
@@ -26,7 +27,7 @@ var reasons = map[string]string{
 	"trapPathLength":       "looks like a trap: a very long path",
 	"trapRepeatedSegments": "looks like a trap: repeated path segments",
 	"trapQueryArgs":        "looks like a trap: many query arguments",
-	"trapQueryExplosion":   "looks like a trap: a path with ever more queries",
+	"trapQueryExplosion":   "looks like a trap: a path with ever more queries or parameters",
 	"trapCalendar":         "looks like a trap: a calendar without an end",
 }
 

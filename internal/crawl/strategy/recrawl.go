@@ -109,7 +109,7 @@ func (r *Recrawl) Close() error { return r.due.Close() }
 
 // Visited implements crawl.Planner.
 func (r *Recrawl) Visited(v *crawl.Visit) ([]byte, error) {
-	k := v.Link.URL.Key()
+	k := v.Link.PageKey()
 	h := r.out[k].history
 	switch {
 	case v.Again && h == nil:
@@ -224,11 +224,11 @@ func (r *Recrawl) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 		if w == nil || err != nil {
 			return nil, wake, err
 		}
-		h := r.out[w.Link.URL.Key()].history
+		h := r.out[w.Link.PageKey()].history
 		if at, ok := r.forgotten[w.Link.URL.Host()]; !ok || h.last >= at {
 			return w, time.Time{}, nil
 		}
-		delete(r.out, w.Link.URL.Key())
+		delete(r.out, w.Link.PageKey())
 		h.due = never
 		if err := r.plan(w.Link, h); err != nil {
 			return nil, time.Time{}, err
@@ -254,7 +254,7 @@ func (r *Recrawl) next(now time.Time) (*crawl.Wanted, time.Time, error) {
 	if err := r.due.Pop(); err != nil {
 		return nil, time.Time{}, fmt.Errorf("schedule: %w", err)
 	}
-	r.out[l.URL.Key()] = queuedPage{l.URL.String(), h}
+	r.out[l.PageKey()] = queuedPage{l.URL.String(), h}
 	before := h.before
 	if o := &before.Original; o.URL == "" && (o.ID != [16]byte{} || !o.Date.IsZero()) {
 		before.Original.URL = l.URL.String()
@@ -264,7 +264,7 @@ func (r *Recrawl) next(now time.Time) (*crawl.Wanted, time.Time, error) {
 
 // PutOff implements crawl.Postponer.
 func (r *Recrawl) PutOff(w *crawl.Wanted, until time.Time) error {
-	k := w.Link.URL.Key()
+	k := w.Link.PageKey()
 	h := r.out[k].history
 	if h == nil {
 		return fmt.Errorf("recrawl: %s was put off but was not due", w.Link.URL)
@@ -275,7 +275,7 @@ func (r *Recrawl) PutOff(w *crawl.Wanted, until time.Time) error {
 
 // TakeOut implements crawl.Mover.
 func (r *Recrawl) TakeOut(w *crawl.Wanted) ([]byte, error) {
-	k := w.Link.URL.Key()
+	k := w.Link.PageKey()
 	h := r.out[k].history
 	if h == nil {
 		return nil, fmt.Errorf("recrawl: %s is to move but was not due", w.Link.URL)

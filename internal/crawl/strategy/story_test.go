@@ -88,6 +88,25 @@ func sorted(lines string) string {
 	return strings.Join(ls, "")
 }
 
+// TestRecrawlSession visits a redirect that adds a session id, and the page behind it, as two pages, also after a kill.
+func TestRecrawlSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const from, to = "http://a.example/r", "http://a.example/r;jsessionid=1"
+		w := newWorld(t, map[string]*doc{from: {to: to}, to: {changes: every(50 * time.Second)}},
+			recrawl(RecrawlConfig{Min: time.Minute, Max: time.Minute, Rounds: 4}), from)
+		w.run(t, []end{{100 * time.Second, "kill"}}, func(p *process, stop crawl.Stop, last bool) {
+			if s := p.Tally.Summary(0, ""); last && (stop != crawl.Finished || s.Finished != 2 || s.Revisits != 8) {
+				t.Errorf("%s, %d URLs, %d visits again, want 2 and 8", stop, s.Finished, s.Revisits)
+			}
+		})
+		for _, u := range []string{from, to} {
+			if n := len(w.web.visits(u)); n != 5 {
+				t.Errorf("%d visits of %s, want 5", n, u)
+			}
+		}
+	})
+}
+
 // TestRecrawlStory visits pages with both validators, with one and with none. The first page
 // is a day old at its first visit; the bounds are one and two minutes.
 func TestRecrawlStory(t *testing.T) {

@@ -1,6 +1,8 @@
 package scope
 
 import (
+	"strings"
+
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -11,10 +13,10 @@ const (
 	defaultPaths      = 1 << 16
 )
 
-// Queries guards against query explosion: one path with ever new queries. Call Admit once for each
-// new URL, after the seen-set, so that the number of calls for a path is the number of its distinct
-// queries. One goroutine owns a Queries. After a restart, call Admit again for the URLs that were
-// accepted before, in their order. It then has the same state.
+// Queries guards against query explosion: one path with ever new queries, or with ever new parameters
+// (/a;v=1/b). Call Admit once for each new URL, after the seen-set, so that the number of calls for a path
+// is the number of its distinct queries and parameters. One goroutine owns a Queries. After a restart, call
+// Admit again for the URLs that were accepted before, in their order. It then has the same state.
 //
 // It keeps a bounded number of paths, however many hosts and paths the crawl meets, by Misra and
 // Gries' algorithm ("Finding repeated elements", 1982). After n queries a path's count is too low
@@ -44,17 +46,30 @@ func NewQueries(limit, paths int) *Queries {
 }
 
 // Admit counts u. The verdict is TrapQueryExplosion if u's path has already had the allowed number
-// of queries. URLs without a query are not counted.
+// of queries and parameters. URLs without a query and without parameters are not counted.
 func (q *Queries) Admit(u weburl.URL) Verdict { return q.AdmitFor("", u) }
 
 // AdmitFor is Admit for a link of an application, each of which has its own bound; "" is the crawl itself.
 func (q *Queries) AdmitFor(app string, u weburl.URL) Verdict {
-	query, ok := u.Query()
-	if !ok || query == "" || q.limit == 0 {
+	query, _ := u.Query()
+	parameters := strings.IndexByte(u.Path(), ';') >= 0
+	if query == "" && !parameters || q.limit == 0 {
 		return Verdict{In: true}
 	}
 	s := u.String()
 	key := xxhash.Sum64String(s[:len(s)-len(query)])
+	if parameters {
+		var d xxhash.Digest
+		d.Reset()
+		d.WriteString(u.Origin())
+		for segment := range strings.SplitSeq(u.Path()[1:], "/") {
+			segment, _, _ = strings.Cut(segment, ";")
+			d.WriteString("/")
+			d.WriteString(segment)
+		}
+		d.WriteString("?")
+		key = d.Sum64()
+	}
 	if app != "" {
 		key ^= xxhash.Sum64String(app)
 	}

@@ -350,6 +350,27 @@ func TestQueries(t *testing.T) {
 
 // With any number of paths, memory is bounded, no path is refused early, and a trap is refused
 // within the error that the comment of Queries gives.
+// Parameters of the path count as queries do.
+func TestQueriesOfParameters(t *testing.T) {
+	q := NewQueries(4, 0)
+	for _, c := range []struct {
+		u  string
+		in bool
+	}{
+		{"/p;v=1", true}, {"/p;v=2", true}, {"/p;v=3?q", true}, {"/p?q", true}, {"/p;v=4", false}, {"/p?r", false},
+		{"/p", true}, {"/p?", true},
+		{"/a;v=1/b", true}, {"/a;v=2/b", true}, {"/a;v=3/b", true}, {"/a/b;v=4", true}, {"/a;v=5/b;v=5", false},
+		{"/a;v=1/c", true}, {"/p;v=1/", true},
+	} {
+		if v := q.Admit(weburl.MustParse("http://a.example" + c.u)); v.In != c.in {
+			t.Errorf("%s: in %t, want %t", c.u, v.In, c.in)
+		}
+	}
+	if v := q.Admit(weburl.MustParse("https://a.example/p;v=5")); !v.In {
+		t.Error("another origin has no path of its own")
+	}
+}
+
 func TestQueriesBounds(t *testing.T) {
 	const limit, paths, n = 100, 50, 20_000
 	q := NewQueries(limit, paths)

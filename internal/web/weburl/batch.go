@@ -89,7 +89,8 @@ func (b *Batch) add(out []byte, p parts) Key {
 	if n := int(b.base.hostEnd); int(p.hostEnd) != n || n == 0 || string(text[:n]) != b.base.s[:n] {
 		host = xxhash.Sum64(text[hostStart(text[4] == 's'):p.hostEnd])
 	}
-	return Key{host, xxhash.Sum64(text)}
+	// pathKey keeps nothing of this string.
+	return Key{host, pathKey(unsafe.String(unsafe.SliceData(text), len(text)), int(p.pathStart))}
 }
 
 func (b *Batch) resolveSlow(ref string) (out []byte, p parts, err error) {

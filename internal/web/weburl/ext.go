@@ -174,16 +174,27 @@ func (k Key) For(app string) Key {
 }
 
 // Key returns the fingerprint that the seen-set, the journal and the other agents know the link by. It is that of the
-// URL, mixed with the Refetches and the App. So a URL that is fetched again counts as new once each time, and so does
-// the URL for each application. Versions of this program that do not know App compute another key. So an application
-// may be defined only when all agents of a cluster know it.
+// URL, mixed with the Refetches, the App, and how often the Steps have requested the URL. So a URL that is fetched
+// again counts as new once each time, and so does the URL for each application. Versions of this program that do not
+// know App compute another key. So an application may be defined only when all agents of a cluster know it.
 func (l Link) Key() Key {
-	k := l.URL.Key()
+	k := l.PageKey()
 	if l.Ext == "" {
 		return k
 	}
 	k.Path ^= uint64(l.Refetches()) * 0x9e3779b97f4a7c15
 	return k.For(l.App())
+}
+
+// PageKey returns the fingerprint of the link's URL, mixed with how often the Steps have requested it: a redirect, and
+// the page to which it came back, are two pages.
+func (l Link) PageKey() Key {
+	k := l.URL.Key()
+	if steps := l.Steps(); steps != "" {
+		times, _ := Passed(steps, l.URL, 0)
+		k.Path ^= uint64(times) * 0xd6e8feb86659fd93
+	}
+	return k
 }
 
 // WithoutStored returns the link as another agent gets it.

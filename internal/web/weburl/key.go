@@ -5,8 +5,8 @@ import "github.com/cespare/xxhash/v2"
 // Key is a URL's fingerprint. It has a host part and a path part, so that the keys of one host form
 // one range.
 //
-// Host is the 64-bit xxHash of the host, and Path is the 64-bit xxHash of the whole canonical URL.
-// Journals and stores hold keys, so both values are the same on every machine and in every version.
+// Host is the 64-bit xxHash of the host, and Path is the 64-bit xxHash of the whole canonical URL, without its session
+// ids (session.go). Journals and stores hold keys, so both values are the same on every machine and in every version.
 //
 // Collisions lose pages. Two URLs of one host share a key only if their Path parts collide: n URLs
 // of a host expect n(n-1)/2^65 lost pages, which is 3e-8 for a million URLs and 0.03 for a billion.
@@ -20,7 +20,7 @@ import "github.com/cespare/xxhash/v2"
 type Key struct{ Host, Path uint64 }
 
 // Key returns u's fingerprint.
-func (u URL) Key() Key { return Key{HostKey(u.Host()), xxhash.Sum64String(u.s)} }
+func (u URL) Key() Key { return Key{HostKey(u.Host()), pathKey(u.s, int(u.pathStart))} }
 
 // HostKey returns the Host part of the keys of all URLs of host.
 func HostKey(host string) uint64 { return xxhash.Sum64String(host) }

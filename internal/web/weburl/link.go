@@ -19,7 +19,8 @@ type Link struct {
 	// Seed is the source tag: the host of the seed that this link descends from.
 	Seed string
 	// Ext has the rarer properties of the link, see AppendTo: Bare, HostDepth, Destination, Stored, Version, Refetches,
-	// App, and those of versions of this program to come, which this version keeps. It has at most MaxExt octets.
+	// App, Steps, and those of versions of this program to come, which this version keeps. It has at most MaxExt
+	// octets.
 	Ext string
 	// Level is the priority. Zero is the ordinary priority.
 	Level uint8
@@ -41,6 +42,7 @@ const (
 	tagVersion     = 6 // 8 octets
 	tagRefetches   = 7 // 1 octet
 	tagApp         = 8 // name, and perhaps a zero octet and the root
+	// tagSteps    = 9, see steps.go
 )
 
 // maxHostDepth bounds HostDepth. A larger number can only come from elsewhere.
@@ -121,7 +123,7 @@ func Deeper(hop byte) bool { return hop == 'L' || hop == 'M' || hop == 'X' }
 // Destination: uvarint category, 8 octets hash, big-endian. Tag 4 is Stored: uvarint From, uvarint To-From, and the
 // name of the file. Tag 5, without octets, is Imported. Tag 6 is Version: 8 octets,
 // big-endian. Tag 7 is Refetches: 1 octet, not 0. Tag 8 is App: a name, and if there is a Root, a zero octet and the
-// Root. A reader keeps the fields whose tags it does not know.
+// Root. Tag 9 is Steps, see AddStep. A reader keeps the fields whose tags it does not know.
 func (l Link) AppendTo(dst []byte) []byte {
 	dst = append(slices.Grow(dst, l.encodedLen()), l.Level)
 	dst = appendString(dst, l.URL.s)
