@@ -128,12 +128,25 @@ func (a *Archive) Nearest(u weburl.URL, at time.Time) (c Capture, ok bool, err e
 // At returns the capture that an index line of the first crawl directory names by its file and offset.
 func (a *Archive) At(l warc.Line) Capture { return Capture{l, a.places[0]} }
 
+// cameBack is how many seconds after a redirect its URL was fetched again if the redirect led back to it.
+const cameBack = 600
+
 // Nearest returns the capture that is nearest to a time, the last one of equally near ones. ok is false if there is
-// none.
+// none. A redirect gives way to a page that was fetched soon after it: it has set a cookie and led back.
 func Nearest(captures []Capture, at time.Time) (best Capture, ok bool) {
 	for _, c := range captures {
 		if !ok || c.Distance(at) <= best.Distance(at) {
 			best, ok = c, true
+		}
+	}
+	if !strings.HasPrefix(best.Status, "3") {
+		return best, ok
+	}
+	if from, err := time.Parse(TimeFormat, best.Time); err == nil {
+		for _, c := range captures {
+			if strings.HasPrefix(c.Status, "2") && c.Time >= best.Time && c.Distance(from) <= cameBack {
+				return c, true
+			}
 		}
 	}
 	return best, ok

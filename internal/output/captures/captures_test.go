@@ -46,6 +46,12 @@ func TestNearest(t *testing.T) {
 			"http://a.example/ @20260101000000":      "HTTP/1.1 301 Moved\r\nLocation: https://www.a.example/\r\n\r\n",
 			"https://www.a.example/ @20260102000000": "text/html\nfirst",
 			"https://b.example/ @20260102000000":     "text/plain\nonly https",
+			"http://w.example/ @20260102000000":      "HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n",
+			"http://m.example/ @20260102000000":      "HTTP/1.1 302 Found\r\nLocation: /there\r\n\r\n",
+		}),
+		testarchive.Write(t, map[string]string{
+			"http://w.example/ @20260102000002": "text/html\nbehind the cookie",
+			"http://m.example/ @20260102010000": "text/html\nan hour later",
 		}),
 		testarchive.Write(t, map[string]string{"https://www.a.example/ @20260601000000": "text/html\nsecond"}),
 	), nil)
@@ -53,7 +59,9 @@ func TestNearest(t *testing.T) {
 		{"https://www.a.example/", "20250101000000", "first"},
 		{"https://www.a.example/", "20260301000000", "first"},
 		{"https://www.a.example/", "20260501000000", "second"},
-		{"http://a.example/", "20260601000000", ""},               // the URL itself was a redirect
+		{"http://a.example/", "20260601000000", ""}, // the URL itself was a redirect
+		{"http://w.example/", "20260101000000", "behind the cookie"},
+		{"http://m.example/", "20260101000000", ""},
 		{"https://a.example/", "20260101000000", "first"},         // a similar URL, but not the redirect
 		{"http://www.b.example/", "20260101000000", "only https"}, // likewise
 	} {
