@@ -162,6 +162,11 @@ var conformance = []struct {
 		if g, want := strings.Join(got, " "), "a* b** c/"; g != want {
 			t.Errorf("ReadDir = %q, want %q", g, want)
 		}
+		must(t, fsys.Mkdir(filepath.Join(sub, "c", "d"), 0o755))
+		for _, name := range []string{"a", "c"} {
+			wantErr(t, "Mkdir of "+name, fsys.Mkdir(filepath.Join(sub, name), 0o755), fs.ErrExist)
+		}
+		wantErr(t, "Mkdir without a parent", fsys.Mkdir(filepath.Join(sub, "x", "y"), 0o755), fs.ErrNotExist)
 		if fsys.MkdirAll(filepath.Join(sub, "a", "z"), 0o755) == nil {
 			t.Error("MkdirAll below a file succeeded")
 		}

@@ -36,6 +36,8 @@ type FS interface {
 	Rename(from, to string) error
 	Remove(name string) error
 	RemoveAll(name string) error
+	// Mkdir fails with fs.ErrExist if there is anything under that name, also a symbolic link.
+	Mkdir(dir string, perm fs.FileMode) error
 	MkdirAll(dir string, perm fs.FileMode) error
 	ReadDir(dir string) ([]fs.DirEntry, error)
 	Stat(name string) (fs.FileInfo, error)
@@ -68,6 +70,7 @@ func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 func (osFS) Rename(from, to string) error                { return os.Rename(from, to) }
 func (osFS) Remove(name string) error                    { return os.Remove(name) }
 func (osFS) RemoveAll(name string) error                 { return os.RemoveAll(name) }
+func (osFS) Mkdir(dir string, perm fs.FileMode) error    { return os.Mkdir(dir, perm) }
 func (osFS) MkdirAll(dir string, perm fs.FileMode) error { return os.MkdirAll(dir, perm) }
 func (osFS) ReadDir(dir string) ([]fs.DirEntry, error)   { return os.ReadDir(dir) }
 func (osFS) Stat(name string) (fs.FileInfo, error)       { return os.Stat(name) }

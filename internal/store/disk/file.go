@@ -22,10 +22,15 @@ func WriteFile(fs FS, name string, data []byte) error {
 // WriteStream is WriteFile for data that need not be in memory as a whole: write passes it to w, which has a buffer.
 // If write returns an error, name keeps its old bytes.
 func WriteStream(fs FS, name string, write func(w io.Writer) error) error {
-	return replace(fs, name, func(w io.Writer) error {
+	return replace(fs, name, buffered(write), 0o644)
+}
+
+// buffered gives write a buffer.
+func buffered(write func(w io.Writer) error) func(io.Writer) error {
+	return func(w io.Writer) error {
 		b := bufio.NewWriterSize(w, 64<<10)
 		return errors.Join(write(b), b.Flush())
-	}, 0o644)
+	}
 }
 
 // WriteSecret is WriteFile with permissions 0600. Use it for a token or a password.
@@ -43,7 +48,17 @@ func all(data []byte) func(io.Writer) error {
 
 func replace(fs FS, name string, write func(w io.Writer) error, perm os.FileMode) error {
 	tmp := name + ".tmp"
-	err := writeSynced(fs, tmp, write, perm)
+	f, err := fs.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	if err != nil {
+		_ = fs.Remove(tmp) // best effort: the caller needs the first error
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return finish(fs, f, tmp, name, write)
+}
+
+// finish writes the temporary file f, which has the name tmp, and renames it to name.
+func finish(fs FS, f File, tmp, name string, write func(w io.Writer) error) error {
+	err := writeSynced(f, write)
 	if err == nil {
 		err = fs.Rename(tmp, name)
 	}
@@ -57,12 +72,10 @@ func replace(fs FS, name string, write func(w io.Writer) error, perm os.FileMode
 	return nil
 }
 
-func writeSynced(fs FS, name string, write func(w io.Writer) error, perm os.FileMode) error {
-	f, err := fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
-	if err != nil {
-		return err
-	}
-	if err = write(f); err == nil {
+// writeSynced writes and closes f.
+func writeSynced(f File, write func(w io.Writer) error) error {
+	err := write(f)
+	if err == nil {
 		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {

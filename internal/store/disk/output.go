@@ -15,6 +15,7 @@ import (
 //	symbolic link   the file that the link leads to is replaced or created; the link stays
 //	device, pipe    write writes straight to it; it may have some of the bytes after an error
 //
+// The temporary file beside it is new: WriteOutput leaves a file or link alone that has such a name.
 // Opening a named pipe blocks until it has a reader.
 func WriteOutput(fsys FS, name string, write func(w io.Writer) error) error {
 	info, err := fsys.Stat(name)
@@ -29,8 +30,21 @@ func WriteOutput(fsys FS, name string, write func(w io.Writer) error) error {
 	if err == nil && !info.IsDir() && !(ok && info.Mode().IsRegular()) {
 		return writeStraight(fsys, name, write)
 	}
-	return WriteStream(fsys, target, write)
+	tmp := target + ".tmp"
+	for try := 1; ; try++ {
+		f, err := fsys.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		switch {
+		case err == nil:
+			return finish(fsys, f, tmp, target, buffered(write))
+		case !errors.Is(err, os.ErrExist) || try == maxTemporary:
+			return fmt.Errorf("write %s: %w", target, err)
+		}
+		tmp = fmt.Sprintf("%s.%d.tmp", target, try)
+	}
 }
+
+// maxTemporary is how many names of temporary files WriteOutput tries.
+const maxTemporary = 100
 
 // maxLinks bounds the symbolic links that lead to one file. Linux follows 40.
 const maxLinks = 40

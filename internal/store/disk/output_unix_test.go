@@ -61,6 +61,19 @@ func TestWriteOutput(t *testing.T) {
 		t.Errorf("temporary files stay: %v", left)
 	}
 
+	// Files of others that have the name of a temporary file stay.
+	kept := filepath.Join(dir, "kept")
+	if err := errors.Join(os.WriteFile(kept, []byte("kept"), 0o644), os.Symlink(kept, filepath.Join(dir, "own.tmp")),
+		os.WriteFile(filepath.Join(dir, "own.1.tmp"), []byte("kept"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	writeText(t, filepath.Join(dir, "own"), "text")
+	for name, want := range map[string]string{"own": "text", "kept": "kept", "own.tmp": "kept", "own.1.tmp": "kept"} {
+		if b, err := os.ReadFile(filepath.Join(dir, name)); string(b) != want {
+			t.Errorf("%s has %q, %v, want %q", name, b, err, want)
+		}
+	}
+
 	failed := errors.New("failed")
 	err := disk.WriteOutput(disk.OS, filepath.Join(dir, "link"), func(io.Writer) error { return failed })
 	if b, _ := os.ReadFile(filepath.Join(dir, "target")); !errors.Is(err, failed) || string(b) != "2nd" {

@@ -14,6 +14,8 @@ func (p private) OpenFile(name string, flag int, perm fs.FileMode) (File, error)
 	return p.FS.OpenFile(name, flag, perm&^0o077)
 }
 
+func (p private) Mkdir(dir string, perm fs.FileMode) error { return p.FS.Mkdir(dir, perm&^0o077) }
+
 func (p private) MkdirAll(dir string, perm fs.FileMode) error {
 	return p.FS.MkdirAll(dir, perm&^0o077)
 }

@@ -196,6 +196,14 @@ func (f *Faulty) RemoveAll(name string) error {
 	return f.fs.RemoveAll(name)
 }
 
+// Mkdir implements FS.
+func (f *Faulty) Mkdir(dir string, perm fs.FileMode) error {
+	if _, err := f.call(OpMkdir, dir, 0); err != nil {
+		return err
+	}
+	return f.fs.Mkdir(dir, perm)
+}
+
 // MkdirAll implements FS.
 func (f *Faulty) MkdirAll(dir string, perm fs.FileMode) error {
 	if _, err := f.call(OpMkdir, dir, 0); err != nil {

@@ -416,6 +416,23 @@ func (m *Mem) MkdirAll(dir string, perm fs.FileMode) error {
 	return nil
 }
 
+// Mkdir implements FS.
+func (m *Mem) Mkdir(dir string, perm fs.FileMode) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	parent, base, n, err := m.find(dir)
+	switch {
+	case err != nil:
+	case n != nil:
+		err = syscall.EEXIST
+	case parent.kids == nil:
+		err = syscall.ENOTDIR
+	default:
+		m.set(entryOp{parent, base, m.newNode(fs.ModeDir | perm.Perm())})
+	}
+	return pathError("mkdir", dir, err)
+}
+
 // ReadDir implements FS. The entries are sorted by name.
 func (m *Mem) ReadDir(dir string) ([]fs.DirEntry, error) {
 	m.mu.Lock()
