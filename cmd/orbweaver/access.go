@@ -50,16 +50,6 @@ func isCrawlDir(path string) bool {
 	return is && err == nil
 }
 
-// temporary makes a directory for the temporary files of a command. The caller removes it.
-func temporary(pattern string) (string, error) {
-	dir, err := os.MkdirTemp("", pattern)
-	if err != nil {
-		return "", bad("$TMPDIR: temporary files in %s: %v; set it to a directory that this user can write",
-			os.TempDir(), cause(err))
-	}
-	return dir, nil
-}
-
 // cause returns err without the operation and the file name that the operating system's errors
 // begin with, for messages that name the file.
 func cause(err error) error {

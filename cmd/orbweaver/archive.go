@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -26,6 +25,7 @@ type openedArchive struct {
 	*captures.Archive
 	places, originals []warc.Place
 	tmp               string
+	flaws             flawList
 }
 
 // Close removes the temporary files.
@@ -39,7 +39,7 @@ func (a *openedArchive) Close() error {
 // openArchive opens the archive of crawl directories, of killed and running crawls, too. It tells
 // errs about what may be missing, and how far it is if reading takes long.
 func openArchive(ctx context.Context, errs io.Writer, dirs, originals []string) (_ *openedArchive, err error) {
-	a := &openedArchive{}
+	a := &openedArchive{flaws: flawList{errs: errs}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -78,8 +78,8 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 	if err != nil {
 		pid = 0 // the lock file cannot be read, or belongs to another system
 	}
-	began := time.Now()
-	told := began
+	progress := newSteps(errs)
+	long := false
 	s, err := warc.WriteSupplement(nil, dir, func() (string, error) {
 		if a.tmp == "" {
 			if a.tmp, err = temporary("orbweaver-index-"); err != nil {
@@ -89,11 +89,8 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 		tmp := filepath.Join(a.tmp, strconv.Itoa(i))
 		return tmp, os.Mkdir(tmp, 0o700)
 	}, func(done, total int64) error {
-		if now := time.Now(); now.Sub(told) >= 2*time.Second {
-			told = now
-			fmt.Fprintf(errs, "%s: reading archive files that the index lacks: %s of %s\n", dir,
-				humanize.Bytes(uint64(done)), humanize.Bytes(uint64(total)))
-		}
+		long = progress.say("%s: reading archive files that the index lacks: %s of %s", dir,
+			humanize.Bytes(uint64(done)), humanize.Bytes(uint64(total))) || long
 		return ctx.Err()
 	})
 	switch {
@@ -104,22 +101,25 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 	case err != nil:
 		return p, err
 	}
-	for _, damage := range s.Damaged {
-		fmt.Fprintf(errs, "orbweaver: %s: %v; what follows in this file is missing; see: orbweaver warc verify %[1]s\n",
-			dir, damage)
+	a.flaws.unsupported(filepath.Join(dir, "archive"), true)
+	for i, f := range s.Flaws.Places {
+		s.Flaws.Places[i].File = filepath.Join(dir, "archive", f.File)
+	}
+	if s.Flaws.Places != nil {
+		_ = a.flaws.take("", &s.Flaws) // it is one of flaws
 	}
 	switch {
 	case pid != 0:
 		fmt.Fprintf(errs, "%s is being crawled by process %d; to see later pages, run the command again.\n", dir, pid)
-	case s.WARCs > 0 && told != began:
+	case s.WARCs > 0 && long:
 		fmt.Fprintf(errs, "%s: to keep the new index, run: orbweaver warc index %[1]s\n", dir)
 	}
 	return warc.Place{Dir: dir, Extra: s.Path}, nil
 }
 
 // pages refuses an archive that has no capture of a web page or file.
-func (a *openedArchive) pages() error {
-	empty, err := a.Empty()
+func (a *openedArchive) pages(ctx context.Context) error {
+	empty, err := a.Empty(ctx)
 	if err != nil || !empty {
 		return err
 	}

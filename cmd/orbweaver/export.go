@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -52,9 +50,12 @@ Scripts of the pages run when you open a file, and can contact other servers.
 }
 
 // Run writes the mirror.
-func (c *ExportCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
+func (c *ExportCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+	return untilSignal(func(ctx context.Context) error { return c.write(ctx, out, errs) })
+}
+
+// write writes the mirror until ctx ends.
+func (c *ExportCmd) write(ctx context.Context, out io.Writer, errs io.Writer) (err error) {
 	switch {
 	case c.Mirror == "":
 		return bad("--mirror is empty; name a directory for the command to create")
@@ -82,10 +83,18 @@ func (c *ExportCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, archive.Close()) }()
-	if err := archive.pages(); err != nil {
+	if err := archive.pages(ctx); err != nil {
 		return err
 	}
 	cfg.Archive = archive.Archive
+	progress := newSteps(errs)
+	cfg.Step = func(done, total int64) {
+		if total == 0 {
+			progress.say("has chosen captures of %s", plural(done, "URL"))
+			return
+		}
+		progress.say("has written %s of %s", humanize.Comma(done), plural(total, "URL"))
+	}
 	res, err := mirror.Write(ctx, cfg)
 	switch {
 	case errors.Is(err, mirror.ErrNotEmpty):
@@ -93,6 +102,9 @@ func (c *ExportCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 			c.Mirror)
 	case errors.Is(err, mirror.ErrNoMirror):
 		return bad("--mirror %s: the directory holds other files than a mirror; choose another one", c.Mirror)
+	case errors.Is(err, disk.ErrForeign):
+		return bad("--mirror %s: the files are made in %[1]s.partial, but that is there, and not of this command; "+
+			"move it away, or name another directory", c.Mirror)
 	case errors.Is(err, context.Canceled):
 		return &exitError{exitSignal, "stopped; nothing was written to " + c.Mirror}
 	case errors.Is(err, mirror.ErrNothing):
@@ -107,7 +119,7 @@ func (c *ExportCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 		printMirror(out, c.Mirror, res)
 		_, err = fmt.Fprintf(out, "Open %s in a browser.\n", filepath.Join(c.Mirror, "index.html"))
 	}
-	if err != nil || len(res.Faults) == 0 {
+	if err != nil || len(res.Faults) == 0 && archive.flaws.n == 0 {
 		return err
 	}
 	printFaults(errs, res)

@@ -8,11 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/graph"
@@ -101,19 +98,6 @@ func needs(what, name string, g *graph.File, need uint64) error {
 		plural(int64(g.Nodes()), "node"), what, size(float64(need)), size(float64(have)))
 }
 
-// untilSignal calls fn with a context that ends with SIGINT or SIGTERM. Then the exit code says so. A second signal
-// ends the process, because fn may wait for a reader of a pipe.
-func untilSignal(fn func(ctx context.Context) error) error {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer cancel()
-	context.AfterFunc(ctx, cancel)
-	err := fn(ctx)
-	if ctx.Err() != nil && err != nil {
-		return &exitError{code: exitSignal}
-	}
-	return err
-}
-
 // A stoppable is a graph whose reading ends with a context.
 type stoppable struct {
 	graph.Graph
@@ -130,22 +114,6 @@ func (s stoppable) Links(fn func(node uint32, to []uint32) error) error {
 		}
 		return fn(node, to)
 	})
-}
-
-// steps prints the progress of a long command, a line every few seconds.
-type steps struct {
-	out  io.Writer
-	said time.Time
-}
-
-func newSteps(out io.Writer) *steps { return &steps{out, time.Now()} }
-
-func (s *steps) say(format string, args ...any) {
-	if time.Since(s.said) < 2*time.Second {
-		return
-	}
-	s.said = time.Now()
-	fmt.Fprintf(s.out, "orbweaver: "+format+"\n", args...)
 }
 
 // readText calls fn with the content of a text file, plain or gzip. remedy says what file to name.

@@ -44,7 +44,8 @@ node to another count once. The command reads the link logs of crawls with --lin
 Without a link log it reads the pages in the WARC files of the crawl, or of another
 crawler: this takes longer.
 
-The sorts take about 300 MB of memory; the rest is in temporary files in $TMPDIR.
+The command takes up to about 500 MB of memory; the rest is in temporary files in
+$TMPDIR.
 
   orbweaver graph build --out pages.graph crawl
   orbweaver graph build --out hosts.graph --hosts agent1 agent2 agent3

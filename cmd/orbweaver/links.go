@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/linklog"
@@ -67,8 +65,11 @@ func (c *LinksCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 			return err
 		}
 	}
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer cancel()
+	return untilSignal(func(ctx context.Context) error { return c.print(ctx, out, errs, q) })
+}
+
+// print prints the links that q selects, until ctx ends.
+func (c *LinksCmd) print(ctx context.Context, out, errs io.Writer, q linklog.Query) error {
 	tmp, err := temporary("orbweaver-links-")
 	if err != nil {
 		return err
@@ -81,16 +82,13 @@ func (c *LinksCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 	}
 	sort := extsort.Config{Prefix: filepath.Join(tmp, "sort-"), Stop: ctx.Err}
 	found := false
-	d, err := linklog.Join(disk.OS, c.Dirs, sort, q, func(j *linklog.Joined) error {
+	d, err := linklog.Join(reading(errs), c.Dirs, sort, q, func(j *linklog.Joined) error {
 		found = true
 		if c.Broken && !(j.Known && report.IsBroken(j.Status, j.Error)) {
 			return nil
 		}
 		return put(j)
 	})
-	if ctx.Err() != nil {
-		return &exitError{code: exitSignal}
-	}
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,8 @@ var exitCodes = []struct {
 	{exitOther, "other error", "Any other error. Also: the answer is no. `check scope` found a URL out of scope, " +
 		"`check robots` found one forbidden, `warc verify` found damage, " +
 		"`report --fail-on broken` found broken links, `export` wrote a mirror without the content of damaged or " +
-		"missing WARC files, or an agent has not done what `ctl` told it.",
+		"missing WARC files, `warc index` or `warc ls` passed over damaged places, or an agent has not done what " +
+		"`ctl` told it.",
 		"Read the message."},
 	{exitDiskFull, "disk full", "The disk is full. No accepted URL is lost.",
 		"Make room, then continue with `--resume`."},

@@ -65,7 +65,7 @@ func (c *ReplayCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, archive.Close()) }()
-	if err := archive.pages(); err != nil {
+	if err := archive.pages(ctx); err != nil {
 		return err
 	}
 	server := replay.New(replay.Config{Archive: archive.Archive, Addr: listeners[0].Addr().String(),

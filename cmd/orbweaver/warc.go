@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
@@ -43,7 +41,8 @@ func (WarcLsCmd) Help() string {
 HTTP message in the record. A dash means that the record has no such field.
 
 If a crawl has archived nothing, the command says so on standard error and ends
-with exit code 0.
+with exit code 0. It passes over damaged places, names them on standard error,
+and ends with exit code 1.
 
   orbweaver warc ls crawl/archive/*.warc.gz
   orbweaver warc ls --json crawl | jq -r 'select(.status=="404").url'`
@@ -57,6 +56,7 @@ func (c *WarcLsCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	}
 	w := bufio.NewWriter(out)
 	defer w.Flush()
+	flaws, in := flawList{errs: errs}, reading(errs, files...)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	for _, file := range files {
@@ -67,8 +67,12 @@ func (c *WarcLsCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 			fmt.Fprintf(w, "%11s %9s  %-8s  %6s  %-24s  %-24s  %s\n",
 				"OFFSET", "LENGTH", "TYPE", "STATUS", "MIME", "DATE", "URL")
 		}
-		err := withWARC(file, func(f *os.File) error {
+		shared := int64(0)
+		err := withWARC(in, file, func(f disk.File) error {
 			return warc.List(f, func(r warc.Row) error {
+				if r.Length == 0 {
+					shared++
+				}
 				if c.JSON {
 					return enc.Encode(struct {
 						File string `json:"file"`
@@ -80,11 +84,16 @@ func (c *WarcLsCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 				return err
 			})
 		})
-		if err != nil {
+		if shared > 0 {
+			fmt.Fprintf(errs, "orbweaver: warning: %s: %s with a LENGTH of 0 in gzip members with others, where no "+
+				"reader can start; \"warcio recompress\" gives each its own\n", report.OneLine(file),
+				plural(shared, "record"))
+		}
+		if err := flaws.take(file, err); err != nil {
 			return err
 		}
 	}
-	return w.Flush()
+	return errors.Join(w.Flush(), flaws.err())
 }
 
 // warcCell returns s as one line without control characters, or a dash if s is empty.
@@ -132,14 +141,14 @@ func (c *WarcVerifyCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if len(files) == 0 {
 		return nil // the archives are empty
 	}
-	bad := 0
+	bad, in := 0, reading(errs, files...)
 	var v warc.Verifier
 	if !c.JSON {
 		fmt.Fprintf(out, "%9s %14s %7s %9s %9s  %s\n", "RECORDS", "BYTES", "ERRORS", "WARNINGS", "SKIPPED", "FILE")
 	}
 	for _, file := range files {
 		var rep *warc.Report
-		err := withWARC(file, func(f *os.File) (err error) {
+		err := withWARC(in, file, func(f disk.File) (err error) {
 			rep, err = v.Verify(f)
 			return err
 		})
@@ -208,18 +217,31 @@ the other fields as JSON. The lines of WARC files go to standard output, sorted
 by bytes. Those of a crawl directory go to its indexes/index.cdxj. A crawl writes
 that file at its end; after a kill, this command does.
 
+The command passes over damaged places and records that can have no index line,
+names them on standard error, and ends with exit code 1. All other records are in
+the index.
+
   orbweaver warc index *.warc.gz > index.cdxj
   orbweaver warc index crawl`
 }
 
 // Run writes the index.
 func (c *WarcIndexCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+	return untilSignal(func(context.Context) error { return c.index(out, errs) })
+}
+
+func (c *WarcIndexCmd) index(out, errs io.Writer) error {
+	flaws := flawList{errs: errs}
 	if len(c.Files) == 1 && isCrawlDir(c.Files[0]) {
 		if pid, err := node.CrawledBy(c.Files[0]); err == nil && pid != 0 {
 			return bad("%s is being crawled by process %d, which writes the index when it ends; replay, export and "+
 				"warc extract need none", c.Files[0], pid)
 		}
-		return refused(c.Files[0], c.Files[0], warc.BuildIndex(nil, c.Files[0]))
+		flaws.unsupported(filepath.Join(c.Files[0], "archive"), true)
+		if err := flaws.take("", warc.BuildIndex(reading(errs), c.Files[0])); err != nil {
+			return refused(c.Files[0], c.Files[0], err)
+		}
+		return flaws.err()
 	}
 	files, err := warcFiles(errs, c.Files)
 	if err != nil {
@@ -230,7 +252,10 @@ func (c *WarcIndexCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	return warc.SortedIndex(nil, files, tmp, cli.Exact(out))
+	if err := flaws.take("", warc.SortedIndex(reading(errs, files...), files, tmp, cli.Exact(out))); err != nil {
+		return err
+	}
+	return flaws.err()
 }
 
 // WarcExtractCmd implements "warc extract".
@@ -264,7 +289,11 @@ itself. In a cluster, another agent's archive may have the original.`
 }
 
 // Run prints the record.
-func (c *WarcExtractCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
+func (c *WarcExtractCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+	return untilSignal(func(ctx context.Context) error { return c.extract(ctx, out, errs) })
+}
+
+func (c *WarcExtractCmd) extract(ctx context.Context, out, errs io.Writer) (err error) {
 	if c.Offset == nil && c.URL == "" {
 		return bad("warc extract: choose a record with --offset N or --url URL")
 	}
@@ -281,29 +310,28 @@ func (c *WarcExtractCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 	if isCrawlDir(c.File) && c.URL != "" {
 		dirs = append(dirs, c.File)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	c.archive, err = openArchive(ctx, errs, dirs, c.Originals)
-	stop()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.archive.Close()) }()
 	out = cli.Exact(out)
 	if isCrawlDir(c.File) {
-		return c.fromCrawl(out)
+		return c.fromCrawl(ctx, out)
 	}
-	return withWARC(c.File, func(f *os.File) error {
+	return withWARC(reading(errs, c.File), c.File, func(f disk.File) error {
 		if c.URL == "" {
-			return c.at(out, f, *c.Offset)
+			return c.at(ctx, out, f, *c.Offset)
 		}
 		rec, err := warc.Find(f, c.URL)
-		if err != nil {
+		flaws := flawList{errs: errs}
+		if err := flaws.take(c.File, err); err != nil {
 			return err
 		}
 		if rec == nil {
 			return c.notThere()
 		}
-		return c.write(out, f, rec)
+		return c.write(ctx, out, f, rec)
 	})
 }
 
@@ -313,12 +341,12 @@ func (c *WarcExtractCmd) notThere() error {
 }
 
 // at prints the record that begins at offset.
-func (c *WarcExtractCmd) at(out io.Writer, f archiveFile, offset int64) error {
+func (c *WarcExtractCmd) at(ctx context.Context, out io.Writer, f archiveFile, offset int64) error {
 	rec, err := warc.At(f, offset)
 	if err != nil {
 		return err
 	}
-	return c.write(out, f, rec)
+	return c.write(ctx, out, f, rec)
 }
 
 // An archiveFile is an open WARC file.
@@ -358,7 +386,7 @@ func (c *WarcExtractCmd) original(f archiveFile, rec *warc.Record) (*warc.Record
 const maxChoices = 100
 
 // fromCrawl finds the capture by the index of the crawl directory and prints it.
-func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
+func (c *WarcExtractCmd) fromCrawl(ctx context.Context, out io.Writer) error {
 	if c.URL == "" {
 		return &node.ConfigError{Text: fmt.Sprintf(
 			"%s: a crawl directory needs --url; for --offset, give one of the files in its archive", c.File)}
@@ -390,14 +418,14 @@ func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 		return withRemedy(err)
 	}
 	defer f.Close()
-	if err = c.write(out, f, rec); errors.Is(err, warc.ErrDamaged) || undecodable(err) {
+	if err = c.write(ctx, out, f, rec); errors.Is(err, warc.ErrDamaged) || undecodable(err) {
 		return withRemedy(warc.Unreadable(f.Name(), err))
 	}
 	return err
 }
 
 // write prints rec, a record of f, or the part that --payload or --headers asks for.
-func (c *WarcExtractCmd) write(out io.Writer, f archiveFile, rec *warc.Record) error {
+func (c *WarcExtractCmd) write(ctx context.Context, out io.Writer, f archiveFile, rec *warc.Record) error {
 	if c.Payload {
 		if rec.Type() == "revisit" {
 			found, file, err := c.original(f, rec)
@@ -407,7 +435,7 @@ func (c *WarcExtractCmd) write(out io.Writer, f archiveFile, rec *warc.Record) e
 			defer file.Close()
 			rec = found
 		}
-		body, err := rec.Payload(context.Background())
+		body, err := rec.Payload(ctx)
 		if err != nil {
 			return err
 		}
@@ -455,6 +483,7 @@ func warcFiles(errs io.Writer, args []string) (files []string, err error) {
 		if err != nil {
 			return nil, noWARC(arg, err)
 		}
+		(&flawList{errs: errs}).unsupported(dir, false)
 		n := len(files)
 		for _, e := range entries {
 			name := strings.TrimSuffix(e.Name(), ".open")
@@ -491,8 +520,8 @@ func noWARC(arg string, err error) error {
 }
 
 // withWARC calls f with the opened file. Its error names the file.
-func withWARC(path string, f func(*os.File) error) error {
-	file, err := os.Open(path)
+func withWARC(in disk.FS, path string, f func(disk.File) error) error {
+	file, err := in.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
 		return noWARC(path, err)
 	}

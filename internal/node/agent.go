@@ -551,8 +551,9 @@ func (a *Agent) conclude(res Result) error {
 	if err := errors.Join(a.parts.Archive.Close(), a.parts.LinkLog.Close()); err != nil {
 		return err
 	}
-	if err := warc.BuildIndex(a.fs, a.cfg.Dir); err != nil {
-		return err
+	flaws := warc.BuildIndex(a.fs, a.cfg.Dir)
+	if flaws != nil && !errors.Is(flaws, warc.ErrDamaged) {
+		return flaws
 	}
 	if err := a.parts.Tally.WriteReports(a.fs, a.dir("reports"), res.Summary); err != nil {
 		return err
@@ -564,7 +565,8 @@ func (a *Agent) conclude(res Result) error {
 			return err
 		}
 	}
-	return errors.Join(a.writeBroken(res.Stop), a.parts.Log.Sync(), a.parts.Events.Sync(), a.parts.Skipped.Sync())
+	return errors.Join(a.writeBroken(res.Stop), a.parts.Log.Sync(), a.parts.Events.Sync(), a.parts.Skipped.Sync(),
+		flaws) // a damaged file of another program: the reports are about this crawl's
 }
 
 // Close closes all parts in the reverse order of Open, the lock last. A second call does

@@ -120,18 +120,34 @@ func appendJSON(dst []byte, s string) []byte {
 
 // surt returns the sort key of any URL. If the URL has a host, the key is the one that pywb computes, also for schemes
 // that no crawler requests (ftp:, whois:, metadata:). Any other URL (dns:, urn:, file:, a damaged URL) is its own key,
-// in lower case and with blanks encoded. For file: pywb also merges slashes.
+// as with pywb: in lower case, with blanks encoded, without an empty host (file:///x) and without the slash at its end.
 func surt(url string) string {
 	u, err := weburl.Parse(url)
 	if errors.Is(err, weburl.ErrScheme) {
-		if i := strings.Index(url, "://"); i > 0 && !hasPrefixFold(url, "filedesc:") {
-			u, err = weburl.Parse("http" + url[i:])
+		scheme, rest, ok := strings.Cut(url, "://")
+		switch {
+		case !ok || !isScheme(scheme) || hasPrefixFold(url, "filedesc:"):
+			// The host, if there is one, is that of another URL, such as in screenshot:http://example.org/.
+		case strings.HasPrefix(rest, "/"):
+			url = scheme + ":" + rest
+		default:
+			u, err = weburl.Parse("http://" + rest)
 		}
 	}
 	if err == nil {
 		return u.SURT()
 	}
-	return string(appendURI(nil, strings.ToLower(url)))
+	return string(appendURI(nil, strings.TrimSuffix(strings.ToLower(url), "/")))
+}
+
+// isScheme reports whether s is the scheme of a URL (RFC 3986, 3.1).
+func isScheme(s string) bool {
+	for i, c := range []byte(strings.ToLower(s)) {
+		if (c < 'a' || c > 'z') && (i == 0 || (c < '0' || c > '9') && c != '+' && c != '-' && c != '.') {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // line prepares the index line of the current response record.

@@ -86,8 +86,8 @@ func checkRead(fsys disk.FS, promised []promise) error {
 	if err != nil && (len(promised) > 0 || !errors.Is(err, fs.ErrNotExist)) {
 		return err
 	}
-	if len(s.Damaged) > 0 {
-		return s.Damaged[0]
+	if err := s.Flaws.err(); err != nil {
+		return err
 	}
 	for _, p := range promised {
 		found, err := Lookup(fsys, Place{Dir: "/c", Extra: s.Path}, p.url)

@@ -15,6 +15,7 @@ import (
 
 // A digest is a WARC-Block-Digest or WARC-Payload-Digest to be checked: its hash function and the expected value.
 type digest struct {
+	name string // of the algorithm
 	hash hash.Hash
 	want []byte
 }
@@ -27,7 +28,8 @@ func parseDigest(s string) (d *digest, ok bool) {
 		return nil, false
 	}
 	var h hash.Hash
-	switch strings.ToLower(strings.ReplaceAll(algorithm, "-", "")) {
+	name := strings.ToLower(strings.ReplaceAll(algorithm, "-", ""))
+	switch name {
 	case "sha1":
 		h = sha1.New()
 	case "sha256":
@@ -39,7 +41,7 @@ func parseDigest(s string) (d *digest, ok bool) {
 	default:
 		return nil, false
 	}
-	return &digest{h, decodeDigest(value, h.Size())}, true
+	return &digest{name, h, decodeDigest(value, h.Size())}, true
 }
 
 // decodeDigest returns the n bytes that s encodes, or nil if s is not a digest of n bytes.

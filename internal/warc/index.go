@@ -3,6 +3,7 @@ package warc
 import (
 	"bytes"
 	"crypto/sha1"
+	"errors"
 	"io"
 	"strings"
 	"time"
@@ -15,26 +16,33 @@ const maxHTTPHead = 1 << 20
 // until emit returns. name becomes the "filename" of the lines. The selection of records and the content of the lines
 // follow pywb's `cdx-indexer -j`, except for the media type of several Content-Type values: all records but warcinfo,
 // request and warc-fields metadata. Records that share a gzip member get no line, because a reader cannot start at
-// their offset. Index returns the first error of emit, of reading r, or a *DamageError.
+// their offset. Index continues behind damage. It returns the first error of emit, or of reading r, or at the end
+// Flaws.
 func Index(r io.Reader, name string, emit func(line []byte) error) error {
-	rd := NewReader(r)
+	var flaws Flaws
+	left := leftOut{}
+	rd := flaws.reader(r)
 	var buf []byte
 	for {
 		rec, err := rd.Next()
 		if err == io.EOF {
-			return nil
+			left.to(&flaws)
+			return flaws.err()
 		}
 		if err != nil {
 			return err
 		}
 		l, ok, err := lineOf(rec, name)
-		if err != nil {
-			return err
+		if err == nil {
+			err = rd.Finish()
 		}
-		if err := rd.Finish(); err != nil {
+		switch {
+		case errors.Is(err, ErrDamaged):
+			continue // Next notes it
+		case err != nil:
 			return err
-		}
-		if !ok || rec.Shared {
+		case !ok || rec.Shared:
+			left.add(rec)
 			continue
 		}
 		l.Length = rec.Length
@@ -158,8 +166,26 @@ func readHeadFrom(r io.Reader) (head, rest []byte, found bool, err error) {
 	}
 }
 
-// dateOf parses a WARC-Date: W3C format with or without a fraction, or the 14 digits of WARC/0.17.
+// dateOf parses a WARC-Date: W3C format with or without a fraction, or the 14 digits of WARC/0.17. As pywb's indexer
+// does, it also reads lower case, a zone like +0000, a blank or underscore between date and time, slashes in the date,
+// and numbers of one digit.
 func dateOf(s string) (time.Time, bool) {
+	if t, ok := w3cDate(s); ok {
+		return t, true
+	}
+	s = strings.NewReplacer(" ", "T", "_", "T", "/", "-").Replace(strings.ToUpper(s))
+	for _, layout := range [...]string{
+		"2006-1-2T15:4:5Z07:00", "2006-1-2T15:4:5Z0700", "2006-1-2T15:4:5", "2006-1-2",
+	} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// w3cDate parses a WARC-Date of the standards: W3C format, or the 14 digits of WARC/0.17.
+func w3cDate(s string) (time.Time, bool) {
 	for _, layout := range [...]string{
 		time.RFC3339, time14, "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02", "2006-01", "2006",
 	} {

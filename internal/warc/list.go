@@ -1,6 +1,7 @@
 package warc
 
 import (
+	"errors"
 	"io"
 )
 
@@ -15,23 +16,27 @@ type Row struct {
 	URL    string `json:"url,omitempty"`
 }
 
-// List calls emit for every record of the WARC file r, in the order of the file. It returns the first error of
-// emit, of reading r, or a *DamageError.
+// List calls emit for every record of the WARC file r, in the order of the file. It continues behind damage. It returns
+// the first error of emit, or of reading r, or at the end Flaws.
 func List(r io.Reader, emit func(Row) error) error {
-	rd := NewReader(r)
+	var flaws Flaws
+	rd := flaws.reader(r)
 	for {
 		rec, err := rd.Next()
 		if err == io.EOF {
-			return nil
+			return flaws.err()
 		}
 		if err != nil {
 			return err
 		}
 		row, err := rowOf(rec)
-		if err != nil {
-			return err
+		if err == nil {
+			err = rd.Finish()
 		}
-		if err := rd.Finish(); err != nil {
+		if errors.Is(err, ErrDamaged) {
+			continue // Next notes it
+		}
+		if err != nil {
 			return err
 		}
 		row.Length = rec.Length
@@ -83,15 +88,16 @@ func At(r io.ReadSeeker, offset int64) (*Record, error) {
 }
 
 // Find returns the first capture (response, resource, revisit or conversion) of url in a WARC file. It compares sort
-// keys (SURT), as replay tools do. If there is none, Find returns nil and no error. It reads no further than the
-// capture.
+// keys (SURT), as replay tools do. If there is none, Find returns nil. It reads no further than the capture. If it had
+// to pass over damage, the error is Flaws, also beside a capture; other errors are of reading r.
 func Find(r io.Reader, url string) (*Record, error) {
 	key := surt(url)
-	rd := NewReader(r)
+	var flaws Flaws
+	rd := flaws.reader(r)
 	for {
 		rec, err := rd.Next()
 		if err == io.EOF {
-			return nil, nil
+			return nil, flaws.err()
 		}
 		if err != nil {
 			return nil, err
@@ -99,7 +105,7 @@ func Find(r io.Reader, url string) (*Record, error) {
 		switch rec.Type() {
 		case "response", "resource", "revisit", "conversion":
 			if u := rec.URL(); u == url || surt(u) == key {
-				return rec, nil
+				return rec, flaws.err()
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package warc
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -46,8 +47,8 @@ func (rec *Record) Original() (o Original, ok bool) {
 		o.URL = rec.Reference().URL
 		date, id = rec.Header.Value("WARC-Refers-To-Date"), rec.Header.Value("WARC-Refers-To")
 	}
-	at, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(date))
-	if err != nil || o.URL == "" {
+	at, ok := dateOf(strings.TrimSpace(date))
+	if !ok || o.URL == "" {
 		return Original{}, false
 	}
 	o.Date = at
@@ -77,20 +78,50 @@ func digits14(date string) string {
 }
 
 // match rates how well a capture of the reference's URL fits: 0 not at all, 3 exactly. A capture with another payload
-// never fits. If the reference has neither digest nor date, any capture up to the revisit's date fits with 1.
+// never fits. Two digests that cannot be compared tell nothing. If the reference has neither digest nor date, any
+// capture up to the revisit's date fits with 1.
 func (r Reference) match(l *Line) int {
-	known := r.Digest != "" && l.Digest != ""
+	same, known := sameDigest(r.Digest, l.Digest)
 	switch {
-	case l.MIME == mimeRevisit, known && !strings.EqualFold(r.Digest, l.Digest):
+	case l.MIME == mimeRevisit, known && !same:
 		return 0
 	case r.Date != "" && r.Date == l.Time:
 		return 3
-	case known:
+	case same:
 		return 2
 	case r.Date == "" && r.Digest == "" && l.Time <= r.Revisited:
 		return 1
 	}
 	return 0
+}
+
+// sameDigest compares two payload digests as an index has them. known is false if they do not tell whether the
+// payloads are the same: one is missing, cannot be decoded, or is of another algorithm.
+func sameDigest(a, b string) (same, known bool) {
+	if a == "" || b == "" {
+		return false, false
+	}
+	if strings.EqualFold(a, b) {
+		return true, true
+	}
+	x, y := indexDigest(a), indexDigest(b)
+	if x == nil || y == nil || x.name != y.name {
+		return false, false
+	}
+	return bytes.Equal(x.want, y.want), true
+}
+
+// indexDigest parses a payload digest as an index has it: without a label it is a SHA-1. It returns nil if the value
+// cannot be decoded.
+func indexDigest(s string) *digest {
+	if !strings.Contains(s, ":") {
+		s = "sha1:" + s
+	}
+	d, ok := parseDigest(s)
+	if !ok || d.want == nil {
+		return nil
+	}
+	return d
 }
 
 // best returns the capture with the highest match, the last of equal ones; nil if none matches.
@@ -138,7 +169,7 @@ func OpenOriginal(fsys disk.FS, places []Place, ref Reference) (*Record, disk.Fi
 }
 
 // FindOriginal finds the original of a revisit by reading a whole WARC file, without an index. If the file does not
-// have it, the error wraps ErrNoOriginal. A damaged file is searched up to the damage.
+// have it, the error wraps ErrNoOriginal. Damaged places are passed over.
 func FindOriginal(r io.ReadSeeker, ref Reference) (*Record, error) {
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -152,7 +183,7 @@ func FindOriginal(r io.ReadSeeker, ref Reference) (*Record, error) {
 		}
 		return err
 	})
-	if err != nil && !errors.Is(err, ErrDamaged) { // captures in front of the damage count
+	if err != nil && !errors.Is(err, ErrDamaged) {
 		return nil, err
 	}
 	l := ref.best(captures)

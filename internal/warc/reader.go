@@ -126,6 +126,9 @@ type Reader struct {
 	err     error // returned by all later calls; Skip clears it if it is damage
 	// Empty counts the gzip members without a record.
 	Empty int64
+	// Damaged, if it is not nil, is called for damage, also for damage that Read or Finish reported, and Next then
+	// returns the next record that it can find (see Skip). skipped is the number of bytes that were passed over.
+	Damaged func(d *DamageError, skipped int64)
 }
 
 type counter struct {
@@ -180,9 +183,24 @@ func (r *Reader) readError(err error) error {
 	return r.err
 }
 
-// Next finishes the current record and returns the next one. The error is io.EOF at the end of an undamaged file, wraps
-// ErrDamaged if the file is damaged, and else is of reading.
+// Next finishes the current record and returns the next one. The error is io.EOF at the end of the file, wraps
+// ErrDamaged if the file is damaged and Damaged is nil, and else is of reading.
 func (r *Reader) Next() (*Record, error) {
+	for {
+		rec, err := r.next()
+		damage, ok := errors.AsType[*DamageError](err)
+		if !ok || r.Damaged == nil {
+			return rec, err
+		}
+		skipped, err := r.Skip()
+		r.Damaged(damage, skipped)
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (r *Reader) next() (*Record, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -277,16 +295,20 @@ func (r *Reader) header() (*Record, error) {
 		// A gzip member may follow a plain record.
 		if p, _ := r.raw.Peek(2); len(p) == 2 && p[0] == 0x1f && p[1] == 0x8b {
 			r.cur = nil
-			return r.Next()
+			return r.next()
 		}
+	}
+	if p, err := r.cur.Peek(64); !hasPrefixFold(string(p[:min(len(p), len(magic))]), magic) {
+		// Nothing is read, because a record may follow in the same line.
+		if err != nil && err != io.EOF {
+			return nil, r.readError(err)
+		}
+		return nil, r.broken(rec.Offset, notWARC(string(p)))
 	}
 	total := 0
 	line, err := r.line(rec.Offset, &total)
 	if err != nil {
 		return nil, err
-	}
-	if !hasPrefixFold(line, magic) {
-		return nil, r.broken(rec.Offset, fmt.Sprintf("no WARC record: %.40q", line))
 	}
 	rec.Version = strings.TrimSpace(line)
 	var value []byte // of the last field
@@ -331,6 +353,19 @@ func (r *Reader) header() (*Record, error) {
 	r.rec = rec
 	r.records++
 	return rec, nil
+}
+
+// notWARC describes bytes that begin no WARC record.
+func notWARC(p string) string {
+	const zstd, dictionary = "\x28\xb5\x2f\xfd", "\x5d\x2a\x4d\x18" // RFC 8878, 3.1.1; the draft of .warc.zst
+	switch {
+	case strings.HasPrefix(p, "filedesc://"):
+		return "ARC is not supported; make a WARC file of it, such as with: warcio recompress FILE.arc.gz FILE.warc.gz"
+	case strings.HasPrefix(p, zstd) || strings.HasPrefix(p, dictionary):
+		return ".warc.zst is not supported; decompress the file, such as with: zstd -d"
+	}
+	line, _, _ := strings.Cut(p, "\n")
+	return fmt.Sprintf("no WARC record: %.40q", strings.TrimRight(line, "\r"))
 }
 
 // line reads a header line without its end. It adds the line's size to total, which maxHeader limits.

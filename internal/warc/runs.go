@@ -188,18 +188,20 @@ func replaceFile(fsys disk.FS, dir, name string, fill func(*bufio.Writer) error)
 // old index in one step. Its memory does not grow with the index. A WARC file without runs, which another program put
 // there, is indexed first, and so are the complete records of a file that a killed crawl has not finished. No crawl may
 // run in dir meanwhile. If group and others may not read one of the WARC files, they may not read the index either. A
-// nil fsys means the machine's filesystem.
+// nil fsys means the machine's filesystem. If a WARC file without runs is damaged, the index has its other records, and
+// the error is Flaws; it comes again with each BuildIndex.
 func BuildIndex(fsys disk.FS, dir string) error {
 	if fsys == nil {
 		fsys = disk.OS
 	}
-	if err := buildIndex(fsys, filepath.Clean(dir)); err != nil {
+	var flaws Flaws
+	if err := buildIndex(fsys, filepath.Clean(dir), &flaws); err != nil {
 		return fmt.Errorf("index %s: %w", indexPath(dir), err)
 	}
-	return nil
+	return flaws.err()
 }
 
-func buildIndex(fsys disk.FS, dir string) error {
+func buildIndex(fsys disk.FS, dir string, flaws *Flaws) error {
 	if err := makeDirs(fsys, dir, archiveDir(dir), runsDir(dir), filepath.Dir(indexPath(dir))); err != nil {
 		return err
 	}
@@ -225,7 +227,8 @@ func buildIndex(fsys disk.FS, dir string) error {
 			continue
 		}
 		if open || !slices.Contains(have[base], base+cdxjExt) {
-			if err := indexWARC(fsys, dir, e.Name()); err != nil {
+			err := indexWARC(fsys, dir, e.Name())
+			if err = flaws.take(filepath.Join(archiveDir(dir), e.Name()), err); err != nil {
 				return err
 			}
 			indexed = true
@@ -270,7 +273,7 @@ func runsByWARC(fsys disk.FS, dir string) (map[string][]string, error) {
 }
 
 // indexWARC writes the runs of a WARC file in the archive folder. Of a file that is not finished, the end may be
-// incomplete.
+// incomplete. If the file is damaged, the error is Flaws, and its last run is missing, so that it is read again.
 func indexWARC(fsys disk.FS, dir, name string) error {
 	r := runs{fs: fsys, dir: runsDir(dir)}
 	final, open := strings.CutSuffix(name, openSuffix)
@@ -283,30 +286,36 @@ func indexWARC(fsys disk.FS, dir, name string) error {
 	}
 	defer f.Close()
 	err = indexFile(f, final, final, &r)
-	if err != nil && !(open && errors.Is(err, ErrDamaged)) {
-		return err
+	switch {
+	case err == nil || open && errors.Is(err, ErrDamaged):
+		return r.finish(final)
+	case errors.Is(err, ErrDamaged):
+		if err := r.write(r.next(final)); err != nil {
+			return err
+		}
 	}
-	return r.finish(final)
+	return err
 }
 
 // indexFile collects the index lines of the WARC file f as runs with the name run. The lines name the file `name`. The
-// caller finishes the runs.
+// caller finishes the runs, also if the error is Flaws.
 func indexFile(f io.Reader, name, run string, r *runs) error {
 	err := Index(f, name, func(line []byte) error { return r.put(run, line) })
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrDamaged) {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return nil
+	return err
 }
 
 // SortedIndex writes the merged CDXJ lines of the WARC files to out, in bounded memory. tmp is an empty directory for
 // temporary files; the caller removes it. The lines name the files without their directory. A nil fsys means the
-// machine's filesystem.
+// machine's filesystem. If files are damaged, the output has their other records, and the error is Flaws.
 func SortedIndex(fsys disk.FS, warcs []string, tmp string, out io.Writer) error {
 	if fsys == nil {
 		fsys = disk.OS
 	}
 	var inputs []string
+	var flaws Flaws
 	one := func(path, run string) error {
 		f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
 		if err != nil {
@@ -314,7 +323,8 @@ func SortedIndex(fsys disk.FS, warcs []string, tmp string, out io.Writer) error 
 		}
 		defer f.Close()
 		r := runs{fs: fsys, dir: tmp}
-		if err := indexFile(f, filepath.Base(path), run, &r); err != nil {
+		err = flaws.take(path, indexFile(f, filepath.Base(path), run, &r))
+		if err != nil {
 			return err
 		}
 		return r.finish(run)
@@ -340,7 +350,10 @@ func SortedIndex(fsys disk.FS, warcs []string, tmp string, out io.Writer) error 
 	if err := merge(fsys, inputs, w); err != nil {
 		return fmt.Errorf("index: %w", err)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return flaws.err()
 }
 
 // mergeAll merges sorted files into out. It keeps intermediate files in tmp and removes them.

@@ -45,9 +45,9 @@ func (p Place) indexes() []string {
 type Supplement struct {
 	Path  string // the file with the lines; empty if the index lacks nothing
 	WARCs int    // how many WARC files the index lacks
-	// Damaged are errors of WARC files that are damaged, each with the file's name. The lines up to the damage are
-	// there. A record that is incomplete at the end of an unfinished file is no damage.
-	Damaged []error
+	// Flaws are of WARC files that the index lacks. The lines of their other records are there. A record that is
+	// incomplete at the end of an unfinished file is no damage.
+	Flaws Flaws
 }
 
 // WriteSupplement writes the index lines of all WARC files of the crawl directory dir that its index lacks, finished or
@@ -121,7 +121,7 @@ func writeSupplement(fsys disk.FS, dir string, tmpDir func() (string, error),
 }
 
 // unindexed returns the names of the WARC files in dir that its index lacks: an index has all lines of a file, or none.
-// A damaged file of which nothing can be indexed is only reported.
+// A damaged file of which nothing can be indexed is only noted.
 func unindexed(fsys disk.FS, dir string, s *Supplement) (names []string, err error) {
 	entries, err := fsys.ReadDir(archiveDir(dir))
 	if err != nil {
@@ -132,14 +132,10 @@ func unindexed(fsys disk.FS, dir string, s *Supplement) (names []string, err err
 			continue
 		}
 		first, err := firstLine(fsys, dir, e.Name())
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // the crawl has finished the file meanwhile, and gave it its final name
+		if errors.Is(err, fs.ErrNotExist) { // the crawl has finished the file meanwhile, and gave it its final name
 			first, err = firstLine(fsys, dir, strings.TrimSuffix(e.Name(), openSuffix))
-		case errors.Is(err, ErrDamaged):
-			s.damaged(e.Name(), fmt.Errorf("%s: %w", e.Name(), err))
-			continue
 		}
-		if err != nil {
+		if err = s.damaged(e.Name(), err); err != nil {
 			return nil, fmt.Errorf("%s: %w", e.Name(), err)
 		}
 		if first == nil {
@@ -156,11 +152,12 @@ func unindexed(fsys disk.FS, dir string, s *Supplement) (names []string, err err
 	return names, nil
 }
 
-// damaged notes the damage of a file, unless a kill explains it.
-func (s *Supplement) damaged(name string, err error) {
-	if !strings.HasSuffix(name, openSuffix) {
-		s.Damaged = append(s.Damaged, err)
+// damaged notes the flaws of a file, unless a kill explains them. It returns other errors.
+func (s *Supplement) damaged(name string, err error) error {
+	if errors.Is(err, ErrDamaged) && strings.HasSuffix(name, openSuffix) {
+		return nil
 	}
+	return s.Flaws.take(name, err)
 }
 
 // firstLine returns the first index line of a WARC file; nil if it has none.
@@ -201,7 +198,7 @@ func indexed(fsys disk.FS, dir string, line []byte) (bool, error) {
 	return false, nil
 }
 
-// indexPart writes the runs of a WARC file, up to its damage, under the name run.
+// indexPart writes the runs of a WARC file under the name run.
 func indexPart(fsys disk.FS, dir, name, run string, r *runs, m *meter, s *Supplement) error {
 	final := strings.TrimSuffix(name, openSuffix)
 	f, err := OpenWARC(fsys, dir, final)
@@ -210,12 +207,7 @@ func indexPart(fsys disk.FS, dir, name, run string, r *runs, m *meter, s *Supple
 	}
 	defer f.Close()
 	m.r = f
-	err = indexFile(m, final, run, r)
-	if errors.Is(err, ErrDamaged) {
-		s.damaged(name, err)
-		err = nil
-	}
-	if err != nil {
+	if err := s.damaged(name, indexFile(m, final, run, r)); err != nil {
 		return err
 	}
 	return r.finish(run)

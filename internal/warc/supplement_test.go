@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -36,8 +35,9 @@ func TestSupplement(t *testing.T) {
 		for i := range want {
 			want[i] = "com,example)/" + want[i]
 		}
-		if !slices.Equal(keys, want) || s.WARCs != warcs || len(s.Damaged) > 0 {
-			t.Errorf("%s: found %q in %d more files (%v), want %q in %d", when, keys, s.WARCs, s.Damaged, want, warcs)
+		if !slices.Equal(keys, want) || s.WARCs != warcs || s.Flaws.Places != nil {
+			t.Errorf("%s: found %q in %d more files (%v), want %q in %d", when, keys, s.WARCs, s.Flaws.Places, want,
+				warcs)
 		}
 	}
 	run := func(url string, while func()) {
@@ -75,9 +75,8 @@ func TestSupplement(t *testing.T) {
 	// Damage of a finished file is reported.
 	must(t, os.WriteFile(filepath.Join(dir, "archive", "damaged.warc.gz"), b[:len(b)/3], 0o644))
 	keys, s := supplemented(t, dir)
-	if len(keys) != 2 || len(s.Damaged) != 1 || !errors.Is(s.Damaged[0], ErrDamaged) ||
-		!strings.HasPrefix(s.Damaged[0].Error(), "damaged.warc.gz: offset ") {
-		t.Errorf("damaged: found %q, %v", keys, s.Damaged)
+	if len(keys) != 2 || len(s.Flaws.Places) != 1 || s.Flaws.Places[0].File != "damaged.warc.gz" {
+		t.Errorf("damaged: found %q, %v", keys, s.Flaws.Places)
 	}
 
 	// A reader may stop it.

@@ -97,6 +97,10 @@ func (v *Verifier) Verify(r io.Reader) (*Report, error) {
 	if v.buf == nil {
 		v.buf, v.ids, v.seed = make([]byte, 32<<10), map[uint64]struct{}{}, maphash.MakeSeed()
 	}
+	rd.Damaged = func(d *DamageError, skipped int64) {
+		rep.add(Problem{Offset: d.Offset, Text: d.Text})
+		rep.Skipped += skipped
+	}
 	for {
 		rec, err := rd.Next()
 		if err == io.EOF {
@@ -105,20 +109,7 @@ func (v *Verifier) Verify(r io.Reader) (*Report, error) {
 		if err == nil {
 			err = v.record(rd, rec)
 		}
-		if err == nil {
-			continue
-		}
-		var damage *DamageError
-		if !errors.As(err, &damage) {
-			return rep, err
-		}
-		rep.add(Problem{Offset: damage.Offset, Text: damage.Text})
-		n, err := rd.Skip()
-		rep.Skipped += n
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrDamaged) { // Next notes damage
 			return rep, err
 		}
 	}
@@ -187,6 +178,8 @@ func checkFields(rec *Record, kind string, fault func(bool, string, ...any)) {
 	if date := rec.Date(); date != "" {
 		if _, ok := dateOf(date); !ok {
 			fault(false, "WARC-Date %.40q is not a date", date)
+		} else if _, ok := w3cDate(date); !ok {
+			fault(true, "WARC-Date %.40q is not of the form 2006-01-02T15:04:05Z", date)
 		}
 	}
 	for _, name := range [...]string{

@@ -36,8 +36,8 @@ func New(fsys disk.FS, places, originals []warc.Place) *Archive {
 }
 
 // Empty reports whether the archive has no capture of a web page.
-func (a *Archive) Empty() (bool, error) {
-	_, next, err := a.Hosts("", 0)
+func (a *Archive) Empty(ctx context.Context) (bool, error) {
+	_, next, err := a.Hosts(ctx, "", 0)
 	return next == "", err
 }
 

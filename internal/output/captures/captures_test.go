@@ -103,10 +103,10 @@ func TestNoIndex(t *testing.T) {
 	if _, err := a.Captures("http://a.example/"); !errors.Is(err, ErrNoIndex) {
 		t.Errorf("Captures: %v", err)
 	}
-	if _, _, err := a.Pages(Query{Max: 1}); !errors.Is(err, ErrNoIndex) {
+	if _, _, err := a.Pages(t.Context(), Query{Max: 1}); !errors.Is(err, ErrNoIndex) {
 		t.Errorf("Pages: %v", err)
 	}
-	if _, _, err := a.Hosts("", 1); !errors.Is(err, ErrNoIndex) {
+	if _, _, err := a.Hosts(t.Context(), "", 1); !errors.Is(err, ErrNoIndex) {
 		t.Errorf("Hosts: %v", err)
 	}
 }
@@ -131,7 +131,7 @@ func TestLists(t *testing.T) {
 	), nil)
 	list := func(q Query) (urls []string) {
 		for {
-			pages, next, err := a.Pages(q)
+			pages, next, err := a.Pages(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +171,7 @@ func TestLists(t *testing.T) {
 		"http://a.example/i.png", "http://a.example/x")
 	var hosts []string
 	for from, more := "", true; more; {
-		some, next, err := a.Hosts(from, 2)
+		some, next, err := a.Hosts(t.Context(), from, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func TestLists(t *testing.T) {
 		from, more = next, next != ""
 	}
 	same("hosts", hosts, "a.example", "sub.a.example", "b.example:8080", "c.example")
-	found, _, err := a.Pages(Query{Max: 1})
+	found, _, err := a.Pages(t.Context(), Query{Max: 1})
 	if err != nil || found[0].Captures != 2 || found[0].First != "20260101000000" ||
 		found[0].Newest.Time != "20260601000000" {
 		t.Errorf("%+v, %v", found, err)

@@ -1,6 +1,8 @@
 package captures
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A Group holds the captures with one sort key, oldest first.
@@ -21,8 +24,8 @@ type Group struct {
 const maxGroup = 10000
 
 // Groups returns the captures from the sort key `from` on, in the order of the keys. An error ends
-// the sequence.
-func (a *Archive) Groups(from string) iter.Seq2[Group, error] {
+// the sequence; it is that of ctx if ctx ends.
+func (a *Archive) Groups(ctx context.Context, from string) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		type source struct {
 			next func() (warc.Line, error, bool)
@@ -52,6 +55,10 @@ func (a *Archive) Groups(from string) iter.Seq2[Group, error] {
 			}
 		}
 		for len(sources) > 0 {
+			if err := ctx.Err(); err != nil {
+				yield(Group{}, err)
+				return
+			}
 			g := Group{SURT: sources[0].line.SURT}
 			for _, s := range sources {
 				g.SURT = min(g.SURT, s.line.SURT)
@@ -106,11 +113,11 @@ const maxScan = 100_000
 // Pages returns the pages of the query in the order of their sort keys. next is the From of the
 // query for the pages that follow; it is empty at the end. A call reads a bounded part of the
 // index, so that it may return fewer pages than Max, or none, before the end.
-func (a *Archive) Pages(q Query) (pages []Page, next string, err error) {
+func (a *Archive) Pages(ctx context.Context, q Query) (pages []Page, next string, err error) {
 	from := max(q.From, q.Host)
 	text := strings.ToLower(q.Text)
 	scanned := 0
-	for g, err := range a.Groups(from) {
+	for g, err := range a.Groups(ctx, from) {
 		if err != nil {
 			return nil, "", err
 		}
@@ -118,7 +125,7 @@ func (a *Archive) Pages(q Query) (pages []Page, next string, err error) {
 			return pages, "", nil
 		}
 		if scanned++; len(pages) == q.Max || scanned > maxScan {
-			return pages, g.SURT, nil
+			return pages, g.SURT + " ", nil // the beginning of its lines
 		}
 		p, ok := pageOf(g, q.All)
 		if ok && strings.Contains(strings.ToLower(p.Newest.URL), text) {
@@ -150,12 +157,17 @@ func pageOf(g Group, all bool) (p Page, ok bool) {
 			}
 		}
 	}
-	return p, ok && isWeb(p.Newest.URL)
+	return p, ok && webHost(p.Newest) != ""
 }
 
-// isWeb reports whether u is a URL of http or https.
-func isWeb(u string) bool {
-	return len(u) > 5 && strings.EqualFold(u[:4], "http") && (u[4] == ':' || u[5] == ':')
+// webHost returns the host of a capture, with its port if the URL has one; "" if it is not one of http or https. An
+// index may have any URL.
+func webHost(c Capture) string {
+	u, err := weburl.Parse(c.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Authority()
 }
 
 // A Host is a host of an archive in a list.
@@ -166,44 +178,40 @@ type Host struct {
 
 // Hosts returns at most n hosts from the sort key `from` on, in the order of their sort keys. next
 // is where the list continues; it is empty at the end.
-func (a *Archive) Hosts(from string, n int) (hosts []Host, next string, err error) {
-	for {
-		found := false
-		for g, err := range a.Groups(from) {
+func (a *Archive) Hosts(ctx context.Context, from string, n int) (hosts []Host, next string, err error) {
+	for more := true; more; {
+		more = false
+		for g, err := range a.Groups(ctx, from) {
 			if err != nil {
 				return nil, "", err
 			}
 			key, _, ok := strings.Cut(g.SURT, ")")
-			c := g.Captures[0]
-			if !ok || !isWeb(c.URL) {
-				from = afterScheme(g.SURT)
-				found = true
+			if !ok { // such as dns:example.org
+				next := ""
+				if scheme, rest, _ := strings.Cut(g.SURT, ":"); rest > "9~" { // else a host with a port may follow
+					next = scheme + ";" // ';' follows ':'
+				}
+				from, more = after(g, next), true
 				break
 			}
-			key += ")"
+			name := ""
+			for _, c := range g.Captures {
+				name = cmp.Or(name, webHost(c))
+			}
+			if name == "" {
+				continue // such as ftp://example.org/; another key of the host may be one of the web
+			}
 			if len(hosts) == n {
-				return hosts, key, nil
+				return hosts, key + ")", nil
 			}
-			name := c.URL[strings.Index(c.URL, "/")+2:]
-			if i := strings.IndexAny(name, "/?#"); i >= 0 {
-				name = name[:i]
-			}
-			hosts = append(hosts, Host{key, name})
-			from = strings.TrimSuffix(key, ")") + "*" // '*' follows ')'
-			found = true
+			hosts = append(hosts, Host{key + ")", name})
+			from, more = after(g, key+"*"), true // '*' follows ')'
 			break
 		}
-		if !found {
-			return hosts, "", nil
-		}
 	}
+	return hosts, "", nil
 }
 
-// afterScheme returns the first sort key after those that begin like key, which has no host, such as
-// "dns:example.org".
-func afterScheme(key string) string {
-	if i := strings.IndexByte(key, ':'); i >= 0 {
-		return key[:i] + ";" // ';' follows ':'
-	}
-	return key + "\x00"
-}
+// after returns where a look-up continues that has read g: at the key next, but never at g or before it. In an index, a
+// blank follows the key, and '!' follows the blank.
+func after(g Group, next string) string { return max(next, g.SURT+"!") }

@@ -9,7 +9,7 @@
 //   - A name has only characters that every file system permits, is short, and differs from all other
 //     names also where case is ignored. No name leads out of the directory.
 //   - The directory is complete or absent: the files are written beside it, in NAME.partial, and
-//     renamed at the end.
+//     renamed at the end (disk.OpenWork).
 //
 // The memory does not depend on the number of URLs: names are sorted on disk (package extsort) and
 // looked up in a file. A page is in memory as a whole while it is rewritten, up to Config.MaxPage.

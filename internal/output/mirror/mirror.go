@@ -41,6 +41,9 @@ type Config struct {
 	MaxUnpacked int64
 	// FS is the filesystem of the mirror. Nil means the machine's.
 	FS disk.FS
+	// Step is called often, if it is not nil, with the number of URLs that are done. total is 0 while Write chooses the
+	// captures, and the number of all URLs while it writes the files.
+	Step func(done, total int64)
 }
 
 // A Result says what a mirror contains.
@@ -99,6 +102,7 @@ type Mirror struct {
 	temp    string
 	table   table
 	planned int64 // files
+	urls    int64 // in the archive; 0 while they are counted
 	// counting is true while captures are chosen for the first time.
 	counting bool
 	result   Result
@@ -126,26 +130,17 @@ func Write(ctx context.Context, cfg Config) (res Result, err error) {
 	if err := m.check(); err != nil {
 		return res, err
 	}
-	partial := m.cfg.Dir + ".partial"
-	m.tree, m.temp = filepath.Join(partial, "tree"), filepath.Join(partial, "temp")
-	if err := m.fs.MkdirAll(partial, 0o777); err != nil {
+	if err := m.fs.MkdirAll(filepath.Dir(m.cfg.Dir), 0o777); err != nil {
 		return res, err
 	}
-	lock, err := disk.Lock(m.fs, partial)
+	work, err := disk.OpenWork(m.fs, m.cfg.Dir+".partial")
 	if err != nil {
 		return res, err
 	}
-	defer func() {
-		err = errors.Join(err, m.table.close(), lock.Close())
-		if removed := m.fs.RemoveAll(partial); err == nil {
-			err = removed
-		}
-	}()
-	for _, dir := range []string{m.tree, m.temp} { // a killed run may have left them
-		if err := m.fs.RemoveAll(dir); err != nil {
-			return res, err
-		}
-		if err := m.fs.MkdirAll(dir, 0o777); err != nil {
+	defer func() { err = errors.Join(err, m.table.close(), work.Close()) }()
+	m.tree, m.temp = filepath.Join(work.Dir, "tree"), filepath.Join(work.Dir, "temp")
+	for _, dir := range []string{m.tree, m.temp} {
+		if err := m.fs.Mkdir(dir, 0o777); err != nil {
 			return res, err
 		}
 	}
@@ -161,7 +156,7 @@ func Write(ctx context.Context, cfg Config) (res Result, err error) {
 	if err := m.finish(); err != nil {
 		return res, err
 	}
-	return m.result, m.install(filepath.Join(partial, "old"))
+	return m.result, m.install(filepath.Join(work.Dir, "old"))
 }
 
 // check refuses a directory that must not be replaced.
@@ -186,9 +181,6 @@ func (m *Mirror) check() error {
 // install gives the tree its name. What was there moves to old, which the caller deletes.
 func (m *Mirror) install(old string) error {
 	if err := m.check(); err != nil { // the directory may have changed since
-		return err
-	}
-	if err := m.fs.RemoveAll(old); err != nil {
 		return err
 	}
 	moved := true

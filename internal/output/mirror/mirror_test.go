@@ -322,11 +322,16 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("the files are %q", got)
 	}
 	busy := filepath.Join(tmp, "busy")
-	must(t, os.Mkdir(busy+".partial", 0o755))
-	lock, err := disk.Lock(disk.OS, busy+".partial")
+	work, err := disk.OpenWork(disk.OS, busy+".partial")
 	must(t, err)
 	fail("another run", disk.ErrLocked, Config{Dir: busy})
-	must(t, lock.Close())
+	must(t, work.Close())
+	must(t, os.Symlink(other, busy+".partial"))
+	fail("a link", disk.ErrForeign, Config{Dir: busy})
+	if got := files(t, other); len(got) != 2 {
+		t.Errorf("the files behind the link are %q", got)
+	}
+	must(t, os.Remove(busy+".partial"))
 	write(t, Config{Dir: busy}, dir)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()

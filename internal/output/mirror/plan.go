@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/output/captures"
@@ -34,11 +35,9 @@ type choice struct {
 // choices calls fn for each URL of the archive that the mirror shows, in the order of the index.
 func (m *Mirror) choices(ctx context.Context, count bool, fn func(choice) error) error {
 	m.counting = count
-	for g, err := range m.cfg.Archive.Groups("") {
+	done := int64(0)
+	for g, err := range m.cfg.Archive.Groups(ctx, "") {
 		if err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
 			return err
 		}
 		byURL := map[weburl.URL][]captures.Capture{}
@@ -54,6 +53,13 @@ func (m *Mirror) choices(ctx context.Context, count bool, fn func(choice) error)
 			byURL[u] = append(byURL[u], c)
 		}
 		for _, u := range urls {
+			if m.cfg.Step != nil {
+				m.cfg.Step(done, m.urls)
+			}
+			done++
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			c, why, err := m.choose(ctx, u, byURL[u])
 			if err != nil {
 				return err
@@ -69,6 +75,7 @@ func (m *Mirror) choices(ctx context.Context, count bool, fn func(choice) error)
 			}
 		}
 	}
+	m.urls = done
 	return nil
 }
 
@@ -223,16 +230,53 @@ func tableRecord(u weburl.URL, kind byte, value string) []byte {
 	return append(append(key[:], kind), value...)
 }
 
-// A table holds the names of files and the targets of redirects, by URL.
+// A table holds the names of files and the targets of redirects, by URL. Most look-ups read nothing or two small parts
+// of its files.
 type table struct {
 	index, entries disk.File
 	count          int64
+	// marks has the first 8 bytes of the key of every step-th record, at most maxMarks of them.
+	marks []uint64
+	step  int64
+	block []byte // of the index, read last
+	// known has the latest results, also of URLs that are not there.
+	known map[[keySize]byte]entry
+}
+
+// An entry is the kind and the value of a URL. The kind is zero if the mirror does not have the URL.
+type entry struct {
+	kind  byte
+	value string
+}
+
+const (
+	minStep    = 128
+	maxMarks   = 1 << 17 // 1 MB
+	maxKnown   = 1 << 15 // some 8 MB
+	recordSize = keySize + 8
+)
+
+// mark notes the key of the next record.
+func (t *table) mark(key []byte) {
+	if t.step == 0 {
+		t.step = minStep
+	}
+	if len(t.marks) == maxMarks {
+		for i := range maxMarks / 2 {
+			t.marks[i] = t.marks[2*i]
+		}
+		t.marks = t.marks[:maxMarks/2]
+		t.step *= 2
+	}
+	if t.count%t.step == 0 {
+		t.marks = append(t.marks, binary.BigEndian.Uint64(key))
+	}
+	t.count++
 }
 
 func (m *Mirror) writeTable(urls *extsort.Queue) error {
 	index, entries := path.Join(m.temp, "index"), path.Join(m.temp, "entries")
 	offset := int64(0)
-	var count int64
 	err := disk.WriteStream(m.fs, index, func(iw io.Writer) error {
 		return disk.WriteStream(m.fs, entries, func(ew io.Writer) error {
 			return urls.Each(func(rec []byte) error {
@@ -241,7 +285,7 @@ func (m *Mirror) writeTable(urls *extsort.Queue) error {
 				entry = append(entry, rec[keySize+1:]...)
 				line := binary.BigEndian.AppendUint64(bytes.Clone(rec[:keySize]), uint64(offset))
 				offset += int64(len(entry))
-				count++
+				m.table.mark(rec[:keySize])
 				if _, err := iw.Write(line); err != nil {
 					return err
 				}
@@ -253,7 +297,6 @@ func (m *Mirror) writeTable(urls *extsort.Queue) error {
 	if err != nil {
 		return err
 	}
-	m.table.count = count
 	if m.table.index, err = m.fs.OpenFile(index, os.O_RDONLY, 0); err != nil {
 		return err
 	}
@@ -274,30 +317,51 @@ func (t *table) close() error {
 // find returns the kind and the value for u. ok is false if the mirror does not have it.
 func (t *table) find(u weburl.URL) (kind byte, value string, ok bool, err error) {
 	key := keyOf(u)
-	var rec [keySize + 8]byte
-	low, high := int64(0), t.count
-	for low < high {
-		mid := (low + high) / 2
-		if _, err := t.index.ReadAt(rec[:], mid*int64(len(rec))); err != nil {
+	e, known := t.known[key]
+	if !known {
+		if e, err = t.read(key); err != nil {
 			return 0, "", false, err
 		}
-		switch c := bytes.Compare(rec[:keySize], key[:]); {
-		case c < 0:
-			low = mid + 1
-		case c > 0:
-			high = mid
-		default:
-			offset := int64(binary.BigEndian.Uint64(rec[keySize:]))
-			var head [5]byte
-			if _, err := t.entries.ReadAt(head[:], offset); err != nil {
-				return 0, "", false, err
-			}
-			text := make([]byte, binary.BigEndian.Uint32(head[1:]))
-			_, err := t.entries.ReadAt(text, offset+int64(len(head)))
-			return head[0], string(text), err == nil, err
+		if t.known == nil || len(t.known) == maxKnown {
+			t.known = map[[keySize]byte]entry{}
 		}
+		t.known[key] = e
 	}
-	return 0, "", false, nil
+	return e.kind, e.value, e.kind != 0, nil
+}
+
+// read finds a key in the files.
+func (t *table) read(key [keySize]byte) (e entry, err error) {
+	first := binary.BigEndian.Uint64(key[:])
+	low, _ := slices.BinarySearch(t.marks, first)
+	high := low
+	for high < len(t.marks) && t.marks[high] == first { // the record may be on both sides of a mark
+		high++
+	}
+	from := max(0, int64(low)-1) * t.step
+	n := min(int64(high)*t.step, t.count) - from
+	if n <= 0 {
+		return e, nil
+	}
+	t.block = slices.Grow(t.block[:0], int(n)*recordSize)[:n*recordSize]
+	if _, err := t.index.ReadAt(t.block, from*recordSize); err != nil && err != io.EOF {
+		return e, err
+	}
+	at := func(i int) []byte { return t.block[i*recordSize:][:recordSize] }
+	i, found := sort.Find(int(n), func(i int) int { return bytes.Compare(key[:], at(i)[:keySize]) })
+	if !found {
+		return e, nil
+	}
+	offset := int64(binary.BigEndian.Uint64(at(i)[keySize:]))
+	var head [5]byte
+	if _, err := t.entries.ReadAt(head[:], offset); err != nil {
+		return e, err
+	}
+	text := make([]byte, binary.BigEndian.Uint32(head[1:]))
+	if _, err := t.entries.ReadAt(text, offset+int64(len(head))); err != nil {
+		return e, err
+	}
+	return entry{head[0], string(text)}, nil
 }
 
 // maxRedirects is how many redirects are followed from one link.

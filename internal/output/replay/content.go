@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -64,7 +65,7 @@ func (s *Server) content(w http.ResponseWriter, r *http.Request, p place) {
 		return
 	}
 	if err := s.capture(w, r, p, dest); err != nil {
-		s.failed(w, p, err)
+		s.failed(r.Context(), w, p, err)
 	}
 }
 
@@ -307,13 +308,13 @@ type notice struct {
 type near struct{ URL, Href, Time string }
 
 // failed answers with a page that says why the URL cannot be shown.
-func (s *Server) failed(w http.ResponseWriter, p place, err error) {
+func (s *Server) failed(ctx context.Context, w http.ResponseWriter, p place, err error) {
 	n := notice{Title: "Not in this archive", URL: p.url.String(), Text: err.Error()}
 	status := http.StatusNotFound
 	var gone *missing
 	switch {
 	case errors.As(err, &gone):
-		n.Near = s.near(p)
+		n.Near = s.near(ctx, p)
 	case errors.Is(err, warc.ErrNoOriginal):
 		n.Title = "The content is in another archive"
 		n.Text = "The crawl had archived the same content before, and the archive refers to that record. " +
@@ -359,12 +360,12 @@ func isUnreadable(err error) bool {
 const maxNear = 8
 
 // near returns archived URLs of the same host whose sort keys follow, or else begin the host.
-func (s *Server) near(p place) (list []near) {
+func (s *Server) near(ctx context.Context, p place) (list []near) {
 	key := p.url.SURT()
 	host, _, _ := strings.Cut(key, ")")
 	seen := map[string]bool{}
 	for _, from := range []string{key, host + ")"} {
-		pages, _, err := s.archive.Pages(captures.Query{From: from, Host: host + ")", Max: maxNear - len(list)})
+		pages, _, err := s.archive.Pages(ctx, captures.Query{From: from, Host: host + ")", Max: maxNear - len(list)})
 		if err != nil {
 			return list // the list is only a help
 		}

@@ -122,16 +122,16 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) error {
 	}
 	query := captures.Query{From: q.Get("from"), Host: q.Get("host"), Text: text, All: q.Get("all") != "",
 		Max: pagesShown}
-	pages, next, err := s.archive.Pages(query)
+	pages, next, err := s.archive.Pages(r.Context(), query)
 	if err == nil && len(pages) == 0 && next == "" && text == "" && query.From == "" {
 		query.All = true // an archive or a host with files only
 		q.Set("all", "1")
-		pages, next, err = s.archive.Pages(query)
+		pages, next, err = s.archive.Pages(r.Context(), query)
 	}
 	if err != nil {
 		return err
 	}
-	hosts, nextHost, err := s.archive.Hosts(q.Get("hosts"), hostsShown)
+	hosts, nextHost, err := s.archive.Hosts(r.Context(), q.Get("hosts"), hostsShown)
 	if err != nil {
 		return err
 	}
