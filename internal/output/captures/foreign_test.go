@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
+	_ "github.com/orbweaver/orbweaver/internal/testkit/testseed" // sets rapid's seed
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
