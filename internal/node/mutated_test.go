@@ -129,8 +129,20 @@ type mutatedAgent struct {
 	access  [2]node.APIAccess // of a reader, and of an operator
 }
 
+// A sharedSource is a source of random numbers for several goroutines.
+type sharedSource struct {
+	mu sync.Mutex
+	of rand.Source
+}
+
+func (s *sharedSource) Uint64() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of.Uint64()
+}
+
 func newMutated(t *testing.T, seed uint64) *mutated {
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := rand.New(&sharedSource{of: rand.NewPCG(seed, 1)})
 	m := &mutated{mutator: newMutator(rng), t: t, loop: newLoop(), most: map[string]uint64{}}
 	m.setting = settings[seed%uint64(len(settings))]
 	var err error
