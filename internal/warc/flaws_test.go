@@ -11,6 +11,8 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // foreign returns a record as other programs write it. Content-Length is wrong by off bytes.
@@ -29,6 +31,7 @@ func hello(name string, off int) string {
 // Damage and records without a place of their own cost no other record: the index, the list, a search and the index of
 // a crawl directory have the rest, and the error names the places.
 func TestFlaws(t *testing.T) {
+	plainA, plainC := hello("a", 0), hello("c", 0)
 	a, b, c := gzipped(hello("a", 0)), gzipped(hello("b", 0)), gzipped(hello("c", 0))
 	at := func(n int, text string) string { return fmt.Sprintf("offset %d: %s", n, text) }
 	const together = "not in the index: 2 records in a gzip member with others"
@@ -44,7 +47,15 @@ func TestFlaws(t *testing.T) {
 		"bits":            {a + b[:80] + "????" + b[84:] + c, "ac", "ac", at(len(a), "")},
 		"plain": {hello("a", 0) + "junk\r\n" + hello("c", 0), "ac", "ac",
 			at(len(hello("a", 0)), "no WARC record")},
-		"one member": {gzipped(hello("a", 0) + hello("b", 0)), "", "ab", at(0, together)},
+		"cut inside": {a + b[:len(b)/2] + c, "ac", "ac", at(len(a), "gzip member: ")},
+		"stored blocks": {a + b[:10] + "\x00\xff\xff\x00\x00" + b[15:] + c + c, "acc", "acc",
+			at(len(a), `no WARC record: `)},
+		"plain length of more":  {plainA + hello("b", 70) + plainC, "abc", "abc", "no WARC record"},
+		"plain length past end": {plainA + hello("b", 1<<50) + plainC, "ac", "ac", at(len(plainA), "the content ends")},
+		"plain cut in the head": {plainA + hello("b", 0)[:120] + plainC, "ac", "ac",
+			at(len(plainA), "the header has the fields of two records")},
+		"plain zeros": {plainA + "\x00\x00" + plainC, "ac", "ac", at(len(plainA), `no WARC record: "\x00\x00WARC`)},
+		"one member":  {gzipped(hello("a", 0) + hello("b", 0)), "", "ab", at(0, together)},
 		"ARC": {gzipped("filedesc://x.arc 0.0.0.0 20200102030405 text/plain 9\n"), "", "",
 			"ARC is not supported"},
 		"zstd":            {"\x28\xb5\x2f\xfd\x04\x58\x41\x42", "", "", ".warc.zst is not supported"},
@@ -106,6 +117,75 @@ func TestFlaws(t *testing.T) {
 			}
 			check("SortedIndex", "", "", err)
 		})
+	}
+}
+
+// A file with damage at random has an index line for each record that is as it was.
+func TestDamageAtRandom(t *testing.T) {
+	rng := testseed.Rand(t)
+	for range testtier.Rounds(200, 5000) {
+		zip := func(s string) string { return s }
+		if rng.IntN(2) == 0 {
+			zip = gzipped
+		}
+		var file, want, done string
+		for _, name := range "abcdefgh" {
+			off, rec := 0, ""
+			broken := rng.IntN(4) == 0
+			if broken && rng.IntN(3) == 0 {
+				off = []int{-30, -1, 1, 5, 60, 1 << 40}[rng.IntN(6)]
+			}
+			if rec = zip(hello(string(name), off)); broken && off == 0 {
+				b, i := []byte(rec), rng.IntN(len(rec))
+				kind := rng.IntN(5)
+				switch kind {
+				case 0:
+					b[i] ^= byte(1 + rng.IntN(255))
+				case 1:
+					b = b[:i]
+				case 2:
+					b = b[i+1:]
+				case 3:
+					clear(b[i:])
+				case 4:
+					for range rng.IntN(900) {
+						b = append(b, byte(rng.IntN(256)))
+					}
+				}
+				rec, done = string(b), done+fmt.Sprintf("%c %d at %d, ", name, kind, i)
+			} else if !broken {
+				want += string(name)
+			}
+			file += rec
+		}
+		got := map[string]bool{}
+		err := Index(strings.NewReader(file), "f", func(line []byte) error {
+			l, err := ParseLine(line)
+			got[l.URL] = true
+			return err
+		})
+		for _, name := range want {
+			if !got["http://h.example/"+string(name)] || err != nil && !errors.Is(err, ErrDamaged) {
+				t.Fatalf("%s: got %v, %v, without %c:\n%q", done, got, err, name, file)
+			}
+		}
+	}
+}
+
+// A file of damaged members that contain each other is read some times, and not once for each.
+func TestNestedDamage(t *testing.T) {
+	member := gzipped(hello("a", 0))
+	stored := member[:10] + "\x00\xff\xff\x00\x00" + magic // a stored block of 64 KiB
+	file := strings.Repeat(stored, 10_000)
+	for _, rec := range []string{file, strings.Repeat("WARC/1.0\r\nContent-Length: 1000000\r\n\r\n", 10_000)} {
+		n := counter{r: strings.NewReader(rec)}
+		err := Index(struct {
+			io.Reader
+			io.Seeker
+		}{&n, n.r.(io.Seeker)}, "f", func([]byte) error { return nil })
+		if most := int64(len(rec)) * (maxRewind + 2); !errors.Is(err, ErrDamaged) || n.n > most {
+			t.Errorf("read %d bytes, want at most %d: %.100v", n.n, most, err)
+		}
 	}
 }
 

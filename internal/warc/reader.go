@@ -49,6 +49,17 @@ func (h Header) Value(name string) string {
 	return ""
 }
 
+// repeats reports whether several fields have that name, in any case.
+func (h Header) repeats(name string) bool {
+	n := 0
+	for _, f := range h {
+		if strings.EqualFold(f.Name, name) {
+			n++
+		}
+	}
+	return n > 1
+}
+
 // A Record is one record of a WARC file. Read reads its content. The next call of the Reader's Next or Finish skips the
 // part that has not been read.
 type Record struct {
@@ -116,6 +127,7 @@ type Reader struct {
 	raw  *bufio.Reader
 	n    counter
 	base int64 // offset of the first byte read
+	back rewind
 	gz   *gzip.Reader
 	gbuf *bufio.Reader
 	cur  *bufio.Reader // raw, or gbuf inside a gzip member
@@ -150,6 +162,7 @@ func NewReader(r io.Reader) *Reader { return NewReaderAt(r, 0) }
 func NewReaderAt(r io.Reader, offset int64) *Reader {
 	rd := &Reader{base: offset}
 	rd.n.r = r
+	rd.back.file, _ = r.(io.Seeker)
 	rd.raw = bufio.NewReaderSize(&rd.n, 64<<10)
 	return rd
 }
@@ -226,7 +239,7 @@ func (r *Reader) next() (*Record, error) {
 			if r.records == 0 {
 				r.Empty++
 			}
-			r.cur = nil
+			r.cur, r.back.to = nil, r.offset()
 			continue
 		}
 		return r.header()
@@ -248,6 +261,7 @@ func (r *Reader) open() error {
 		r.cur = r.raw
 		return nil
 	}
+	r.back.to, r.back.gzip = r.member+1, true
 	if r.gz == nil {
 		r.gz, err = gzip.NewReader(r.raw)
 		r.gbuf = bufio.NewReaderSize(nil, 32<<10)
@@ -259,7 +273,8 @@ func (r *Reader) open() error {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
-		return r.readError(err)
+		err, r.cur = r.readError(err), nil
+		return err
 	}
 	r.gz.Multistream(false)
 	r.gbuf.Reset(r.gz)
@@ -305,6 +320,9 @@ func (r *Reader) header() (*Record, error) {
 		}
 		return nil, r.broken(rec.Offset, notWARC(string(p)))
 	}
+	if r.cur == r.raw {
+		r.back.to, r.back.gzip = rec.Offset+1, false
+	}
 	total := 0
 	line, err := r.line(rec.Offset, &total)
 	if err != nil {
@@ -343,6 +361,9 @@ func (r *Reader) header() (*Record, error) {
 			return nil, r.broken(rec.Offset, fmt.Sprintf("the header has more than %d fields", maxFields))
 		}
 		rec.Header = append(rec.Header, Field{strings.TrimSpace(name), strings.TrimSpace(v)})
+	}
+	if rec.Header.repeats("WARC-Type") || rec.Header.repeats("WARC-Record-ID") {
+		return nil, r.broken(rec.Offset, "the header has the fields of two records: the end of the first is missing")
 	}
 	length := rec.Header.Value("Content-Length")
 	size, err := strconv.ParseInt(length, 10, 64)
@@ -422,13 +443,16 @@ func (r *Reader) Finish() error {
 	r.rec = nil
 	if r.cur == r.raw {
 		rec.Length = plainEnd - rec.Offset
+		if bytes.Count(rec.tail, []byte("\n")) > 1 {
+			r.back.to = r.offset()
+		}
 		return nil
 	}
 	if more {
 		rec.Shared = true
 		return nil
 	}
-	r.cur = nil
+	r.cur, r.back.to = nil, r.offset()
 	if !rec.Shared {
 		rec.Length = r.offset() - rec.Offset
 	}
@@ -440,54 +464,4 @@ func (r *Reader) end() error {
 		return r.err
 	}
 	return nil
-}
-
-// Skip continues after damage that Next, Read or Finish reported. It moves to the next readable beginning of a gzip
-// member or plain record and returns the number of bytes that it passed over. The error is io.EOF if there is no such
-// beginning.
-func (r *Reader) Skip() (skipped int64, err error) {
-	if r.err != nil && !errors.Is(r.err, ErrDamaged) {
-		return 0, r.err
-	}
-	from := r.offset()
-	r.err, r.rec, r.cur = nil, nil, nil
-	for {
-		p, err := r.raw.Peek(4096)
-		if len(p) == 0 {
-			if err == io.EOF {
-				r.err = io.EOF
-			} else {
-				r.err = r.readError(err)
-			}
-			return r.offset() - from, r.err
-		}
-		for i := range p {
-			if p[i] == 0x1f && startsMember(p[i:]) ||
-				p[i]|0x20 == 'w' && hasPrefixFold(string(p[i:min(len(p), i+len(magic))]), magic) &&
-					(i == 0 || p[i-1] == '\n') {
-				r.raw.Discard(i) // peeked
-				return r.offset() - from, nil
-			}
-		}
-		// A beginning may continue behind the peeked bytes.
-		n := len(p)
-		if n > 512 {
-			n -= 512
-		}
-		r.raw.Discard(n) // peeked
-	}
-}
-
-// startsMember reports whether a gzip member that holds a WARC record begins at p.
-func startsMember(p []byte) bool {
-	if len(p) < 18 || p[1] != 0x8b || p[2] != 8 {
-		return false
-	}
-	z, err := gzip.NewReader(bytes.NewReader(p))
-	if err != nil {
-		return false
-	}
-	var b [len(magic)]byte
-	_, err = io.ReadFull(z, b[:])
-	return err == nil && hasPrefixFold(string(b[:]), magic)
 }

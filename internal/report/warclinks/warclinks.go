@@ -132,7 +132,7 @@ func (r *reader) file(i int, name string, note bool, n *uint64, fn func(n uint64
 	}
 	defer f.Close()
 	before := r.done
-	rd := warc.NewReader(io.LimitReader(f, r.sizes[i]))
+	rd := warc.NewReader(io.NewSectionReader(f, 0, r.sizes[i]))
 	at := int64(0)
 	for {
 		rec, err := rd.Next()
