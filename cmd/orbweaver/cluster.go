@@ -96,6 +96,10 @@ func (c *ClusterKeysCmd) Run(out io.Writer) error {
 	refused := func(err error) error {
 		text := strings.TrimPrefix(err.Error(), rpc.ErrKeys.Error()+": ") +
 			"; restore the files, or make a new authority in another directory"
+		if errors.Is(err, disk.ErrForeign) {
+			return bad(fmt.Errorf("--out %s: the keys are made in a folder that is there, and %s; move it away",
+				c.Out, strings.TrimPrefix(err.Error(), rpc.ErrKeys.Error()+": ")))
+		}
 		if p, ok := errors.AsType[*fs.PathError](err); ok {
 			remedy := "choose a directory that this user can read and write"
 			if errors.Is(p, fs.ErrNotExist) {

@@ -202,35 +202,41 @@ func (a *Authority) Check(name string) error {
 // incomplete bundle under its name.
 func (a *Authority) write(name string, files map[string][]byte) error {
 	final := filepath.Join(a.dir, name)
-	half := filepath.Join(a.dir, "."+name+".tmp")
 	err := a.fs.MkdirAll(a.dir, 0o700)
 	if err == nil {
-		err = a.fs.RemoveAll(half)
-	}
-	if err == nil {
-		err = a.fs.MkdirAll(half, 0o700)
-	}
-	for file, text := range files {
-		if err == nil {
-			err = disk.WriteSecret(a.fs, filepath.Join(half, file), text)
-		}
-	}
-	if err == nil {
-		err = a.fs.Rename(half, final)
+		err = a.install(final, filepath.Join(a.dir, "."+name+".tmp"), files)
 	}
 	for _, dir := range []string{a.dir, filepath.Dir(a.dir)} {
 		if err == nil {
 			err = a.fs.SyncDir(dir)
 		}
 	}
-	if err != nil {
-		_ = a.fs.RemoveAll(half) // best effort; the first error is the one to report
-		if errors.Is(err, os.ErrExist) {
-			return fmt.Errorf("%s: %w", final, ErrExists)
-		}
-		return fmt.Errorf("%w: %w", ErrKeys, err)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrExist):
+		return fmt.Errorf("%s: %w", final, ErrExists)
 	}
-	return nil
+	return fmt.Errorf("%w: %w", ErrKeys, err)
+}
+
+// install writes the files in a work folder, and moves their directory to its name final.
+func (a *Authority) install(final, temporary string, files map[string][]byte) (err error) {
+	work, err := disk.OpenWork(a.fs, temporary)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, work.Close()) }()
+	half := filepath.Join(work.Dir, "keys")
+	if err := a.fs.Mkdir(half, 0o700); err != nil {
+		return err
+	}
+	for file, text := range files {
+		if err := disk.WriteSecret(a.fs, filepath.Join(half, file), text); err != nil {
+			return err
+		}
+	}
+	return a.fs.Rename(half, final)
 }
 
 func (a *Authority) template(name string) *x509.Certificate {

@@ -51,6 +51,22 @@ func TestBundles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// What others have under the name of the temporary folder stays, also behind a link.
+	theirs := t.TempDir()
+	kept := filepath.Join(theirs, "kept")
+	link := filepath.Join(dir, ".a3.tmp")
+	if err := errors.Join(os.WriteFile(kept, nil, 0o600), os.Symlink(theirs, link)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Issue("a3"); !errors.Is(err, disk.ErrForeign) {
+		t.Errorf("a3 beside a foreign .a3.tmp: %v", err)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("a file of others: %v", err)
+	}
+	if err := os.Remove(link); err != nil {
+		t.Error(err)
+	}
 	if k1.Name() != "a1" || k2.Name() != "a2" || string(k1.Gossip()) != string(k2.Gossip()) || len(k1.Gossip()) != 32 {
 		t.Errorf("names %q, %q; secrets of %d, %d octets", k1.Name(), k2.Name(), len(k1.Gossip()), len(k2.Gossip()))
 	}
