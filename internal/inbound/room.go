@@ -30,3 +30,39 @@ func (r *Room) TryEnter(bytes int64) (leave func(), ok bool) {
 	bytes = min(max(bytes, 0), r.bytes)
 	return func() { r.free.Release(bytes) }, r.free.TryAcquire(bytes)
 }
+
+// With returns a context with which one goroutine of a call may Take room of r, and the function that gives it back.
+func (r *Room) With(ctx context.Context) (_ context.Context, leave func()) {
+	s := &stay{room: r}
+	return context.WithValue(ctx, stayKey{}, s), func() {
+		if s.leave != nil {
+			s.leave()
+		}
+	}
+}
+
+type stayKey struct{}
+
+// A stay is the room of one call. leave is nil before it takes any.
+type stay struct {
+	room  *Room
+	bytes int64
+	leave func()
+}
+
+// Take is for a call that learns what it needs while it is served. It waits until there is room, which the call has
+// until its end. got is how many of the bytes it gets: not more than the whole Room, and the same as before if it has
+// taken some. A call without a Room gets all. The error is that of ctx.
+func Take(ctx context.Context, bytes int64) (got int64, err error) {
+	s, ok := ctx.Value(stayKey{}).(*stay)
+	if !ok {
+		return bytes, nil
+	}
+	if s.leave == nil {
+		if s.leave, err = s.room.Enter(ctx, bytes); err != nil {
+			return 0, err
+		}
+		s.bytes = min(max(bytes, 0), s.room.bytes)
+	}
+	return s.bytes, nil
+}

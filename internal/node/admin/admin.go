@@ -68,7 +68,7 @@ type Config struct {
 	Ready func() bool
 	// Metrics gathers the metrics for /metrics.
 	Metrics prometheus.Gatherer
-	// MemoryBytes bounds the memory of the calls that are served at once. Zero means 16 MiB.
+	// MemoryBytes bounds the memory of the calls and archived pages that are served at once. Zero means 16 MiB.
 	MemoryBytes int64
 	// Panicked is told of a call that panics, with the stack. Its caller gets an error. Nil tells nobody.
 	Panicked func(call string, value any, stack []byte)
@@ -97,6 +97,8 @@ const (
 	// pagesTime bounds a call that waits for pages of an application, and pagesPath is its path.
 	pagesTime = 90 * time.Second
 	pagesPath = "/orbweaver.operator.v1.Operator/Pages"
+	// archivePath begins the paths of archived pages.
+	archivePath = "/archive/"
 )
 
 // A Server answers HTTP requests from Listen until Close.
@@ -206,7 +208,8 @@ func (s *Server) Close() error {
 func handler(cfg Config, g *gate, ending context.Context) http.Handler {
 	private := http.NewServeMux()
 	path, calls := pb.NewOperatorHandler(cfg.Operator, options(cfg)...)
-	private.Handle(path, newRooms(cfg.MemoryBytes, g.refuse).bound(signed(streams(calls, ending))))
+	rooms := newRooms(cfg.MemoryBytes, g.refuse)
+	private.Handle(path, rooms.bound(signed(streams(calls, ending))))
 	private.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}))
 	profiles(private)
 	guarded := http.NewServeMux() // the paths whose requests must name this server
@@ -218,7 +221,7 @@ func handler(cfg Config, g *gate, ending context.Context) http.Handler {
 		}
 	}
 	if cfg.Archive != nil {
-		guarded.Handle("GET /archive/", cfg.Archive)
+		guarded.Handle("GET "+archivePath, rooms.bound(cfg.Archive))
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -13,56 +14,79 @@ import (
 )
 
 const (
-	// callBytes is what a call with a small message takes. A byte of the message takes messageBytes more, encoded and
-	// decoded.
-	callBytes, messageBytes = 256 << 10, 4
+	// callBytes is what a call with a small message takes, and rowsBytes what a call takes whose response has many
+	// rows, or that compiles a pattern. A byte of the message takes messageBytes more, encoded and decoded.
+	callBytes, rowsBytes, messageBytes = 256 << 10, 1 << 20, 4
 	// roomWait bounds the wait of a call for others to end.
 	roomWait = 10 * time.Second
-	// leastRoom lets several calls be served at once, however small the budget of the process is.
-	leastRoom = 2 << 20
+	// leastAsked and leastRoom let several calls be served at once, however small the budget of the process is.
+	leastAsked, leastRoom = 4 << 20, 2 << 20
 )
 
-// rooms bound the memory of calls. Those that last, because they wait for what will happen, have a room of their own:
-// they hold up no other calls, and have to find room at once.
+// rooms bound the memory of calls. So that some kinds of calls do not hold up others, each has a room:
+//
+//	asked    calls that change nothing, and archived pages
+//	told     calls that change something: no reader holds up an operator's commands
+//	lasting  streams, and calls that wait for what will happen; they have to find room at once
+//	bodies   besides: bodies of archived pages; see inbound.Take
 type rooms struct {
-	short, lasting *inbound.Room
-	refuse         *connect.ErrorWriter
+	asked, told, lasting, bodies *inbound.Room
+	refuse                       *connect.ErrorWriter
 }
 
 func newRooms(memory int64, refuse *connect.ErrorWriter) rooms {
-	half := max(cmp.Or(memory, 16<<20)/2, leastRoom)
-	return rooms{inbound.NewRoom(half), inbound.NewRoom(half), refuse}
+	part := cmp.Or(memory, 16<<20) / 4
+	least := max(part, leastRoom)
+	return rooms{inbound.NewRoom(max(part, leastAsked)), inbound.NewRoom(least), inbound.NewRoom(least),
+		inbound.NewRoom(least), refuse}
 }
 
+// ofRows are the calls that take rowsBytes.
+var ofRows = map[string]bool{"Queue": true, "ExcludePreview": true, "Log": true, "Hosts": true, "Captures": true,
+	"Record": true, "Blacklists": true}
+
 // enter finds room for a call.
-func (m rooms) enter(r *http.Request, bytes int64) (leave func(), ok bool) {
-	if streaming[r.URL.Path] || r.URL.Path == pagesPath {
-		return m.lasting.TryEnter(bytes)
+func (m rooms) enter(r *http.Request) (leave func(), ok bool) {
+	path := r.URL.Path
+	bytes, most := int64(callBytes), int64(maxQuestion)
+	if changing[path] {
+		most = maxRequest
 	}
+	if ofRows[path[strings.LastIndexByte(path, '/')+1:]] || strings.HasPrefix(path, archivePath) {
+		bytes = rowsBytes
+	}
+	size := r.ContentLength
+	if size < 0 || r.Header.Get("Content-Encoding") != "" || r.Header.Get("Grpc-Encoding") != "" ||
+		r.Header.Get("Connect-Content-Encoding") != "" {
+		size = most // it is not known yet
+	}
+	bytes += messageBytes * min(size, maxRequest)
 	ctx, cancel := context.WithTimeout(r.Context(), roomWait)
 	defer cancel()
-	leave, err := m.short.Enter(ctx, bytes)
+	var err error
+	switch {
+	case streaming[path] || path == pagesPath:
+		return m.lasting.TryEnter(bytes)
+	case changing[path]:
+		leave, err = m.told.Enter(ctx, bytes)
+	default:
+		leave, err = m.asked.Enter(ctx, bytes)
+	}
 	return leave, err == nil
 }
 
 // bound serves calls when there is room for them.
 func (m rooms) bound(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		size := r.ContentLength
-		if size < 0 || r.Header.Get("Content-Encoding") != "" || r.Header.Get("Grpc-Encoding") != "" ||
-			r.Header.Get("Connect-Content-Encoding") != "" {
-			size = maxRequest // it is not known yet
-			if !changing[r.URL.Path] {
-				size = maxQuestion
-			}
-		}
-		leave, ok := m.enter(r, callBytes+messageBytes*min(size, maxRequest))
+		leave, ok := m.enter(r)
 		if !ok {
 			_ = m.refuse.Write(w, r, connect.NewError(connect.CodeUnavailable, errors.New("the agent answers as many "+
 				"calls as its memory permits; try again later")))
 			return
 		}
 		defer leave()
-		next.ServeHTTP(w, r)
+		ctx, leave := m.bodies.With(r.Context())
+		defer leave()
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -55,13 +56,19 @@ func newCrowd(t *testing.T, told func(string, any, []byte)) (caller, crowded) {
 func TestCallsHaveRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, op := newCrowd(t, nil)
-		const calls = 20 // with 2 MiB, 7 calls of a little more than 256 KiB are served at once
+		const calls = 20 // with 4 MiB, 15 calls of a little more than 256 KiB are served at once
 		codes := make(chan int, calls)
 		for range calls {
 			go func() {
 				codes <- c.send(ours, "POST", "http://localhost"+service+"Explain", "{}",
 					"Authorization: Bearer look").StatusCode
 			}()
+		}
+		synctest.Wait()
+		began := time.Now()
+		if res := c.send(ours, "POST", "http://localhost"+service+"Pause", "{}", "Authorization: Bearer secret"); res.
+			StatusCode != http.StatusNotImplemented || time.Since(began) > 0 {
+			t.Errorf("a command beside questions: %s after %s", res.Status, time.Since(began))
 		}
 		time.Sleep(roomWait + time.Second)
 		refused := 0
@@ -70,14 +77,49 @@ func TestCallsHaveRoom(t *testing.T) {
 				refused++
 			}
 		}
-		if refused != calls-7 {
-			t.Errorf("%d of %d calls are refused, want %d", refused, calls, calls-7)
+		if refused != calls-15 {
+			t.Errorf("%d of %d calls are refused, want %d", refused, calls, calls-15)
 		}
 		close(op.release)
 		for range calls - refused {
 			if code := <-codes; code != 200 {
 				t.Errorf("a call that was let in: %d", code)
 			}
+		}
+	})
+}
+
+// Large archived pages are read one after the other if the memory does not permit more.
+func TestArchivedPagesHaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, began := make(chan struct{}), make(chan int64, 2)
+		cfg := Config{Token: "secret", Operator: operator{}, Ready: func() bool { return true },
+			Metrics: prometheus.NewRegistry(), MemoryBytes: 1, Archive: http.HandlerFunc(
+				func(_ http.ResponseWriter, r *http.Request) {
+					got, err := inbound.Take(r.Context(), 1<<30)
+					if err != nil {
+						t.Error(err)
+					}
+					began <- got
+					<-release
+				})}
+		g, err := newGate(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := caller{t, handler(cfg, g, t.Context())}
+		for range 2 {
+			go c.send(ours, "GET", "http://localhost/archive/key/20260101000000", "")
+		}
+		for range 2 {
+			synctest.Wait()
+			if len(began) != 1 {
+				t.Fatalf("%d pages are read at once", len(began))
+			}
+			if got := <-began; got != leastRoom {
+				t.Errorf("a page gets %d bytes, want all %d", got, leastRoom)
+			}
+			release <- struct{}{}
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -357,5 +358,47 @@ func TestPagesBodies(t *testing.T) {
 	}
 	if all != 16 {
 		t.Errorf("%d pages, want 16", all)
+	}
+}
+
+// Bodies have the room of their call, also if they are longer than the agents say. Each response has a page.
+func TestPagesBodiesHaveRoom(t *testing.T) {
+	const mib = 1 << 20
+	w := newTown("a1", "a2")
+	w.define(t, "a1")
+	for i := range 4 {
+		w.finish("a1", fmt.Sprintf("a@%d=%d", 2*i, 3*mib))
+		w.finish("a2", fmt.Sprintf("b@%d=%d", 2*i+1, 3*mib), fmt.Sprintf("c@%d=10", 2*i+1))
+	}
+	for _, pages := range w.logs {
+		for _, p := range pages {
+			p.Size, p.Body = 1, make([]byte, 9*mib) // an agent has no body here
+		}
+	}
+	room := inbound.NewRoom(5 * bodyCost * mib / 2)
+	var got []string
+	for token := ""; len(got) < 12; {
+		ctx, leave := room.With(t.Context())
+		r, err := w.members["a1"].Pages(ctx, &pb.PagesRequest{Application: "app", Body: true, After: token,
+			MaxBodyBytes: 2 * mib})
+		if _, free := room.TryEnter(1); free {
+			t.Error("the call has taken no room")
+		}
+		leave()
+		if err != nil || len(r.Pages) == 0 {
+			t.Fatalf("%v, %v", r, err)
+		}
+		sum := 0
+		for _, p := range r.Pages {
+			sum += len(p.Body)
+			got = append(got, p.Url)
+		}
+		if sum > 5*mib/2 {
+			t.Errorf("a response has %d bytes", sum)
+		}
+		token = r.Token
+	}
+	if got := strings.Join(got, ""); got != "abcabcabcabc" {
+		t.Errorf("the pages are %s", got)
 	}
 }

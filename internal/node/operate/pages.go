@@ -9,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -18,6 +19,8 @@ const (
 	// bodyUsual and bodyMost bound the body of a page, and bodiesMost those of a response, in bytes.
 	bodyUsual, bodyMost = 1 << 20, 8 << 20
 	bodiesMost          = 16 << 20
+	// bodyCost is how many bytes of memory a byte of a body takes: received, in the response, and encoded.
+	bodyCost = 3
 	// pagesTurn is how long an agent waits for a page before it is asked again. It is shorter than patience.
 	pagesTurn = 5 * time.Second
 	// pagesLinger is how long the pages of some agents wait for those of others.
@@ -56,7 +59,9 @@ func (o *Operator) Pages(ctx context.Context, q *pb.PagesRequest) (*pb.PagesResp
 		r := &pb.PagesResponse{Silent: silent, Token: q.After}
 		chosen := mergePages(lists, int(cmpLimit(q.Limit, pagesUsual)))
 		if q.Body && len(chosen) > 0 {
-			chosen = o.readBodies(ctx, q, chosen, r)
+			if chosen, err = o.readBodies(ctx, q, chosen, r); err != nil {
+				return nil, err
+			}
 		}
 		if len(chosen) > 0 {
 			for _, p := range chosen {
@@ -115,7 +120,7 @@ func (o *Operator) pagesPosition(application, text string) (*pagesAt, error) {
 	if text == "" {
 		return at, nil
 	}
-	read := o.readToken(text, &at.PagesPosition)
+	read := readToken(text, len(o.names()), &at.PagesPosition)
 	switch {
 	case !read || len(at.Agents) == 0 || repeats(at.Agents, (*pb.AgentPosition).GetAgent):
 		return nil, problem(connect.CodeInvalidArgument, "token %.80q is damaged; give that of a response with pages, "+
@@ -164,7 +169,7 @@ func (o *Operator) listPages(ctx context.Context, q *pb.PagesRequest, at *pagesA
 				return
 			}
 			for n, page := range r.Pages {
-				page.Agent = name
+				page.Agent, page.Body = name, nil
 				lists[i] = append(lists[i], listedPage{page, r.Log, r.Positions[n]})
 			}
 			found <- struct{}{}
@@ -225,25 +230,34 @@ func mergePages(lists [][]listedPage, most int) (merged []listedPage) {
 	return merged
 }
 
-// readBodies adds the bodies to pages, and returns the first of the pages: as many as fit into a response. Pages whose
-// agent does not answer any more are left out, and the agent becomes one of r.Silent.
+// readBodies adds the bodies to pages, and returns the first of the pages: as many as fit into a response, and as there
+// is room for (inbound.Take). Pages whose agent does not answer any more are left out, and the agent becomes one of
+// r.Silent.
 func (o *Operator) readBodies(ctx context.Context, q *pb.PagesRequest, pages []listedPage, r *pb.PagesResponse) (
-	whole []listedPage) {
+	whole []listedPage, err error) {
 	most := q.MaxBodyBytes
 	if most == 0 {
 		most = bodyUsual
 	}
+	soon, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	room, err := inbound.Take(soon, bodyCost*min(int64(len(pages))*most, bodiesMost))
+	if err != nil {
+		return nil, problem(connect.CodeUnavailable, "the agent sends as many bodies as its memory permits; try again "+
+			"later")
+	}
+	limit := max(room/bodyCost, most)
+	byAgent := map[string][]listedPage{}
+	var names []string
 	sum := int64(0)
 	for i, p := range pages {
-		if sum += min(max(p.Size, 0), most); sum > bodiesMost {
+		at := p.archivedBy()
+		// A body may be longer than its size, which is that of the encoded one. So each agent may send most bytes.
+		if sum += min(max(p.Size, 0), most); i > 0 && (sum > limit ||
+			byAgent[at] == nil && int64(len(names)+1)*most > limit) {
 			pages = pages[:i]
 			break
 		}
-	}
-	byAgent := map[string][]listedPage{}
-	var names []string
-	for _, p := range pages {
-		at := p.archivedBy()
 		if byAgent[at] == nil {
 			names = append(names, at)
 		}
@@ -252,7 +266,7 @@ func (o *Operator) readBodies(ctx context.Context, q *pb.PagesRequest, pages []l
 	got := make([]int, len(names)) // pages with their bodies
 	errs := make([]error, len(names))
 	o.each(ctx, names, func(ctx context.Context, i int, name string) {
-		got[i], errs[i] = o.bodiesOf(ctx, name, byAgent[name], most)
+		got[i], errs[i] = o.bodiesOf(ctx, name, byAgent[name], most, limit/int64(len(names)))
 	})
 	left, failed, missing := map[string]int{}, map[string]bool{}, map[string]bool{}
 	for i, name := range names {
@@ -272,12 +286,12 @@ func (o *Operator) readBodies(ctx context.Context, q *pb.PagesRequest, pages []l
 		if missing[p.Agent] { // no later page of the agent may come first
 			continue
 		}
-		if sum += int64(len(p.Body)); sum > bodiesMost {
+		if sum += int64(len(p.Body)); sum > limit {
 			break
 		}
 		whole = append(whole, p)
 	}
-	return whole
+	return whole, nil
 }
 
 // noRecord says why no archive has the response of a page with a note.
@@ -292,12 +306,12 @@ func noRecord(note string) string {
 	return "the archive does not have the response"
 }
 
-// bodiesOf adds the bodies of pages of one agent, up to bodiesMost bytes. It returns how many of the pages are
-// complete.
-func (o *Operator) bodiesOf(ctx context.Context, agent string, pages []listedPage, most int64) (complete int,
-	err error) {
+// bodiesOf adds the bodies of pages of one agent, each of at most most bytes, until they have limit bytes. It returns
+// how many of the pages are complete.
+func (o *Operator) bodiesOf(ctx context.Context, agent string, pages []listedPage, most, limit int64) (
+	complete int, err error) {
 	sum := int64(0)
-	for complete < len(pages) && sum <= bodiesMost {
+	for complete < len(pages) && sum < limit {
 		var q pb.ListBodies
 		var at []listedPage
 		for _, p := range pages[complete:] {
@@ -322,7 +336,7 @@ func (o *Operator) bodiesOf(ctx context.Context, agent string, pages []listedPag
 		}
 		for i, d := range r.Parts {
 			p := at[i]
-			p.Body = append(p.Body, d.Data...)
+			p.Body = append(p.Body, d.Data[:min(int64(len(d.Data)), most-int64(len(p.Body)))]...)
 			sum += int64(len(d.Data))
 			p.BodyError = d.Error
 			if p.Truncated = d.More || d.Truncated; d.More && d.Error == "" && int64(len(p.Body)) < most {

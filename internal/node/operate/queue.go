@@ -41,9 +41,10 @@ func token(p proto.Message) string {
 // A token may be longer than tokenBytes by tokenAgent for each agent.
 const tokenBytes, tokenAgent = 64 << 10, 256
 
-// readToken reads the text of a position. The caller may have made it. ok reports that it is one.
-func (o *Operator) readToken(text string, p proto.Message) (ok bool) {
-	if len(text) > tokenBytes+tokenAgent*len(o.names()) {
+// readToken reads the text of a position in a crawl with some agents. The caller may have made it. ok reports that it
+// is one.
+func readToken(text string, agents int, p proto.Message) (ok bool) {
+	if len(text) > tokenBytes+tokenAgent*agents {
 		return false
 	}
 	b, err := base64.RawURLEncoding.DecodeString(text)
@@ -63,7 +64,8 @@ func repeats[P any](list []P, name func(P) string) bool {
 func (o *Operator) position(text, agent string) (*pb.QueuePosition, error) {
 	p := new(pb.QueuePosition)
 	if text != "" {
-		damaged := !o.readToken(text, p) || len(p.Agents) == 0 || repeats(p.Agents, (*pb.QueueAgent).GetName) ||
+		damaged := !readToken(text, len(o.names()), p) || len(p.Agents) == 0 ||
+			repeats(p.Agents, (*pb.QueueAgent).GetName) ||
 			slices.ContainsFunc(p.Agents, func(a *pb.QueueAgent) bool { return a.From < 0 })
 		if !damaged && p.Pattern != "" {
 			damaged = o.pattern(p.Pattern) != nil

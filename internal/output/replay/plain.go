@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/output/captures"
 	"github.com/orbweaver/orbweaver/internal/output/rewrite"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -37,16 +38,12 @@ type PlainConfig struct {
 // outside of a frame: it runs no script, sends no form, follows no refresh and opens no window, and its requests have
 // no cookies of the server (SameSite). The policy permits images, styles, fonts and media below PATH alone. Frames
 // within a page stay empty. So a page needs the key in its paths; the key must open nothing but the archive.
-type Plain struct {
-	cfg PlainConfig
-	// busy bounds how many pages are rewritten at once.
-	busy chan struct{}
-}
+type Plain struct{ cfg PlainConfig }
 
 // NewPlain returns a Plain.
 func NewPlain(cfg PlainConfig) *Plain {
 	cfg.MaxPage = cmp.Or(cfg.MaxPage, 8<<20)
-	return &Plain{cfg, make(chan struct{}, maxBusy)}
+	return &Plain{cfg}
 }
 
 // path returns the path of a URL at a time.
@@ -134,13 +131,12 @@ func (s *Plain) answer(w http.ResponseWriter, r *http.Request, u weburl.URL, key
 		_, _ = io.Copy(w, io.LimitReader(m.Body, s.cfg.MaxPage)) // a failed write means that the browser has gone
 		return
 	}
-	select {
-	case s.busy <- struct{}{}:
-	case <-r.Context().Done():
+	text, err := s.read(r.Context(), m.Body)
+	if errors.Is(err, errBusy) {
+		s.notice(w, http.StatusServiceUnavailable, "Too many pages at once", u.String(),
+			"The server rewrites as many large pages as its memory permits. Open this one again.")
 		return
 	}
-	defer func() { <-s.busy }()
-	text, err := io.ReadAll(io.LimitReader(m.Body, s.cfg.MaxPage))
 	if err != nil && len(text) == 0 {
 		s.notice(w, http.StatusInternalServerError, "This page cannot be read", u.String(), err.Error())
 		return
@@ -160,6 +156,31 @@ func (s *Plain) answer(w http.ResponseWriter, r *http.Request, u weburl.URL, key
 	}
 	w.WriteHeader(status(m))
 	_, _ = w.Write(res.Body)
+}
+
+const (
+	// smallPage is the size of pages that any request may read, and rewriteCost what a byte of larger ones takes.
+	smallPage, rewriteCost = 128 << 10, 4
+	// roomWait bounds the wait for room.
+	roomWait = 10 * time.Second
+)
+
+// errBusy means that other pages take all room.
+var errBusy = errors.New("no room")
+
+// read reads a page to rewrite, if there is room for it (inbound.Take).
+func (s *Plain) read(ctx context.Context, body io.Reader) (text []byte, err error) {
+	text, err = io.ReadAll(io.LimitReader(body, min(smallPage, s.cfg.MaxPage)))
+	if err != nil || len(text) < smallPage {
+		return text, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, roomWait)
+	defer cancel()
+	if _, err := inbound.Take(ctx, rewriteCost*s.cfg.MaxPage); err != nil {
+		return nil, errBusy
+	}
+	rest, err := io.ReadAll(io.LimitReader(body, s.cfg.MaxPage-smallPage))
+	return append(text, rest...), err
 }
 
 // file answers with a page about a file that is no page, with its picture if it is one.

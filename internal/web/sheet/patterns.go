@@ -103,17 +103,31 @@ func CheckPattern(expr string) error {
 // maxSteps bounds the steps of an expression that CheckSize accepts. A step takes about 200 bytes while it is compiled.
 const maxSteps = 10_000
 
+// runesOfStep is how many runes of classes take the memory of a step: \pL has 1,300 runes of four bytes.
+const runesOfStep = 50
+
 // CheckSize returns an error, for people, if an expression is large once its repetitions are written out: x{1000} has
 // 1000 steps. It compiles nothing, so it bounds the memory of a stranger's expression. It does not report an expression
 // that is wrong.
 func CheckSize(expr string) error {
 	re, err := syntax.Parse(expr, syntax.Perl)
-	if err == nil && steps(re) > maxSteps {
+	if err == nil && steps(re)+runes(re)/runesOfStep > maxSteps {
 		err = fmt.Errorf("regular expression %.80q: its repetitions make it too large; use smaller numbers", expr)
 	} else {
 		err = nil
 	}
 	return err
+}
+
+// runes counts the runes of all classes. A repetition shares those of its part.
+func runes(re *syntax.Regexp) (n int) {
+	if re.Op == syntax.OpCharClass {
+		n = len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		n += runes(sub)
+	}
+	return n
 }
 
 // steps counts the steps of an expression, up to a little more than maxSteps.

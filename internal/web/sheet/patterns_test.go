@@ -10,6 +10,7 @@ func TestCheckSize(t *testing.T) {
 	for expr, ok := range map[string]bool{
 		"": true, "/calendar/": true, "x{1000}": true, "(a|b){3,}": true, `\pL{0,900}`: true, "(": true,
 		strings.Repeat("x", 2000): true, strings.Repeat("x{1000}", 9): true, "((ab){10}){10}": true,
+		strings.Repeat(`\pL`, 100): true, "(?i)" + strings.Repeat(`\pL`, 660): false,
 		strings.Repeat("x{1000}", 285): false, strings.Repeat(`(\pL\d){500}`, 100): false,
 	} {
 		if err := CheckSize(expr); (err == nil) != ok || err != nil && len(err.Error()) > 300 {
