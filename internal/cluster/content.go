@@ -16,9 +16,9 @@ import (
 //
 // Safe for concurrent use.
 type Contents interface {
-	// First returns the page that is archived in full with this payload, of size bytes, if
-	// there is one. It blocks for a bounded time. Without an answer, duplicate is false, so
-	// that no content is lost.
+	// First returns the page that is archived in full with the body of this digest
+	// (warc.Written.BodyDigest), of size bytes, if there is one. It blocks for a bounded time.
+	// Without an answer, duplicate is false, so that no content is lost.
 	First(ctx context.Context, digest [20]byte, size int64, page warc.Original) (first warc.Original, duplicate bool)
 	// Archived reports that page is in the archive in full, and that its finish precedes all
 	// later finishes in the journal. A kill that undoes it undoes all later visits of this
@@ -39,11 +39,15 @@ func (cl *Clustered) First(ctx context.Context, x *warc.Exchange,
 	if cl.Contents == nil {
 		return first, false, false, nil
 	}
-	_, digest, ok, err := warc.Digests(x)
+	body, stored, ok, err := warc.Digests(x)
 	if err != nil || !ok {
 		return first, false, false, err
 	}
-	first, duplicate = cl.Contents.First(ctx, digest, size, warc.Original{URL: x.URL, Date: x.Began})
+	page := warc.Original{URL: x.URL, Date: x.Began}
+	if stored != body {
+		page.Stored = stored
+	}
+	first, duplicate = cl.Contents.First(ctx, body, size, page)
 	return first, duplicate, true, nil
 }
 

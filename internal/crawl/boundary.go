@@ -206,7 +206,7 @@ func (l *Loop) Settle(p *Imported, now time.Time) (settled bool) {
 	c.logLinks(v, &f, now)
 	c.record(v, &f)
 	if v.judged && !v.duplicate && v.archived && !c.omits(v) && c.fatal == nil {
-		c.cluster.Archived(v.written.PayloadDigest, v.written.Original)
+		c.cluster.Archived(v.written.BodyDigest, v.written.Original)
 	}
 	v.endClaim(c.fatal == nil)
 	c.append()

@@ -306,7 +306,7 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	}
 	c.record(v, &f)
 	if v.judged && !v.duplicate && v.archived && !c.omits(v) && c.fatal == nil {
-		c.cluster.Archived(v.written.PayloadDigest, v.written.Original)
+		c.cluster.Archived(v.written.BodyDigest, v.written.Original)
 	}
 	v.endClaim(c.fatal == nil)
 }

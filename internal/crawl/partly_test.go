@@ -56,7 +56,7 @@ func (p *partly) cutOff(points []uint64) (n int) {
 }
 
 func (p *partly) First(_ context.Context, x *warc.Exchange, _ int64) (first warc.Original, dup, asked bool, err error) {
-	_, digest, ok, err := warc.Digests(x)
+	digest, _, ok, err := warc.Digests(x)
 	if err != nil || !ok {
 		return first, false, false, err
 	}

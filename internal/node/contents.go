@@ -140,7 +140,7 @@ func (k *contentService) tend(ctx context.Context, fail func(error)) {
 
 // contentPage returns a page in the form that tables store.
 func contentPage(page warc.Original) contents.Page {
-	return contents.Page{URL: page.URL, Date: page.Date.Truncate(time.Millisecond).UTC()}
+	return contents.Page{URL: page.URL, Date: page.Date.Truncate(time.Millisecond).UTC(), Stored: page.Stored}
 }
 
 // First implements cluster.Contents.
@@ -171,7 +171,7 @@ func (k *contentService) First(
 		return warc.Original{}, false
 	}
 	k.count(func(n *report.Contents) { n.Duplicates++ })
-	return warc.Original{URL: first.URL, Date: first.Date}, true
+	return warc.Original{URL: first.URL, Date: first.Date, Stored: first.Stored}, true
 }
 
 // Archived implements cluster.Contents.
@@ -307,8 +307,7 @@ func (k *contentService) callWith(ctx context.Context, agent string,
 	qs []contents.Question) ([]contents.Answer, error) {
 	cs := make([]rpc.Content, len(qs))
 	for i, q := range qs {
-		page := rpc.ContentPage{URL: q.Page.URL, Date: q.Page.Date}
-		cs[i] = rpc.Content{Digest: q.Digest, Page: page, Archived: q.Archived}
+		cs[i] = rpc.Content{Digest: q.Digest, Page: rpc.ContentPage(q.Page), Archived: q.Archived}
 	}
 	as, err := k.call(ctx, agent, cs)
 	if err != nil {
@@ -316,7 +315,7 @@ func (k *contentService) callWith(ctx context.Context, agent string,
 	}
 	answers := make([]contents.Answer, len(as))
 	for i, a := range as {
-		first := contents.Page{URL: a.First.URL, Date: a.First.Date}
+		first := contents.Page(a.First)
 		answers[i] = contents.Answer{First: first.URL == "" && !a.Claimed, Claimed: a.Claimed, Page: first}
 	}
 	return answers, nil
@@ -328,8 +327,7 @@ func (k *contentService) serve(
 ) ([]rpc.ContentAnswer, error) {
 	qs := make([]contents.Question, len(cs))
 	for i, c := range cs {
-		page := contents.Page{URL: c.Page.URL, Date: c.Page.Date}
-		qs[i] = contents.Question{Digest: c.Digest, Page: page, Archived: c.Archived}
+		qs[i] = contents.Question{Digest: c.Digest, Page: contents.Page(c.Page), Archived: c.Archived}
 	}
 	answers, err := k.table.Ask(ctx, qs)
 	if errors.Is(err, contents.ErrClosed) {
@@ -341,9 +339,7 @@ func (k *contentService) serve(
 	as := make([]rpc.ContentAnswer, len(answers))
 	for i, a := range answers {
 		as[i].Claimed = a.Claimed
-		if a.Page.URL != "" {
-			as[i].First = rpc.ContentPage{URL: a.Page.URL, Date: a.Page.Date}
-		}
+		as[i].First = rpc.ContentPage(a.Page)
 	}
 	return as, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -127,6 +128,9 @@ func (j *judges) visits(workers, pages, kinds, killed int) map[contents.Digest]*
 			for n := range pages {
 				digest := sha1.Sum(fmt.Append(nil, j.roll(kinds)))
 				page := warc.Original{URL: fmt.Sprintf("http://h%d.example/%d", w, n), Date: time.Now()}
+				if n%2 == 1 { // it is stored with chunk sizes
+					page.Stored = sha1.Sum([]byte(page.URL))
+				}
 				began := time.Now()
 				first, duplicate := k.First(j.t.Context(), digest, 1000, page)
 				if took := time.Since(began); took > contentsPatience+contentsAgain {
@@ -135,6 +139,10 @@ func (j *judges) visits(workers, pages, kinds, killed int) map[contents.Digest]*
 				lives := killed == 0 || j.roll(killed) > 0
 				note(digest, func(f *fetched) {
 					if duplicate {
+						if first.Stored != [20]byte{} && first.Stored != sha1.Sum([]byte(first.URL)) ||
+							(first.Stored == [20]byte{}) != strings.ContainsAny(first.URL[len(first.URL)-1:], "02468") {
+							j.t.Errorf("%s is not stored as %x", first.URL, first.Stored)
+						}
 						f.refers = append(f.refers, first.URL)
 					} else {
 						f.fresh = append(f.fresh, page.URL)

@@ -91,9 +91,7 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 	case clear && x.Truncated == "" && size > int64(len(head)):
 		if x.Same != nil {
 			from, profile = *x.Same, ProfileIdentical
-			if from.Stored == [20]byte{} && g.body != g.digest { // it has the same bytes
-				from.Stored = g.digest
-			}
+			head = g.frame(head, from)
 		} else if o, ok := table.find(&g.body); ok && (!x.Own || o.URL == x.URL) {
 			from, profile = o, ProfileIdentical
 			head = g.frame(head, o)

@@ -67,7 +67,7 @@ type Exchange struct {
 	// NotModified is the earlier response that a 304 confirms. The record becomes a revisit of profile
 	// server-not-modified. Nil otherwise.
 	NotModified *Original
-	// Same is an earlier response with the same stored payload, in this or another archive. If Digests returns ok for
+	// Same is an earlier response with the same body, in this or another archive. If Digests returns ok for
 	// this Exchange, its record becomes a revisit of profile identical-payload-digest. Nil: the Writer looks for an
 	// original among the payloads that it remembers.
 	Same *Original

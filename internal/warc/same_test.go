@@ -3,6 +3,7 @@ package warc
 import (
 	"bytes"
 	"crypto/sha1"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -35,6 +36,9 @@ func TestDigests(t *testing.T) {
 			t.Errorf("%d: in memory %x %v, not in memory %x %v %v", i, digest, ok, d, o, err)
 		}
 		from := Original{URL: "http://elsewhere.example/", Date: testTime.Add(-time.Hour)}
+		if ok && body != digest {
+			from.Stored = digest
+		}
 		same := *x
 		same.Same = &from
 		done, err := w.Write(&same)
@@ -177,6 +181,41 @@ func TestFraming(t *testing.T) {
 					t.Errorf("%v %+v", err, rep)
 				}
 				must(t, f.Close())
+			}
+		}
+	}
+}
+
+// TestFramingElsewhere: the same if the original is in the archive of another agent.
+func TestFramingElsewhere(t *testing.T) {
+	const plain, content = "HTTP/1.1 200 OK\nContent-Length: 5", "hello"
+	const coded = "HTTP/1.1 200 OK\nTransfer-Encoding: chunked"
+	kinds := []*Exchange{
+		page("http://a.example/0", plain, content), page("http://a.example/1", coded, chunked(content, 2)),
+		page("http://a.example/2", coded, chunked(content, 4)),
+	}
+	for i := range kinds {
+		w, _, err := Open(testConfig(t.TempDir()))
+		must(t, err)
+		original, err := w.Write(kinds[i])
+		must(t, errors.Join(err, w.Close()))
+		for k := range kinds {
+			dir := t.TempDir()
+			w, _, err := Open(testConfig(dir))
+			must(t, err)
+			x := *kinds[k]
+			from := original.Original
+			from.ID = [16]byte{} // no agent tells it
+			x.Same = &from
+			done, err := w.Write(&x)
+			must(t, errors.Join(err, w.Close()))
+			rec := checkWritten(t, dir, done, x.URL)
+			head := rec.Header.Value("test-content")
+			h := message.ReadHead([]byte(head))
+			chunks, _ := h.Transfer()
+			if rec.Type() != "revisit" || done.PayloadDigest != original.PayloadDigest || chunks != (i > 0) ||
+				strings.Contains(head, "X-Orig-") != ((i > 0) != (k > 0)) {
+				t.Errorf("%d, a revisit of %d: %v\n%s", k, i, rec.Header, head)
 			}
 		}
 	}

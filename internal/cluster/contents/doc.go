@@ -8,7 +8,7 @@
 // With --partition hash (the baseline of X4, a topic-partitioned crawler: paper, section 3), agents
 // divide contents by their hash. Each agent has a Table of the contents that it judges, for pages
 // fetched by any agent. A Recent holds the contents that an agent has seen lately, and saves
-// questions. A content is an archived payload, identified by its SHA-1.
+// questions. A content is the body of an archived response, identified by its SHA-1 without chunk sizes.
 //
 // # Claims
 //
@@ -45,7 +45,8 @@
 // other 32 bits are in the file and are compared there. The archive uses SHA-1, too. An attacker
 // who can make two contents with the same SHA-1 can hide one of them.
 //
-// A content takes about 24 octets in drum, and 34 plus its URL in the file. Config.MemoryBytes
+// A content takes about 24 octets in drum, and 34 plus its URL in the file, 21 more if it is
+// stored with chunk sizes. Config.MemoryBytes
 // bounds the RAM of drum. The number of entries bounds a Recent, and also the claims.
 //
 // # Format
@@ -55,6 +56,8 @@
 // also had pages that were not archived yet, so Open replaces such a file by an empty one.
 //
 //	8  "OWFIRST" 2
-//	   of each content: 4 checksum of the rest · 2 length of the URL ·
-//	   20 SHA-1 · 8 date of the page's record, Unix milliseconds · URL
+//	   of each content: 4 checksum of the rest · 2 length of the place ·
+//	   20 SHA-1 · 8 date of the page's record, Unix milliseconds · place
+//	the place is the URL and, if the page is stored with chunk sizes, a zero octet
+//	and 20 SHA-1 of its payload as stored (warc.Original.Place)
 package contents

@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/entries"
+	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
-// A Digest is the SHA-1 of a payload.
+// A Digest is the SHA-1 of a body without chunk sizes.
 type Digest = [20]byte
 
 // A Page is a page with a content.
@@ -17,6 +18,8 @@ type Page struct {
 	URL string
 	// Date is the date of its record, to the millisecond.
 	Date time.Time
+	// Stored is the digest of its payload as stored, if it is stored with chunk sizes; zero otherwise.
+	Stored Digest
 }
 
 const (
@@ -28,8 +31,8 @@ const (
 	maxMillis = 253402300799999
 )
 
-// shape is the shape of the entries: the head is digest and date, the tail is the URL.
-var shape = entries.Shape{Magic: "OWFIRST\x02", Head: entryHead, MaxTail: MaxURL}
+// shape is the shape of the entries: the head is digest and date, the tail is warc.Original.Place of the page.
+var shape = entries.Shape{Magic: "OWFIRST\x02", Head: entryHead, MaxTail: MaxURL + 1 + len(Digest{})}
 
 // An entry is a content and its first page, as the file has them.
 type entry struct {
@@ -42,7 +45,8 @@ func (e *entry) appendTo(b []byte) []byte {
 	var head [entryHead]byte
 	copy(head[:], e.digest[:])
 	binary.LittleEndian.PutUint64(head[20:], uint64(e.page.Date.UnixMilli()))
-	return shape.Encode(b, head[:], []byte(e.page.URL))
+	place := warc.Original{URL: e.page.URL, Stored: e.page.Stored}
+	return shape.Encode(b, head[:], []byte(place.Place()))
 }
 
 // entryOf reads head and tail of an entry.
@@ -51,7 +55,9 @@ func entryOf(data []byte) (e entry, err error) {
 	if ms < 0 || ms > maxMillis {
 		return e, entries.ErrEntry
 	}
-	page := Page{URL: string(data[entryHead:]), Date: time.UnixMilli(ms).UTC()}
+	var place warc.Original
+	place.SetPlace(string(data[entryHead:]))
+	page := Page{URL: place.URL, Date: time.UnixMilli(ms).UTC(), Stored: place.Stored}
 	return entry{Digest(data[:20]), page}, nil
 }
 

@@ -85,7 +85,11 @@ func poke(t *testing.T, mem *testdisk.Mem, name string, at int64, change func(b 
 func digestOf(n int) Digest { return sha1.Sum(fmt.Append(nil, n)) }
 
 func pageOf(n int) Page {
-	return Page{URL: fmt.Sprintf("http://h%d.example/%d", n%7, n), Date: time.UnixMilli(1700000000000 + int64(n)).UTC()}
+	p := Page{URL: fmt.Sprintf("http://h%d.example/%d", n%7, n), Date: time.UnixMilli(1700000000000 + int64(n)).UTC()}
+	if n%2 == 1 {
+		p.Stored = digestOf(-n)
+	}
+	return p
 }
 
 var otherPage = Page{URL: "http://other.example/", Date: time.Unix(1, 0)}

@@ -17,7 +17,7 @@ const (
 	maxMillis     = 253402300799999 // the end of the year 9999
 )
 
-// A Content is a question about the payload of a page, by its digest.
+// A Content is a question about the body of a page, by its digest without chunk sizes.
 type Content struct {
 	Digest [digestLen]byte
 	Page   ContentPage
@@ -40,6 +40,8 @@ type ContentPage struct {
 	URL string
 	// Date is the date of its record, to the millisecond.
 	Date time.Time
+	// Stored is the digest of its payload as stored, if it is stored with chunk sizes; zero otherwise.
+	Stored [digestLen]byte
 }
 
 // Contents asks the agent that judges these contents which pages have them. It returns
@@ -126,7 +128,11 @@ func contentPageToWire(p ContentPage) *pb.ContentPage {
 	if p.URL == "" {
 		return &pb.ContentPage{}
 	}
-	return &pb.ContentPage{Url: p.URL, DateMs: uint64(p.Date.UnixMilli())}
+	w := &pb.ContentPage{Url: p.URL, DateMs: uint64(p.Date.UnixMilli())}
+	if p.Stored != [digestLen]byte{} {
+		w.Stored = p.Stored[:]
+	}
+	return w
 }
 
 // contentPageFromWire accepts only canonical URLs, because the URL is written into records and
@@ -137,14 +143,18 @@ func contentPageFromWire(w *pb.ContentPage) (p ContentPage, err error) {
 		return p, malformed("URL of %d octets", len(url))
 	case w.GetDateMs() > maxMillis:
 		return p, malformed("date %d ms", w.GetDateMs())
-	case url == "" && w.GetDateMs() != 0:
-		return p, malformed("date of no page")
+	case url == "" && (w.GetDateMs() != 0 || len(w.GetStored()) > 0):
+		return p, malformed("date or digest of no page")
+	case len(w.GetStored()) > 0 && len(w.GetStored()) != digestLen:
+		return p, malformed("digest of %d octets", len(w.GetStored()))
 	case url == "":
 		return p, nil
 	default:
 		if u, err := weburl.Parse(url); err != nil || u.String() != url {
 			return p, malformed("URL %.64q", url)
 		}
-		return ContentPage{URL: url, Date: time.UnixMilli(int64(w.DateMs)).UTC()}, nil
+		copy(p.Stored[:], w.GetStored())
+		p.URL, p.Date = url, time.UnixMilli(int64(w.DateMs)).UTC()
+		return p, nil
 	}
 }

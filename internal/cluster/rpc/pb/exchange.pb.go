@@ -1274,6 +1274,7 @@ type ContentPage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	DateMs        uint64                 `protobuf:"varint,2,opt,name=date_ms,json=dateMs,proto3" json:"date_ms,omitempty"` // of its record, since 1970
+	Stored        []byte                 `protobuf:"bytes,3,opt,name=stored,proto3" json:"stored,omitempty"`                // SHA-1 of its payload as stored, if it is stored with chunk sizes; else empty
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1322,9 +1323,16 @@ func (x *ContentPage) GetDateMs() uint64 {
 	return 0
 }
 
+func (x *ContentPage) GetStored() []byte {
+	if x != nil {
+		return x.Stored
+	}
+	return nil
+}
+
 type Content struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Digest        []byte                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`      // SHA-1 of the payload
+	Digest        []byte                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`      // SHA-1 of the body without chunk sizes
 	Page          *ContentPage           `protobuf:"bytes,2,opt,name=page,proto3" json:"page,omitempty"`          // the asking page
 	Archived      bool                   `protobuf:"varint,3,opt,name=archived,proto3" json:"archived,omitempty"` // page is archived in full and durable
 	unknownFields protoimpl.UnknownFields
@@ -2139,10 +2147,11 @@ const file_exchange_proto_rawDesc = "" +
 	"\n" +
 	"KnownEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"8\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"P\n" +
 	"\vContentPage\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x17\n" +
-	"\adate_ms\x18\x02 \x01(\x04R\x06dateMs\"u\n" +
+	"\adate_ms\x18\x02 \x01(\x04R\x06dateMs\x12\x16\n" +
+	"\x06stored\x18\x03 \x01(\fR\x06stored\"u\n" +
 	"\aContent\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x126\n" +
 	"\x04page\x18\x02 \x01(\v2\".orbweaver.exchange.v1.ContentPageR\x04page\x12\x1a\n" +
