@@ -98,10 +98,9 @@ func TestApplications(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for i := range 3 {
-		b.begin(i, "--agents", "3", "--api", "127.0.0.1:0", b.seed())
-	}
-	b.await(1)
+	begin := func(i int) { b.begin(i, "--agents", "3", "--api", "127.0.0.1:0", b.seed()) }
+	begin(0)
+	begin(1)
 	examples := []*example{
 		{command: []string{python, filepath.Join("..", "examples", "python", "collect.py")}, app: "first",
 			home: b.home(0)},
@@ -121,11 +120,21 @@ func TestApplications(t *testing.T) {
 		t.Helper()
 		return crawl(t.Context(), t, append([]string{"ctl", "--dir", b.home(1)}, args...)...).must(t, 0).stdout
 	}
+	// The crawl has one page of its own. It begins with the third agent, which comes when the applications are there.
 	for _, e := range examples {
-		if out := ctl("app", e.app, "--strategy", "list", "--pages", "--share", "2"); !strings.Contains(out, "a1, a2 "+
-			"and a3 obey") {
-			t.Errorf("ctl app: %s", out)
+		args := []string{"ctl", "--dir", b.home(1), "app", e.app, "--strategy", "list", "--pages", "--share", "2"}
+		r := crawl(t.Context(), t, args...)
+		for end := time.Now().Add(2 * time.Minute); r.code != 0 && time.Now().Before(end); {
+			time.Sleep(50 * time.Millisecond) // the agent has no API yet
+			r = crawl(t.Context(), t, args...)
 		}
+		if r.code != 0 || !strings.Contains(r.stdout, "obey") {
+			t.Fatalf("ctl app: exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
+		}
+	}
+	begin(2)
+	b.await(1)
+	for _, e := range examples {
 		e.out = filepath.Join(b.dir, e.app)
 		var text strings.Builder
 		for i, u := range e.urls {

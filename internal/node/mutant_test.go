@@ -253,6 +253,10 @@ func (m *mutator) damage(b []byte) []byte {
 	return b
 }
 
+// wireMost bounds the bytes that wire adds by repeating a field. It is over every bound of a message, and little enough
+// that the test's own copies do not count as memory of the agents.
+const wireMost = 12 << 20
+
 // wire changes an encoded message in one place, without knowing its type.
 func (m *mutator) wire(b []byte) []byte {
 	type field struct {
@@ -286,7 +290,8 @@ func (m *mutator) wire(b []byte) []byte {
 	case m.chance(8):
 		fields = slices.Delete(fields, i, i+1)
 	case m.chance(8):
-		fields = slices.Insert(fields, i, slices.Repeat(fields[i:i+1], m.number([]int{1, 2, 20, 5000}))...)
+		n := min(m.number([]int{1, 2, 20, 5000}), wireMost/(1+len(f.body)))
+		fields = slices.Insert(fields, i, slices.Repeat(fields[i:i+1], n)...)
 	case f.kind == protowire.VarintType:
 		f.body = protowire.AppendVarint(nil, uint64(pick(m, numbers)))
 	case f.kind == protowire.BytesType:
