@@ -24,7 +24,7 @@ func (c *Crawler) dress(r *fetch.Request) uint64 {
 			}
 		}
 	}
-	cookies := c.cookiesFor(r.URL)
+	cookies := cookiesFor(&c.Parts, r.URL)
 	if cookies != "" {
 		r.Secret = append(r.Secret, [2]string{"Cookie", cookies})
 	}
@@ -32,18 +32,18 @@ func (c *Crawler) dress(r *fetch.Request) uint64 {
 }
 
 // cookiesFor returns the Cookie field of a request for u, unless Sheets set it.
-func (c *Crawler) cookiesFor(u weburl.URL) string {
-	if c.Cookies == nil {
+func cookiesFor(p *Parts, u weburl.URL) string {
+	if p.Cookies == nil {
 		return ""
 	}
-	if t := c.Sheets.Table(); t != nil {
+	if t := p.Sheets.Table(); t != nil {
 		for _, h := range t.URL(u).Headers {
 			if h.Goes(u) && strings.EqualFold(h.Name, "Cookie") {
 				return ""
 			}
 		}
 	}
-	return c.Cookies.Field(u)
+	return p.Cookies.Field(u)
 }
 
 // learnCookies keeps the cookies that a response sets.
@@ -60,10 +60,11 @@ func (c *Crawler) learnCookies(r *fetch.Response) {
 // B to A. It is followed if the request differs from all before: if a redirect has changed the cookies, or the session
 // id in the URL. Then next knows its chain, which makes it a new link. MaxRedirects bounds the chain. Safe for
 // concurrent use.
-func (c *Crawler) comesBack(v *visit, next *weburl.Link) {
+func (v *visit) comesBack(c *Crawler, next *weburl.Link) {
 	l := &v.task.Link
 	steps := weburl.AddStep(l.Steps(), l.URL, requestOf(l.URL, v.cookies))
-	times, same := weburl.Passed(steps, next.URL, requestOf(next.URL, xxhash.Sum64String(c.cookiesFor(next.URL))))
+	cookies := xxhash.Sum64String(cookiesFor(&c.Parts, next.URL))
+	times, same := weburl.Passed(steps, next.URL, requestOf(next.URL, cookies))
 	if same || next.URL.String() == l.Via && trailing(l.Hops, 'R') > 0 && c.Cookies == nil {
 		v.notes = append(v.notes, "redirect-loop")
 		v.skipped = append(v.skipped, skip{*next, redirectLoop})

@@ -255,7 +255,7 @@ func (c *Crawler) read(ctx context.Context, v *visit, r *fetch.Response) error {
 		default:
 			next := child(l, u, 'R')
 			next.Ext = v.extTo(u, 'R')
-			c.comesBack(v, &next)
+			v.comesBack(c, &next)
 			c.follow(v, next, next.Key())
 		}
 		return nil

@@ -23,21 +23,21 @@ func (c *Crawler) lookUp(work context.Context) {
 }
 
 // lookUpHost looks up where requests to u go. If the operator leads them elsewhere, the host of u is not looked up.
-func (c *Crawler) lookUpHost(ctx context.Context, u weburl.URL) (dns.Answer, error) {
+func lookUpHost(ctx context.Context, p *Parts, u weburl.URL, now time.Time) (dns.Answer, error) {
 	name := u.Host()
-	if f, ok := c.Fetch.(interface{ DialName(weburl.URL) string }); ok {
+	if f, ok := p.Fetch.(interface{ DialName(weburl.URL) string }); ok {
 		name = f.DialName(u)
 	}
 	if ip, err := netip.ParseAddr(name); err == nil && name != strings.Trim(u.Host(), "[]") {
-		return dns.Answer{Addrs: []netip.Addr{ip}, Expires: c.cfg.Now().Add(time.Hour)}, nil
+		return dns.Answer{Addrs: []netip.Addr{ip}, Expires: now.Add(time.Hour)}, nil
 	}
-	return c.DNS.Lookup(ctx, name)
+	return p.DNS.Lookup(ctx, name)
 }
 
 // resolve looks up the host of a visit. It runs outside of the workers, so that a dead name
 // server does not block other hosts.
 func (c *Crawler) resolve(ctx context.Context, v *visit) {
-	a, err := c.lookUpHost(ctx, v.task.Link.URL)
+	a, err := lookUpHost(ctx, &c.Parts, v.task.Link.URL, c.cfg.Now())
 	v.resolved, v.addr, v.expires = true, netip.Addr{}, a.Expires
 	switch {
 	case ctx.Err() != nil:
