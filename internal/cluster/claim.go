@@ -191,16 +191,17 @@ func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 	t.claimed[key] = w.since
 	delete(t.given, key)
 	t.n.Claimed++
-	rest := restOf(cl.loop.Frontier.Host(host), now)
+	rest := restOf(cl.loop.HostState(host), now)
 	if st, ok := t.clocks[host]; ok { // this agent owned it before
 		old := restOf(st, now)
 		rest.Delay, rest.Quiet = max(rest.Delay, old.Delay), max(rest.Quiet, old.Quiet)
+		rest.Origins = append(rest.Origins, old.Origins...)
 		delete(t.clocks, host)
 	}
 	rest.Quiet = max(rest.Quiet, cl.firstRest(host, now))
 	st := stateOf(host, rest, now)
 	st.Blocked = true // held still blocks it; unhold lifts that
-	cl.loop.Frontier.Restore(st)
+	cl.loop.Restore(st, now)
 	cl.loop.Flush()
 	cl.unhold(host)
 }

@@ -425,8 +425,6 @@ func (cl *Clustered) learnRest(r *handoff.Record, now time.Time) {
 		return
 	}
 	st.Blocked = cl.tenants.held[r.Name] != nil // if the operator has blocked it, it is blocked when it is due
-	cl.loop.Frontier.Restore(st)
-	st = cl.loop.Frontier.Host(r.Name)
-	st.Blocked = false
+	st = cl.loop.Restore(st, now)
 	cl.loop.Record(state.Host, st.AppendTo(nil))
 }

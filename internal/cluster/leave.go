@@ -240,7 +240,7 @@ func (f *farewell) rests(now time.Time) (rests []*handoff.Record) {
 		rests = append(rests, clockRecord(st, now))
 		return nil
 	}
-	_ = f.cl.loop.Frontier.EachHost(now, add) // has only errors of add
+	_ = f.cl.loop.EachHostState(now, add) // has only errors of add
 	for _, st := range f.cl.tenants.clocks {
 		_ = add(st)
 	}

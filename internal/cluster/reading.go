@@ -106,11 +106,17 @@ func restOf(st frontier.HostState, now time.Time) handoff.Rest {
 	if !st.SlowUntil.IsZero() {
 		r.SlowFor = bound(st.SlowUntil.Sub(now))
 	}
+	for _, o := range st.Origins {
+		r.Origins = append(r.Origins, handoff.Origin{Name: o.Origin, Cause: o.Cause, Failures: o.Failures,
+			Quiet: bound(o.Until.Sub(now))})
+	}
 	return r
 }
 
-// restless reports that a host need not rest.
-func restless(r handoff.Rest) bool { return r.Delay == 0 && r.Quiet == 0 && r.Slow == 0 }
+// restless reports that a host need not rest, and that none of its origins fails.
+func restless(r handoff.Rest) bool {
+	return r.Delay == 0 && r.Quiet == 0 && r.Slow == 0 && len(r.Origins) == 0
+}
 
 // stateOf returns the state that a frontier restores.
 func stateOf(host string, r handoff.Rest, now time.Time) frontier.HostState {
@@ -120,6 +126,10 @@ func stateOf(host string, r handoff.Rest, now time.Time) frontier.HostState {
 	}
 	if r.Slow > 0 {
 		st.SlowUntil = now.Add(r.SlowFor)
+	}
+	for _, o := range r.Origins {
+		st.Origins = append(st.Origins, frontier.OriginState{Origin: o.Name, Cause: o.Cause, Failures: o.Failures,
+			Until: now.Add(o.Quiet)})
 	}
 	return st
 }

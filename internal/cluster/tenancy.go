@@ -264,6 +264,7 @@ func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 		}
 		return false
 	}
+	st.Origins = cl.loop.HostState(host).Origins
 	cl.loop.LetGo(host)
 	cl.loop.Unblock(host)
 	t := &cl.tenants

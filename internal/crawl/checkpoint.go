@@ -165,8 +165,7 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 	if err := errors.Join(c.apps.save(k.put), c.cluster.Save(k.put)); err != nil {
 		return err
 	}
-	return c.Frontier.EachHost(now, func(st frontier.HostState) error {
-		st.Blocked = false // orders and other agents block hosts, not the journal
+	return c.origins.eachHost(c.Frontier, now, func(st frontier.HostState) error {
 		buf = st.AppendTo(buf[:0])
 		return k.put(state.Host, buf)
 	})

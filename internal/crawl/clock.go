@@ -39,6 +39,9 @@ func (p *pastClock) setBack(by time.Duration) {
 		if !st.SlowUntil.IsZero() {
 			st.SlowUntil = st.SlowUntil.Add(-by)
 		}
+		for i := range st.Origins {
+			st.Origins[i].Until = st.Origins[i].Until.Add(-by)
+		}
 	}
 }
 

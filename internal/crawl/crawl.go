@@ -506,9 +506,10 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			continue
 		}
 		origin, held := c.origins.hold(c, &t, now)
-		if c.bar(&t, now) || c.setAside(&t, now) || c.awaitsApp(&t, now) ||
-			held == awaitIt && origin.await(c, &t, now) {
-			if held == visitIt {
+		if kept := c.bar(&t, now) || c.setAside(&t, now) || c.awaitsApp(&t, now); kept || held == awaitIt {
+			if !kept {
+				wake = earlier(wake, origin.await(c, &t, now))
+			} else if held == visitIt {
 				c.origins.open(origin)
 			}
 			if quota--; quota == 0 || c.fatal != nil {

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
 	"strconv"
@@ -92,7 +91,7 @@ func (c *Crawler) dispose(v *visit, now time.Time) frontier.Done {
 		c.noteRobotsAt(l.URL.Origin(), v.errand.URL.Origin())
 		c.runErrand(v.errand, now)
 		v.until = c.origins.awaitRobots(c, v, now)
-		c.putOff(v, &d, v.task.Attempt, true, v.until)
+		putOff(c, v, &d, delayed{v.until, l, v.task.Number, v.task.Attempt, true})
 	case IsErrand(l):
 		c.settleErrand(v, now)
 	case v.outcome == Prerequisite:
@@ -148,10 +147,7 @@ func (c *Crawler) settleRobots(v *visit, d *frontier.Done, now time.Time) {
 
 // noteSlow records that a host demands fewer requests.
 func (c *Crawler) noteSlow(v *visit, host string, now time.Time) {
-	st := c.Frontier.Host(host)
-	st.Blocked = false // it is held for other agents
-	c.batch.add(state.Host, st.AppendTo(nil))
-	c.cluster.Rests(st, now)
+	st := c.origins.record(c, host, now)
 	c.urgent = true
 	c.Events.Write("host-paused", report.F("host", host), report.F("status", v.status),
 		report.F("until", st.NotBefore))
@@ -193,7 +189,7 @@ func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 	c.retrying.put(l.Key(), v.reason(), at)
 	switch {
 	case !p.host:
-		c.putOff(v, d, v.task.Attempt+1, first, at)
+		putOff(c, v, d, delayed{at, l, v.task.Number, v.task.Attempt + 1, first})
 	case p.wait > 0:
 		d.NotBefore = at
 		fallthrough
@@ -202,27 +198,14 @@ func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 	}
 }
 
-// putOff lets a URL wait beside the queues until at, or if there are too many, in that of its host.
-func (c *Crawler) putOff(v *visit, d *frontier.Done, attempt int, first bool, at time.Time) {
-	l := v.task.Link
+// putOff lets the URL of v wait beside the queues, or if there are too many, in that of its host.
+func putOff(c *Crawler, v *visit, d *frontier.Done, w delayed) {
 	switch {
 	case c.overtaken(v):
 		c.withdraw(v)
-	case !c.delay(l, v.task.Number, attempt, first, at):
-		d.Again, d.Attempt, d.NotBefore = &l, attempt, at
+	case !c.later.put(c, w):
+		d.Again, d.Attempt, d.NotBefore = &w.link, w.attempt, w.at
 	}
-}
-
-// delay lets a URL wait beside the queues, unless there are too many.
-func (c *Crawler) delay(l weburl.Link, number uint64, attempt int, first bool, at time.Time) bool {
-	if len(c.later)+len(c.attempts) >= laterMax {
-		return false
-	}
-	heap.Push(&c.later, delayed{at, l, number, attempt, first})
-	if e := c.origins.of(l.URL); first && e != nil {
-		e.next = true
-	}
-	return true
 }
 
 // settleHost records what the visit tells about its host.

@@ -197,6 +197,7 @@ func (c *Crawler) SeedAgain() error {
 		again = nil
 	}
 	retrier, _ := c.planner.(Retrier)
+	now := c.cfg.Now()
 	for _, enc := range again {
 		// Accept appends the batch, so both records are in it.
 		c.batch.add(state.Again, enc)
@@ -204,6 +205,8 @@ func (c *Crawler) SeedAgain() error {
 		if err != nil {
 			return err
 		}
+		c.origins.forgetHost(l.URL.Host()) // likewise
+		c.origins.record(c, l.URL.Host(), now)
 		if retrier != nil {
 			retrier.Retry(l.URL)
 		}

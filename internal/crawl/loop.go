@@ -189,8 +189,29 @@ func (l *Loop) Drops() bool { return l.c.drops.n.Load() > 0 }
 // Withdraw finishes a link whose host was dropped.
 func (l *Loop) Withdraw(link weburl.Link, number uint64) { l.c.withdrawLink(link, number, 0) }
 
-// WithdrawLater moves the URLs of a host that wait for a retry to the frontier, as withdrawn.
-func (l *Loop) WithdrawLater(host string) error { return l.c.withdrawLater(host) }
+// WithdrawLater moves the URLs of a host that is handed over and that wait for a retry to the frontier, as withdrawn.
+func (l *Loop) WithdrawLater(host string) error {
+	err := l.c.withdrawLater(host)
+	l.c.origins.forgetHost(host)
+	return err
+}
+
+// HostState returns what the next owner of a host must know: the state in the frontier, and the failing origins.
+func (l *Loop) HostState(host string) frontier.HostState {
+	return l.c.origins.hostState(l.Frontier, host)
+}
+
+// EachHostState calls fn for each host with such a state. It stops at the first error.
+func (l *Loop) EachHostState(now time.Time, fn func(frontier.HostState) error) error {
+	return l.c.origins.eachHost(l.Frontier, now, fn)
+}
+
+// Restore takes over such a state, and returns it as it is then.
+func (l *Loop) Restore(st frontier.HostState, now time.Time) frontier.HostState {
+	l.Frontier.Restore(st)
+	l.c.origins.restore(l.c, &st, now)
+	return l.HostState(st.Host)
+}
 
 // Number returns the number of the accept of a waiting link. number is the one in its queue. 0 means
 // that the URL is finished and waits for another visit.

@@ -119,8 +119,7 @@ func (c *Crawler) ForgetOldBlocks() error {
 		return nil
 	}
 	for _, host := range c.oldBlocks {
-		st := c.Frontier.Host(host)
-		st.Blocked = false
+		st := c.origins.hostState(c.Frontier, host)
 		c.batch.add(state.Host, st.AppendTo(nil))
 	}
 	c.oldBlocks = nil

@@ -25,7 +25,7 @@ import (
 //	                                                                  -> fails: next back-off
 //	other URLs, as they are due -> origin.waiting                     -> fails too often: all fail
 //
-// The journal has how often a robots.txt has failed (robots.Entry). Other failures count from the start of a run.
+// The failures of an origin are part of the state of its host in the journal, which other agents get with the host.
 
 // origins are the origins that fail. The dispatcher owns them.
 type origins struct {
@@ -141,9 +141,9 @@ func (o *origins) hold(c *Crawler, t *frontier.Task, now time.Time) (*origin, ho
 	return e, awaitIt
 }
 
-// await lets t wait until its origin has been tried again. If no URL of the origin waits for that try, t does. The
-// result is always true.
-func (e *origin) await(c *Crawler, t *frontier.Task, now time.Time) bool {
+// await lets t wait until its origin has been tried again, and returns when that is due. If no URL of the origin waits
+// for that try, t does.
+func (e *origin) await(c *Crawler, t *frontier.Task, now time.Time) (due time.Time) {
 	k := t.Link.Key()
 	attempt, number := t.Attempt+c.attempts[k], t.Number
 	d := frontier.Done{NoRequest: true}
@@ -152,11 +152,11 @@ func (e *origin) await(c *Crawler, t *frontier.Task, now time.Time) bool {
 			number = n
 		}
 		delete(c.attempts, k)
-		if !c.delay(t.Link, number, attempt, true, e.until) {
+		if !c.later.put(c, delayed{e.until, t.Link, number, attempt, true}) {
 			d.Again, d.Attempt, d.NotBefore = &t.Link, attempt, e.until
 		}
 		c.fatal = c.Frontier.Done(t.Host, d, now)
-		return true
+		return e.until
 	}
 	if attempt > 0 {
 		c.attempts[k] = attempt
@@ -164,7 +164,7 @@ func (e *origin) await(c *Crawler, t *frontier.Task, now time.Time) bool {
 	if c.fatal = c.Frontier.Done(t.Host, d, now); c.fatal == nil {
 		c.fatal = e.waiting.Put(t.Link, number)
 	}
-	return true
+	return e.until
 }
 
 // promote lets one of the waiting links be the next to try, if there is none.
@@ -181,7 +181,7 @@ func (e *origin) promote(c *Crawler) error {
 	if n, ok := c.requeued[k]; ok {
 		accept = n
 	}
-	if c.delay(l, accept, attempt, true, e.until) {
+	if c.later.put(c, delayed{e.until, l, accept, attempt, true}) {
 		delete(c.attempts, k)
 		return nil
 	}
@@ -239,12 +239,17 @@ func (o *origins) settle(c *Crawler, v *visit, now time.Time) {
 		if o.n == 0 {
 			return
 		}
+		failed := false
 		for _, e := range o.byHost[u.Host()] {
 			if e.name != u.Origin() {
 				e.beside = true
 			} else {
+				failed = e.failures > 0
 				e.failures, e.dead, e.until = 0, false, time.Time{}
 			}
+		}
+		if failed {
+			o.record(c, u.Host(), now)
 		}
 	}
 	o.open(o.of(u))
@@ -254,6 +259,7 @@ func (o *origins) settle(c *Crawler, v *visit, now time.Time) {
 func (o *origins) failed(c *Crawler, v *visit, now time.Time) {
 	u := v.task.Link.URL
 	e := o.need(c, u, now)
+	before := e.failures
 	e.outcome, e.fail = v.outcome, v.fail
 	if v.outcome == RobotsUnreachable {
 		entry, _ := c.Robots.Entry(e.name)
@@ -274,6 +280,9 @@ func (o *origins) failed(c *Crawler, v *visit, now time.Time) {
 		e.until = laterOf(e.until, e.tried.Add(min(besideShare*e.took, time.Hour)))
 	}
 	v.until = e.until
+	if e.failures != before {
+		o.record(c, e.host, now)
+	}
 	if e.failures <= c.cfg.Retries {
 		if c.final(v) && c.fatal == nil { // another URL is the next to try
 			c.fatal = e.promote(c)
@@ -295,6 +304,7 @@ func (o *origins) giveUp(c *Crawler, v *visit, now time.Time) {
 	e.failures, e.dead = max(e.failures, c.cfg.Retries+1), true
 	e.outcome, e.fail, e.tried, e.took = RobotsUnreachable, nil, now, v.took
 	e.until = c.Robots.Ask(v.task.Link.URL, now).Until
+	o.record(c, e.host, now)
 	o.move(e)
 }
 

@@ -191,6 +191,11 @@ func (r *resume) read() error {
 func (r *resume) restore() {
 	c := r.c
 	r.past.restore(c.Frontier, r.now)
+	for i := range r.past.hosts {
+		st := &r.past.hosts[i]
+		c.origins.forgetHost(st.Host) // the last state counts
+		c.origins.restore(c, st, r.now)
+	}
 	c.oldBlocks = slices.Sorted(maps.Keys(r.blocked))
 	if c.accepted > 0 {
 		c.Frontier.Hush(r.now)

@@ -101,6 +101,18 @@ type delayed struct {
 // waiting is a heap by time.
 type waiting []delayed
 
+// put lets a URL wait beside the queues, unless there are too many.
+func (w *waiting) put(c *Crawler, d delayed) bool {
+	if len(*w)+len(c.attempts) >= laterMax {
+		return false
+	}
+	heap.Push(w, d)
+	if e := c.origins.of(d.link.URL); d.first && e != nil {
+		e.next = true
+	}
+	return true
+}
+
 func (w waiting) Len() int           { return len(w) }
 func (w waiting) Less(i, j int) bool { return w[i].at.Before(w[j].at) }
 func (w waiting) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }

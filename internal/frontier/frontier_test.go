@@ -286,6 +286,8 @@ func FuzzDecodeHostState(f *testing.F) {
 	full := HostState{Host: "a.example", Delay: time.Second, NotBefore: start, Slow: 3, SlowUntil: start, Blocked: true}
 	f.Add(full.AppendTo(nil))
 	f.Add(HostState{}.AppendTo(nil))
+	f.Add(HostState{Host: "a.example", Origins: []OriginState{{"http://a.example:81", "connect", 3, start},
+		{Origin: "https://a.example", Cause: "tls", Failures: 255}}}.AppendTo(nil))
 	f.Add([]byte("\x80"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := DecodeHostState(b)
@@ -293,7 +295,8 @@ func FuzzDecodeHostState(f *testing.F) {
 			return
 		}
 		again, err := DecodeHostState(s.AppendTo(nil))
-		same := again.Host == s.Host && again.Delay == s.Delay && again.Blocked == s.Blocked
+		same := again.Host == s.Host && again.Delay == s.Delay && again.Blocked == s.Blocked &&
+			cmp.Equal(again.Origins, s.Origins)
 		if err != nil || !again.NotBefore.Equal(s.NotBefore) || !same {
 			t.Fatalf("%+v, %v; want %+v", again, err, s)
 		}

@@ -83,7 +83,19 @@ type HostState struct {
 	Slow      uint8         // pauses that are not yet forgiven
 	SlowUntil time.Time     // end of the last pause
 	Blocked   bool
+	Origins   []OriginState // those that fail; only for the caller, the Frontier sets none and ignores them
 }
+
+// An OriginState is the part of the state of a failing origin (scheme, host and port) that must survive as well.
+type OriginState struct {
+	Origin   string    // as of weburl.URL.Origin
+	Cause    string    // of the last failure, in a word
+	Failures uint8     // in a row
+	Until    time.Time // no try before
+}
+
+// MaxOrigins bounds the Origins of a HostState.
+const MaxOrigins = 16
 
 // AppendTo appends the encoding of s to dst:
 //
@@ -94,6 +106,15 @@ type HostState struct {
 //	varint  delay in nanoseconds
 //	varint  not before, in nanoseconds since 1970; 0: none
 //	varint  slow until, in nanoseconds since 1970; 0: none
+//
+// and for each of the Origins, at most MaxOrigins:
+//
+//	uvarint length of the origin
+//	bytes   origin
+//	uvarint length of the cause
+//	bytes   cause
+//	byte    failures
+//	varint  until, in nanoseconds since 1970; 0: none
 func (s HostState) AppendTo(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s.Host)))
 	dst = append(dst, s.Host...)
@@ -104,7 +125,14 @@ func (s HostState) AppendTo(dst []byte) []byte {
 	dst = append(dst, b, s.Slow)
 	dst = binary.AppendVarint(dst, int64(s.Delay))
 	dst = binary.AppendVarint(dst, unixNano(s.NotBefore))
-	return binary.AppendVarint(dst, unixNano(s.SlowUntil))
+	dst = binary.AppendVarint(dst, unixNano(s.SlowUntil))
+	for _, o := range s.Origins[:min(len(s.Origins), MaxOrigins)] {
+		for _, text := range [...]string{o.Origin, o.Cause} {
+			dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+		}
+		dst = binary.AppendVarint(append(dst, o.Failures), unixNano(o.Until))
+	}
+	return dst
 }
 
 func unixNano(t time.Time) int64 {
@@ -114,7 +142,7 @@ func unixNano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// DecodeHostState decodes what AppendTo wrote. Further bytes after it are an error.
+// DecodeHostState decodes what AppendTo wrote.
 func DecodeHostState(src []byte) (HostState, error) {
 	k, n := binary.Uvarint(src)
 	if n <= 0 || k > 1<<16 || uint64(len(src)-n) < k+2 {
@@ -135,8 +163,26 @@ func DecodeHostState(src []byte) (HostState, error) {
 		}
 		v[i], n = x, n+w
 	}
-	if n != len(src) {
-		return HostState{}, ErrHostState
+	for rest := src[n:]; len(rest) > 0; {
+		var o OriginState
+		for _, text := range [...]*string{&o.Origin, &o.Cause} {
+			k, w := binary.Uvarint(rest)
+			if w <= 0 || k > uint64(len(rest)-w) {
+				return HostState{}, ErrHostState
+			}
+			*text, rest = string(rest[w:w+int(k)]), rest[w+int(k):]
+		}
+		if len(rest) < 2 || len(s.Origins) == MaxOrigins {
+			return HostState{}, ErrHostState
+		}
+		until, w := binary.Varint(rest[1:])
+		if w <= 0 {
+			return HostState{}, ErrHostState
+		}
+		if o.Failures, rest = rest[0], rest[1+w:]; until != 0 {
+			o.Until = time.Unix(0, until)
+		}
+		s.Origins = append(s.Origins, o)
 	}
 	s.Delay = time.Duration(v[0])
 	if v[1] != 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -94,7 +95,7 @@ func TestHandOver(t *testing.T) {
 		for _, h := range append(given, given[0], "unknown.example") {
 			s, err := from.HandOver(h)
 			must(t, err)
-			if s != (HostState{Host: h}) {
+			if !reflect.DeepEqual(s, HostState{Host: h}) {
 				taker.Restore(s)
 			}
 		}

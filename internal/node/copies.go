@@ -137,14 +137,15 @@ func (k *copies) Ship(ctx context.Context, agent string, number uint64, records 
 	return err
 }
 
-// shipPlain calls ship with records. If an agent of an earlier version refuses them because it does not know Archives,
-// shipPlain calls ship without them. Then the lists of that agent do not tell which archive a page was in.
+// shipPlain calls ship with records. If an agent of an earlier version refuses them because it does not know Archives
+// or Origins, shipPlain calls ship without them. Then the lists of that agent do not tell which archive a page was in,
+// and it counts the failures of origins anew.
 func shipPlain(records []byte, ship func([]byte) error) error {
 	err := ship(records)
 	if !errors.Is(err, rpc.ErrMalformed) {
 		return err
 	}
-	plain, had, e := handoff.WithoutArchives(records)
+	plain, had, e := handoff.Plain(records)
 	if e != nil || !had {
 		return err
 	}

@@ -215,15 +215,17 @@ func by(p placement.Placement) ownersBefore {
 	return func(host string) string { return p.Owner(weburl.HostKey(host)).Name }
 }
 
-// TestShipsToEarlierVersion: an agent that does not know Archives gets the records without them. All other errors stay.
+// TestShipsToEarlierVersion: an agent that does not know Archives and Origins gets the records without them. All other
+// errors stay.
 func TestShipsToEarlierVersion(t *testing.T) {
-	batch := func(archive string) (b []byte) {
+	batch := func(archive string, origins ...handoff.Origin) (b []byte) {
 		link := weburl.Link{URL: weburl.MustParse("http://a.example/1")}.AppendTo(nil)
 		for _, r := range []handoff.Record{
 			{Kind: handoff.Known, Host: 1, Width: 8, Paths: []uint64{1, 2}},
 			{Kind: handoff.Named, Disposition: handoff.Lost, Archive: archive, Link: link},
 			{Kind: handoff.Finish, Disposition: handoff.Archived, Link: link, Pages: 3},
 			{Kind: handoff.Named, Disposition: handoff.Archived, Link: link},
+			{Kind: handoff.Clock, Name: "a.example", Rest: handoff.Rest{Slow: 1, Origins: origins}},
 		} {
 			b = r.AppendTo(b)
 		}
@@ -236,8 +238,12 @@ func TestShipsToEarlierVersion(t *testing.T) {
 		}
 		return nil
 	}
-	if err := shipPlain(batch("a2-01020304"), earlier); err != nil || len(got) != 2 {
-		t.Errorf("%d calls: %v", len(got), err)
+	dead := handoff.Origin{Name: "https://a.example", Cause: "connect", Failures: 3, Quiet: time.Minute}
+	for _, b := range [][]byte{batch("a2-01020304"), batch("", dead), batch("a2-01020304", dead)} {
+		got = nil
+		if err := shipPlain(b, earlier); err != nil || len(got) != 2 {
+			t.Errorf("%d calls: %v", len(got), err)
+		}
 	}
 	for _, b := range [][]byte{batch(""), finishOf("http://a.example/2"), []byte("no records")} {
 		calls := 0

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -25,10 +26,10 @@ const (
 	kindVersion Kind = 'V' // only in the journal
 )
 
-// recordsVersion is the version of the kinds. Version 3 had no Archive in a Named. Version 2 also had no Pages and no
-// number of pages in a Finish. Their files remain readable.
+// recordsVersion is the version of the kinds. Version 4 had no Origins in a Clock. Version 3 also had no Archive in a
+// Named. Version 2 also had no Pages and no number of pages in a Finish. Their files remain readable.
 const (
-	recordsVersion = 4
+	recordsVersion = 5
 	oldestVersion  = 2
 )
 
@@ -51,8 +52,11 @@ const (
 	// MaxPause bounds the times of a Rest, and MaxSlow its Slow.
 	MaxPause = 366 * 24 * time.Hour
 	MaxSlow  = 64
-	wholeKey = 64
-	maxName  = 255 + 2 // of an IPv6 address with its brackets, or 253 of a name
+	// MaxOrigins bounds the Origins of a Rest.
+	MaxOrigins = 16
+	wholeKey   = 64
+	maxName    = 255 + 2 // of an IPv6 address with its brackets, or 253 of a name
+	maxCause   = 32
 )
 
 // Errors of this package; test with errors.Is.
@@ -125,6 +129,15 @@ type Rest struct {
 	SlowFor time.Duration // rest of the last pause
 	Slow    uint8         // number of pauses that still count
 	Blocked bool          // of an earlier version: the operator has blocked the host; now that is an order
+	Origins []Origin      // those that fail
+}
+
+// An Origin is an origin of the host (scheme, host and port) that fails.
+type Origin struct {
+	Name     string        // as of weburl.URL.Origin
+	Cause    string        // of the last failure: letters and hyphens
+	Failures uint8         // in a row, at least 1
+	Quiet    time.Duration // time without a try
 }
 
 // Key returns the key of the URL of an Accept, a Finish or a Named that Decode has read.
@@ -177,10 +190,19 @@ func (r *Record) appendPayload(dst []byte) []byte {
 		}
 		dst = append(dst, r.Rest.Slow, blocked)
 		for _, d := range [...]time.Duration{r.Rest.Delay, r.Rest.Quiet, r.Rest.SlowFor} {
-			dst = binary.AppendUvarint(dst, uint64((max(d, 0)+time.Microsecond-1)/time.Microsecond))
+			dst = appendTime(dst, d)
+		}
+		for _, o := range r.Rest.Origins {
+			dst = append(binary.AppendUvarint(dst, uint64(len(o.Name))), o.Name...)
+			dst = append(binary.AppendUvarint(dst, uint64(len(o.Cause))), o.Cause...)
+			dst = appendTime(append(dst, o.Failures), o.Quiet)
 		}
 	}
 	return dst
+}
+
+func appendTime(dst []byte, d time.Duration) []byte {
+	return binary.AppendUvarint(dst, uint64((max(d, 0)+time.Microsecond-1)/time.Microsecond))
 }
 
 // withPages marks the disposition of a Finish that a number of pages follows.
@@ -189,9 +211,9 @@ const withPages = 0x80
 // withArchive marks the disposition of a Named that an Archive follows.
 const withArchive = 0x80
 
-// WithoutArchives returns records without the Archive of each Named. Agents that read version 3 at most refuse a batch
-// with an Archive. had is false if no record has one. The error is an ErrRecord.
-func WithoutArchives(records []byte) (plain []byte, had bool, err error) {
+// Plain returns records without what agents that read version 3 at most refuse: the Archive of each Named, and the
+// Origins of each Clock. had is false if no record has any. The error is an ErrRecord.
+func Plain(records []byte) (plain []byte, had bool, err error) {
 	var paths []uint64
 	for len(records) > 0 {
 		r, n, err := Decode(records, paths)
@@ -201,10 +223,10 @@ func WithoutArchives(records []byte) (plain []byte, had bool, err error) {
 		if r.Kind == Known {
 			paths = r.Paths
 		}
-		if r.Archive == "" {
+		if r.Archive == "" && r.Rest.Origins == nil {
 			plain = append(plain, records[:n]...)
 		} else {
-			r.Archive, had = "", true
+			r.Archive, r.Rest.Origins, had = "", nil, true
 			plain = r.AppendTo(plain)
 		}
 		records = records[n:]
@@ -419,14 +441,54 @@ func (r *Record) decodeClock(p []byte) string {
 	}
 	r.Rest.Slow, r.Rest.Blocked, p = p[0], p[1] == 1, p[2:]
 	for _, d := range []*time.Duration{&r.Rest.Delay, &r.Rest.Quiet, &r.Rest.SlowFor} {
-		us, w := uvarint(p)
-		if w <= 0 || us > uint64(MaxPause.Microseconds()) {
+		if p = decodeTime(d, p); p == nil {
 			return "no time to wait"
 		}
-		*d, p = time.Duration(us)*time.Microsecond, p[w:]
 	}
-	if len(p) > 0 {
-		return "more than a clock"
+	for len(p) > 0 {
+		if p, reason = r.decodeOrigin(p); reason != "" {
+			return reason
+		}
 	}
 	return ""
+}
+
+// decodeTime reads a time at the front of p, and returns what follows. nil: there is none.
+func decodeTime(d *time.Duration, p []byte) (rest []byte) {
+	us, w := uvarint(p)
+	if w <= 0 || us > uint64(MaxPause.Microseconds()) {
+		return nil
+	}
+	*d = time.Duration(us) * time.Microsecond
+	return p[w:]
+}
+
+// decodeOrigin reads one of the Origins at the front of p, and returns what follows.
+func (r *Record) decodeOrigin(p []byte) (rest []byte, reason string) {
+	var o Origin
+	for _, text := range [...]*string{&o.Name, &o.Cause} {
+		k, w := uvarint(p)
+		if w <= 0 || k > uint64(len(p)-w) || k > weburl.MaxParse {
+			return nil, "no origin"
+		}
+		*text, p = string(p[w:w+int(k)]), p[w+int(k):]
+	}
+	odd := func(c rune) bool { return c != '-' && (c < 'a' || c > 'z') }
+	u, err := weburl.Parse(o.Name + "/")
+	switch {
+	case err != nil || u.Host() != r.Name || u.Origin() != o.Name:
+		return nil, "no origin of the host"
+	case o.Cause == "" || len(o.Cause) > maxCause || strings.ContainsFunc(o.Cause, odd):
+		return nil, "no cause"
+	case len(p) == 0 || p[0] == 0:
+		return nil, "no failures"
+	case len(r.Rest.Origins) == MaxOrigins:
+		return nil, "too many origins"
+	}
+	o.Failures = p[0]
+	if rest = decodeTime(&o.Quiet, p[1:]); rest == nil {
+		return nil, "no time to wait"
+	}
+	r.Rest.Origins = append(r.Rest.Origins, o)
+	return rest, ""
 }

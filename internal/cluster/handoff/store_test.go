@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -215,6 +216,13 @@ func TestMalformedBatches(t *testing.T) {
 		"half blocked":     {'C', 7, 1, 'a', 0, 2, 0, 0, 0},
 		"an eternal pause": record('C', []byte{1, 'a', 0, 0, 0, 0}, binary.AppendUvarint(nil,
 			uint64(handoff.MaxPause.Microseconds()+1))),
+		"another host's origin": failing(handoff.Origin{Name: "http://b", Cause: "tls", Failures: 1}),
+		"a page as origin":      failing(handoff.Origin{Name: "http://a/1", Cause: "tls", Failures: 1}),
+		"a port by its number":  failing(handoff.Origin{Name: "http://a:80", Cause: "tls", Failures: 1}),
+		"an origin in words":    failing(handoff.Origin{Name: "http://a", Cause: "it is gone", Failures: 1}),
+		"an origin that works":  failing(handoff.Origin{Name: "http://a", Cause: "tls"}),
+		"many origins": failing(slices.Repeat([]handoff.Origin{{Name: "http://a", Cause: "tls", Failures: 1}},
+			handoff.MaxOrigins+1)...),
 		"much state": record('F', []byte{1, 0}, link(""), make([]byte, handoff.MaxState+1)),
 		"many paths": encode([]handoff.Record{{Kind: handoff.Known, Width: 64,
 			Paths: ascending(handoff.MaxPaths + 1)}}),
@@ -234,9 +242,17 @@ func TestMalformedBatches(t *testing.T) {
 	must(t, s.Append(source(1), encode([]handoff.Record{
 		{Kind: handoff.Known, Width: 64, Paths: ascending(handoff.MaxPaths)},
 		{Kind: handoff.Clock, Name: "[::1]", Rest: handoff.Rest{Delay: handoff.MaxPause, Quiet: handoff.MaxPause,
-			SlowFor: handoff.MaxPause, Slow: handoff.MaxSlow, Blocked: true}},
+			SlowFor: handoff.MaxPause, Slow: handoff.MaxSlow, Blocked: true,
+			Origins: slices.Repeat([]handoff.Origin{{Name: "https://[::1]:8443", Cause: "timeout-connect",
+				Failures: 255, Quiet: handoff.MaxPause}}, handoff.MaxOrigins)}},
 		{Kind: handoff.Finish, Link: link(""), Disposition: handoff.Archived, State: make([]byte, handoff.MaxState)},
 	})))
+}
+
+// failing returns a Clock with failing origins.
+func failing(origins ...handoff.Origin) []byte {
+	r := handoff.Record{Kind: handoff.Clock, Name: "a", Rest: handoff.Rest{Origins: origins}}
+	return r.AppendTo(nil)
 }
 
 // TestRest: times are rounded up, so that no host is asked too early.
@@ -246,7 +262,7 @@ func TestRest(t *testing.T) {
 	got, _, err := handoff.Decode(r.AppendTo(nil), nil)
 	must(t, err)
 	want := handoff.Rest{Delay: time.Second, Quiet: 1501 * time.Microsecond, Slow: 3, Blocked: true}
-	if got.Rest != want || got.Name != r.Name || got.Host != weburl.HostKey(r.Name) {
+	if !reflect.DeepEqual(got.Rest, want) || got.Name != r.Name || got.Host != weburl.HostKey(r.Name) {
 		t.Errorf("%+v came back as %+v", r, got)
 	}
 }
@@ -416,7 +432,8 @@ func TestGolden(t *testing.T) {
 	state.State, state.Disposition, state.Pages = []byte("state"), handoff.Archived, 3
 	pages := handoff.Record{Kind: handoff.Pages, Host: a, Name: "a.example", Counter: 7, Pages: 300}
 	clock := handoff.Record{Kind: handoff.Clock, Name: "a.example", Rest: handoff.Rest{Delay: 2 * time.Second,
-		Quiet: 90 * time.Second, SlowFor: time.Minute, Slow: 3, Blocked: true}}
+		Quiet: 90 * time.Second, SlowFor: time.Minute, Slow: 3, Blocked: true,
+		Origins: []handoff.Origin{{Name: "https://a.example", Cause: "connect", Failures: 2, Quiet: time.Minute}}}}
 	of := named(handoff.Lost, "http://a.example/1")
 	of.Archive = source(2).Archive()
 	must(t, s.Append(id, encode([]handoff.Record{
@@ -436,7 +453,7 @@ func TestGolden(t *testing.T) {
 	for _, e := range es {
 		got, err := disk.ReadFile(fs, filepath.Join(dir, e.Name()), 1<<20)
 		must(t, err)
-		name := filepath.Join("testdata", "v4", e.Name())
+		name := filepath.Join("testdata", "v5", e.Name())
 		if *update {
 			must(t, os.MkdirAll(filepath.Dir(name), 0o755))
 			must(t, os.WriteFile(name, got, 0o644))
@@ -461,6 +478,11 @@ func TestGolden(t *testing.T) {
 	}
 	if want := m.text(); got != want {
 		t.Errorf("the golden files have\n%swant\n%s", got, want)
+	}
+	clock.Host, clock.Rest.Origins = a, nil
+	m.apply(clock)
+	if got, want := readGolden(t, "v4", dir, id), m.text(); got != want {
+		t.Errorf("the golden files of version 4 have\n%swant\n%s", got, want)
 	}
 	delete(m[a].named, of.Path)
 	if got, want := readGolden(t, "v3", dir, id), m.text(); got != want {

@@ -174,6 +174,9 @@ type Cache struct {
 	shards    [shards]shard
 }
 
+// Agent returns the product token of the crawler.
+func (c *Cache) Agent() string { return c.agent }
+
 // Stats describes how full a Cache is.
 type Stats struct {
 	Origins   int

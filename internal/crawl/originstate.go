@@ -1,0 +1,120 @@
+package crawl
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// errEarlier stands for the error of a failure that an earlier run, or another agent, has had.
+var errEarlier = errors.New("at an earlier try")
+
+// hostState returns what must survive of a host: what the frontier knows, and its failing origins. Orders and other
+// agents block hosts, not the journal.
+func (o *origins) hostState(f *frontier.Frontier, host string) frontier.HostState {
+	st := f.Host(host)
+	st.Blocked, st.Origins = false, o.states(host)
+	return st
+}
+
+// eachHost calls fn for each host with something that must survive. It stops at the first error.
+func (o *origins) eachHost(f *frontier.Frontier, now time.Time, fn func(frontier.HostState) error) error {
+	told := map[string]bool{}
+	err := f.EachHost(now, func(st frontier.HostState) error {
+		st.Blocked = false
+		if st.Origins = o.states(st.Host); st.Origins != nil {
+			told[st.Host] = true
+		}
+		return fn(st)
+	})
+	for host := range o.byHost {
+		if err != nil {
+			return err
+		}
+		if !told[host] && len(o.states(host)) > 0 {
+			err = fn(o.hostState(f, host))
+		}
+	}
+	return err
+}
+
+// states returns the failing origins of a host, those with the most failures if there are too many.
+func (o *origins) states(host string) (all []frontier.OriginState) {
+	for _, e := range o.byHost[host] {
+		if e.failures == 0 {
+			continue // it waits for a robots.txt on another host, or its links go back to the queue
+		}
+		cause := e.outcome.String()
+		if e.fail != nil {
+			cause = e.fail.Kind.String()
+		}
+		all = append(all, frontier.OriginState{Origin: e.name, Cause: cause,
+			Failures: uint8(min(e.failures, math.MaxUint8)), Until: e.until})
+	}
+	slices.SortStableFunc(all, func(a, b frontier.OriginState) int { return cmp.Compare(b.Failures, a.Failures) })
+	return all[:min(len(all), frontier.MaxOrigins)]
+}
+
+// record journals the state of a host, and ships it to other agents.
+func (o *origins) record(c *Crawler, host string, now time.Time) frontier.HostState {
+	st := o.hostState(c.Frontier, host)
+	c.batch.add(state.Host, st.AppendTo(nil))
+	c.cluster.Rests(st, now)
+	return st
+}
+
+// restore takes over the failing origins of a host from the journal, or from another agent. An origin of which this
+// agent has met more failures keeps its own state.
+func (o *origins) restore(c *Crawler, st *frontier.HostState, now time.Time) {
+	for _, s := range st.Origins {
+		u, err := weburl.Parse(s.Origin + "/")
+		if err != nil || u.Host() != st.Host || u.Origin() != s.Origin {
+			continue
+		}
+		var fail *fetch.Failure
+		if s.Cause != RobotsUnreachable.String() {
+			kind := fetch.Connect
+			for _, k := range [...]fetch.Kind{fetch.ConnectTimeout, fetch.TLS, fetch.Proxy} {
+				if s.Cause == k.String() {
+					kind = k
+				}
+			}
+			fail = &fetch.Failure{Kind: kind, Err: errEarlier}
+		} else if known, ok := c.Robots.Entry(s.Origin); !ok {
+			// The wait is that of the origin. The next failure of its robots.txt follows those before.
+			c.Robots.Restore(robots.Entry{Origin: s.Origin, Agent: c.Robots.Agent(), Fetched: now, Expires: now,
+				Class: robots.ClassUnreachable, Failures: s.Failures})
+		} else if known.Class != robots.ClassUnreachable {
+			continue // it was read after that
+		}
+		e := o.need(c, u, now)
+		if e.failures >= int(s.Failures) {
+			continue
+		}
+		e.failures, e.until = int(s.Failures), s.Until
+		if end := now.Add(time.Hour); e.until.After(end) {
+			e.until = end // the clock was set back
+		}
+		e.dead = e.failures > c.cfg.Retries
+		if e.outcome, e.fail = Failed, fail; fail == nil {
+			e.outcome = RobotsUnreachable
+		}
+	}
+}
+
+// forgetHost forgets the origins of a host.
+func (o *origins) forgetHost(host string) {
+	for _, e := range slices.Clone(o.byHost[host]) {
+		if e.waiting.Len() == 0 {
+			o.forget(e)
+		}
+	}
+}
