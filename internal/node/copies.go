@@ -275,11 +275,11 @@ func (k *copies) lose(v *gossip.View, before ownersBefore, now time.Time) {
 }
 
 // ended returns the endings that an earlier run has heard of.
-func (k *copies) ended() []gossip.Life {
+func (k *copies) ended() []gossip.Ending {
 	if k == nil {
 		return nil
 	}
-	return k.endings.lives()
+	return k.endings.gossip()
 }
 
 // barring returns a pointer that changes whenever the barred hosts may have changed.

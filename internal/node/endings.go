@@ -18,7 +18,8 @@ import (
 // restarts, knows it: from its own disk, or from the first agent that it meets.
 //
 // An agent that leaves for good tells it to each other agent before it ends, and waits until it is durable there. So it
-// does not matter when an heir restarts. An agent that is stopped does not wait: if no agent hears that it ends, it
+// does not matter when an heir restarts. An agent that was away hears it by gossip, also if another agent has the name
+// by then. An agent that is stopped does not wait: if no agent hears that it ends, it
 // counts as lost until it is back.
 
 // leftMethod is the method of the Operation by which an agent says that it leaves for good, with its archive. Request
@@ -34,32 +35,27 @@ type ending struct {
 // endings are the agents that have ended in order and are not back, by their instances in hexadecimal digits. Safe for
 // concurrent use.
 type endings struct {
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // guards durable
 	durable map[string]ending
-	leaving map[string]uint64 // starts of agents that have said that they leave for good
 }
 
-// lives returns the endings that an earlier run has heard of, for gossip. It ignores what no agent has written.
-func (e *endings) lives() (ls []gossip.Life) {
+// gossip returns the endings that an earlier run has heard of, for gossip. It ignores what no agent has written.
+func (e *endings) gossip() (es []gossip.Ending) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for id, how := range e.durable {
 		if instance, err := rpc.ParseID(id); err == nil {
-			ls = append(ls, gossip.Life{Instance: instance, Boot: how.Boot})
+			es = append(es, gossip.Ending{Life: gossip.Life{Instance: instance, Boot: how.Boot}, Left: how.Left})
 		}
 	}
-	return ls
+	return es
 }
 
-// in returns the endings in a view.
-func (e *endings) in(v *gossip.View) map[string]ending {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// endingsIn returns the endings in a view.
+func endingsIn(v *gossip.View) map[string]ending {
 	all := map[string]ending{}
-	for _, l := range v.Ended {
-		id := rpc.ID(l.Instance).String()
-		was := e.durable[id]
-		all[id] = ending{l.Boot, was.Left && was.Boot == l.Boot || e.leaving[id] == l.Boot}
+	for _, e := range v.Ended {
+		all[rpc.ID(e.Instance).String()] = ending{e.Boot, e.Left}
 	}
 	return all
 }
@@ -77,23 +73,18 @@ func (e *endings) left(m *gossip.Member, from rpc.Caller) error {
 		return rpc.ErrAgain
 	}
 	e.mu.Lock()
-	id := from.Instance.String()
-	durable := e.durable[id] == ending{from.Boot, true}
-	if e.leaving == nil {
-		e.leaving = map[string]uint64{}
-	}
-	e.leaving[id] = from.Boot
+	durable := e.durable[from.Instance.String()] == ending{from.Boot, true}
 	e.mu.Unlock()
 	if durable {
 		return nil
 	}
-	m.Ends(gossip.Life{Instance: from.Instance, Boot: from.Boot}) // a change of the view, which recall keeps
+	m.Leaves(gossip.Life{Instance: from.Instance, Boot: from.Boot}) // a change of the view, which recall keeps
 	return rpc.ErrAgain
 }
 
 // hasLeft reports whether an agent has left for good.
-func (e *endings) hasLeft(v *gossip.View, s handoff.Source) bool {
-	return v != nil && e.in(v)[rpc.ID(s.Instance).String()].Left
+func hasLeft(v *gossip.View, s handoff.Source) bool {
+	return v != nil && endingsIn(v)[rpc.ID(s.Instance).String()].Left
 }
 
 // A fate is what an agent knows of an archive.
@@ -108,8 +99,8 @@ const (
 	lost
 )
 
-// fate returns what is known of an archive, of which handoff.Source.Archive is the name. v may be nil.
-func (e *endings) fate(v *gossip.View, of string) fate {
+// fateOf returns what is known of an archive, of which handoff.Source.Archive is the name. v may be nil.
+func fateOf(v *gossip.View, of string) fate {
 	if v == nil {
 		return unknown
 	}
@@ -122,7 +113,7 @@ func (e *endings) fate(v *gossip.View, of string) fate {
 	if isThere(v, of) {
 		return kept
 	}
-	for id, how := range e.in(v) {
+	for id, how := range endingsIn(v) {
 		if strings.HasPrefix(id, instance) && (how.Left || !replaced) {
 			return kept
 		}
@@ -133,15 +124,15 @@ func (e *endings) fate(v *gossip.View, of string) fate {
 	return unknown
 }
 
-// tellLeft tells the other agents that this one leaves for good with its archive. It returns nil if that is durable at
-// each of them.
-func (c *membership) tellLeft(ctx context.Context) error {
-	for _, a := range c.member.Load().View().Agents {
-		if a.Name == c.self.Name {
+// tellLeft tells the other agents of a view that this one, self, leaves for good with its archive. It returns nil if
+// that is durable at each of them.
+func tellLeft(ctx context.Context, self string, v *gossip.View, client *rpc.Client) error {
+	for _, a := range v.Agents {
+		if a.Name == self {
 			continue
 		}
 		// An agent of an earlier version answers that it does not know the method.
-		if _, err := c.client.Peer(a.Name, a.Addr).Operate(ctx, rpc.Operation{Method: leftMethod}); err != nil {
+		if _, err := client.Peer(a.Name, a.Addr).Operate(ctx, rpc.Operation{Method: leftMethod}); err != nil {
 			return fmt.Errorf("agent %q: %w", a.Name, err)
 		}
 	}

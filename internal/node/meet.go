@@ -173,7 +173,7 @@ func (c *membership) recall(v *gossip.View, begun bool) error {
 	c.begun.Store(begun)
 	ended := c.who.Ended
 	if c.copies != nil {
-		ended = c.copies.endings.in(v)
+		ended = endingsIn(v)
 	}
 	if begun == c.who.Begun && maps.Equal(others, c.who.Others) && maps.Equal(ended, c.who.Ended) {
 		return nil

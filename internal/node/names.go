@@ -71,7 +71,7 @@ func (a *Agent) lost() *report.Lost {
 // wanting returns the number of URLs on the lists of lost archives, by a view, which may be nil.
 func (k *copies) wanting(v *gossip.View) (n int64) {
 	for of, urls := range *k.listed.Load() {
-		if k.endings.fate(v, of) != kept {
+		if fateOf(v, of) != kept {
 			n += urls
 		}
 	}
@@ -253,9 +253,8 @@ func (n names) head(of string) string {
 
 // List implements cluster.Names.
 func (n names) List(lost handoff.Source) (l cluster.List, whole bool, err error) {
-	k := n.a.membership.copies
 	return &lists{names: n, lost: lost.Archive(), sorted: map[string]*extsort.Queue{}},
-		!k.endings.hasLeft(n.view(), lost), nil
+		!hasLeft(n.view(), lost), nil
 }
 
 // lists are the files of lost archives to which a takeover adds. The URLs of each are sorted by their Refetches first,
@@ -300,7 +299,7 @@ func (l *lists) Commit() error {
 		v := l.view()
 		for of, sorted := range l.sorted {
 			to := listDir
-			if k.endings.fate(v, of) == kept {
+			if fateOf(v, of) == kept {
 				to = keptDir
 			}
 			if err := l.unite(of, to, sorted); err != nil {
@@ -350,7 +349,7 @@ func (n names) place(v *gossip.View) error {
 			return err
 		}
 		for _, l := range lists {
-			if k.endings.fate(v, l.archive) != c.when {
+			if fateOf(v, l.archive) != c.when {
 				continue
 			}
 			k.commits.Add(1)

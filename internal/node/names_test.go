@@ -215,33 +215,30 @@ func TestListsArePlaced(t *testing.T) {
 	agent := func(instance byte, state gossip.State) gossip.Agent {
 		return gossip.Agent{Name: "a2", Instance: [16]byte{instance}, Boot: 7, State: state}
 	}
-	ended := []gossip.Life{{Instance: of.Instance, Boot: 7}}
+	ended := func(left bool) []gossip.Ending {
+		return []gossip.Ending{{Life: gossip.Life{Instance: of.Instance, Boot: 7}, Left: left}}
+	}
 	there := []gossip.Agent{agent(1, gossip.Up)}
 	another := []gossip.Agent{agent(2, gossip.Joining)}
-	left := func(boot uint64) {
-		n.a.membership.copies.endings.kept(map[string]ending{"01000000000000000000000000000000": {boot, true}})
-	}
 	if err := n.lose(of, "http://a.example/0"); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range []struct {
 		view *gossip.View
-		left uint64 // the life in which the agent left for good; 0: none
 		lost bool
 	}{
-		{nil, 0, true},
-		{&gossip.View{}, 0, true}, // not known
-		{&gossip.View{Agents: there}, 0, false},
-		{&gossip.View{}, 0, false}, // not known
-		{&gossip.View{Lost: there}, 0, true},
-		{&gossip.View{Ended: ended}, 0, false}, // stopped
-		{&gossip.View{Ended: ended, Agents: another}, 0, true},
-		{&gossip.View{Ended: ended, Agents: another}, 7, false}, // left
-		{&gossip.View{Ended: ended, Agents: another}, 6, true},  // left before, and stopped then
-		{&gossip.View{Agents: []gossip.Agent{agent(1, gossip.Leaving)}}, 0, false},
-		{&gossip.View{Lost: there}, 0, true},
+		{nil, true},
+		{&gossip.View{}, true}, // not known
+		{&gossip.View{Agents: there}, false},
+		{&gossip.View{}, false}, // not known
+		{&gossip.View{Lost: there}, true},
+		{&gossip.View{Ended: ended(false)}, false}, // stopped
+		{&gossip.View{Ended: ended(false), Agents: another}, true},
+		{&gossip.View{Ended: ended(true), Agents: another}, false}, // left
+		{&gossip.View{Ended: ended(true)}, false},
+		{&gossip.View{Agents: []gossip.Agent{agent(1, gossip.Leaving)}}, false},
+		{&gossip.View{Lost: there}, true},
 	} {
-		left(c.left)
 		if err := n.place(c.view); err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,10 @@ func (a *Agent) openOthers() (err error) {
 	a.others.Blocked = func(ctx context.Context, hosts []string) error { return a.standing.block(ctx, hosts) }
 	a.others.Uncollected = a.uncollected
 	if a.membership.copies != nil {
-		a.others.TellLeft = a.membership.tellLeft
+		a.others.TellLeft = func(ctx context.Context) error {
+			v := a.membership.member.Load().View()
+			return tellLeft(ctx, a.membership.self.Name, v, a.membership.client)
+		}
 	}
 	a.cluster = cluster.New(a.others)
 	a.parts.Cluster = a.cluster

@@ -147,7 +147,7 @@ func (r *refetch) lists(v *gossip.View) (lists []lostList, err error) {
 	files, err := names{r.c.a}.listsIn(listDir, listOf)
 	for _, l := range files {
 		agent, instance := folderAgent(l.archive)
-		if instance != "" && r.c.copies.endings.fate(v, l.archive) != kept {
+		if instance != "" && fateOf(v, l.archive) != kept {
 			lists = append(lists, lostList{l.archive, agent})
 		}
 	}

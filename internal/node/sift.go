@@ -116,7 +116,7 @@ func (s *spares) sift(ctx context.Context, v *gossip.View, now sifted) error {
 		if !is {
 			of, is = copiedOf(e.Name())
 		}
-		if !is || seen[of] || s.c.copies.endings.fate(v, of) == kept {
+		if !is || seen[of] || fateOf(v, of) == kept {
 			continue
 		}
 		seen[of] = true

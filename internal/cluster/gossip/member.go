@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -64,7 +65,7 @@ type Config struct {
 	// memberlist has its own, which cannot be set.
 	Seed uint64
 	// Ended has View.Ended of an earlier run.
-	Ended []Life
+	Ended []Ending
 	// Refused, if not nil, is called for each packet and stream of gossip that cannot be read
 	// or belongs to another crawl. It must not block.
 	Refused func()
@@ -101,7 +102,7 @@ type Member struct {
 	self     Agent
 	living   map[string]living
 	lost     map[[16]byte]living
-	gone     map[[16]byte]uint64 // instances that announced Gone, or say that they will, with the boot that did
+	gone     map[[16]byte]Ending // by instance: lives that announced Gone, or say that they will
 	reserved map[string]reservation
 	tries    map[string]*try
 	seeds    []string
@@ -134,14 +135,14 @@ func Open(cfg Config) (*Member, error) {
 	m := &Member{
 		config: cfg, self: cfg.Self, changes: make(chan struct{}, 1), failed: make(chan error, 1),
 		rivals: make(chan Agent, 1), differ: make(chan string, 1), living: map[string]living{},
-		lost: map[[16]byte]living{}, gone: map[[16]byte]uint64{},
+		lost: map[[16]byte]living{}, gone: map[[16]byte]Ending{},
 		reserved: map[string]reservation{}, tries: map[string]*try{},
 		heard: newHearing(), met: map[Life]string{{cfg.Self.Instance, cfg.Self.Boot}: cfg.Self.Name},
 	}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.mu.Lock()
-	for _, l := range cfg.Ended {
-		m.wentAway(l)
+	for _, e := range cfg.Ended {
+		m.wentAway(e)
 	}
 	m.publish()
 	m.mu.Unlock()
@@ -178,12 +179,10 @@ func (m *Member) publish() {
 	for _, a := range m.lost {
 		v.Lost = append(v.Lost, a.Agent)
 	}
-	for i, boot := range m.gone {
-		v.Ended = append(v.Ended, Life{i, boot})
-	}
+	v.Ended = slices.AppendSeq(v.Ended, maps.Values(m.gone))
 	slices.SortFunc(v.Agents, order)
 	slices.SortFunc(v.Lost, order)
-	slices.SortFunc(v.Ended, func(a, b Life) int { return slices.Compare(a.Instance[:], b.Instance[:]) })
+	slices.SortFunc(v.Ended, func(a, b Ending) int { return slices.Compare(a.Instance[:], b.Instance[:]) })
 	if old != nil {
 		if slices.Equal(old.Agents, v.Agents) && slices.Equal(old.Lost, v.Lost) && slices.Equal(old.Ended, v.Ended) {
 			return
@@ -453,17 +452,23 @@ func (delegate) NotifyMsg([]byte) {}
 // GetBroadcasts returns nothing: an agent broadcasts nothing else.
 func (delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
-// goneLen is the length of one entry of LocalState: an instance, and the boot in 8 octets.
-const goneLen = 16 + 8
+// goneLen is the length of one entry of LocalState: an instance, the boot in 8 octets, and 1 for an agent that has left
+// for good, else 0.
+const goneLen = 16 + 8 + 1
 
-// LocalState returns the lives that announced Gone, goneLen octets each. When two agents compare all
+// LocalState returns the lives that ended in order, goneLen octets each. When two agents compare all
 // they know, memberlist tells that an agent left, but not its last announcement.
 func (d delegate) LocalState(bool) []byte {
 	d.m.mu.Lock()
 	defer d.m.mu.Unlock()
 	var b []byte
-	for i, boot := range d.m.gone {
-		b = binary.BigEndian.AppendUint64(append(b, i[:]...), boot)
+	for _, e := range d.m.gone {
+		b = binary.BigEndian.AppendUint64(append(b, e.Instance[:]...), e.Boot)
+		if e.Left {
+			b = append(b, 1)
+		} else {
+			b = append(b, 0)
+		}
 	}
 	return b
 }
@@ -474,23 +479,27 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for ; len(b) >= goneLen; b = b[goneLen:] {
-		if l := (Life{[16]byte(b), binary.BigEndian.Uint64(b[16:])}); !m.isThere(l.Instance) {
-			m.wentAway(l)
+		e := Ending{Life{[16]byte(b), binary.BigEndian.Uint64(b[16:])}, b[24] == 1}
+		if !m.isThere(e.Instance) {
+			m.wentAway(e)
 		}
 	}
 	m.publish()
 }
 
-// wentAway notes that a life announced Gone, unless a later life of the instance is lost: that one
-// has not announced it. The caller holds mu.
-func (m *Member) wentAway(l Life) {
-	if m.lost[l.Instance].Boot > l.Boot {
+// wentAway notes that a life ended in order, unless a later life of the instance is lost: that one
+// has not. The caller holds mu.
+func (m *Member) wentAway(e Ending) {
+	if m.lost[e.Instance].Boot > e.Boot {
 		return
 	}
-	if len(m.gone) < maxLost {
-		m.gone[l.Instance] = max(m.gone[l.Instance], l.Boot)
+	if was := m.gone[e.Instance]; was.Boot > e.Boot || was.Life == e.Life && was.Left {
+		e = was
 	}
-	delete(m.lost, l.Instance)
+	if len(m.gone) < maxLost {
+		m.gone[e.Instance] = e
+	}
+	delete(m.lost, e.Instance)
 }
 
 // isThere reports whether an instance lives and has not announced Gone. The caller holds mu.
@@ -554,8 +563,8 @@ func (m *Member) lives(n *memberlist.Node) {
 	delete(m.lost, a.Instance)
 	switch {
 	case a.State == Gone:
-		m.wentAway(Life{a.Instance, a.Boot})
-	case a.State != Leaving || m.gone[a.Instance] < a.Boot: // otherwise it has said that it ends
+		m.wentAway(Ending{Life: Life{a.Instance, a.Boot}})
+	case a.State != Leaving || m.gone[a.Instance].Boot < a.Boot: // otherwise it has said that it ends
 		delete(m.gone, a.Instance)
 	}
 	delete(m.reserved, a.Name)
@@ -569,18 +578,18 @@ func addrOf(ip net.IP) netip.Addr {
 
 // miss remembers an agent that disappeared without announcing Gone. The caller holds mu.
 func (m *Member) miss(was living) {
-	boot, gone := m.gone[was.Instance]
-	if gone = gone && boot >= was.Boot || was.State == Gone; !gone && len(m.lost) < maxLost {
+	end, gone := m.gone[was.Instance]
+	if gone = gone && end.Boot >= was.Boot || was.State == Gone; !gone && len(m.lost) < maxLost {
 		m.lost[was.Instance] = was
 		delete(m.gone, was.Instance)
 	}
 }
 
-// Ends notes that an agent, in a life, has said that it will end in order. It need not announce Gone any more, unless
+// Leaves notes that an agent, in a life, has said that it leaves for good. It need not announce Gone any more, unless
 // it announces Up before.
-func (m *Member) Ends(l Life) {
+func (m *Member) Leaves(l Life) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.wentAway(l)
+	m.wentAway(Ending{l, true})
 	m.publish()
 }

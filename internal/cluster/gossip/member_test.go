@@ -155,7 +155,7 @@ func TestGoneEarlier(t *testing.T) {
 func TestEnded(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		near, back := w.agent("a1"), w.agent("a3")
-		near.ended = []Life{{Instance: [16]byte{9}, Boot: 4}}
+		near.ended = []Ending{{Life{[16]byte{9}, 4}, true}}
 		near.open()
 		to := delegate{near.m}
 		node := func(boot uint64, s State) *memberlist.Node {
@@ -170,29 +170,38 @@ func TestEnded(t *testing.T) {
 			do   func()
 			boot uint64 // of its life that has ended
 			lost int
+			left bool
 		}{
-			{func() { join(1, Up) }, none, 0},
-			{func() { join(1, Gone) }, 1, 0},
-			{func() { leave(1, Gone) }, 1, 0},
-			{func() { join(2, Joining) }, none, 0},
-			{func() { leave(2, Joining) }, none, 1},
-			{func() { join(3, Leaving) }, none, 0},
-			{func() { near.m.Ends(Life{Instance: back.self.Instance, Boot: 3}) }, 3, 0},
-			{func() { join(3, Leaving) }, 3, 0}, // this agent has met it again
-			{func() { join(3, Up) }, none, 0},   // all agents were leaving, and it stays
-			{func() { near.m.Ends(Life{Instance: back.self.Instance, Boot: 3}) }, 3, 0},
-			{func() { leave(3, Leaving) }, 3, 0}, // killed after it had said so
-			{func() { join(4, Leaving) }, none, 0},
-			{func() { leave(4, Leaving) }, none, 1},
+			{func() { join(1, Up) }, none, 0, false},
+			{func() { join(1, Gone) }, 1, 0, false},
+			{func() { leave(1, Gone) }, 1, 0, false},
+			{func() { join(2, Joining) }, none, 0, false},
+			{func() { leave(2, Joining) }, none, 1, false},
+			{func() { join(3, Leaving) }, none, 0, false},
+			{func() { near.m.Leaves(Life{back.self.Instance, 3}) }, 3, 0, true},
+			{func() { join(3, Leaving) }, 3, 0, true}, // this agent has met it again
+			{func() { join(3, Up) }, none, 0, false},  // all agents were leaving, and it stays
+			{func() { near.m.Leaves(Life{back.self.Instance, 3}) }, 3, 0, true},
+			{func() { join(3, Gone) }, 3, 0, true},
+			{func() { leave(3, Leaving) }, 3, 0, true}, // killed after it had said so
+			{func() { join(4, Gone) }, 4, 0, false},    // it came back, and was stopped
+			{func() { join(5, Leaving) }, none, 0, false},
+			{func() { leave(5, Leaving) }, none, 1, false},
 		} {
 			c.do()
-			want := []Life{{Instance: [16]byte{9}, Boot: 4}}
+			want := []Ending{{Life{[16]byte{9}, 4}, true}}
 			if c.boot != none {
-				want = append(want, Life{Instance: back.self.Instance, Boot: c.boot})
+				want = append(want, Ending{Life{back.self.Instance, c.boot}, c.left})
 			}
-			slices.SortFunc(want, func(a, b Life) int { return slices.Compare(a.Instance[:], b.Instance[:]) })
+			slices.SortFunc(want, func(a, b Ending) int { return slices.Compare(a.Instance[:], b.Instance[:]) })
 			if v := near.m.View(); !slices.Equal(v.Ended, want) || len(v.Lost) != c.lost {
 				t.Errorf("step %d: ended %v, lost %v; want %v, %d", i, v.Ended, v.Lost, want, c.lost)
+			}
+			other := w.agent(fmt.Sprint("b", i)) // it was away
+			other.open()
+			delegate{other.m}.MergeRemoteState(to.LocalState(false), false)
+			if v := other.m.View(); !slices.Equal(v.Ended, want) {
+				t.Errorf("step %d: another agent hears of %v, want %v", i, v.Ended, want)
 			}
 		}
 	})

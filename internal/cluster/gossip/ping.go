@@ -82,6 +82,12 @@ type Life struct {
 	Boot     uint64
 }
 
+// An Ending is the end in order of a life.
+type Ending struct {
+	Life
+	Left bool // the agent has said that it leaves for good, with its archive
+}
+
 // Met returns how many starts of agents, including this one, have been in this agent's views so
 // far. Beyond 1024 the number is not exact.
 func (m *Member) Met() int {

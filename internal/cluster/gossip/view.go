@@ -67,8 +67,8 @@ type View struct {
 	// bring it back.
 	Lost []Agent
 	// Ended are the last lives of the agents that have ended in order, and have not come back: they have announced
-	// Gone, or have said before that they will (Member.Ends). Sorted by instance. At most 1024 are remembered.
-	Ended []Life
+	// Gone, or have said before that they will (Member.Leaves). Sorted by instance. At most 1024 are remembered.
+	Ended []Ending
 }
 
 // Agent returns the living agent called name.

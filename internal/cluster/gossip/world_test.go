@@ -73,7 +73,7 @@ type agent struct {
 
 	pinged  func(digest uint64, sent time.Time)
 	refused func()
-	ended   []Life
+	ended   []Ending
 }
 
 // agent makes an agent that has never run.

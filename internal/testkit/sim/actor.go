@@ -39,6 +39,7 @@ type actor struct {
 	founds   bool              // it starts the cluster: at its first start, its own address is the first of --join
 	gone     bool              // its machine is lost
 	lost     *testdisk.Mem     // its disk when its machine was lost; nil: none was lost
+	left     *testdisk.Mem     // its disk when it had left, if another agent has its name; nil: none
 	copied   map[string]*actor // URLs in copies of its files when its machine was lost, and the agents with the copies
 	newcomer bool              // it joined later, with an empty disk
 	starts   int               // number of starts of its process

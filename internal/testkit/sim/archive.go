@@ -71,6 +71,12 @@ func (s *story) archives() *archives {
 		if a.run != nil {
 			all.read(a)
 		}
+		if a.left != nil {
+			for _, r := range recordsOn(s.t, a.left) {
+				r.agent = a.name
+				all.add(r)
+			}
+		}
 	}
 	for _, a := range s.actors {
 		if a.lost == nil {

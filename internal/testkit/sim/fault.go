@@ -125,7 +125,11 @@ func (s *story) strike(f Fault) bool {
 	span := excuse{from: now, to: now.Add(f.For)}
 	switch f.Kind {
 	case Join:
-		if a.run == nil && s.alive() {
+		left := a.run != nil && a.run.ended() && !a.run.killed && a.run.result.Stop == crawl.Left
+		if (a.run == nil || left) && s.alive() {
+			if left {
+				a.leaving, a.left = false, a.mem
+			}
 			a.newDisk()
 			a.newcomer = true
 			a.start(false, 1)

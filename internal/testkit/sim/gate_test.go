@@ -22,7 +22,8 @@ var gate = map[string]string{
 	"TestDomainRate":            `deaths`,
 	"TestFaults": `killed-while-it-joins; killed-while-it-leaves;
 		an-heir-is-killed-during-the-takeover; disk-old; no-dns`,
-	"TestKeptArchivesAreNotNamed": `leave-with-an-heir-away,-the-other-one-restarts; stop; killed-and-back;
+	"TestKeptArchivesAreNotNamed": `leave-with-an-heir-away,-the-other-one-restarts;
+		leave,-and-another-agent-gets-the-name,-with-an-heir-away; stop; killed-and-back;
 		leave,-the-heir-restarts-after-400ms; leave,-the-heir-restarts-after-1.8s`,
 	"TestLostArchivesAreFetchedAgain": `late; hash,-pages-move; back-in-time`,
 	"TestLostArchivesAreNamed":        `an-heir-first`,

@@ -85,6 +85,10 @@ func TestKeptArchivesAreNotNamed(t *testing.T) {
 		{"leave with an heir away, the other one restarts", 3, []Fault{{Kind: Kill, Agent: 3, At: 0.3, For: 40 * s},
 			{Kind: Leave, Agent: 2, After: 10 * s}, kill(1, 15*s, 200*ms)}},
 		{"leave, the heir loses power", 2, []Fault{leave, {Kind: Power, Agent: 1, After: 300 * ms, For: 300 * ms}}},
+		{"leave, and another agent gets the name", 3, []Fault{leave, {Kind: Join, Agent: 2, After: 20 * s}}},
+		{"leave, and another agent gets the name, with an heir away", 3, []Fault{
+			{Kind: Kill, Agent: 3, At: 0.3, For: 60 * s}, {Kind: Leave, Agent: 2, After: 10 * s},
+			{Kind: Join, Agent: 2, After: 25 * s}}},
 		{"stop", 3, []Fault{stop(2, 0.3, time.Hour)}},
 		{"stop and resume", 3, []Fault{stop(2, 0.3, 20*s)}},
 		{"stop, the heir restarts", 2, []Fault{stop(2, 0.3, 40*s), kill(1, 3*s, 200*ms)}},
