@@ -86,23 +86,35 @@ func (o *siteOwners) translate(addr string, err error) error {
 	return errors.New(ofCoordinator("this agent", addr, err))
 }
 
-// Discover implements sites.Source.
+// Discover implements sites.Source. Hosts that --connect-to leads elsewhere may have no address, so no coordinator
+// looks for one.
 func (o *siteOwners) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]sites.Verdict,
 	error) {
-	as, err := o.c.client.Coordinator(addr).Discover(ctx,
-		rpc.Discovery{Hosts: hosts, Unchecked: unchecked || o.c.a.cfg.Fetch.Proxy != nil})
-	if err != nil {
-		return nil, o.translate(addr, err)
-	}
-	vs := make([]sites.Verdict, len(as))
-	for i, a := range as {
-		switch a.State {
-		case rpc.HostAssigned:
-			vs[i].State = sites.Assigned
-		case rpc.HostDead:
-			vs[i] = sites.Verdict{State: sites.Dead, After: a.After}
-		default:
-			vs[i].State = sites.Coming
+	vs := make([]sites.Verdict, len(hosts))
+	for _, free := range [...]bool{false, true} {
+		var its []string
+		var at []int
+		for i, host := range hosts {
+			if free == (unchecked || o.c.a.cfg.Fetch.Proxy != nil || o.c.a.fetcher.Leads(host)) {
+				its, at = append(its, host), append(at, i)
+			}
+		}
+		if len(its) == 0 {
+			continue
+		}
+		as, err := o.c.client.Coordinator(addr).Discover(ctx, rpc.Discovery{Hosts: its, Unchecked: free})
+		if err != nil {
+			return nil, o.translate(addr, err)
+		}
+		for i, a := range as {
+			switch v := &vs[at[i]]; a.State {
+			case rpc.HostAssigned:
+				v.State = sites.Assigned
+			case rpc.HostDead:
+				*v = sites.Verdict{State: sites.Dead, After: a.After}
+			default:
+				v.State = sites.Coming
+			}
 		}
 	}
 	return vs, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -77,12 +78,21 @@ func (d *dialer) applyConnectTo(t *target) {
 			return
 		}
 	}
-	for i := range d.rules {
-		if r := &d.rules[i]; r.toAddr != "" && (r.host == "" || r.host == t.host) {
-			t.addr = netip.Addr{}
-		}
+	if d.leads(t.host) {
+		t.addr = netip.Addr{}
 	}
 }
+
+// leads reports whether a ConnectTo rule leads requests for some port of host to another address.
+func (d *dialer) leads(host string) bool {
+	return slices.ContainsFunc(d.rules, func(r rule) bool {
+		return r.toAddr != "" && (r.host == "" || r.host == host)
+	})
+}
+
+// Leads reports whether a ConnectTo rule leads requests for some port of host to another address. Then host need not
+// have an address.
+func (f *Fetcher) Leads(host string) bool { return f.dialer.leads(host) }
 
 // DialName returns what a request to u has to look up: the host of u, or what a ConnectTo rule names in its place. It
 // is a name, or an address without brackets.
