@@ -237,29 +237,37 @@ func (r *Recrawl) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 	return nil, now, nil // let the dispatcher do other work
 }
 
-// next takes the next due page out of the schedule.
+// next takes the next due page out of the schedule. If the page is in the crawl's queues already, it is there twice,
+// because agents have sent different states of it: then one of them is enough.
 func (r *Recrawl) next(now time.Time) (*crawl.Wanted, time.Time, error) {
-	entry, ok := r.due.Min()
-	if !ok || dueOf(entry) == never {
-		return nil, time.Time{}, nil
+	for range atOnce {
+		entry, ok := r.due.Min()
+		if !ok || dueOf(entry) == never {
+			return nil, time.Time{}, nil
+		}
+		due := dueOf(entry)
+		if at := time.UnixMilli(due); at.After(now) {
+			return nil, at, nil
+		}
+		l, h, err := decodePage(bytes.Clone(entry))
+		if err != nil {
+			return nil, time.Time{}, fmt.Errorf("schedule: %w", err)
+		}
+		if err := r.due.Pop(); err != nil {
+			return nil, time.Time{}, fmt.Errorf("schedule: %w", err)
+		}
+		k := l.PageKey()
+		if _, queued := r.out[k]; queued {
+			continue
+		}
+		r.out[k] = queuedPage{l.URL.String(), h}
+		before := h.before
+		if o := &before.Original; o.URL == "" && (o.ID != [16]byte{} || !o.Date.IsZero()) {
+			before.Original.URL = l.URL.String()
+		}
+		return &crawl.Wanted{Link: l, Before: &before, Returned: due != h.due}, time.Time{}, nil
 	}
-	due := dueOf(entry)
-	if at := time.UnixMilli(due); at.After(now) {
-		return nil, at, nil
-	}
-	l, h, err := decodePage(bytes.Clone(entry))
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("schedule: %w", err)
-	}
-	if err := r.due.Pop(); err != nil {
-		return nil, time.Time{}, fmt.Errorf("schedule: %w", err)
-	}
-	r.out[l.PageKey()] = queuedPage{l.URL.String(), h}
-	before := h.before
-	if o := &before.Original; o.URL == "" && (o.ID != [16]byte{} || !o.Date.IsZero()) {
-		before.Original.URL = l.URL.String()
-	}
-	return &crawl.Wanted{Link: l, Before: &before, Returned: due != h.due}, time.Time{}, nil
+	return nil, now, nil // let the dispatcher do other work
 }
 
 // PutOff implements crawl.Postponer.

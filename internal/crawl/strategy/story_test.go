@@ -481,6 +481,45 @@ func TestRecrawlDropped(t *testing.T) {
 	must(t, r.Close())
 }
 
+// Two agents have sent different states of a page. While the page is in the crawl's queues, the second state does not
+// make it due again, so it can be put off, move, or be visited.
+func TestRecrawlTwoStates(t *testing.T) {
+	mem := testdisk.NewMem()
+	now := time.Unix(1e9, 0)
+	l := weburl.Link{URL: mustURL(t, "http://a.example/")}
+	for name, end := range map[string]func(r *Recrawl, w *crawl.Wanted) error{
+		"put off": func(r *Recrawl, w *crawl.Wanted) error { return r.PutOff(w, now.Add(2*time.Hour)) },
+		"moves": func(r *Recrawl, w *crawl.Wanted) error {
+			_, err := r.TakeOut(w)
+			return err
+		},
+		"visited": func(r *Recrawl, w *crawl.Wanted) error {
+			_, err := r.Visited(&crawl.Visit{Link: w.Link, Outcome: crawl.Fetched, Status: 200, Began: now, Now: now,
+				Again: true})
+			return err
+		},
+	} {
+		r, err := OpenRecrawl(Place{FS: mem, Dir: dir}, RecrawlConfig{Min: time.Minute, Max: time.Minute})
+		must(t, err)
+		for visits := range uint32(2) {
+			h := &history{visits: 1 + visits, last: now.UnixMilli(), due: now.UnixMilli(), interval: time.Minute}
+			must(t, r.Restore(l, h.appendTo(nil)))
+		}
+		later := now.Add(time.Hour)
+		w, _, err := r.Next(later)
+		if err != nil || w == nil {
+			t.Fatalf("%s: %+v, %v", name, w, err)
+		}
+		if w, _, err := r.Next(later); err != nil || w != nil {
+			t.Errorf("%s: while it waits, it is due again: %+v, %v", name, w, err)
+		}
+		if err := end(r, w); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		must(t, r.Close())
+	}
+}
+
 // The operator drops the links of a host. Its known pages are not visited again, also after a
 // restart. A page found there later is visited again.
 func TestRecrawlForgotten(t *testing.T) {
