@@ -92,6 +92,7 @@ var optionOf = map[string]string{
 	"--listen":          "Options.Cluster.Listen",
 	"--model":           "FocusedOptions.Model",
 	"--name":            "Options.Cluster.Name",
+	"--obey-noarchive":  "Options.ObeyNoArchive",
 	"--on-loss":         "Options.Cluster.OnLoss",
 	"--overwrite":       "Options.Overwrite",
 	"--partition":       "Options.Cluster.Partition",

@@ -2,6 +2,7 @@ package orbweaver_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -41,6 +42,38 @@ func TestKeepAndHeaders(t *testing.T) {
 	}
 	index, err := os.ReadFile(filepath.Join(o.Dir, "indexes", "index.cdxj"))
 	if err != nil || strings.Count(string(index), "\n") != 1 || !strings.Contains(string(index), "/a.pdf") {
+		t.Errorf("index: %v\n%s", err, index)
+	}
+}
+
+// Options.ObeyNoArchive leaves a page out of the archive, and follows its links. OnPage gets what pages say to robots.
+func TestObeyNoArchive(t *testing.T) {
+	o := local(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/":
+			w.Header().Add("X-Robots-Tag", "noarchive")
+			w.Header().Add("X-Robots-Tag", "another: nofollow")
+			html(w, `home</title><meta name=robots content="noindex"><title>`, "/a")
+		case "/a":
+			html(w, "a")
+		default:
+			http.NotFound(w, r)
+		}
+	})+"/")
+	o.ObeyNoArchive = true
+	said := map[string]string{}
+	o.OnPage = func(_ context.Context, p *orbweaver.Page) error {
+		said[p.Path()] = p.Robots
+		return nil
+	}
+	if res, err := orbweaver.Crawl(t.Context(), o); err != nil || res.Pages != 2 {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	if want := map[string]string{"/": "noindex, noarchive", "/a": ""}; !maps.Equal(said, want) {
+		t.Errorf("pages say %q, want %q", said, want)
+	}
+	index, err := os.ReadFile(filepath.Join(o.Dir, "indexes", "index.cdxj"))
+	if err != nil || strings.Count(string(index), "\n") != 2 || !strings.Contains(string(index), "/a\"") {
 		t.Errorf("index: %v\n%s", err, index)
 	}
 }

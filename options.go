@@ -75,6 +75,9 @@ type Options struct {
 	// image/*, and regular expressions for URLs. Empty means all. OnPage gets the others, too,
 	// and their links are followed.
 	Keep []string
+	// ObeyNoArchive leaves responses out of the archive that say "noarchive" in a robots meta
+	// element or X-Robots-Tag. The crawl follows their links all the same.
+	ObeyNoArchive bool
 	// NearDuplicates says what becomes of a page whose text is nearly that of an archived page: with "mark" crawl.log
 	// and the archive name the other page; with "drop" the archive gets only a note that names it, and the links are
 	// not followed. Empty or "off" does not compare texts.
@@ -295,6 +298,7 @@ func (o *Options) config() (node.Config, error) {
 		Workers: o.Workers, PageLimit: o.PageLimit, HostPageLimit: o.HostPageLimit, SizeLimit: o.SizeLimit,
 		TimeLimit: o.TimeLimit, Retries: o.Retries, RetryWait: o.RetryWait, MaxDecoded: o.MaxPageBytes,
 		Requisites: o.Requisites, Sitemaps: o.Sitemaps, SeedRoots: o.SeedRoots, Keep: keep,
+		ObeyNoArchive: o.ObeyNoArchive,
 	}
 	if err := o.politeness(&cfg); err != nil {
 		return cfg, err

@@ -49,6 +49,10 @@ type Page struct {
 	Duplicate bool
 	// Again says that the strategy Recrawl fetched the page again.
 	Again bool
+	// Robots is what the page says to robots, in a meta element or X-Robots-Tag: "noindex",
+	// "nofollow" and "noarchive" as far as they apply to the crawl, in this order, with ", "
+	// between them.
+	Robots string
 }
 
 // Host returns the host of the page's URL, in lower case, without a port.
@@ -165,6 +169,7 @@ func finish(p *crawl.Page) *Page {
 	page := pageOf(p)
 	page.Body, page.Truncated = bytes.Clone(p.Body), p.Cut
 	page.FetchedAt, page.Duplicate, page.Again = p.Began, p.Duplicate, p.Again
+	page.Robots = p.Directives.String()
 	return page
 }
 
