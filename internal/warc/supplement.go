@@ -215,7 +215,7 @@ func indexPart(fsys disk.FS, dir, name, run string, r *runs, m *meter, s *Supple
 
 // A meter reports how much has been read.
 type meter struct {
-	r           io.Reader
+	r           io.ReadSeeker
 	done, total int64
 	report      func(done, total int64) error
 }
@@ -228,3 +228,6 @@ func (m *meter) Read(p []byte) (int, error) {
 	m.done += int64(n)
 	return n, err
 }
+
+// Seek lets a Reader look for records again in what it has passed (Reader.Skip).
+func (m *meter) Seek(offset int64, whence int) (int64, error) { return m.r.Seek(offset, whence) }

@@ -79,6 +79,15 @@ func TestSupplement(t *testing.T) {
 		t.Errorf("damaged: found %q, %v", keys, s.Flaws.Places)
 	}
 
+	// A damaged record does not hide the next one.
+	rec := gzipped(hello("b", 0))
+	must(t, os.WriteFile(filepath.Join(dir, "archive", "damaged.warc.gz"),
+		[]byte(gzipped(hello("a", 0))+rec[:len(rec)/2]+gzipped(hello("c", 0))), 0o644))
+	if keys, s = supplemented(t, dir); len(keys) != 4 || !slices.Contains(keys, "example,h)/c") {
+		t.Errorf("damaged: found %q, %v", keys, s.Flaws.Places)
+	}
+	must(t, os.Remove(filepath.Join(dir, "archive", "damaged.warc.gz")))
+
 	// A reader may stop it.
 	late := errors.New("late")
 	_, err = WriteSupplement(nil, t.TempDir(), nil, nil)
