@@ -568,7 +568,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// FuzzMeta: decoded data is encoded to the same bytes, and fits.
+// FuzzMeta: decoded data is encoded to the same bytes, and fits. Package placement can divide hosts by its capacity.
 func FuzzMeta(f *testing.F) {
 	full := Agent{Name: "a", Capacity: 1.5, Instance: [16]byte{1, 2}, Boot: math.MaxUint64,
 		Addr: strings.Repeat("h", 249) + ":65535", State: Gone}
@@ -578,6 +578,7 @@ func FuzzMeta(f *testing.F) {
 	f.Add(appendMeta(nil, full))
 	f.Add(appendMeta(nil, Agent{Capacity: math.NaN(), State: Up, Addr: "h:1"}))
 	f.Add(appendMeta(nil, Agent{Capacity: 2, State: 9, Addr: "[::1]:1"}))
+	f.Add(appendMeta(nil, Agent{Capacity: 1001, State: Up, Addr: "[::1]:1"}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := parseMeta("a", b)
@@ -585,8 +586,8 @@ func FuzzMeta(f *testing.F) {
 			return
 		}
 		again := appendMeta(nil, a)
-		if len(again) > 512 {
-			t.Fatalf("%d octets", len(again))
+		if len(again) > 512 || a.Capacity > 1000 {
+			t.Fatalf("%d octets, capacity %g", len(again), a.Capacity)
 		}
 		if got, err := parseMeta("a", again); err != nil || got != a {
 			t.Fatalf("%+v is %+v, %v", a, got, err)

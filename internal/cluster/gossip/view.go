@@ -105,7 +105,7 @@ const (
 	metaVersion = 1
 	maxAddr     = 255
 	maxName     = 63
-	maxCapacity = 1e6
+	maxCapacity = 1000 // as in package placement: with more, no agent could divide the hosts
 )
 
 var errMeta = errors.New("malformed announcement")
