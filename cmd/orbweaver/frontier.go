@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -60,6 +61,7 @@ func (c *FrontierCmd) Run(errs cli.ErrorOutput) error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return bad("DIR %s: %s; choose a directory that this user can read and write", c.Dir, cause(err))
 	}
+	debug.SetMemoryLimit(urlfrontier.RuntimeLimit(int64(c.Memory)))
 	began := time.Now()
 	s, err := urlfrontier.Open(disk.OS, c.Dir, urlfrontier.Config{MemoryBytes: int64(c.Memory)})
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	MaxItem = 64 << 10 // bytes of a URL with its metadata
 	// MostURLs is the number of URLs that one call of GetURLs gives, and mostTaken the number of their bytes, roughly.
 	MostURLs  = 10_000
-	mostTaken = 16 << 20
+	mostTaken = 4 << 20
 	// maxDate is the last second of the year 9999. Later dates are taken for it.
 	maxDate = 253402300799
 	// defaultLease is the lease in seconds, if the client names none. It is that of the reference server.

@@ -100,7 +100,8 @@ func handler(v *service) http.Handler {
 	ap, err := netip.ParseAddrPort(v.addr)
 	local := err == nil && ap.Addr().IsLoopback()
 	mux := http.NewServeMux()
-	mux.Handle(pb.NewURLFrontierHandler(v, connect.WithReadMaxBytes(maxMessage)))
+	path, calls := pb.NewURLFrontierHandler(v, connect.WithReadMaxBytes(maxMessage), inbound.Codecs())
+	mux.Handle(path, newRooms(v.s.cfg.MemoryBytes).bound(calls))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := inbound.IsLocalHost(r.Host); local && !ok {
 			http.Error(w, fmt.Sprintf("the Host %.100q is no name of this server: call it by its IP address or by "+

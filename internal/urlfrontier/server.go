@@ -52,8 +52,11 @@ func (v *service) ListNodes(context.Context, *pb.Empty) (*pb.StringList, error) 
 // more URLs are read.
 const (
 	waiting      = 4096
-	waitingBytes = 2 * maxMessage
+	waitingBytes = 512 << 10
 )
+
+// ackBytes is what an acknowledgement takes of waitingBytes. A very long text waits until it is alone.
+func ackBytes(id string) int64 { return int64(min(len(id), waitingBytes)) }
 
 // PutURLs reads URLs and acknowledges them as soon as they are durable. A sync serves all that wait for it.
 func (v *service) PutURLs(ctx context.Context, stream *connect.BidiStream[pb.URLItem, pb.AckMessage]) error {
@@ -92,7 +95,7 @@ func (v *service) PutURLs(ctx context.Context, stream *connect.BidiStream[pb.URL
 				if err == nil {
 					err = stream.Send(a.msg)
 				}
-				room.Release(int64(len(a.msg.ID)))
+				room.Release(ackBytes(a.msg.ID))
 			}
 			clear(batch)
 			if err != nil {
@@ -120,7 +123,7 @@ func (v *service) PutURLs(ctx context.Context, stream *connect.BidiStream[pb.URL
 			if info, _ := infoOf(item); id == "" && info != nil {
 				id = info.Url
 			}
-			if err := room.Acquire(ctx, int64(len(id))); err != nil {
+			if err := room.Acquire(ctx, ackBytes(id)); err != nil {
 				return err
 			}
 			select {
@@ -208,8 +211,11 @@ func (v *service) ListCrawls(context.Context, *pb.Local) (*pb.StringList, error)
 	return &pb.StringList{Values: sortedIDs(v.s.crawls)}, fault(v.s.err)
 }
 
-// page is the length of a list, if the client names none.
-const page = 100
+// page is the length of a list, if the client names none. namesMost bounds the bytes of its names.
+const (
+	page      = 100
+	namesMost = 1 << 20
+)
 
 func (v *service) ListQueues(_ context.Context, p *pb.Pagination) (*pb.QueueList, error) {
 	id, err := crawlID(p.CrawlID)
@@ -221,11 +227,12 @@ func (v *service) ListQueues(_ context.Context, p *pb.Pagination) (*pb.QueueList
 		size = page
 	}
 	out := &pb.QueueList{Start: p.Start, CrawlID: id}
-	now := v.millis()
+	now, left := v.millis(), namesMost
 	err = v.s.each(id, "", func(q *queue) bool {
 		if p.IncludeInactive || q.active(now) {
-			if out.Total >= uint64(p.Start) && uint64(len(out.Values)) < size {
+			if out.Total >= uint64(p.Start) && uint64(len(out.Values)) < size && left > 0 {
 				out.Values = append(out.Values, q.key)
+				left -= len(q.key) + 16 // of the list's own
 			}
 			out.Total++
 		}

@@ -238,17 +238,13 @@ func handler(cfg Config, g *gate, ending context.Context) http.Handler {
 
 // options returns how messages are read, and how a call ends that panics.
 func options(cfg Config) []connect.HandlerOption {
-	list := []connect.HandlerOption{inbound.Recovering(cfg.Panicked),
+	return []connect.HandlerOption{inbound.Recovering(cfg.Panicked), inbound.Codecs(),
 		connect.WithConditionalHandlerOptions(func(s connect.Spec) []connect.HandlerOption {
 			if changing[s.Procedure] {
 				return []connect.HandlerOption{connect.WithReadMaxBytes(maxRequest)}
 			}
 			return []connect.HandlerOption{connect.WithReadMaxBytes(maxQuestion)}
 		})}
-	for _, c := range codecs {
-		list = append(list, connect.WithCodec(c))
-	}
-	return list
 }
 
 // streams lets calls that are streams last: without the times for a whole request and its answer, until ending is done.
