@@ -2,12 +2,14 @@ package simnet
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -308,5 +310,33 @@ func TestRuleHoldsNoLock(t *testing.T) {
 		reads(t, theirs, "x", began, 4*time.Second)
 		ours.Close()
 		theirs.Close()
+	})
+}
+
+// TestOrder: small and large pieces that are written one after the other without latency arrive in their order.
+func TestOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, ms, ls, _ := machines(t, 1)
+		ours, theirs := dialed(t, ms[0], ls[0])
+		const pieces = 2000
+		go func() {
+			for i := range pieces {
+				b := make([]byte, 4+i%2*20_000)
+				for at := 0; at < len(b); at += 4 {
+					binary.BigEndian.PutUint32(b[at:], uint32(i))
+				}
+				if _, err := ours.Write(b); err != nil {
+					t.Error(err)
+				}
+				runtime.Gosched()
+			}
+		}()
+		for i := range pieces {
+			b := make([]byte, 4+i%2*20_000)
+			if _, err := io.ReadFull(theirs, b); err != nil || binary.BigEndian.Uint32(b) != uint32(i) ||
+				binary.BigEndian.Uint32(b[len(b)-4:]) != uint32(i) {
+				t.Fatalf("piece %d begins with %x, %v", i, b[:4], err)
+			}
+		}
 	})
 }

@@ -129,14 +129,16 @@ func (s *Stream) deliver() {
 		there = append(there, s.out[0])
 		s.out = s.out[1:]
 	}
-	if len(s.out) > 0 {
-		time.AfterFunc(s.out[0].at.Sub(now), s.deliver)
-	} else {
-		s.out, s.busy = nil, false
-	}
 	s.mu.Unlock()
 	for _, g := range there {
 		s.peer.arrive(g)
+	}
+	s.mu.Lock() // only now: another deliver might overtake this one
+	defer s.mu.Unlock()
+	if len(s.out) > 0 {
+		time.AfterFunc(time.Until(s.out[0].at), s.deliver)
+	} else {
+		s.out, s.busy = nil, false
 	}
 }
 
