@@ -36,8 +36,9 @@ func (a *Agent) setApplications(standing []orders.Order) error {
 	}
 	var apps []crawl.Application
 	ids := map[string]string{}
+	var sizes sheet.Sizes
 	for _, d := range defined {
-		s, err := a.applicationScope(d)
+		s, err := a.applicationScope(d, &sizes)
 		if d.Error != "" || err != nil { // another version has given the order
 			continue
 		}
@@ -61,8 +62,12 @@ func (a *Agent) applicationID(name string) string {
 	return name
 }
 
-// applicationScope returns the scope of an application's links. What the settings of the crawl exclude stays out.
-func (a *Agent) applicationScope(d operate.Application) (*scope.Scope, error) {
+// applicationScope returns the scope of an application's links. What the settings of the crawl exclude stays out. sizes
+// has the patterns of other applications.
+func (a *Agent) applicationScope(d operate.Application, sizes *sheet.Sizes) (*scope.Scope, error) {
+	if err := addPatterns(sizes, d); err != nil {
+		return nil, err
+	}
 	cfg := a.cfg.Scope
 	var err error
 	if cfg.Scope, err = scope.ParseKind(d.Scope); err != nil {
@@ -81,18 +86,29 @@ func (o operated) CheckApplication(d operate.Application) error {
 	if _, walks := o.a.parts.Strategy.(*strategy.Walk); walks {
 		return fmt.Errorf("a crawl with --strategy walk has no applications: its walkers choose the pages")
 	}
-	for _, p := range append(d.Include[:len(d.Include):len(d.Include)], d.Exclude...) {
-		if err := sheet.CheckSize(p); err != nil {
-			return err
+	var sizes sheet.Sizes
+	for _, other := range operate.Applications(o.a.standing.Standing()) {
+		if other.Name != d.Name {
+			_ = addPatterns(&sizes, other) // one that does not fit is not in force
 		}
 	}
-	_, included := sheet.Compile("include", d.Include)
-	_, excluded := sheet.Compile("exclude", d.Exclude)
-	if err := errors.Join(included, excluded); err != nil {
-		return err
-	}
-	_, err := o.a.applicationScope(d)
+	_, err := o.a.applicationScope(d, &sizes)
 	return err
+}
+
+// addPatterns adds the patterns of an application.
+func addPatterns(sizes *sheet.Sizes, d operate.Application) error {
+	for _, kind := range []struct {
+		name  string
+		exprs []string
+	}{{"include", d.Include}, {"exclude", d.Exclude}} {
+		for i, p := range kind.exprs {
+			if err := sizes.Add(p); err != nil {
+				return fmt.Errorf("%s %d of %d: %w", kind.name, i+1, len(kind.exprs), err)
+			}
+		}
+	}
+	return nil
 }
 
 // PlanFeed implements operate.Apps.

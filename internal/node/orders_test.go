@@ -403,3 +403,36 @@ func TestLeaveAtTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// The patterns in orders of another agent have the bounds of those that operators give here, one by one and together.
+func TestPatternsOfOrdersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, closes := open(t, newSmallWeb(t).config(t, testdisk.NewMem()))
+		defer closes()
+		other := orders.NewSet()
+		q := rpc.Orders{}
+		give := func(o orders.Order) {
+			o, err := other.Give(o, "a2", time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Orders, q.Digest = append(q.Orders, o.AppendTo(nil)), other.Digest()
+		}
+		give(orders.Order{Verb: "exclude", About: strings.Repeat("x{1000}", 285)})
+		give(orders.Order{Verb: "app", About: "news",
+			Value: `{"share":1,"scope":"host","depth":-1,"strategy":"follow"}`})
+		for i := range 90 {
+			long := strings.Repeat(string(rune('a'+i%26))+"{900}", 10) + string(rune('a'+i/26))
+			give(orders.Order{Verb: "exclude", About: long})
+			give(orders.Order{Verb: "app-rule", About: "news exclude " + long})
+		}
+		before := allocated()
+		answer, err := a.TakeOrders(t.Context(), q)
+		if err != nil || answer.Digest != q.Digest {
+			t.Fatal(err)
+		}
+		if n := (allocated() - before) >> 20; n > 600 {
+			t.Errorf("the orders took %d MiB", n)
+		}
+	})
+}

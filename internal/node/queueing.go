@@ -224,14 +224,16 @@ func (s *standing) amend(ctx context.Context) error {
 			a.Seeds = append(a.Seeds, u)
 		}
 	}
+	// Another agent may have given the orders without our checks. All agents leave out the same patterns.
+	var sizes sheet.Sizes
 	for _, p := range orders.Include {
-		if crawl.CheckExclusion(p) == nil {
+		if sizes.Add(p) == nil {
 			a.Include = append(a.Include, p)
 		}
 	}
 	var list []crawl.Exclusion
 	for _, x := range orders.Excludes {
-		if x.Pattern != "" && crawl.CheckExclusion(x.Pattern) != nil {
+		if x.Pattern != "" && sizes.Add(x.Pattern) != nil {
 			continue
 		}
 		list = append(list, crawl.Exclusion{Pattern: x.Pattern, Deeper: x.Deeper,

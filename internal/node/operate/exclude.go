@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 // Scoping is the scope of this agent. Safe for concurrent use.
@@ -113,9 +115,36 @@ func (o *Operator) pattern(p string) error {
 	return nil
 }
 
+// checkTogether returns an error if some patterns are too large beside those of the orders that stand.
+func checkTogether(standing []orders.Order, patterns ...string) error {
+	a := Amendments(standing)
+	has := a.Include
+	for _, x := range a.Excludes {
+		if x.Pattern != "" {
+			has = append(has, x.Pattern)
+		}
+	}
+	var sizes sheet.Sizes
+	for _, p := range has {
+		_ = sizes.Add(p) // one that does not fit is not in force
+	}
+	for _, p := range patterns {
+		if slices.Contains(has, p) {
+			continue
+		}
+		if err := sizes.Add(p); err != nil {
+			return problem(connect.CodeFailedPrecondition, "%v", err)
+		}
+	}
+	return nil
+}
+
 // Exclude implements pb.OperatorHandler.
 func (o *Operator) Exclude(ctx context.Context, q *pb.ExcludeRequest) (*pb.ExcludeResponse, error) {
 	if err := o.pattern(q.Pattern); err != nil {
+		return nil, err
+	}
+	if err := checkTogether(o.orders.Standing(), q.Pattern); err != nil {
 		return nil, err
 	}
 	given, answers, err := o.give(ctx, orders.Order{Verb: verbExclude, About: q.Pattern, Why: q.Why}, "")
@@ -187,6 +216,9 @@ func (o *Operator) scopeOrders(q *pb.ChangeScopeRequest) (list []orders.Order, e
 			return nil, err
 		}
 		list = append(list, orders.Order{About: aboutInclude + p})
+	}
+	if err := checkTogether(o.orders.Standing(), q.Include...); err != nil {
+		return nil, err
 	}
 	if q.Depth != "" {
 		if n, err := strconv.ParseUint(q.Depth, 10, 16); err == nil {

@@ -1,6 +1,7 @@
 package sheet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -106,17 +107,46 @@ const maxSteps = 10_000
 // runesOfStep is how many runes of classes take the memory of a step: \pL has 1,300 runes of four bytes.
 const runesOfStep = 50
 
+// maxTogether bounds the steps of the expressions of a Sizes. Compiled, a step takes about 80 bytes, because each
+// expression is there separately and in an alternation.
+const maxTogether = 250_000
+
 // CheckSize returns an error, for people, if an expression is large once its repetitions are written out: x{1000} has
 // 1000 steps. It compiles nothing, so it bounds the memory of a stranger's expression. It does not report an expression
 // that is wrong.
 func CheckSize(expr string) error {
-	re, err := syntax.Parse(expr, syntax.Perl)
-	if err == nil && steps(re)+runes(re)/runesOfStep > maxSteps {
-		err = fmt.Errorf("regular expression %.80q: its repetitions make it too large; use smaller numbers", expr)
-	} else {
-		err = nil
+	if size(expr) > maxSteps {
+		return fmt.Errorf("regular expression %.80q: its repetitions make it too large; use smaller numbers", expr)
 	}
-	return err
+	return nil
+}
+
+// A Sizes is the size of expressions that are in force together. The zero Sizes has none.
+type Sizes struct{ steps, count int }
+
+// Add adds an expression. If CheckSize or CheckPattern refuses it, or if all would be too large together, it returns an
+// error, for people, and has not added it.
+func (s *Sizes) Add(expr string) error {
+	if err := cmp.Or(CheckSize(expr), CheckPattern(expr)); err != nil {
+		return err
+	}
+	n := size(expr)
+	if s.steps+n > maxTogether {
+		return fmt.Errorf("regular expression %.80q: with the %d that are in force, all would be too large; take some "+
+			"back, or use shorter ones", expr, s.count)
+	}
+	s.steps += n
+	s.count++
+	return nil
+}
+
+// size returns the steps of an expression; 0 if it is wrong.
+func size(expr string) int {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	return steps(re) + runes(re)/runesOfStep
 }
 
 // runes counts the runes of all classes. A repetition shares those of its part.

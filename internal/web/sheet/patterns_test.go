@@ -18,3 +18,19 @@ func TestCheckSize(t *testing.T) {
 		}
 	}
 }
+
+// Many expressions are bounded together. One that does not fit leaves room for smaller ones.
+func TestSizes(t *testing.T) {
+	var s Sizes
+	large := strings.Repeat("x{1000}", 9) // 9,000 steps
+	for i := range 40 {
+		if err := s.Add(large); (err == nil) != (i < 27) {
+			t.Fatalf("expression %d: %v", i, err)
+		}
+	}
+	for expr, ok := range map[string]bool{"/calendar/": true, "(": false, strings.Repeat("x{1000}", 285): false} {
+		if err := s.Add(expr); (err == nil) != ok {
+			t.Errorf("%.40s: %v", expr, err)
+		}
+	}
+}
