@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,8 @@ type town struct {
 	does    []string   // what the agents have done: "agent verb host"
 	noted   []string   // commands, by the agent that was told
 	silent  map[string]bool
+	drops   bool           // the silent agents count as dead soon
+	dropped atomic.Bool    // they do
 	slow    map[string]int // how often an agent says that it still reads its queue
 	set     *orders.Set
 	anyHost bool // each agent may crawl each host
@@ -113,12 +116,15 @@ type neighbours struct {
 }
 
 func (n neighbours) Names() (names []string) {
-	return slices.DeleteFunc(slices.Collect(maps.Keys(n.w.members)), func(s string) bool { return s == n.self })
+	return slices.DeleteFunc(slices.Collect(maps.Keys(n.w.members)), func(s string) bool {
+		return s == n.self || n.w.silent[s] && n.w.dropped.Load()
+	})
 }
 
 func (n neighbours) Ask(ctx context.Context, agent, method string, request []byte) ([]byte, error) {
 	if n.w.silent[agent] {
 		<-ctx.Done()
+		n.w.dropped.Store(n.w.drops)
 		return nil, fmt.Errorf("agent %s does not answer: %w", agent, ctx.Err())
 	}
 	if n.w.old[agent] && method == "ApplicationStates" {
@@ -144,10 +150,14 @@ func (b book) Give(_ context.Context, list ...orders.Order) ([]orders.Order, map
 	given, err := b.w.set.GiveTogether(list, name, time.UnixMilli(1))
 	told := map[string]error{}
 	for agent := range b.w.members {
-		if told[agent] = nil; b.w.silent[agent] {
+		switch {
+		case !b.w.silent[agent]:
+			told[agent] = nil
+		case !b.w.dropped.Load():
 			told[agent] = errors.New("it does not answer")
 		}
 	}
+	b.w.dropped.Store(b.w.drops)
 	return given, told, err
 }
 
@@ -280,6 +290,21 @@ func TestSilentAgent(t *testing.T) {
 			a3 Block host:"a2.example"
 			-> answers:{agent:"a1" text:"a2.example: blocked"} answers:{agent:"a2" error:"it does not answer" code:"silent"} answers:{agent:"a3"`)
 	})
+}
+
+// An agent that counts as dead while the others wait for its answer is named, too.
+func TestDroppedAgent(t *testing.T) {
+	for call, want := range map[string]string{
+		`Pause`:                      `answers:{agent:"a2" error:"it does not answer" code:"silent"}`,
+		`Exclude pattern:"/x"`:       `told:{agent:"a2" error:"it does not answer"}`,
+		`SetApplication name:"news"`: `told:{agent:"a2" error:"agent a2 does not answer: context deadline exceeded"}`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTown("a1", "a2", "a3")
+			w.silent["a2"], w.drops = true, true
+			w.run(t, "a1 %s -> %s", call, want)
+		})
+	}
 }
 
 // A pause is an order: it stands until it is taken back, by Resume or by its id, at any agent.

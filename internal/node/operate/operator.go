@@ -403,7 +403,14 @@ func (o *Operator) giveAll(ctx context.Context, list []orders.Order, text string
 		}
 		return nil, nil, connect.NewError(connect.CodeUnavailable, err)
 	}
-	for _, name := range o.names() {
+	names := o.names()
+	for name, err := range told {
+		if err != nil && !slices.Contains(names, name) { // it counts as dead meanwhile, and is told when it is back
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
 		a := &pb.Answer{Agent: name, Text: text}
 		err, known := told[name]
 		if !known && name != o.agent.Name() {
