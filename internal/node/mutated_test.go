@@ -87,9 +87,9 @@ var settings = []setting{
 // callBytes bounds what a call may allocate, at all agents together and beside the crawl.
 const callBytes = 48 << 20
 
-// TestMutatedCalls: no call of a reader, of an operator or of another agent ends an agent, makes a goroutine panic,
-// allocates without bound, or leaves a directory with which the agent cannot start. The soak draws new calls, whole
-// hours of them with SOAK_JOBS=calls.
+// TestMutatedCalls: no call of a reader, of an operator or of another agent, and no answer of another agent, ends an
+// agent, makes a goroutine panic, allocates without bound, or leaves a directory with which the agent cannot start. The
+// soak draws new calls, whole hours of them with SOAK_JOBS=calls.
 func TestMutatedCalls(t *testing.T) {
 	seed := testseed.New(t)
 	for i := range testtier.Rounds(3, 2*len(settings)) {
@@ -110,8 +110,9 @@ type mutated struct {
 	agents  []*mutatedAgent
 	client  *http.Client // of the API
 	h2      *http.Transport
-	mu      sync.Mutex // guards the mutator while calls are heard, and caller
+	mu      sync.Mutex // guards the mutator while calls are heard, caller and lies
 	caller  string     // the header of the last agent
+	lies    bool       // the last agent's answers are mutated
 	last    []string   // calls
 	most    map[string]uint64
 	log     *os.File
@@ -168,6 +169,33 @@ func (m *mutated) heard(path, caller string, body []byte) {
 	}
 }
 
+// answered mutates some answers of the last agent: the others have to judge them, too.
+func (m *mutated) answered(addr, path string, body []byte) []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.lies || addr != m.agents[len(m.agents)-1].cfg.Cluster.Listen || !m.chance(4) {
+		return body
+	}
+	method := exchange.File_exchange_proto.Services().Get(0).Methods().ByName(protoreflect.Name(
+		path[strings.LastIndexByte(path, '/')+1:]))
+	var lie []byte
+	if method == nil || m.chance(2) {
+		lie = m.wire(body)
+	} else if lie = m.message(path+" answer", dynamicpb.NewMessage(method.Output())); m.chance(8) {
+		lie = m.damage(lie)
+	}
+	if len(lie) > lieMost {
+		return body
+	}
+	fmt.Fprintf(m.log, "%s answer of %s to %s, %d bytes %.200x\n", time.Now().Format("15:04:05.000"), addr, path,
+		len(lie), lie)
+	return lie
+}
+
+// lieMost bounds a mutated answer, because the test's own copies count as memory of the agents. It is a little more
+// than an answer may have.
+const lieMost = 1200 << 10
+
 // endless serves a web without end to one agent: each page links to others of six hosts.
 func endless(_ context.Context, _, addr string) (net.Conn, error) {
 	here, there := net.Pipe()
@@ -221,7 +249,7 @@ func (m *mutated) config(n int, mem *testdisk.Mem, hosts string) node.Config {
 	s := m.setting
 	cfg.Cluster = &node.Cluster{Name: fmt.Sprintf("a%d", n), Capacity: 1, Listen: fmt.Sprintf("127.0.0.1:%d", 7470+n),
 		Join: []string{"127.0.0.1:7471"}, Agents: s.agents, Recovery: 2, Partition: s.partition, Boundary: s.boundary,
-		Replicas: s.replicas, ArchiveCopies: s.copies, Network: &tap{m.loop, m.heard}}
+		Replicas: s.replicas, ArchiveCopies: s.copies, Network: &tap{m.loop, m.heard, m.answered}}
 	if s.refetches {
 		cfg.Cluster.OnLoss = node.LossRefetch
 	}
@@ -303,6 +331,9 @@ func (m *mutated) run(calls int) {
 	if m.setting.coordinated {
 		members = append(members, remotes(exchange.File_coordination_proto)...)
 	}
+	m.mu.Lock()
+	m.lies = true
+	m.mu.Unlock()
 	n := 0
 	for ; n < calls && !slices.ContainsFunc(m.agents, (*mutatedAgent).over); n++ {
 		if m.setting.agents > 1 && m.chance(2) {
@@ -337,6 +368,9 @@ func (m *mutated) run(calls int) {
 	for _, a := range m.agents {
 		<-a.ended
 	}
+	m.mu.Lock()
+	m.lies = false
+	m.mu.Unlock()
 	m.judge()
 	for _, a := range m.agents { // each directory is as after any other run
 		a.cfg.Resume = true

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -22,6 +23,8 @@ type tap struct {
 	rpc.Network
 	// heard is called with each request of a call, decompressed. Safe for concurrent use.
 	heard func(path, caller string, body []byte)
+	// answered returns what the caller gets in place of the answer of an address. Safe for concurrent use.
+	answered func(addr, path string, body []byte) []byte
 }
 
 // Dial connects through a proxy, unless the stream carries gossip.
@@ -31,7 +34,7 @@ func (t *tap) Dial(ctx context.Context, network, addr string) (net.Conn, error) 
 		return conn, err
 	}
 	here, there := net.Pipe()
-	go t.carry(there, conn)
+	go t.carry(there, conn, addr)
 	return &namedConn{here, conn}, nil
 }
 
@@ -47,8 +50,8 @@ func (c *namedConn) RemoteAddr() net.Addr { return c.of.RemoteAddr() }
 // http2Begins begins a connection of calls.
 const http2Begins = "PRI * HTTP/2.0"
 
-// carry connects two ends of a stream.
-func (t *tap) carry(there, conn net.Conn) {
+// carry connects two ends of a stream to an address.
+func (t *tap) carry(there, conn net.Conn, addr string) {
 	in := bufio.NewReader(there)
 	first, err := in.Peek(1)
 	if err == nil && first[0] == http2Begins[0] {
@@ -56,7 +59,7 @@ func (t *tap) carry(there, conn net.Conn) {
 	}
 	read := &tappedConn{Conn: there, r: in, other: conn}
 	if err == nil && string(first) == http2Begins {
-		t.serve(read, &tappedConn{Conn: conn, r: conn, other: there})
+		t.serve(read, &tappedConn{Conn: conn, r: conn, other: there}, addr)
 		return
 	}
 	go func() {
@@ -95,8 +98,8 @@ func (c *tappedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// serve passes on the calls of one connection.
-func (t *tap) serve(there, conn *tappedConn) {
+// serve passes on the calls of one connection to an address.
+func (t *tap) serve(there, conn *tappedConn, addr string) {
 	tr := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true,
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
 	tr.Protocols.SetUnencryptedHTTP2(true)
@@ -104,6 +107,22 @@ func (t *tap) serve(there, conn *tappedConn) {
 	quiet := log.New(io.Discard, "", 0)
 	proxy := &httputil.ReverseProxy{Transport: tr, ErrorLog: quiet, Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = "http", r.In.Host
+		if !isStream(r.In.Header) {
+			r.Out.Header.Del("Accept-Encoding")
+		}
+	}, ModifyResponse: func(res *http.Response) error {
+		if isStream(res.Header) {
+			return nil
+		}
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			return err
+		}
+		res.Body.Close()
+		body = t.answered(addr, res.Request.URL.Path, body)
+		res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		res.Header.Set("Content-Length", strconv.Itoa(len(body)))
+		return nil
 	}}
 	s := &http.Server{Protocols: new(http.Protocols), ErrorLog: quiet,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -112,7 +131,7 @@ func (t *tap) serve(there, conn *tappedConn) {
 					panic(http.ErrAbortHandler)
 				}
 			}()
-			if !strings.Contains(r.Header.Get("Content-Type"), "connect") { // no stream
+			if !isStream(r.Header) {
 				body, err := io.ReadAll(r.Body)
 				if err != nil {
 					panic(http.ErrAbortHandler)
@@ -129,6 +148,8 @@ func (t *tap) serve(there, conn *tappedConn) {
 	s.Serve(&oneConn{c: there})
 	s.Close()
 }
+
+func isStream(h http.Header) bool { return strings.Contains(h.Get("Content-Type"), "connect") }
 
 // callerHeader is the header in which an agent says who it is.
 const callerHeader = "Orbweaver-Caller"
