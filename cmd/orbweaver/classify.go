@@ -69,14 +69,15 @@ type textFlags struct {
 	Files []string `arg:"" name:"file" help:"Read texts from these files of JSON lines."`
 }
 
-// read returns the texts of all files.
-func (f *textFlags) read() (texts []classify.Text, err error) {
+// read returns the texts of all files. It tells errs how far it is if that takes long.
+func (f *textFlags) read(errs io.Writer) (texts []classify.Text, err error) {
 	only, value, ok := strings.Cut(f.Only, "=")
 	if f.Only != "" && (!ok || only == "") {
 		return nil, bad("--only %q: give the name of a field and its value, such as split=train", f.Only)
 	}
+	in := reading(func() error { return nil }, errs, f.Files...)
 	for _, name := range f.Files {
-		file, err := os.Open(name)
+		file, err := in.OpenFile(name, os.O_RDONLY, 0)
 		if err != nil {
 			return nil, unreadable("the file "+name, name, err, "name a file of JSON lines")
 		}
@@ -162,16 +163,13 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if known := builtin.Languages().Categories(); c.Language != "" && !slices.Contains(known, c.Language) {
 		return bad("--language %q: give one of %s", c.Language, strings.Join(known, ", "))
 	}
-	texts, err := c.read()
+	texts, err := c.read(errs)
 	if err != nil {
 		return err
 	}
-	began, said := time.Now(), time.Now()
+	began, progress := time.Now(), newSteps(errs)
 	step := func(epoch, epochs int) {
-		if time.Since(said) > time.Second {
-			said = time.Now()
-			fmt.Fprintf(errs, "orbweaver: has read the texts %d of %d times\n", epoch, epochs)
-		}
+		progress.say("has learned from the texts %d of %d times", epoch, epochs)
 	}
 	m, err := classify.Train(texts, classify.Training{
 		Kind: c.Kind, Features: c.Features, Language: c.Language, MinTexts: c.MinTexts, Step: step,

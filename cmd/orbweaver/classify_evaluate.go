@@ -12,6 +12,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 )
@@ -42,15 +43,16 @@ type classifyTest struct {
 }
 
 // Run tests.
-func (c *ClassifyTestCmd) Run(out io.Writer) error {
+func (c *ClassifyTestCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	m, err := c.classifier()
 	if err != nil {
 		return err
 	}
-	texts, err := c.read()
+	texts, err := c.read(errs)
 	if err != nil {
 		return err
 	}
+	defer sayLater(errs, "judges %s", plural(int64(len(texts)), "text"))()
 	began, bytes := time.Now(), 0
 	e := classify.Evaluate(m, texts)
 	took := time.Since(began).Seconds()

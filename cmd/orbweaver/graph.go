@@ -46,7 +46,7 @@ var graphHelp = cli.Texts{
 }
 
 // graphSortMemory is how many bytes of RAM each of the two sorts takes that run at a time.
-const graphSortMemory = 128 << 20
+const graphSortMemory = 64 << 20
 
 // GraphCmd implements "graph".
 type GraphCmd struct {
@@ -117,8 +117,8 @@ func (s stoppable) Links(fn func(node uint32, to []uint32) error) error {
 }
 
 // readText calls fn with the content of a text file, plain or gzip. remedy says what file to name.
-func readText(name, remedy string, fn func(r io.Reader) error) error {
-	f, err := os.Open(name)
+func readText(fsys disk.FS, name, remedy string, fn func(r io.Reader) error) error {
+	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return unreadable("the file "+name, name, err, remedy)
 	}

@@ -44,7 +44,7 @@ node to another count once. The command reads the link logs of crawls with --lin
 Without a link log it reads the pages in the WARC files of the crawl, or of another
 crawler: this takes longer.
 
-The command takes up to about 500 MB of memory; the rest is in temporary files in
+The command takes up to about 300 MB of memory; the rest is in temporary files in
 $TMPDIR.
 
   orbweaver graph build --out pages.graph crawl
@@ -306,7 +306,7 @@ func (c *GraphBuildCmd) fromText(ctx context.Context, sort extsort.Config, progr
 	b := graph.NewNumbered(sort)
 	defer b.Close()
 	links := int64(0)
-	err := readText(c.Edges, "name a file of edges", func(r io.Reader) error {
+	err := readText(disk.OS, c.Edges, "name a file of edges", func(r io.Reader) error {
 		return graph.ReadEdges(r, func(from, to uint32) error {
 			if links++; links%4096 == 0 {
 				progress.say("has read %s", plural(links, "link"))
@@ -349,7 +349,7 @@ func (c *GraphBuildCmd) fromText(ctx context.Context, sort extsort.Config, progr
 
 // name gives the nodes the names of the file of vertices.
 func (c *GraphBuildCmd) name(w *graph.Writer) (n uint64, err error) {
-	err = readText(c.Vertices, "name a file of vertices", func(r io.Reader) error {
+	err = readText(disk.OS, c.Vertices, "name a file of vertices", func(r io.Reader) error {
 		return graph.ReadVertices(r, func(name []byte) error {
 			n++
 			return w.Name(name)

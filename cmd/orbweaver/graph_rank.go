@@ -239,7 +239,7 @@ type graphTau struct {
 }
 
 // Run compares.
-func (c *GraphTauCmd) Run(out io.Writer) error {
+func (c *GraphTauCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if c.Digits < 0 || c.Digits > 17 {
 		return bad("--digits %d: give 1 to 17, or 0 to compare the ranks as they are", c.Digits)
 	}
@@ -254,8 +254,9 @@ func (c *GraphTauCmd) Run(out io.Writer) error {
 		defer j.Close()
 		j.Digits, j.Most = c.Digits, int(memory()/graph.KendallBytes)
 		var nodes [2]int64
+		in := reading(ctx.Err, errs, c.First, c.Second)
 		for i, name := range []string{c.First, c.Second} {
-			err := readText(name, "name a file of \"graph pagerank --out\"", func(r io.Reader) (err error) {
+			err := readText(in, name, "name a file of \"graph pagerank --out\"", func(r io.Reader) (err error) {
 				nodes[i], err = j.Read(byte(i), r)
 				return err
 			})
@@ -263,6 +264,7 @@ func (c *GraphTauCmd) Run(out io.Writer) error {
 				return err
 			}
 		}
+		defer sayLater(errs, "compares %s", plural(min(nodes[0], nodes[1]), "node"))()
 		pairs, err := j.Pairs()
 		if errors.Is(err, graph.ErrMemory) {
 			return bad("%s, %s: more than %s are in both files, and each takes %d bytes of memory; there are %s; "+

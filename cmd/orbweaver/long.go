@@ -16,8 +16,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// endTime is how long a command may take to end after a signal.
-const endTime = 900 * time.Millisecond
+// endTime is how long a command may take to end after a signal. What is left of a second is for its temporary files.
+const endTime = 700 * time.Millisecond
 
 // untilSignal calls fn with a context that ends with SIGINT, SIGTERM or SIGHUP. Then the exit code says so. If fn has
 // not returned soon after, the process ends without it and removes its temporary directories: fn may wait for a disk
@@ -110,17 +110,33 @@ func (s *steps) say(format string, args ...any) bool {
 	return true
 }
 
+// sayLater prints a line about a step that cannot tell how far it is, if the step takes long. end is called at its end.
+func sayLater(out io.Writer, format string, args ...any) (end func()) {
+	progress, said := newSteps(out), make(chan struct{})
+	t := time.AfterFunc(time.Until(progress.next), func() {
+		progress.say(format, args...)
+		close(said)
+	})
+	return func() {
+		if !t.Stop() {
+			<-said
+		}
+	}
+}
+
 // A metered is the file system of the machine, which prints how much a command has read of its input.
 type metered struct {
 	disk.FS
+	stop  func() error // its error ends each Read
 	steps *steps
 	total int64 // bytes; 0 if it is not known
 	done  atomic.Int64
 }
 
-// reading returns the file system for a command that reads files once. Without names, it prints no total.
-func reading(errs io.Writer, files ...string) *metered {
-	m := &metered{FS: disk.OS, steps: newSteps(errs)}
+// reading returns the file system for a command that reads files once, until stop returns an error. Without names, it
+// prints no total.
+func reading(stop func() error, errs io.Writer, files ...string) *metered {
+	m := &metered{FS: disk.OS, stop: stop, steps: newSteps(errs)}
 	for _, name := range files {
 		if info, err := os.Stat(name); err == nil { // the command says what is wrong with it
 			m.total += info.Size()
@@ -144,6 +160,9 @@ type meteredFile struct {
 }
 
 func (f *meteredFile) Read(p []byte) (int, error) {
+	if err := f.m.stop(); err != nil {
+		return 0, &fs.PathError{Op: "read", Path: f.Name(), Err: err}
+	}
 	n, err := f.File.Read(p)
 	done := f.m.done.Add(int64(n))
 	if total := f.m.total; total > 0 {

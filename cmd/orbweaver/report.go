@@ -286,14 +286,14 @@ func (l *brokenLinks) print(b review.Broken) error {
 }
 
 // newReading returns a function that reports on standard error how far a long file is read: each
-// second on a terminal, else each ten seconds.
+// second on a terminal, else after three seconds and then each ten.
 func newReading(errs io.Writer) func(review.Progress) {
 	every := 10 * time.Second
 	terminal := cli.Terminal(errs)
 	if terminal != nil {
 		every = time.Second
 	}
-	next, shown := time.Now().Add(every), false
+	next, shown := time.Now().Add(min(every, 3*time.Second)), false
 	return func(p review.Progress) {
 		now := time.Now()
 		if shown && p.Read >= p.Total && terminal != nil {

@@ -28,8 +28,9 @@ func TestReportProgress(t *testing.T) {
 			progress(review.Progress{File: "crawl/logs/crawl.log\x1b", Read: read, Total: 25e9})
 			time.Sleep(time.Second)
 		}
-		want := "reading crawl/logs/crawl.log\\u001b: 10 GB of 25 GB\n" +
-			"reading crawl/logs/crawl.log\\u001b: 20 GB of 25 GB\n"
+		want := "reading crawl/logs/crawl.log\\u001b: 3.0 GB of 25 GB\n" +
+			"reading crawl/logs/crawl.log\\u001b: 13 GB of 25 GB\n" +
+			"reading crawl/logs/crawl.log\\u001b: 23 GB of 25 GB\n"
 		if got := b.String(); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}

@@ -155,7 +155,14 @@ func (c *TestwebCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 	if out, err = c.divert(out, errs); err != nil {
 		return err
 	}
-	s, err := c.config()
+	var s served
+	err = untilSignal(func(context.Context) (err error) {
+		if len(c.Record) > 0 || c.Topical != "" || c.Articles != "" || c.Graph != "" {
+			defer sayLater(errs, "reads the files of the web")()
+		}
+		s, err = c.config()
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -192,7 +199,7 @@ func (c *TestwebCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 		return webError(err)
 	}
 	defer w.Close()
-	if err := c.writeFiles(w, s); err != nil {
+	if err := untilSignal(func(context.Context) error { return c.writeFiles(w, s) }); err != nil {
 		return err
 	}
 	ctx, cancel := c.limited(context.Background())
@@ -213,7 +220,29 @@ func (c *TestwebCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 	if !c.AsJSON {
 		fmt.Fprintln(out) // ends the line on which the terminal shows ^C
 	}
-	return c.report(out, w.Report())
+	r, err := awaitReport(errs, w, signals)
+	if err != nil {
+		return err
+	}
+	return c.report(out, r)
+}
+
+// awaitReport returns the report of w, which may have to count the reachable pages first. A signal ends the wait.
+func awaitReport(errs io.Writer, w *testweb.Web, signals <-chan os.Signal) (*testweb.Report, error) {
+	result := make(chan *testweb.Report, 1)
+	go func() { result <- w.Report() }()
+	defer sayLater(errs, "counts the pages that a crawl can reach; Ctrl-C ends this without the report")()
+	began := time.Now()
+	for {
+		select {
+		case r := <-result:
+			return r, nil
+		case <-signals:
+			if time.Since(began) > sameSignal {
+				return nil, &exitError{exitForced, "ended without the report"}
+			}
+		}
+	}
 }
 
 // catchSignals catches the signals that end a program, so that it can still write its report and remove its files.

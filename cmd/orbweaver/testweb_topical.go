@@ -104,7 +104,7 @@ func (f *topicalFlags) open(addresses int) (w *topical.Web, err error) {
 		return w, nil
 	}
 	read := textFlags{Only: f.TopicalOnly, Field: "category", Files: []string{f.Topical}}
-	texts, err := read.read()
+	texts, err := read.read(io.Discard)
 	if err != nil {
 		return nil, bad("--topical: %s", strings.ReplaceAll(err.Error(), "--only", "--topical-only"))
 	}

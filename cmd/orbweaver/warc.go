@@ -50,13 +50,17 @@ and ends with exit code 1.
 
 // Run lists the records.
 func (c *WarcLsCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+	return untilSignal(func(ctx context.Context) error { return c.list(ctx, out, errs) })
+}
+
+func (c *WarcLsCmd) list(ctx context.Context, out, errs io.Writer) error {
 	files, err := warcFiles(errs, c.Files)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriter(out)
 	defer w.Flush()
-	flaws, in := flawList{errs: errs}, reading(errs, files...)
+	flaws, in := flawList{errs: errs}, reading(ctx.Err, errs, files...)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	for _, file := range files {
@@ -134,6 +138,10 @@ var errVerify = errors.New("files with errors, which are listed above")
 
 // Run checks the files.
 func (c *WarcVerifyCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+	return untilSignal(func(ctx context.Context) error { return c.verify(ctx, out, errs) })
+}
+
+func (c *WarcVerifyCmd) verify(ctx context.Context, out, errs io.Writer) error {
 	files, err := warcFiles(errs, c.Files)
 	if err != nil {
 		return err
@@ -141,7 +149,7 @@ func (c *WarcVerifyCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if len(files) == 0 {
 		return nil // the archives are empty
 	}
-	bad, in := 0, reading(errs, files...)
+	bad, in := 0, reading(ctx.Err, errs, files...)
 	var v warc.Verifier
 	if !c.JSON {
 		fmt.Fprintf(out, "%9s %14s %7s %9s %9s  %s\n", "RECORDS", "BYTES", "ERRORS", "WARNINGS", "SKIPPED", "FILE")
@@ -227,10 +235,10 @@ the index.
 
 // Run writes the index.
 func (c *WarcIndexCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
-	return untilSignal(func(context.Context) error { return c.index(out, errs) })
+	return untilSignal(func(ctx context.Context) error { return c.index(ctx, out, errs) })
 }
 
-func (c *WarcIndexCmd) index(out, errs io.Writer) error {
+func (c *WarcIndexCmd) index(ctx context.Context, out, errs io.Writer) error {
 	flaws := flawList{errs: errs}
 	if len(c.Files) == 1 && isCrawlDir(c.Files[0]) {
 		if pid, err := node.CrawledBy(c.Files[0]); err == nil && pid != 0 {
@@ -238,7 +246,7 @@ func (c *WarcIndexCmd) index(out, errs io.Writer) error {
 				"warc extract need none", c.Files[0], pid)
 		}
 		flaws.unsupported(filepath.Join(c.Files[0], "archive"), true)
-		if err := flaws.take("", warc.BuildIndex(reading(errs), c.Files[0])); err != nil {
+		if err := flaws.take("", warc.BuildIndex(reading(ctx.Err, errs), c.Files[0])); err != nil {
 			return refused(c.Files[0], c.Files[0], err)
 		}
 		return flaws.err()
@@ -252,7 +260,8 @@ func (c *WarcIndexCmd) index(out, errs io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	if err := flaws.take("", warc.SortedIndex(reading(errs, files...), files, tmp, cli.Exact(out))); err != nil {
+	in := reading(ctx.Err, errs, files...)
+	if err := flaws.take("", warc.SortedIndex(in, files, tmp, cli.Exact(out))); err != nil {
 		return err
 	}
 	return flaws.err()
@@ -319,7 +328,7 @@ func (c *WarcExtractCmd) extract(ctx context.Context, out, errs io.Writer) (err 
 	if isCrawlDir(c.File) {
 		return c.fromCrawl(ctx, out)
 	}
-	return withWARC(reading(errs, c.File), c.File, func(f disk.File) error {
+	return withWARC(reading(ctx.Err, errs, c.File), c.File, func(f disk.File) error {
 		if c.URL == "" {
 			return c.at(ctx, out, f, *c.Offset)
 		}

@@ -82,7 +82,7 @@ func (c Config) Queue(name string) *Queue {
 }
 
 // New returns an empty Queue that takes about limit bytes of RAM. The names of its files begin with prefix. If stop is
-// not nil, it is called often during long writes; its error ends them and is returned.
+// not nil, it is called often during long writes and by Each; its error ends them and is returned.
 func New(fs disk.FS, prefix string, limit int, stop func() error) *Queue {
 	return &Queue{fs: fs, prefix: prefix, limit: limit, stop: stop}
 }
@@ -175,16 +175,25 @@ func (q *Queue) Each(fn func(rec []byte) error) error {
 			return err
 		}
 	}
+	n := 0
+	emit := func(rec []byte) error {
+		if n++; q.stop != nil && n%stopEvery == 0 {
+			if err := q.stop(); err != nil {
+				return err
+			}
+		}
+		return fn(rec)
+	}
 	q.ram.sort()
 	for _, rec := range q.ram {
-		if err := fn(rec); err != nil {
+		if err := emit(rec); err != nil {
 			return err
 		}
 	}
 	q.reset()
 	q.n, q.sorted = 0, false
 	for len(q.runs) > 0 {
-		if err := fn(q.runs[0].head); err != nil {
+		if err := emit(q.runs[0].head); err != nil {
 			return err
 		}
 		if err := q.advance(&q.runs); err != nil {

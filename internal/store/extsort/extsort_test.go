@@ -155,7 +155,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestStopped: the error of stop ends a long write.
+// TestStopped: the error of stop ends a long write, and the reading of many records.
 func TestStopped(t *testing.T) {
 	mem := testdisk.NewMem()
 	q := newQueue(t, mem, 1<<20)
@@ -168,6 +168,16 @@ func TestStopped(t *testing.T) {
 		t.Error(err)
 	}
 	noFiles(t, mem)
+	q = newQueue(t, mem, 1<<20)
+	for range 2000 {
+		if err := q.Push([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.stop = func() error { return over }
+	if err := q.Each(func([]byte) error { return nil }); !errors.Is(err, over) {
+		t.Errorf("stopped while it reads: %v", err)
+	}
 }
 
 // TestDamage changes a bit of a run or cuts it.

@@ -271,8 +271,8 @@ func categoriesOf(texts []Text) ([]string, error) {
 		all = append(all, t.Category)
 	}
 	slices.Sort(all)
-	if all = slices.Compact(all); len(all) < 2 {
-		return nil, fmt.Errorf("%w: the texts have %d categories; give at least 2", ErrTraining, len(all))
+	if all = slices.Compact(all); len(all) < 2 || len(all) > maxCategories {
+		return nil, fmt.Errorf("%w: the texts have %d categories; give 2 to %d", ErrTraining, len(all), maxCategories)
 	}
 	return all, nil
 }

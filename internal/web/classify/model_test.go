@@ -270,6 +270,10 @@ func TestShortAndForeign(t *testing.T) {
 
 func TestBadTraining(t *testing.T) {
 	texts := some(rand.New(rand.NewPCG(1, 1)), 4)
+	var many []Text // of more categories than a model file can have
+	for i := range 257 {
+		many = append(many, Text{Category: fmt.Sprint("c", i), Text: "x"})
+	}
 	for name, c := range map[string]struct {
 		texts []Text
 		kind  string
@@ -279,6 +283,7 @@ func TestBadTraining(t *testing.T) {
 		"one category": {[]Text{texts[0], texts[2]}, Bayes},
 		"no category":  {append([]Text{{}}, texts...), Bayes},
 		"reserved":     {append([]Text{{Category: Unclassifiable}}, texts...), Bayes},
+		"many":         {many, Bayes},
 	} {
 		if _, err := Train(c.texts, Training{Kind: c.kind}); !errors.Is(err, ErrTraining) {
 			t.Errorf("%s: %v", name, err)
