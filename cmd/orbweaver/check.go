@@ -319,6 +319,9 @@ func hostDepth(l weburl.Link, seed weburl.URL) int {
 	return l.Depth()
 }
 
+// robotsUnreachable are the rules while a robots.txt cannot be fetched. No server has sent their lines.
+var robotsUnreachable = robots.Parse([]byte("User-agent: *\nDisallow: /\n"))
+
 // CheckRobotsCmd implements "check robots".
 type CheckRobotsCmd struct {
 	File string   `help:"${check_file}" placeholder:"FILE"`
@@ -358,7 +361,9 @@ func (c *CheckRobotsCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 			word, denied = "denied", true
 		}
 		why := "no rule matches"
-		if rule != "" {
+		if rules == robotsUnreachable && rule != "" {
+			why = "robots.txt is unreachable"
+		} else if rule != "" {
 			why = fmt.Sprintf("line %d: %s", line, report.OneLine(rule))
 		}
 		fmt.Fprintf(out, "%-8s %s  (%s)\n", word, u, why)
@@ -404,13 +409,13 @@ func (c *CheckRobotsCmd) rules(out, errs io.Writer, typed *node.TypedURL) (*robo
 			"(RFC 9309, 2.3.1.4)", err, typed.URL.Origin())
 	case r.Status == 429 || r.Status >= 500:
 		fmt.Fprintf(out, "%s answers %d: all is forbidden for now (RFC 9309, 2.3.1.4)\n", at, r.Status)
-		return robots.Parse([]byte("User-agent: *\nDisallow: /\n")), nil
+		return robotsUnreachable, nil
 	case r.Status/100 != 2:
 		fmt.Fprintf(out, "%s answers %d: there is no robots.txt, all is allowed (RFC 9309, 2.3.1.3)\n", at, r.Status)
 		return robots.Parse(nil), nil
 	case r.part != "":
 		fmt.Fprintf(out, "%s did not arrive whole: all is forbidden for now (RFC 9309, 2.3.1.4)\n", at)
-		return robots.Parse([]byte("User-agent: *\nDisallow: /\n")), nil
+		return robotsUnreachable, nil
 	}
 	return robots.Parse(r.body), nil
 }
