@@ -402,11 +402,7 @@ func (o *origins) explain(host string, now time.Time) (lines string, next time.T
 		if e.failures == 0 {
 			continue // it has answered, and its links go back to the queue
 		}
-		kind := e.outcome.String()
-		if e.fail != nil {
-			kind = e.fail.Kind.String()
-		}
-		lines += fmt.Sprintf("  %s: %s in a row (%s)", e.name, english.Plural(e.failures, "failure", ""), kind)
+		lines += fmt.Sprintf("  %s: %s in a row (%s)", e.name, english.Plural(e.failures, "failure", ""), e.cause())
 		switch n := e.waiting.Len(); {
 		case e.dead:
 			lines += "; its URLs fail without a retry"

@@ -52,15 +52,19 @@ func (o *origins) states(host string) (all []frontier.OriginState) {
 		if e.failures == 0 {
 			continue // it waits for a robots.txt on another host, or its links go back to the queue
 		}
-		cause := e.outcome.String()
-		if e.fail != nil {
-			cause = e.fail.Kind.String()
-		}
-		all = append(all, frontier.OriginState{Origin: e.name, Cause: cause,
+		all = append(all, frontier.OriginState{Origin: e.name, Cause: e.cause(),
 			Failures: uint8(min(e.failures, math.MaxUint8)), Until: e.until})
 	}
 	slices.SortStableFunc(all, func(a, b frontier.OriginState) int { return cmp.Compare(b.Failures, a.Failures) })
 	return all[:min(len(all), frontier.MaxOrigins)]
+}
+
+// cause returns why the last try failed, in a word.
+func (e *origin) cause() string {
+	if e.fail != nil {
+		return e.fail.Kind.String()
+	}
+	return e.outcome.String()
 }
 
 // record journals the state of a host, and ships it to other agents.
@@ -100,8 +104,8 @@ func (o *origins) restore(c *Crawler, st *frontier.HostState, now time.Time) {
 			continue
 		}
 		e.failures, e.until = int(s.Failures), s.Until
-		if end := now.Add(time.Hour); e.until.After(end) {
-			e.until = end // the clock was set back
+		if end := now.Add(backoff(c.cfg.RetryWait, e.failures-1)); e.until.After(end) {
+			e.until = end // the operator has made the wait shorter, or the clock was set back
 		}
 		e.dead = e.failures > c.cfg.Retries
 		if e.outcome, e.fail = Failed, fail; fail == nil {

@@ -136,6 +136,9 @@ func (c *Crawler) waitsForTime(now time.Time) string {
 		d := c.later[0]
 		at = d.at
 		kind := c.retrying[d.link.Key()].kind
+		if e := c.origins.of(d.link.URL); kind == "" && e != nil && e.failures > 0 {
+			kind = e.cause() // of another of its URLs
+		}
 		if text = fmt.Sprintf("the next try of a URL that failed (%s), in %s: %s",
 			kind, duration(at.Sub(now)), d.link.URL); kind == "" {
 			text = fmt.Sprintf("the robots.txt of %s, which is on another host", d.link.URL.Origin())
