@@ -115,6 +115,19 @@ url(1)`, "1"},
 		if g := strings.Join(got, "|"); g != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.in, g, tt.want)
 		}
+		var judged []string
+		for _, r := range cssRefs(tt.in) {
+			if r.ref == "" {
+				continue
+			}
+			if r.imported {
+				r.ref = "!" + r.ref
+			}
+			judged = append(judged, r.ref)
+		}
+		if g := strings.Join(judged, "|"); g != tt.want {
+			t.Errorf("%s: the judge of TestLinksAgainstTree gets %s, want %s", tt.in, g, tt.want)
+		}
 	}
 }
 

@@ -270,17 +270,15 @@ func (o *oracle) visit(n *html.Node) {
 }
 
 func (o *oracle) css(text, urls, imports string) {
-	c := cssScanner{b: []byte(text)}
-	for c.next() {
-		v := string(c.value)
-		if t := cleanRef(v); t == "" || t[0] == '#' {
+	for _, r := range cssRefs(text) {
+		if t := cleanRef(r.ref); t == "" || t[0] == '#' {
 			continue
 		}
 		place := urls
-		if c.imported {
+		if r.imported {
 			place = imports
 		}
-		o.addIn(v, "E", place, false, nil)
+		o.addIn(r.ref, "E", place, false, nil)
 	}
 }
 
