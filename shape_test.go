@@ -1,0 +1,296 @@
+package orbweaver_test
+
+import (
+	"bytes"
+	"go/ast"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Bounds of the shape of our own code, without tests and generated files. What passes a bound wants to be two things
+// with a name each. Shapes that are over a bound today are in tooLarge.
+const (
+	maxMethods  = 60   // of a type; see shapes.methods
+	maxFields   = 40   // of a struct, those of embedded ones included
+	maxCalls    = 10   // methods of an interface
+	maxFiles    = 40   // of a package
+	maxLines    = 8000 // of a package
+	maxImported = 30   // packages of ours that one package imports
+)
+
+// funcFields bounds the fields of all structs that hold functions. It may only shrink.
+const funcFields = 212
+
+// tooLarge has what is over a bound, and how much it is today. A number may only shrink.
+var tooLarge = map[string]int{
+	"fields of cmd/orbweaver.CrawlCmd":                   98,
+	"fields of cmd/orbweaver.TestwebCmd":                 100,
+	"fields of cmd/orbweaver.generateFlags":              48,
+	"fields of internal/crawl.Crawler":                   104,
+	"fields of internal/crawl.Status":                    55,
+	"fields of internal/crawl.visit":                     74,
+	"fields of internal/frontier.Frontier":               73,
+	"fields of internal/node.Status":                     56,
+	"fields of internal/report.Summary":                  44,
+	"fields of internal/report/review.Review":            42,
+	"fields of internal/store/keyset/drum.Store":         41,
+	"fields of internal/testkit/sim.Plan":                42,
+	"fields of internal/testkit/sim.judge":               53,
+	"fields of lab.WebSpec":                              43,
+	"fields of orbweaver.Options":                        41,
+	"files of cmd/orbweaver":                             82,
+	"files of internal/crawl":                            63,
+	"files of internal/node":                             68,
+	"files of lab":                                       69,
+	"imports of cmd/orbweaver":                           43,
+	"imports of internal/node":                           48,
+	"lines of cmd/orbweaver":                             15024,
+	"lines of internal/crawl":                            11860,
+	"lines of internal/node":                             14088,
+	"lines of lab":                                       17401,
+	"methods of interface internal/cluster.Boundary":     12,
+	"methods of interface internal/cluster.Peers":        12,
+	"methods of interface internal/crawl.Cluster":        42,
+	"methods of interface internal/crawl.clusterHosts":   15,
+	"methods of interface internal/crawl.clusterRecords": 15,
+	"methods of interface internal/crawl.clusterTurns":   11,
+	"methods of interface internal/node/operate.Agent":   32,
+	"methods of interface internal/store/disk.FS":        11,
+	"methods of internal/cluster.Clustered":              217,
+	"methods of internal/crawl.Crawler":                  266,
+	"methods of internal/frontier.Frontier":              205,
+	"methods of internal/node.Agent":                     94,
+	"methods of internal/node.membership":                104,
+	"methods of internal/node/operate.Operator":          66,
+	"methods of internal/store/keyset/drum.Store":        95,
+	"methods of internal/testweb/gen.Web":                92,
+}
+
+// A shape is what is counted of one thing.
+type shape struct {
+	name string // such as "methods of internal/crawl.Crawler"
+	n    int
+	most int
+}
+
+// shapes knows the types of our packages, by names such as "internal/crawl.Crawler".
+type shapes struct {
+	structs map[string][]part
+	calls   map[string][]part
+	methods map[string]int // with functions of the package whose first parameter is the type
+	files   map[string]int // by package
+	lines   map[string]int
+	imports map[string]map[string]bool
+	funcs   int
+}
+
+// A part is the fields of a struct, or the methods of an interface, that are declared together.
+type part struct {
+	names    int
+	embedded string // the type that is embedded; "" for none, or for one of another module
+}
+
+// isProduct reports whether the bounds hold for a file.
+func isProduct(f source) bool {
+	return !strings.HasSuffix(f.name, "_test.go") && !ast.IsGenerated(f.ast) && !strings.HasPrefix(f.name, "tools/")
+}
+
+func readShapes(t *testing.T) *shapes {
+	s := &shapes{structs: map[string][]part{}, calls: map[string][]part{}, methods: map[string]int{},
+		files: map[string]int{}, lines: map[string]int{}, imports: map[string]map[string]bool{}}
+	for _, f := range sources(t) {
+		if !isProduct(f) {
+			continue
+		}
+		pkg := path.Dir(f.name)
+		s.files[pkg]++
+		s.lines[pkg] += bytes.Count(f.text, []byte("\n"))
+		if s.imports[pkg] == nil {
+			s.imports[pkg] = map[string]bool{}
+		}
+		for _, i := range f.imports {
+			if to := relative(i); to != "" {
+				s.imports[pkg][to] = true
+			}
+		}
+		for _, d := range f.ast.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if of := owner(d); of != "" {
+					s.methods[qualified(pkg, of)]++
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if spec, ok := spec.(*ast.TypeSpec); ok {
+						s.add(f, qualified(pkg, spec.Name.Name), spec.Type)
+					}
+				}
+			}
+		}
+	}
+	return s
+}
+
+// qualified returns the name of a type of a package, or of the library.
+func qualified(pkg, name string) string {
+	if pkg == "." {
+		pkg = "orbweaver"
+	}
+	return pkg + "." + name
+}
+
+// owner returns the name of the type of which a function is a method, or which is its first parameter. It may also
+// return the name of a type that the package does not declare.
+func owner(d *ast.FuncDecl) string {
+	from := d.Recv
+	if from == nil {
+		from = d.Type.Params
+	}
+	if len(from.List) == 0 {
+		return ""
+	}
+	return localName(from.List[0].Type)
+}
+
+// localName returns the name of a type of the same package, or of a pointer to one.
+func localName(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.Ident:
+		return x.Name
+	case *ast.StarExpr:
+		return localName(x.X)
+	case *ast.IndexExpr:
+		return localName(x.X)
+	case *ast.IndexListExpr:
+		return localName(x.X)
+	}
+	return ""
+}
+
+// add reads a type.
+func (s *shapes) add(f source, name string, x ast.Expr) {
+	list, of := (*ast.FieldList)(nil), map[string][]part(nil)
+	switch x := x.(type) {
+	case *ast.StructType:
+		list, of = x.Fields, s.structs
+		s.funcs += functions(list)
+	case *ast.InterfaceType:
+		list, of = x.Methods, s.calls
+	default:
+		return
+	}
+	of[name] = []part{}
+	for _, field := range list.List {
+		p := part{names: max(len(field.Names), 1)}
+		if len(field.Names) == 0 {
+			p.embedded = s.embedded(f, field.Type)
+		}
+		of[name] = append(of[name], p)
+	}
+}
+
+// functions counts the fields that hold functions.
+func functions(list *ast.FieldList) (n int) {
+	for _, field := range list.List {
+		if _, ok := field.Type.(*ast.FuncType); ok {
+			n += len(field.Names)
+		}
+	}
+	return n
+}
+
+// embedded returns the name of an embedded type of ours, or "".
+func (s *shapes) embedded(f source, x ast.Expr) string {
+	if star, ok := x.(*ast.StarExpr); ok {
+		x = star.X
+	}
+	sel, ok := x.(*ast.SelectorExpr)
+	if !ok {
+		if name := localName(x); name != "" {
+			return qualified(path.Dir(f.name), name)
+		}
+		return ""
+	}
+	pkg, _ := sel.X.(*ast.Ident)
+	for _, i := range f.ast.Imports {
+		p, err := strconv.Unquote(i.Path.Value)
+		if to := relative(p); err == nil && to != "" && pkg != nil &&
+			(i.Name != nil && i.Name.Name == pkg.Name || i.Name == nil && path.Base(p) == pkg.Name) {
+			return qualified(to, sel.Sel.Name)
+		}
+	}
+	return ""
+}
+
+// size counts the names of a type, with those of the types that it embeds.
+func size(of map[string][]part, name string, seen ...string) (n int) {
+	for _, p := range of[name] {
+		switch _, known := of[p.embedded]; {
+		case !known:
+			n += p.names
+		case !slices.Contains(seen, p.embedded):
+			n += size(of, p.embedded, append(seen, name)...)
+		}
+	}
+	return n
+}
+
+// methodsOf counts the methods of a type, with those of the types that it embeds.
+func (s *shapes) methodsOf(name string, seen ...string) int {
+	n := s.methods[name]
+	for _, p := range s.structs[name] {
+		if p.embedded != "" && !slices.Contains(seen, p.embedded) {
+			n += s.methodsOf(p.embedded, append(seen, name)...)
+		}
+	}
+	return n + size(s.calls, name)
+}
+
+// all returns each shape.
+func (s *shapes) all() (list []shape) {
+	for name := range s.structs {
+		list = append(list, shape{"methods of " + name, s.methodsOf(name), maxMethods},
+			shape{"fields of " + name, size(s.structs, name), maxFields})
+	}
+	for name := range s.calls {
+		list = append(list, shape{"methods of interface " + name, size(s.calls, name), maxCalls})
+	}
+	for pkg, n := range s.files {
+		list = append(list, shape{"files of " + pkg, n, maxFiles}, shape{"lines of " + pkg, s.lines[pkg], maxLines},
+			shape{"imports of " + pkg, len(s.imports[pkg]), maxImported})
+	}
+	slices.SortFunc(list, func(a, b shape) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// TestShape: no type and no package swallows the rest. What is over a bound does not grow.
+func TestShape(t *testing.T) {
+	s := readShapes(t)
+	left := maps.Clone(tooLarge)
+	for _, sh := range s.all() {
+		was, listed := left[sh.name]
+		delete(left, sh.name)
+		switch {
+		case sh.n <= sh.most && listed:
+			t.Errorf("%s: %d, within the bound of %d: delete it from tooLarge", sh.name, sh.n, sh.most)
+		case sh.n <= sh.most:
+		case !listed:
+			t.Errorf("%s: %d, at most %d: give a part of it a name and an owner", sh.name, sh.n, sh.most)
+		case sh.n > was:
+			t.Errorf("%s: %d, and it was %d: what is over the bound of %d may only shrink", sh.name, sh.n, was, sh.most)
+		case sh.n < was-was/20: // some fewer lines need no change of this file
+			t.Errorf("%s: %d, and it was %d: write the new number in tooLarge", sh.name, sh.n, was)
+		}
+	}
+	for name := range left {
+		t.Errorf("%s is not there any more: delete it from tooLarge", name)
+	}
+	if s.funcs != funcFields {
+		t.Errorf("%d fields hold functions, funcFields is %d: it may only shrink; a function between packages is a "+
+			"named interface", s.funcs, funcFields)
+	}
+}
