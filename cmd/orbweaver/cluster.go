@@ -97,7 +97,7 @@ func (c *ClusterKeysCmd) Run(out io.Writer) error {
 		text := strings.TrimPrefix(err.Error(), rpc.ErrKeys.Error()+": ") +
 			"; restore the files, or make a new authority in another directory"
 		if errors.Is(err, disk.ErrForeign) {
-			return bad(fmt.Errorf("--out %s: the keys are made in a folder that is there, and %s; move it away",
+			return bad(fmt.Errorf("--out %s: the work folder for the keys cannot be used: %s; move it away",
 				c.Out, strings.TrimPrefix(err.Error(), rpc.ErrKeys.Error()+": ")))
 		}
 		if p, ok := errors.AsType[*fs.PathError](err); ok {

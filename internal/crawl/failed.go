@@ -205,7 +205,7 @@ func (c *Crawler) SeedAgain() error {
 		if err != nil {
 			return err
 		}
-		c.origins.forgetHost(l.URL.Host()) // likewise
+		c.origins.forgetHost(l.URL.Host()) // the tries of its origin are counted anew, too
 		c.origins.record(c, l.URL.Host(), now)
 		if retrier != nil {
 			retrier.Retry(l.URL)

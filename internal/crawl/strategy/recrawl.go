@@ -237,8 +237,8 @@ func (r *Recrawl) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 	return nil, now, nil // let the dispatcher do other work
 }
 
-// next takes the next due page out of the schedule. If the page is in the crawl's queues already, it is there twice,
-// because agents have sent different states of it: then one of them is enough.
+// next takes the next due page out of the schedule. The schedule has a page twice if agents have sent different
+// states of it. While the page is in the crawl's queues, its second entry is dropped.
 func (r *Recrawl) next(now time.Time) (*crawl.Wanted, time.Time, error) {
 	for range atOnce {
 		entry, ok := r.due.Min()
