@@ -196,7 +196,8 @@ func (m *mutated) answered(addr, path string, body []byte) []byte {
 // than an answer may have.
 const lieMost = 1200 << 10
 
-// endless serves a web without end to one agent: each page links to others of six hosts.
+// endless serves a web without end to one agent: each page links to others of six hosts. A page takes 200 ms, so that
+// the crawl stays small after a call that takes away the delay: what the crawl itself allocates counts as the call's.
 func endless(_ context.Context, _, addr string) (net.Conn, error) {
 	here, there := net.Pipe()
 	go func() {
@@ -207,7 +208,7 @@ func endless(_ context.Context, _, addr string) (net.Conn, error) {
 			if err != nil {
 				return
 			}
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond)
 			if r.URL.Path == "/robots.txt" {
 				fmt.Fprint(there, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
 				continue

@@ -32,6 +32,7 @@ func Hostilities() []Hostility {
 
 // HostileSites returns hostile.example and hosts with a faulty robots.txt, certificate or DNS name.
 func HostileSites() []Site {
+	bombs() // while a busy server makes them, a client may stop waiting, and the server does not notice
 	hello := http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprintf(rw, "<!doctype html><title>%s</title><p>An ordinary page. <a href=\"/second\">Another</a>.\n",

@@ -25,7 +25,7 @@ const bombStep = 4 << 20
 // The stream has no end, because a careful client stops earlier.
 type bomb struct{ front, part []byte }
 
-// bombs makes the bombs at the first request for one.
+// bombs makes the bombs, once.
 var bombs = sync.OnceValue(func() map[string]bomb {
 	step := bytes.Repeat([]byte{' '}, bombStep)
 	made := map[string]bomb{}
