@@ -49,6 +49,9 @@ func TestOtherMachines(t *testing.T) {
 				b.ps[i] = start(t, "crawl", "--resume", "--dir", b.home(i), "--quiet", "--listen", b.addrs[i],
 					"--join", b.addrs[0], "--join", b.addrs[1], "--join", b.addrs[2], "--api", "127.0.0.1:0")
 			}
+			for i := range old { // a new agent that finds none of them begins to crawl: it cannot know of the pause
+				b.present(i, old)
+			}
 			for i := range now {
 				b.begin(old+i, "--agents", "1", "--api", "127.0.0.1:0", b.seed())
 			}
