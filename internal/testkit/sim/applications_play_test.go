@@ -167,6 +167,30 @@ func (a *appStory) gaveAll(agent int) (hosts int) {
 	return -1
 }
 
+// taken returns how many hosts the others have taken from an agent, by their events.
+func (a *appStory) taken(agent int) (hosts int) {
+	name := fmt.Sprint("a", agent)
+	for _, o := range a.s.actors {
+		if o.mem == nil {
+			continue
+		}
+		b, err := disk.ReadFile(o.mem, crawlDir+"/logs/events.jsonl", 1<<30)
+		if err != nil {
+			a.t.Error(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			var e struct {
+				Event, Agent string
+				Hosts        int
+			}
+			if json.Unmarshal([]byte(line), &e) == nil && e.Event == "hosts-taken" && e.Agent == name {
+				hosts += e.Hosts
+			}
+		}
+	}
+	return hosts
+}
+
 // operator returns that of an agent that crawls: another one at each call.
 func (a *appStory) operator() *operate.Operator {
 	for {
