@@ -23,14 +23,14 @@ const (
 )
 
 // funcFields bounds the fields of all structs that hold functions. It may only shrink.
-const funcFields = 212
+const funcFields = 211
 
 // tooLarge has what is over a bound, and how much it is today. A number may only shrink.
 var tooLarge = map[string]int{
 	"fields of cmd/orbweaver.CrawlCmd":                   98,
 	"fields of cmd/orbweaver.TestwebCmd":                 100,
 	"fields of cmd/orbweaver.generateFlags":              48,
-	"fields of internal/crawl.Crawler":                   104,
+	"fields of internal/crawl.Crawler":                   103,
 	"fields of internal/crawl.Status":                    55,
 	"fields of internal/crawl.visit":                     74,
 	"fields of internal/frontier.Frontier":               73,
@@ -49,8 +49,8 @@ var tooLarge = map[string]int{
 	"imports of cmd/orbweaver":                           43,
 	"imports of internal/node":                           48,
 	"lines of cmd/orbweaver":                             15024,
-	"lines of internal/crawl":                            11860,
-	"lines of internal/node":                             14088,
+	"lines of internal/crawl":                            11830,
+	"lines of internal/node":                             14016,
 	"lines of lab":                                       17401,
 	"methods of interface internal/cluster.Boundary":     12,
 	"methods of interface internal/cluster.Peers":        12,
@@ -61,11 +61,11 @@ var tooLarge = map[string]int{
 	"methods of interface internal/node/operate.Agent":   32,
 	"methods of interface internal/store/disk.FS":        11,
 	"methods of internal/cluster.Clustered":              217,
-	"methods of internal/crawl.Crawler":                  266,
+	"methods of internal/crawl.Crawler":                  264,
 	"methods of internal/frontier.Frontier":              205,
 	"methods of internal/node.Agent":                     94,
 	"methods of internal/node.membership":                104,
-	"methods of internal/node/operate.Operator":          66,
+	"methods of internal/node/operate.Operator":          65,
 	"methods of internal/store/keyset/drum.Store":        95,
 	"methods of internal/testweb/gen.Web":                92,
 }

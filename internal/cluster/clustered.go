@@ -49,10 +49,6 @@ type Others struct {
 	// Ending reports that this agent has agreed to end the crawl together with the others. Nil:
 	// never. Safe for concurrent use.
 	Ending func() bool
-	// Blocked puts blocks in force that an agent of an earlier version has: the operator has blocked these hosts. When
-	// it returns nil, the blocks are durable, and no visit of the hosts begins any more. Calling it again changes
-	// nothing. Nil: there are none. Safe for concurrent use; not called by the dispatcher, and ctx bounds the wait.
-	Blocked func(ctx context.Context, hosts []string) error
 }
 
 // Clustered is the Cluster of an agent that crawls together with others.

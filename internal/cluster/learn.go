@@ -241,9 +241,6 @@ func (in *learner) give() error {
 	if l.n == 0 {
 		return nil
 	}
-	if err := in.block(); err != nil {
-		return err
-	}
 	in.begin()
 	for i, link := range l.links {
 		loop.JudgeAs(&l.a.links, link, !l.ours[i])
@@ -253,20 +250,6 @@ func (in *learner) give() error {
 	}
 	in.given = append(in.given, l)
 	return in.wait(takeAhead)
-}
-
-// block puts the blocks of hosts in force that the collected records of an earlier version have.
-func (in *learner) block() error {
-	var hosts []string
-	for _, r := range in.l.rests {
-		if r.Rest.Blocked {
-			hosts = append(hosts, r.Name)
-		}
-	}
-	if len(hosts) == 0 || in.cl.Others.Blocked == nil {
-		return nil
-	}
-	return in.cl.Others.Blocked(in.ctx, hosts)
 }
 
 // wait returns when at most ahead of the passed lessons are not durable.

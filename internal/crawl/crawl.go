@@ -272,7 +272,6 @@ type Crawler struct {
 	heeded     *bars                      // see heedBars
 	barred     map[string]netip.Addr      // hosts that are blocked because of bars, with the address that was known
 	blocked    []string                   // their names, see blockedHosts; nil: to be sorted
-	oldBlocks  []string                   // hosts that the journal of an earlier version blocks, see OldBlocks
 	exclusions atomic.Pointer[exclusions] // nil: there are none
 	reviewed   *exclusions                // see heedExclusions
 	topics     map[string]int64           // pages that this agent keeps, by category; see countKept

@@ -20,8 +20,9 @@ import (
 )
 
 // A program continues the crawls of earlier programs that wrote the same version of records. testdata/golden has,
-// for each version, the crawl directories that the stories with several runs had after the first run. They are
-// never written again: "go test -run TestGolden -update" adds those of a new version or of a new story.
+// for each version, the crawl directories that the stories with several runs had after the first run. They are not
+// written again once a program of that version is released: "go test -run TestGolden -update" adds those of a new
+// version or of a new story.
 func TestGolden(t *testing.T) {
 	dir := filepath.Join("testdata", "golden", fmt.Sprint("v", state.Version))
 	stories, err := filepath.Glob("testdata/stories/*.txt")

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 )
 
@@ -107,23 +106,6 @@ func (c *Crawler) waiting(host string, now time.Time) (e frontier.Explanation, n
 		others = ", not counting links among the " + links(p) + " of all hosts in the pools on disk"
 	}
 	return e, e.Queued + c.laterOf(host), others
-}
-
-// OldBlocks returns the hosts that the journal of an earlier version blocks, until ForgetOldBlocks. The caller makes
-// Bars of them. Call it between Recover and Run.
-func (c *Crawler) OldBlocks() []string { return c.oldBlocks }
-
-// ForgetOldBlocks removes the blocks of OldBlocks from the journal. When it returns nil, that is durable.
-func (c *Crawler) ForgetOldBlocks() error {
-	if len(c.oldBlocks) == 0 {
-		return nil
-	}
-	for _, host := range c.oldBlocks {
-		st := c.origins.hostState(c.Frontier, host)
-		c.batch.add(state.Host, st.AppendTo(nil))
-	}
-	c.oldBlocks = nil
-	return c.secure()
 }
 
 // secure makes all pending records durable at once.

@@ -3,16 +3,12 @@ package crawl_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -31,40 +27,6 @@ func (s *story) start(t *testing.T) (w *world, cancel context.CancelFunc, end fu
 	w = s.opened(t, testdisk.NewMem())
 	ctx, cancel := context.WithCancel(t.Context())
 	return w, cancel, w.running(ctx)
-}
-
-// The journal of an earlier version has the blocks of hosts. They are there until ForgetOldBlocks, also after a kill.
-func TestOldBlocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := parsed(t, orderedWeb)
-		mem := testdisk.NewMem()
-		reopen := func(want ...string) *world {
-			t.Helper()
-			w := s.opened(t, mem)
-			if got := w.OldBlocks(); !slices.Equal(got, want) {
-				t.Errorf("old blocks: %q, want %q", got, want)
-			}
-			if w.Frontier.Host("a.example").Blocked {
-				t.Error("the journal has blocked a host")
-			}
-			return w
-		}
-		w := reopen()
-		for _, st := range []frontier.HostState{{Host: "b.example", Blocked: true}, {Host: "a.example", Blocked: true},
-			{Host: "c.example", Blocked: true}, {Host: "c.example"}} {
-			must(t, w.parts.Journal.Append([]journal.Record{{Kind: state.Host, Payload: st.AppendTo(nil)}}))
-		}
-		must(t, w.parts.Journal.Sync())
-		mem = w.kill(func() {})
-		w.close()
-		w = reopen("a.example", "b.example")
-		must(t, w.ForgetOldBlocks())
-		mem = w.kill(func() {})
-		w.close()
-		w = reopen()
-		finished(t)(w.Run(t.Context()))
-		must(t, w.close())
-	})
 }
 
 // If a command takes long, its caller learns that it continues.

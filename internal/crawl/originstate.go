@@ -17,11 +17,10 @@ import (
 // errEarlier stands for the error of a failure that an earlier run, or another agent, has had.
 var errEarlier = errors.New("at an earlier try")
 
-// hostState returns what must survive of a host: what the frontier knows, and its failing origins. Orders and other
-// agents block hosts, not the journal.
+// hostState returns what must survive of a host: what the frontier knows, and its failing origins.
 func (o *origins) hostState(f *frontier.Frontier, host string) frontier.HostState {
 	st := f.Host(host)
-	st.Blocked, st.Origins = false, o.states(host)
+	st.Origins = o.states(host)
 	return st
 }
 
@@ -29,7 +28,6 @@ func (o *origins) hostState(f *frontier.Frontier, host string) frontier.HostStat
 func (o *origins) eachHost(f *frontier.Frontier, now time.Time, fn func(frontier.HostState) error) error {
 	told := map[string]bool{}
 	err := f.EachHost(now, func(st frontier.HostState) error {
-		st.Blocked = false
 		if st.Origins = o.states(st.Host); st.Origins != nil {
 			told[st.Host] = true
 		}

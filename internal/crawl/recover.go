@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,10 +45,9 @@ type resume struct {
 	states lastStates
 	lists  *state.Spool // key lists that the seen-set may lack
 
-	past    pastClock
-	delays  map[string]time.Duration // of hosts
-	blocked map[string]struct{}
-	tally   state.Pieces
+	past   pastClock
+	delays map[string]time.Duration // of hosts
+	tally  state.Pieces
 
 	keys    []weburl.Key // of accepts and finishes, for the seen-set
 	batch   []weburl.Link
@@ -81,7 +79,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	r := &resume{
 		History: state.NewHistory(spoolOf(fs, dir, 0)), lists: spoolOf(fs, dir, 1),
 		c: c, now: now, states: c.states(),
-		delays: map[string]time.Duration{}, blocked: map[string]struct{}{},
+		delays: map[string]time.Duration{},
 		doubt: doubt{verdict: verdict{intact: intact}, missing: c.Seen.Missing, tail: tail, links: links, pages: pages,
 			sure: c.Journal.Sure()},
 	}
@@ -196,7 +194,6 @@ func (r *resume) restore() {
 		c.origins.forgetHost(st.Host) // the last state counts
 		c.origins.restore(c, st, r.now)
 	}
-	c.oldBlocks = slices.Sorted(maps.Keys(r.blocked))
 	if c.accepted > 0 {
 		c.Frontier.Hush(r.now)
 	}
@@ -405,12 +402,6 @@ func (r *resume) host(_ byte, p []byte) error {
 	if err != nil {
 		return err
 	}
-	if st.Blocked {
-		r.blocked[st.Host] = struct{}{}
-	} else {
-		delete(r.blocked, st.Host)
-	}
-	st.Blocked = false
 	r.past.hosts = append(r.past.hosts, st)
 	r.touch(st.Host, st.Delay)
 	return nil

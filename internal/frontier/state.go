@@ -82,7 +82,7 @@ type HostState struct {
 	NotBefore time.Time     // end of the quiet time or pause
 	Slow      uint8         // pauses that are not yet forgiven
 	SlowUntil time.Time     // end of the last pause
-	Blocked   bool
+	Blocked   bool          // see Block; it is not encoded
 	Origins   []OriginState // those that fail; only for the caller, the Frontier sets none and ignores them
 }
 
@@ -101,7 +101,7 @@ const MaxOrigins = 16
 //
 //	uvarint length of the host name
 //	bytes   host name
-//	byte    1: blocked
+//	byte    0
 //	byte    slow
 //	varint  delay in nanoseconds
 //	varint  not before, in nanoseconds since 1970; 0: none
@@ -118,11 +118,7 @@ const MaxOrigins = 16
 func (s HostState) AppendTo(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s.Host)))
 	dst = append(dst, s.Host...)
-	var b byte
-	if s.Blocked {
-		b = 1
-	}
-	dst = append(dst, b, s.Slow)
+	dst = append(dst, 0, s.Slow)
 	dst = binary.AppendVarint(dst, int64(s.Delay))
 	dst = binary.AppendVarint(dst, unixNano(s.NotBefore))
 	dst = binary.AppendVarint(dst, unixNano(s.SlowUntil))
@@ -150,8 +146,8 @@ func DecodeHostState(src []byte) (HostState, error) {
 	}
 	s := HostState{Host: string(src[n : n+int(k)])}
 	n += int(k)
-	s.Blocked, s.Slow = src[n] == 1, src[n+1]
-	if src[n] > 1 || s.Slow > maxSlow {
+	s.Slow = src[n+1]
+	if src[n] != 0 || s.Slow > maxSlow {
 		return HostState{}, ErrHostState
 	}
 	n += 2

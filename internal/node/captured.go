@@ -14,8 +14,7 @@ import (
 )
 
 // With several applications, an agent that now crawls a host may want a page that an agent before it has fetched. Then
-// it asks the other agents for the record. The question is an Operation, in pieces of the record, because agents of
-// earlier versions answer to an unknown Operation that they do not know it.
+// it asks the other agents for the record. The question is an Operation, in pieces of the record.
 
 const (
 	// captureMethod is the method of the question. The request is a uvarint offset in the record, and the URL. The

@@ -137,9 +137,7 @@ func (c *membership) Hand(ctx context.Context, agent string, records []byte, cou
 	if err != nil {
 		return err
 	}
-	return shipPlain(records, func(records []byte) error {
-		return p.Hand(ctx, rpc.Records{Count: count, Data: records})
-	})
+	return p.Hand(ctx, rpc.Records{Count: count, Data: records})
 }
 
 // handed receives what another agent knows of hosts.

@@ -127,29 +127,12 @@ func (k *copies) Ship(ctx context.Context, agent string, number uint64, records 
 		return fmt.Errorf("agent %q is gone", agent)
 	}
 	peer := c.client.Peer(to.Name, to.Addr)
-	err := shipPlain(records, func(records []byte) error {
-		return peer.Ship(ctx, rpc.Records{Seq: number, Count: count, Data: records})
-	})
+	err := peer.Ship(ctx, rpc.Records{Seq: number, Count: count, Data: records})
 	var refusal *rpc.Refusal
 	if errors.As(err, &refusal) && refusal.Reason == notWhole {
 		return fmt.Errorf("%w: %w", cluster.ErrNotWhole, err)
 	}
 	return err
-}
-
-// shipPlain calls ship with records. If an agent of an earlier version refuses them because it does not know Archives
-// or Origins, shipPlain calls ship without them. Then the lists of that agent do not tell which archive a page was in,
-// and it counts the failures of origins anew.
-func shipPlain(records []byte, ship func([]byte) error) error {
-	err := ship(records)
-	if !errors.Is(err, rpc.ErrMalformed) {
-		return err
-	}
-	plain, had, e := handoff.Plain(records)
-	if e != nil || !had {
-		return err
-	}
-	return ship(plain)
 }
 
 // receive stores the records that another agent ships.

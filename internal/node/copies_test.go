@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -213,47 +212,4 @@ func TestAway(t *testing.T) {
 // by returns the owners by a placement.
 func by(p placement.Placement) ownersBefore {
 	return func(host string) string { return p.Owner(weburl.HostKey(host)).Name }
-}
-
-// TestShipsToEarlierVersion: an agent that does not know Archives and Origins gets the records without them. All other
-// errors stay.
-func TestShipsToEarlierVersion(t *testing.T) {
-	batch := func(archive string, origins ...handoff.Origin) (b []byte) {
-		link := weburl.Link{URL: weburl.MustParse("http://a.example/1")}.AppendTo(nil)
-		for _, r := range []handoff.Record{
-			{Kind: handoff.Known, Host: 1, Width: 8, Paths: []uint64{1, 2}},
-			{Kind: handoff.Named, Disposition: handoff.Lost, Archive: archive, Link: link},
-			{Kind: handoff.Finish, Disposition: handoff.Archived, Link: link, Pages: 3},
-			{Kind: handoff.Named, Disposition: handoff.Archived, Link: link},
-			{Kind: handoff.Clock, Name: "a.example", Rest: handoff.Rest{Slow: 1, Origins: origins}},
-		} {
-			b = r.AppendTo(b)
-		}
-		return b
-	}
-	var got [][]byte
-	earlier := func(records []byte) error {
-		if got = append(got, records); !bytes.Equal(records, batch("")) {
-			return fmt.Errorf("%w: %w", rpc.ErrRejected, rpc.ErrMalformed)
-		}
-		return nil
-	}
-	dead := handoff.Origin{Name: "https://a.example", Cause: "connect", Failures: 3, Quiet: time.Minute}
-	for _, b := range [][]byte{batch("a2-01020304"), batch("", dead), batch("a2-01020304", dead)} {
-		got = nil
-		if err := shipPlain(b, earlier); err != nil || len(got) != 2 {
-			t.Errorf("%d calls: %v", len(got), err)
-		}
-	}
-	for _, b := range [][]byte{batch(""), finishOf("http://a.example/2"), []byte("no records")} {
-		calls := 0
-		refuse := func([]byte) error { calls++; return rpc.ErrMalformed }
-		if err := shipPlain(b, refuse); !errors.Is(err, rpc.ErrMalformed) || calls != 1 {
-			t.Errorf("%d calls: %v", calls, err)
-		}
-	}
-	down := func([]byte) error { return rpc.ErrUnreachable }
-	if err := shipPlain(batch("a2-01020304"), down); !errors.Is(err, rpc.ErrUnreachable) {
-		t.Error(err)
-	}
 }

@@ -23,7 +23,7 @@ import (
 // counts as lost until it is back.
 
 // leftMethod is the method of the Operation by which an agent says that it leaves for good, with its archive. Request
-// and response are empty. Agents of earlier versions answer that they do not know it.
+// and response are empty.
 const leftMethod = "Left"
 
 // An ending is how an agent has ended: its last start, and whether it has left for good.
@@ -131,7 +131,6 @@ func tellLeft(ctx context.Context, self string, v *gossip.View, client *rpc.Clie
 		if a.Name == self {
 			continue
 		}
-		// An agent of an earlier version answers that it does not know the method.
 		if _, err := client.Peer(a.Name, a.Addr).Operate(ctx, rpc.Operation{Method: leftMethod}); err != nil {
 			return fmt.Errorf("agent %q: %w", a.Name, err)
 		}

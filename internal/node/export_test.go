@@ -29,11 +29,6 @@ func (a *Agent) TakeOrders(ctx context.Context, os rpc.Orders) (rpc.OrdersAnswer
 	return a.standing.serve(ctx, rpc.Caller{}, os)
 }
 
-// TakeBlocks receives the hosts that another agent of an earlier version has blocked.
-func (a *Agent) TakeBlocks(ctx context.Context, hosts []string) error {
-	return a.standing.block(ctx, hosts)
-}
-
 // Halt ends the run for a reason.
 func (a *Agent) Halt(ctx context.Context, reason crawl.Stop) error {
 	return a.crawler.Halt(ctx, reason)

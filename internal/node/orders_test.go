@@ -12,13 +12,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -194,43 +191,32 @@ func TestBarredByBlacklist(t *testing.T) {
 	})
 }
 
-// A host that the journal of an earlier version blocks becomes an order, once: it is listed, keeps the host blocked,
-// and stays taken back. A block that an order has already does not become another one.
-func TestOldBlocksBecomeOrders(t *testing.T) {
+// Config.Unblock takes back the blocks of hosts, in any spelling. What is not blocked is named, and all other blocks
+// stay.
+func TestUnblock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		web, mem := newSmallWeb(t), testdisk.NewMem()
 		cfg := web.config(t, mem)
 		a, closes := open(t, cfg)
-		calls(t, a, `Block host:"c.example"`)
-		closes()
-		j, err := journal.Open(mem, "/crawl/state/journal", journal.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var old []journal.Record
 		for _, host := range []string{"a.example", "b.example", "c.example"} {
-			old = append(old, journal.Record{Kind: state.Host,
-				Payload: frontier.HostState{Host: host, Blocked: true}.AppendTo(nil)})
+			calls(t, a, `Block host:"%s"`, host)
 		}
-		if err := errors.Join(j.Append(old), j.Close()); err != nil {
-			t.Fatal(err)
-		}
+		closes()
 		cfg.Resume = true
-		begin := func(unblock []string, want string) (*node.Agent, func()) {
+		begin := func(unblock []string, want ...string) (*node.Agent, func()) {
 			t.Helper()
 			cfg.Unblock = unblock
 			a, closes := open(t, cfg)
 			var got []string
 			for _, o := range kept(t, mem).Standing() {
-				got = append(got, strings.TrimSpace(o.Verb+" "+o.About+" "+o.By))
+				got = append(got, o.Verb+" "+o.About)
 			}
-			if strings.Join(got, ", ") != want {
-				t.Errorf("%q stand, want %s", got, want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%q stand, want %q", got, want)
 			}
 			return a, closes
 		}
-		a, closes = begin([]string{"http://a.example/", "x.example", "a.example"},
-			"block c.example, block b.example an earlier version")
+		a, closes = begin([]string{"http://a.example/", "x.example", "a.example"}, "block b.example", "block c.example")
 		past := kept(t, mem).Past()
 		if last := past[len(past)-1]; !last.Off || last.By != "the start" {
 			t.Errorf("the order of --unblock: %+v", last)
@@ -251,31 +237,6 @@ func TestOldBlocksBecomeOrders(t *testing.T) {
 			t.Errorf("%s, %v", res.Stop, err)
 		}
 		closes()
-		_, closes = begin(nil, "block c.example")
-		closes()
-	})
-}
-
-// A host that a living or lost agent of an earlier version has blocked becomes an order, in force and durable when the
-// call returns. A text that is not a host is ignored.
-func TestOldBlocksOfOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		web, mem := newSmallWeb(t), testdisk.NewMem()
-		a, closes := open(t, web.config(t, mem))
-		defer closes()
-		for range 2 {
-			if err := a.TakeBlocks(t.Context(), []string{"b.example", "*.c.example", "c\x00", "http://c.example/",
-				""}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if past := kept(t, mem).Past(); len(past) != 1 || past[0].About != "b.example" {
-			t.Errorf("the file has %v; want a block of b.example", past)
-		}
-		if res, err := a.Run(t.Context()); err != nil || res.Stop != crawl.OnlyBlocked ||
-			!web.asked("http://a.example/") || web.asked("http://b.example/robots.txt") {
-			t.Errorf("%s, %v, requests: %s", res.Stop, err, web.Requests())
-		}
 	})
 }
 

@@ -52,7 +52,6 @@ func (a *Agent) openOthers() (err error) {
 	}
 	a.others.Peers, a.others.Ending = a.membership, a.membership.ending
 	a.others.Counter = sourceOf(a.membership.self).Counter()
-	a.others.Blocked = func(ctx context.Context, hosts []string) error { return a.standing.block(ctx, hosts) }
 	a.others.Uncollected = a.uncollected
 	if a.membership.copies != nil {
 		a.others.TellLeft = func(ctx context.Context) error {

@@ -223,17 +223,7 @@ func (c *membership) askShare(ctx context.Context, q shares.Ask) (g rpc.ShareGra
 	}
 	sent = c.a.now()
 	g, err = c.client.Peer(to.Name, to.Addr).Share(ctx, ask)
-	if rpc.Unimplemented(err) {
-		return equalShare(c.sharing()), sent, nil
-	}
 	return g, sent, err
-}
-
-// equalShare is the share of an agent if the agent that should divide the rate is of a version that cannot. Agents of
-// such a version have no limit, or keep their own.
-func equalShare(there []string) rpc.ShareGrant {
-	n := max(len(there), 1)
-	return rpc.ShareGrant{Share: 1 / float64(n), Agents: n}
 }
 
 // sharing returns the names of the agents that share the rate. An agent that leaves ends the visits that it has begun.

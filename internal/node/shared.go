@@ -58,13 +58,13 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	if !a.cfg.Rate.None() {
 		settings["rate"] = a.cfg.Rate.String()
 	}
-	if a.cfg.Cluster.OnLoss == LossRefetch { // agents of earlier versions do not know it
+	if a.cfg.Cluster.OnLoss == LossRefetch {
 		settings["on-loss"] = LossRefetch
 		if err := a.cfg.Cluster.checkPlanner(a.parts.Strategy); err != nil {
 			return nil, err
 		}
 	}
-	if a.cfg.Crawl.ObeyNoArchive { // likewise
+	if a.cfg.Crawl.ObeyNoArchive {
 		settings["obey-noarchive"] = "true"
 	}
 	if a.cfg.Cluster.ArchiveCopies == 2 {

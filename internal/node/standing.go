@@ -88,7 +88,7 @@ func (a *Agent) openOrders() error {
 				"takes it back; the crawl needs an API for that.", o.ID(), o.At.Format(time.RFC3339), by))
 		}
 	}
-	if err := errors.Join(s.adopt(), s.unblock()); err != nil {
+	if err := s.unblock(); err != nil {
 		return err
 	}
 	s.kept = s.set.Digest()
@@ -99,48 +99,8 @@ func (a *Agent) openOrders() error {
 	return nil
 }
 
-// The By of orders that no operator has given to this version: by Config.Unblock, and by the journal of an earlier one.
-const (
-	byStart   = "the start"
-	byEarlier = "an earlier version"
-)
-
-// adopt makes orders of the blocks that the journal of an earlier version has.
-func (s *standing) adopt() error {
-	if blocks := s.oldBlocks(s.a.crawler.OldBlocks()); len(blocks) > 0 {
-		if err := s.give(blocks); err != nil {
-			return err
-		}
-	}
-	return s.a.crawler.ForgetOldBlocks()
-}
-
-// oldBlocks returns orders that block hosts that an earlier version has blocked, without those that stand.
-func (s *standing) oldBlocks(hosts []string) (blocks []orders.Order) {
-	for _, host := range hosts {
-		if !operate.IsBlocked(s.set.Standing(), host) {
-			blocks = append(blocks, orders.Order{Verb: operate.TakeBack(host).Verb, About: host, By: byEarlier,
-				Why: "blocked by an earlier version"})
-		}
-	}
-	return blocks
-}
-
-// block implements cluster.Others.Blocked. It ignores what is not a host.
-func (s *standing) block(ctx context.Context, hosts []string) error {
-	hosts = slices.DeleteFunc(hosts, func(host string) bool {
-		about, wide, err := operate.About(host)
-		return err != nil || wide || about != host
-	})
-	given, err := s.set.GiveAll(s.oldBlocks(hosts), s.name(), s.a.now())
-	if err != nil {
-		return err
-	}
-	for _, o := range given {
-		s.note(o)
-	}
-	return s.keep(ctx)
-}
+// byStart is the By of orders that Config.Unblock gives.
+const byStart = "the start"
 
 // unblock takes back the blocks and the exclusions that Config.Unblock names.
 func (s *standing) unblock() error {
@@ -180,7 +140,7 @@ func (s *standing) unblock() error {
 
 // give adds orders to the set of this agent, before it is in force.
 func (s *standing) give(list []orders.Order) error {
-	given, err := s.set.GiveAll(list, s.name(), s.a.now())
+	given, err := s.set.GiveTogether(list, s.name(), s.a.now())
 	if err != nil {
 		return err
 	}

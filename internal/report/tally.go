@@ -79,9 +79,6 @@ func (n *totals) all() []*int64 {
 	}
 }
 
-// totalsBefore is how many of them earlier versions had.
-var totalsBefore = map[byte]int{3: 17, 4: 22}
-
 type count struct{ pages, urls, bytes int64 }
 
 // A hostCount is small, because there are many.

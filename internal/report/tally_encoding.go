@@ -20,7 +20,7 @@ const tallyVersion = 5
 //	uvarint totals: pages, fetched, finished, bytes, duplicates, denied,
 //	        truncated, robots, bytes of robots, found, unique, sent, retried,
 //	        revisits, unchanged, changed, unkept, exported and their bytes,
-//	        imported and their bytes, near-duplicates (the last of version 4), refetched; version 3 ends with unkept
+//	        imported and their bytes, near-duplicates, refetched
 //	hosts   uvarint number, then each: name, uvarint pages, urls, bytes, robots, errors, denied, duplicates
 //	seeds   uvarint number, then each: name, uvarint pages, urls, bytes
 //	mimes   as seeds
@@ -117,15 +117,10 @@ func (t *Tally) EachPiece(size int, fn func(piece []byte, last bool) error) erro
 func (t *Tally) Decode(src []byte) error {
 	d := decoder{src: src}
 	n := Tally{started: t.started}
-	all := n.n.all()
-	if version := d.byte(); version != tallyVersion {
-		before, ok := totalsBefore[version]
-		if !ok {
-			return ErrTally
-		}
-		all = all[:before]
+	if d.byte() != tallyVersion {
+		return ErrTally
 	}
-	for _, p := range all {
+	for _, p := range n.n.all() {
 		*p = d.uvarint()
 	}
 	for range d.len() {

@@ -197,13 +197,6 @@ func TestMIME(t *testing.T) {
 	}
 }
 
-// TestTallyBefore reads what earlier versions wrote.
-func TestTallyBefore(t *testing.T) {
-	for version := range totalsBefore {
-		t.Run(fmt.Sprint(version), func(t *testing.T) { readsTally(t, fmt.Sprintf("testdata/tally-%d.hex", version)) })
-	}
-}
-
 func readsTally(t *testing.T, file string) {
 	text, err := os.ReadFile(file)
 	must(t, err)

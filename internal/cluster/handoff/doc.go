@@ -51,7 +51,7 @@
 //	          with an archive: disposition + 128 · uvarint length, archive · link
 //	K known   host · 1 width w in bits · paths in ascending order, each the top
 //	          w bits of one as a number in as many octets as that takes
-//	C clock   uvarint length, host name · 1 pauses that count · 1 blocked, 0 or 1 ·
+//	C clock   uvarint length, host name · 1 pauses that count · 1 octet 0 ·
 //	          uvarint microseconds: delay, quiet time, rest of the last pause ·
 //	          for each origin that fails: uvarint length, origin · uvarint
 //	          length, cause · 1 failures, not 0 · uvarint microseconds quiet time

@@ -304,8 +304,7 @@ func randomRecord(rng *rand.Rand) handoff.Record {
 	default:
 		us := func() time.Duration { return time.Duration(rng.IntN(1e9)) * time.Microsecond }
 		r.Kind, r.Name = handoff.Clock, host
-		r.Rest = handoff.Rest{Delay: us(), Quiet: us(), SlowFor: us(), Slow: uint8(rng.IntN(5)),
-			Blocked: rng.IntN(2) == 0}
+		r.Rest = handoff.Rest{Delay: us(), Quiet: us(), SlowFor: us(), Slow: uint8(rng.IntN(5))}
 		for range max(0, rng.IntN(6)-3) {
 			r.Rest.Origins = append(r.Rest.Origins, handoff.Origin{Name: "https://" + host, Cause: "timeout-connect",
 				Failures: uint8(1 + rng.IntN(255)), Quiet: us()})

@@ -26,12 +26,8 @@ const (
 	kindVersion Kind = 'V' // only in the journal
 )
 
-// recordsVersion is the version of the kinds. Version 4 had no Origins in a Clock. Version 3 also had no Archive in a
-// Named. Version 2 also had no Pages and no number of pages in a Finish. Their files remain readable.
-const (
-	recordsVersion = 5
-	oldestVersion  = 2
-)
+// recordsVersion is the version of the kinds.
+const recordsVersion = 5
 
 // The dispositions of a URL. Zero, which only a Finish may have, means that the sender's archive has no
 // record of it. If records of a URL disagree, the largest disposition counts.
@@ -128,7 +124,6 @@ type Rest struct {
 	Quiet   time.Duration // time without a request
 	SlowFor time.Duration // rest of the last pause
 	Slow    uint8         // number of pauses that still count
-	Blocked bool          // of an earlier version: the operator has blocked the host; now that is an order
 	Origins []Origin      // those that fail
 }
 
@@ -184,11 +179,7 @@ func (r *Record) appendPayload(dst []byte) []byte {
 		}
 	case Clock:
 		dst = append(binary.AppendUvarint(dst, uint64(len(r.Name))), r.Name...)
-		blocked := byte(0)
-		if r.Rest.Blocked {
-			blocked = 1
-		}
-		dst = append(dst, r.Rest.Slow, blocked)
+		dst = append(dst, r.Rest.Slow, 0)
 		for _, d := range [...]time.Duration{r.Rest.Delay, r.Rest.Quiet, r.Rest.SlowFor} {
 			dst = appendTime(dst, d)
 		}
@@ -210,29 +201,6 @@ const withPages = 0x80
 
 // withArchive marks the disposition of a Named that an Archive follows.
 const withArchive = 0x80
-
-// Plain returns records without what agents that read version 3 at most refuse: the Archive of each Named, and the
-// Origins of each Clock. had is false if no record has any. The error is an ErrRecord.
-func Plain(records []byte) (plain []byte, had bool, err error) {
-	var paths []uint64
-	for len(records) > 0 {
-		r, n, err := Decode(records, paths)
-		if err != nil {
-			return nil, false, err
-		}
-		if r.Kind == Known {
-			paths = r.Paths
-		}
-		if r.Archive == "" && r.Rest.Origins == nil {
-			plain = append(plain, records[:n]...)
-		} else {
-			r.Archive, r.Rest.Origins, had = "", nil, true
-			plain = r.AppendTo(plain)
-		}
-		records = records[n:]
-	}
-	return plain, had, nil
-}
 
 // octets returns the number of octets of a number of width bits.
 func octets(width uint8) int { return (int(width) + 7) / 8 }
@@ -436,10 +404,10 @@ func (r *Record) decodeClock(p []byte) string {
 	if reason != "" {
 		return reason
 	}
-	if len(p) < 2 || p[0] > MaxSlow || p[1] > 1 {
-		return "no pauses and block"
+	if len(p) < 2 || p[0] > MaxSlow || p[1] != 0 {
+		return "no pauses"
 	}
-	r.Rest.Slow, r.Rest.Blocked, p = p[0], p[1] == 1, p[2:]
+	r.Rest.Slow, p = p[0], p[2:]
 	for _, d := range []*time.Duration{&r.Rest.Delay, &r.Rest.Quiet, &r.Rest.SlowFor} {
 		if p = decodeTime(d, p); p == nil {
 			return "no time to wait"

@@ -33,7 +33,7 @@ type source struct {
 // decodeVersion reads the first record of a journal or of a snapshot. That of a snapshot has the
 // bytes of the parts; otherwise they are 0.
 func decodeVersion(k Kind, p []byte) (parts uint64, err error) {
-	if k != kindVersion || len(p) == 0 || p[0] < oldestVersion || p[0] > recordsVersion {
+	if k != kindVersion || len(p) == 0 || p[0] != recordsVersion {
 		return 0, fmt.Errorf("%w: it begins with a record of kind %q, %x", ErrVersion, rune(k), p[:min(len(p), 1)])
 	}
 	if p = p[1:]; len(p) == 0 {

@@ -242,7 +242,7 @@ func TestMalformedBatches(t *testing.T) {
 	must(t, s.Append(source(1), encode([]handoff.Record{
 		{Kind: handoff.Known, Width: 64, Paths: ascending(handoff.MaxPaths)},
 		{Kind: handoff.Clock, Name: "[::1]", Rest: handoff.Rest{Delay: handoff.MaxPause, Quiet: handoff.MaxPause,
-			SlowFor: handoff.MaxPause, Slow: handoff.MaxSlow, Blocked: true,
+			SlowFor: handoff.MaxPause, Slow: handoff.MaxSlow,
 			Origins: slices.Repeat([]handoff.Origin{{Name: "https://[::1]:8443", Cause: "timeout-connect",
 				Failures: 255, Quiet: handoff.MaxPause}}, handoff.MaxOrigins)}},
 		{Kind: handoff.Finish, Link: link(""), Disposition: handoff.Archived, State: make([]byte, handoff.MaxState)},
@@ -258,10 +258,10 @@ func failing(origins ...handoff.Origin) []byte {
 // TestRest: times are rounded up, so that no host is asked too early.
 func TestRest(t *testing.T) {
 	r := handoff.Record{Kind: handoff.Clock, Name: "a.example", Rest: handoff.Rest{Delay: time.Second,
-		Quiet: 1500*time.Microsecond + 1, SlowFor: -time.Second, Slow: 3, Blocked: true}}
+		Quiet: 1500*time.Microsecond + 1, SlowFor: -time.Second, Slow: 3}}
 	got, _, err := handoff.Decode(r.AppendTo(nil), nil)
 	must(t, err)
-	want := handoff.Rest{Delay: time.Second, Quiet: 1501 * time.Microsecond, Slow: 3, Blocked: true}
+	want := handoff.Rest{Delay: time.Second, Quiet: 1501 * time.Microsecond, Slow: 3}
 	if !reflect.DeepEqual(got.Rest, want) || got.Name != r.Name || got.Host != weburl.HostKey(r.Name) {
 		t.Errorf("%+v came back as %+v", r, got)
 	}
@@ -432,7 +432,7 @@ func TestGolden(t *testing.T) {
 	state.State, state.Disposition, state.Pages = []byte("state"), handoff.Archived, 3
 	pages := handoff.Record{Kind: handoff.Pages, Host: a, Name: "a.example", Counter: 7, Pages: 300}
 	clock := handoff.Record{Kind: handoff.Clock, Name: "a.example", Rest: handoff.Rest{Delay: 2 * time.Second,
-		Quiet: 90 * time.Second, SlowFor: time.Minute, Slow: 3, Blocked: true,
+		Quiet: 90 * time.Second, SlowFor: time.Minute, Slow: 3,
 		Origins: []handoff.Origin{{Name: "https://a.example", Cause: "connect", Failures: 2, Quiet: time.Minute}}}}
 	of := named(handoff.Lost, "http://a.example/1")
 	of.Archive = source(2).Archive()
@@ -479,40 +479,6 @@ func TestGolden(t *testing.T) {
 	if want := m.text(); got != want {
 		t.Errorf("the golden files have\n%swant\n%s", got, want)
 	}
-	clock.Host, clock.Rest.Origins = a, nil
-	m.apply(clock)
-	if got, want := readGolden(t, "v4", dir, id), m.text(); got != want {
-		t.Errorf("the golden files of version 4 have\n%swant\n%s", got, want)
-	}
-	delete(m[a].named, of.Path)
-	if got, want := readGolden(t, "v3", dir, id), m.text(); got != want {
-		t.Errorf("the golden files of version 3 have\n%swant\n%s", got, want)
-	}
-	m[a].pages = nil
-	state.Pages = 0
-	m[a].urls[state.Path] = state
-	if got, want := readGolden(t, "v2", dir, id), m.text(); got != want {
-		t.Errorf("the golden files of version 2 have\n%swant\n%s", got, want)
-	}
-}
-
-// readGolden returns what the golden files of a version have of a source.
-func readGolden(t *testing.T, version, dir string, id handoff.Source) string {
-	t.Helper()
-	fs := testdisk.NewMem()
-	must(t, fs.MkdirAll(dir, 0o755))
-	names, err := filepath.Glob(filepath.Join("testdata", version, "*"))
-	must(t, err)
-	for _, name := range names {
-		b, err := os.ReadFile(name)
-		must(t, err)
-		must(t, disk.WriteFile(fs, filepath.Join(dir, filepath.Base(name)), b))
-	}
-	s := openStore(t, fs, handoff.Config{})
-	defer s.Close()
-	text, _, err := imported(s, id)
-	must(t, err)
-	return text
 }
 
 // TestMemory imports many records, half of them of one host: a million in the soak.

@@ -79,13 +79,6 @@ func (s *Set) GiveTogether(os []Order, agent string, now time.Time) (given []Ord
 	return s.add(os, agent, now)
 }
 
-// GiveAll is GiveTogether for orders that an earlier version has kept elsewhere. They are never too many.
-func (s *Set) GiveAll(os []Order, agent string, now time.Time) (given []Order, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.add(os, agent, now)
-}
-
 // add adds orders; s.mu is held.
 func (s *Set) add(os []Order, agent string, now time.Time) (given []Order, err error) {
 	union := slices.Clip(s.past)

@@ -388,36 +388,6 @@ func TestLargest(t *testing.T) {
 	}
 }
 
-// TestGiveAll: orders that an earlier version has kept follow those of the set, and are never too many.
-func TestGiveAll(t *testing.T) {
-	s := newSet(bounds{2, 10, 10})
-	was, err := s.Give(Order{Verb: "block", About: "was.example"}, "a1", begin.Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	os := []Order{{Verb: "block", About: "a.example"}, {Verb: "block", About: "b.example"},
-		{Verb: "block", About: "was.example", Off: true}}
-	given, err := s.GiveAll(os, "a2", begin)
-	if err != nil || len(given) != 3 || given[0].Clock != was.Clock+1 || given[2].Clock != was.Clock+3 ||
-		given[0].Agent != "a2" || !given[0].At.Equal(begin) {
-		t.Errorf("%v, %v", given, err)
-	}
-	if got := s.Standing(); !slices.Equal(got, given[:2]) {
-		t.Errorf("%v stand", got)
-	}
-	if _, err := s.GiveAll([]Order{{Verb: "block"}, {}}, "a2", begin); !errors.Is(err, ErrOrder) ||
-		len(s.Standing()) != 2 {
-		t.Errorf("an order without a verb: %v, %v stand", err, s.Standing())
-	}
-	many := make([]Order, 5)
-	for i := range many {
-		many[i] = Order{Verb: "block", About: string(rune('c' + i))}
-	}
-	if _, err := s.GiveAll(many, "a2", begin); err != nil || len(s.Standing()) != 7 {
-		t.Errorf("%v, %d stand", err, len(s.Standing()))
-	}
-}
-
 // TestPage: a page has at most MaxPage orders, and at least one, also if that is larger than asked.
 func TestPage(t *testing.T) {
 	s := NewSet()

@@ -311,14 +311,3 @@ func FuzzCaller(f *testing.F) {
 		}
 	})
 }
-
-// TestUnimplemented: an agent learns that the other one is of a version that does not know the call.
-func TestUnimplemented(t *testing.T) {
-	server := foreign(t)
-	server.status = http.StatusNotFound
-	p := client(t, nil, caller("a1"), nil).Peer("a2", server.addr)
-	_, err := p.Share(t.Context(), rpc.ShareAsk{Seq: 2, Want: 1})
-	if !rpc.Unimplemented(err) || rpc.Unimplemented(rpc.ErrAgain) {
-		t.Errorf("%v, want an error of a call that is not known", err)
-	}
-}

@@ -5,8 +5,6 @@ import (
 	"math"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 )
 
@@ -37,9 +35,6 @@ func (p *Peer) Share(ctx context.Context, a ShareAsk) (g ShareGrant, err error) 
 	})
 	return g, err
 }
-
-// Unimplemented reports whether the other agent does not know the call, because its version is older.
-func Unimplemented(err error) bool { return connect.CodeOf(err) == connect.CodeUnimplemented }
 
 func (a answers) Share(ctx context.Context, req *pb.ShareRequest) (*pb.ShareResponse, error) {
 	return handle(a.s, ctx, CallShare, req, shareAskFromWire, a.s.config.Handlers.Share, shareGrantToWire)

@@ -150,8 +150,7 @@ func (a *Application) check() error {
 	return nil
 }
 
-// CheckShare returns an error for people if a share is out of its bounds. An order of an earlier version may have a
-// smaller one, which counts as 1/1024.
+// CheckShare returns an error for people if a share is out of its bounds.
 func CheckShare(share float64) error {
 	if !(share >= minShare) || share > maxShare {
 		return fmt.Errorf("share %g: give a number from %g to %d; the crawl's own links have 1", share, minShare,

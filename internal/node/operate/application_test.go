@@ -193,11 +193,9 @@ func TestSetApplicationRefuses(t *testing.T) {
 	for i := range MaxApplications {
 		w.run(t, `a1 SetApplication name:"a%d"`, i)
 	}
-	w.old["a2"] = true
 	w.run(t, `
 		a2 SetApplication name:"more" -> ! failed_precondition
-		a2 SetApplication name:"a3" share:3
-		a1 SetApplication name:"a3" -> ! failed_precondition applications: a2.`)
+		a2 SetApplication name:"a3" share:3`)
 }
 
 // Each URL goes to the agent of its host, with its priority. If that does not answer, the agent that was asked keeps

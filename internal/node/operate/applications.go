@@ -65,10 +65,6 @@ func (o *Operator) SetApplication(ctx context.Context, q *pb.SetApplicationReque
 	if err := o.agent.CheckApplication(a); err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "%v", err)
 	}
-	silent, err := o.allKnowApplications(ctx)
-	if err != nil {
-		return nil, err
-	}
 	r := &pb.SetApplicationResponse{}
 	rules := a.rules()
 	var list []orders.Order
@@ -89,32 +85,10 @@ func (o *Operator) SetApplication(ctx context.Context, q *pb.SetApplicationReque
 		if err != nil {
 			return nil, err
 		}
-		for _, s := range silent { // an agent may count as dead since it was asked
-			if !slices.ContainsFunc(answers, func(a *pb.Answer) bool { return a.Agent == s.Agent }) {
-				answers = append(answers, s)
-			}
-		}
 		a.Order, r.Told, r.WaitsFor = given[len(given)-1], told(answers), o.waitsFor()
 	}
 	r.Application = a.wire()
 	return r, nil
-}
-
-// allKnowApplications returns an error that names the agents of earlier versions. The silent agents, which do not
-// answer, get the orders later.
-func (o *Operator) allKnowApplications(ctx context.Context) (silent []*pb.Answer, err error) {
-	_, silent = asked[pb.ApplicationStates](ctx, o, o.names(), "ApplicationStates", &pb.ApplicationsRequest{})
-	var old []string
-	for _, s := range silent {
-		if strings.HasSuffix(s.Error, ErrMethod.Error()) {
-			old = append(old, s.Agent)
-		}
-	}
-	if len(old) > 0 {
-		return nil, problem(connect.CodeFailedPrecondition, "agents of an earlier version do not know applications: "+
-			"%s. Upgrade them first", strings.Join(old, ", "))
-	}
-	return silent, nil
 }
 
 // RemoveApplication implements pb.OperatorHandler.

@@ -38,7 +38,6 @@ type town struct {
 	members map[string]*Operator
 	logs    map[string][]*pb.FetchedPage // of the application "app", by agent
 	acked   map[string]int64             // by agent
-	old     map[string]bool              // agents of an earlier version
 	events  map[string][]string          // by agent
 	absent  map[string][]string          // which agents are not present, by the agent that knows it
 	odd     string                       // the agent whose status has numbers that are none
@@ -47,7 +46,7 @@ type town struct {
 
 func newTown(names ...string) *town {
 	w := &town{silent: map[string]bool{}, set: orders.NewSet(), members: map[string]*Operator{},
-		logs: map[string][]*pb.FetchedPage{}, acked: map[string]int64{}, old: map[string]bool{}}
+		logs: map[string][]*pb.FetchedPage{}, acked: map[string]int64{}}
 	for _, name := range names {
 		var others Others
 		if name != "" {
@@ -126,9 +125,6 @@ func (n neighbours) Ask(ctx context.Context, agent, method string, request []byt
 		<-ctx.Done()
 		n.w.dropped.Store(n.w.drops)
 		return nil, fmt.Errorf("agent %s does not answer: %w", agent, ctx.Err())
-	}
-	if n.w.old[agent] && method == "ApplicationStates" {
-		return nil, ErrMethod
 	}
 	return n.w.members[agent].Answer(ctx, method, request)
 }
@@ -297,7 +293,7 @@ func TestDroppedAgent(t *testing.T) {
 	for call, want := range map[string]string{
 		`Pause`:                      `answers:{agent:"a2" error:"it does not answer" code:"silent"}`,
 		`Exclude pattern:"/x"`:       `told:{agent:"a2" error:"it does not answer"}`,
-		`SetApplication name:"news"`: `told:{agent:"a2" error:"agent a2 does not answer: context deadline exceeded"}`,
+		`SetApplication name:"news"`: `told:{agent:"a2" error:"it does not answer"}`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newTown("a1", "a2", "a3")

@@ -33,8 +33,8 @@ func Rate(standing []orders.Order) *rate.Schedule {
 // zeroRate finds a rate of zero in the text of a schedule: at its start or after a comma, perhaps after "else".
 var zeroRate = regexp.MustCompile(`(?:^|,)\s*(?:else\s+)?(0+(?:\.0*)?(?:/s|[kMG]?bit)?)(?:[\s,]|$)`)
 
-// ParseRate reads the rate of an order. It refuses a rate of zero, which rate.Parse reads as no limit: orders of
-// earlier versions may have one. The error is for people.
+// ParseRate reads the rate of an order. It refuses a rate of zero, which rate.Parse reads as no limit. The error is
+// for people.
 func ParseRate(text string) (rate.Schedule, error) {
 	if m := zeroRate.FindStringSubmatch(text); m != nil {
 		return rate.Schedule{}, fmt.Errorf("%.80q: a rate of zero is not possible; write none for no limit, or stop "+

@@ -34,7 +34,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// A rate of zero is refused, because it would mean no limit. An order of an earlier version may have one.
+// A rate of zero is refused, because it would mean no limit.
 func TestZeroRate(t *testing.T) {
 	w := newTown("a1")
 	for text, zero := range map[string]string{
@@ -49,9 +49,6 @@ func TestZeroRate(t *testing.T) {
 		a1 Rate rate:"none"
 		a1 Rate rate:"10/s 0:30-8, none"
 		a1 Rate rate:"40"`)
-	if s := Rate([]orders.Order{{Verb: verbRate, Value: "0"}}); s == nil || !s.None() {
-		t.Errorf("a stored rate of zero is %v, want no limit", s)
-	}
 }
 
 // The rate of a domain is an order beside that of the crawl. Each holds until it is taken back.

@@ -349,7 +349,7 @@ func (x *Totals) GetErrors() int64 {
 type ExplainRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"` // or a URL
-	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`   // of the host: explain it as well; earlier versions explain the host alone
+	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`   // of the host: explain it as well
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
