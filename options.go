@@ -10,9 +10,9 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // Options describe a crawl. Dir, Seeds and Contact are required. The defaults of all other
@@ -398,6 +398,6 @@ func (s *Scope) into(cfg *scope.Config) {
 		cfg.HostDepth = &s.MaxHostDepth
 	}
 	if accept := s.Func; accept != nil {
-		cfg.Accept = func(l weburl.Link) bool { return accept(newLink(&l)) }
+		cfg.Accept = func(l link.Link) bool { return accept(newLink(&l)) }
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A Page is a response that the crawl has archived. OnPage owns it and may keep it with its
@@ -125,7 +125,7 @@ func kindOf(hop byte) LinkKind {
 }
 
 // newLink is a link on its way into the crawl.
-func newLink(l *weburl.Link) Link {
+func newLink(l *link.Link) Link {
 	out := Link{URL: l.URL.String(), Depth: l.Depth(), Referrer: l.Via}
 	if n := len(l.Hops); n > 0 {
 		out.Kind = kindOf(l.Hops[n-1])

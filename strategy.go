@@ -7,7 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A Strategy decides which links the crawl follows, and in which order. Politeness, retries
@@ -171,7 +171,7 @@ type own struct{ Strategy }
 func (s own) StrategyName() string { return fmt.Sprintf("%T", s.Strategy) }
 
 // Follow implements crawl.Strategy.
-func (s own) Follow(p *crawl.Page, l *weburl.Link) crawl.Choice {
+func (s own) Follow(p *crawl.Page, l *link.Link) crawl.Choice {
 	choice := s.Strategy.Follow(pageOf(p), newLink(l))
 	if choice < Take {
 		return crawl.Drop

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -59,7 +60,7 @@ func TestClusterStrangers(t *testing.T) {
 		"--name", "a3", "--listen", port(t), "--join", addr, "--keys", filepath.Join(theirs, "a3"),
 		"https://pushed.example/")...)
 
-	link := weburl.Link{URL: weburl.MustParse("http://pushed.example/")}.AppendTo(nil)
+	link := link.Link{URL: weburl.MustParse("http://pushed.example/")}.AppendTo(nil)
 	for what, keys := range map[string]*rpc.Keys{"no keys": nil,
 		"another authority's keys": loadKeys(t, filepath.Join(theirs, "a2"))} {
 		me := rpc.Caller{Name: "a2", Instance: rpc.ID{7}, Boot: 9, Crawl: crawlID(t, home)} // even if it knows the port

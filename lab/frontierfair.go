@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -70,7 +71,7 @@ type fairSim struct {
 	total int64
 	first int64 // index of the first group of ordinary hosts
 	busy  []fetching
-	batch []weburl.Link
+	batch []link.Link
 }
 
 // push queues n links of a host that belongs to a group.
@@ -89,7 +90,7 @@ func (s *fairSim) push(name string, group int64, n int64) error {
 		if err != nil {
 			return err
 		}
-		s.batch = append(s.batch, weburl.Link{URL: u})
+		s.batch = append(s.batch, link.Link{URL: u})
 		if len(s.batch) == 1000 {
 			if err := s.flush(); err != nil {
 				return err

@@ -16,7 +16,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A QueueSpec tells the process of a frontier what to measure.
@@ -98,8 +98,8 @@ func (m *linkMaker) host(n int64) int64 {
 
 // A linkPage holds the links of a page.
 type linkPage struct {
-	batch weburl.Batch
-	links []weburl.Link
+	batch link.Batch
+	links []link.Link
 }
 
 // page fills p with the links of the next page.
@@ -119,7 +119,7 @@ func (m *linkMaker) page(p *linkPage) error {
 	p.links = p.links[:0]
 	via := p.batch.URL(0).String()
 	for i := range pageLinks {
-		p.links = append(p.links, weburl.Link{URL: p.batch.URL(i), Via: via, Hops: "LLLLLL", Seed: "h00000000.example"})
+		p.links = append(p.links, link.Link{URL: p.batch.URL(i), Via: via, Hops: "LLLLLL", Seed: "h00000000.example"})
 	}
 	m.n += pageLinks
 	return nil
@@ -172,7 +172,7 @@ func newLinkSource(m *linkMaker) *linkSource {
 
 // page returns the links of the next page. The slice is valid until the next call, the strings
 // of the links for ever.
-func (s *linkSource) page() ([]weburl.Link, error) {
+func (s *linkSource) page() ([]link.Link, error) {
 	if s.now == nil || s.at == len(s.now.pages) {
 		if s.now != nil {
 			s.free <- s.now // never blocks, likewise
@@ -193,7 +193,7 @@ func appendDigits(dst []byte, n int64, width int) []byte {
 }
 
 // linkNumbers reads the numbers of a link's host and of the link from its URL.
-func linkNumbers(l *weburl.Link) (host, n int64, err error) {
+func linkNumbers(l *link.Link) (host, n int64, err error) {
 	name, s := l.URL.Host(), l.URL.String()
 	if len(name) < 9 || len(s) < 12 {
 		return 0, 0, fmt.Errorf("link %s: not a link of this experiment", s)
@@ -317,7 +317,7 @@ func (r *queueRun) ownCost(s QueueSpec) (made float64, own time.Duration, err er
 
 // check records that l has come out, and counts it as wrong if it came out before or out of
 // its host's order.
-func (r *queueRun) check(l *weburl.Link) (host int64, err error) {
+func (r *queueRun) check(l *link.Link) (host int64, err error) {
 	host, n, err := linkNumbers(l)
 	if err != nil {
 		return 0, err

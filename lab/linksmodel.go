@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -97,7 +98,7 @@ func (x *Links) newModel(t *Trial) (*linksModel, error) {
 	for h := range w.Hosts() {
 		name, _ := w.Name(h)
 		m.first = append(m.first, m.total)
-		m.owner = append(m.owner, number[d.Owner(weburl.HostKey(name)).Name])
+		m.owner = append(m.owner, number[d.Owner(link.HostKey(name)).Name])
 		m.total += w.Pages(h)
 	}
 	return m, nil
@@ -294,7 +295,7 @@ func (m *linksModel) sizes(ctx context.Context) (out []LinkSize, err error) {
 	var encoded [][]byte
 	_, _, err = m.crawl(ctx, remedy{exact: true, owner: linksCache}, func(from, to int, p, via modelPage, depth int32) {
 		if from == 0 && to == 1 {
-			encoded = append(encoded, weburl.Link{URL: weburl.MustParse(m.web.URL(p.host, p.page)),
+			encoded = append(encoded, link.Link{URL: weburl.MustParse(m.web.URL(p.host, p.page)),
 				Via: m.web.URL(via.host, via.page), Hops: strings.Repeat("L", int(depth)), Seed: seed}.AppendTo(nil))
 		}
 	})

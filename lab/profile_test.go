@@ -61,7 +61,7 @@ func TestPlace(t *testing.T) {
 			[]string{"seen", "package xxhash", "seen.(*Store).Add"}},
 		{"an atomic", stack("internal/runtime/atomic.Load", o+"seen.(*Store).Add@store.go"),
 			[]string{"seen", "own code", "seen.(*Store).Add"}},
-		{"type arguments", stack("slices.insertionSort[go.shape.struct { "+o+"weburl.Key }]",
+		{"type arguments", stack("slices.insertionSort[go.shape.struct { "+o+"link.Key }]",
 			o+"frontier.(*heap[go.shape."+o+"x]).down@heap.go"),
 			[]string{"frontier", "package slices", "frontier.(*heap).down"}},
 		{"nothing", nil, []string{"runtime", "unknown"}},

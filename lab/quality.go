@@ -12,7 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // Quality answers: does a crawl that goes host by host, or politely, still fetch the pages with
@@ -155,7 +155,7 @@ func (q *qualityRun) divider(agents, draw int) (func(host string) int, error) {
 	for i, a := range d.Agents() {
 		number[a.Name] = i
 	}
-	return func(host string) int { return number[d.Owner(weburl.HostKey(host)).Name] }, nil
+	return func(host string) int { return number[d.Owner(link.HostKey(host)).Name] }, nil
 }
 
 // perHost returns the paper's order with a number of threads in all agents together.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A crawlSpec configures a crawl of a linkWeb by agents of this crawler.
@@ -45,7 +45,7 @@ type linkCrawl struct {
 	depth     []int32 // links from a seed, by page
 	busy      []int   // fetches in progress, by agent
 	fetching  []pageFetching
-	arrived   [][]weburl.Link // links of one page, by agent
+	arrived   [][]link.Link // links of one page, by agent
 	hops      string
 	fetched   []uint32
 }
@@ -56,7 +56,7 @@ type linkCrawl struct {
 func (w *linkWeb) crawled(ctx context.Context, s crawlSpec, seeds []uint32) (fetched []uint32, err error) {
 	c := &linkCrawl{
 		crawlSpec: s, web: w, known: make(known, w.g.Nodes()), depth: make([]int32, w.g.Nodes()),
-		owner: make([]int, s.hosts.hosts()), busy: make([]int, s.agents), arrived: make([][]weburl.Link, s.agents),
+		owner: make([]int, s.hosts.hosts()), busy: make([]int, s.agents), arrived: make([][]link.Link, s.agents),
 	}
 	for h, name := range s.hosts.names {
 		c.owner[h] = s.of(name)
@@ -153,14 +153,14 @@ func (c *linkCrawl) arrive(pages []uint32, depth int32) error {
 	c.known.add(pages, func(p uint32) {
 		c.depth[p] = depth
 		a := c.owner[c.hosts.host[p]]
-		c.arrived[a] = append(c.arrived[a], weburl.Link{URL: c.hosts.urls[p], Hops: c.hops[:depth]})
+		c.arrived[a] = append(c.arrived[a], link.Link{URL: c.hosts.urls[p], Hops: c.hops[:depth]})
 	})
 	for a, ls := range c.arrived {
 		if len(ls) == 0 {
 			continue
 		}
 		if order := frontier.Scramble(ls); order != nil {
-			apart := make([]weburl.Link, len(ls))
+			apart := make([]link.Link, len(ls))
 			for i, from := range order {
 				apart[i] = ls[from]
 			}

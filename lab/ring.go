@@ -9,7 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // Ring answers: how evenly do agents divide the hosts, what does it cost to look up the owner
@@ -265,7 +265,7 @@ func hostKeys(seed uint64, n int64) []uint64 {
 	for i := range keys {
 		name = strconv.AppendInt(append(name[:0], "host-"...), int64(i), 10)
 		name = append(strconv.AppendUint(append(name, ".seed-"...), seed, 10), ".example"...)
-		keys[i] = weburl.HostKey(string(name))
+		keys[i] = link.HostKey(string(name))
 	}
 	return keys
 }

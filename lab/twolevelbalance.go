@@ -16,7 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // The part balance crawls a generated web in this process. Agents fetch pages in rounds, and the
@@ -252,7 +252,7 @@ func (w *balanceWeb) assigner(ctx context.Context, t *Trial, way string, n int) 
 			owner := map[int64]int{}
 			for _, hs := range found {
 				for _, h := range hs {
-					owner[h] = number[d.Owner(weburl.HostKey(w.name[h])).Name]
+					owner[h] = number[d.Owner(link.HostKey(w.name[h])).Name]
 				}
 			}
 			return owner, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -183,7 +184,7 @@ func (c *CheckURLCmd) Run(out io.Writer) error {
 			bad++
 			continue
 		}
-		k := u.Key()
+		k := link.KeyOf(u)
 		fmt.Fprintf(w, "canonical\t%s\n", u)
 		if bare {
 			fmt.Fprintf(w, "or\t%s\t(if no https connection can be made)\n", node.Plain(u))
@@ -236,7 +237,7 @@ type CheckScopeCmd struct {
 	URL []string `arg:"" name:"url" help:"${check_urls}"`
 }
 
-// hopLetters are the letters of weburl.Link.Hops.
+// hopLetters are the letters of link.Link.Hops.
 const hopLetters = "LREPMXI"
 
 // Run judges each URL. The exit code is 1 if one of them is out of scope.
@@ -289,7 +290,7 @@ func (c *CheckScopeCmd) Run(k *kong.Context, out io.Writer) error {
 			return err
 		}
 		u := typed.URL
-		l := weburl.Link{URL: u, Hops: c.Hops, Via: seeds[0].String(), Seed: seeds[0].Host()}
+		l := link.Link{URL: u, Hops: c.Hops, Via: seeds[0].String(), Seed: seeds[0].Host()}
 		if slices.Contains(seeds, u) {
 			l.Hops, l.Via = "", ""
 		}
@@ -312,7 +313,7 @@ func (c *CheckScopeCmd) Run(k *kong.Context, out io.Writer) error {
 
 // hostDepth returns how many links there are within the host of l, if the path to l enters the host with its first
 // step, or begins at a seed of the host.
-func hostDepth(l weburl.Link, seed weburl.URL) int {
+func hostDepth(l link.Link, seed weburl.URL) int {
 	if l.URL.Host() != seed.Host() && l.Hops != "" {
 		l.Hops = l.Hops[1:]
 	}

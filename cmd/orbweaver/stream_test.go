@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -35,7 +36,7 @@ func (s *streaming) give(ctx context.Context, n int) {
 	for i := range n {
 		go func() {
 			u := weburl.MustParse(fmt.Sprintf("http://a.example/%d", i))
-			s.results <- s.pages(ctx, &crawl.Page{Link: weburl.Link{URL: u}, Status: 200})
+			s.results <- s.pages(ctx, &crawl.Page{Link: link.Link{URL: u}, Status: 200})
 		}()
 	}
 	synctest.Wait()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // An arrival is a batch of links that another agent has sent.
@@ -32,8 +32,8 @@ const reasonErrand = "notALink"
 // concurrent use, also before Run. It blocks until the dispatcher has accepted the links or
 // ctx is done. After an error, the caller does not know which links were accepted, and may
 // send the same links again.
-func (cl *Clustered) Receive(ctx context.Context, links []weburl.Link, hops int) error {
-	return cl.receive(ctx, links, hops, func(l weburl.Link) weburl.Link {
+func (cl *Clustered) Receive(ctx context.Context, links []link.Link, hops int) error {
+	return cl.receive(ctx, links, hops, func(l link.Link) link.Link {
 		if cl.byPages() { // it has reached its destination
 			return l.AsLink()
 		}
@@ -43,16 +43,16 @@ func (cl *Clustered) Receive(ctx context.Context, links []weburl.Link, hops int)
 
 // Refetch accepts links of this agent that fetch pages again, as Receive does. If every agent may crawl any host, each
 // goes to the agent where a seed of its host begins, so that several agents do not fetch the same page.
-func (cl *Clustered) Refetch(ctx context.Context, links []weburl.Link) error {
-	return cl.receive(ctx, links, 0, func(l weburl.Link) weburl.Link {
+func (cl *Clustered) Refetch(ctx context.Context, links []link.Link) error {
+	return cl.receive(ctx, links, 0, func(l link.Link) link.Link {
 		cl.Direct(&l)
 		return l
 	})
 }
 
 // receive does the work of Receive for the links that as makes of links.
-func (cl *Clustered) receive(ctx context.Context, links []weburl.Link, hops int,
-	as func(l weburl.Link) weburl.Link) error {
+func (cl *Clustered) receive(ctx context.Context, links []link.Link, hops int,
+	as func(l link.Link) link.Link) error {
 	generation := cl.Durable.now()
 	a := &arrival{n: len(links), hops: hops + 1, done: make(chan error, 1)}
 	for _, l := range links {
@@ -108,12 +108,12 @@ func (cl *Clustered) refuses() bool {
 // hosts: to the host's owner by the view here. If this agent is lost before it has passed the link
 // on, the owner takes it over.
 func (cl *Clustered) pass(enc []byte, hops int, now time.Time) error {
-	l, _, err := weburl.PeekLink(enc)
+	l, _, err := link.Peek(enc)
 	if err != nil {
 		return fmt.Errorf("link received: %w", err)
 	}
 	number := cl.loop.Accept(crawl.Passed, enc)
-	cl.copyAccept(number, weburl.HostKey(l.URL.Host()), enc)
+	cl.copyAccept(number, link.HostKey(l.URL.Host()), enc)
 	cl.remote.passed++
 	cl.countOutgoing()
 	if hops > MaxHops {

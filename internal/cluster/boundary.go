@@ -15,7 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A page that belongs to another agent (X4, a topic-partitioned crawler: paper, section 1) waits like a link of
@@ -37,48 +37,48 @@ import (
 type Boundary interface {
 	// Sort returns where the page of x, or if links alone travel its links, belong. ok is false if they belong to the
 	// agent that has fetched it. text appends the text that a reader of the page sees.
-	Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to weburl.Destination, ok bool, err error)
+	Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to link.Destination, ok bool, err error)
 	// ByPages reports that pages alone are divided: each agent crawls any host, and keeps the links of its pages.
 	ByPages() bool
 	// Category returns the name of a destination's category, or "" if pages have none.
-	Category(to weburl.Destination) string
+	Category(to link.Destination) string
 	// Categories returns the names of the categories whose pages, or some of them, belong to this agent.
 	Categories() []string
 	// Keeper returns the agent that keeps the pages of a destination. mine reports that it is this agent. If agent is
 	// empty and mine is false, it is not known yet.
-	Keeper(to weburl.Destination) (agent string, mine bool)
+	Keeper(to link.Destination) (agent string, mine bool)
 	// Send sends stored pages to an agent. It returns nil when they are durable there. After an error the crawl sends
 	// them again. A crawl.ErrImport means that one of them may not be readable.
-	Send(ctx context.Context, agent string, pages []weburl.Link) error
+	Send(ctx context.Context, agent string, pages []link.Link) error
 	// The methods below are those of boundary.Store.
-	Write(x *warc.Exchange) (weburl.Stored, error)
-	Hold(at weburl.Stored) (whole bool, err error)
-	Read(at weburl.Stored) (io.ReadCloser, error)
-	Whole(at weburl.Stored) bool
-	Release(pages []weburl.Stored) error
+	Write(x *warc.Exchange) (link.Stored, error)
+	Hold(at link.Stored) (whole bool, err error)
+	Read(at link.Stored) (io.ReadCloser, error)
+	Whole(at link.Stored) bool
+	Release(pages []link.Stored) error
 	Waiting() int64
 }
 
 // exports is the state of pages on their way.
 type exports struct {
-	arrived []weburl.Stored // other agents have them; the journal's records of that are not synced
-	kept    []weburl.Key    // of pages that this agent has fetched and keeps, since the last sync
+	arrived []link.Stored // other agents have them; the journal's records of that are not synced
+	kept    []link.Key    // of pages that this agent has fetched and keeps, since the last sync
 
 	onWay onWay
 
 	mu     sync.Mutex // guards taking
-	taking map[weburl.Key]chan struct{}
+	taking map[link.Key]chan struct{}
 }
 
 // pageKey returns the key in the seen-set of a page that this agent has. No host has its host part.
-func pageKey(k weburl.Key) weburl.Key {
-	return weburl.Key{Host: k.Host ^ 0x8cb92ba72f3d8dd7, Path: k.Path}
+func pageKey(k link.Key) link.Key {
+	return link.Key{Host: k.Host ^ 0x8cb92ba72f3d8dd7, Path: k.Path}
 }
 
 // VersionKey returns the key in the seen-set of a version of a page that this agent has: the page's key if URLs are
 // fetched once.
-func VersionKey(l weburl.Link) weburl.Key {
-	k := pageKey(l.URL.Key())
+func VersionKey(l link.Link) link.Key {
+	k := pageKey(link.KeyOf(l.URL))
 	if v, ok := l.Version(); ok {
 		k.Path ^= v
 	}
@@ -88,15 +88,15 @@ func VersionKey(l weburl.Link) weburl.Key {
 // DurableKey returns the key of Durable of a page that this agent has by a link. It contains the Refetches: when a page
 // of a lost archive is fetched again and this agent has it already, the page must be sent all the same. Only then this
 // agent ships the name for that time, which its heirs need if this archive is lost, too.
-func DurableKey(l weburl.Link) weburl.Key {
+func DurableKey(l link.Link) link.Key {
 	k := VersionKey(l)
 	k.Path ^= uint64(l.Refetches()) * 0xa0761d6478bd642f
 	return k
 }
 
 // Export implements crawl.Cluster.
-func (cl *Clustered) Export(_ context.Context, l weburl.Link, x *warc.Exchange,
-	text func([]byte) ([]byte, error)) (page weburl.Link, category string, away bool, err error) {
+func (cl *Clustered) Export(_ context.Context, l link.Link, x *warc.Exchange,
+	text func([]byte) ([]byte, error)) (page link.Link, category string, away bool, err error) {
 	if cl.Boundary == nil {
 		return page, "", false, nil
 	}
@@ -122,11 +122,11 @@ func (cl *Clustered) Export(_ context.Context, l weburl.Link, x *warc.Exchange,
 }
 
 // Depart implements crawl.Cluster.
-func (cl *Clustered) Depart(page weburl.Link) error {
+func (cl *Clustered) Depart(page link.Link) error {
 	enc := page.AppendTo(nil)
 	number := cl.loop.Accept(crawl.Passed, enc)
 	cl.countPage()
-	cl.exports.onWay.begins(page.URL.Key())
+	cl.exports.onWay.begins(link.KeyOf(page.URL))
 	to, err := cl.wayOfPage(number, enc)
 	if err != nil || to.Way == outbox.Wait {
 		return errors.Join(err, cl.PageBox.PushLoose(number, enc))
@@ -136,10 +136,10 @@ func (cl *Clustered) Depart(page weburl.Link) error {
 
 // wayOfPage returns the destination of a page in the outbox. A page whose host was dropped was fetched before that.
 func (cl *Clustered) wayOfPage(_ uint64, enc []byte) (to outbox.To, err error) {
-	l, _, err := weburl.PeekLink(enc)
+	l, _, err := link.Peek(enc)
 	d, ok := l.Destination()
 	if err != nil || !ok {
-		return to, fmt.Errorf("page from the outbox: %w", weburl.ErrLink)
+		return to, fmt.Errorf("page from the outbox: %w", link.ErrDamaged)
 	}
 	switch agent, mine := cl.Boundary.Keeper(d); {
 	case mine:
@@ -196,9 +196,9 @@ func (cl *Clustered) sendPages(work context.Context, now time.Time) (wake time.T
 }
 
 // pagesOf returns the pages of a batch.
-func pagesOf(b *outbox.Batch) (pages []weburl.Link, err error) {
+func pagesOf(b *outbox.Batch) (pages []link.Link, err error) {
 	for rest := b.Links; len(rest) > 0; {
-		l, n, err := weburl.DecodeLink(rest)
+		l, n, err := link.Decode(rest)
 		if err != nil {
 			return nil, fmt.Errorf("page from the outbox: %w", err)
 		}
@@ -215,7 +215,7 @@ var (
 
 // deliver sends pages to the agent that keeps them, or takes them if that is this one by now. It returns a result for
 // each page: nil if the page is durable at an agent.
-func (cl *Clustered) deliver(work context.Context, agent string, pages []weburl.Link) []error {
+func (cl *Clustered) deliver(work context.Context, agent string, pages []link.Link) []error {
 	results := make([]error, len(pages))
 	err := cl.deliverTo(work, agent, pages)
 	for i := range pages {
@@ -230,7 +230,7 @@ func (cl *Clustered) deliver(work context.Context, agent string, pages []weburl.
 	return results
 }
 
-func (cl *Clustered) deliverTo(work context.Context, agent string, pages []weburl.Link) error {
+func (cl *Clustered) deliverTo(work context.Context, agent string, pages []link.Link) error {
 	if agent == "" {
 		return cl.takePagesBack(work, pages)
 	}
@@ -239,8 +239,8 @@ func (cl *Clustered) deliverTo(work context.Context, agent string, pages []webur
 
 // deliverOne is deliver for one page of a batch that was refused. If the agent refuses a page that is whole here, this
 // agent keeps it. If it cannot read the page either, nobody keeps it.
-func (cl *Clustered) deliverOne(work context.Context, agent string, page weburl.Link) error {
-	err := cl.deliverTo(work, agent, []weburl.Link{page})
+func (cl *Clustered) deliverOne(work context.Context, agent string, page link.Link) error {
+	err := cl.deliverTo(work, agent, []link.Link{page})
 	if !errors.Is(err, crawl.ErrImport) {
 		return err
 	}
@@ -266,7 +266,7 @@ func awaits(err error) bool {
 }
 
 // pagesSent records the results of sending a batch of pages.
-func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, results []error, now time.Time) {
+func (cl *Clustered) pagesSent(b *outbox.Batch, pages []link.Link, results []error, now time.Time) {
 	cl.loop.Stir()
 	first := slices.IndexFunc(results, awaits)
 	if first >= 0 && !slices.ContainsFunc(results, func(err error) bool { return !awaits(err) }) {
@@ -300,7 +300,7 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, results []e
 			sent = append(sent, b.Numbers[i])
 		}
 		cl.pageArrived(b.Numbers[i])
-		cl.exports.onWay.ends(page.URL.Key())
+		cl.exports.onWay.ends(link.KeyOf(page.URL))
 		cl.exports.arrived = append(cl.exports.arrived, at)
 	}
 	if len(sent) > 0 {
@@ -312,13 +312,13 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, results []e
 }
 
 // fetchAgain queues the URL of a stored page that cannot be read. The caller ends the page.
-func (cl *Clustered) fetchAgain(page weburl.Link) {
+func (cl *Clustered) fetchAgain(page link.Link) {
 	at, _ := page.Stored()
 	l := page.AsLink()
 	enc := l.AppendTo(nil)
 	again := cl.loop.Accept(crawl.Own, enc)
-	cl.copyAccept(again, weburl.HostKey(l.URL.Host()), enc)
-	if cl.loop.Fail(cl.loop.Frontier.PushAt([]weburl.Link{l}, []uint64{again})) {
+	cl.copyAccept(again, link.HostKey(l.URL.Host()), enc)
+	if cl.loop.Fail(cl.loop.Frontier.PushAt([]link.Link{l}, []uint64{again})) {
 		return
 	}
 	cl.loop.Events.Write("page-damaged", report.F("url", l.URL.String()), report.F("file", at.File))
@@ -328,20 +328,20 @@ func (cl *Clustered) fetchAgain(page weburl.Link) {
 func (cl *Clustered) byPages() bool { return cl.Boundary != nil && cl.Boundary.ByPages() }
 
 // Direct implements crawl.Cluster. If every agent may crawl any host, a hash of a seed's host says where it begins.
-func (cl *Clustered) Direct(seed *weburl.Link) {
+func (cl *Clustered) Direct(seed *link.Link) {
 	if cl.byPages() {
-		seed.SetDestination(weburl.Destination{Hash: weburl.HostKey(seed.URL.Host())})
+		seed.SetDestination(link.Destination{Hash: link.HostKey(seed.URL.Host())})
 	}
 }
 
 // Keeps implements crawl.Cluster.
-func (cl *Clustered) Keeps(to weburl.Destination) bool {
+func (cl *Clustered) Keeps(to link.Destination) bool {
 	_, mine := cl.Boundary.Keeper(to)
 	return mine
 }
 
 // directed returns the agent that gets a link with a destination.
-func (cl *Clustered) directed(l weburl.Link) (agent string, mine, ok bool) {
+func (cl *Clustered) directed(l link.Link) (agent string, mine, ok bool) {
 	if cl.Boundary == nil {
 		return "", false, false
 	}
@@ -364,7 +364,7 @@ func (cl *Clustered) forgetPages() (durable func()) {
 // requeuePage queues a page of an earlier run. whole is false if a power failure has destroyed the page: then its URL
 // must be fetched again.
 func (cl *Clustered) requeuePage(number uint64, enc []byte) (page, whole bool, err error) {
-	l, _, err := weburl.PeekLink(enc)
+	l, _, err := link.Peek(enc)
 	at, page := l.Stored()
 	if err != nil || !page {
 		return false, true, err
@@ -386,7 +386,7 @@ var ErrNotKeeper = errors.New("the page belongs to another agent")
 // this agent has the page already. When durable returns nil, the loss of this machine loses the page only if it loses
 // the archive, and with replication none of the page's links. Safe for concurrent use. The error is an ErrNotKeeper, a
 // crawl.ErrNotRunning, a crawl.ErrImport, or of reading records; after it, the page may come again.
-func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link, records io.Reader) (
+func (cl *Clustered) TakePage(ctx context.Context, from string, page link.Link, records io.Reader) (
 	durable func() error, err error) {
 	to, ok := page.Destination()
 	if !ok || cl.PageBox == nil {
@@ -399,24 +399,24 @@ func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link
 }
 
 // takePage does the work of TakePage. It does not ask which agent keeps the page.
-func (cl *Clustered) takePage(ctx context.Context, from string, page weburl.Link, records io.Reader) (
+func (cl *Clustered) takePage(ctx context.Context, from string, page link.Link, records io.Reader) (
 	durable func() error, err error) {
 	to, _ := page.Destination()
-	link := page.AsLink()
+	found := page.AsLink()
 	if v, ok := page.Version(); ok {
-		link.SetVersion(v)
+		found.SetVersion(v)
 	}
-	key, generation := VersionKey(link), cl.Durable.now()
+	key, generation := VersionKey(found), cl.Durable.now()
 	free, err := cl.claimPage(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	defer free()
 	done := make(chan error, 1)
-	if known, err := cl.knowsPage(ctx, link, done); err != nil || known {
-		return cl.wait(ctx, done, DurableKey(link), generation), err
+	if known, err := cl.knowsPage(ctx, found, done); err != nil || known {
+		return cl.wait(ctx, done, DurableKey(found), generation), err
 	}
-	imported, err := cl.loop.Import(ctx, from, link, cl.Boundary.Category(to), records)
+	imported, err := cl.loop.Import(ctx, from, found, cl.Boundary.Category(to), records)
 	if err != nil {
 		return nil, err
 	}
@@ -435,9 +435,9 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page weburl.Link
 			return
 		}
 		cl.tookPage(from, imported.Size())
-		cl.tenants.done = cl.Keys().Page(cl.tenants.done, link)
+		cl.tenants.done = cl.Keys().Page(cl.tenants.done, found)
 		if cl.byPages() { // links to it that are found later lead to a known URL
-			own := cl.ownKey(link.URL.Key())
+			own := cl.ownKey(link.KeyOf(found.URL))
 			cl.loop.Learn([]crawl.Ranged{{Host: own.Host, Paths: keyset.PathsOf(own.Path)}})
 		}
 		cl.whenFinishesSafe(func() { done <- nil })
@@ -446,11 +446,11 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page weburl.Link
 		return nil, err
 	}
 	<-settled // the dispatcher has it; until then the page must not be taken twice
-	return cl.wait(ctx, done, DurableKey(link), generation), nil
+	return cl.wait(ctx, done, DurableKey(found), generation), nil
 }
 
 // claimPage waits until no other call takes the page. free ends this call.
-func (cl *Clustered) claimPage(ctx context.Context, key weburl.Key) (free func(), err error) {
+func (cl *Clustered) claimPage(ctx context.Context, key link.Key) (free func(), err error) {
 	x := &cl.exports
 	for {
 		x.mu.Lock()
@@ -458,7 +458,7 @@ func (cl *Clustered) claimPage(ctx context.Context, key weburl.Key) (free func()
 		if other == nil {
 			mine := make(chan struct{})
 			if x.taking == nil {
-				x.taking = map[weburl.Key]chan struct{}{}
+				x.taking = map[link.Key]chan struct{}{}
 			}
 			x.taking[key] = mine
 			x.mu.Unlock()
@@ -481,7 +481,7 @@ func (cl *Clustered) claimPage(ctx context.Context, key weburl.Key) (free func()
 // knowsPage reports whether this agent has the page of link. Then done tells when the page is durable and the heirs can
 // name it. If this agent has fetched the page, its finish names it. But that waits until other agents have pages of
 // this one, and they may wait for the answer to this call. So the name is shipped alone.
-func (cl *Clustered) knowsPage(ctx context.Context, link weburl.Link, done chan error) (known bool, err error) {
+func (cl *Clustered) knowsPage(ctx context.Context, link link.Link, done chan error) (known bool, err error) {
 	stopping := false
 	err = cl.loop.Ask(ctx, "page", func() {
 		if stopping = cl.loop.Stopping(); stopping {
@@ -500,7 +500,7 @@ func (cl *Clustered) knowsPage(ctx context.Context, link weburl.Link, done chan 
 }
 
 // hasKey reports whether the seen-set has a key.
-func (cl *Clustered) hasKey(key weburl.Key) bool {
+func (cl *Clustered) hasKey(key link.Key) bool {
 	if cl.Prepare(); !cl.loop.Seen.MayHave(key) {
 		return false
 	}
@@ -509,7 +509,7 @@ func (cl *Clustered) hasKey(key weburl.Key) bool {
 }
 
 // wait returns a function that waits for done. After it, the page with a key is durable.
-func (cl *Clustered) wait(ctx context.Context, done chan error, key weburl.Key, generation uint64) func() error {
+func (cl *Clustered) wait(ctx context.Context, done chan error, key link.Key, generation uint64) func() error {
 	return func() error {
 		select {
 		case err := <-done:
@@ -531,7 +531,7 @@ func (cl *Clustered) wait(ctx context.Context, done chan error, key weburl.Key, 
 }
 
 // takePagesBack takes pages that this agent has stored for another one and keeps itself by now.
-func (cl *Clustered) takePagesBack(ctx context.Context, pages []weburl.Link) (err error) {
+func (cl *Clustered) takePagesBack(ctx context.Context, pages []link.Link) (err error) {
 	var durable []func() error
 	for _, page := range pages {
 		var wait func() error
@@ -547,8 +547,8 @@ func (cl *Clustered) takePagesBack(ctx context.Context, pages []weburl.Link) (er
 }
 
 // takeStored takes a stored page with TakePage or takePage.
-func (cl *Clustered) takeStored(ctx context.Context, page weburl.Link, take func(ctx context.Context, from string,
-	page weburl.Link, records io.Reader) (func() error, error)) (durable func() error, err error) {
+func (cl *Clustered) takeStored(ctx context.Context, page link.Link, take func(ctx context.Context, from string,
+	page link.Link, records io.Reader) (func() error, error)) (durable func() error, err error) {
 	at, _ := page.Stored()
 	r, err := cl.Boundary.Read(at)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A Planner's state of a URL moves to another agent when the URL is due and the host has another owner.
@@ -33,7 +33,7 @@ const (
 
 // planned is a Planner's state of a URL.
 type planned struct {
-	link    weburl.Link
+	link    link.Link
 	state   []byte
 	version uint64
 	tried   bool // the agent to which it is sent may have it
@@ -54,7 +54,7 @@ func (cl *Clustered) MayCarry(host string) bool {
 }
 
 // Carry implements crawl.Cluster. The journal keeps the state until the other agent has it.
-func (cl *Clustered) Carry(l weburl.Link, state []byte) {
+func (cl *Clustered) Carry(l link.Link, state []byte) {
 	agent, _ := cl.Peers.Owner(l.URL.Host())
 	g := cl.queueTo(agent)
 	l.Via = ""
@@ -116,7 +116,7 @@ func (cl *Clustered) moved(states []planned) {
 func (cl *Clustered) eachState(states []planned, see func(p *planned, seen uint64) bool) {
 	var all []crawl.Ranged
 	for i := 0; i < len(states) && !cl.loop.Failed(); {
-		marks := statesKey(states[i].link.URL.Key().Host)
+		marks := statesKey(link.KeyOf(states[i].link.URL).Host)
 		had, fresh := cl.rangeOf(marks), keyset.Paths{}
 		for host := states[i].link.URL.Host(); i < len(states) && states[i].link.URL.Host() == host; i++ {
 			p := &states[i]
@@ -147,7 +147,7 @@ func (p *planned) mark(version uint64) uint64 {
 	d := xxhash.New()
 	_, _ = d.Write(binary.LittleEndian.AppendUint64(nil, version)) // has no error
 	_, _ = d.Write(p.state)
-	return p.link.URL.Key().Path ^ d.Sum64()
+	return link.KeyOf(p.link.URL).Path ^ d.Sum64()
 }
 
 // statesKey returns the range of the marks of a host. No host has it, as with doneKey.

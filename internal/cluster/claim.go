@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // An inquiry is a host that waits until the agents that may have owned it have answered, or until
@@ -176,7 +176,7 @@ func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []V
 // settleHere starts visits to a host that this agent owns.
 func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 	t := &cl.tenants
-	key := weburl.HostKey(host)
+	key := link.HostKey(host)
 	cl.loop.Stir()
 	if _, mine, since := cl.Peers.Tenure(host); !mine || since != w.since || w.view != cl.Peers.View() {
 		cl.unhold(host) // when it is due, the agent decides again
@@ -223,9 +223,9 @@ func (cl *Clustered) unite(key uint64) {
 	if !ok || !h.apart {
 		return
 	}
-	done := cl.rangeOf(doneKey(weburl.Key{Host: key}).Host)
+	done := cl.rangeOf(doneKey(link.Key{Host: key}).Host)
 	cl.foundElsewhere(key, &done)
-	own := h.key(weburl.Key{Host: key}).Host
+	own := h.key(link.Key{Host: key}).Host
 	if cl.loop.Learn([]crawl.Ranged{{Host: own, Paths: done}}); cl.loop.Failed() {
 		return
 	}

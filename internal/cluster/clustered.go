@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -62,13 +63,13 @@ type Clustered struct {
 	recalls   recalls
 	exports   exports
 	heldFiles []keyset.HeldFile // reused memory
-	fresh     []weburl.Key      // accepted since the last sync; see found
+	fresh     []link.Key        // accepted since the last sync; see found
 }
 
 // New returns the Cluster of an agent with these parts.
 func New(others Others) *Clustered {
 	cl := &Clustered{Others: others}
-	cl.recalls = recalls{open: map[weburl.Key]*question{}, asking: map[turn]bool{}, stale: true}
+	cl.recalls = recalls{open: map[link.Key]*question{}, asking: map[turn]bool{}, stale: true}
 	cl.tenants.init()
 	cl.tenants.blocks = true // an earlier run may have left blocked hosts
 	return cl
@@ -94,7 +95,7 @@ func (cl *Clustered) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser
 	if cl.Captures == nil {
 		return nil, "", nil
 	}
-	cl.exports.onWay.await(ctx, u.Key())
+	cl.exports.onWay.await(ctx, link.KeyOf(u))
 	return cl.Captures(ctx, u)
 }
 
@@ -107,7 +108,7 @@ func (cl *Clustered) owns(host string) bool {
 	return mine
 }
 
-func (cl *Clustered) Class(key weburl.Key, l weburl.Link) crawl.Class {
+func (cl *Clustered) Class(key link.Key, l link.Link) crawl.Class {
 	switch {
 	case isForeign(key, l):
 		return crawl.Outgoing
@@ -117,10 +118,10 @@ func (cl *Clustered) Class(key weburl.Key, l weburl.Link) crawl.Class {
 	return crawl.Own
 }
 
-func (cl *Clustered) Accepted(class crawl.Class, number uint64, l weburl.Link, enc []byte) error {
+func (cl *Clustered) Accepted(class crawl.Class, number uint64, l link.Link, enc []byte) error {
 	if class == crawl.Own {
 		cl.found(l.Key())
-		cl.copyAccept(number, weburl.HostKey(l.URL.Host()), enc)
+		cl.copyAccept(number, link.HostKey(l.URL.Host()), enc)
 		return nil
 	}
 	cl.countOutgoing()
@@ -141,7 +142,7 @@ func (cl *Clustered) Finished(f *state.Finish) {
 }
 
 func (cl *Clustered) Rests(st frontier.HostState, now time.Time) {
-	delete(cl.tenants.given, weburl.HostKey(st.Host)) // tell the host's next owner
+	delete(cl.tenants.given, link.HostKey(st.Host)) // tell the host's next owner
 	cl.copyClock(st, now)
 }
 

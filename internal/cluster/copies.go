@@ -15,7 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // An agent ships what it journals about its hosts to their heirs: the agents that own the hosts
@@ -170,33 +170,33 @@ func (cl *Clustered) copyFinish(f *state.Finish) {
 		f.Dropped() && !cl.owns(f.Link.URL.Host()) {
 		return
 	}
-	link := f.Link
-	link.Via = ""
-	r := handoff.Record{Kind: handoff.Finish, Number: f.Number, Link: link.AppendTo(nil)}
+	found := f.Link
+	found.Via = ""
+	r := handoff.Record{Kind: handoff.Finish, Number: f.Number, Link: found.AppendTo(nil)}
 	if f.File != "" {
 		r.Disposition = handoff.Archived
 	}
 	if f.IsPage() {
-		r.Pages = cl.ownPages(link.URL.Host())
+		r.Pages = cl.ownPages(found.URL.Host())
 	}
 	if len(f.State) <= handoff.MaxState {
 		r.State = f.State
 	}
-	cl.stage(countsEnd, &r, weburl.HostKey(link.URL.Host()))
+	cl.stage(countsEnd, &r, link.HostKey(found.URL.Host()))
 }
 
 // copyState ships a Planner's state that another agent had.
 func (cl *Clustered) copyState(p *planned) {
 	if cl.Copies != nil {
 		r := handoff.Record{Kind: handoff.Finish, Link: p.link.AppendTo(nil), State: p.state}
-		cl.stage(countsCopy, &r, weburl.HostKey(p.link.URL.Host()))
+		cl.stage(countsCopy, &r, link.HostKey(p.link.URL.Host()))
 	}
 }
 
 // copyClock ships how long a host must rest.
 func (cl *Clustered) copyClock(st frontier.HostState, now time.Time) {
 	if cl.Copies != nil {
-		cl.stage(countsNothing, clockRecord(st, now), weburl.HostKey(st.Host))
+		cl.stage(countsNothing, clockRecord(st, now), link.HostKey(st.Host))
 	}
 }
 
@@ -252,7 +252,7 @@ func (cl *Clustered) intakeSafely(ls *crawl.Links) {
 	if cl.loop.Intake(ls); cl.loop.Failed() || cl.loop.Seen.Stats().EverHeld == ever {
 		return
 	}
-	ls.EachOwn(func(k weburl.Key, enc []byte) { cl.copyAccept(0, k.Host, enc) })
+	ls.EachOwn(func(k link.Key, enc []byte) { cl.copyAccept(0, k.Host, enc) })
 }
 
 // copyCommitted queues the records that are now in the journal.

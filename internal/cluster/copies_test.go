@@ -8,6 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -16,29 +17,30 @@ import (
 func TestShippedRecords(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	url := weburl.MustParse("http://a.example/1")
-	link := weburl.Link{URL: url, Hops: "LL", Seed: "s.example", Level: 2}
-	encoded := link.AppendTo(nil)
-	link.Via = "http://s.example/"
+	key := link.KeyOf(url)
+	found := link.Link{URL: url, Hops: "LL", Seed: "s.example", Level: 2}
+	encoded := found.AppendTo(nil)
+	found.Via = "http://s.example/"
 	for name, c := range map[string]struct {
 		stage func(cl *Clustered)
 		want  handoff.Record
 	}{
 		"archived": {
 			func(cl *Clustered) {
-				cl.copyFinish(&state.Finish{Link: link, Number: 7, Code: 200, File: "a.warc.gz", State: []byte("plan")})
+				cl.copyFinish(&state.Finish{Link: found, Number: 7, Code: 200, File: "a.warc.gz", State: []byte("plan")})
 			},
 			handoff.Record{Kind: handoff.Finish, Number: 7, Disposition: handoff.Archived, Link: encoded,
 				State: []byte("plan")},
 		},
 		"not archived": {
-			func(cl *Clustered) { cl.copyFinish(&state.Finish{Link: link, Number: 8, Code: -2}) },
+			func(cl *Clustered) { cl.copyFinish(&state.Finish{Link: found, Number: 8, Code: -2}) },
 			handoff.Record{Kind: handoff.Finish, Number: 8, Link: encoded},
 		},
 		"key": {
 			func(cl *Clustered) {
-				cl.copyKnown(url.Key().Host, keyset.List{Width: keyset.WholeKey, Paths: []uint64{url.Key().Path}})
+				cl.copyKnown(key.Host, keyset.List{Width: keyset.WholeKey, Paths: []uint64{key.Path}})
 			},
-			handoff.Record{Kind: handoff.Known, Host: url.Key().Host, Width: 64, Paths: []uint64{url.Key().Path}},
+			handoff.Record{Kind: handoff.Known, Host: key.Host, Width: 64, Paths: []uint64{key.Path}},
 		},
 		"clock": {
 			func(cl *Clustered) {

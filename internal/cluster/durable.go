@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // Several agents find the links to a popular page, and each of them has to tell the page's owner. So
@@ -46,7 +46,7 @@ func NewDurable(salt func() [16]byte) *Durable {
 }
 
 // Fingerprint returns the fingerprint of a URL with key k. It is the same at all agents of a crawl.
-func (d *Durable) Fingerprint(k weburl.Key) uint64 {
+func (d *Durable) Fingerprint(k link.Key) uint64 {
 	salt := d.salt()
 	hi, lo := bits.Mul64(k.Host^binary.LittleEndian.Uint64(salt[:]), k.Path^binary.LittleEndian.Uint64(salt[8:]))
 	h := (hi ^ lo) * 0x9e3779b97f4a7c15
@@ -73,7 +73,7 @@ func (d *Durable) now() uint64 {
 
 // add adds a URL. generation is from a time when this agent had the URL already. If forget was
 // called since then, the URL is not added.
-func (d *Durable) add(k weburl.Key, generation uint64) {
+func (d *Durable) add(k link.Key, generation uint64) {
 	if d == nil {
 		return
 	}
@@ -97,13 +97,13 @@ func (d *Durable) forget() {
 // received notes that links of this agent's hosts, which another agent has sent, are durable.
 func (cl *Clustered) received(a *arrival, generation uint64, err error) error {
 	if err == nil {
-		a.links.EachOwn(func(k weburl.Key, _ []byte) { cl.Durable.add(k, generation) })
+		a.links.EachOwn(func(k link.Key, _ []byte) { cl.Durable.add(k, generation) })
 	}
 	return err
 }
 
 // found notes that this agent has accepted a URL of its own. The URL is durable after a sync.
-func (cl *Clustered) found(k weburl.Key) {
+func (cl *Clustered) found(k link.Key) {
 	if cl.Durable != nil && len(cl.fresh) < freshMax {
 		cl.fresh = append(cl.fresh, k)
 	}

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // TestDurable: the cache has the URLs that were added last, but none from before forget, even if
@@ -12,9 +12,9 @@ import (
 func TestDurable(t *testing.T) {
 	salt := [16]byte{1, 2, 3, 15: 4}
 	d := NewDurable(func() [16]byte { return salt })
-	has := func(k weburl.Key) bool { return d.Has(d.Fingerprint(k)) }
-	a, b := weburl.Key{Host: 1, Path: 2}, weburl.Key{Host: 2, Path: 1}
-	if has(a) || has(weburl.Key{}) || d.Has(0) {
+	has := func(k link.Key) bool { return d.Has(d.Fingerprint(k)) }
+	a, b := link.Key{Host: 1, Path: 2}, link.Key{Host: 2, Path: 1}
+	if has(a) || has(link.Key{}) || d.Has(0) {
 		t.Error("an empty cache has a URL")
 	}
 	before := d.now()
@@ -50,7 +50,7 @@ func TestFingerprints(t *testing.T) {
 	seen := map[uint64]bool{}
 	const n = 200_000
 	for i := range n {
-		k := weburl.Key{Host: rng.Uint64(), Path: rng.Uint64()}
+		k := link.Key{Host: rng.Uint64(), Path: rng.Uint64()}
 		switch i % 4 {
 		case 0:
 			k.Host = 42

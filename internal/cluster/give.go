@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A handoffQueue queues what to send to one new owner.
@@ -103,12 +103,12 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 	if !ever && !t.taught {
 		return Stranger
 	}
-	key := weburl.HostKey(host)
+	key := link.HostKey(host)
 	nothing := Stranger
 	if _, crawled := t.claimed[key]; crawled || began {
 		nothing = Nothing
 	}
-	if !cl.loop.EmptyRange(cl.ownKey(weburl.Key{Host: key}).Host) {
+	if !cl.loop.EmptyRange(cl.ownKey(link.Key{Host: key}).Host) {
 		if !cl.giveAway(host, by, now) {
 			return Again // a request to the host is under way
 		}
@@ -121,7 +121,7 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 		return Again
 	}
 	tellsClock := ok && !restless(restOf(st, now))
-	if !tellsClock && len(t.pages[host]) == 0 && cl.loop.EmptyRange(doneKey(weburl.Key{Host: key}).Host) {
+	if !tellsClock && len(t.pages[host]) == 0 && cl.loop.EmptyRange(doneKey(link.Key{Host: key}).Host) {
 		delete(t.clocks, host)
 		return nothing
 	}
@@ -221,8 +221,8 @@ func (cl *Clustered) bundleUp(agent string, g *handoffQueue, now time.Time) {
 // bundleHost adds what is known of a host to a bundle.
 func (cl *Clustered) bundleHost(b *bundle, host string, now time.Time) {
 	b.hosts = append(b.hosts, host)
-	key := weburl.HostKey(host)
-	done := cl.rangeOf(doneKey(weburl.Key{Host: key}).Host)
+	key := link.HostKey(host)
+	done := cl.rangeOf(doneKey(link.Key{Host: key}).Host)
 	for _, l := range done.Lists {
 		for part := range slices.Chunk(l.Paths, handoff.MaxPaths) {
 			b.add(&handoff.Record{Kind: handoff.Known, Host: key, Width: uint8(l.Width), Paths: part})
@@ -253,7 +253,7 @@ func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) 
 	g.failures, g.due = 0, time.Time{}
 	t := &cl.tenants
 	for _, host := range b.hosts {
-		key := weburl.HostKey(host)
+		key := link.HostKey(host)
 		_, stale := g.stale[key]
 		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner == b.agent && !stale {
 			t.given[key] = b.identity

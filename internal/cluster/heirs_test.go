@@ -10,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -18,7 +19,7 @@ import (
 // that a page is finished, and lack a link of the page.
 func TestHeirIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		others := &heirs{company: newCompany(30*time.Second, 0), told: map[weburl.Key]handoff.Kind{}}
+		others := &heirs{company: newCompany(30*time.Second, 0), told: map[link.Key]handoff.Kind{}}
 		s := newStory(t, `
 delay 1s
 seed http://a.example/
@@ -41,9 +42,10 @@ http://a.example/1
 		sees(true, 25*time.Second)  // a.example's page comes after 20 s
 		sees(false, 38*time.Second) // and its link after 40 s
 		end()
-		page, link := weburl.MustParse("http://a.example/").Key(), weburl.MustParse("http://a.example/1").Key()
-		if others.told[page] != handoff.Finish || others.told[link] == 0 {
-			t.Errorf("the heir was told of the page %q, of its link %q", others.told[page], others.told[link])
+		page := others.told[link.KeyOf(weburl.MustParse("http://a.example/"))]
+		found := others.told[link.KeyOf(weburl.MustParse("http://a.example/1"))]
+		if page != handoff.Finish || found == 0 {
+			t.Errorf("the heir was told of the page %q, of its link %q", page, found)
 		}
 	})
 }
@@ -52,7 +54,7 @@ http://a.example/1
 type heirs struct {
 	*company
 	alone atomic.Bool
-	told  map[weburl.Key]handoff.Kind // the last kind
+	told  map[link.Key]handoff.Kind // the last kind
 }
 
 type noHeir struct{}
@@ -74,7 +76,7 @@ func (o *heirs) Ship(_ context.Context, _ string, _ uint64, records []byte, _ in
 			o.told[r.Key()] = r.Kind
 		case r.Kind == handoff.Known && r.Width == keyset.WholeKey:
 			for _, p := range r.Paths {
-				o.told[weburl.Key{Host: r.Host, Path: p}] = handoff.Finish
+				o.told[link.Key{Host: r.Host, Path: p}] = handoff.Finish
 			}
 		}
 	}

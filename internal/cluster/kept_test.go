@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -26,9 +27,9 @@ type keeper struct {
 
 func (k *keeper) Heirs() Heirs { return oneHeir{} }
 
-func (k *keeper) Keeper(to weburl.Destination) (string, bool) { return "other", to.Hash != 1 }
+func (k *keeper) Keeper(to link.Destination) (string, bool) { return "other", to.Hash != 1 }
 
-func (k *keeper) Send(context.Context, string, []weburl.Link) error { return errLost }
+func (k *keeper) Send(context.Context, string, []link.Link) error { return errLost }
 
 func (k *keeper) Ship(_ context.Context, _ string, _ uint64, records []byte, _ int) error {
 	k.mu.Lock()
@@ -36,18 +37,18 @@ func (k *keeper) Ship(_ context.Context, _ string, _ uint64, records []byte, _ i
 	rs, err := decoded(records)
 	for _, r := range rs {
 		if r.Disposition == handoff.Archived {
-			l, _, bad := weburl.DecodeLink(r.Link)
+			l, _, bad := link.Decode(r.Link)
 			k.names, err = append(k.names, nameText(l)), cmp.Or(err, bad)
 		}
 	}
 	return err
 }
 
-func nameText(l weburl.Link) string {
+func nameText(l link.Link) string {
 	return l.URL.String() + strings.Repeat(" again", int(l.Refetches()))
 }
 
-func (k *keeper) named(l weburl.Link) bool {
+func (k *keeper) named(l link.Link) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Contains(k.names, nameText(l))
@@ -70,7 +71,7 @@ http://a.example/kept
 		s.among(Others{Peers: k, Boundary: k, Durable: NewDurable(func() (id [16]byte) { return id })}, k, &k.refuser)
 		w, end := s.start(t, testdisk.NewMem())
 		time.Sleep(10 * time.Second)
-		page := weburl.Link{URL: weburl.MustParse("http://a.example/kept")}
+		page := link.Link{URL: weburl.MustParse("http://a.example/kept")}
 		if n := len(s.web.Told()); n != 3 { // with robots.txt
 			t.Errorf("%d requests", n)
 		}
@@ -80,7 +81,7 @@ http://a.example/kept
 		if w.cl.Durable.Has(w.cl.Durable.Fingerprint(DurableKey(page))) {
 			t.Error("other agents need not send the page, and no agent can name it")
 		}
-		page.SetDestination(weburl.Destination{})
+		page.SetDestination(link.Destination{})
 		for refetches := range uint8(2) {
 			page.SetRefetches(refetches)
 			durable, err := w.cl.TakePage(t.Context(), "a2", page, nil)

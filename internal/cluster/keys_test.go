@@ -4,17 +4,18 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A URL has two keys in the seen-set: one at its owner, and one at other agents. The latter contains its category.
 func TestForeignKey(t *testing.T) {
-	l := weburl.Link{URL: weburl.MustParse("http://a.example/x")}
-	k := l.URL.Key()
+	l := link.Link{URL: weburl.MustParse("http://a.example/x")}
+	k := link.KeyOf(l.URL)
 	if isForeign(k, l) || !isForeign(foreignKey(k), l) || foreignKey(foreignKey(k)) != k {
 		t.Errorf("%v %v", k, foreignKey(k))
 	}
-	to := weburl.Destination{Category: 3, Hash: k.Host}
+	to := link.Destination{Category: 3, Hash: k.Host}
 	l.SetDestination(to)
 	if isForeign(foreignKey(k), l) || !isForeign(foreignKey(k.To(to)), l) {
 		t.Errorf("%v: %v", k, k.To(to))

@@ -8,16 +8,17 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // TestStateVersion: a state with a version that no agent uses is refused. Its versions would be marked one by one.
 func TestStateVersion(t *testing.T) {
-	link := weburl.Link{URL: weburl.MustParse("http://a.example/")}.AppendTo(nil)
-	in := newLearner(t.Context(), &Clustered{}, "a2", func(weburl.Link) bool { return true })
+	encoded := link.Link{URL: weburl.MustParse("http://a.example/")}.AppendTo(nil)
+	in := newLearner(t.Context(), &Clustered{}, "a2", func(link.Link) bool { return true })
 	for version, bad := range map[uint64]bool{versionReplica: false, versionFarewell: false, versionFarewell + 1: true,
 		1 << 63: true} {
-		r := handoff.Record{Kind: handoff.Finish, Number: version, Link: link, State: []byte("state")}
+		r := handoff.Record{Kind: handoff.Finish, Number: version, Link: encoded, State: []byte("state")}
 		if err := in.finish(&r); errors.Is(err, handoff.ErrRecord) != bad {
 			t.Errorf("version %d: %v", version, err)
 		}
@@ -28,7 +29,7 @@ func TestStateVersion(t *testing.T) {
 // contacted, also truncated keys and counts of pages.
 func TestLeavePassesOn(t *testing.T) {
 	movesModel(t, 4, func(seed uint64) moves {
-		whole := handoff.Record{Kind: handoff.Known, Host: weburl.HostKey("lost.example"), Width: keyset.WholeKey,
+		whole := handoff.Record{Kind: handoff.Known, Host: link.HostKey("lost.example"), Width: keyset.WholeKey,
 			Paths: []uint64{1 << 40, 2 << 50, 3 << 60}}
 		short := whole
 		short.Width, short.Paths = 46, []uint64{5, 1 << 40}
@@ -37,7 +38,7 @@ func TestLeavePassesOn(t *testing.T) {
 			for _, node := range c.present() {
 				if w := node.w.Load(); w != nil && !w.cl.tenants.leaving.on {
 					if err := w.cl.loop.Ask(context.Background(), "test", func() {
-						done := w.cl.rangeOf(doneKey(weburl.Key{Host: whole.Host}).Host)
+						done := w.cl.rangeOf(doneKey(link.Key{Host: whole.Host}).Host)
 						n += done.N
 						counted += w.cl.PagesElsewhere(pages.Name)
 					}); err != nil {

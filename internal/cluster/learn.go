@@ -12,7 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // What an agent knows of a host reaches another agent as records of package handoff, in one of three
@@ -32,8 +32,8 @@ type learner struct {
 	ctx context.Context
 	// from is the agent that sent the records; empty: they are the replica of a lost agent.
 	from    string
-	counter uint64                   // of the lost agent
-	ours    func(l weburl.Link) bool // this agent owns the link's host
+	counter uint64                 // of the lost agent
+	ours    func(l link.Link) bool // this agent owns the link's host
 	n       Taken
 	list    List   // of the URLs in lost archives; nil: none is kept
 	archive string // of the lost agent
@@ -48,7 +48,7 @@ type learner struct {
 type lesson struct {
 	from     string
 	a        arrival // pending links, of own hosts and of others
-	links    []weburl.Link
+	links    []link.Link
 	ours     []bool       // for each of links: this agent owns its host
 	finished []finishedOf // in the order of the records
 	rests    []handoff.Record
@@ -74,7 +74,7 @@ const (
 	handedKeys = 1 << 18
 )
 
-func newLearner(ctx context.Context, cl *Clustered, from string, ours func(weburl.Link) bool) *learner {
+func newLearner(ctx context.Context, cl *Clustered, from string, ours func(link.Link) bool) *learner {
 	in := &learner{cl: cl, ctx: ctx, from: from, ours: ours}
 	in.begin()
 	return in
@@ -106,7 +106,7 @@ func (in *learner) add(r *handoff.Record) error {
 		}
 		return in.finished(r.Host, keyset.List{Width: keyset.WholeKey, Paths: []uint64{r.Path}})
 	case handoff.Accept:
-		link, _, err := weburl.DecodeLink(r.Link)
+		link, _, err := link.Decode(r.Link)
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (in *learner) add(r *handoff.Record) error {
 // finish collects what a Finish says beyond the key.
 func (in *learner) finish(r *handoff.Record) error {
 	if len(r.State) > 0 {
-		link, _, err := weburl.DecodeLink(r.Link)
+		link, _, err := link.Decode(r.Link)
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (in *learner) finish(r *handoff.Record) error {
 		in.l.n++
 	}
 	if r.Pages > 0 && in.from == "" {
-		link, _, err := weburl.DecodeLink(r.Link)
+		link, _, err := link.Decode(r.Link)
 		if err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (in *learner) named(r *handoff.Record) error {
 	if in.from != "" {
 		return nil
 	}
-	link, _, err := weburl.PeekLink(r.Link)
+	link, _, err := link.Peek(r.Link)
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (in *learner) wait(ahead int) error {
 // cannot be read are a handoff.ErrRecord, and nothing after them is learned. Safe for concurrent use;
 // ctx bounds the wait.
 func (cl *Clustered) Handed(ctx context.Context, from string, records []byte) error {
-	in := newLearner(ctx, cl, from, func(l weburl.Link) bool { return cl.owns(l.URL.Host()) })
+	in := newLearner(ctx, cl, from, func(l link.Link) bool { return cl.owns(l.URL.Host()) })
 	var paths []uint64
 	for len(records) > 0 {
 		r, n, err := handoff.Decode(records, paths)
@@ -357,7 +357,7 @@ func (cl *Clustered) news(dst []crawl.Ranged, key uint64, finished *keyset.Paths
 	if cl.unite(key); cl.loop.Failed() {
 		return dst
 	}
-	done := doneKey(weburl.Key{Host: key}).Host
+	done := doneKey(link.Key{Host: key}).Host
 	known := cl.rangeOf(done)
 	fresh := finished.Without(&known)
 	if cl.foundElsewhere(key, &fresh); cl.loop.Failed() || fresh.N == 0 {
@@ -367,7 +367,7 @@ func (cl *Clustered) news(dst []crawl.Ranged, key uint64, finished *keyset.Paths
 	for _, l := range fresh.Lists {
 		cl.copyKnown(key, l)
 	}
-	own := cl.ownKey(weburl.Key{Host: key}).Host
+	own := cl.ownKey(link.Key{Host: key}).Host
 	return append(dst, crawl.Ranged{Host: done, Done: true, Paths: fresh},
 		crawl.Ranged{Host: own, Paths: fresh})
 }
@@ -378,7 +378,7 @@ func (cl *Clustered) foundElsewhere(key uint64, finished *keyset.Paths) {
 	if finished.N == 0 || cl.loop.Failed() {
 		return
 	}
-	own := cl.rangeOf(cl.ownKey(weburl.Key{Host: key}).Host)
+	own := cl.rangeOf(cl.ownKey(link.Key{Host: key}).Host)
 	twice := own.Within(finished)
 	if twice.N == 0 {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // An agent that leaves for good gives away all its hosts, not only those that are due. It sends
@@ -147,7 +147,7 @@ func (cl *Clustered) returnPages(work context.Context) {
 	cl.loop.Go(func() {
 		links, spent, done, err := cl.loop.Recollect()
 		if err == nil {
-			err = cl.receive(work, links, 0, func(link weburl.Link) weburl.Link {
+			err = cl.receive(work, links, 0, func(link link.Link) link.Link {
 				cl.Direct(&link)
 				return link
 			})
@@ -263,7 +263,7 @@ func (f *farewell) run(ctx context.Context, files *crawl.Transfer, rests []*hand
 		return err
 	}
 	for _, c := range rests {
-		if err := put(c, weburl.HostKey(c.Name)); err != nil {
+		if err := put(c, link.HostKey(c.Name)); err != nil {
 			return err
 		}
 	}

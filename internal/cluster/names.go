@@ -5,7 +5,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // When an agent is lost with its disk, its archive is lost, and no agent fetches its pages again. So its
@@ -22,7 +22,7 @@ type Names interface {
 	// with lost set. archive names the lost archive; empty: that is not known. The link has the URL and its
 	// Refetches. A URL may come more than once. URLs of which the archive gets a record meanwhile may be missing.
 	// Each reads files, and returns the first error of the disk or of fn.
-	Each(fn func(l weburl.Link, lost bool, archive string) error) error
+	Each(fn func(l link.Link, lost bool, archive string) error) error
 	// List begins the lists that a lost agent leaves: that of its archive, and those of the lists that it had. whole is
 	// false if its archive is not lost: then only the latter.
 	List(lost handoff.Source) (list List, whole bool, err error)
@@ -32,7 +32,7 @@ type Names interface {
 type List interface {
 	// Add adds a URL with its Refetches to the list of an archive; see handoff.Source.Archive. l is valid only until
 	// Add returns.
-	Add(l weburl.Link, archive string) error
+	Add(l link.Link, archive string) error
 	// Commit makes the lists durable. A URL that an earlier list of the same archive has stays in it.
 	Commit() error
 	// Close ends the use of the lists. Without a Commit before, it leaves no trace.
@@ -48,16 +48,16 @@ func (cl *Clustered) copyName(f *state.Finish) {
 }
 
 // shipName ships the name of a page that the archive has.
-func (cl *Clustered) shipName(l weburl.Link) {
+func (cl *Clustered) shipName(l link.Link) {
 	if cl.Copies == nil {
 		return
 	}
 	r := handoff.Record{Kind: handoff.Named, Disposition: handoff.Archived, Link: nameOf(l).AppendTo(nil)}
-	cl.stage(countsCopy, &r, weburl.HostKey(l.URL.Host()))
+	cl.stage(countsCopy, &r, link.HostKey(l.URL.Host()))
 }
 
 // nameOf returns what names a page of an archive.
-func nameOf(l weburl.Link) (name weburl.Link) {
+func nameOf(l link.Link) (name link.Link) {
 	name.URL = l.URL
 	name.SetRefetches(l.Refetches())
 	return name
@@ -71,20 +71,20 @@ func (t *telling) names(ctx context.Context) error {
 	if t.cl.Names == nil {
 		return nil
 	}
-	var link []byte
+	var encoded []byte
 	n := 0
-	err := t.cl.Names.Each(func(l weburl.Link, lost bool, archive string) error {
+	err := t.cl.Names.Each(func(l link.Link, lost bool, archive string) error {
 		if n++; n%namesAtOnce == 0 {
 			if err := t.do(ctx, func() {}); err != nil {
 				return err
 			}
 		}
-		host := weburl.HostKey(l.URL.Host())
+		host := link.HostKey(l.URL.Host())
 		if !t.wanted(host) {
 			return nil
 		}
-		link = l.AppendTo(link[:0])
-		r := handoff.Record{Kind: handoff.Named, Disposition: handoff.Archived, Link: link}
+		encoded = l.AppendTo(encoded[:0])
+		r := handoff.Record{Kind: handoff.Named, Disposition: handoff.Archived, Link: encoded}
 		if lost {
 			r.Disposition, r.Archive = handoff.Lost, archive
 		}

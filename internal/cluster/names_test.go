@@ -9,6 +9,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -21,7 +22,7 @@ type notebook struct {
 	left  bool // the agent has left, with its archive
 }
 
-func (n *notebook) Each(func(weburl.Link, bool, string) error) error { return nil }
+func (n *notebook) Each(func(link.Link, bool, string) error) error { return nil }
 
 func (n *notebook) List(of handoff.Source) (l List, whole bool, err error) {
 	n.of, n.urls = of, nil
@@ -29,7 +30,7 @@ func (n *notebook) List(of handoff.Source) (l List, whole bool, err error) {
 	return n, !n.left, nil
 }
 
-func (n *notebook) Add(l weburl.Link, archive string) error {
+func (n *notebook) Add(l link.Link, archive string) error {
 	n.urls = append(n.urls, fmt.Sprint(l.URL, " ", l.Refetches(), " ", archive))
 	return nil
 }
@@ -61,7 +62,7 @@ func listBeforeDrop(t *testing.T, left bool) {
 	for url, r := range map[string]handoff.Record{"http://a.example/1": {Disposition: handoff.Archived},
 		"http://b.example/2": {Disposition: handoff.Lost},
 		"http://b.example/3": {Disposition: handoff.Lost, Archive: "a3-01020304"}} {
-		link := weburl.Link{URL: weburl.MustParse(url)}
+		link := link.Link{URL: weburl.MustParse(url)}
 		if r.Disposition == handoff.Lost {
 			link.SetRefetches(3)
 		}

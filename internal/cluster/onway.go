@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 const (
@@ -19,15 +19,15 @@ const (
 // waits for the arrival, and then reads the page in the archive of the other agent.
 type onWay struct {
 	mu    sync.Mutex // guards pages
-	pages map[weburl.Key]chan struct{}
+	pages map[link.Key]chan struct{}
 }
 
 // begins notes that the page of a URL leaves.
-func (w *onWay) begins(k weburl.Key) {
+func (w *onWay) begins(k link.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pages == nil {
-		w.pages = map[weburl.Key]chan struct{}{}
+		w.pages = map[link.Key]chan struct{}{}
 	}
 	if len(w.pages) < onWayMax && w.pages[k] == nil {
 		w.pages[k] = make(chan struct{})
@@ -35,7 +35,7 @@ func (w *onWay) begins(k weburl.Key) {
 }
 
 // ends notes that the page of a URL is in an archive, or lost.
-func (w *onWay) ends(k weburl.Key) {
+func (w *onWay) ends(k link.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if arrived := w.pages[k]; arrived != nil {
@@ -45,7 +45,7 @@ func (w *onWay) ends(k weburl.Key) {
 }
 
 // await waits until the page of a URL is not on its way any more, for a bounded time.
-func (w *onWay) await(ctx context.Context, k weburl.Key) {
+func (w *onWay) await(ctx context.Context, k link.Key) {
 	w.mu.Lock()
 	arrived := w.pages[k]
 	w.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // An onWay has a bounded number of pages. An application does not wait for a page beyond it. It waits for the others
@@ -13,7 +13,7 @@ import (
 func TestOnWayIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w onWay
-		key := func(i uint64) weburl.Key { return weburl.Key{Host: 1, Path: i} }
+		key := func(i uint64) link.Key { return link.Key{Host: 1, Path: i} }
 		waits := func(i uint64) time.Duration {
 			began := time.Now()
 			w.await(t.Context(), key(i))

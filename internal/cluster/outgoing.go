@@ -8,7 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A link that another agent crawls is accepted like any other. It gets a number, a record in the
@@ -61,16 +61,16 @@ type receipt struct {
 
 // foreignKey returns the key in the seen-set for a URL that another agent crawls. No host has
 // its host part (with a probability of 1 in 2^64), so the keys of an own host stay one range.
-func foreignKey(k weburl.Key) weburl.Key { return weburl.Key{Host: ^k.Host, Path: k.Path} }
+func foreignKey(k link.Key) link.Key { return link.Key{Host: ^k.Host, Path: k.Path} }
 
 // isForeign reports whether a key is the foreignKey of l.
-func isForeign(k weburl.Key, l weburl.Link) bool {
+func isForeign(k link.Key, l link.Link) bool {
 	to, _ := l.Destination()
-	return k.Host == foreignKey(weburl.Key{Host: weburl.HostKey(l.URL.Host())}.To(to)).Host
+	return k.Host == foreignKey(link.Key{Host: link.HostKey(l.URL.Host())}.To(to)).Host
 }
 
 // post puts an accepted link into the outbox.
-func (cl *Clustered) post(number uint64, l weburl.Link, hops int, enc []byte) error {
+func (cl *Clustered) post(number uint64, l link.Link, hops int, enc []byte) error {
 	agent, mine, ok := cl.directed(l)
 	if !ok {
 		agent, mine = cl.Peers.Owner(l.URL.Host())
@@ -79,7 +79,7 @@ func (cl *Clustered) post(number uint64, l weburl.Link, hops int, enc []byte) er
 	case mine:
 		return cl.Outbox.Push("", number, 0, enc)
 	case agent == "":
-		return cl.Outbox.PushWaiting(weburl.HostKey(l.URL.Host()), number, enc)
+		return cl.Outbox.PushWaiting(link.HostKey(l.URL.Host()), number, enc)
 	}
 	return cl.Outbox.Push(agent, number, hops, enc)
 }
@@ -111,7 +111,7 @@ func (cl *Clustered) Assigned(hosts ...string) {
 	cl.loop.Tell(func(time.Time) {
 		cl.loop.Stir()
 		for _, host := range hosts {
-			cl.Outbox.Assigned(weburl.HostKey(host))
+			cl.Outbox.Assigned(link.HostKey(host))
 			if cl.tenants.held[host] != nil {
 				cl.unhold(host)
 			}
@@ -182,12 +182,12 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 // wayOf returns the destination of a link. If its host was dropped, the link is finished like waiting
 // links.
 func (cl *Clustered) wayOf(number uint64, enc []byte) (to outbox.To, err error) {
-	host, ok := weburl.PeekHost(enc)
+	host, ok := link.PeekHost(enc)
 	if !ok {
-		return to, fmt.Errorf("link from the outbox: %w", weburl.ErrLink)
+		return to, fmt.Errorf("link from the outbox: %w", link.ErrDamaged)
 	}
 	if cl.loop.Drops() && cl.loop.Dropped(host, number) {
-		l, _, err := weburl.DecodeLink(enc)
+		l, _, err := link.Decode(enc)
 		if err != nil {
 			return to, fmt.Errorf("link from the outbox: %w", err)
 		}
@@ -197,7 +197,7 @@ func (cl *Clustered) wayOf(number uint64, enc []byte) (to outbox.To, err error) 
 	}
 	agent, mine := cl.Peers.Owner(host)
 	if cl.byPages() {
-		l, _, err := weburl.PeekLink(enc)
+		l, _, err := link.Peek(enc)
 		if err != nil {
 			return to, fmt.Errorf("link from the outbox: %w", err)
 		}
@@ -206,7 +206,7 @@ func (cl *Clustered) wayOf(number uint64, enc []byte) (to outbox.To, err error) 
 		}
 	}
 	if agent == "" && !mine {
-		return outbox.To{Way: outbox.Wait, Key: weburl.HostKey(host)}, nil
+		return outbox.To{Way: outbox.Wait, Key: link.HostKey(host)}, nil
 	}
 	if mine {
 		agent = ""
@@ -258,7 +258,7 @@ func (cl *Clustered) tellPush(b *outbox.Batch, what string, err error) {
 func (cl *Clustered) takeBack(b *outbox.Batch) {
 	var ls crawl.Links
 	for rest := b.Links; len(rest) > 0; {
-		l, n, err := weburl.PeekLink(rest)
+		l, n, err := link.Peek(rest)
 		if err != nil {
 			cl.loop.Fail(fmt.Errorf("link from the outbox: %w", err))
 			return

@@ -8,7 +8,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // --host-page-limit bounds the pages of a host that all agents have fetched. Each agent counts its own pages
@@ -57,7 +57,7 @@ func (cl *Clustered) eachPages(host string, put func(r *handoff.Record)) {
 // allPages returns the encoded counts of all hosts that are wanted, given by their keys.
 func (cl *Clustered) allPages(wanted func(host uint64) bool) (enc []byte) {
 	add := func(host string) {
-		if wanted(weburl.HostKey(host)) {
+		if wanted(link.HostKey(host)) {
 			cl.eachPages(host, func(r *handoff.Record) { enc = r.AppendTo(enc) })
 		}
 	}
@@ -104,7 +104,7 @@ func (cl *Clustered) learnPages(r *handoff.Record) {
 		return
 	}
 	cl.loop.Record(state.HostPages, appendPages(nil, r.Name, c))
-	key := weburl.HostKey(r.Name)
+	key := link.HostKey(r.Name)
 	cl.tenants.newlyDone(key)
 	if cl.Copies != nil {
 		cl.stage(countsCopy, r, key)

@@ -10,7 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // counterOf is the Counter of an agent with this name and this disk.
@@ -24,7 +24,7 @@ func checkPages(t *testing.T, agents, others []*world, least, most map[string]in
 	for _, w := range agents {
 		for host := range most {
 			_, mine, since := w.cl.Peers.Tenure(host)
-			if !mine || !w.cl.isTenant(weburl.HostKey(host), since) {
+			if !mine || !w.cl.isTenant(link.HostKey(host), since) {
 				continue
 			}
 			counted := int64(0)

@@ -41,7 +41,7 @@ type Placement interface {
 
 // Heirs assigns an heir to each host, by one view of the cluster.
 type Heirs interface {
-	// Heir returns the agent that has the replica of the host with this key (weburl.HostKey), or
+	// Heir returns the agent that has the replica of the host with this key (link.HostKey), or
 	// "" if there is no other agent.
 	Heir(host uint64) string
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // Where hosts move between agents, the seen-set has three ranges of keys for each host:
@@ -29,13 +29,13 @@ type handed struct {
 }
 
 // key returns the key of a URL of the host in the host's own range.
-func (h handed) key(k weburl.Key) weburl.Key {
+func (h handed) key(k link.Key) link.Key {
 	k.Host += uint64(h.gen) * 0x9e3779b97f4a7c15
 	return k
 }
 
 // ownKey returns the key in the seen-set of a URL that this agent crawls.
-func (cl *Clustered) ownKey(k weburl.Key) weburl.Key { return cl.hostKeys().own(k) }
+func (cl *Clustered) ownKey(k link.Key) link.Key { return cl.hostKeys().own(k) }
 
 // Keys returns the keys of the seen-set.
 func (cl *Clustered) Keys() crawl.Keys { return cl.hostKeys() }
@@ -48,21 +48,21 @@ type hostKeys struct {
 	moves  bool              // pages move
 }
 
-func (h hostKeys) own(k weburl.Key) weburl.Key {
+func (h hostKeys) own(k link.Key) link.Key {
 	if len(h.handed) == 0 {
 		return k
 	}
 	return h.handed[k.Host].key(k)
 }
 
-func (h hostKeys) Of(k weburl.Key, foreign bool) weburl.Key {
+func (h hostKeys) Of(k link.Key, foreign bool) link.Key {
 	if foreign {
 		return foreignKey(k)
 	}
 	return h.own(k)
 }
 
-func (h hostKeys) Accept(kind byte, number uint64, p []byte) (k weburl.Key, ok bool, err error) {
+func (h hostKeys) Accept(kind byte, number uint64, p []byte) (k link.Key, ok bool, err error) {
 	if kind == state.Passed {
 		return k, false, nil
 	}
@@ -73,13 +73,13 @@ func (h hostKeys) Accept(kind byte, number uint64, p []byte) (k weburl.Key, ok b
 	return given.key(k), !is || number > given.last, nil
 }
 
-func (h hostKeys) Finish(k weburl.Key) (weburl.Key, bool) { return doneKey(k), true }
+func (h hostKeys) Finish(k link.Key) (link.Key, bool) { return doneKey(k), true }
 
-func (h hostKeys) Page(dst []weburl.Key, l weburl.Link) []weburl.Key {
+func (h hostKeys) Page(dst []link.Key, l link.Link) []link.Key {
 	if !h.moves || l.App() != "" {
 		return dst
 	}
-	page, version := pageKey(l.URL.Key()), VersionKey(l)
+	page, version := pageKey(link.KeyOf(l.URL)), VersionKey(l)
 	if dst = append(dst, page); version != page {
 		dst = append(dst, version)
 	}
@@ -89,8 +89,8 @@ func (h hostKeys) Page(dst []weburl.Key, l weburl.Link) []weburl.Key {
 func (h hostKeys) Freeze() crawl.Keys { return hostKeys{maps.Clone(h.handed), h.moves} }
 
 // doneKey returns the key of a finished URL. No host has its host part, as with foreignKey.
-func doneKey(k weburl.Key) weburl.Key {
-	return weburl.Key{Host: k.Host ^ 0xd1b54a32d192ed03, Path: k.Path}
+func doneKey(k link.Key) link.Key {
+	return link.Key{Host: k.Host ^ 0xd1b54a32d192ed03, Path: k.Path}
 }
 
 // appendHanded encodes a handed: 8 bytes key of the host, big-endian, uvarint gen, uvarint last,
@@ -128,7 +128,7 @@ func (cl *Clustered) rangeOf(host uint64) keyset.Paths {
 }
 
 // isDone records that a URL is finished, for the host's next owner.
-func (cl *Clustered) isDone(k weburl.Key) {
+func (cl *Clustered) isDone(k link.Key) {
 	cl.tenants.done = append(cl.tenants.done, doneKey(k))
 	cl.tenants.newlyDone(k.Host)
 }
@@ -146,8 +146,8 @@ func (cl *Clustered) Prepare() {
 }
 
 // linkKey returns the key of an encoded link, which contains its destination.
-func linkKey(enc []byte) (weburl.Key, error) {
-	l, _, err := weburl.PeekLink(enc)
+func linkKey(enc []byte) (link.Key, error) {
+	l, _, err := link.Peek(enc)
 	to, _ := l.Destination()
 	return l.Key().To(to), err
 }
@@ -158,10 +158,11 @@ func linkKey(enc []byte) (weburl.Key, error) {
 // An application's URL is visited all the same: the application wants the page, too, and its visit finds the page in
 // the archive. So is a page of a lost archive. Its finish says that it was fetched again, and the heirs could name it
 // for that time only after a visit: they would take it for fetched when this agent is lost, too.
-func (cl *Clustered) isKept(l weburl.Link) bool {
+func (cl *Clustered) isKept(l link.Link) bool {
 	if !cl.byPages() {
 		return false
 	}
 	_, gave := cl.tenants.handed[l.Key().Host]
-	return l.App() == "" && l.Refetches() == 0 && cl.hasKey(pageKey(l.URL.Key())) || gave && cl.hasKey(doneKey(l.Key()))
+	isPage := l.App() == "" && l.Refetches() == 0 && cl.hasKey(pageKey(link.KeyOf(l.URL)))
+	return isPage || gave && cl.hasKey(doneKey(l.Key()))
 }

@@ -3,13 +3,14 @@ package cluster
 import (
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // TestPageKeysOfApplications: if pages move, the page of an application's URL does not stand for the page of the crawl
 // itself, whose links would not be followed then.
 func TestPageKeysOfApplications(t *testing.T) {
-	own := weburl.Link{URL: weburl.MustParse("http://a.example/")}
+	own := link.Link{URL: weburl.MustParse("http://a.example/")}
 	app := own
 	app.SetApp("news", "")
 	keys := hostKeys{moves: true}

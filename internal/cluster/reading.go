@@ -8,7 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A reading passes on, as records, all that this agent's journal says of hosts. It runs beside the
@@ -27,17 +27,17 @@ type reading struct {
 // finished.
 func (r *reading) pending(now time.Time) error {
 	return r.files.Pending(func(number uint64, enc []byte) error {
-		l, _, err := weburl.PeekLink(enc)
+		l, _, err := link.Peek(enc)
 		if err != nil {
 			return err
 		}
-		host := l.URL.Key().Host
+		host := link.KeyOf(l.URL).Host
 		if !r.wanted(host) {
 			return nil
 		}
 		return r.put(&handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, host)
 	}, func(st frontier.HostState) error {
-		host := weburl.HostKey(st.Host)
+		host := link.HostKey(st.Host)
 		if !r.wanted(host) {
 			return nil
 		}
@@ -48,7 +48,7 @@ func (r *reading) pending(now time.Time) error {
 // finished passes on what is finished: the keys of all URLs, and the states of a Planner.
 func (r *reading) finished() error {
 	err := r.files.Finished(func(done uint64, l keyset.List) error {
-		host := doneKey(weburl.Key{Host: done}).Host // undoes doneKey
+		host := doneKey(link.Key{Host: done}).Host // undoes doneKey
 		if !r.wanted(host) {
 			return nil
 		}
@@ -63,8 +63,8 @@ func (r *reading) finished() error {
 			k.Paths = append(k.Paths, p)
 		}
 		return nil
-	}, func(l weburl.Link, planned []byte) error {
-		host := l.URL.Key().Host
+	}, func(l link.Link, planned []byte) error {
+		host := link.KeyOf(l.URL).Host
 		if !r.wanted(host) || len(planned) > handoff.MaxState {
 			return nil
 		}

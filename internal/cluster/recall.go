@@ -8,7 +8,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // The agents share the work of a strategy that is a crawl.Sharer. Each of its tasks belongs to the
@@ -29,8 +29,8 @@ import (
 // A Recalled is what an agent knows of a URL.
 type Recalled struct {
 	RecallVerdict
-	Link  weburl.Link // by which the URL was found; with RecallKnown
-	State []byte      // of the strategy; with RecallKnown
+	Link  link.Link // by which the URL was found; with RecallKnown
+	State []byte    // of the strategy; with RecallKnown
 }
 
 // A RecallVerdict says what an agent knows of a URL.
@@ -65,7 +65,7 @@ const (
 
 // A question is a URL whose state the strategy wants.
 type question struct {
-	link    weburl.Link
+	link    link.Link
 	routed  bool   // the agents below are chosen, for view
 	view    uint64 // Placement.View
 	agent   string // to ask next; "": this agent
@@ -85,7 +85,7 @@ type turn struct {
 
 // recalls are the questions of this agent.
 type recalls struct {
-	open   map[weburl.Key]*question
+	open   map[link.Key]*question
 	asking map[turn]bool
 	stale  bool // the tasks may have other agents now
 }
@@ -101,12 +101,12 @@ func (r *recalls) settled() bool {
 }
 
 // Recall implements crawl.Cluster.
-func (cl *Clustered) Recall(l weburl.Link) (taken bool) {
+func (cl *Clustered) Recall(l link.Link) (taken bool) {
 	if cl.loop.Sharer() == nil {
 		return false
 	}
 	r := &cl.recalls
-	if k := l.URL.Key(); r.open[k] == nil {
+	if k := link.KeyOf(l.URL); r.open[k] == nil {
 		r.open[k] = &question{link: l}
 	}
 	return true
@@ -210,14 +210,14 @@ func (cl *Clustered) askAgent(work context.Context, t turn, qs []*question) {
 					a = as[i]
 				}
 				q.asking = false
-				cl.recalled(q.link.URL.Key(), q, a, now)
+				cl.recalled(link.KeyOf(q.link.URL), q, a, now)
 			}
 		})
 	})
 }
 
 // recalled processes the answer to a question.
-func (cl *Clustered) recalled(k weburl.Key, q *question, a Recalled, now time.Time) {
+func (cl *Clustered) recalled(k link.Key, q *question, a Recalled, now time.Time) {
 	s, r := cl.loop.Sharer(), &cl.recalls
 	if cl.loop.Stopping() || r.open[k] != q {
 		return
@@ -253,14 +253,14 @@ func (cl *Clustered) recalled(k weburl.Key, q *question, a Recalled, now time.Ti
 }
 
 // finishedHere lets this agent look at once whether its strategy has a state of a finished URL.
-func (cl *Clustered) finishedHere(k weburl.Key) {
+func (cl *Clustered) finishedHere(k link.Key) {
 	if q := cl.recalls.open[k]; q != nil {
 		q.due, q.tries = time.Time{}, 0
 	}
 }
 
 // answeredState ends a question. The strategy may want other URLs.
-func (cl *Clustered) answeredState(k weburl.Key) {
+func (cl *Clustered) answeredState(k link.Key) {
 	delete(cl.recalls.open, k)
 	cl.loop.Stir()
 }
@@ -268,7 +268,7 @@ func (cl *Clustered) answeredState(k weburl.Key) {
 // Recalled answers what this agent's strategy knows of URLs. accept reports that the asking agent
 // takes this agent for the owner: it accepts the links that it does not know. Safe for concurrent use
 // while Run runs; ctx bounds the wait.
-func (cl *Clustered) Recalled(ctx context.Context, links []weburl.Link, accept bool) (as []Recalled, err error) {
+func (cl *Clustered) Recalled(ctx context.Context, links []link.Link, accept bool) (as []Recalled, err error) {
 	for part := range slices.Chunk(links, 16) { // each may need a disk access
 		err := cl.loop.Ask(ctx, "recall", func() {
 			for _, l := range part {
@@ -285,7 +285,7 @@ func (cl *Clustered) Recalled(ctx context.Context, links []weburl.Link, accept b
 }
 
 // recallHere answers a question. As the owner it also accepts the link if it is new.
-func (cl *Clustered) recallHere(l weburl.Link, accept bool) (a Recalled) {
+func (cl *Clustered) recallHere(l link.Link, accept bool) (a Recalled) {
 	s := cl.loop.Sharer()
 	if s == nil || cl.loop.Stopping() {
 		return a
@@ -305,7 +305,7 @@ func (cl *Clustered) recallHere(l weburl.Link, accept bool) (a Recalled) {
 		a.RecallVerdict = RecallNone
 	case cl.owns(l.URL.Host()):
 		cl.acceptAsked(l)
-		switch k := l.URL.Key(); {
+		switch k := link.KeyOf(l.URL); {
 		case cl.loop.Failed():
 		case known(): // it was refused
 			a.RecallVerdict = RecallKnown
@@ -321,10 +321,10 @@ func (cl *Clustered) recallHere(l weburl.Link, accept bool) (a Recalled) {
 }
 
 // acceptAsked accepts a link of an own host, if it is new. The agent that asks has found it in scope.
-func (cl *Clustered) acceptAsked(l weburl.Link) {
+func (cl *Clustered) acceptAsked(l link.Link) {
 	before := cl.loop.Accepted()
 	var ls crawl.Links
-	ls.AddOwn(l.URL.Key(), l.AppendTo(nil))
+	ls.AddOwn(link.KeyOf(l.URL), l.AppendTo(nil))
 	cl.loop.Intake(&ls)
 	if cl.loop.Flush(); cl.loop.Accepted() != before {
 		cl.loop.Stir()
@@ -333,7 +333,7 @@ func (cl *Clustered) acceptAsked(l weburl.Link) {
 
 // doneElsewhere reports whether a URL without a state was finished by an agent that had the host
 // before.
-func (cl *Clustered) doneElsewhere(host string, k weburl.Key) bool {
+func (cl *Clustered) doneElsewhere(host string, k link.Key) bool {
 	if _, _, since := cl.Peers.Tenure(host); since == 0 {
 		return false // this agent has always had it
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -28,7 +29,7 @@ type reader struct {
 	states map[string]string
 }
 
-func (*reader) Follow(*crawl.Page, *weburl.Link) crawl.Choice { return crawl.Drop }
+func (*reader) Follow(*crawl.Page, *link.Link) crawl.Choice { return crawl.Drop }
 
 func (r *reader) Visited(v *crawl.Visit) ([]byte, error) {
 	state := fmt.Sprint(v.Status)
@@ -36,7 +37,7 @@ func (r *reader) Visited(v *crawl.Visit) ([]byte, error) {
 	return []byte(state), nil
 }
 
-func (r *reader) Restore(l weburl.Link, state []byte) error {
+func (r *reader) Restore(l link.Link, state []byte) error {
 	r.states[l.URL.String()] = string(state)
 	return nil
 }
@@ -46,7 +47,7 @@ func (r *reader) Next(time.Time) (*crawl.Wanted, time.Time, error) {
 		return nil, time.Time{}, nil
 	}
 	r.next++
-	return &crawl.Wanted{Link: weburl.Link{URL: weburl.MustParse(r.wants[r.next-1]), Hops: "L"}}, time.Time{}, nil
+	return &crawl.Wanted{Link: link.Link{URL: weburl.MustParse(r.wants[r.next-1]), Hops: "L"}}, time.Time{}, nil
 }
 
 func (r *reader) Share(mine func(task string) bool) {
@@ -55,14 +56,14 @@ func (r *reader) Share(mine func(task string) bool) {
 	}
 }
 
-func (r *reader) Recall(u weburl.URL) (l weburl.Link, state []byte, err error) {
+func (r *reader) Recall(u weburl.URL) (l link.Link, state []byte, err error) {
 	if s, ok := r.states[u.String()]; ok {
-		return weburl.Link{URL: u}, []byte(s), nil
+		return link.Link{URL: u}, []byte(s), nil
 	}
 	return l, nil, nil
 }
 
-func (r *reader) Told(l weburl.Link, state []byte) error {
+func (r *reader) Told(l link.Link, state []byte) error {
 	if string(state) == "invalid" {
 		return fmt.Errorf("invalid state")
 	}
@@ -86,12 +87,12 @@ func (l *library) Recall(_ context.Context, agent string, links []byte, count in
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for rest := links; len(rest) > 0; {
-		link, n, err := weburl.PeekLink(rest)
+		found, n, err := link.Peek(rest)
 		if err != nil {
 			return nil, err
 		}
 		rest = rest[n:]
-		what := fmt.Sprintf("%s %s", agent, link.URL)
+		what := fmt.Sprintf("%s %s", agent, found.URL)
 		if accept {
 			what += " accept"
 		}
@@ -104,7 +105,7 @@ func (l *library) Recall(_ context.Context, agent string, links []byte, count in
 				l.answers[what] = list[1:]
 			}
 		}
-		a.Link = weburl.Link{URL: weburl.MustParse(link.URL.String())}
+		a.Link = link.Link{URL: weburl.MustParse(found.URL.String())}
 		as = append(as, a)
 	}
 	return as, nil
@@ -228,7 +229,7 @@ func TestRecalled(t *testing.T) {
 		w, end := startReader(t, r, mine)
 		ask := func(url string, accept bool) string {
 			t.Helper()
-			as, err := w.cl.Recalled(t.Context(), []weburl.Link{{URL: weburl.MustParse(url), Hops: "L"}}, accept)
+			as, err := w.cl.Recalled(t.Context(), []link.Link{{URL: weburl.MustParse(url), Hops: "L"}}, accept)
 			if err != nil || len(as) != 1 {
 				t.Fatalf("%v, %v", as, err)
 			}

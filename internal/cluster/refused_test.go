@@ -14,7 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // refuser sends the pages whose paths begin with /out to another agent, which refuses those of /out/bad.
@@ -27,16 +27,16 @@ type refuser struct {
 	asks int        // calls with a page that it refuses
 }
 
-func (r *refuser) Sort(x *warc.Exchange, _ func([]byte) ([]byte, error)) (weburl.Destination, bool, error) {
-	return weburl.Destination{Hash: 1}, strings.Contains(x.URL, "/out"), nil
+func (r *refuser) Sort(x *warc.Exchange, _ func([]byte) ([]byte, error)) (link.Destination, bool, error) {
+	return link.Destination{Hash: 1}, strings.Contains(x.URL, "/out"), nil
 }
 
-func (r *refuser) ByPages() bool                            { return false }
-func (r *refuser) Category(weburl.Destination) string       { return "" }
-func (r *refuser) Categories() []string                     { return nil }
-func (r *refuser) Keeper(weburl.Destination) (string, bool) { return "other", false }
+func (r *refuser) ByPages() bool                          { return false }
+func (r *refuser) Category(link.Destination) string       { return "" }
+func (r *refuser) Categories() []string                   { return nil }
+func (r *refuser) Keeper(link.Destination) (string, bool) { return "other", false }
 
-func (r *refuser) Send(_ context.Context, _ string, pages []weburl.Link) error {
+func (r *refuser) Send(_ context.Context, _ string, pages []link.Link) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, page := range pages {
@@ -52,7 +52,7 @@ func (r *refuser) Send(_ context.Context, _ string, pages []weburl.Link) error {
 	return nil
 }
 
-func (r *refuser) Read(at weburl.Stored) (io.ReadCloser, error) {
+func (r *refuser) Read(at link.Stored) (io.ReadCloser, error) {
 	if r.garbled {
 		return io.NopCloser(strings.NewReader("garbled")), nil
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -258,9 +259,9 @@ type slowNames struct {
 	until time.Duration
 }
 
-func (n *slowNames) Each(fn func(weburl.Link, bool, string) error) error {
+func (n *slowNames) Each(fn func(link.Link, bool, string) error) error {
 	time.Sleep(n.until - time.Since(n.o.start))
-	return fn(weburl.Link{URL: weburl.MustParse("http://a.example/")}, false, "")
+	return fn(link.Link{URL: weburl.MustParse("http://a.example/")}, false, "")
 }
 
 // An agent was killed before its heir had its last finishes. It reads their names from its archive. Before the heir has
@@ -295,8 +296,8 @@ func TestPassedOn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := newCompany(time.Hour, heirAt)
 				w, end := safeStory(t, o, nil).start(t, testdisk.NewMem())
-				link := weburl.Link{URL: weburl.MustParse("http://b.example/passed"), Hops: "L"}
-				if err := w.cl.Receive(t.Context(), []weburl.Link{link}, 0); err != nil {
+				found := link.Link{URL: weburl.MustParse("http://b.example/passed"), Hops: "L"}
+				if err := w.cl.Receive(t.Context(), []link.Link{found}, 0); err != nil {
 					t.Error(err)
 				}
 				if took := time.Since(o.start); took < heirAt || took > heirAt+5*time.Second {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // When an agent is gone, its heirs take over its hosts from their replicas. An heir learns the records
@@ -40,7 +40,7 @@ type LostReplica interface {
 // handoff.ErrNewer, call TakeOver again.
 func (cl *Clustered) TakeOver(ctx context.Context, store LostReplica, source handoff.Source,
 	ours func(host string) bool) (n Taken, err error) {
-	in := newLearner(ctx, cl, "", func(l weburl.Link) bool { return ours(l.URL.Host()) })
+	in := newLearner(ctx, cl, "", func(l link.Link) bool { return ours(l.URL.Host()) })
 	in.counter, in.archive = source.Counter(), source.Archive()
 	if cl.Names != nil {
 		if in.list, in.whole, err = cl.Names.List(source); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // When the agents of the cluster change, hosts get new owners. One agent at a time crawls a host.
@@ -59,7 +59,7 @@ const (
 // tenants is the state of hosts that move between agents. The dispatcher owns it.
 type tenants struct {
 	handed map[uint64]handed // hosts that were given away, by key
-	done   []weburl.Key      // finished URLs that the seen-set does not have yet
+	done   []link.Key        // finished URLs that the seen-set does not have yet
 
 	// For hosts that this agent gets:
 	view      uint64                // counts changes
@@ -118,7 +118,7 @@ type elsewhere struct {
 }
 
 // isElsewhere reports, once for each link, that a waiting link is finished on another agent.
-func (cl *Clustered) isElsewhere(k weburl.Key) bool {
+func (cl *Clustered) isElsewhere(k link.Key) bool {
 	e := cl.tenants.elsewhere[k.Host]
 	if e == nil || !e.Has(keyset.WholeKey, k.Path) {
 		return false
@@ -194,7 +194,7 @@ func (t *tenants) put(put func(kind byte, p []byte) error) error {
 // Away handles a pending link of an earlier run. If the link's host was handed over later,
 // the link goes to the new owner. If the link is finished on another agent, it is dropped. away
 // reports either.
-func (cl *Clustered) Away(l weburl.Link, number uint64) (away bool, err error) {
+func (cl *Clustered) Away(l link.Link, number uint64) (away bool, err error) {
 	k := l.Key()
 	if h, ok := cl.tenants.handed[k.Host]; ok && number <= h.last {
 		return true, cl.Outbox.PushLoose(number, l.AppendTo(nil))
@@ -256,7 +256,7 @@ func (cl *Clustered) giveUpElsewhere(t *frontier.Task) {
 // giveAway hands a host to another agent, unless it is in process. The links go to the outbox, some
 // at a time. The host's keys stay here.
 func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
-	key := weburl.HostKey(host)
+	key := link.HostKey(host)
 	st, err := cl.loop.Frontier.HandOver(host)
 	if err != nil {
 		if !errors.Is(err, frontier.ErrInProcess) {
@@ -352,7 +352,7 @@ func (cl *Clustered) giveBlocked(now time.Time) (wake time.Time) {
 		owner, mine, _ := cl.Peers.Tenure(host)
 		switch {
 		case mine || owner == "":
-		case cl.loop.EmptyRange(cl.ownKey(weburl.Key{Host: weburl.HostKey(host)}).Host):
+		case cl.loop.EmptyRange(cl.ownKey(link.Key{Host: link.HostKey(host)}).Host):
 			cl.loop.Unblock(host)
 		case !cl.giveAway(host, owner, now): // a request to the host is under way
 			t.blocks, wake = true, now.Add(claimWait)

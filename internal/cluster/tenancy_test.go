@@ -26,12 +26,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // order returns the agents of a view in a host's order: the first one owns the host.
 func (c *cluster) order(host string, view int64) []string {
-	return c.orderOf(weburl.HostKey(host), view)
+	return c.orderOf(link.HostKey(host), view)
 }
 
 func (c *cluster) orderOf(host uint64, view int64) []string {

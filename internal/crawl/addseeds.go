@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -35,7 +36,7 @@ const (
 // (ErrUnderWay).
 func (c *Crawler) AddSeeds(ctx context.Context, seeds []NewSeed) (fates []SeedFate, err error) {
 	_, err = c.command(ctx, "seed", fmt.Sprintf("%d URLs", len(seeds)), func(time.Time) (string, error) {
-		links := make([]weburl.Link, len(seeds))
+		links := make([]link.Link, len(seeds))
 		for i, s := range seeds {
 			links[i] = c.seedLink(s.URL, s.Bare)
 		}
@@ -45,10 +46,10 @@ func (c *Crawler) AddSeeds(ctx context.Context, seeds []NewSeed) (fates []SeedFa
 	return fates, err
 }
 
-func (c *Crawler) addSeeds(seeds []weburl.Link) []SeedFate {
+func (c *Crawler) addSeeds(seeds []link.Link) []SeedFate {
 	var ls Links
 	fates := make([]SeedFate, len(seeds))
-	c.seeding = map[weburl.Key]bool{}
+	c.seeding = map[link.Key]bool{}
 	for i, l := range seeds {
 		n := len(ls.found)
 		c.judge(&ls, l, l.Key())
@@ -74,8 +75,8 @@ func (c *Crawler) addSeeds(seeds []weburl.Link) []SeedFate {
 }
 
 // seedLink returns the link of a seed.
-func (c *Crawler) seedLink(u weburl.URL, bare bool) weburl.Link {
-	l := weburl.Link{URL: u, Seed: u.Host()}
+func (c *Crawler) seedLink(u weburl.URL, bare bool) link.Link {
+	l := link.Link{URL: u, Seed: u.Host()}
 	if c.reader != nil {
 		l.Level = c.reader.SeedLevel()
 	}

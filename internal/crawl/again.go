@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // againMax bounds the URLs in the queues that are to be fetched again. Each takes some 500
@@ -63,7 +63,7 @@ func (c *Crawler) wantAgain(w *Wanted, now time.Time) (off bool, err error) {
 }
 
 // revisited records the end of a visit to a URL that a Planner wanted again.
-func (c *Crawler) revisited(l weburl.Link) {
+func (c *Crawler) revisited(l link.Link) {
 	delete(c.revisiting, l.Key())
 	h := c.hostsAgain[l.URL.Host()]
 	if h.queued--; h.queued == 0 {

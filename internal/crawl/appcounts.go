@@ -5,12 +5,12 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // ClassOf returns the class of a link in the frontier: 0 for the crawl's own links, and from 1 to MaxApplications for
 // those of an application. It is for frontier.Config. Only the dispatcher may call it.
-func (c *Crawler) ClassOf(l *weburl.Link) uint8 {
+func (c *Crawler) ClassOf(l *link.Link) uint8 {
 	if l.Ext == "" {
 		return 0
 	}
@@ -92,7 +92,7 @@ func (a *applications) define(app string) (isNew bool) {
 }
 
 // accepted, left and finished are told what becomes of a link that this agent crawls.
-func (a *applications) accepted(l *weburl.Link) {
+func (a *applications) accepted(l *link.Link) {
 	if l.Ext == "" {
 		return
 	}
@@ -101,7 +101,7 @@ func (a *applications) accepted(l *weburl.Link) {
 	}
 }
 
-func (a *applications) left(l *weburl.Link) {
+func (a *applications) left(l *link.Link) {
 	if l.Ext == "" {
 		return
 	}

@@ -12,12 +12,13 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // Several applications share one crawl. Each has its own URLs, scope, strategy and share of the requests. A link of an
-// application carries its name (weburl.Link.App), and so do the links of its pages. Its key differs from that of the
+// application carries its name (link.Link.App), and so do the links of its pages. Its key differs from that of the
 // URL. So each application's link is accepted, waits, moves and finishes by itself, like any other link.
 //
 // The first link to a URL fetches it. The others get the page from the archive: see shared.go.
@@ -217,7 +218,7 @@ func (c *Crawler) idle() bool {
 const unknownWait = time.Minute
 
 // withoutApp reports whether l belongs to an application that was removed.
-func (c *Crawler) withoutApp(l *weburl.Link) bool {
+func (c *Crawler) withoutApp(l *link.Link) bool {
 	if l.Ext == "" {
 		return false
 	}
@@ -271,7 +272,7 @@ func (c *Crawler) Feed(ctx context.Context, app string, urls []AppURL) (fates []
 		if a == nil {
 			return "", fmt.Errorf("application %q: %w", app, ErrNoApplication)
 		}
-		seeds := make([]weburl.Link, len(urls))
+		seeds := make([]link.Link, len(urls))
 		for i, u := range urls {
 			seeds[i] = c.appLink(a, u)
 		}
@@ -282,8 +283,8 @@ func (c *Crawler) Feed(ctx context.Context, app string, urls []AppURL) (fates []
 }
 
 // appLink returns the link of a URL that is fed to an application.
-func (c *Crawler) appLink(a *Application, u AppURL) weburl.Link {
-	l := weburl.Link{URL: u.URL, Seed: u.URL.Host(), Level: min(u.Priority, 15)}
+func (c *Crawler) appLink(a *Application, u AppURL) link.Link {
+	l := link.Link{URL: u.URL, Seed: u.URL.Host(), Level: min(u.Priority, 15)}
 	if u.Bare {
 		l.SetBare()
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -274,7 +275,7 @@ func TestManyApplications(t *testing.T) {
 			next.Name = fmt.Sprint("app-", i)
 			must(t, w.SetApplications(append(stays[:1:1], next)))
 			synctest.Wait()
-			l := weburl.Link{URL: weburl.MustParse("http://a.example/")}
+			l := link.Link{URL: weburl.MustParse("http://a.example/")}
 			l.SetApp(next.Name, "")
 			if n := w.ClassOf(&l); n < 1 {
 				t.Fatalf("application %d has class %d", i, n)

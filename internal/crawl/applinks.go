@@ -2,7 +2,7 @@ package crawl
 
 import (
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // appLinks makes the Ext of the links of one page of an application. They have at most two HostDepths, and those of one
@@ -48,7 +48,7 @@ func (c *Crawler) beginApp(v *visit) (ok bool) {
 }
 
 func (a *appLinks) set(app, root string) {
-	var l weburl.Link
+	var l link.Link
 	l.SetApp(app, root)
 	*a = appLinks{root: root, ext: l.Ext}
 }
@@ -59,7 +59,7 @@ func (a *appLinks) extOf(app string, depth int) string {
 		return a.ext
 	}
 	if a.depth != depth {
-		var l weburl.Link
+		var l link.Link
 		l.SetHostDepth(depth)
 		l.SetApp(app, a.root)
 		a.depth, a.deep = depth, l.Ext
@@ -70,7 +70,7 @@ func (a *appLinks) extOf(app string, depth int) string {
 // followForApp judges a link on the page of an application's URL. The link belongs to the application, too, and has the
 // priority of the page. If a URL that was fed redirects to where its scope does not reach, the scope of the links there
 // begins anew.
-func (c *Crawler) followForApp(v *visit, l weburl.Link, k weburl.Key) {
+func (c *Crawler) followForApp(v *visit, l link.Link, k link.Key) {
 	if k = k.For(v.app.Name); c.known.has(k) {
 		return
 	}
@@ -93,7 +93,7 @@ func (c *Crawler) followForApp(v *visit, l weburl.Link, k weburl.Key) {
 
 // judgeApp checks a link of an application against the application's scope, and adds or skips it. Safe for concurrent
 // use.
-func (c *Crawler) judgeApp(ls *Links, l weburl.Link, k weburl.Key, app string) {
+func (c *Crawler) judgeApp(ls *Links, l link.Link, k link.Key, app string) {
 	a := c.apps.table.Load().of(app)
 	if a == nil {
 		ls.Skip(l, noApplication)
@@ -106,7 +106,7 @@ func (c *Crawler) judgeApp(ls *Links, l weburl.Link, k weburl.Key, app string) {
 	c.addJudged(ls, l, k)
 }
 
-func (c *Crawler) addJudged(ls *Links, l weburl.Link, k weburl.Key) {
+func (c *Crawler) addJudged(ls *Links, l link.Link, k link.Key) {
 	_, directed := l.Destination()
 	ls.add(l, k, directed || c.notOurs(l.URL))
 }

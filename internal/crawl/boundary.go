@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -130,16 +131,16 @@ func (c *Crawler) countCategories(list []report.Category) []report.Category {
 
 // destination returns where a link goes whose URL has key k. away is false if the page's category does not say it, or
 // if this agent follows the link.
-func (c *Crawler) destination(v *visit, k weburl.Key) (to weburl.Destination, away bool) {
+func (c *Crawler) destination(v *visit, k link.Key) (to link.Destination, away bool) {
 	if v.category == 0 {
 		return to, false
 	}
-	to = weburl.Destination{Category: v.category, Hash: k.Host}
+	to = link.Destination{Category: v.category, Hash: k.Host}
 	return to, !c.cluster.Keeps(to)
 }
 
 // isKnown reports whether a link of v's page was accepted, as far as c.known can tell.
-func (c *Crawler) isKnown(v *visit, k weburl.Key) bool {
+func (c *Crawler) isKnown(v *visit, k link.Key) bool {
 	if to, away := c.destination(v, k); away {
 		k = k.To(to)
 	}
@@ -156,7 +157,7 @@ var ErrImport = errors.New("not a page")
 // none, and records are the page's WARC records. The page counts when Settle has been called. Import needs no
 // dispatcher. It blocks for as long as records do. The error is an ErrImport, of reading records, or a failure of this
 // machine.
-func (l *Loop) Import(ctx context.Context, from string, link weburl.Link, category string,
+func (l *Loop) Import(ctx context.Context, from string, link link.Link, category string,
 	records io.Reader) (*Imported, error) {
 	c := l.c
 	resp, err := c.receive(link.URL, records)

@@ -13,8 +13,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A checkpoint replaces the journal by a shorter equivalent: a snapshot with parts. The
@@ -216,7 +216,7 @@ type merge struct {
 	keys   Keys // from the start of the checkpoint
 	counts verdict
 	states lastStates
-	pages  []weburl.Key // reused memory
+	pages  []link.Key // reused memory
 }
 
 func (m *merge) accept(kind byte, p []byte) error {
@@ -253,7 +253,7 @@ func (m *merge) finish(_ byte, p []byte) error {
 }
 
 func (m *merge) again(_ byte, p []byte) error {
-	l, _, err := weburl.PeekLink(p)
+	l, _, err := link.Peek(p)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A Cluster is the rest of the cluster, as the crawl loop of one agent sees it. The loop of a single
@@ -32,11 +32,11 @@ type clusterHosts interface {
 	// concurrent use.
 	KnownOwner(host string) (agent string, mine bool)
 	// Class tells what a link is that the seen-set has found new under a key.
-	Class(key weburl.Key, l weburl.Link) Class
+	Class(key link.Key, l link.Link) Class
 	// Direct sets the destination of a seed if every agent may fetch it.
-	Direct(seed *weburl.Link)
+	Direct(seed *link.Link)
 	// Keeps reports whether this agent fetches links with a destination. Safe for concurrent use.
-	Keeps(to weburl.Destination) bool
+	Keeps(to link.Destination) bool
 	// MayVisit reports whether t, just taken from the frontier, may be visited. If not, the Cluster
 	// has put t away.
 	MayVisit(t *frontier.Task, now time.Time) bool
@@ -54,7 +54,7 @@ type clusterHosts interface {
 	// is for Depart. If not the page but its links go to the agents of its category, page has the category as its
 	// destination. category is empty if pages have none. text appends the text that a reader of the page sees. Safe
 	// for concurrent use.
-	Export(ctx context.Context, l weburl.Link, x *warc.Exchange, text func([]byte) ([]byte, error)) (page weburl.Link,
+	Export(ctx context.Context, l link.Link, x *warc.Exchange, text func([]byte) ([]byte, error)) (page link.Link,
 		category string, away bool, err error)
 	// SendAway takes a link that was withdrawn from the frontier because its host has another owner
 	// now. sent is false if the operator has dropped the link.
@@ -63,7 +63,7 @@ type clusterHosts interface {
 	// states wait.
 	MayCarry(host string) bool
 	// Carry sends a Planner's state of a URL to the owner of its host. It keeps l and planned.
-	Carry(l weburl.Link, planned []byte)
+	Carry(l link.Link, planned []byte)
 	// PagesElsewhere returns how many pages of a host other agents have fetched, as far as this agent has
 	// been told. Before a visit that MayVisit allows, it has been told of all that their last owners know.
 	PagesElsewhere(host string) int64
@@ -77,7 +77,7 @@ type clusterRecords interface {
 	// Keys returns the keys of the seen-set.
 	Keys() Keys
 	// Accepted is told of each accepted link with its encoding.
-	Accepted(class Class, number uint64, l weburl.Link, enc []byte) error
+	Accepted(class Class, number uint64, l link.Link, enc []byte) error
 	// Finished is told of each finish. Both are in the present batch.
 	Finished(f *state.Finish)
 	// Archived is told that a page, which First was asked about, is archived in full. Its finish is
@@ -85,7 +85,7 @@ type clusterRecords interface {
 	Archived(digest [20]byte, page warc.Original)
 	// Depart is told that the present batch will have the finish of a URL whose page Export has stored. From now on
 	// the page waits for its agent.
-	Depart(page weburl.Link) error
+	Depart(page link.Link) error
 	// Rests is told how long a host must rest.
 	Rests(st frontier.HostState, now time.Time)
 	// Forget is told that the seen-set may have lost some of its keys.
@@ -103,7 +103,7 @@ type clusterRecords interface {
 	// Load reads such a record, before Away and Requeue.
 	Load(kind byte, p []byte) error
 	// Away takes a pending link of an earlier run if this agent must not visit it.
-	Away(l weburl.Link, number uint64) (away bool, err error)
+	Away(l link.Link, number uint64) (away bool, err error)
 	// Requeue takes a link of an earlier run that another agent crawls. again reports that it stands for a page that is
 	// lost: the URL must be fetched again.
 	Requeue(number uint64, enc []byte) (again bool, err error)
@@ -115,7 +115,7 @@ type clusterRecords interface {
 type clusterTurns interface {
 	// Recall takes a link that the Planner wants, if the Planner is a Sharer. The Cluster asks the
 	// agents what they know of the URL, and lets the owner fetch it if needed.
-	Recall(l weburl.Link) (taken bool)
+	Recall(l link.Link) (taken bool)
 	// Tick does what is due. wake is the time of the next work; zero means not before an answer
 	// arrives. Work in the background uses the context.
 	Tick(work context.Context, now time.Time) (wake time.Time)
@@ -155,21 +155,21 @@ const (
 // Keys tells which key of the seen-set a URL has, and a record of the journal.
 type Keys interface {
 	// Of returns the key of a URL with key k. foreign reports that another agent crawls it.
-	Of(k weburl.Key, foreign bool) weburl.Key
+	Of(k link.Key, foreign bool) link.Key
 	// Accept returns the key of an accept with this kind, number and payload. ok is false if the
 	// seen-set does not need it.
-	Accept(kind byte, number uint64, p []byte) (k weburl.Key, ok bool, err error)
+	Accept(kind byte, number uint64, p []byte) (k link.Key, ok bool, err error)
 	// Finish returns the key that stands for the finish of the URL with key k. ok is false if there
 	// is none.
-	Finish(k weburl.Key) (done weburl.Key, ok bool)
+	Finish(k link.Key) (done link.Key, ok bool)
 	// Page appends the keys that stand for a page that this agent has, and that another one may have fetched, too.
-	Page(dst []weburl.Key, l weburl.Link) []weburl.Key
+	Page(dst []link.Key, l link.Link) []link.Key
 	// Freeze returns Keys that do not change any more. They are safe for concurrent use.
 	Freeze() Keys
 }
 
 // pageKeys appends the keys that stand for the page of f, which is not the finish of a robots.txt.
-func pageKeys(dst []weburl.Key, keys Keys, f *state.Finish) []weburl.Key {
+func pageKeys(dst []link.Key, keys Keys, f *state.Finish) []link.Key {
 	if f.Imported() || f.IsPage() && !f.Exported() {
 		dst = keys.Page(dst, f.Link)
 	}
@@ -178,7 +178,7 @@ func pageKeys(dst []weburl.Key, keys Keys, f *state.Finish) []weburl.Key {
 
 // doneKey returns the key that stands for the finish of the URL of f, which is not that of a robots.txt. ok is false if
 // there is none.
-func doneKey(keys Keys, f *state.Finish) (k weburl.Key, ok bool) {
+func doneKey(keys Keys, f *state.Finish) (k link.Key, ok bool) {
 	if f.Imported() {
 		return k, false
 	}
@@ -186,7 +186,7 @@ func doneKey(keys Keys, f *state.Finish) (k weburl.Key, ok bool) {
 }
 
 // finishKeys appends the keys that stand for f, which is not the finish of a robots.txt.
-func finishKeys(dst []weburl.Key, keys Keys, f *state.Finish) []weburl.Key {
+func finishKeys(dst []link.Key, keys Keys, f *state.Finish) []link.Key {
 	dst = pageKeys(dst, keys, f)
 	if k, ok := doneKey(keys, f); ok {
 		dst = append(dst, k)
@@ -226,17 +226,17 @@ type alone struct{}
 func Alone() Cluster { return alone{} }
 
 func (alone) Bind(*Loop)                                   {}
-func (alone) Direct(*weburl.Link)                          {}
-func (alone) Keeps(weburl.Destination) bool                { return true }
+func (alone) Direct(*link.Link)                            {}
+func (alone) Keeps(link.Destination) bool                  { return true }
 func (alone) Owner(string) (string, bool)                  { return "", true }
 func (alone) KnownOwner(string) (string, bool)             { return "", true }
-func (alone) Class(weburl.Key, weburl.Link) Class          { return Own }
+func (alone) Class(link.Key, link.Link) Class              { return Own }
 func (alone) MayVisit(*frontier.Task, time.Time) bool      { return true }
 func (alone) Permit(string) *Permit                        { return nil }
 func (alone) Paused(time.Time) time.Time                   { return time.Time{} }
 func (alone) SendAway(frontier.Waiting) (bool, error)      { return false, nil }
 func (alone) MayCarry(string) bool                         { return false }
-func (alone) Carry(weburl.Link, []byte)                    {}
+func (alone) Carry(link.Link, []byte)                      {}
 func (alone) Spent(int64, time.Time) (bool, time.Time)     { return false, time.Time{} }
 func (alone) PagesElsewhere(string) int64                  { return 0 }
 func (alone) Keys() Keys                                   { return plainKeys{} }
@@ -249,10 +249,10 @@ func (alone) Committed(time.Time)                          {}
 func (alone) Syncing() func()                              { return func() {} }
 func (alone) Save(func(byte, []byte) error) error          { return nil }
 func (alone) Load(byte, []byte) error                      { return ErrAlone }
-func (alone) Away(weburl.Link, uint64) (bool, error)       { return false, nil }
+func (alone) Away(link.Link, uint64) (bool, error)         { return false, nil }
 func (alone) Requeue(uint64, []byte) (bool, error)         { return false, ErrAlone }
 func (alone) Recovered()                                   {}
-func (alone) Recall(weburl.Link) bool                      { return false }
+func (alone) Recall(link.Link) bool                        { return false }
 func (alone) Tick(context.Context, time.Time) time.Time    { return time.Time{} }
 func (alone) Deliver(context.Context, time.Time) time.Time { return time.Time{} }
 func (alone) WantsSync() bool                              { return false }
@@ -264,11 +264,11 @@ func (alone) Outgoing() int64                              { return 0 }
 func (alone) Status(time.Time) ClusterStatus               { return ClusterStatus{} }
 func (alone) Ended()                                       {}
 
-func (alone) Accepted(Class, uint64, weburl.Link, []byte) error { return nil }
+func (alone) Accepted(Class, uint64, link.Link, []byte) error { return nil }
 
-func (alone) Depart(weburl.Link) error { return nil }
+func (alone) Depart(link.Link) error { return nil }
 
-func (alone) Export(context.Context, weburl.Link, *warc.Exchange, func([]byte) ([]byte, error)) (page weburl.Link,
+func (alone) Export(context.Context, link.Link, *warc.Exchange, func([]byte) ([]byte, error)) (page link.Link,
 	category string, away bool, err error) {
 	return page, "", false, nil
 }
@@ -280,12 +280,12 @@ func (alone) First(context.Context, *warc.Exchange, int64) (first warc.Original,
 // plainKeys are the Keys of a single agent: each URL has its own key, and a finish has none.
 type plainKeys struct{}
 
-func (plainKeys) Of(k weburl.Key, _ bool) weburl.Key                { return k }
-func (plainKeys) Finish(k weburl.Key) (weburl.Key, bool)            { return k, false }
-func (plainKeys) Page(dst []weburl.Key, _ weburl.Link) []weburl.Key { return dst }
-func (p plainKeys) Freeze() Keys                                    { return p }
+func (plainKeys) Of(k link.Key, _ bool) link.Key              { return k }
+func (plainKeys) Finish(k link.Key) (link.Key, bool)          { return k, false }
+func (plainKeys) Page(dst []link.Key, _ link.Link) []link.Key { return dst }
+func (p plainKeys) Freeze() Keys                              { return p }
 
-func (plainKeys) Accept(kind byte, _ uint64, p []byte) (weburl.Key, bool, error) {
+func (plainKeys) Accept(kind byte, _ uint64, p []byte) (link.Key, bool, error) {
 	k, err := acceptedKey(p)
 	return k, err == nil && kind == state.Accept, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -121,7 +122,7 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 		}
 		return "", w.Exclude(ctx, s.excludes)
 	case "excluded":
-		return w.Excluded(weburl.Link{URL: mustURL(t, arg(0))}), nil
+		return w.Excluded(link.Link{URL: mustURL(t, arg(0))}), nil
 	case "pause", "continue":
 		s.paused = c.verb == "pause"
 		return "", w.Pause(ctx, s.paused)
@@ -157,9 +158,9 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 		}
 		return "", w.SetApplications([]crawl.Application{{Name: arg(0), Scope: sc}})
 	case "turns":
-		var links []weburl.Link
+		var links []link.Link
 		for _, u := range c.args {
-			links = append(links, weburl.Link{URL: mustURL(t, u)})
+			links = append(links, link.Link{URL: mustURL(t, u)})
 		}
 		turns, err := w.Turns(ctx, links)
 		var b strings.Builder

@@ -22,6 +22,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -222,28 +223,28 @@ type Crawler struct {
 	rng *rand.Rand
 
 	// Owned by the dispatcher.
-	free       []*visit           // visits not in use
-	busy       int                // visits that the workers have and that are not settled
-	resolving  int                // look-ups in progress
-	unresolved []*visit           // visits that wait until a look-up ends
-	later      waiting            // URLs that wait for a retry beside the queues
-	attempts   map[weburl.Key]int // visits made to URLs that came back from later
+	free       []*visit         // visits not in use
+	busy       int              // visits that the workers have and that are not settled
+	resolving  int              // look-ups in progress
+	unresolved []*visit         // visits that wait until a look-up ends
+	later      waiting          // URLs that wait for a retry beside the queues
+	attempts   map[link.Key]int // visits made to URLs that came back from later
 	id         keyset.Crawl
 	holding    holding
-	requeued   map[weburl.Key]uint64 // numbers of the accepts of URLs that are queued again
-	trouble    troubles              // failed look-ups in a row, by host
-	origins    origins               // those that fail
-	errands    map[string]int        // fetches of a robots.txt that are queued for other hosts
-	nth        uint64                // number of the last drop
-	underWay   map[uint64]int        // visits in progress, by the number of drops before them
-	planned    bool                  // the journal has state of a Planner of an earlier run
-	stamped    []byte                // reused memory for links on their way to the seen-set
+	requeued   map[link.Key]uint64 // numbers of the accepts of URLs that are queued again
+	trouble    troubles            // failed look-ups in a row, by host
+	origins    origins             // those that fail
+	errands    map[string]int      // fetches of a robots.txt that are queued for other hosts
+	nth        uint64              // number of the last drop
+	underWay   map[uint64]int      // visits in progress, by the number of drops before them
+	planned    bool                // the journal has state of a Planner of an earlier run
+	stamped    []byte              // reused memory for links on their way to the seen-set
 	batch      batch
-	dirty      bool          // the journal has records that are not synced
-	arrived    []weburl.Link // reused memory for links from the seen-set
-	fresh      []weburl.Link // new links of the current batch
-	accepted   uint64        // the number of the last accept
-	numbers    []uint64      // URLs logged as skipped lately
+	dirty      bool        // the journal has records that are not synced
+	arrived    []link.Link // reused memory for links from the seen-set
+	fresh      []link.Link // new links of the current batch
+	accepted   uint64      // the number of the last accept
+	numbers    []uint64    // URLs logged as skipped lately
 	items      []keyset.Item
 	skips      recent       // URLs whose skipping was logged lately
 	skipped    []state.Skip // not in a finish yet: of the current visit, and of links that the seen-set held back
@@ -259,7 +260,7 @@ type Crawler struct {
 	began      time.Time
 	paced      atomic.Pointer[[]string] // domains that may have a pace, see Repace
 	earlier    time.Duration            // time of earlier runs
-	seeding    map[weburl.Key]bool      // what is accepted during AddSeeds; nil otherwise
+	seeding    map[link.Key]bool        // what is accepted during AddSeeds; nil otherwise
 	widened    []weburl.URL             // targets of seeds' redirects, which widen the scope
 	snapSize   int64
 	checkpoint *checkpoint // nil: none is in progress
@@ -278,7 +279,7 @@ type Crawler struct {
 	retrying   retrying                   // URLs that have failed and will be retried
 	planner    Planner                    // the Strategy, if it is a Planner
 	reader     Reader                     // likewise
-	revisiting map[weburl.Key]*Before     // URLs that the Planner wants again and that are not finished
+	revisiting map[link.Key]*Before       // URLs that the Planner wants again and that are not finished
 	hostsAgain map[string]*hostAgain      // the hosts of revisiting
 	nextWanted time.Time                  // when the Planner wants the next URL
 	remembered int64                      // number of URLs with a Planner's state from an earlier run
@@ -309,8 +310,8 @@ func New(cfg Config, parts Parts) *Crawler {
 	c := &Crawler{
 		cfg: cfg, Parts: parts,
 		rng:        rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
-		attempts:   map[weburl.Key]int{},
-		requeued:   map[weburl.Key]uint64{},
+		attempts:   map[link.Key]int{},
+		requeued:   map[link.Key]uint64{},
 		errands:    map[string]int{},
 		underWay:   map[uint64]int{},
 		known:      new(known),
@@ -318,7 +319,7 @@ func New(cfg Config, parts Parts) *Crawler {
 		results:    make(chan *visit, cfg.handed()+max(cfg.SlowVisits, 0)+resolversMax),
 		commands:   make(chan func(time.Time)),
 		ended:      make(chan struct{}),
-		revisiting: map[weburl.Key]*Before{},
+		revisiting: map[link.Key]*Before{},
 		hostsAgain: map[string]*hostAgain{},
 	}
 	c.planner, _ = parts.Strategy.(Planner)

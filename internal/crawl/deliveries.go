@@ -15,6 +15,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -166,7 +167,7 @@ const recollectMost = 1000
 // thousands. When another agent has accepted them, call done: it marks the pages as collected. The links on these pages
 // were followed, and are not followed again. spent counts the pages that are given up, because they were fetched again
 // too often: done marks them, too. Safe for concurrent use.
-func (l *Loop) Recollect() (links []weburl.Link, spent int, done func() error, err error) {
+func (l *Loop) Recollect() (links []link.Link, spent int, done func() error, err error) {
 	c, upTo := l.c, map[string]int64{}
 	t := c.apps.table.Load()
 	if t == nil {
@@ -191,7 +192,7 @@ func (l *Loop) Recollect() (links []weburl.Link, spent int, done func() error, e
 				spent++
 				continue
 			}
-			again := weburl.Link{URL: u, Via: d.Via, Hops: d.Hops, Seed: u.Host()}
+			again := link.Link{URL: u, Via: d.Via, Hops: d.Hops, Seed: u.Host()}
 			again.SetApp(name, a.Scope.Root(u))
 			if !a.Scope.Judge(again).In { // it was when the application got the page
 				again.Hops = ""

@@ -10,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -327,7 +328,7 @@ func (c *Crawler) logRobots(v *visit, now time.Time) {
 
 func (c *Crawler) finishOf(v *visit, exhausted bool) state.Finish {
 	f := state.Finish{
-		Link: weburl.Link{URL: v.asked.URL, Hops: v.asked.Hops, Seed: v.asked.Seed, Ext: v.asked.Ext},
+		Link: link.Link{URL: v.asked.URL, Hops: v.asked.Hops, Seed: v.asked.Seed, Ext: v.asked.Ext},
 		Code: v.code(exhausted), Kind: v.errorKind(), Cause: c.causeOf(v), Mime: v.mime,
 		Size: v.size, Began: v.began, Took: v.took, Delay: max(v.delay, v.auto),
 	}
@@ -401,11 +402,11 @@ func (v *visit) reason() string {
 // looks again.
 const errandWait = time.Second
 
-func errandID(l weburl.Link) string { return l.URL.String() + " " + l.Via }
+func errandID(l link.Link) string { return l.URL.String() + " " + l.Via }
 
 // runErrand queues, once, the fetch of a robots.txt on another host. It does not queue it if
 // the operator has blocked that host.
-func (c *Crawler) runErrand(l weburl.Link, now time.Time) {
+func (c *Crawler) runErrand(l link.Link, now time.Time) {
 	if host := l.URL.Host(); c.isBlocked(host) {
 		c.failErrand(l, theyBlocked, now)
 		return
@@ -436,7 +437,7 @@ func (c *Crawler) settleErrand(v *visit, now time.Time) {
 
 // failErrand records that the fetch of a robots.txt from another host failed, and why. The
 // rules of that file stay unknown.
-func (c *Crawler) failErrand(l weburl.Link, why string, now time.Time) {
+func (c *Crawler) failErrand(l link.Link, why string, now time.Time) {
 	setBounded(&c.failures.robots, l.URL.Origin(), why)
 	if about, err := weburl.Parse(l.Via); err == nil {
 		c.Robots.Learn(about, weburl.URL{}, robots.Reply{Failed: true}, now)
@@ -465,7 +466,7 @@ func (c *Crawler) take(t frontier.Task) *visit {
 // recycle keeps a visit for reuse. It drops a visit that has grown large.
 func (c *Crawler) recycle(v *visit) {
 	v.page.Rest()
-	v.shown, v.link, v.offered = Page{}, weburl.Link{}, nil
+	v.shown, v.link, v.offered = Page{}, link.Link{}, nil
 	if clear(v.skipped); cap(v.skipped) > 1<<12 { // they point into the page's memory
 		v.skipped = nil
 	}

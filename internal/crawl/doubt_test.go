@@ -9,6 +9,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -93,7 +94,7 @@ func TestDoubt(t *testing.T) {
 				}
 			default:
 				n++
-				l := weburl.Link{URL: weburl.MustParse("http://h.example/")}
+				l := link.Link{URL: weburl.MustParse("http://h.example/")}
 				f := state.Finish{Link: l, Began: time.UnixMicro(1)}
 				if open {
 					waiting[n] = nil

@@ -6,6 +6,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -60,11 +61,11 @@ func (c *Crawler) learnCookies(r *fetch.Response) {
 // B to A. It is followed if the request differs from all before: if a redirect has changed the cookies, or the session
 // id in the URL. Then next knows its chain, which makes it a new link. MaxRedirects bounds the chain. Safe for
 // concurrent use.
-func (v *visit) comesBack(c *Crawler, next *weburl.Link) {
+func (v *visit) comesBack(c *Crawler, next *link.Link) {
 	l := &v.task.Link
-	steps := weburl.AddStep(l.Steps(), l.URL, requestOf(l.URL, v.cookies))
+	steps := link.AddStep(l.Steps(), l.URL, requestOf(l.URL, v.cookies))
 	cookies := xxhash.Sum64String(cookiesFor(&c.Parts, next.URL))
-	times, same := weburl.Passed(steps, next.URL, requestOf(next.URL, cookies))
+	times, same := link.Passed(steps, next.URL, requestOf(next.URL, cookies))
 	if same || next.URL.String() == l.Via && trailing(l.Hops, 'R') > 0 && c.Cookies == nil {
 		v.notes = append(v.notes, "redirect-loop")
 		v.skipped = append(v.skipped, skip{*next, redirectLoop})

@@ -12,7 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A drop is one record of the journal, however many links it covers: all links of a host that were
@@ -230,7 +230,7 @@ func (c *Crawler) withdraw(v *visit) {
 	c.withdrawLink(v.task.Link, v.task.Number, v.task.Attempt)
 }
 
-func (c *Crawler) withdrawLink(l weburl.Link, number uint64, attempt int) {
+func (c *Crawler) withdrawLink(l link.Link, number uint64, attempt int) {
 	if err := c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number, Attempt: attempt}}); err != nil &&
 		c.fatal == nil {
 		c.fatal = fmt.Errorf("frontier: %w", err)
@@ -261,11 +261,11 @@ func (c *Crawler) stamp(enc []byte) []byte {
 
 // unstamp removes the number of drops from the encoding of l. dropped reports whether l's
 // host was dropped since l was found.
-func (c *Crawler) unstamp(aux []byte, l weburl.Link) (enc []byte, dropped bool, err error) {
+func (c *Crawler) unstamp(aux []byte, l link.Link) (enc []byte, dropped bool, err error) {
 	if c.nth == 0 {
 		return aux, false, nil
 	}
-	_, n, err := weburl.PeekLink(aux)
+	_, n, err := link.Peek(aux)
 	drops := uint64(0)
 	if err == nil && n < len(aux) {
 		w := 0
@@ -282,7 +282,7 @@ func (c *Crawler) unstamp(aux []byte, l weburl.Link) (enc []byte, dropped bool, 
 // acceptDropped accepts and finishes a link that was found before its host was dropped. Its
 // finish does not belong to the visit whose links are being accepted.
 func (c *Crawler) acceptDropped(enc []byte, number uint64) error {
-	l, _, err := weburl.DecodeLink(enc)
+	l, _, err := link.Decode(enc)
 	if err != nil {
 		return fmt.Errorf("link from seen: %w", err)
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // An Exclusion keeps the crawl from the URLs that match a pattern, or that are too deep. Their links are accepted as
@@ -61,7 +61,7 @@ func newExclusions(list []Exclusion) (*exclusions, error) {
 }
 
 // holds reports whether l must wait. Fetches of a robots.txt for another host need not.
-func (e *exclusions) holds(l *weburl.Link) bool {
+func (e *exclusions) holds(l *link.Link) bool {
 	if e == nil || IsErrand(*l) {
 		return false
 	}
@@ -72,7 +72,7 @@ func (e *exclusions) holds(l *weburl.Link) bool {
 }
 
 // of returns the first Exclusion that holds for l, or nil.
-func (e *exclusions) of(l *weburl.Link) *Exclusion {
+func (e *exclusions) of(l *link.Link) *Exclusion {
 	if !e.holds(l) {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (e *exclusions) of(l *weburl.Link) *Exclusion {
 func CheckExclusion(pattern string) error { return sheet.CheckPattern(pattern) }
 
 // Excluded returns why a link must wait; "" if it need not. Safe for concurrent use.
-func (c *Crawler) Excluded(l weburl.Link) (why string) {
+func (c *Crawler) Excluded(l link.Link) (why string) {
 	if x := c.exclusions.Load().of(&l); x != nil {
 		return x.Why
 	}
@@ -175,7 +175,7 @@ func (c *Crawler) review() (any bool) {
 		return false
 	}
 	e := c.exclusions.Load()
-	_, err := c.Frontier.Reviewed(reviewSlice, func(l weburl.Link, number uint64) error {
+	_, err := c.Frontier.Reviewed(reviewSlice, func(l link.Link, number uint64) error {
 		any = true
 		host, k := l.URL.Host(), l.Key()
 		accept := number

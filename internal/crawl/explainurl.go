@@ -14,6 +14,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -76,7 +77,7 @@ type urlTurn struct {
 
 // A place is that of a link to the URL among the links of its host.
 type place struct {
-	link  weburl.Link
+	link  link.Link
 	nth   int64 // from 1
 	ahead int64 // of its level
 }
@@ -92,10 +93,10 @@ func (e *urlTurn) ask(c *Crawler, now time.Time) {
 	e.full = c.hostFull(e.u.Host())
 	e.unsure = c.Seen.Holds()
 	e.elsewhere = c.cluster.PagesElsewhere(e.u.Host())
-	links := []weburl.Link{{URL: e.u}}
+	links := []link.Link{{URL: e.u}}
 	if t := c.apps.table.Load(); t != nil {
 		for name := range *t {
-			l := weburl.Link{URL: e.u}
+			l := link.Link{URL: e.u}
 			l.SetApp(name, "")
 			links = append(links, l)
 		}
@@ -114,7 +115,7 @@ func (e *urlTurn) ask(c *Crawler, now time.Time) {
 			e.again = true
 		}
 	}
-	l := weburl.Link{URL: e.u}
+	l := link.Link{URL: e.u}
 	if c.cluster.Direct(&l); l.Ext != "" { // its key is that of a destination
 		e.accepted = true
 	}
@@ -131,12 +132,12 @@ func (e *urlTurn) look(ctx context.Context, c *Crawler) error {
 	defer cancel()
 	var before [256]int64 // links of the host so far, by level
 	host, excluded := e.u.Host(), c.exclusions.Load()
-	err := c.readQueue(short, func(l *weburl.Link, enc []byte) error {
+	err := c.readQueue(short, func(l *link.Link, enc []byte) error {
 		if l.URL.Host() != host || IsErrand(*l) {
 			return nil
 		}
 		if l.URL == e.u {
-			own, _, err := weburl.DecodeLink(bytes.Clone(enc)) // l is valid only here
+			own, _, err := link.Decode(bytes.Clone(enc)) // l is valid only here
 			if err != nil {
 				return err
 			}
@@ -163,7 +164,7 @@ func (e *urlTurn) String(c *Crawler) string {
 	var b strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&b, "  "+format+"\n", a...) }
 	excluded := ""
-	link := weburl.Link{URL: e.u, Hops: "L", Seed: e.u.Host()}
+	link := link.Link{URL: e.u, Hops: "L", Seed: e.u.Host()}
 	if len(e.places) > 0 {
 		link = e.places[0].link
 	}
@@ -280,7 +281,7 @@ func (e *urlTurn) tellPast(c *Crawler, line func(string, ...any)) {
 		if why == "" {
 			why = s.Reason
 		}
-		link := weburl.Link{Hops: s.Hops}
+		link := link.Link{Hops: s.Hops}
 		via := "a seed"
 		if s.Via != "" {
 			via = fmt.Sprintf("the link on %s, %s from a seed", s.Via, english.Plural(link.Depth(), "link", ""))
@@ -290,7 +291,7 @@ func (e *urlTurn) tellPast(c *Crawler, line func(string, ...any)) {
 }
 
 // tellScope says what would become of a link to the URL, and reports whether it is in scope.
-func tellScope(line func(string, ...any), s *scope.Scope, l weburl.Link) (in bool) {
+func tellScope(line func(string, ...any), s *scope.Scope, l link.Link) (in bool) {
 	if s.Judge(l).In {
 		depth := ""
 		if d := s.Describe(); d.Depth >= 0 {
@@ -310,7 +311,7 @@ func tellScope(line func(string, ...any), s *scope.Scope, l weburl.Link) (in boo
 
 // tellApps names the applications that would follow a link to the URL on a page of theirs, and reports whether there
 // are any.
-func (c *Crawler) tellApps(line func(string, ...any), l weburl.Link) (some bool) {
+func (c *Crawler) tellApps(line func(string, ...any), l link.Link) (some bool) {
 	t := c.apps.table.Load()
 	if t == nil {
 		return false

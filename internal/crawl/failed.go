@@ -9,6 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -54,7 +55,7 @@ type failures struct {
 }
 
 // isSeed reports whether l is a seed of the crawl itself, or a URL that such a seed redirected to.
-func isSeed(l weburl.Link) bool { return trailing(l.Hops, 'R') == len(l.Hops) && l.App() == "" }
+func isSeed(l link.Link) bool { return trailing(l.Hops, 'R') == len(l.Hops) && l.App() == "" }
 
 // FailedSeeds returns the first 100 seeds that brought no response in this run, and their
 // number. For a seed that redirects, it returns the target of the redirects. Call it after
@@ -225,8 +226,8 @@ func (c *Crawler) SeedAgain() error {
 
 // tookBack removes the first kept seed from the counts of URLs and forgets its robots.txt,
 // because the seed is accepted again.
-func (c *Crawler) tookBack(enc []byte) (weburl.Link, error) {
-	l, _, err := weburl.DecodeLink(enc)
+func (c *Crawler) tookBack(enc []byte) (link.Link, error) {
+	l, _, err := link.Decode(enc)
 	if err != nil {
 		return l, err
 	}

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -21,11 +22,11 @@ func (v *visit) extTo(u weburl.URL, hop byte) string {
 		return ""
 	}
 	n := v.task.Link.HostDepth()
-	if weburl.Deeper(hop) {
+	if link.Deeper(hop) {
 		n++
 	}
 	if v.inHost.depth != n {
-		var l weburl.Link
+		var l link.Link
 		l.SetHostDepth(n)
 		v.inHost.depth, v.inHost.ext = n, l.Ext
 	}
@@ -37,7 +38,7 @@ func (v *visit) extTo(u weburl.URL, hop byte) string {
 // a paper). A link to a host of another agent is dropped. If no agent crawls the host yet, its root page takes the
 // place of the link: it goes to the agent that gets the host. That holds as well for a host whose agent is not in
 // memory.
-func (c *Crawler) staysHere(v *visit, l weburl.Link) bool {
+func (c *Crawler) staysHere(v *visit, l link.Link) bool {
 	if !c.cfg.TwoLevel || l.URL.Host() == v.task.Link.URL.Host() {
 		return false
 	}
@@ -46,10 +47,10 @@ func (c *Crawler) staysHere(v *visit, l weburl.Link) bool {
 	switch {
 	case mine || agent == "" && root == l.URL:
 		return false
-	case agent == "" && !c.known.has(root.Key()):
-		to := weburl.Link{URL: root, Via: l.Via, Hops: l.Hops + "I", Seed: l.Seed}
+	case agent == "" && !c.known.has(link.KeyOf(root)):
+		to := link.Link{URL: root, Via: l.Via, Hops: l.Hops + "I", Seed: l.Seed}
 		if c.Scope.Judge(to).In {
-			v.add(to, root.Key(), true)
+			v.add(to, link.KeyOf(root), true)
 		}
 	}
 	v.Skip(l, otherAgent)
@@ -72,11 +73,11 @@ func (c *Crawler) followRoot(v *visit) {
 	if root == l.URL {
 		return
 	}
-	k := root.Key()
+	k := link.KeyOf(root)
 	if c.known.has(k) {
 		return
 	}
-	to := weburl.Link{URL: root, Via: l.URL.String(), Hops: l.Hops + "I", Seed: l.Seed}
+	to := link.Link{URL: root, Via: l.URL.String(), Hops: l.Hops + "I", Seed: l.Seed}
 	switch d := c.Scope.Judge(to); {
 	case d.In:
 		v.add(to, k, c.notOurs(root))

@@ -10,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -18,7 +19,7 @@ import (
 func (c *Crawler) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 	var ls Links
 	for _, u := range us {
-		c.judge(&ls, c.seedLink(u, bare[u]), u.Key())
+		c.judge(&ls, c.seedLink(u, bare[u]), link.KeyOf(u))
 	}
 	for _, k := range ls.skipped {
 		c.skip(k)
@@ -113,7 +114,7 @@ func (c *Crawler) repair(err error) {
 func (c *Crawler) Accept(items []keyset.Item) error {
 	c.fresh, c.numbers, c.arrived = c.fresh[:0], c.numbers[:0], c.arrived[:0]
 	for _, it := range items {
-		l, _, err := weburl.PeekLink(it.Aux) // valid only here: clone what is kept
+		l, _, err := link.Peek(it.Aux) // valid only here: clone what is kept
 		if err != nil {
 			return fmt.Errorf("link from seen: %w", err)
 		}
@@ -185,7 +186,7 @@ func (c *Crawler) widen(u weburl.URL) {
 // skip logs a URL that is not crawled. If the URL is found again soon, it is not logged again.
 func (c *Crawler) skip(s skip) {
 	c.skipCounted(s.reason)
-	if c.skips.add(s.link.URL.Key()) {
+	if c.skips.add(link.KeyOf(s.link.URL)) {
 		reason, rule := report.SplitReason(s.reason)
 		c.Skipped.Write(report.Skip{URL: s.link.URL.String(), Via: s.link.Via, Hops: s.link.Hops, Seed: s.link.Seed,
 			Reason: reason, Rule: rule})
@@ -203,18 +204,18 @@ func (c *Crawler) skipCounted(reason string) {
 }
 
 // recent is a set of at most 2*recentMax keys that forgets older keys.
-type recent struct{ now, before map[weburl.Key]struct{} }
+type recent struct{ now, before map[link.Key]struct{} }
 
 const recentMax = 1 << 16
 
 // add adds k and reports whether it is new.
-func (r *recent) add(k weburl.Key) bool {
+func (r *recent) add(k link.Key) bool {
 	if _, ok := r.now[k]; ok {
 		return false
 	}
 	_, ok := r.before[k]
 	if len(r.now) >= recentMax || r.now == nil {
-		r.now, r.before = make(map[weburl.Key]struct{}), r.now
+		r.now, r.before = make(map[link.Key]struct{}), r.now
 	}
 	r.now[k] = struct{}{}
 	return !ok

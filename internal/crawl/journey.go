@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/near/index"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
@@ -27,7 +28,7 @@ import (
 // dispatcher settles and reuses it.
 type visit struct {
 	task    frontier.Task
-	asked   weburl.Link // the request: task.Link, or a robots.txt for it
+	asked   link.Link // the request: task.Link, or a robots.txt for it
 	thread  int
 	worker  *worker // the worker that makes the visit
 	drops   uint64  // number of the last drop when the visit was taken
@@ -79,18 +80,18 @@ type visit struct {
 	shared     bool         // the response is from the archive
 	archivedAt time.Time    // when that was fetched
 	page       parse.Page
-	decoded    bool        // shown has the body
-	parsed     bool        // page has its links
-	sent       weburl.Link // the page, which is stored for another agent; zero: it belongs here
-	category   uint16      // links go to the agents of this category of pages; 0: by their hosts
-	topic      string      // the name of the page's category; empty: none is known
+	decoded    bool      // shown has the body
+	parsed     bool      // page has its links
+	sent       link.Link // the page, which is stored for another agent; zero: it belongs here
+	category   uint16    // links go to the agents of this category of pages; 0: by their hosts
+	topic      string    // the name of the page's category; empty: none is known
 
 	// For Strategy and Pages:
 	shown      Page
-	stops      bool        // Pages has stopped the run
-	link       weburl.Link // the link of the page that the Strategy judges
-	before     *Before     // for a URL that is fetched again
-	offered    []weburl.Link
+	stops      bool      // Pages has stopped the run
+	link       link.Link // the link of the page that the Strategy judges
+	before     *Before   // for a URL that is fetched again
+	offered    []link.Link
 	print      uint64
 	cut        bool // use the archive's digest as print
 	validators fetch.Condition
@@ -101,7 +102,7 @@ type visit struct {
 	delay   time.Duration  // Crawl-delay
 	auto    time.Duration  // the delay by the response times, see autoDelay
 	until   time.Time      // next time to fetch it
-	errand  weburl.Link    // a robots.txt to fetch from another host
+	errand  link.Link      // a robots.txt to fetch from another host
 	entries []robots.Entry // of the origin of the URL, and of that of the robots.txt
 
 	Links                  // of the page
@@ -307,7 +308,7 @@ func (c *Crawler) read(ctx context.Context, v *visit, r *fetch.Response) error {
 		if hops[h] == "" {
 			hops[h] = l.Hops + string(rune(out.Hop))
 		}
-		to := weburl.Link{URL: out.URL, Via: l.URL.String(), Hops: hops[h], Seed: l.Seed, Ext: v.extTo(out.URL, h)}
+		to := link.Link{URL: out.URL, Via: l.URL.String(), Hops: hops[h], Seed: l.Seed, Ext: v.extTo(out.URL, h)}
 		if !follow {
 			v.skipped = append(v.skipped, skip{to, "nofollow"})
 			continue
@@ -376,7 +377,7 @@ func (v *visit) isSitemap() bool { return strings.HasSuffix(v.task.Link.Hops, "M
 const sitemapMax = 50 << 20
 
 // judge checks a link against the scope, and adds or skips it. Safe for concurrent use.
-func (c *Crawler) judge(ls *Links, l weburl.Link, k weburl.Key) {
+func (c *Crawler) judge(ls *Links, l link.Link, k link.Key) {
 	if l.Ext != "" {
 		if app := l.App(); app != "" {
 			c.judgeApp(ls, l, k, app)
@@ -475,7 +476,7 @@ func (c *Crawler) notOurs(u weburl.URL) bool {
 }
 
 // exchangeOf returns what the archive stores of a response to l.
-func exchangeOf(l weburl.Link, r *fetch.Response) warc.Exchange {
+func exchangeOf(l link.Link, r *fetch.Response) warc.Exchange {
 	return warc.Exchange{
 		URL: l.URL.String(), Addr: r.Addr.Addr(), Began: r.Began, Request: r.Request,
 		Response: r.Wire, HTTP: r.Failure == nil, HeadLen: r.HeadLen, Truncated: r.Truncated,
@@ -490,7 +491,7 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 	v.app = nil // the sitemaps are for the crawl itself
 	if from.Host() != l.URL.Host() {
 		v.outcome = Elsewhere
-		v.errand = weburl.Link{URL: from, Via: about.String(), Hops: errandHops, Seed: l.Seed}
+		v.errand = link.Link{URL: from, Via: about.String(), Hops: errandHops, Seed: l.Seed}
 		return nil
 	}
 	e, read := c.Robots.Entry(about.Origin())
@@ -533,18 +534,18 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 	}
 	if c.cfg.Sitemaps {
 		if c.Strategy != nil {
-			v.shown = Page{Link: weburl.Link{URL: from, Via: about.String(), Hops: l.Hops + "P", Seed: l.Seed},
+			v.shown = Page{Link: link.Link{URL: from, Via: about.String(), Hops: l.Hops + "P", Seed: l.Seed},
 				Status: resp.Status, Header: resp.Header, MIME: v.mime}
 		}
 		v.links = len(sitemaps)
 		for _, s := range sitemaps {
 			if u, err := weburl.Parse(s); err == nil {
-				to := weburl.Link{URL: u, Via: from.String(), Hops: l.Hops + "M", Seed: l.Seed, Ext: v.extTo(u, 'M')}
-				c.follow(v, to, u.Key())
+				to := link.Link{URL: u, Via: from.String(), Hops: l.Hops + "M", Seed: l.Seed, Ext: v.extTo(u, 'M')}
+				c.follow(v, to, link.KeyOf(u))
 			}
 		}
 	}
-	v.asked = weburl.Link{URL: from, Via: about.String(), Hops: l.Hops, Seed: l.Seed}
+	v.asked = link.Link{URL: from, Via: about.String(), Hops: l.Hops, Seed: l.Seed}
 	if v.unkept, err = c.leaves(v, resp); err != nil {
 		return err
 	}
@@ -566,11 +567,11 @@ func (c *Crawler) letGo(host string) {
 const errandHops = "P"
 
 // IsErrand reports whether l is the fetch of a robots.txt for another host. Only the loop makes such a link.
-func IsErrand(l weburl.Link) bool { return l.Hops == errandHops }
+func IsErrand(l link.Link) bool { return l.Hops == errandHops }
 
 // child returns the link from a page at l to u.
-func child(l weburl.Link, u weburl.URL, hop byte) weburl.Link {
-	return weburl.Link{URL: u, Via: l.URL.String(), Hops: l.Hops + string(rune(hop)), Seed: l.Seed}
+func child(l link.Link, u weburl.URL, hop byte) link.Link {
+	return link.Link{URL: u, Via: l.URL.String(), Hops: l.Hops + string(rune(hop)), Seed: l.Seed}
 }
 
 // trailing counts the bytes b at the end of s.

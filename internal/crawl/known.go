@@ -3,7 +3,7 @@ package crawl
 import (
 	"sync/atomic"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // known is a cache of recently accepted URLs, for the workers. Most links lead to pages that
@@ -23,16 +23,16 @@ const knownBits = 18 // 4 MiB
 type knownSlot struct{ bound, path atomic.Uint64 }
 
 // bind combines the host part and the path part of a key with the generation.
-func (n *known) bind(k weburl.Key) uint64 {
+func (n *known) bind(k link.Key) uint64 {
 	return (k.Host ^ (k.Path+1)*0x9e3779b97f4a7c15) + n.generation.Load()*0xd1b54a32d192ed03
 }
 
-func (n *known) slot(k weburl.Key) *knownSlot {
+func (n *known) slot(k link.Key) *knownSlot {
 	return &n.slots[(k.Path^k.Host*0xff51afd7ed558ccd)>>(64-knownBits)]
 }
 
 // has reports whether k was added and is not forgotten.
-func (n *known) has(k weburl.Key) bool {
+func (n *known) has(k link.Key) bool {
 	s := n.slot(k)
 	return s.path.Load() == k.Path && s.bound.Load() == n.bind(k)
 }
@@ -41,7 +41,7 @@ func (n *known) has(k weburl.Key) bool {
 func (n *known) forget() { n.generation.Add(1) }
 
 // add adds k, which the seen-set has.
-func (n *known) add(k weburl.Key) {
+func (n *known) add(k link.Key) {
 	s := n.slot(k)
 	if s.path.Load() == k.Path && s.bound.Load() == n.bind(k) {
 		return // the line stays shared

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // Combinations of halves of added keys are not known, not even while the dispatcher writes.
@@ -17,10 +17,10 @@ func TestKnown(t *testing.T) {
 		hosts[i], paths[i] = rng.Uint64(), rng.Uint64()
 	}
 	var n known
-	if n.has(weburl.Key{}) {
+	if n.has(link.Key{}) {
 		t.Error("an empty cache knows the zero key")
 	}
-	own := func(i int) weburl.Key { return weburl.Key{Host: hosts[i], Path: paths[i]} }
+	own := func(i int) link.Key { return link.Key{Host: hosts[i], Path: paths[i]} }
 	// All keys in one slot: the worst case.
 	k := own(0)
 	n.add(k)
@@ -40,7 +40,7 @@ func TestKnown(t *testing.T) {
 	})
 	for i := 0; ; i++ {
 		a, b := i%len(hosts), i/len(hosts)%len(paths)
-		mixed := weburl.Key{Host: hosts[a], Path: paths[b]}
+		mixed := link.Key{Host: hosts[a], Path: paths[b]}
 		if a != b && s.path.Load() == mixed.Path && s.bound.Load() == n.bind(mixed) {
 			t.Fatalf("key of host %d and path %d is known (seed %d)", a, b, seed)
 		}
@@ -57,10 +57,10 @@ func TestKnown(t *testing.T) {
 func TestKnownIsNeverWrong(t *testing.T) {
 	var n known
 	rng := rand.New(rand.NewPCG(1, 2))
-	added := map[weburl.Key]bool{}
+	added := map[link.Key]bool{}
 	hits := 0
 	for range 300_000 {
-		k := weburl.Key{Host: rng.Uint64N(500), Path: rng.Uint64N(1000) << 44}
+		k := link.Key{Host: rng.Uint64N(500), Path: rng.Uint64N(1000) << 44}
 		if n.has(k) {
 			if hits++; !added[k] {
 				t.Fatalf("%v is known without having been added", k)

@@ -1,7 +1,7 @@
 package crawl
 
 import (
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // Links are links in scope, in the order in which they were found, and the links that were not taken.
@@ -14,32 +14,32 @@ type Links struct {
 }
 
 type found struct {
-	key      weburl.Key
+	key      link.Key
 	from, to int // in Links.enc
 	foreign  bool
 }
 
 type skip struct {
-	link   weburl.Link
+	link   link.Link
 	reason string // see report.ReasonBy
 }
 
 // add adds a link that is in scope. foreign reports that another agent crawls it.
-func (ls *Links) add(l weburl.Link, k weburl.Key, foreign bool) {
+func (ls *Links) add(l link.Link, k link.Key, foreign bool) {
 	from := len(ls.enc)
 	ls.enc = l.AppendTo(ls.enc)
 	ls.found = append(ls.found, found{k, from, len(ls.enc), foreign})
 }
 
 // AddOwn adds the encoding of a link that this agent crawls.
-func (ls *Links) AddOwn(k weburl.Key, enc []byte) {
+func (ls *Links) AddOwn(k link.Key, enc []byte) {
 	from := len(ls.enc)
 	ls.enc = append(ls.enc, enc...)
 	ls.found = append(ls.found, found{k, from, len(ls.enc), false})
 }
 
 // Skip adds a link that is not taken.
-func (ls *Links) Skip(l weburl.Link, reason string) { ls.skipped = append(ls.skipped, skip{l, reason}) }
+func (ls *Links) Skip(l link.Link, reason string) { ls.skipped = append(ls.skipped, skip{l, reason}) }
 
 // TakeForeign removes the links that other agents crawl. It passes their encodings to fn until fn
 // returns an error.
@@ -57,7 +57,7 @@ func (ls *Links) TakeForeign(fn func(enc []byte) error) error {
 }
 
 // EachOwn passes the links that this agent crawls to fn.
-func (ls *Links) EachOwn(fn func(k weburl.Key, enc []byte)) {
+func (ls *Links) EachOwn(fn func(k link.Key, enc []byte)) {
 	for _, f := range ls.found {
 		if !f.foreign {
 			fn(f.key, ls.enc[f.from:f.to])

@@ -16,7 +16,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A Listing is a copy of the links that wait at one moment, in the order in which the crawl would fetch them if all
@@ -61,12 +61,12 @@ type Count struct {
 // List begins a Listing of the links for which match returns true; nil means all. Call Close when it is not needed any
 // more. nth must be another number for each open Listing. The reading ends early when ctx is done. Safe for concurrent
 // use while Run runs.
-func (c *Crawler) List(ctx context.Context, nth int, match func(l *weburl.Link) bool) *Listing {
+func (c *Crawler) List(ctx context.Context, nth int, match func(l *link.Link) bool) *Listing {
 	ls := &Listing{fs: c.fs, at: c.cfg.Now(), ended: make(chan struct{}), files: map[uint8]*listingLevel{}}
 	prefix := filepath.Join(c.dir, fmt.Sprintf("listing-%d-", nth))
 	go func() {
 		defer close(ls.ended)
-		err := c.readQueue(ctx, func(l *weburl.Link, enc []byte) error {
+		err := c.readQueue(ctx, func(l *link.Link, enc []byte) error {
 			matches := match == nil || match(l)
 			ls.mu.Lock()
 			defer ls.mu.Unlock()
@@ -135,7 +135,7 @@ var ErrListing = errors.New("no position of this listing")
 
 // Page returns the links from a position on: at most most, and about bytes bytes. 0 is the first position. next is the
 // position after them, and more reports whether links follow. Call it when the reading has ended.
-func (ls *Listing) Page(from int64, most, bytes int) (links []weburl.Link, next int64, more bool, err error) {
+func (ls *Listing) Page(from int64, most, bytes int) (links []link.Link, next int64, more bool, err error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.err != nil || ls.closed || from < 0 {
@@ -162,7 +162,7 @@ func (ls *Listing) Page(from int64, most, bytes int) (links []weburl.Link, next 
 			if _, err := io.ReadFull(r, enc); err != nil {
 				return nil, 0, false, fmt.Errorf("list the queue: %w", err)
 			}
-			l, n, err := weburl.DecodeLink(enc)
+			l, n, err := link.Decode(enc)
 			if err != nil || n != len(enc) {
 				return nil, 0, false, ErrListing
 			}
@@ -201,7 +201,7 @@ const queueRetry = 20 * time.Millisecond
 
 // readQueue calls fn for each link of this agent that is accepted and not finished, in the order in which they were
 // accepted. l and enc are valid until fn returns. The links are those of one moment.
-func (c *Crawler) readQueue(ctx context.Context, fn func(l *weburl.Link, enc []byte) error) error {
+func (c *Crawler) readQueue(ctx context.Context, fn func(l *link.Link, enc []byte) error) error {
 	if c.Status() == nil {
 		return ErrNotRunning
 	}
@@ -225,7 +225,7 @@ func (c *Crawler) readQueue(ctx context.Context, fn func(l *weburl.Link, enc []b
 }
 
 // beginReading starts to read the journal, and returns nil if that is not possible now. The run waits for its end.
-func (c *Crawler) beginReading(ctx context.Context, fn func(l *weburl.Link, enc []byte) error) (done chan error) {
+func (c *Crawler) beginReading(ctx context.Context, fn func(l *link.Link, enc []byte) error) (done chan error) {
 	l := newLoop(c)
 	t := l.Transfer()
 	if t == nil {
@@ -241,7 +241,7 @@ func (c *Crawler) beginReading(ctx context.Context, fn func(l *weburl.Link, enc 
 				return ErrNotRunning
 			default:
 			}
-			l, _, err := weburl.PeekLink(enc)
+			l, _, err := link.Peek(enc)
 			if err != nil {
 				return err
 			}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // queueWeb has n links to each of three hosts on the first page.
@@ -31,7 +31,7 @@ func queueWeb(n int) string {
 }
 
 // lists returns the URLs of a listing, read in pages.
-func lists(t *testing.T, w *world, nth, most int, match func(*weburl.Link) bool) (urls []string, n crawl.Count) {
+func lists(t *testing.T, w *world, nth, most int, match func(*link.Link) bool) (urls []string, n crawl.Count) {
 	t.Helper()
 	ls := w.List(t.Context(), nth, match)
 	n, err := ls.Count(t.Context(), true)
@@ -39,7 +39,7 @@ func lists(t *testing.T, w *world, nth, most int, match func(*weburl.Link) bool)
 		t.Fatal(n, err)
 	}
 	for from, more := int64(0), true; more; {
-		var links []weburl.Link
+		var links []link.Link
 		if links, from, more, err = ls.Page(from, most, 1<<20); err != nil || len(links) > most ||
 			more && len(links) < most {
 			t.Fatalf("%d links, more: %v, %v", len(links), more, err)
@@ -88,7 +88,7 @@ func TestListing(t *testing.T) {
 			if _, err := w.Checkpoint(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			of, n := lists(t, w, 2, 1000, func(l *weburl.Link) bool { return l.URL.Host() == "b.example" })
+			of, n := lists(t, w, 2, 1000, func(l *link.Link) bool { return l.URL.Host() == "b.example" })
 			want := slices.DeleteFunc(slices.Clone(urls),
 				func(u string) bool { return !strings.Contains(u, "b.e") })
 			if !slices.Equal(of, want) || n.Matched != int64(len(want)) || n.Waiting < n.Matched {
@@ -151,7 +151,7 @@ func TestListingLevels(t *testing.T) {
 // byDigit gives links the level of their last digit.
 type byDigit struct{}
 
-func (byDigit) Follow(_ *crawl.Page, l *weburl.Link) crawl.Choice {
+func (byDigit) Follow(_ *crawl.Page, l *link.Link) crawl.Choice {
 	u := l.URL.String()
 	l.Level = u[len(u)-1] - '0'
 	return crawl.Take
@@ -173,7 +173,7 @@ func TestListingEnds(t *testing.T) {
 			t.Error(err)
 		}
 		hold := make(chan struct{})
-		ls = w.List(t.Context(), 2, func(*weburl.Link) bool { <-hold; return true })
+		ls = w.List(t.Context(), 2, func(*link.Link) bool { <-hold; return true })
 		synctest.Wait()
 		if n, err := ls.Count(t.Context(), false); err != nil || !n.Reading {
 			t.Errorf("%+v, %v", n, err)

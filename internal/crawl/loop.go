@@ -12,7 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A Loop is a crawl loop, as its Cluster sees it. Only the dispatcher may use it, except for what is
@@ -154,7 +154,7 @@ func (l *Loop) EndOutgoing(numbers []uint64, returned bool) {
 
 // Judge checks a link against the scope, and adds it to ls. A link of an application that is not known here yet waits
 // for it.
-func (l *Loop) Judge(ls *Links, link weburl.Link) {
+func (l *Loop) Judge(ls *Links, link link.Link) {
 	if link.Ext != "" {
 		if app := link.App(); app != "" && l.c.apps.table.Load().of(app) == nil {
 			l.c.addJudged(ls, link, link.Key())
@@ -165,7 +165,7 @@ func (l *Loop) Judge(ls *Links, link weburl.Link) {
 }
 
 // JudgeAs is Judge for a link of which the caller knows whether another agent crawls it.
-func (l *Loop) JudgeAs(ls *Links, link weburl.Link, foreign bool) {
+func (l *Loop) JudgeAs(ls *Links, link link.Link, foreign bool) {
 	n := len(ls.found)
 	if l.Judge(ls, link); len(ls.found) > n {
 		ls.found[n].foreign = foreign
@@ -187,7 +187,7 @@ func (l *Loop) Dropped(host string, number uint64) bool { return l.c.dropped(hos
 func (l *Loop) Drops() bool { return l.c.drops.n.Load() > 0 }
 
 // Withdraw finishes a link whose host was dropped.
-func (l *Loop) Withdraw(link weburl.Link, number uint64) { l.c.withdrawLink(link, number, 0) }
+func (l *Loop) Withdraw(link link.Link, number uint64) { l.c.withdrawLink(link, number, 0) }
 
 // WithdrawLater moves the URLs of a host that is handed over and that wait for a retry to the frontier, as withdrawn.
 func (l *Loop) WithdrawLater(host string) error {
@@ -215,7 +215,7 @@ func (l *Loop) Restore(st frontier.HostState, now time.Time) frontier.HostState 
 
 // Number returns the number of the accept of a waiting link. number is the one in its queue. 0 means
 // that the URL is finished and waits for another visit.
-func (l *Loop) Number(k weburl.Key, number uint64) uint64 {
+func (l *Loop) Number(k link.Key, number uint64) uint64 {
 	if n, ok := l.c.requeued[k]; ok {
 		return n
 	}
@@ -224,7 +224,7 @@ func (l *Loop) Number(k weburl.Key, number uint64) uint64 {
 
 // Forget forgets the state of a waiting link that leaves this agent, and returns the number of its
 // accept. It gives a visit that a Planner wanted back to the Planner.
-func (l *Loop) Forget(link weburl.Link, number uint64) uint64 {
+func (l *Loop) Forget(link link.Link, number uint64) uint64 {
 	k := link.Key()
 	number = l.Number(k, number)
 	l.c.apps.left(&link)
@@ -242,7 +242,7 @@ func (l *Loop) Forget(link weburl.Link, number uint64) uint64 {
 
 // Remember gives the Planner its state of a URL, which another agent had. It reports whether the
 // Planner could read it.
-func (l *Loop) Remember(link weburl.Link, planned []byte) (ok bool) {
+func (l *Loop) Remember(link link.Link, planned []byte) (ok bool) {
 	if l.c.planner == nil {
 		return false
 	}
@@ -259,7 +259,7 @@ func (l *Loop) Remember(link weburl.Link, planned []byte) (ok bool) {
 }
 
 // Moved records that another agent has the Planner's state of a URL.
-func (l *Loop) Moved(link weburl.Link) { l.Record(state.Told, state.AppendVisited(nil, link, nil)) }
+func (l *Loop) Moved(link link.Link) { l.Record(state.Told, state.AppendVisited(nil, link, nil)) }
 
 // HostsLater appends up to n hosts with URLs that wait for a retry.
 func (l *Loop) HostsLater(hosts []string, n int) []string {
@@ -321,7 +321,7 @@ func (l *Loop) EmptyRange(host uint64) bool {
 }
 
 // Note adds keys to the seen-set whose records are in the journal.
-func (l *Loop) Note(keys []weburl.Key) {
+func (l *Loop) Note(keys []link.Key) {
 	l.c.repair(l.Seen.Note(keys))
 	l.c.append()
 }
@@ -353,9 +353,9 @@ func (l *Loop) Learn(all []Ranged) {
 				narrow = true
 				continue
 			}
-			keys := make([]weburl.Key, 0, len(list.Paths))
+			keys := make([]link.Key, 0, len(list.Paths))
 			for _, p := range list.Paths {
-				keys = append(keys, weburl.Key{Host: r.Host, Path: p})
+				keys = append(keys, link.Key{Host: r.Host, Path: p})
 			}
 			for part := range slices.Chunk(keys, state.KeysPiece) {
 				l.Record(kind, state.AppendKeys(nil, part))

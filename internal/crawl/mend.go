@@ -10,7 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 const mendSeen = "restore the whole folder state, or delete state/seen: the program rebuilds it from the journal"
@@ -44,7 +44,7 @@ func (c *Crawler) damaged(d *drum.Damage) {
 }
 
 // restoreSeen adds keys that the seen-set does not have on disk.
-func (c *Crawler) restoreSeen(keys []weburl.Key) error {
+func (c *Crawler) restoreSeen(keys []link.Key) error {
 	err := c.Seen.Restore(keys)
 	for tries := 0; err != nil && tries < flushTries; tries++ {
 		if _, damage := errors.AsType[*drum.Damage](err); !damage {
@@ -64,9 +64,9 @@ func (c *Crawler) restoreSeen(keys []weburl.Key) error {
 type repair struct {
 	keys   Keys
 	number uint64 // of the last accept
-	yield  func([]weburl.Key) error
+	yield  func([]link.Key) error
 	add    func(host uint64, l keyset.List) error
-	buf    []weburl.Key
+	buf    []link.Key
 }
 
 func (r *repair) last(_ byte, p []byte) error {
@@ -99,7 +99,7 @@ func (r *repair) accept(kind byte, p []byte) error {
 }
 
 func (r *repair) finish(_ byte, p []byte) error {
-	if _, ok := r.keys.Finish(weburl.Key{}); !ok {
+	if _, ok := r.keys.Finish(link.Key{}); !ok {
 		return nil
 	}
 	f, err := state.DecodeFinish(p)
@@ -111,7 +111,7 @@ func (r *repair) finish(_ byte, p []byte) error {
 
 // rebuildSeen rebuilds the damaged parts of the seen-set from the journal.
 func (c *Crawler) rebuildSeen() error {
-	repaired, err := c.Seen.Repair(func(yield func([]weburl.Key) error, add func(uint64, keyset.List) error) error {
+	repaired, err := c.Seen.Repair(func(yield func([]link.Key) error, add func(uint64, keyset.List) error) error {
 		_, err := journal.ReplayWithout(c.fs, c.dir, func(p journal.Part) bool { return p.Label[0] != state.Keys },
 			table.Repair(&repair{keys: c.cluster.Keys(), yield: yield, add: add}))
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -382,7 +383,7 @@ func (o *origins) moveSome(c *Crawler, now time.Time) (any bool) {
 }
 
 // fail finishes a waiting link of a dead origin.
-func (o *origins) fail(c *Crawler, e *origin, l weburl.Link, number uint64, now time.Time) {
+func (o *origins) fail(c *Crawler, e *origin, l link.Link, number uint64, now time.Time) {
 	k := l.Key()
 	t := frontier.Task{Link: l, Host: l.URL.Host(), Number: number, Attempt: c.attempts[k]}
 	if n, ok := c.requeued[k]; ok {

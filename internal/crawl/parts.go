@@ -5,7 +5,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // donePiece bounds a record of finished numbers, for the same reason as tallyPiece.
@@ -30,7 +30,7 @@ type assembly struct {
 	w     *journal.PartWriter // the open part, of keys or of pending links; nil: none
 	first uint64              // first number in w
 	last  uint64
-	keys  [3][]weburl.Key // own keys, foreign keys and done keys
+	keys  [3][]link.Key // own keys, foreign keys and done keys
 	buf   []byte
 	kept  *roaring64.Bitmap // numbers of the pending parts that were taken over
 	bytes int64             // written so far
@@ -80,7 +80,7 @@ func (a *assembly) abandon() {
 }
 
 // key adds a key to the part of keys.
-func (a *assembly) key(k weburl.Key, foreign bool) error {
+func (a *assembly) key(k link.Key, foreign bool) error {
 	if foreign {
 		return a.addKey(&a.keys[1], k)
 	}
@@ -88,9 +88,9 @@ func (a *assembly) key(k weburl.Key, foreign bool) error {
 }
 
 // done adds the key of a finished URL.
-func (a *assembly) done(k weburl.Key) error { return a.addKey(&a.keys[2], k) }
+func (a *assembly) done(k link.Key) error { return a.addKey(&a.keys[2], k) }
 
-func (a *assembly) addKey(ks *[]weburl.Key, k weburl.Key) error {
+func (a *assembly) addKey(ks *[]link.Key, k link.Key) error {
 	if *ks = append(*ks, k); len(*ks) == state.KeysPiece {
 		return a.flushKeys()
 	}
@@ -187,10 +187,10 @@ func (a *assembly) carryKeys(f *journal.Files, parts []journal.Part, fresh int64
 }
 
 // acceptedKey returns the key of the link of an accept.
-func acceptedKey(link []byte) (weburl.Key, error) {
-	l, _, err := weburl.PeekLink(link)
+func acceptedKey(encoded []byte) (link.Key, error) {
+	l, _, err := link.Peek(encoded)
 	if err != nil {
-		return weburl.Key{}, err
+		return link.Key{}, err
 	}
 	return l.Key(), nil
 }

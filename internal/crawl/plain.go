@@ -3,6 +3,7 @@ package crawl
 import (
 	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -46,6 +47,6 @@ func (c *Crawler) followPlain(v *visit) {
 	v.notes = append(v.notes, "trying-http")
 	v.shown = Page{Link: v.task.Link}
 	v.Links = Links{v.found[:0], v.enc[:0], v.skipped[:0]}
-	c.follow(v, child(v.task.Link, u, 'R'), u.Key())
+	c.follow(v, child(v.task.Link, u, 'R'), link.KeyOf(u))
 	c.intake(&v.Links)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // want asks the Planner for URLs and queues them. wake is the time to ask again; zero means
@@ -72,7 +72,7 @@ func (c *Crawler) moveState(w *Wanted, now time.Time) (off bool, err error) {
 }
 
 // takeIn accepts one link that does not come from a page.
-func (c *Crawler) takeIn(l weburl.Link) {
+func (c *Crawler) takeIn(l link.Link) {
 	var ls Links
 	ls.add(l, l.Key(), c.notOurs(l.URL))
 	c.intake(&ls)
@@ -80,7 +80,7 @@ func (c *Crawler) takeIn(l weburl.Link) {
 }
 
 // refuse tells the Planner that a link will not be fetched, although it is in scope and new.
-func (c *Crawler) refuse(l weburl.Link) error {
+func (c *Crawler) refuse(l link.Link) error {
 	if c.planner == nil || l.App() != "" {
 		return nil
 	}
@@ -199,7 +199,7 @@ func printOf(status int, content []byte) uint64 {
 }
 
 // follow asks the Strategy about a link on v's page, and judges, offers or drops it.
-func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
+func (c *Crawler) follow(v *visit, l link.Link, k link.Key) {
 	if v.app != nil {
 		c.followForApp(v, l, k)
 		return
@@ -240,7 +240,7 @@ func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
 // A lastStates finds the last finish of each URL that has a Planner's state. While the journal is read,
 // it counts the states of each URL and adds them to a Spool; when the Spool is read, it counts down. The
 // zero lastStates is for a crawl without a Planner.
-type lastStates map[weburl.Key]int
+type lastStates map[link.Key]int
 
 // The numbers in a Spool of states that are in a snapshot and in a finish.
 const (
@@ -258,7 +258,7 @@ func (s lastStates) add(to *state.Spool, f *state.Finish) error {
 }
 
 // addAgain adds that a URL is visited again as if it were new. Its states before are not the last.
-func (s lastStates) addAgain(to *state.Spool, l weburl.Link) error {
+func (s lastStates) addAgain(to *state.Spool, l link.Link) error {
 	if s == nil {
 		return nil
 	}
@@ -283,9 +283,9 @@ func (s lastStates) addTold(to *state.Spool, p []byte) error {
 }
 
 // last reads what was added. If a state is not the last of its URL, last returns none.
-func (s lastStates) last(kind byte, number uint64, p []byte) (l weburl.Link, planned []byte, err error) {
+func (s lastStates) last(kind byte, number uint64, p []byte) (l link.Link, planned []byte, err error) {
 	if kind == state.Again {
-		if l, _, err = weburl.PeekLink(p); err == nil {
+		if l, _, err = link.Peek(p); err == nil {
 			s[l.PageKey()]--
 		}
 		return l, nil, err
@@ -316,7 +316,7 @@ func (c *Crawler) states() lastStates {
 
 // restoreState gives a Planner its state of a URL back. The last run may have ended during a
 // request to the host, which the journal does not tell: touch sets the host's delay.
-func (c *Crawler) restoreState(l weburl.Link, state []byte, now time.Time,
+func (c *Crawler) restoreState(l link.Link, state []byte, now time.Time,
 	touch func(host string, delay time.Duration)) error {
 	c.remembered++
 	touch(l.URL.Host(), c.Robots.Ask(l.URL, now).Delay)

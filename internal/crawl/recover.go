@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -49,12 +50,12 @@ type resume struct {
 	delays map[string]time.Duration // of hosts
 	tally  state.Pieces
 
-	keys    []weburl.Key // of accepts and finishes, for the seen-set
-	batch   []weburl.Link
+	keys    []link.Key // of accepts and finishes, for the seen-set
+	batch   []link.Link
 	numbers []uint64
 
-	undone    map[weburl.Stored]struct{} // pages for other agents whose finishes do not count
-	withdrawn []uint64                   // the numbers of such pages
+	undone    map[link.Stored]struct{} // pages for other agents whose finishes do not count
+	withdrawn []uint64                 // the numbers of such pages
 }
 
 // Recover rebuilds seen-set, frontier, robots cache and counts from the journal in dir. Call it
@@ -224,7 +225,7 @@ func (r *resume) touch(host string, d time.Duration) {
 // hasKeys reports that the seen-set has the keys of a part on disk.
 func (r *resume) hasKeys(p journal.Part) bool {
 	_, _, last, err := state.ParseLabel(p.Label)
-	if _, ok := r.c.cluster.Keys().Finish(weburl.Key{}); ok { // finishes have keys in the seen-set, too
+	if _, ok := r.c.cluster.Keys().Finish(link.Key{}); ok { // finishes have keys in the seen-set, too
 		last++
 	}
 	return err == nil && last <= r.c.Seen.Mark()
@@ -247,7 +248,7 @@ func (r *resume) number(kind byte, p []byte) error {
 
 func (r *resume) accept(kind byte, p []byte) error {
 	c := r.c
-	l, _, err := weburl.PeekLink(p)
+	l, _, err := link.Peek(p)
 	if err != nil {
 		return err
 	}
@@ -314,7 +315,7 @@ func (r *resume) finished(f *state.Finish, lost bool) error {
 		}
 		if at, ok := f.Link.Stored(); ok { // its URL is fetched again, so no other agent need have this page
 			if r.undone == nil {
-				r.undone = map[weburl.Stored]struct{}{}
+				r.undone = map[link.Stored]struct{}{}
 			}
 			at.File = strings.Clone(at.File)
 			r.undone[at] = struct{}{}
@@ -415,7 +416,7 @@ func (r *resume) key(_ byte, p []byte) (err error) {
 }
 
 // addKey adds a key to the seen-set, which does not have it on disk.
-func (r *resume) addKey(k weburl.Key) error {
+func (r *resume) addKey(k link.Key) error {
 	if r.keys = append(r.keys, k); len(r.keys) < state.KeysPiece {
 		return nil
 	}
@@ -510,7 +511,7 @@ func (r *resume) later(kind byte, number uint64, p []byte) error {
 // the host, without a record. So Hush makes every host with pending links wait.
 func (r *resume) pending(kind byte, number uint64, enc []byte) error {
 	c := r.c
-	l, _, err := weburl.DecodeLink(enc)
+	l, _, err := link.Decode(enc)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package crawl
 import (
 	"strconv"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // An agent may be lost with its archive. Then the other agents fetch its pages again if the operator wants it, each as
@@ -16,15 +16,15 @@ const refetchHops = "I"
 
 // RefetchLink returns the link that fetches the page of a lost archive again. l is the link that fetched it before. ok
 // is false if the page was fetched again too often.
-func RefetchLink(l weburl.Link) (again weburl.Link, ok bool) {
+func RefetchLink(l link.Link) (again link.Link, ok bool) {
 	n := l.Refetches() + 1
-	again = weburl.Link{URL: l.URL, Hops: refetchHops}
+	again = link.Link{URL: l.URL, Hops: refetchHops}
 	again.SetRefetches(n)
 	return again, n > 0
 }
 
 // isRefetch reports whether l fetches a page of a lost archive again.
-func isRefetch(l weburl.Link) bool { return l.Refetches() > 0 }
+func isRefetch(l link.Link) bool { return l.Refetches() > 0 }
 
 // noteRefetch tells in the log how often the page was fetched again.
 func (v *visit) noteRefetch() {

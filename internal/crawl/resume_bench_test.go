@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -140,8 +141,8 @@ func (r *resumable) save(b *testing.B) {
 }
 
 // link returns the URL with number n+1.
-func (r *resumable) link(n int) weburl.Link {
+func (r *resumable) link(n int) link.Link {
 	const hosts = 50_000
 	u := func(n int) string { return fmt.Sprintf("http://h%d.example/some/path/page-%d.html", n*7919%hosts, n) }
-	return weburl.Link{URL: weburl.MustParse(u(n)), Via: u(n / 2), Hops: "LLLL", Seed: "h1.example"}
+	return link.Link{URL: weburl.MustParse(u(n)), Via: u(n / 2), Hops: "LLLL", Seed: "h1.example"}
 }

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // retrying holds the URLs that have failed and will be retried, for the display: without them,
 // a waiting crawl would seem to do nothing. The dispatcher owns it.
-type retrying map[weburl.Key]retry
+type retrying map[link.Key]retry
 
 type retry struct {
 	kind string    // of the last failure
@@ -21,7 +21,7 @@ type retry struct {
 
 // put records that a URL has failed and will be visited again at the time at. If its robots.txt
 // cannot be fetched, the reason of that is recorded.
-func (r *retrying) put(k weburl.Key, kind string, at time.Time) {
+func (r *retrying) put(k link.Key, kind string, at time.Time) {
 	old, known := (*r)[k]
 	if !known && len(*r) >= 2*laterMax {
 		return
@@ -36,7 +36,7 @@ func (r *retrying) put(k weburl.Key, kind string, at time.Time) {
 }
 
 // forget removes a finished URL.
-func (r retrying) forget(k weburl.Key) { delete(r, k) }
+func (r retrying) forget(k link.Key) { delete(r, k) }
 
 // sum counts the URLs by kind, and returns when the next one is due; zero means unknown.
 func (r retrying) sum(now time.Time) (kinds map[string]int64, next time.Time) {
@@ -84,15 +84,15 @@ func (t *troubles) clear(host string) {
 
 // requeue puts a link to the end of its queue. The link was accepted before, or is visited again.
 // number is the number of its accept, or 0 if the URL is finished.
-func (c *Crawler) requeue(l weburl.Link, number uint64) error {
+func (c *Crawler) requeue(l link.Link, number uint64) error {
 	c.requeued[l.Key()] = number
-	return c.Frontier.PushAt([]weburl.Link{l}, []uint64{c.accepted})
+	return c.Frontier.PushAt([]link.Link{l}, []uint64{c.accepted})
 }
 
 // A delayed is a URL that failed, while its host works, and waits for its retry.
 type delayed struct {
 	at      time.Time
-	link    weburl.Link
+	link    link.Link
 	number  uint64
 	attempt int
 	first   bool // it comes before the other URLs of its host, because URLs of its origin wait for its end

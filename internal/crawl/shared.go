@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -36,7 +37,7 @@ type Sharing interface {
 
 // isSpread reports whether other agents may have the page of a link because pages are divided by their content. Only an
 // application's link finds such a page: one of the crawl itself leads to a URL that this agent has not fetched.
-func (c *Crawler) isSpread(l weburl.Link) bool {
+func (c *Crawler) isSpread(l link.Link) bool {
 	s, ok := c.cluster.(Sharing)
 	return ok && l.App() != "" && s.Spread()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -19,7 +20,7 @@ type Strategy interface {
 	// l's host and among due hosts: 0 is the default, and higher levels come first. The
 	// Crawler checks the scope, and whether l is new, after Follow. Workers call it
 	// concurrently. p and the memory of l are valid until it returns.
-	Follow(p *Page, l *weburl.Link) Choice
+	Follow(p *Page, l *link.Link) Choice
 }
 
 // A Reader is a Strategy that judges a link by what its page says of it. Follow finds the anchor texts in
@@ -48,7 +49,7 @@ const (
 
 // A Page is a response, for the Strategy and for Pages.
 type Page struct {
-	Link   weburl.Link // the page, and how the crawl found it
+	Link   link.Link // the page, and how the crawl found it
 	Status int
 	Header fetch.Header
 	Body   []byte      // decoded; nil unless the status is 2xx, and for robots.txt
@@ -90,7 +91,7 @@ type Planner interface {
 	// Restore receives the last state of a URL from an earlier run, before the first Next; or one
 	// that another agent had, at any time. l has no Via. The error is ErrState for bytes that
 	// Visited cannot have returned.
-	Restore(l weburl.Link, state []byte) error
+	Restore(l link.Link, state []byte) error
 	// Next returns a URL to fetch at now, or nil. With nil, wake is the time to ask again;
 	// zero means not before the next Visited.
 	Next(now time.Time) (w *Wanted, wake time.Time, err error)
@@ -142,15 +143,15 @@ type Sharer interface {
 	Share(mine func(task string) bool)
 	// Recall returns the state of a URL, and the link by which the URL was found. A nil state means
 	// that the Planner has none. state is valid until the next call of a method.
-	Recall(u weburl.URL) (l weburl.Link, state []byte, err error)
+	Recall(u weburl.URL) (l link.Link, state []byte, err error)
 	// Told receives what another agent knows of a URL. A nil state means that no agent knows
 	// anything of it, although it is finished. An error means that state is not valid.
-	Told(l weburl.Link, state []byte) error
+	Told(l link.Link, state []byte) error
 }
 
 // Wanted is a link that a Planner wants to be fetched. The Crawler owns it after Next.
 type Wanted struct {
-	Link weburl.Link
+	Link link.Link
 	// Before is the earlier response of a URL that is to be fetched again. If it is nil, the
 	// crawl accepts the link as if it were on a page: in its turn, and only if it is new.
 	Before *Before
@@ -170,7 +171,7 @@ type Before struct {
 
 // A Visit tells a Planner how the visits to a URL ended.
 type Visit struct {
-	Link    weburl.Link // valid until Visited returns
+	Link    link.Link // valid until Visited returns
 	Outcome Outcome
 	Status  int // HTTP status; 0 without a response
 	Began   time.Time
@@ -189,5 +190,5 @@ type Visit struct {
 	Modified time.Time // Last-Modified of the response; zero: none
 	// Offered are the links of the page that Follow offered and that are in scope, in the
 	// page's order. The Planner may keep them.
-	Offered []weburl.Link
+	Offered []link.Link
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A follower is a Strategy that consists of one function.
-type follower func(p *crawl.Page, l *weburl.Link) crawl.Choice
+type follower func(p *crawl.Page, l *link.Link) crawl.Choice
 
-func (f follower) Follow(p *crawl.Page, l *weburl.Link) crawl.Choice { return f(p, l) }
+func (f follower) Follow(p *crawl.Page, l *link.Link) crawl.Choice { return f(p, l) }
 
 // playWith runs the crawl of a story with a strategy to its end.
 func playWith(t *testing.T, text string, st func() crawl.Strategy) (*story, *world) {
@@ -36,7 +36,7 @@ func playWith(t *testing.T, text string, st func() crawl.Strategy) (*story, *wor
 // Links are visited in the order of their levels. Links that are not followed are not requested.
 func TestLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		follow := func(p *crawl.Page, l *weburl.Link) crawl.Choice {
+		follow := func(p *crawl.Page, l *link.Link) crawl.Choice {
 			path := l.URL.String()[len("http://a.example"):]
 			switch {
 			case strings.HasPrefix(path, "/urgent"):
@@ -88,7 +88,7 @@ func (*levelReader) SeedLevel() uint8 { return 5 }
 
 func (*levelReader) Passed(*crawl.Page) {}
 
-func (r *levelReader) Follow(p *crawl.Page, l *weburl.Link) crawl.Choice {
+func (r *levelReader) Follow(p *crawl.Page, l *link.Link) crawl.Choice {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asked[l.URL.Path()]++
@@ -153,7 +153,7 @@ func (r *returner) forget(d *returning) {
 }
 
 type returning struct {
-	link   weburl.Link
+	link   link.Link
 	at     time.Time
 	visits int
 	before crawl.Before
@@ -178,12 +178,12 @@ func (r *returner) Visited(v *crawl.Visit) ([]byte, error) {
 	if v.Outcome == crawl.Dropped {
 		n = r.n + 1
 	}
-	link := weburl.Link{URL: v.Link.URL.Clone(), Hops: strings.Clone(v.Link.Hops), Seed: strings.Clone(v.Link.Seed)}
+	link := link.Link{URL: v.Link.URL.Clone(), Hops: strings.Clone(v.Link.Hops), Seed: strings.Clone(v.Link.Seed)}
 	r.due = append(r.due, returning{link, v.Now.Add(time.Duration(r.every) * time.Second), n, v.Response, false})
 	return fmt.Appendf(nil, "%d %d %d", n, v.Now.UnixMilli(), v.Response.Print), nil
 }
 
-func (r *returner) Restore(l weburl.Link, state []byte) error {
+func (r *returner) Restore(l link.Link, state []byte) error {
 	var n int
 	var at int64
 	var print uint64
@@ -221,7 +221,7 @@ func (r *returner) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 	return nil, wake, nil
 }
 
-func takeAll(*crawl.Page, *weburl.Link) crawl.Choice { return crawl.Take }
+func takeAll(*crawl.Page, *link.Link) crawl.Choice { return crawl.Take }
 
 // Pages are visited again. The crawl tells unchanged pages from changed ones by the server's answer
 // or by their bytes, and counts and archives them accordingly.

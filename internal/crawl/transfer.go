@@ -7,7 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A Transfer reads the whole state of this agent's hosts from the journal, while the crawl continues. One
@@ -88,7 +88,7 @@ func (t *Transfer) Pending(link func(number uint64, enc []byte) error, rests fun
 // Finished passes on the keys that stand for the finishes of URLs, see Keys, and the last state of each
 // URL of which a Planner has one. Arguments are valid until the function returns.
 func (t *Transfer) Finished(done func(host uint64, l keyset.List) error,
-	planned func(l weburl.Link, planned []byte) error) error {
+	planned func(l link.Link, planned []byte) error) error {
 	whole := keyset.List{Width: keyset.WholeKey}
 	each := func(kind byte, p []byte) error {
 		switch kind {
@@ -141,7 +141,7 @@ func (t *Transfer) visited(kind byte, p []byte) error {
 func (t *Transfer) told(_ byte, p []byte) error { return t.states.addTold(t.done, p) }
 
 func (t *Transfer) again(_ byte, p []byte) error {
-	l, _, err := weburl.PeekLink(p)
+	l, _, err := link.Peek(p)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (t *Transfer) finish(_ byte, p []byte) error {
 	if !ok {
 		return nil
 	}
-	if err := t.done.Add(state.DoneKeys, 0, state.AppendKeys(nil, []weburl.Key{done})); err != nil {
+	if err := t.done.Add(state.DoneKeys, 0, state.AppendKeys(nil, []link.Key{done})); err != nil {
 		return err
 	}
 	return t.states.add(t.done, &f)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A LinkTurn tells why a link waits, and from when on it may be fetched.
@@ -28,7 +28,7 @@ type LinkTurn struct {
 }
 
 // Turns returns the turns of links, in their order. Safe for concurrent use while Run runs; ctx bounds the wait.
-func (c *Crawler) Turns(ctx context.Context, links []weburl.Link) (turns []LinkTurn, err error) {
+func (c *Crawler) Turns(ctx context.Context, links []link.Link) (turns []LinkTurn, err error) {
 	_, err = c.command(ctx, "queue", "of the page", func(now time.Time) (string, error) {
 		turns = c.turns(links, now)
 		return "", nil
@@ -36,8 +36,8 @@ func (c *Crawler) Turns(ctx context.Context, links []weburl.Link) (turns []LinkT
 	return turns, err
 }
 
-func (c *Crawler) turns(links []weburl.Link, now time.Time) []LinkTurn {
-	wanted := make(map[weburl.Key]time.Time, len(links))
+func (c *Crawler) turns(links []link.Link, now time.Time) []LinkTurn {
+	wanted := make(map[link.Key]time.Time, len(links))
 	for i := range links {
 		wanted[links[i].Key()] = time.Time{}
 	}

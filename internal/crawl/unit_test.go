@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/near/index"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -22,7 +23,7 @@ import (
 // A page that is fetched again because its agent left, and not because its archive was lost, does not count as one of a
 // lost archive. The note tells how often it was fetched again.
 func TestCountsOfRefetches(t *testing.T) {
-	again, ok := RefetchLink(weburl.Link{URL: weburl.MustParse("http://a.example/")})
+	again, ok := RefetchLink(link.Link{URL: weburl.MustParse("http://a.example/")})
 	if !ok || !visitOf(&state.Finish{Link: again}).Refetched {
 		t.Error("a page of a lost archive does not count")
 	}
@@ -71,7 +72,7 @@ func TestVisitsAtRest(t *testing.T) {
 		v := c.take(frontier.Task{})
 		parse.Parse(parse.Input{URL: u, ContentType: "text/html", Body: []byte(b.String())}, parse.Options{}, &v.page)
 		for _, l := range v.page.Links {
-			v.skipped = append(v.skipped, skip{weburl.Link{URL: l.URL}, "outOfScope"})
+			v.skipped = append(v.skipped, skip{link.Link{URL: l.URL}, "outOfScope"})
 		}
 		if len(v.page.Links) == 0 {
 			t.Fatal("no links")
@@ -111,10 +112,10 @@ func TestTroublesAreBounded(t *testing.T) {
 func TestRecentIsBounded(t *testing.T) {
 	var r recent
 	for i := range uint64(3 * recentMax) {
-		if !r.add(weburl.Key{Host: i}) {
+		if !r.add(link.Key{Host: i}) {
 			t.Fatalf("%d is not new", i)
 		}
-		if r.add(weburl.Key{Host: i}) {
+		if r.add(link.Key{Host: i}) {
 			t.Fatalf("%d is new twice", i)
 		}
 	}
@@ -124,7 +125,7 @@ func TestRecentIsBounded(t *testing.T) {
 }
 
 func FuzzRecords(f *testing.F) {
-	sample := state.Finish{Link: weburl.Link{URL: weburl.MustParse("http://a.example/x?y"), Hops: "LLR"}, Code: -61}
+	sample := state.Finish{Link: link.Link{URL: weburl.MustParse("http://a.example/x?y"), Hops: "LLR"}, Code: -61}
 	f.Add(sample.AppendTo(nil))
 	f.Add(state.AppendOriginal(nil, [20]byte{1}, warc.Original{URL: "http://a.example/"}))
 	f.Add([]byte{0xe0, 1, 7})
@@ -152,8 +153,8 @@ func FuzzRecords(f *testing.F) {
 // The failed seeds that are kept take bounded memory, and the first of them are kept.
 func TestFailedSeedsAreBounded(t *testing.T) {
 	c := &Crawler{Parts: Parts{Tally: report.NewTally()}}
-	seed := func(i int) weburl.Link {
-		return weburl.Link{URL: weburl.MustParse(fmt.Sprintf("http://h%d.example/", i)), Seed: "h.example"}
+	seed := func(i int) link.Link {
+		return link.Link{URL: weburl.MustParse(fmt.Sprintf("http://h%d.example/", i)), Seed: "h.example"}
 	}
 	for i := range maxAgain + 5 {
 		c.noteFailed(&state.Finish{Link: seed(i), Code: report.CodeDNS})
@@ -162,7 +163,7 @@ func TestFailedSeedsAreBounded(t *testing.T) {
 	if len(again) != maxAgain {
 		t.Fatalf("%d failed seeds are kept, want %d", len(again), maxAgain)
 	}
-	l, _, err := weburl.DecodeLink(again[maxAgain-1])
+	l, _, err := link.Decode(again[maxAgain-1])
 	if want := seed(maxAgain - 1).URL; err != nil || l.URL != want {
 		t.Errorf("the last one kept is %v, %v, want %v", l.URL, err, want)
 	}
@@ -181,7 +182,7 @@ func TestExclusions(t *testing.T) {
 	e.apart, e.patterns = true, sheet.Patterns{} // an alternation that is too large takes much memory
 	for u, want := range map[string]string{"http://a.example/17/ccc": "17", "http://a.example/40/ccc": ""} {
 		got := ""
-		if x := e.of(&weburl.Link{URL: weburl.MustParse(u)}); x != nil {
+		if x := e.of(&link.Link{URL: weburl.MustParse(u)}); x != nil {
 			got = x.Why
 		}
 		if got != want {
@@ -213,7 +214,7 @@ func TestFollowed(t *testing.T) {
 
 type followAll struct{}
 
-func (followAll) Follow(*Page, *weburl.Link) Choice { return Take }
+func (followAll) Follow(*Page, *link.Link) Choice { return Take }
 
 // The crawl asks a Strategy about every link of every page, and knows most of them already. That
 // must cost no memory.
@@ -221,9 +222,9 @@ func TestFollowKnownAllocatesNothing(t *testing.T) {
 	c := &Crawler{Parts: Parts{Strategy: followAll{}}, known: new(known)}
 	u, err := weburl.Parse("http://a.example/page")
 	must(t, err)
-	c.known.add(u.Key())
+	c.known.add(link.KeyOf(u))
 	v := new(visit)
-	if n := testing.AllocsPerRun(100, func() { c.follow(v, weburl.Link{URL: u, Hops: "L"}, u.Key()) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { c.follow(v, link.Link{URL: u, Hops: "L"}, link.KeyOf(u)) }); n != 0 {
 		t.Errorf("%v allocations for a known link, want none", n)
 	}
 }

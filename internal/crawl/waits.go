@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -160,7 +161,7 @@ func (c *Crawler) waitsForHost(g frontier.Glimpse, now time.Time) string {
 	in := duration(g.Due.Sub(now))
 	kind := ""
 	if u, err := weburl.Parse(g.URL); err == nil {
-		kind = c.retrying[u.Key()].kind
+		kind = c.retrying[link.KeyOf(u)].kind
 	}
 	switch {
 	case kind != "":

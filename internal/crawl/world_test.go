@@ -30,6 +30,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -263,7 +264,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 		s.disk.Store(m)
 	}
 	fr := s.frontier
-	fr.ClassOf = func(l *weburl.Link) uint8 { return w.ClassOf(l) }
+	fr.ClassOf = func(l *link.Link) uint8 { return w.ClassOf(l) }
 	w.parts, err = testparts.Open(fs, testparts.Config{Dir: s.dir, Frontier: fr, Scope: s.scope, Seen: s.seen,
 		Fetch: s.fetch, Dial: s.web.Dialer(s.name, w.dead.Load), RetryWait: s.cfg.RetryWait, Seeds: s.seeds,
 		LinkLogBytes: s.links, Accept: func(items []keyset.Item) error { return w.Accept(items) }})

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 func TestActiveFor(t *testing.T) {
@@ -38,9 +38,9 @@ func TestActiveFollowsSpeed(t *testing.T) {
 	f.frameBytes = 8 << 10
 	const hosts, each = 30_000, 6
 	for range each {
-		var ls []weburl.Link
+		var ls []link.Link
 		for h := range hosts {
-			ls = append(ls, link(t, fmt.Sprintf("http://h%d.example/", h), 0))
+			ls = append(ls, linkOf(t, fmt.Sprintf("http://h%d.example/", h), 0))
 		}
 		bulk(t, f, ls, 1000)
 	}

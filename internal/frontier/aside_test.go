@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -72,7 +73,7 @@ func TestAside(t *testing.T) {
 					t.Fatalf("%d pending, %d to review, of %d", f.Pending(), f.aside.review, f.Len())
 				}
 				var err error
-				done, err = f.Reviewed(3, func(l weburl.Link, number uint64) error {
+				done, err = f.Reviewed(3, func(l link.Link, number uint64) error {
 					if strings.Contains(l.URL.String(), excluded) {
 						return f.SetAside(l, number)
 					}
@@ -100,11 +101,11 @@ func TestAside(t *testing.T) {
 					putBack(s)
 				}
 			case 0, 1:
-				var ls []weburl.Link
+				var ls []link.Link
 				for range r.IntN(20) {
 					number++
 					u := fmt.Sprintf("http://192.0.2.%d/%c/%d", r.IntN(9), 'a'+rune(r.IntN(3)), number)
-					ls, numbers[u] = append(ls, weburl.Link{URL: weburl.MustParse(u), Level: uint8(r.IntN(2))}), number
+					ls, numbers[u] = append(ls, link.Link{URL: weburl.MustParse(u), Level: uint8(r.IntN(2))}), number
 				}
 				must(t, f.Push(ls))
 			case 2:

@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // check compares the counts of f with what a walk through all structures finds.
@@ -429,7 +429,7 @@ func (f *Frontier) checkPools() (poolsFound, error) {
 					return found, fmt.Errorf("level %d: number %d comes after %d", p.level, number, last)
 				}
 				last = number
-				l, k, err := weburl.DecodeLink(enc)
+				l, k, err := link.Decode(enc)
 				if err != nil || k != len(enc) || f.rank(&l) != p.level {
 					return found, fmt.Errorf("level %d: link %v, %v", p.level, l, err)
 				}
@@ -465,7 +465,7 @@ func (f *Frontier) checkPools() (poolsFound, error) {
 
 // A standing is a link in a Frontier, with its position.
 type standing struct {
-	link      weburl.Link
+	link      link.Link
 	number    uint64
 	pool      bool
 	withdrawn bool
@@ -474,7 +474,7 @@ type standing struct {
 // walk returns all links that are queued or in process. Those of a queue are in its order.
 func (f *Frontier) walk() (all []standing, err error) {
 	add := func(enc []byte, s standing) error {
-		if s.link, _, err = weburl.DecodeLink(enc); err != nil {
+		if s.link, _, err = link.Decode(enc); err != nil {
 			return err
 		}
 		all = append(all, s)
@@ -537,7 +537,7 @@ func (f *Frontier) walk() (all []standing, err error) {
 					return ErrSpill
 				}
 				number, at = num, end
-				name, _ := weburl.PeekHost(enc)
+				name, _ := link.PeekHost(enc)
 				if err := add(enc, standing{number: number, pool: true,
 					withdrawn: place < p.withdrawn[name]}); err != nil {
 					return err
@@ -598,7 +598,7 @@ func (f *Frontier) countPooled() (map[string]levelCount, error) {
 }
 
 // each calls fn for all links that are queued or in process, in the order of their numbers.
-func (f *Frontier) each(fn func(weburl.Link) error) error {
+func (f *Frontier) each(fn func(link.Link) error) error {
 	all, err := f.walk()
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // Classes of links share the requests by weight, within a host and among the hosts. A class that needs less than its
@@ -92,7 +92,7 @@ func (f *Frontier) SetClasses(cs []Class) {
 }
 
 // rank returns the level under which l is queued: its class and its level.
-func (f *Frontier) rank(l *weburl.Link) uint8 {
+func (f *Frontier) rank(l *link.Link) uint8 {
 	if f.cfg.ClassOf == nil {
 		return l.Level
 	}

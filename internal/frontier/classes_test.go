@@ -10,11 +10,11 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // bySeed is a ClassOf by the first letter of the link's seed.
-func bySeed(l *weburl.Link) uint8 {
+func bySeed(l *link.Link) uint8 {
 	if l.Seed == "" {
 		return 0
 	}
@@ -22,10 +22,10 @@ func bySeed(l *weburl.Link) uint8 {
 }
 
 // classed returns n links of a class at each of some hosts.
-func classed(t testing.TB, seed string, level uint8, n int, hosts ...string) (ls []weburl.Link) {
+func classed(t testing.TB, seed string, level uint8, n int, hosts ...string) (ls []link.Link) {
 	for i := range n {
 		for _, h := range hosts {
-			l := link(t, fmt.Sprintf("http://%s/%s%d", h, seed, i), level)
+			l := linkOf(t, fmt.Sprintf("http://%s/%s%d", h, seed, i), level)
 			l.Seed = seed
 			ls = append(ls, l)
 		}
@@ -225,10 +225,10 @@ func TestClassModel(t *testing.T) {
 		for step := 0; step < 3000 || f.Len() > 0; step++ {
 			switch k := r.IntN(100); {
 			case k < 10 && step < 3000:
-				var ls []weburl.Link
+				var ls []link.Link
 				for range 1 + r.IntN(40) {
 					n++
-					l := link(t, fmt.Sprintf("http://h%d.example/%d", r.IntN(40), n), uint8(r.IntN(20)))
+					l := linkOf(t, fmt.Sprintf("http://h%d.example/%d", r.IntN(40), n), uint8(r.IntN(20)))
 					l.Seed = []string{"", "a", "b", "o"}[r.IntN(4)]
 					ls = append(ls, l)
 					waits[l.URL.String()] = true

@@ -3,7 +3,7 @@ package frontier
 import (
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A Turn tells when it is a host's turn.
@@ -26,7 +26,7 @@ func (f *Frontier) Turn(host string, now time.Time) Turn {
 	t := Turn{State: h.state.String()}
 	switch h.state {
 	case inProcess, resolving:
-		if l, _, err := weburl.PeekLink(f.cur(h).enc); err == nil {
+		if l, _, err := link.Peek(f.cur(h).enc); err == nil {
 			t.Fetching = l.URL.Clone().String()
 		}
 	case blocked:

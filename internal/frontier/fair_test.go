@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // fairness fetches in virtual time. Workers call Next, each response takes took, and hosts are quiet for delay after
@@ -82,9 +82,9 @@ func TestWhaleAndCrowd(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := open(t, Config{HostDelay: delay, MemoryBytes: memory})
 			left := map[string]int{}
-			var batch []weburl.Link
+			var batch []link.Link
 			add := func(url string) {
-				l := link(t, url, 0)
+				l := linkOf(t, url, 0)
 				left[l.URL.Host()]++
 				if batch = append(batch, l); len(batch) == 1000 {
 					must(t, f.Push(batch))
@@ -130,10 +130,10 @@ func TestLevelsBehindCrowd(t *testing.T) {
 		push(t, f, fmt.Sprintf("http://h%d.example/", i))
 	}
 	for i := range 5000 {
-		must(t, f.Push([]weburl.Link{link(t, fmt.Sprintf("http://whale.example/%d", i), 2)}))
+		must(t, f.Push([]link.Link{linkOf(t, fmt.Sprintf("http://whale.example/%d", i), 2)}))
 	}
 	for i := range 300 {
-		must(t, f.Push([]weburl.Link{link(t, fmt.Sprintf("http://up%d.example/", i), 2)}))
+		must(t, f.Push([]link.Link{linkOf(t, fmt.Sprintf("http://up%d.example/", i), 2)}))
 	}
 	if s := f.Stats(); s.Pooled < 25_000 {
 		t.Fatalf("%d links in the pools, want at least 25000", s.Pooled)

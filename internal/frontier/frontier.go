@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // Config tunes a Frontier. The zero Config is polite and safe.
@@ -66,7 +66,7 @@ type Config struct {
 	NoAddresses bool
 	// ClassOf returns the class of a link, below MaxClasses (see SetClasses). Levels above 15 then count as 15. It must
 	// return the same for equal links. Nil means that all links are of one class, whatever their levels.
-	ClassOf func(*weburl.Link) uint8
+	ClassOf func(*link.Link) uint8
 	// Seed makes the jitter repeatable.
 	Seed uint64
 }
@@ -263,7 +263,7 @@ func (f *Frontier) Err() error { return f.err }
 
 // Push queues new links in the order of ls and numbers them in that order; see Scramble for a better order. If a file
 // cannot be written, Push returns the error, and all of ls are queued in RAM.
-func (f *Frontier) Push(ls []weburl.Link) error {
+func (f *Frontier) Push(ls []link.Link) error {
 	if f.err != nil {
 		return f.err
 	}
@@ -276,7 +276,7 @@ func (f *Frontier) Push(ls []weburl.Link) error {
 
 // PushAt is Push with request numbers from the caller. They must not descend and must not be lower than the last number
 // given. They are the numbers of an earlier run, or the last number once more for a link to be fetched again.
-func (f *Frontier) PushAt(ls []weburl.Link, numbers []uint64) error {
+func (f *Frontier) PushAt(ls []link.Link, numbers []uint64) error {
 	if f.err != nil {
 		return f.err
 	}
@@ -291,7 +291,7 @@ func (f *Frontier) PushAt(ls []weburl.Link, numbers []uint64) error {
 	return f.overflow()
 }
 
-func (f *Frontier) push(l *weburl.Link, number uint64) {
+func (f *Frontier) push(l *link.Link, number uint64) {
 	name := l.URL.Host()
 	f.enc = l.AppendTo(f.enc[:0])
 	if f.cfg.Gather {
@@ -335,7 +335,7 @@ func (f *Frontier) insert(h *host, level uint8, number uint64, enc []byte) {
 
 // PushFront queues l before all numbered links of its host and after earlier PushFronts: a prerequisite of a link of
 // another host, for example. Among the hosts it comes before every numbered link of its level.
-func (f *Frontier) PushFront(l weburl.Link) error {
+func (f *Frontier) PushFront(l link.Link) error {
 	if f.err != nil {
 		return f.err
 	}
@@ -362,7 +362,7 @@ func (f *Frontier) front(h *host, e entry, first bool) {
 
 // A Task is a link to fetch now.
 type Task struct {
-	Link weburl.Link
+	Link link.Link
 	Host string
 	// Addr is the host's address if its look-up is still valid. Otherwise the caller must look it up first, see
 	// Resolved.
@@ -468,7 +468,7 @@ type Done struct {
 	Delay time.Duration
 	// Again puts a link back before all others of the host: the same link to retry it, or one that must come first. It
 	// keeps the request number.
-	Again *weburl.Link
+	Again *link.Link
 	// Attempt is given out again with Again.
 	Attempt int
 	// NotBefore is the earliest time of the host's next request.

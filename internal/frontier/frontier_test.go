@@ -14,7 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // TestSlowDown checks that each trouble doubles the pause and that quiet time halves it.
@@ -323,9 +323,9 @@ func TestRestoredOrder(t *testing.T) {
 	}
 	g := open(t, Config{HostDelay: -1, Burst: -1})
 	var want []string
-	if err := f.each(func(l weburl.Link) error {
+	if err := f.each(func(l link.Link) error {
 		want = append(want, l.URL.String())
-		return g.Push([]weburl.Link{l})
+		return g.Push([]link.Link{l})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -347,11 +347,11 @@ func TestRestoredOrder(t *testing.T) {
 func TestWhale(t *testing.T) {
 	hosts := testtier.Rounds(10_000, 100_000)
 	f := open(t, Config{HostDelay: time.Second, IPDelay: 100 * time.Millisecond, SiteDelay: 50 * time.Millisecond})
-	var ls []weburl.Link
+	var ls []link.Link
 	for i := range hosts {
-		ls = append(ls, link(t, fmt.Sprintf("http://h%d.s%d.example/", i, i%7), 0))
+		ls = append(ls, linkOf(t, fmt.Sprintf("http://h%d.s%d.example/", i, i%7), 0))
 		if i%1000 == 0 {
-			ls = append(ls, link(t, fmt.Sprintf("http://small%d.example/", i), 0))
+			ls = append(ls, linkOf(t, fmt.Sprintf("http://small%d.example/", i), 0))
 		}
 	}
 	must(t, f.Push(ls))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -28,7 +29,7 @@ func TestGather(t *testing.T) {
 				must(t, err)
 				number := f.number + 1 + uint64(rng.IntN(2))
 				want[number] = u.String()
-				must(t, f.PushAt([]weburl.Link{{URL: u}}, []uint64{number}))
+				must(t, f.PushAt([]link.Link{{URL: u}}, []uint64{number}))
 			}
 			for h := range hosts {
 				push(h)

@@ -9,29 +9,30 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func link(t testing.TB, url string, level uint8) weburl.Link {
+func linkOf(t testing.TB, url string, level uint8) link.Link {
 	t.Helper()
 	u, err := weburl.Parse(url)
 	if err != nil {
 		t.Fatalf("parse %q: %v", url, err)
 	}
-	return weburl.Link{URL: u, Level: level}
+	return link.Link{URL: u, Level: level}
 }
 
 var loopback = netip.MustParseAddr("192.0.2.7")
 
 // take gets the next link and ends it at once.
-func take(t testing.TB, f *Frontier, now time.Time) (weburl.Link, bool) {
+func take(t testing.TB, f *Frontier, now time.Time) (link.Link, bool) {
 	t.Helper()
 	for {
 		task, _, ok := f.Next(now)
 		if !ok {
-			return weburl.Link{}, false
+			return link.Link{}, false
 		}
 		if !task.Addr.IsValid() && !f.cfg.NoAddresses {
 			f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
@@ -43,12 +44,12 @@ func take(t testing.TB, f *Frontier, now time.Time) (weburl.Link, bool) {
 }
 
 // manyLinks returns n links on hosts of very different size.
-func manyLinks(t testing.TB, n, hosts int) []weburl.Link {
+func manyLinks(t testing.TB, n, hosts int) []link.Link {
 	r := rand.New(rand.NewPCG(1, 2))
-	var ls []weburl.Link
+	var ls []link.Link
 	for i := range n {
 		host := int(float64(hosts) * r.Float64() * r.Float64() * r.Float64())
-		l := link(t, fmt.Sprintf("http://h%d.example/%d", host, i), 0)
+		l := linkOf(t, fmt.Sprintf("http://h%d.example/%d", host, i), 0)
 		l.Via, l.Hops, l.Seed = fmt.Sprintf("http://h%d.example/", host), "LL", "seed.example"
 		ls = append(ls, l)
 	}
@@ -76,7 +77,7 @@ func pooling(t testing.TB, fs disk.FS, cfg Config) *Frontier {
 }
 
 // bulk pushes ls in batches of n.
-func bulk(t testing.TB, f *Frontier, ls []weburl.Link, n int) {
+func bulk(t testing.TB, f *Frontier, ls []link.Link, n int) {
 	t.Helper()
 	for len(ls) > 0 {
 		k := min(n, len(ls))
@@ -101,7 +102,7 @@ func openOn(t testing.TB, fs disk.FS, cfg Config) *Frontier {
 func push(t testing.TB, f *Frontier, urls ...string) {
 	t.Helper()
 	for _, u := range urls {
-		must(t, f.Push([]weburl.Link{link(t, u, 0)}))
+		must(t, f.Push([]link.Link{linkOf(t, u, 0)}))
 	}
 }
 
@@ -121,10 +122,10 @@ func begin(t testing.TB, f *Frontier, now time.Time) Task {
 }
 
 // shows checks that the pending links are want, in this order.
-func shows(t testing.TB, f *Frontier, want []weburl.Link) {
+func shows(t testing.TB, f *Frontier, want []link.Link) {
 	t.Helper()
 	i := 0
-	if err := f.each(func(l weburl.Link) error {
+	if err := f.each(func(l link.Link) error {
 		if i == len(want) || l != want[i] {
 			return fmt.Errorf("link %d is %.100v, want another", i, l)
 		}
@@ -137,7 +138,7 @@ func shows(t testing.TB, f *Frontier, want []weburl.Link) {
 
 // drains takes all links and checks that they are want, in this order, and that nothing is left. It calls see after
 // each link, unless see is nil.
-func drains(t testing.TB, f *Frontier, want []weburl.Link, see func()) {
+func drains(t testing.TB, f *Frontier, want []link.Link, see func()) {
 	t.Helper()
 	for i, w := range want {
 		got, ok := take(t, f, start)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -18,12 +19,12 @@ func TestHush(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Unix(1_000_000, 0)
-	link := func(host string) []weburl.Link {
+	link := func(host string) []link.Link {
 		u, err := weburl.Parse("http://" + host + "/")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return []weburl.Link{{URL: u}}
+		return []link.Link{{URL: u}}
 	}
 	var numbers []uint64
 	for i, host := range []string{"a.example", "b.example", "c.example", "d.example"} {

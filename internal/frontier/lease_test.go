@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A fakeLease gives and takes leases as the model decides.
@@ -188,9 +188,9 @@ func TestLeaseNothingStarves(t *testing.T) {
 		f := open(t, Config{HostDelay: time.Second, IPDelay: 300 * time.Millisecond, SiteDelay: 200 * time.Millisecond,
 			Active: 1 + r.IntN(5), Lease: l, Seed: seed})
 		f.frameBytes = 200
-		var ls []weburl.Link
+		var ls []link.Link
 		for i := range 300 {
-			ls = append(ls, link(t, fmt.Sprintf("http://h%d.s%d.example/%d", r.IntN(40), r.IntN(9), i),
+			ls = append(ls, linkOf(t, fmt.Sprintf("http://h%d.s%d.example/%d", r.IntN(40), r.IntN(9), i),
 				uint8(r.IntN(2))))
 		}
 		bulk(t, f, ls, 20)
@@ -297,7 +297,7 @@ func TestLeaseUsing(t *testing.T) {
 	f := open(t, Config{HostDelay: -1, SiteDelay: time.Second, NoAddresses: true, Lease: l})
 	push(t, f, "http://a.one.example/", "http://b.one.example/")
 	point := bucketKey{site: "one.example"}.point()
-	if point != weburl.HostKey("site:one.example") {
+	if point != link.HostKey("site:one.example") {
 		t.Errorf("point is %x, want the HostKey of \"site:one.example\"", point)
 	}
 	now := start

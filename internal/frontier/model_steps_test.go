@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -21,13 +22,13 @@ func (m *model) name() string {
 	return fmt.Sprintf("h%d.s%d.example", i, i%m.sites)
 }
 
-func (m *model) link(name string, level uint8) weburl.Link {
+func (m *model) link(name string, level uint8) link.Link {
 	m.serial++
-	return link(&testing.T{}, fmt.Sprintf("http://%s/%d", name, m.serial), level)
+	return linkOf(&testing.T{}, fmt.Sprintf("http://%s/%d", name, m.serial), level)
 }
 
 func (m *model) push() {
-	var ls []weburl.Link
+	var ls []link.Link
 	var numbers []uint64
 	given := rapid.IntRange(0, 3).Draw(m.t, "given") == 0
 	for range rapid.IntRange(1, 12).Draw(m.t, "links") {
@@ -249,7 +250,7 @@ func (m *model) done() {
 	}
 	cur := *h.cur
 	if rapid.IntRange(0, 3).Draw(m.t, "again") == 0 {
-		l := link(&testing.T{}, cur.url, cur.level)
+		l := linkOf(&testing.T{}, cur.url, cur.level)
 		d.Again, d.Attempt = &l, cur.attempt+1
 		cur.attempt++
 		m.retries++
@@ -407,7 +408,7 @@ func (m *model) each() {
 	}
 	var last uint64
 	n := 0
-	m.must(m.f.each(func(l weburl.Link) error {
+	m.must(m.f.each(func(l link.Link) error {
 		num, ok := at[l.URL.String()]
 		if !ok {
 			return fmt.Errorf("each gives %s twice, or it is not pending", l.URL)

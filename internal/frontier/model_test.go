@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -357,7 +358,7 @@ func (m *model) restart() {
 		h := m.host(hostOf(l.url))
 		l.attempt = 0
 		h.queues[l.level] = append(h.queues[l.level], l)
-		m.must(m.f.PushAt([]weburl.Link{link(&testing.T{}, l.url, l.level)}, []uint64{l.number}))
+		m.must(m.f.PushAt([]link.Link{linkOf(&testing.T{}, l.url, l.level)}, []uint64{l.number}))
 	}
 	m.number = m.f.number
 }

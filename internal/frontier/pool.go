@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A pool is Polybot's queue of request files: the links of one level that are in no host's queue yet, in the order of
@@ -57,7 +57,7 @@ func (p *pool) passed(n int64) {
 //
 //	entry: uvarint request number minus that of the entry before it in the frame
 //	       uvarint length of the link
-//	       bytes   the link (weburl.Link.AppendTo)
+//	       bytes   the link (link.Link.AppendTo)
 type frame struct {
 	entries     []byte
 	n           int32
@@ -257,7 +257,7 @@ func (f *Frontier) arrive(c *frame) error {
 			return ErrSpill
 		}
 		number, at = num, end
-		name, ok := weburl.PeekHost(enc)
+		name, ok := link.PeekHost(enc)
 		if !ok {
 			return ErrSpill
 		}

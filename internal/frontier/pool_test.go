@@ -13,7 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // TestPoolOrder checks that equally available hosts' links come out by number, and that a host with links only in the
@@ -89,7 +89,7 @@ func TestPoolLevels(t *testing.T) {
 	f := pooling(t, testdisk.NewMem(), Config{HostDelay: -1, Burst: -1})
 	bulk(t, f, manyLinks(t, 3000, 500), 100)
 	for i, level := range []uint8{3, 1, 2, 3, 1} {
-		must(t, f.Push([]weburl.Link{link(t, fmt.Sprintf("http://up%d.example/", i), level)}))
+		must(t, f.Push([]link.Link{linkOf(t, fmt.Sprintf("http://up%d.example/", i), level)}))
 	}
 	var got []string
 	for range 5 {
@@ -111,9 +111,9 @@ func TestPoolWhale(t *testing.T) {
 	f := pooling(t, testdisk.NewMem(), Config{HostDelay: time.Second, MemoryBytes: 4 << 20, Active: 3})
 	now := start
 	push(t, f, "http://a.example/1", "http://b.example/1", "http://c.example/1")
-	var whale []weburl.Link
+	var whale []link.Link
 	for i := range 50_000 {
-		whale = append(whale, link(t, fmt.Sprintf("http://whale.example/%d", i), 0))
+		whale = append(whale, linkOf(t, fmt.Sprintf("http://whale.example/%d", i), 0))
 	}
 	bulk(t, f, whale, 1000)
 	push(t, f, "http://a.example/2", "http://d.example/1")
@@ -147,7 +147,7 @@ func TestPoolWhale(t *testing.T) {
 	}
 	must(t, f.Done("d.example", Done{NoRequest: true}, now))
 	// If a host is ready, a call reads one frame and gives the host out.
-	must(t, f.PushFront(link(t, "http://f.example/", 0)))
+	must(t, f.PushFront(linkOf(t, "http://f.example/", 0)))
 	if task, _, ok := f.Next(now); !ok || task.Host != "f.example" {
 		t.Fatalf("got %v, %v, want f", task.Link.URL, ok)
 	}
@@ -158,11 +158,11 @@ func TestPoolWhale(t *testing.T) {
 // finds hosts after them in the pool.
 func TestPoolSharedAddress(t *testing.T) {
 	f := pooling(t, testdisk.NewMem(), Config{HostDelay: time.Second, IPDelay: time.Hour, Active: 2, MemoryBytes: 1})
-	var ls []weburl.Link
+	var ls []link.Link
 	for i := range 300 {
-		ls = append(ls, link(t, fmt.Sprintf("http://s%d.example/", i), 0))
+		ls = append(ls, linkOf(t, fmt.Sprintf("http://s%d.example/", i), 0))
 	}
-	ls = append(ls, link(t, "http://192.0.2.99/", 0))
+	ls = append(ls, linkOf(t, "http://192.0.2.99/", 0))
 	bulk(t, f, ls, 10)
 	hosts := 0
 	for {
@@ -359,7 +359,7 @@ func TestExplainPool(t *testing.T) {
 func FuzzDecodeFrame(f *testing.F) {
 	c := frame{first: 7, last: 8, n: 2}
 	for _, d := range []byte{0, 1} {
-		enc := link(f, "http://a.example/", 0).AppendTo(nil)
+		enc := linkOf(f, "http://a.example/", 0).AppendTo(nil)
 		c.entries = append(append(c.entries, d, byte(len(enc))), enc...)
 	}
 	good := c.appendTo(nil)

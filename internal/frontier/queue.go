@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 const (
@@ -39,7 +39,7 @@ type entry struct {
 	number  uint64
 	attempt int32
 	level   uint8
-	enc     []byte // encoding of the weburl.Link
+	enc     []byte // encoding of the link.Link
 }
 
 func (e *entry) ram() int64 { return int64(cap(e.enc)) + 48 }
@@ -49,7 +49,7 @@ func (e *entry) ram() int64 { return int64(cap(e.enc)) + 48 }
 //
 //	entry: uvarint request number
 //	       uvarint length of the link
-//	       bytes   the link (weburl.Link.AppendTo)
+//	       bytes   the link (link.Link.AppendTo)
 type queue struct {
 	n     uint32 // entries
 	level uint8  // class and level, see rank
@@ -548,7 +548,7 @@ func (f *Frontier) putFront(h *host, e entry, first bool) {
 	f.queued++
 }
 
-func decode(e entry) (weburl.Link, error) {
-	l, _, err := weburl.PeekLink(e.enc) // the link shares the memory of e.enc, which is not written again
+func decode(e entry) (link.Link, error) {
+	l, _, err := link.Peek(e.enc) // the link shares the memory of e.enc, which is not written again
 	return l, err
 }

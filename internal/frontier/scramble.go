@@ -1,6 +1,8 @@
 package frontier
 
-import "github.com/orbweaver/orbweaver/internal/web/weburl"
+import (
+	"github.com/orbweaver/orbweaver/internal/web/link"
+)
 
 // Scramble returns an order for links that arrive together, in which the links of a site are far apart. order[i] is the
 // index of the link to take next. nil means that the links stay as they are.
@@ -12,7 +14,7 @@ import "github.com/orbweaver/orbweaver/internal/web/weburl"
 //
 // The links of a site keep their order. Only neighbours of the same level and depth change places, so that the crawl is
 // as breadth-first as before. The same ls give the same order.
-func Scramble(ls []weburl.Link) (order []int) {
+func Scramble(ls []link.Link) (order []int) {
 	for from := 0; from < len(ls); {
 		to, several := from+1, false
 		name, depth := ls[from].URL.Host(), ls[from].Depth()
@@ -40,7 +42,7 @@ func upTo(order []int, n int) []int {
 
 // deal extends order, which covers the links before from, to the links before to. If no link changes places, order
 // stays nil.
-func deal(order []int, ls []weburl.Link, from, to int) []int {
+func deal(order []int, ls []link.Link, from, to int) []int {
 	n := to - from
 	byHost := make(map[string]int32)
 	bySite := make(map[string]int32)

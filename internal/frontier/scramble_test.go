@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // in returns ls in the order that Scramble gives.
-func in(t testing.TB, ls []weburl.Link) []weburl.Link {
+func in(t testing.TB, ls []link.Link) []link.Link {
 	t.Helper()
 	order := Scramble(ls)
 	if order == nil {
@@ -20,7 +20,7 @@ func in(t testing.TB, ls []weburl.Link) []weburl.Link {
 	if len(order) != len(ls) {
 		t.Fatalf("Scramble gives %d indexes for %d links", len(order), len(ls))
 	}
-	out := make([]weburl.Link, 0, len(ls))
+	out := make([]link.Link, 0, len(ls))
 	for _, i := range order {
 		out = append(out, ls[i])
 	}
@@ -33,7 +33,7 @@ func TestScramble(t *testing.T) {
 	moved := 0
 	for range 500 {
 		n, sites := 1+r.IntN(200), 1+r.IntN(40)
-		var ls []weburl.Link
+		var ls []link.Link
 		hops, level := "", uint8(0)
 		const stretch = 60 // mean number of consecutive links of the same level and depth
 		for i := range n {
@@ -41,7 +41,7 @@ func TestScramble(t *testing.T) {
 				hops, level = strings.Repeat("L", r.IntN(3)), uint8(r.IntN(2))
 			}
 			site := int(float64(sites) * r.Float64() * r.Float64())
-			l := link(t, fmt.Sprintf("http://w%d.s%d.example/%d", r.IntN(3), site, i), level)
+			l := linkOf(t, fmt.Sprintf("http://w%d.s%d.example/%d", r.IntN(3), site, i), level)
 			l.Hops = hops
 			ls = append(ls, l)
 		}
@@ -104,9 +104,9 @@ func TestScramble(t *testing.T) {
 
 func TestScrambleNothing(t *testing.T) {
 	for _, urls := range []string{"", "a", "a a", "a a a a", "a b c", "a b", "a a b b"} {
-		var ls []weburl.Link
+		var ls []link.Link
 		for i, h := range strings.Fields(urls) {
-			ls = append(ls, link(t, fmt.Sprintf("http://%s.example/%d", h, i), 0))
+			ls = append(ls, linkOf(t, fmt.Sprintf("http://%s.example/%d", h, i), 0))
 		}
 		var got []string
 		for _, l := range in(t, ls) {
@@ -138,16 +138,16 @@ func TestBreadthFirst(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			const pages, hosts = 60, 400
 			serial := 0
-			parent, depth := map[weburl.Link]int{}, map[int]int{} // pages are numbered in the order of their visits
-			passed := map[weburl.Link]bool{}                      // links that were pushed past the pools
-			first := true                                         // the last pushed link was the first of its host
+			parent, depth := map[link.Link]int{}, map[int]int{} // pages are numbered in the order of their visits
+			passed := map[link.Link]bool{}                      // links that were pushed past the pools
+			first := true                                       // the last pushed link was the first of its host
 			visited := 0
 			visit := func(d int) { // pushes the links of a page of depth d
-				var ls []weburl.Link
+				var ls []link.Link
 				for range 1 + r.IntN(60) {
 					serial++
 					host := fmt.Sprintf("w%d.s%d.example", r.IntN(3), int(hosts*r.Float64()*r.Float64()))
-					l := link(t, fmt.Sprintf("http://%s/%d", host, serial), 0)
+					l := linkOf(t, fmt.Sprintf("http://%s/%d", host, serial), 0)
 					l.Hops = strings.Repeat("L", d+1)
 					ls = append(ls, l)
 				}
@@ -158,7 +158,7 @@ func TestBreadthFirst(t *testing.T) {
 					first = h == nil
 					p, _ := f.poolAt(0)
 					passed[l] = tt.gather && p != nil && !first
-					must(t, f.Push([]weburl.Link{l}))
+					must(t, f.Push([]link.Link{l}))
 				}
 			}
 			visit(0)

@@ -3,7 +3,7 @@ package frontier
 import (
 	"fmt"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A Side is a queue of links that wait beside the queues of hosts, as long as the caller wants. Next gives none of them
@@ -27,7 +27,7 @@ func (s *Side) Len() int64 {
 }
 
 // Put appends a link that Next has given out, and for which Done was called without Again, with its request number.
-func (s *Side) Put(l weburl.Link, number uint64) error {
+func (s *Side) Put(l link.Link, number uint64) error {
 	f := s.f
 	if f.err != nil {
 		return f.err
@@ -45,14 +45,14 @@ func (s *Side) Put(l weburl.Link, number uint64) error {
 }
 
 // Take removes the first link, which the caller may keep. The Side must not be empty. See PutBack.
-func (s *Side) Take() (l weburl.Link, number uint64, err error) {
+func (s *Side) Take() (l link.Link, number uint64, err error) {
 	f := s.f
 	if f.err != nil {
 		return l, 0, f.err
 	}
 	e, err := f.take(s.q)
 	if err == nil {
-		l, _, err = weburl.DecodeLink(e.enc)
+		l, _, err = link.Decode(e.enc)
 	}
 	if err != nil {
 		f.err = fmt.Errorf("read links that were set aside: %w", err)

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // TestSizes checks that memory accounting counts at least the size of each struct.
@@ -66,10 +66,10 @@ func hostSize(t *testing.T, cfg Config, asked bool, want float64) {
 	f := open(t, cfg)
 	before := heap()
 	for i := range hosts {
-		l := link(t, fmt.Sprintf("http://www.host-%d.example/", i), 0)
-		must(t, f.Push([]weburl.Link{l}))
+		l := linkOf(t, fmt.Sprintf("http://www.host-%d.example/", i), 0)
+		must(t, f.Push([]link.Link{l}))
 		if asked {
-			must(t, f.Push([]weburl.Link{l}))
+			must(t, f.Push([]link.Link{l}))
 		}
 	}
 	for i := 0; asked && i < hosts; {

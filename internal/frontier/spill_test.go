@@ -15,7 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // TestSpill pushes far more links than the memory can hold, and takes them all back from a real disk.
@@ -62,14 +62,14 @@ func TestSpillLevels(t *testing.T) {
 	for levels := range uint8(4) {
 		t.Run(fmt.Sprint(levels), func(t *testing.T) {
 			f := open(t, Config{HostDelay: -1, Burst: -1, Active: -1, MemoryBytes: memory})
-			want := make([][]weburl.Link, levels+1)
+			want := make([][]link.Link, levels+1)
 			for i := range hosts {
-				var ls []weburl.Link
+				var ls []link.Link
 				for j := range 7 {
-					ls = append(ls, link(t, fmt.Sprintf("http://h%d.example/%d/%s", i, j, pad), 0))
+					ls = append(ls, linkOf(t, fmt.Sprintf("http://h%d.example/%d/%s", i, j, pad), 0))
 				}
 				for level := uint8(1); level <= levels; level++ {
-					ls = append(ls, link(t, fmt.Sprintf("http://h%d.example/%d", i, level), level))
+					ls = append(ls, linkOf(t, fmt.Sprintf("http://h%d.example/%d", i, level), level))
 				}
 				for _, l := range ls {
 					want[levels-l.Level] = append(want[levels-l.Level], l)
@@ -163,7 +163,7 @@ func TestDamaged(t *testing.T) {
 				must(t, err)
 				_, err = file.Write(b)
 				must(t, errors.Join(err, file.Close()))
-				if err := f.each(func(weburl.Link) error { return nil }); !errors.Is(err, ErrSpill) {
+				if err := f.each(func(link.Link) error { return nil }); !errors.Is(err, ErrSpill) {
 					t.Errorf("each: %v", err)
 				}
 				for i := 0; ; i++ {
@@ -220,9 +220,9 @@ func TestOpenEmptiesItsDirectory(t *testing.T) {
 // TestLongLinks uses links that are longer than a block.
 func TestLongLinks(t *testing.T) {
 	f := open(t, Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
-	var want []weburl.Link
+	var want []link.Link
 	for i, n := range []int{10, blockBytes, 3, 5 * blockBytes, 1500, spillBlockBytes - 50, 1} {
-		l := link(t, fmt.Sprintf("http://a.example/%d", i), 0)
+		l := linkOf(t, fmt.Sprintf("http://a.example/%d", i), 0)
 		l.Via = "http://a.example/" + strings.Repeat("x", n)
 		want = append(want, l)
 		must(t, f.Push(want[i:]))
@@ -248,9 +248,9 @@ func TestReadAhead(t *testing.T) {
 	defer f.Close()
 	const hosts, each = 20, 2000
 	for j := range each {
-		var ls []weburl.Link
+		var ls []link.Link
 		for i := range hosts {
-			ls = append(ls, link(t, fmt.Sprintf("http://h%d.example/%d/%0200d", i, j, j), 0))
+			ls = append(ls, linkOf(t, fmt.Sprintf("http://h%d.example/%d/%0200d", i, j, j), 0))
 		}
 		must(t, f.Push(ls))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -247,14 +248,14 @@ func (s *story) answer(t Task, words []string, now time.Time) (d Done) {
 }
 
 func (s *story) do(f *Frontier, d todo, now time.Time) {
-	var ls []weburl.Link
+	var ls []link.Link
 	if d.verb == "push" || d.verb == "front" {
 		for _, a := range d.args {
 			var level uint8
 			if l, ok := strings.CutPrefix(a, "!"); ok {
 				level, a = l[0]-'0', l[1:]
 			}
-			ls = append(ls, link(s.t, "http://"+a, level))
+			ls = append(ls, linkOf(s.t, "http://"+a, level))
 		}
 	}
 	var err error

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // ErrInProcess means that HandOver named a host whose response is awaited. Its quiet time begins when the response
@@ -14,7 +14,7 @@ var ErrInProcess = errors.New("host is in process")
 
 // A Waiting is a withdrawn link with all that the frontier knows about it.
 type Waiting struct {
-	Link    weburl.Link
+	Link    link.Link
 	Number  uint64 // request number; 0 for a prerequisite
 	Attempt int
 	// Front says that it was before its host's queues: a retry or a prerequisite.
@@ -114,9 +114,9 @@ func (f *Frontier) PushWithdrawn(ws []Waiting) error {
 func (f *Frontier) Withdrawn(most int, fn func(Waiting) error) (done bool, err error) {
 	for ; most > 0 && f.withdrawn.n > 0 && f.err == nil; most-- {
 		e, front, err := f.unqueueWithdrawn()
-		var l weburl.Link
+		var l link.Link
 		if err == nil {
-			l, _, err = weburl.DecodeLink(e.enc)
+			l, _, err = link.Decode(e.enc)
 		}
 		if err != nil {
 			f.err = fmt.Errorf("read withdrawn links: %w", err)

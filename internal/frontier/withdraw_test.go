@@ -15,7 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // TestHandOver checks that hosts that are handed over have the same queues and clocks as in a frontier that kept them.
@@ -36,17 +36,17 @@ func TestHandOver(t *testing.T) {
 			for range 400 {
 				switch r.IntN(6) {
 				case 0, 1:
-					var ls []weburl.Link
+					var ls []link.Link
 					for range 1 + r.IntN(6) {
 						serial++
-						ls = append(ls, link(t, fmt.Sprintf("http://%s/%d", name(r.IntN(hosts)), serial),
+						ls = append(ls, linkOf(t, fmt.Sprintf("http://%s/%d", name(r.IntN(hosts)), serial),
 							uint8(max(0, r.IntN(6)-3))))
 					}
 					must(t, f.Push(ls))
 				case 2:
 					if r.IntN(4) == 0 {
 						serial++
-						l := link(t, fmt.Sprintf("http://%s/robots.txt?%d", name(r.IntN(hosts)), serial), 1)
+						l := linkOf(t, fmt.Sprintf("http://%s/robots.txt?%d", name(r.IntN(hosts)), serial), 1)
 						must(t, f.PushFront(l))
 					}
 					if h := name(r.IntN(hosts)); r.IntN(8) == 0 {
@@ -109,7 +109,7 @@ func TestHandOver(t *testing.T) {
 					if w.Front {
 						return taker.PushFront(w.Link)
 					}
-					return taker.Push([]weburl.Link{w.Link})
+					return taker.Push([]link.Link{w.Link})
 				}); err != nil {
 					t.Fatal(err)
 				}
@@ -199,7 +199,7 @@ func TestWithdrawPooled(t *testing.T) {
 		bulk(t, f, ls, 100)
 		f.tick(start)
 		want := map[string]bool{} // withdrawn URLs
-		note := func(host string, ls []weburl.Link) {
+		note := func(host string, ls []link.Link) {
 			for _, l := range ls {
 				if l.URL.Host() == host {
 					want[l.URL.String()] = true
@@ -213,7 +213,7 @@ func TestWithdrawPooled(t *testing.T) {
 		f.Withdraw("h5.example")
 		note("h5.example", ls)
 		f.Withdraw("unknown.example")
-		late := []weburl.Link{link(t, "http://h5.example/late", 0), link(t, "http://h6.example/late", 0)}
+		late := []link.Link{linkOf(t, "http://h5.example/late", 0), linkOf(t, "http://h6.example/late", 0)}
 		if err := f.PushAt(late, []uint64{2000, 2000}); err != nil { // the last number again
 			t.Fatal(err)
 		}

@@ -51,6 +51,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/near/index"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -392,7 +393,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	fr.DelayOf, cfg.Crawl.WhyDelay, cfg.Crawl.WhyPace = a.delayOf, a.whyDelay, a.whyPace
 	fr.PaceOf, fr.Paced = a.paceOf, a.paces.Load().domains()
-	fr.ClassOf = func(l *weburl.Link) uint8 { return a.crawler.ClassOf(l) }
+	fr.ClassOf = func(l *link.Link) uint8 { return a.crawler.ClassOf(l) }
 	a.openLeases()
 	if r.Frontier, err = frontier.Open(a.fs, a.dir("state", "queues"), cfg.Frontier); err != nil {
 		return err
@@ -580,8 +581,7 @@ func (a *Agent) Close() error {
 	return errors.Join(errs...)
 }
 
-// loopbackOnly is the resolver of a crawl without a contact. It knows only names with loopback
-// addresses.
+// loopbackOnly is the resolver of a crawl without a contact. It knows only names with loopback addresses.
 type loopbackOnly struct{ *dns.Resolver }
 
 var errNoContact = fmt.Errorf("%w: without a contact only this machine is crawled", dns.ErrNotFound)

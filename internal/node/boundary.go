@@ -22,8 +22,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/near"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 const (
@@ -226,7 +226,7 @@ func (p *boundaryPages) ByPages() bool { return p.classifier != nil }
 
 // Sort implements cluster.Boundary. A page whose payload has no digest (see warc.Digests) stays where it is, but
 // an empty one has no category. A page without shingles has the hash of its payload.
-func (p *boundaryPages) Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to weburl.Destination, ok bool,
+func (p *boundaryPages) Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to link.Destination, ok bool,
 	err error) {
 	digest, _, ok, err := warc.Digests(x)
 	switch {
@@ -263,7 +263,7 @@ func isEmpty(x *warc.Exchange) bool {
 }
 
 // Keeper implements cluster.Boundary.
-func (p *boundaryPages) Keeper(to weburl.Destination) (agent string, mine bool) {
+func (p *boundaryPages) Keeper(to link.Destination) (agent string, mine bool) {
 	owners := p.a.membership.owners()
 	if owners == nil {
 		return "", false
@@ -277,7 +277,7 @@ func (p *boundaryPages) Keeper(to weburl.Destination) (agent string, mine bool) 
 }
 
 // Category implements cluster.Boundary.
-func (p *boundaryPages) Category(to weburl.Destination) string {
+func (p *boundaryPages) Category(to link.Destination) string {
 	if p.classifier == nil || to.Category == 0 || int(to.Category) > len(p.numbers) {
 		return ""
 	}
@@ -331,7 +331,7 @@ func (a *Agent) own() *strategy.Own {
 func (c *membership) pages(ctx context.Context, from rpc.Caller, pages *rpc.PageReader) (err error) {
 	var durable []func() error
 	for err == nil {
-		var page weburl.Link
+		var page link.Link
 		if page, err = pages.Next(); err != nil {
 			break
 		}
@@ -359,7 +359,7 @@ func (c *membership) pages(ctx context.Context, from rpc.Caller, pages *rpc.Page
 }
 
 // Send implements cluster.Boundary.
-func (p *boundaryPages) Send(ctx context.Context, agent string, pages []weburl.Link) error {
+func (p *boundaryPages) Send(ctx context.Context, agent string, pages []link.Link) error {
 	c := p.a.membership
 	to, ok := c.agent(agent)
 	if !ok {
@@ -384,7 +384,7 @@ func (p *boundaryPages) Send(ctx context.Context, agent string, pages []weburl.L
 }
 
 // unknown returns those of the pages that the agent does not have. Others may have fetched them, too.
-func (p *boundaryPages) unknown(ctx context.Context, to *rpc.Peer, pages []weburl.Link) (left []weburl.Link,
+func (p *boundaryPages) unknown(ctx context.Context, to *rpc.Peer, pages []link.Link) (left []link.Link,
 	err error) {
 	fs := make([]rpc.Fingerprint, len(pages))
 	for i, page := range pages {

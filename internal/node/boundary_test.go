@@ -14,13 +14,13 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // The near hash sends near-duplicates to one place, the exact hash does not. Pages without shingles, and equal pages,
 // have the same place in both.
 func TestContentHash(t *testing.T) {
-	sorted := func(p *boundaryPages, body string) weburl.Destination {
+	sorted := func(p *boundaryPages, body string) link.Destination {
 		t.Helper()
 		head := "HTTP/1.1 200 OK\r\n\r\n"
 		x := &warc.Exchange{URL: "http://a.example/", Response: warc.Bytes(head + body), HTTP: true, HeadLen: len(head)}

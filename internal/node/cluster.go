@@ -22,6 +22,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -424,7 +425,7 @@ func (c *membership) divide(v *gossip.View) error {
 	if c.copies != nil && c.sites == nil {
 		var before ownersBefore
 		if old != nil {
-			before = func(host string) string { return old.Owner(weburl.HostKey(host)).Name }
+			before = func(host string) string { return old.Owner(link.HostKey(host)).Name }
 		}
 		c.copies.lose(v, before, c.a.now()) // before any caller asks for the owner of their hosts
 		defer c.copies.takeOver()           // when the new owners are known

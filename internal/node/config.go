@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -277,7 +278,7 @@ func (c *Config) rehearse(seeds []weburl.URL) error {
 		if err != nil {
 			return FlagError(err)
 		}
-		if !slices.ContainsFunc(seeds, func(u weburl.URL) bool { return s.Judge(weburl.Link{URL: u}).In }) {
+		if !slices.ContainsFunc(seeds, func(u weburl.URL) bool { return s.Judge(link.Link{URL: u}).In }) {
 			return configErrorf("--exclude matches %s and every other seed; remove the pattern, or give other seeds",
 				seeds[0])
 		}

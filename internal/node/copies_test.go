@@ -14,11 +14,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/spare"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 func finishOf(url string) []byte {
-	r := handoff.Record{Kind: handoff.Finish, Link: weburl.Link{URL: weburl.MustParse(url)}.AppendTo(nil)}
+	r := handoff.Record{Kind: handoff.Finish, Link: link.Link{URL: weburl.MustParse(url)}.AppendTo(nil)}
 	return r.AppendTo(nil)
 }
 
@@ -211,5 +212,5 @@ func TestAway(t *testing.T) {
 
 // by returns the owners by a placement.
 func by(p placement.Placement) ownersBefore {
-	return func(host string) string { return p.Owner(weburl.HostKey(host)).Name }
+	return func(host string) string { return p.Owner(link.HostKey(host)).Name }
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // askFrom is the smallest batch for which the question takes fewer bytes than it saves.
@@ -40,7 +40,7 @@ func (c *membership) Push(ctx context.Context, agent string, links []byte, count
 func (c *membership) unknown(ctx context.Context, to *rpc.Peer, links []byte, count int) ([]byte, int, error) {
 	ends, fs := make([]int, 0, count), make([]rpc.Fingerprint, 0, count)
 	for at := 0; at < len(links); {
-		l, n, err := weburl.PeekLink(links[at:])
+		l, n, err := link.Peek(links[at:])
 		if err != nil {
 			return nil, 0, fmt.Errorf("link to send: %w", err)
 		}

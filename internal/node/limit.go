@@ -12,7 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 const (
@@ -59,7 +59,7 @@ func (l *limits) running(now time.Time) time.Duration {
 }
 
 // counts returns the name of the counter: the agent that counts the pages of all agents.
-func (c *membership) counts() string { return c.owners().Owner(weburl.HostKey("limit")).Name }
+func (c *membership) counts() string { return c.owners().Owner(link.HostKey("limit")).Name }
 
 // budget answers the report of another agent.
 func (c *membership) budget(_ context.Context, from rpc.Caller, b rpc.Budget) (rpc.Grant, error) {

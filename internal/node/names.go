@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -81,7 +82,7 @@ func (k *copies) wanting(v *gossip.View) (n int64) {
 // count counts the URLs on the lists in reports.
 func (n names) count() error {
 	listed := map[string]int64{}
-	err := n.eachListed(listDir, listOf, func(_ weburl.Link, of string) error { listed[of]++; return nil })
+	err := n.eachListed(listDir, listOf, func(_ link.Link, of string) error { listed[of]++; return nil })
 	if err != nil {
 		return err
 	}
@@ -91,10 +92,10 @@ func (n names) count() error {
 
 // eachListed calls fn for each URL of each file in a directory of which is says that it is a list, of an archive.
 func (n names) eachListed(dir string, is func(file string) (of string, is bool),
-	fn func(l weburl.Link, of string) error) error {
+	fn func(l link.Link, of string) error) error {
 	archives, err := n.listsIn(dir, is)
 	for _, of := range archives {
-		e := func(l weburl.Link) error { return fn(l, of.archive) }
+		e := func(l link.Link) error { return fn(l, of.archive) }
 		if err = n.each(n.a.dir(dir, of.file), e); err != nil {
 			break
 		}
@@ -120,7 +121,7 @@ func (n names) listsIn(dir string, is func(file string) (of string, is bool)) (l
 }
 
 // Each implements cluster.Names.
-func (n names) Each(fn func(l weburl.Link, lost bool, archive string) error) error {
+func (n names) Each(fn func(l link.Link, lost bool, archive string) error) error {
 	a := n.a
 	err := n.lines(a.dir("logs", "crawl.log"), func(line string) error {
 		l, err := report.ReadLine(line)
@@ -131,14 +132,14 @@ func (n names) Each(fn func(l weburl.Link, lost bool, archive string) error) err
 		if err != nil {
 			return nil
 		}
-		name := weburl.Link{URL: u}
+		name := link.Link{URL: u}
 		name.SetRefetches(refetchesOf(&l))
 		return fn(name, false, "")
 	})
 	if err != nil {
 		return err
 	}
-	lost := func(l weburl.Link, of string) error {
+	lost := func(l link.Link, of string) error {
 		if !handoff.IsArchive(of) { // somebody has made the file
 			of = ""
 		}
@@ -163,7 +164,7 @@ func refetchesOf(l *report.Line) uint8 {
 const refetchedHead = "# Pages that were fetched again before, times: "
 
 // each calls fn for each URL of a list.
-func (n names) each(name string, fn func(l weburl.Link) error) error {
+func (n names) each(name string, fn func(l link.Link) error) error {
 	refetches := uint64(0)
 	return n.lines(name, func(line string) error {
 		line = strings.TrimSpace(line)
@@ -175,7 +176,7 @@ func (n names) each(name string, fn func(l weburl.Link) error) error {
 		if err != nil {
 			return nil // a comment
 		}
-		l := weburl.Link{URL: u}
+		l := link.Link{URL: u}
 		l.SetRefetches(uint8(refetches))
 		return fn(l)
 	})
@@ -267,12 +268,12 @@ type lists struct {
 }
 
 // listed returns a URL as it is sorted for a list.
-func listed(u weburl.Link) []byte { return append([]byte{u.Refetches()}, u.URL.String()...) }
+func listed(u link.Link) []byte { return append([]byte{u.Refetches()}, u.URL.String()...) }
 
 // Add implements cluster.List. A replica names the archives, so there may be any number of them. The URLs of archives
 // beyond mostArchives are listed with those of the agent that is taken over from: they are on a list, but they may be
 // fetched again although the agent that has them is back.
-func (l *lists) Add(u weburl.Link, of string) error {
+func (l *lists) Add(u link.Link, of string) error {
 	q := l.sorted[of]
 	if q == nil && of != l.lost && len(l.sorted) >= mostArchives {
 		l.merged++
@@ -317,7 +318,7 @@ func (l *lists) Commit() error {
 // unite writes the list of an archive to a directory: the URLs that are being sorted, and those of its lists before.
 func (n names) unite(of, to string, sorted *extsort.Queue) error {
 	for _, dir := range []string{listDir, keptDir} {
-		add := func(u weburl.Link) error { return sorted.Push(listed(u)) }
+		add := func(u link.Link) error { return sorted.Push(listed(u)) }
 		if err := n.each(n.a.dir(dir, listName(of)), add); err != nil {
 			return err
 		}

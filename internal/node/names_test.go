@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -34,7 +35,7 @@ func namesOn(t *testing.T, fs disk.FS) names {
 
 func (n names) all(t *testing.T) (all []string) {
 	t.Helper()
-	err := n.Each(func(l weburl.Link, lost bool, archive string) error {
+	err := n.Each(func(l link.Link, lost bool, archive string) error {
 		name := l.URL.String()
 		if l.Refetches() > 0 {
 			name += fmt.Sprint(" refetched ", l.Refetches())
@@ -54,7 +55,7 @@ func (n names) lose(from handoff.Source, urls ...string) error {
 		return err
 	}
 	for _, u := range urls {
-		err = errors.Join(err, l.Add(weburl.Link{URL: weburl.MustParse(u)}, from.Archive()))
+		err = errors.Join(err, l.Add(link.Link{URL: weburl.MustParse(u)}, from.Archive()))
 	}
 	return errors.Join(err, l.Commit(), l.Close())
 }
@@ -110,7 +111,7 @@ func TestListsAreBounded(t *testing.T) {
 	const archives = 300
 	for i := range archives {
 		of := handoff.Source{Name: fmt.Sprint("b", i)}.Archive()
-		u := weburl.Link{URL: weburl.MustParse(fmt.Sprintf("http://h.example/%d", i))}
+		u := link.Link{URL: weburl.MustParse(fmt.Sprintf("http://h.example/%d", i))}
 		if err := errors.Join(l.Add(u, of), l.Add(u, of)); err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +287,7 @@ func TestListOfRefetchedURLs(t *testing.T) {
 		t.Helper()
 		l, whole, err := n.List(from)
 		for u, refetches := range urls {
-			name := weburl.Link{URL: weburl.MustParse(u)}
+			name := link.Link{URL: weburl.MustParse(u)}
 			name.SetRefetches(refetches)
 			err = errors.Join(err, l.Add(name, from.Archive()))
 		}

@@ -4,7 +4,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // recoveryDefault is how many agents are asked what they know of a host.
@@ -31,7 +31,7 @@ func (c *membership) ownerOf(host string) string {
 	if owners == nil {
 		return ""
 	}
-	return owners.Owner(weburl.HostKey(host)).Name
+	return owners.Owner(link.HostKey(host)).Name
 }
 
 // Tenure implements cluster.Placement.
@@ -46,7 +46,7 @@ func (c *membership) Tenure(host string) (owner string, mine bool, since uint64)
 		}
 		return owner, mine, since
 	}
-	owners, key := c.owners(), weburl.HostKey(host)
+	owners, key := c.owners(), link.HostKey(host)
 	if owners == nil {
 		return "", false, 0
 	}
@@ -73,7 +73,7 @@ func (c *membership) Had(host string) (ever, began bool) {
 	if owners == nil {
 		return false, false
 	}
-	t := owners.Tenure(weburl.HostKey(host))
+	t := owners.Tenure(link.HostKey(host))
 	return t.Ever, t.Began
 }
 
@@ -99,7 +99,7 @@ func (c *membership) Before(host string) (agents []string, enough int) {
 			enough++
 		}
 	}
-	return append(agents, c.owners().Others(weburl.HostKey(host))...), enough
+	return append(agents, c.owners().Others(link.HostKey(host))...), enough
 }
 
 // Heirs implements cluster.Placement.

@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -83,7 +84,7 @@ func (s *listings) close() error {
 }
 
 // of returns a listing. If id is 0, it begins one of the links that match.
-func (s *listings) of(id uint64, match func(*weburl.Link) bool) (*openListing, error) {
+func (s *listings) of(id uint64, match func(*link.Link) bool) (*openListing, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.a.now()
@@ -121,7 +122,7 @@ func (s *listings) of(id uint64, match func(*weburl.Link) bool) (*openListing, e
 
 // ListQueue implements operate.Queues.
 func (o operated) ListQueue(ctx context.Context, q *pb.ListQueue) (*pb.ListedQueue, error) {
-	var match func(l *weburl.Link) bool
+	var match func(l *link.Link) bool
 	if q.Listing == 0 {
 		var err error
 		if match, err = o.matcher(q); err != nil {
@@ -177,7 +178,7 @@ func (o operated) ListQueue(ctx context.Context, q *pb.ListQueue) (*pb.ListedQue
 }
 
 // matcher returns the function that chooses the links of a listing.
-func (o operated) matcher(q *pb.ListQueue) (func(l *weburl.Link) bool, error) {
+func (o operated) matcher(q *pb.ListQueue) (func(l *link.Link) bool, error) {
 	var exprs []string
 	if q.Pattern != "" {
 		exprs = []string{q.Pattern}
@@ -189,7 +190,7 @@ func (o operated) matcher(q *pb.ListQueue) (func(l *weburl.Link) bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(l *weburl.Link) (matches bool) {
+	return func(l *link.Link) (matches bool) {
 		defer func() { // a goroutine of the crawl calls it
 			if v := recover(); v != nil {
 				panicked(o.a.parts.Events)("ListQueue", v, debug.Stack())

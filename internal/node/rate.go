@@ -12,7 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 const (
@@ -204,7 +204,7 @@ func (c *membership) divides() string {
 	if owners == nil {
 		return ""
 	}
-	return owners.Owner(weburl.HostKey("rate")).Name
+	return owners.Owner(link.HostKey("rate")).Name
 }
 
 // askShare puts a question to the grantor. The share counts from sent.

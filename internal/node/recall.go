@@ -6,7 +6,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // Recall implements cluster.Exchange.
@@ -24,7 +24,7 @@ func (c *membership) Recall(ctx context.Context, agent string, links []byte, cou
 	for i, a := range as {
 		switch a.Verdict {
 		case rpc.RecallKnown:
-			l, _, err := weburl.DecodeLink(a.Link)
+			l, _, err := link.Decode(a.Link)
 			if err != nil {
 				return nil, fmt.Errorf("recall: %w", err)
 			}
@@ -68,10 +68,10 @@ func (c *membership) answerRecall(ctx context.Context, _ rpc.Caller, r rpc.Recal
 }
 
 // decodeLinks returns links that another agent has sent.
-func decodeLinks(l rpc.Links) ([]weburl.Link, error) {
-	links := make([]weburl.Link, 0, l.Count)
+func decodeLinks(l rpc.Links) ([]link.Link, error) {
+	links := make([]link.Link, 0, l.Count)
 	for rest := l.Data; len(rest) > 0; {
-		link, n, err := weburl.DecodeLink(rest)
+		link, n, err := link.Decode(rest)
 		if err != nil {
 			return nil, err
 		}

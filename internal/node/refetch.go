@@ -12,7 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // When an agent is lost with its disk, its archive is lost. With LossRefetch the heirs accept the URLs that the
@@ -176,7 +176,7 @@ func (r *refetch) list(ctx context.Context, l lostList) error {
 	commits := r.commits
 	r.mu.Unlock()
 	urls := 0
-	var batch []weburl.Link
+	var batch []link.Link
 	accept := func() error {
 		if len(batch) == 0 {
 			return nil
@@ -186,7 +186,7 @@ func (r *refetch) list(ctx context.Context, l lostList) error {
 		return err
 	}
 	from := a.dir("reports", listName(l.of))
-	err := names{a}.each(from, func(before weburl.Link) error {
+	err := names{a}.each(from, func(before link.Link) error {
 		again, ok := crawl.RefetchLink(before)
 		if !ok {
 			return nil

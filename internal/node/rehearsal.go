@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -236,7 +237,7 @@ func (r *Rehearsal) asked(u weburl.URL, addr string) {
 // Judge returns the verdict of the scope about a URL, and the rules that decide. A URL that is not
 // a seed is judged as a link on a seed's page.
 func (r *Rehearsal) Judge(u weburl.URL) (scope.Verdict, []string) {
-	l := weburl.Link{URL: u}
+	l := link.Link{URL: u}
 	if !slices.Contains(r.Seeds, u) && len(r.Seeds) > 0 {
 		l.Hops, l.Via, l.Seed = "L", r.Seeds[0].String(), r.Seeds[0].Host()
 		if u.Host() == r.Seeds[0].Host() {

@@ -10,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -45,7 +46,7 @@ func (o operated) PlanSeeds(urls []string) []operate.SeedPlan {
 	for i, text := range urls {
 		s, err := o.a.newSeed(text)
 		if err == nil {
-			if d := o.a.parts.Scope.Judge(weburl.Link{URL: s.URL}); !d.In {
+			if d := o.a.parts.Scope.Judge(link.Link{URL: s.URL}); !d.In {
 				err = fmt.Errorf("%s: an exclude pattern of the scope matches it", d.Reason)
 			}
 		}
@@ -112,9 +113,9 @@ func (o operated) copySeeds(ctx context.Context, seeds []crawl.NewSeed) error {
 	if o.a.cluster == nil {
 		return nil
 	}
-	links := make([]weburl.Link, len(seeds))
+	links := make([]link.Link, len(seeds))
 	for i, s := range seeds {
-		links[i] = weburl.Link{URL: s.URL, Seed: s.URL.Host()}
+		links[i] = link.Link{URL: s.URL, Seed: s.URL.Host()}
 		if s.Bare {
 			links[i].SetBare()
 		}

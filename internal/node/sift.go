@@ -14,7 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/spare"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // An heir has the names of all pages of a lost archive (see names.go). With ArchiveCopies 2 most of them are in copies
@@ -143,7 +143,7 @@ func (s *spares) divide(ctx context.Context, v *gossip.View, of string, now sift
 	}
 	lost, copied := sorted("lost-"), sorted("copied-")
 	defer func() { err = errors.Join(err, lost.Close(), copied.Close()) }()
-	var batch []weburl.Link
+	var batch []link.Link
 	ask := func() error {
 		if len(batch) == 0 {
 			return nil
@@ -165,7 +165,7 @@ func (s *spares) divide(ctx context.Context, v *gossip.View, of string, now sift
 		return nil
 	}
 	for _, name := range []string{listName(of), copiedName(of)} {
-		err := n.each(a.dir("reports", name), func(l weburl.Link) error {
+		err := n.each(a.dir("reports", name), func(l link.Link) error {
 			if batch = append(batch, l); len(batch) < siftAtOnce {
 				return nil
 			}
@@ -198,14 +198,14 @@ func (s *spares) divide(ctx context.Context, v *gossip.View, of string, now sift
 }
 
 // ask asks all agents which pages of a lost archive their copies have.
-func (s *spares) ask(ctx context.Context, v *gossip.View, of string, links []weburl.Link) ([]bool, error) {
+func (s *spares) ask(ctx context.Context, v *gossip.View, of string, links []link.Link) ([]bool, error) {
 	agent, instance := folderAgent(of)
 	c := rpc.Copy{Kind: rpc.CopyPages, Agent: agent}
 	if _, err := hex.Decode(c.Instance[:4], []byte(instance)); err != nil {
 		return make([]bool, len(links)), nil // not the name of a list: somebody has made the file
 	}
 	for _, l := range links {
-		c.Pages = append(c.Pages, l.URL.Key())
+		c.Pages = append(c.Pages, link.KeyOf(l.URL))
 	}
 	all, err := s.inCopies(of, c)
 	if err != nil {

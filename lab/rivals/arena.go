@@ -5,12 +5,12 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // An arena holds the links that wait for their answer, in the order of arrival.
 type arena struct {
-	keys []weburl.Key
+	keys []link.Key
 	ends []uint32 // end of each link in aux
 	aux  []byte
 }
@@ -34,19 +34,19 @@ func (a *arena) len() int { return len(a.keys) }
 func (a *arena) reset() { a.keys, a.ends, a.aux = a.keys[:0], a.ends[:0], a.aux[:0] }
 
 // less orders keys as their big-endian bytes do.
-func less(a, b weburl.Key) bool { return compare(a, b) < 0 }
+func less(a, b link.Key) bool { return compare(a, b) < 0 }
 
-func compare(a, b weburl.Key) int {
+func compare(a, b link.Key) int {
 	return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Path, b.Path))
 }
 
-func appendKey(dst []byte, k weburl.Key) []byte {
+func appendKey(dst []byte, k link.Key) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, k.Host), k.Path)
 }
 
 // inOrder appends to order the indices of n keys, sorted by key. Of equal keys it appends only
 // the first.
-func inOrder(order []int, n int, key func(int) weburl.Key) []int {
+func inOrder(order []int, n int, key func(int) link.Key) []int {
 	order = order[:0]
 	for i := range n {
 		order = append(order, i)

@@ -6,7 +6,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // boltItems is the number of links per transaction. A transaction rewrites each page that it
@@ -57,7 +57,7 @@ func (s *boltStore) Flush() error {
 	if s.held.len() == 0 {
 		return nil
 	}
-	s.order = inOrder(s.order, s.held.len(), func(i int) weburl.Key { return s.held.keys[i] })
+	s.order = inOrder(s.order, s.held.len(), func(i int) link.Key { return s.held.keys[i] })
 	s.isNew = s.isNew[:0]
 	err := s.db.Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(boltBucket)

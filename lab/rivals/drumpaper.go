@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 const (
@@ -67,7 +67,7 @@ func (d *drumPaper) open(name string) (disk.File, error) {
 }
 
 // narrow returns the paper's 64-bit key.
-func narrow(k weburl.Key) uint64 { return mix(k.Path ^ mix(k.Host)) }
+func narrow(k link.Key) uint64 { return mix(k.Path ^ mix(k.Host)) }
 
 func (d *drumPaper) Add(items []Item) error {
 	full := false
@@ -255,7 +255,7 @@ func (d *drumPaper) dispatch(b *drumBucket, isNew []uint64) error {
 		if _, err := io.ReadFull(r, aux[from:]); err != nil {
 			return err
 		}
-		d.fresh.add(Item{Key: weburl.Key{Host: binary.LittleEndian.Uint64(head[:]),
+		d.fresh.add(Item{Key: link.Key{Host: binary.LittleEndian.Uint64(head[:]),
 			Path: binary.LittleEndian.Uint64(head[8:])}, Aux: aux[from:]})
 	}
 	return d.fresh.flush()

@@ -1,15 +1,17 @@
 package rivals
 
-import "github.com/orbweaver/orbweaver/internal/web/weburl"
+import (
+	"github.com/orbweaver/orbweaver/internal/web/link"
+)
 
 // goMap keeps the keys in a Go map, the simplest store.
 type goMap struct {
-	known map[weburl.Key]struct{}
+	known map[link.Key]struct{}
 	fresh fresh
 }
 
 func openMap(c Config) (Store, error) {
-	return &goMap{known: map[weburl.Key]struct{}{}, fresh: fresh{emit: c.Emit}}, nil
+	return &goMap{known: map[link.Key]struct{}{}, fresh: fresh{emit: c.Emit}}, nil
 }
 
 func (m *goMap) Add(items []Item) error {

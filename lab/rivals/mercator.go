@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 const (
@@ -41,7 +41,7 @@ type mercator struct {
 }
 
 // A set is a few cached keys, the most recently used first.
-type set [cacheWays]weburl.Key
+type set [cacheWays]link.Key
 
 func openMercator(c Config) (Store, error) {
 	m := &mercator{cfg: c, fresh: fresh{emit: c.Emit}}
@@ -71,7 +71,7 @@ func (m *mercator) create(pages uint64) error {
 	return nil
 }
 
-func place(k weburl.Key) uint64 { return mix(k.Path ^ bits.RotateLeft64(k.Host, 32)) }
+func place(k link.Key) uint64 { return mix(k.Path ^ bits.RotateLeft64(k.Host, 32)) }
 
 func (m *mercator) Add(items []Item) error {
 	for i := range items {
@@ -92,21 +92,21 @@ func (m *mercator) Add(items []Item) error {
 
 // cached reports whether the cache has k, and makes k the most recently used key. The zero key
 // stands for a free slot and is never reported.
-func (m *mercator) cached(k weburl.Key) bool {
+func (m *mercator) cached(k link.Key) bool {
 	at, _ := bits.Mul64(place(k)*0x9e3779b97f4a7c15, uint64(len(m.sets)))
 	s := &m.sets[at]
 	i := 0
 	for i < cacheWays-1 && s[i] != k {
 		i++
 	}
-	known := s[i] == k && k != weburl.Key{}
+	known := s[i] == k && k != link.Key{}
 	copy(s[1:i+1], s[:i])
 	s[0] = k
 	return known
 }
 
 // insert adds k to the file and reports whether it is new.
-func (m *mercator) insert(k weburl.Key) (bool, error) {
+func (m *mercator) insert(k link.Key) (bool, error) {
 	p := place(k) >> m.shift
 	for {
 		if _, err := m.file.ReadAt(m.page[:], int64(p)*pageBytes); err != nil {
@@ -132,7 +132,7 @@ func (m *mercator) insert(k weburl.Key) (bool, error) {
 }
 
 // find returns the number of keys of a page, and whether k is one of them.
-func find(page *[pageBytes]byte, k weburl.Key) (n int, known bool) {
+func find(page *[pageBytes]byte, k link.Key) (n int, known bool) {
 	n = int(binary.LittleEndian.Uint64(page[:]))
 	for i := 1; i <= n; i++ {
 		b := page[i*keyBytes : (i+1)*keyBytes]
@@ -144,7 +144,7 @@ func find(page *[pageBytes]byte, k weburl.Key) (n int, known bool) {
 }
 
 // putKey adds k to a page with n keys.
-func putKey(page *[pageBytes]byte, n int, k weburl.Key) {
+func putKey(page *[pageBytes]byte, n int, k link.Key) {
 	b := page[(n+1)*keyBytes : (n+2)*keyBytes]
 	binary.LittleEndian.PutUint64(b, k.Host)
 	binary.LittleEndian.PutUint64(b[8:], k.Path)
@@ -167,7 +167,7 @@ func (m *mercator) double() error {
 	m.round++
 	pages, shift := m.pages*2, m.shift-1
 	var from [pageBytes]byte
-	var spare []weburl.Key
+	var spare []link.Key
 	for p := range m.pages {
 		if _, err := io.ReadFull(r, from[:]); err != nil {
 			return err
@@ -175,7 +175,7 @@ func (m *mercator) double() error {
 		var to [2][pageBytes]byte
 		for i := range int(binary.LittleEndian.Uint64(from[:])) {
 			b := from[(i+1)*keyBytes:]
-			k := weburl.Key{Host: binary.LittleEndian.Uint64(b), Path: binary.LittleEndian.Uint64(b[8:])}
+			k := link.Key{Host: binary.LittleEndian.Uint64(b), Path: binary.LittleEndian.Uint64(b[8:])}
 			at := place(k) >> shift
 			if at>>1 != p {
 				spare = append(spare, k)

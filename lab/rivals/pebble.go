@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // pebbleStore keeps the keys in an LSM tree.
@@ -59,7 +59,7 @@ func openPebble(c Config) (Store, error) {
 }
 
 func (s *pebbleStore) Add(items []Item) error {
-	s.order = inOrder(s.order, len(items), func(i int) weburl.Key { return items[i].Key })
+	s.order = inOrder(s.order, len(items), func(i int) link.Key { return items[i].Key })
 	s.isNew = s.isNew[:0]
 	b := s.db.NewBatch()
 	defer b.Close()

@@ -12,12 +12,12 @@ import (
 
 	"github.com/google/btree"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A leaf is a key in a tree, with the index of its link in the arena.
 type leaf struct {
-	key weburl.Key
+	key link.Key
 	at  uint32
 }
 
@@ -35,7 +35,7 @@ type collection struct {
 func newCollection(bytes int64) *collection {
 	c := &collection{tree: btree.NewG(32, func(a, b leaf) bool { return less(a.key, b.key) })}
 	c.links.aux = make([]byte, 0, bytes*7/10)
-	c.links.keys, c.links.ends = make([]weburl.Key, 0, bytes/180), make([]uint32, 0, bytes/180)
+	c.links.keys, c.links.ends = make([]link.Key, 0, bytes/180), make([]uint32, 0, bytes/180)
 	return c
 }
 
@@ -50,7 +50,7 @@ func (c *collection) bytes() int64 {
 }
 
 // insert adds k, and reports whether it was not there.
-func (c *collection) insert(k weburl.Key, at uint32) bool {
+func (c *collection) insert(k link.Key, at uint32) bool {
 	old, was := c.tree.ReplaceOrInsert(leaf{k, at})
 	if was {
 		c.tree.ReplaceOrInsert(old) // keep the first link of a key
@@ -221,7 +221,7 @@ func (p *polybot) merge(c *collection, from, to string) (isNew []uint32, err err
 // sorted reads a file of keys. If r is nil, there are none.
 type sorted struct {
 	r     *bufio.Reader
-	key   weburl.Key
+	key   link.Key
 	bytes [keyBytes]byte
 	over  bool
 }
@@ -245,7 +245,7 @@ func (s *sorted) next() error {
 	if _, err := io.ReadFull(s.r, s.bytes[shared:]); err != nil {
 		return err
 	}
-	s.key = weburl.Key{Host: binary.BigEndian.Uint64(s.bytes[:]), Path: binary.BigEndian.Uint64(s.bytes[8:])}
+	s.key = link.Key{Host: binary.BigEndian.Uint64(s.bytes[:]), Path: binary.BigEndian.Uint64(s.bytes[8:])}
 	return nil
 }
 
@@ -256,7 +256,7 @@ type sortedWriter struct {
 	any  bool
 }
 
-func (s *sortedWriter) put(k weburl.Key) {
+func (s *sortedWriter) put(k link.Key) {
 	var b [keyBytes]byte
 	binary.BigEndian.PutUint64(b[:], k.Host)
 	binary.BigEndian.PutUint64(b[8:], k.Path)

@@ -65,7 +65,7 @@ var Kinds = []Kind{
 	{Name: "drum", Title: "drum", How: "our package drum. A cache, a table and a filter in RAM answer most checks. " +
 		"The other links wait on disk for a pass that reads sorted runs, beside the intake. As in a crawl, the " +
 		"waiting links are synced once a second.", Open: openDrum, Bounded: true, Exact: true, Ours: true},
-	{Name: "map", Title: "Go map", How: "`map[weburl.Key]struct{}`.", Open: openMap, Exact: true},
+	{Name: "map", Title: "Go map", How: "`map[link.Key]struct{}`.", Open: openMap, Exact: true},
 	{Name: "pebble", Title: "Pebble", How: "cockroachdb/pebble v2, an LSM tree, without its log. All levels have " +
 		"10-bit Bloom filters. Half of the memory is the block cache, a quarter is for memtables. A batch is looked " +
 		"up in key order, and its new keys are written as one batch.", Open: openPebble, Bounded: true, Exact: true},

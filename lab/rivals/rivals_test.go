@@ -6,7 +6,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/lab/stream"
 )
 
@@ -99,17 +99,17 @@ func TestJudgeSeesBloom(t *testing.T) {
 // The zero key, extreme keys and many keys of one place are answered like other keys.
 func TestRivalsTakeAnyKey(t *testing.T) {
 	const most = ^uint64(0)
-	odd := []weburl.Key{{}, {Path: 1}, {Host: 1}, {Host: most, Path: most}, {Host: most}, {Path: most}, {Host: 1 << 63},
+	odd := []link.Key{{}, {Path: 1}, {Host: 1}, {Host: most, Path: most}, {Host: most}, {Path: most}, {Host: 1 << 63},
 		{Path: 1 << 63}}
 	for i := range uint64(1500) {
-		odd = append(odd, weburl.Key{Host: 7, Path: i << 40}, weburl.Key{Host: i << 50, Path: 7})
+		odd = append(odd, link.Key{Host: 7, Path: i << 40}, link.Key{Host: i << 50, Path: 7})
 	}
 	for _, k := range Kinds {
 		if !k.Exact {
 			continue
 		}
 		t.Run(k.Name, func(t *testing.T) {
-			got, want := map[weburl.Key]int{}, map[weburl.Key]bool{}
+			got, want := map[link.Key]int{}, map[link.Key]bool{}
 			store, err := k.Open(Config{FS: disk.OS, Dir: t.TempDir(), Memory: 256 << 10,
 				Emit: func(items []Item) error {
 					for _, it := range items {

@@ -3,7 +3,7 @@ package stream
 import (
 	"encoding/binary"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // maxAux bounds the length of an item's Aux.
@@ -37,7 +37,7 @@ func appendURL(dst []byte, paths *[64][]byte, i, rank uint64) []byte {
 	return appendHex(dst, i, numberLen/2)
 }
 
-// appendLink appends the encoding of a weburl.Link from the present page to URL i.
+// appendLink appends the encoding of a link.Link from the present page to URL i.
 func (s *Stream) appendLink(dst []byte, i, rank uint64) []byte {
 	dst = append(dst, 0, 0)
 	at := len(dst)
@@ -51,7 +51,7 @@ func (s *Stream) page() {
 	i := s.fresh / 2
 	_, rank := s.key(i)
 	hops := "LLLLLLLLLLLL"[:4+s.items/pageLinks%8]
-	l := weburl.Link{Via: string(appendURL(nil, &s.paths, i, rank)), Hops: hops, Seed: "www.h00000001.example"}
+	l := link.Link{Via: string(appendURL(nil, &s.paths, i, rank)), Hops: hops, Seed: "www.h00000001.example"}
 	s.tail = l.AppendTail(s.tail[:0])
 }
 

@@ -35,7 +35,7 @@ import (
 	"math/bits"
 
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // An Item is a key and the encoding of its link.
@@ -162,15 +162,15 @@ func (s *Stream) known() uint64 {
 }
 
 // Key returns the key of URL i.
-func (s *Stream) Key(i uint64) weburl.Key {
+func (s *Stream) Key(i uint64) link.Key {
 	k, _ := s.key(i)
 	return k
 }
 
-func (s *Stream) key(i uint64) (k weburl.Key, rank uint64) {
+func (s *Stream) key(i uint64) (k link.Key, rank uint64) {
 	h := mix(i ^ s.seed) // a bijection: different URLs have different keys
 	rank = s.logUniform(mix(h), bits.Len64(i/8+1))
-	return weburl.Key{Host: mix(rank + s.seed), Path: h}, rank
+	return link.Key{Host: mix(rank + s.seed), Path: h}, rank
 }
 
 const mantissaBits = 12

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // The stream knows which items are new: the numbers of new items come in order, each once, and the
@@ -14,7 +14,7 @@ import (
 func TestStreamKnowsWhatIsNew(t *testing.T) {
 	for _, shape := range []Shape{Uniform, Zipf} {
 		s := New(7, shape)
-		met := map[weburl.Key]uint64{}
+		met := map[link.Key]uint64{}
 		items := make([]Item, 1000)
 		fresh := 0
 		for batch := range 200 {
@@ -34,7 +34,7 @@ func TestStreamKnowsWhatIsNew(t *testing.T) {
 					t.Fatalf("%v: number %d, known %v as %d, %d met", shape, n, known, old, len(met))
 				}
 				met[items[i].Key] = n
-				l, size, err := weburl.DecodeLink(items[i].Aux)
+				l, size, err := link.Decode(items[i].Aux)
 				if err != nil || size != len(items[i].Aux) || l.URL.String() == "" {
 					t.Fatalf("%v: %q is no link: %v", shape, items[i].Aux, err)
 				}
@@ -85,7 +85,7 @@ func TestZipfIsCacheable(t *testing.T) {
 		for range 2000 { // 2 million known
 			s.Next(items, 1)
 		}
-		order, at := list.New(), map[weburl.Key]*list.Element{}
+		order, at := list.New(), map[link.Key]*list.Element{}
 		hits, asked := 0, 0
 		for n := range 1000 {
 			s.Next(items, 10)
@@ -104,7 +104,7 @@ func TestZipfIsCacheable(t *testing.T) {
 				}
 				at[k] = order.PushFront(k)
 				if order.Len() > 50_000 {
-					delete(at, order.Remove(order.Back()).(weburl.Key))
+					delete(at, order.Remove(order.Back()).(link.Key))
 				}
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -116,9 +117,9 @@ func (m Member) Compare(o Member) int {
 
 // Key returns the key of a host in tables of hosts. The hash is cryptographic: with a weaker one, a site could
 // name a host that counts as another site's host, and the links to that one would wait for ever.
-func Key(host string) weburl.Key {
+func Key(host string) link.Key {
 	s := sha256.Sum256([]byte(host))
-	return weburl.Key{Host: binary.BigEndian.Uint64(s[:]), Path: binary.BigEndian.Uint64(s[8:])}
+	return link.Key{Host: binary.BigEndian.Uint64(s[:]), Path: binary.BigEndian.Uint64(s[8:])}
 }
 
 // CheckHost returns an error unless host is a canonical host.

@@ -26,7 +26,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // fileBytes is the size at which a file is finished. A file is removed as a whole, so its size bounds the disk that
@@ -68,21 +68,21 @@ func Open(fsys disk.FS, dir string, cfg Config) (*Store, error) {
 }
 
 // Write stores the records of an exchange. It returns when they are in memory; see Flush and Sync.
-func (s *Store) Write(x *warc.Exchange) (weburl.Stored, error) {
+func (s *Store) Write(x *warc.Exchange) (link.Stored, error) {
 	done, err := s.w.Write(x)
 	if err != nil {
-		return weburl.Stored{}, err
+		return link.Stored{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting[done.File]++
 	s.current = done.File
-	return weburl.Stored{File: done.File, From: done.Offset, To: done.End}, nil
+	return link.Stored{File: done.File, From: done.Offset, To: done.End}, nil
 }
 
 // Hold names a page of an earlier run that still waits. It reports whether the Store has the whole page: a power
 // failure may have destroyed it.
-func (s *Store) Hold(at weburl.Stored) (whole bool, err error) {
+func (s *Store) Hold(at link.Stored) (whole bool, err error) {
 	if filepath.Base(at.File) != at.File {
 		return false, nil
 	}
@@ -120,7 +120,7 @@ func (s *Store) Tidy() error {
 }
 
 // Read opens the records of a page. The caller closes the reader.
-func (s *Store) Read(at weburl.Stored) (io.ReadCloser, error) {
+func (s *Store) Read(at link.Stored) (io.ReadCloser, error) {
 	if err := s.w.Flush(); err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ type page struct {
 }
 
 // Whole reports whether the records of a page can be read.
-func (s *Store) Whole(at weburl.Stored) bool {
+func (s *Store) Whole(at link.Stored) bool {
 	r, err := s.Read(at)
 	if err != nil {
 		return false
@@ -160,7 +160,7 @@ func (s *Store) Whole(at weburl.Stored) bool {
 
 // Release gives up pages that other agents have. When the last page of a file is released, the file is removed.
 // Call it when the journal tells durably that the pages have arrived.
-func (s *Store) Release(pages []weburl.Stored) error {
+func (s *Store) Release(pages []link.Stored) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, at := range pages {

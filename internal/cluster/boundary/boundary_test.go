@@ -11,7 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 func open(t *testing.T, fs disk.FS) *Store {
@@ -23,7 +23,7 @@ func open(t *testing.T, fs disk.FS) *Store {
 	return s
 }
 
-func write(t *testing.T, s *Store, n int) weburl.Stored {
+func write(t *testing.T, s *Store, n int) link.Stored {
 	t.Helper()
 	head := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 	at, err := s.Write(&warc.Exchange{
@@ -40,7 +40,7 @@ func write(t *testing.T, s *Store, n int) weburl.Stored {
 }
 
 // read returns the URL of the page at a place, and the number of its records.
-func read(t *testing.T, s *Store, at weburl.Stored) (url string, records int) {
+func read(t *testing.T, s *Store, at link.Stored) (url string, records int) {
 	t.Helper()
 	r, err := s.Read(at)
 	if err != nil {
@@ -74,7 +74,7 @@ func files(t *testing.T, fs disk.FS) (n int) {
 func TestStore(t *testing.T) {
 	fs := testdisk.NewMem()
 	s := open(t, fs)
-	var all []weburl.Stored
+	var all []link.Stored
 	for n := range 40 {
 		all = append(all, write(t, s, n))
 	}
@@ -102,7 +102,7 @@ func TestKilled(t *testing.T) {
 	for seed := range uint64(20) {
 		fs := testdisk.NewMem()
 		s := open(t, fs)
-		var synced, later []weburl.Stored
+		var synced, later []link.Stored
 		for n := range 20 {
 			synced = append(synced, write(t, s, n))
 		}
@@ -149,12 +149,12 @@ func TestKilled(t *testing.T) {
 func TestForeignPlaces(t *testing.T) {
 	s := open(t, testdisk.NewMem())
 	write(t, s, 1)
-	for _, at := range []weburl.Stored{{File: "../state"}, {}, {File: "none.warc.gz", To: 5}, {File: "a/b", To: 1}} {
+	for _, at := range []link.Stored{{File: "../state"}, {}, {File: "none.warc.gz", To: 5}, {File: "a/b", To: 1}} {
 		if whole, err := s.Hold(at); whole || err != nil {
 			t.Errorf("Hold(%v) = %v, %v", at, whole, err)
 		}
 	}
-	if err := s.Release([]weburl.Stored{{File: "none.warc.gz"}}); err != nil {
+	if err := s.Release([]link.Stored{{File: "none.warc.gz"}}); err != nil {
 		t.Error(err)
 	}
 }

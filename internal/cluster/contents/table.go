@@ -10,7 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/entries"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // Config tunes a Table. The zero Config takes little memory.
@@ -64,7 +64,7 @@ type Table struct {
 
 	claims *Recent // pages that were told First and are not archived yet
 
-	keys []weburl.Key
+	keys []link.Key
 	buf  []byte
 }
 
@@ -78,7 +78,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Table, error) {
 	}
 	all, err := entries.Open(fs, dir, entries.Config{
 		Shape: shape, Name: fileName, MemoryBytes: cfg.MemoryBytes,
-		Keys: func(dst []weburl.Key, data []byte) []weburl.Key { return append(dst, keyOf((*Digest)(data[:20]))) },
+		Keys: func(dst []link.Key, data []byte) []link.Key { return append(dst, keyOf((*Digest)(data[:20]))) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open contents: %w", err)
@@ -88,8 +88,8 @@ func Open(fs disk.FS, dir string, cfg Config) (*Table, error) {
 	}, nil
 }
 
-func keyOf(d *Digest) weburl.Key {
-	return weburl.Key{Host: binary.BigEndian.Uint64(d[:]), Path: binary.BigEndian.Uint64(d[8:])}
+func keyOf(d *Digest) link.Key {
+	return link.Key{Host: binary.BigEndian.Uint64(d[:]), Path: binary.BigEndian.Uint64(d[8:])}
 }
 
 // Ask answers questions in order, each as if it were asked after the ones before it. It blocks

@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -22,7 +23,7 @@ func BenchmarkCompact(b *testing.B) {
 		must(b, err)
 		var batch []byte
 		for i := range urls {
-			l := weburl.Link{
+			l := link.Link{
 				URL: weburl.MustParse(fmt.Sprintf("http://www.host%d.example/some/path/to/page-%d.html", i%20_000, i)),
 				Via: via, Hops: "LL", Seed: "seed.example",
 			}

@@ -41,13 +41,13 @@
 //
 // A batch is shipped as its concatenated records. Each is: 1 octet kind, uvarint length, payload.
 // The journal has the same kinds and payloads. Each number has its shortest encoding, so a record has
-// one encoding only. Hosts and paths are the two halves of weburl.Key, 8 octets, big-endian.
+// one encoding only. Hosts and paths are the two halves of link.Key, 8 octets, big-endian.
 //
-//	A accept  uvarint number · weburl.Link
-//	F finish  uvarint number · 1 disposition · weburl.Link without Via ·
+//	A accept  uvarint number · link.Link
+//	F finish  uvarint number · 1 disposition · link.Link without Via ·
 //	          planner's state, to the end
 //	          for a page: disposition + 128 · uvarint pages · link · state
-//	N named   1 disposition, not 0 · weburl.Link with the URL alone
+//	N named   1 disposition, not 0 · link.Link with the URL alone
 //	          with an archive: disposition + 128 · uvarint length, archive · link
 //	K known   host · 1 width w in bits · paths in ascending order, each the top
 //	          w bits of one as a number in as many octets as that takes

@@ -20,6 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -265,33 +266,33 @@ func randomRecord(rng *rand.Rand) handoff.Record {
 		urls[i] = weburl.MustParse(fmt.Sprintf("http://%s/%d", host, i))
 	}
 	u := urls[rng.IntN(len(urls))]
-	r := handoff.Record{Host: u.Key().Host}
-	l := weburl.Link{URL: u, Hops: strings.Repeat("L", rng.IntN(3)), Level: uint8(rng.IntN(3))}
+	r := handoff.Record{Host: link.KeyOf(u).Host}
+	l := link.Link{URL: u, Hops: strings.Repeat("L", rng.IntN(3)), Level: uint8(rng.IntN(3))}
 	switch n := rng.IntN(50); {
 	case n >= 46:
 		r.Kind, r.Name, r.Counter, r.Pages = handoff.Pages, host, uint64(rng.IntN(3)), uint64(1+rng.IntN(300))
 	case n >= 40:
-		r.Kind, r.Path, r.Disposition = handoff.Named, u.Key().Path, handoff.Archived+byte(rng.IntN(2))
-		r.Link = weburl.Link{URL: u}.AppendTo(nil)
+		r.Kind, r.Path, r.Disposition = handoff.Named, link.KeyOf(u).Path, handoff.Archived+byte(rng.IntN(2))
+		r.Link = link.Link{URL: u}.AppendTo(nil)
 		if r.Disposition == handoff.Lost && rng.IntN(2) == 0 {
 			r.Archive = source(rng.IntN(3)).Archive()
 		}
 	case n < 16:
 		l.Via = "http://v.example/" + strings.Repeat("x", rng.IntN(60))
-		r.Kind, r.Path, r.Number = handoff.Accept, u.Key().Path, uint64(rng.IntN(1000))
+		r.Kind, r.Path, r.Number = handoff.Accept, link.KeyOf(u).Path, uint64(rng.IntN(1000))
 		if rng.IntN(20) == 0 {
 			r.Number = math.MaxUint64
 		}
 		r.Link = l.AppendTo(nil)
 	case n < 28:
-		r.Kind, r.Path, r.Number = handoff.Finish, u.Key().Path, uint64(rng.IntN(1000))
+		r.Kind, r.Path, r.Number = handoff.Finish, link.KeyOf(u).Path, uint64(rng.IntN(1000))
 		r.Link, r.Disposition = l.AppendTo(nil), byte(rng.IntN(2))
 		r.State = []byte(strings.Repeat("s", max(0, rng.IntN(6)-3)))
 		r.Pages = uint64(max(0, rng.IntN(400)-200))
 	case n < 32:
 		r.Kind, r.Width = handoff.Known, 64
 		for _, i := range rng.Perm(len(urls))[:1+rng.IntN(2)] {
-			r.Paths = append(r.Paths, urls[i].Key().Path)
+			r.Paths = append(r.Paths, link.KeyOf(urls[i]).Path)
 		}
 		slices.Sort(r.Paths)
 	case n < 37:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -80,14 +81,14 @@ func (e *RecordError) Is(target error) bool { return target == ErrRecord }
 // A Record is one fact about a host.
 type Record struct {
 	Kind Kind
-	// Host is the weburl.HostKey. Decode computes it from Link or Name if the kind has one. The
+	// Host is the link.HostKey. Decode computes it from Link or Name if the kind has one. The
 	// encoder uses it only for a Known.
 	Host uint64
 
 	// Number is the sender's number of an Accept, or of the accept that a Finish belongs to; 0
 	// for none.
 	Number uint64
-	// Link is the encoded weburl.Link of an Accept, a Finish or a Named. That of a Finish has no Via, and
+	// Link is the encoded link.Link of an Accept, a Finish or a Named. That of a Finish has no Via, and
 	// that of a Named has only the URL and its Refetches.
 	Link []byte
 	// Path is the path part of Link's key. Only Decode sets it.
@@ -136,7 +137,7 @@ type Origin struct {
 }
 
 // Key returns the key of the URL of an Accept, a Finish or a Named that Decode has read.
-func (r *Record) Key() weburl.Key { return weburl.Key{Host: r.Host, Path: r.Path} }
+func (r *Record) Key() link.Key { return link.Key{Host: r.Host, Path: r.Path} }
 
 // AppendTo appends r's encoding to dst. It rounds times up to microseconds, and negative times to
 // zero.
@@ -310,7 +311,7 @@ func (r *Record) decodeNamed(p []byte) string {
 	if reason != "" {
 		return reason
 	}
-	only := weburl.Link{URL: l.URL}
+	only := link.Link{URL: l.URL}
 	only.SetRefetches(l.Refetches())
 	if len(rest) > 0 || l != only {
 		return "more than a URL"
@@ -320,8 +321,8 @@ func (r *Record) decodeNamed(p []byte) string {
 
 // decodeLink reads the link at the front of p. It returns the link, which shares p's memory, and
 // what follows.
-func (r *Record) decodeLink(p []byte) (l weburl.Link, rest []byte, reason string) {
-	l, n, err := weburl.PeekLink(p)
+func (r *Record) decodeLink(p []byte) (l link.Link, rest []byte, reason string) {
+	l, n, err := link.Peek(p)
 	switch {
 	case err != nil:
 		return l, nil, "no link"
@@ -377,7 +378,7 @@ func (r *Record) decodeName(p []byte) (rest []byte, reason string) {
 	if u, err := weburl.Parse("http://" + name + "/"); err != nil || u.Host() != name || u.Path() != "/" {
 		return nil, "no host's name"
 	}
-	r.Name, r.Host = name, weburl.HostKey(name)
+	r.Name, r.Host = name, link.HostKey(name)
 	return p[w+int(k):], ""
 }
 

@@ -9,32 +9,33 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // hostileNames returns records that no agent writes.
 func hostileNames() map[string]handoff.Record {
 	url := weburl.MustParse("http://a.example/1")
-	link := func(l weburl.Link) []byte { return l.AppendTo(nil) }
+	linkOf := func(l link.Link) []byte { return l.AppendTo(nil) }
 	huge := binary.AppendUvarint([]byte{0}, weburl.MaxParse+1)
 	huge = append(append(huge, "http://a.example/"...), strings.Repeat("a", weburl.MaxParse)...)
 	rs := map[string]handoff.Record{
 		"no link":           {Link: nil},
-		"an empty link":     {Link: link(weburl.Link{})},
+		"an empty link":     {Link: linkOf(link.Link{})},
 		"a huge link":       {Link: append(huge, 0, 0, 0)},
 		"no canonical link": {Link: append([]byte("\x00\x09HTTP://a/"), 0, 0, 0)},
-		"a referrer":        {Link: link(weburl.Link{URL: url, Via: "http://a.example/"})},
-		"hops":              {Link: link(weburl.Link{URL: url, Hops: "L"})},
-		"a seed":            {Link: link(weburl.Link{URL: url, Seed: "a.example"})},
-		"a level":           {Link: link(weburl.Link{URL: url, Level: 1})},
-		"an extension":      {Link: link(weburl.Link{URL: url, Ext: "\x01\x00"})},
-		"bytes at the end":  {Link: append(link(weburl.Link{URL: url}), 0)},
-		"no disposition":    {Link: link(weburl.Link{URL: url})},
-		"disposition 3":     {Link: link(weburl.Link{URL: url}), Disposition: 3},
-		"not lost":          {Link: link(weburl.Link{URL: url}), Archive: "a2-01020304"},
-		"no instance":       {Link: link(weburl.Link{URL: url}), Disposition: handoff.Lost, Archive: "a2"},
-		"a long instance":   {Link: link(weburl.Link{URL: url}), Disposition: handoff.Lost, Archive: "a2-0102030405"},
-		"a folder":          {Link: link(weburl.Link{URL: url}), Disposition: handoff.Lost, Archive: "../a2-01020304"},
+		"a referrer":        {Link: linkOf(link.Link{URL: url, Via: "http://a.example/"})},
+		"hops":              {Link: linkOf(link.Link{URL: url, Hops: "L"})},
+		"a seed":            {Link: linkOf(link.Link{URL: url, Seed: "a.example"})},
+		"a level":           {Link: linkOf(link.Link{URL: url, Level: 1})},
+		"an extension":      {Link: linkOf(link.Link{URL: url, Ext: "\x01\x00"})},
+		"bytes at the end":  {Link: append(linkOf(link.Link{URL: url}), 0)},
+		"no disposition":    {Link: linkOf(link.Link{URL: url})},
+		"disposition 3":     {Link: linkOf(link.Link{URL: url}), Disposition: 3},
+		"not lost":          {Link: linkOf(link.Link{URL: url}), Archive: "a2-01020304"},
+		"no instance":       {Link: linkOf(link.Link{URL: url}), Disposition: handoff.Lost, Archive: "a2"},
+		"a long instance":   {Link: linkOf(link.Link{URL: url}), Disposition: handoff.Lost, Archive: "a2-0102030405"},
+		"a folder":          {Link: linkOf(link.Link{URL: url}), Disposition: handoff.Lost, Archive: "../a2-01020304"},
 	}
 	for name, r := range rs {
 		if r.Kind = handoff.Named; name != "no disposition" {

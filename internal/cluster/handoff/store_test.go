@@ -20,6 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -34,26 +35,27 @@ func openStore(t testing.TB, fs disk.FS, cfg handoff.Config) *handoff.Store {
 
 func accept(number uint64, url string) handoff.Record {
 	u := weburl.MustParse(url)
-	return handoff.Record{Kind: handoff.Accept, Host: u.Key().Host, Path: u.Key().Path, Number: number,
-		Link: weburl.Link{URL: u, Hops: "L"}.AppendTo(nil)}
+	return handoff.Record{Kind: handoff.Accept, Host: link.KeyOf(u).Host, Path: link.KeyOf(u).Path, Number: number,
+		Link: link.Link{URL: u, Hops: "L"}.AppendTo(nil)}
 }
 
 func finish(number uint64, url string) handoff.Record {
 	u := weburl.MustParse(url)
-	return handoff.Record{Kind: handoff.Finish, Host: u.Key().Host, Path: u.Key().Path, Number: number,
-		Link: weburl.Link{URL: u, Hops: "L"}.AppendTo(nil)}
+	return handoff.Record{Kind: handoff.Finish, Host: link.KeyOf(u).Host, Path: link.KeyOf(u).Path, Number: number,
+		Link: link.Link{URL: u, Hops: "L"}.AppendTo(nil)}
 }
 
 // key returns the record of a finished URL of which only the key is known.
 func key(url string) handoff.Record {
-	k := weburl.MustParse(url).Key()
+	k := link.KeyOf(weburl.MustParse(url))
 	return handoff.Record{Kind: handoff.Known, Host: k.Host, Width: 64, Paths: []uint64{k.Path}}
 }
 
 func named(disposition byte, url string) handoff.Record {
 	u := weburl.MustParse(url)
-	return handoff.Record{Kind: handoff.Named, Host: u.Key().Host, Path: u.Key().Path, Disposition: disposition,
-		Link: weburl.Link{URL: u}.AppendTo(nil)}
+	k := link.KeyOf(u)
+	return handoff.Record{Kind: handoff.Named, Host: k.Host, Path: k.Path, Disposition: disposition,
+		Link: link.Link{URL: u}.AppendTo(nil)}
 }
 
 func TestSources(t *testing.T) {
@@ -174,7 +176,7 @@ func TestMalformedBatches(t *testing.T) {
 	defer s.Close()
 	good := encode([]handoff.Record{accept(1, "http://a.example/")})
 	link := func(via string) []byte {
-		return weburl.Link{URL: weburl.MustParse("http://a.example/"), Via: via}.AppendTo(nil)
+		return link.Link{URL: weburl.MustParse("http://a.example/"), Via: via}.AppendTo(nil)
 	}
 	record := func(kind byte, parts ...[]byte) []byte {
 		p := slices.Concat(parts...)
@@ -262,7 +264,7 @@ func TestRest(t *testing.T) {
 	got, _, err := handoff.Decode(r.AppendTo(nil), nil)
 	must(t, err)
 	want := handoff.Rest{Delay: time.Second, Quiet: 1501 * time.Microsecond, Slow: 3}
-	if !reflect.DeepEqual(got.Rest, want) || got.Name != r.Name || got.Host != weburl.HostKey(r.Name) {
+	if !reflect.DeepEqual(got.Rest, want) || got.Name != r.Name || got.Host != link.HostKey(r.Name) {
 		t.Errorf("%+v came back as %+v", r, got)
 	}
 }
@@ -427,7 +429,7 @@ func TestGolden(t *testing.T) {
 	fs := testdisk.NewMem()
 	s := openStore(t, fs, handoff.Config{})
 	id := source(1)
-	a := weburl.HostKey("a.example")
+	a := link.HostKey("a.example")
 	state := finish(2, "http://a.example/2")
 	state.State, state.Disposition, state.Pages = []byte("state"), handoff.Archived, 3
 	pages := handoff.Record{Kind: handoff.Pages, Host: a, Name: "a.example", Counter: 7, Pages: 300}
@@ -502,14 +504,14 @@ func TestMemory(t *testing.T) {
 		u := weburl.MustParse(fmt.Sprintf("http://%s/some/path/to/page-%d.html", host, i))
 		// Numbers are not in the order of arrival.
 		r := handoff.Record{Kind: handoff.Accept, Number: uint64(i ^ 0x155),
-			Link: weburl.Link{URL: u, Via: via, Hops: "LL"}.AppendTo(nil)}
+			Link: link.Link{URL: u, Via: via, Hops: "LL"}.AppendTo(nil)}
 		b = r.AppendTo(b)
 		switch i % 3 {
 		case 1:
-			f := handoff.Record{Kind: handoff.Finish, Number: r.Number, Link: weburl.Link{URL: u}.AppendTo(nil)}
+			f := handoff.Record{Kind: handoff.Finish, Number: r.Number, Link: link.Link{URL: u}.AppendTo(nil)}
 			b = f.AppendTo(b)
 		case 2:
-			k := u.Key()
+			k := link.KeyOf(u)
 			f := handoff.Record{Kind: handoff.Known, Host: k.Host, Width: 64, Paths: []uint64{k.Path}}
 			b = f.AppendTo(b)
 		}
@@ -526,7 +528,7 @@ func TestMemory(t *testing.T) {
 	}
 	check := func(when string) {
 		pending, finished, keys, last := 0, 0, 0, make(map[uint64]uint64, links/20)
-		giant := weburl.HostKey("giant.example")
+		giant := link.HostKey("giant.example")
 		before, peak := heap(), int64(0)
 		_, err := s.Import(ctx, id, func(r *handoff.Record) error {
 			switch r.Kind {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -14,14 +15,14 @@ func benchLinks(n, perHost int) [][]byte {
 	all := make([][]byte, n)
 	for i := range all {
 		u := fmt.Sprintf("http://h%d.example/section/page-%d.html", i%(n/perHost), i)
-		all[i] = weburl.Link{URL: weburl.MustParse(u), Hops: "LL"}.AppendTo(nil)
+		all[i] = link.Link{URL: weburl.MustParse(u), Hops: "LL"}.AppendTo(nil)
 	}
 	return all
 }
 
-func hostKey(link []byte) uint64 {
-	host, _ := weburl.PeekHost(link)
-	return weburl.HostKey(host)
+func hostKey(encoded []byte) uint64 {
+	host, _ := link.PeekHost(encoded)
+	return link.HostKey(host)
 }
 
 // BenchmarkViewChange measures a change of the view with 1 million queued links, of which an eighth

@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -50,7 +51,7 @@ func linkOf(n uint64) []byte {
 }
 
 func makeLink(n uint64) []byte {
-	return weburl.Link{URL: weburl.MustParse(fmt.Sprintf("http://h%d.example/%d%s", n%7, n,
+	return link.Link{URL: weburl.MustParse(fmt.Sprintf("http://h%d.example/%d%s", n%7, n,
 		strings.Repeat("x", int(n%300)))), Hops: "L"}.AppendTo(nil)
 }
 

@@ -1,7 +1,7 @@
 // Package placement answers: which agent owns this host, and which agents come
 // next?
 //
-//	host -> weburl.HostKey -> Point -> owner, heir, ...
+//	host -> link.HostKey -> Point -> owner, heir, ...
 //	agents (name, capacity) --^
 //
 // Every agent computes the answer by itself, from the names and capacities of the

@@ -54,7 +54,7 @@ func some(t *rapid.T, least, most int) []Agent {
 	}), least, most, func(a Agent) string { return a.Name }).Draw(t, "agents")
 }
 
-// keyOf is weburl.HostKey.
+// keyOf is link.HostKey.
 func keyOf(host string) uint64 { return xxhash.Sum64String(host) }
 
 // keys returns n keys of hosts, drawn from a seed.

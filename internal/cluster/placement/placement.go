@@ -3,7 +3,7 @@ package placement
 // A Placement assigns hosts to a fixed set of agents. It never changes, and any
 // goroutine may use it. Ring and Rendezvous implement it.
 //
-// A host is given by its key (weburl.HostKey). Every host has an order of all
+// A host is given by its key (link.HostKey). Every host has an order of all
 // possible agents. Its owner is the first agent of that order that is in the
 // set; its heir is the second one.
 type Placement interface {

@@ -21,6 +21,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -136,7 +137,7 @@ func peer(t testing.TB, name string, l *rpc.Listener) *rpc.Peer {
 func links(urls ...string) rpc.Links {
 	l := rpc.Links{Count: len(urls)}
 	for _, u := range urls {
-		l.Data = weburl.Link{URL: weburl.MustParse(u), Via: "http://via.example/", Hops: "L",
+		l.Data = link.Link{URL: weburl.MustParse(u), Via: "http://via.example/", Hops: "L",
 			Seed: "via.example"}.AppendTo(l.Data)
 	}
 	return l
@@ -199,7 +200,7 @@ var exchanges = func() []exchange {
 		{"Copy", rpc.Copy{Kind: rpc.CopyPart, File: file, Offset: 90, Data: []byte("x")},
 			rpc.CopyAnswer{Files: []rpc.CopyFile{file}, Have: 93}},
 		{"Copy", rpc.Copy{Kind: rpc.CopyPages, Agent: "a1", Instance: rpc.ID{1},
-			Pages: []weburl.Key{{Host: 1, Path: 2}, {Host: 3}}}, rpc.CopyAnswer{Known: []bool{true, false}}},
+			Pages: []link.Key{{Host: 1, Path: 2}, {Host: 3}}}, rpc.CopyAnswer{Known: []bool{true, false}}},
 		{"Discover", rpc.Discovery{[]string{"a.example", "b.example", "[2001:db8::1]", "d.example"}, true},
 			[]rpc.HostAnswer{{State: rpc.HostDead, After: time.Minute}, {State: rpc.HostAssigned},
 				{State: rpc.HostComing}, {State: rpc.HostDead, After: time.Millisecond}}},

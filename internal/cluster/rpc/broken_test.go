@@ -12,7 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // cutConn breaks after a number of octets, in either direction.
@@ -58,7 +58,7 @@ func TestAtLeastOnce(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		for rest := l.Data; len(rest) > 0; {
-			link, n, err := weburl.DecodeLink(rest)
+			link, n, err := link.Decode(rest)
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 const (
@@ -46,7 +46,7 @@ type Copy struct {
 	// Agent and Instance are the lost agent that had the Pages, at most MaxPages.
 	Agent    string
 	Instance ID
-	Pages    []weburl.Key
+	Pages    []link.Key
 }
 
 // A CopyAnswer is the answer to a Copy.
@@ -120,7 +120,7 @@ func copyFromWire(w *pb.CopyRequest) (c Copy, err error) {
 		c.Agent, c.Instance = w.Agent, ID(w.Instance)
 		for b := w.Pages; len(b) > 0; b = b[pageKeyLen:] {
 			host, path := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
-			c.Pages = append(c.Pages, weburl.Key{Host: host, Path: path})
+			c.Pages = append(c.Pages, link.Key{Host: host, Path: path})
 		}
 	}
 	return c, nil

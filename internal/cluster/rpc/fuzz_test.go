@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -165,7 +166,7 @@ func bounded(v any) bool {
 	linked := func(b []byte, want int) bool {
 		n := 0
 		for ; len(b) > 0; n++ {
-			link, used, err := weburl.DecodeLink(b)
+			link, used, err := link.Decode(b)
 			if err != nil || link.URL.Host() == "" {
 				return false
 			}
@@ -235,7 +236,7 @@ func bounded(v any) bool {
 		return linked(v.Links.Data, v.Links.Count) && v.Links.Count <= rpc.MaxRecall
 	case []rpc.RecallAnswer:
 		for i, a := range v {
-			l, _, err := weburl.DecodeLink(a.Link)
+			l, _, err := link.Decode(a.Link)
 			if a.Verdict == rpc.RecallKnown && (len(a.State) == 0 || len(a.State) > rpc.MaxState || err != nil ||
 				l.URL.String() != []string{"http://a.example/", "http://b.example/"}[i]) {
 				return false

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -125,7 +126,7 @@ type Welcome struct {
 	Agents []Agent
 }
 
-// Links are concatenated encodings of weburl.Links.
+// Links are concatenated encodings of link.Links.
 type Links struct {
 	Count int
 	Data  []byte
@@ -144,7 +145,7 @@ func (l Links) check(host string) error {
 	}
 	n := 0
 	for rest := l.Data; len(rest) > 0; n++ {
-		link, used, err := weburl.PeekLink(rest)
+		link, used, err := link.Peek(rest)
 		if err != nil || link.URL.IsZero() {
 			return malformed("link %d of %d", n, l.Count)
 		}

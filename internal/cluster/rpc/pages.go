@@ -9,7 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 const (
@@ -89,26 +89,26 @@ type PageReader struct {
 
 // Next skips the rest of the present page and returns the link of the next one. The error is io.EOF after the last
 // page. An error of a page is an ErrMalformed.
-func (p *PageReader) Next() (link weburl.Link, err error) {
+func (p *PageReader) Next() (found link.Link, err error) {
 	if _, err := io.Copy(io.Discard, p); err != nil {
-		return link, err
+		return found, err
 	}
 	m, err := p.receive()
 	if err != nil {
-		return link, err
+		return found, err
 	}
-	link, n, err := weburl.DecodeLink(m.Link)
-	switch _, ok := link.Destination(); {
-	case err != nil || n != len(m.Link) || link.URL.IsZero():
-		return link, malformed("link of page %d", p.n)
+	found, n, err := link.Decode(m.Link)
+	switch _, ok := found.Destination(); {
+	case err != nil || n != len(m.Link) || found.URL.IsZero():
+		return found, malformed("link of page %d", p.n)
 	case !ok:
-		return link, malformed("page %d has no destination", p.n)
+		return found, malformed("page %d has no destination", p.n)
 	case m.Size == 0 || m.Size > maxPage:
-		return link, malformed("page %d of %d octets", p.n, m.Size)
+		return found, malformed("page %d of %d octets", p.n, m.Size)
 	}
 	p.n++
 	p.left = int64(m.Size)
-	return link, p.take(m)
+	return found, p.take(m)
 }
 
 // take takes a part of the page.

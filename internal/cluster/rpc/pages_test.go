@@ -12,13 +12,14 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // pageLink returns the encoding of a page's link.
 func pageLink(url string) []byte {
-	l := weburl.Link{URL: weburl.MustParse(url)}
-	l.SetDestination(weburl.Destination{Category: 3, Hash: 7})
+	l := link.Link{URL: weburl.MustParse(url)}
+	l.SetDestination(link.Destination{Category: 3, Hash: 7})
 	return l.AppendTo(nil)
 }
 
@@ -93,7 +94,7 @@ func TestPagesRefused(t *testing.T) {
 		pageOf("http://a.example/", []byte("x"))
 	bad.Open = func() (io.ReadCloser, error) { return nil, gone }
 	short.Size = 100
-	noPlace.Link = weburl.Link{URL: weburl.MustParse("http://a.example/")}.AppendTo(nil)
+	noPlace.Link = link.Link{URL: weburl.MustParse("http://a.example/")}.AppendTo(nil)
 	p := peer(t, "a2", l)
 	for _, c := range []struct {
 		page rpc.Page

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -92,7 +93,7 @@ func recallAnswersFromWire(w *pb.RecallResponse, asked Links) ([]RecallAnswer, e
 	as := make([]RecallAnswer, asked.Count)
 	rest := asked.Data
 	for i, m := range w.Answers {
-		link, n, err := weburl.PeekLink(rest)
+		link, n, err := link.Peek(rest)
 		if err != nil {
 			return nil, malformed("link %d of the question", i)
 		}
@@ -118,7 +119,7 @@ func recallAnswerFromWire(w *pb.RecallAnswer, u weburl.URL) (RecallAnswer, error
 	if len(w.State) == 0 || len(w.State) > MaxState {
 		return RecallAnswer{}, malformed("%d octets of a state", len(w.State))
 	}
-	if link, n, err := weburl.PeekLink(w.Link); err != nil || n != len(w.Link) || link.URL != u {
+	if link, n, err := link.Peek(w.Link); err != nil || n != len(w.Link) || link.URL != u {
 		return RecallAnswer{}, malformed("a state of another URL")
 	}
 	return RecallAnswer{verdict, w.Link, w.State}, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // BenchmarkOwner measures look-ups of owners: of hosts in the cache, by several goroutines, and of hosts that wait
@@ -49,12 +49,12 @@ func BenchmarkOwner(b *testing.B) {
 	for what, get := range map[string]func(h string){
 		"cached":     func(h string) { s.Owner(h) },
 		"tenure":     func(h string) { s.Tenure(h) },
-		"rendezvous": func(h string) { alone.Owner(weburl.HostKey(h)) },
+		"rendezvous": func(h string) { alone.Owner(link.HostKey(h)) },
 		"locked map": func(h string) {
 			locked.RLock()
 			p := locked.m[h]
 			locked.RUnlock()
-			o.owner(p, weburl.HostKey(h))
+			o.owner(p, link.HostKey(h))
 		},
 		"not assigned": func(h string) { s.Owner(h[4:]) },
 	} {

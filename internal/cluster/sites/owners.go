@@ -69,7 +69,7 @@ type Heirs struct {
 	self string
 }
 
-// Heir returns the first agent other than this one in the order of the host with this key (weburl.HostKey), or ""
+// Heir returns the first agent other than this one in the order of the host with this key (link.HostKey), or ""
 // if there is none. It owns the host if this agent owns it now and is gone.
 func (h *Heirs) Heir(host uint64) string {
 	var two [2]placement.Agent
@@ -177,7 +177,7 @@ func (h *Heirs) next(up []placement.Agent, self string) (*Heirs, error) {
 }
 
 // owner returns the agent that owns a host, and reports whether it is this one. The agent is empty if no agent is
-// up. key is the host's weburl.HostKey.
+// up. key is the host's link.HostKey.
 func (o *owners) owner(p place, key uint64) (name string, mine bool) {
 	if i := p.agent(); i < len(o.agents) && o.agents[i].up {
 		name = o.agents[i].name

@@ -13,7 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 func TestMain(m *testing.M) {
@@ -115,7 +115,7 @@ func owner(host, agent string, r *assignment.Roster, without string) (s spot) {
 	if err != nil {
 		panic(err)
 	}
-	m, _ := r.Member(p.Owner(weburl.HostKey(host)).Name)
+	m, _ := r.Member(p.Owner(link.HostKey(host)).Name)
 	return spot{m.Name, m.Instance}
 }
 
@@ -316,7 +316,7 @@ func check(t *testing.T, h *history, readers map[string]*reader) {
 				}
 			}
 			next := owner(host, a.agent, roster, name)
-			if heir := r.Heirs().Heir(weburl.HostKey(host)); a.agent == name && heir != next.name ||
+			if heir := r.Heirs().Heir(link.HostKey(host)); a.agent == name && heir != next.name ||
 				a.agent != name && heir != next.name {
 				t.Fatalf("agent %s, roster %d: the heir of %s is %q, want %q", name, view, host, heir, next.name)
 			}

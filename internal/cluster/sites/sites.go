@@ -13,7 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // An Agent identifies this agent.
@@ -157,14 +157,14 @@ func (s *Sites) Owner(host string) (agent string, mine bool) {
 	if !ok {
 		return "", false
 	}
-	return o.owner(p, weburl.HostKey(host))
+	return o.owner(p, link.HostKey(host))
 }
 
 // Peek is Owner from RAM alone: it asks nobody for an owner that is not known. Lookup brings hosts into RAM.
 func (s *Sites) Peek(host string) (agent string, mine bool) {
 	if p, ok := s.cache.get(s.cache.hash(host)); ok {
 		if o := s.owners.Load(); o != nil {
-			return o.owner(p, weburl.HostKey(host))
+			return o.owner(p, link.HostKey(host))
 		}
 	}
 	return "", false
@@ -179,7 +179,7 @@ func (s *Sites) Owners() func(host string) (agent string) {
 	}
 	return func(host string) (agent string) {
 		if _, p, ok := s.at(host); ok {
-			agent, _ = o.owner(p, weburl.HostKey(host))
+			agent, _ = o.owner(p, link.HostKey(host))
 		}
 		return agent
 	}
@@ -191,7 +191,7 @@ func (s *Sites) Tenure(host string) (agent string, mine bool, since uint64) {
 	if !ok {
 		return "", false, 0
 	}
-	return o.tenure(p, weburl.HostKey(host))
+	return o.tenure(p, link.HostKey(host))
 }
 
 // Had implements cluster.Placement.
@@ -200,7 +200,7 @@ func (s *Sites) Had(host string) (ever, began bool) {
 	if !ok {
 		return true, false
 	}
-	return o.had(p, weburl.HostKey(host))
+	return o.had(p, link.HostKey(host))
 }
 
 // Before returns the other agents that may have owned a host of this agent, the most likely first. The first
@@ -210,7 +210,7 @@ func (s *Sites) Before(host string) (agents []string, leaving int) {
 	if o == nil {
 		return nil, 0
 	}
-	return o.before(weburl.HostKey(host))
+	return o.before(link.HostKey(host))
 }
 
 // Heirs returns the heirs, or nil if no agent is up, or no roster in effect. Rosters with the same agents up, of
@@ -252,7 +252,7 @@ func (s *Sites) Lookup(ctx context.Context, hosts []string) ([]string, error) {
 	if o := s.owners.Load(); o != nil {
 		for i, p := range l.places {
 			if p != 0 {
-				names[i], _ = o.owner(p, weburl.HostKey(hosts[i]))
+				names[i], _ = o.owner(p, link.HostKey(hosts[i]))
 			}
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A Status has the figures of a Sites.
@@ -80,7 +80,7 @@ func (s *Sites) Explain(host string) string {
 	case o == nil:
 		return "is assigned to an agent; the coordinators have not said yet which agents are up"
 	}
-	name, _ := o.owner(p, weburl.HostKey(host))
+	name, _ := o.owner(p, link.HostKey(host))
 	if p.agent() >= len(o.agents) {
 		return fmt.Sprintf("was assigned by entry %d and belongs to agent %s", p.number(), name)
 	}

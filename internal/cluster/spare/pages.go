@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -34,7 +35,7 @@ var ErrNotRead = errors.New("the copies are not read yet")
 
 // Has reports which of these pages the copies in a folder have. The error is ErrNotRead before Read, and after a change
 // of the folder since.
-func (s *Store) Has(of string, pages []weburl.Key) (has []bool, err error) {
+func (s *Store) Has(of string, pages []link.Key) (has []bool, err error) {
 	f, err := s.tryOpen(of)
 	if err != nil {
 		return nil, err
@@ -143,7 +144,7 @@ func (s *Store) each(ctx context.Context, name string, fn func(key []byte) error
 		if err != nil || !slices.Contains(kinds, rec.Type()) {
 			continue
 		}
-		k := u.Key()
+		k := link.KeyOf(u)
 		binary.BigEndian.PutUint64(key[:], k.Host)
 		binary.BigEndian.PutUint64(key[8:], k.Path)
 		if err := fn(key[:]); err != nil {
@@ -153,14 +154,14 @@ func (s *Store) each(ctx context.Context, name string, fn func(key []byte) error
 }
 
 // has reports whether the file has a key.
-func (k *keys) has(r io.ReaderAt, page weburl.Key) (bool, error) {
+func (k *keys) has(r io.ReaderAt, page link.Key) (bool, error) {
 	var err error
-	at := func(i int) (x weburl.Key) {
+	at := func(i int) (x link.Key) {
 		var b [keySize]byte
 		if _, e := r.ReadAt(b[:], int64(i)*keySize); e != nil && err == nil {
 			err = e
 		}
-		return weburl.Key{Host: binary.BigEndian.Uint64(b[:]), Path: binary.BigEndian.Uint64(b[8:])}
+		return link.Key{Host: binary.BigEndian.Uint64(b[:]), Path: binary.BigEndian.Uint64(b[8:])}
 	}
 	i := sort.Search(int(k.n), func(i int) bool {
 		x := at(i)

@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -47,9 +48,9 @@ func archive(urls ...string) []byte {
 	return b.Bytes()
 }
 
-func keysOf(urls ...string) (keys []weburl.Key) {
+func keysOf(urls ...string) (keys []link.Key) {
 	for _, u := range urls {
-		keys = append(keys, weburl.MustParse(u).Key())
+		keys = append(keys, link.KeyOf(weburl.MustParse(u)))
 	}
 	return keys
 }

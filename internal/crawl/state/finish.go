@@ -6,17 +6,17 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A Finish is the durable record that a URL is finished. It has enough data to omit the URL from
 // the frontier, to count it again, and to check that its WARC record is complete.
 type Finish struct {
-	Link   weburl.Link // URL and Hops; Via is in the log
-	Number uint64      // of its accept; 0: none, as for a robots.txt or a URL that was finished before
-	Code   int         // as in crawl.log
-	Kind   string      // of the error; empty for none
-	Cause  string      // text of the error, at most maxCause bytes
+	Link   link.Link // URL and Hops; Via is in the log
+	Number uint64    // of its accept; 0: none, as for a robots.txt or a URL that was finished before
+	Code   int       // as in crawl.log
+	Kind   string    // of the error; empty for none
+	Cause  string    // text of the error, at most maxCause bytes
 	Mime   string
 	Size   int64
 	Began  time.Time     // in microseconds
@@ -120,7 +120,7 @@ func (f *Finish) IsPage() bool { return f.Flags&FlagPage != 0 && !f.Imported() }
 
 // DecodeFinish reads what AppendTo wrote. Its State lies in src.
 func DecodeFinish(src []byte) (f Finish, err error) {
-	l, n, err := weburl.DecodeLink(src)
+	l, n, err := link.Decode(src)
 	if err != nil {
 		return f, err
 	}

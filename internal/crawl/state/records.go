@@ -8,7 +8,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // ErrRecord reports a damaged record.
@@ -98,7 +98,7 @@ func DecodeOriginal(src []byte) (digest [20]byte, o warc.Original, err error) {
 // KeysPiece is the largest number of keys in a record.
 const KeysPiece = 4096
 
-func AppendKeys(dst []byte, ks []weburl.Key) []byte {
+func AppendKeys(dst []byte, ks []link.Key) []byte {
 	for _, k := range ks {
 		dst = binary.BigEndian.AppendUint64(dst, k.Host)
 		dst = binary.BigEndian.AppendUint64(dst, k.Path)
@@ -106,12 +106,12 @@ func AppendKeys(dst []byte, ks []weburl.Key) []byte {
 	return dst
 }
 
-func DecodeKeys(dst []weburl.Key, src []byte) ([]weburl.Key, error) {
+func DecodeKeys(dst []link.Key, src []byte) ([]link.Key, error) {
 	if len(src)%16 != 0 {
 		return dst, ErrRecord
 	}
 	for ; len(src) > 0; src = src[16:] {
-		dst = append(dst, weburl.Key{Host: binary.BigEndian.Uint64(src), Path: binary.BigEndian.Uint64(src[8:])})
+		dst = append(dst, link.Key{Host: binary.BigEndian.Uint64(src), Path: binary.BigEndian.Uint64(src[8:])})
 	}
 	return dst, nil
 }
@@ -180,13 +180,13 @@ func DecodeSent(dst []uint64, p []byte, last uint64) (numbers []uint64, returned
 
 // AppendVisited appends the encoding of a Planner's state of a URL: the Link without its Via,
 // then the Planner's bytes.
-func AppendVisited(dst []byte, l weburl.Link, state []byte) []byte {
+func AppendVisited(dst []byte, l link.Link, state []byte) []byte {
 	l.Via = ""
 	return append(l.AppendTo(dst), state...)
 }
 
 // DecodeVisited reads what AppendVisited wrote. The state lies in src.
-func DecodeVisited(src []byte) (l weburl.Link, state []byte, err error) {
+func DecodeVisited(src []byte) (l link.Link, state []byte, err error) {
 	l, state, err = DecodeTold(src)
 	if err == nil && len(state) == 0 {
 		err = ErrRecord
@@ -195,8 +195,8 @@ func DecodeVisited(src []byte) (l weburl.Link, state []byte, err error) {
 }
 
 // DecodeTold is DecodeVisited for a Told, whose state may be empty.
-func DecodeTold(src []byte) (l weburl.Link, state []byte, err error) {
-	l, n, err := weburl.DecodeLink(src)
+func DecodeTold(src []byte) (l link.Link, state []byte, err error) {
+	l, n, err := link.Decode(src)
 	if err == nil && l.URL.IsZero() {
 		err = ErrRecord
 	}

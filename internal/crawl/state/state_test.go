@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -27,7 +28,7 @@ func sampleFinish(t testing.TB) state.Finish {
 		t.Fatal(err)
 	}
 	return state.Finish{
-		Link: weburl.Link{URL: u, Hops: "LLR", Seed: "a.example"}, Number: 1 << 50, Code: -61,
+		Link: link.Link{URL: u, Hops: "LLR", Seed: "a.example"}, Number: 1 << 50, Code: -61,
 		Kind: "robots-unreachable", Cause: "robots.txt: connection refused", Mime: "text/html",
 		Size: 1 << 40, Began: time.UnixMicro(1234567890123456).UTC(), Took: 1500 * time.Microsecond, Delay: time.Minute,
 		Flags: state.FlagPage | state.FlagTruncated, Digest: [20]byte{1, 2, 3}, Body: [20]byte{4},

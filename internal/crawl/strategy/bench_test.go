@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -25,7 +26,7 @@ func BenchmarkRecrawl(b *testing.B) {
 	u := mustURL(b, "http://www.example.org/an/ordinary/page.html")
 	for i := range pages {
 		h.due = now.Add(time.Duration(rng.Int64N(int64(24 * time.Hour)))).UnixMilli()
-		l := weburl.Link{URL: mustURL(b, u.String()+"?"+string(rune('a'+i%26))+time.Duration(i).String()), Hops: "LLL",
+		l := link.Link{URL: mustURL(b, u.String()+"?"+string(rune('a'+i%26))+time.Duration(i).String()), Hops: "LLL",
 			Seed: "www.example.org"}
 		if err := r.Restore(l, h.appendTo(nil)); err != nil {
 			b.Fatal(err)
@@ -62,9 +63,9 @@ func BenchmarkWalk(b *testing.B) {
 	defer w.Close()
 	rng := rand.New(rand.NewPCG(1, 1))
 	for i := range pages {
-		v := crawl.Visit{Link: weburl.Link{URL: u(i)}, Outcome: crawl.Fetched, Status: 200}
+		v := crawl.Visit{Link: link.Link{URL: u(i)}, Outcome: crawl.Fetched, Status: 200}
 		for range 60 {
-			v.Offered = append(v.Offered, weburl.Link{URL: u(rng.IntN(pages))})
+			v.Offered = append(v.Offered, link.Link{URL: u(rng.IntN(pages))})
 		}
 		if _, err := w.Visited(&v); err != nil {
 			b.Fatal(err)

@@ -31,6 +31,7 @@ package strategy
 import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -49,14 +50,14 @@ type Place struct {
 type BreadthFirst struct{}
 
 // Follow implements crawl.Strategy.
-func (BreadthFirst) Follow(*crawl.Page, *weburl.Link) crawl.Choice { return crawl.Take }
+func (BreadthFirst) Follow(*crawl.Page, *link.Link) crawl.Choice { return crawl.Take }
 
 // List fetches only the seeds, the targets of their redirects, and, if the crawl fetches
 // requisites, the embedded files of these pages.
 type List struct{}
 
 // Follow implements crawl.Strategy.
-func (List) Follow(_ *crawl.Page, l *weburl.Link) crawl.Choice {
+func (List) Follow(_ *crawl.Page, l *link.Link) crawl.Choice {
 	switch l.Hops[len(l.Hops)-1] {
 	case 'R', 'E':
 		return crawl.Take

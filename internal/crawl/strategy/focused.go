@@ -11,8 +11,8 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // An Evidence is a set of what tells where a link leads.
@@ -227,7 +227,7 @@ func (f *Focused) Terms() string { return f.terms }
 func (*Focused) SeedLevel() uint8 { return levels }
 
 // Follow implements crawl.Strategy. Redirects and embedded files keep the level of their page.
-func (f *Focused) Follow(p *crawl.Page, l *weburl.Link) crawl.Choice {
+func (f *Focused) Follow(p *crawl.Page, l *link.Link) crawl.Choice {
 	switch l.Hops[len(l.Hops)-1] {
 	case 'R', 'E':
 		l.Level = p.Link.Level
@@ -306,7 +306,7 @@ func (f *Focused) judge(p *crawl.Page, w *work) *judged {
 }
 
 // words returns what the anchor text and the URL of a link say, as logarithm of odds beyond those of no words.
-func (f *Focused) words(p *parse.Page, j *judged, l *weburl.Link, w *work) float64 {
+func (f *Focused) words(p *parse.Page, j *judged, l *link.Link, w *work) float64 {
 	w.fragment = w.fragment[:0]
 	if p != nil && f.cfg.Evidence&FromAnchor != 0 {
 		// The crawl asks in the order of the page, but not about each link.

@@ -14,8 +14,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // The words of the two categories of the tests' model. Each text has words that all texts have.
@@ -81,7 +81,7 @@ func pageWith(t testing.TB, url, text string, links ...[2]string) *crawl.Page {
 	for _, l := range links {
 		body += fmt.Sprintf("<a href=%q>%s</a> ", l[0], l[1])
 	}
-	p := &crawl.Page{Link: weburl.Link{URL: mustURL(t, url)}, Status: 200, Body: []byte(body), Parsed: new(parse.Page)}
+	p := &crawl.Page{Link: link.Link{URL: mustURL(t, url)}, Status: 200, Body: []byte(body), Parsed: new(parse.Page)}
 	parse.Parse(parse.Input{URL: p.Link.URL, ContentType: "text/html", Body: p.Body}, parse.Options{Texts: true},
 		p.Parsed)
 	return p
@@ -91,7 +91,7 @@ func pageWith(t testing.TB, url, text string, links ...[2]string) *crawl.Page {
 func (f *Focused) follow(t testing.TB, p *crawl.Page) (levels []uint8) {
 	t.Helper()
 	for _, l := range p.Parsed.Links {
-		link := weburl.Link{URL: l.URL, Hops: p.Link.Hops + "L"}
+		link := link.Link{URL: l.URL, Hops: p.Link.Hops + "L"}
 		if c := f.Follow(p, &link); c != crawl.Take {
 			t.Errorf("%s: choice %d, want Take", l.URL, c)
 		}
@@ -152,14 +152,14 @@ func TestFocusedEvidence(t *testing.T) {
 func TestFocusedKeeps(t *testing.T) {
 	f := focused(t, AllEvidence)
 	for _, hop := range []string{"R", "E"} {
-		l := weburl.Link{URL: mustURL(t, "http://b.example/"), Hops: "L" + hop}
-		p := &crawl.Page{Link: weburl.Link{Level: 7}}
+		l := link.Link{URL: mustURL(t, "http://b.example/"), Hops: "L" + hop}
+		p := &crawl.Page{Link: link.Link{Level: 7}}
 		if f.Follow(p, &l); l.Level != 7 {
 			t.Errorf("%s: level %d, want that of the page, 7", hop, l.Level)
 		}
 	}
-	top := weburl.Link{URL: mustURL(t, "http://b.example/"), Hops: "M"}
-	p := &crawl.Page{Link: weburl.Link{URL: top.URL, Level: levels}} // a robots.txt with a sitemap
+	top := link.Link{URL: mustURL(t, "http://b.example/"), Hops: "M"}
+	p := &crawl.Page{Link: link.Link{URL: top.URL, Level: levels}} // a robots.txt with a sitemap
 	if f.Follow(p, &top); top.Level != levelOf(0) {
 		t.Errorf("a sitemap has level %d, want %d", top.Level, levelOf(0))
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 func sampleHistory() *history {
@@ -44,7 +44,7 @@ func TestHistoryRoundTrip(t *testing.T) {
 		}
 	}
 	// This and the link and the entry's overhead are what a page takes in the schedule.
-	l := weburl.Link{URL: mustURL(t, "http://www.example.org/an/ordinary/page.html"), Hops: "LLLL",
+	l := link.Link{URL: mustURL(t, "http://www.example.org/an/ordinary/page.html"), Hops: "LLLL",
 		Seed: "www.example.org"}
 	if n := len(sampleHistory().appendTo(l.AppendTo(nil))); n > 250 {
 		t.Errorf("a page takes %d bytes", n)

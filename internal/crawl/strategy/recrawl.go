@@ -16,7 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // RecrawlConfig tunes a Recrawl. The zero value visits each page at most once an hour and
@@ -60,10 +60,10 @@ type Recrawl struct {
 	BreadthFirst
 	cfg RecrawlConfig
 	Place
-	due   *extsort.Queue            // a schedule: pages, ordered by the time at which they are due
-	out   map[weburl.Key]queuedPage // pages in the crawl's queues
-	enc   []byte                    // reused by Visited
-	entry []byte                    // reused by schedule
+	due   *extsort.Queue          // a schedule: pages, ordered by the time at which they are due
+	out   map[link.Key]queuedPage // pages in the crawl's queues
+	enc   []byte                  // reused by Visited
+	entry []byte                  // reused by schedule
 
 	// forgotten holds, for hosts whose links the operator dropped, the time of the drop in
 	// Unix milliseconds. Pages last visited before that time are not due any more.
@@ -87,7 +87,7 @@ func OpenRecrawl(at Place, cfg RecrawlConfig) (*Recrawl, error) {
 	if err := at.clear(); err != nil {
 		return nil, err
 	}
-	r := &Recrawl{cfg: cfg.withDefaults(), Place: at, out: map[weburl.Key]queuedPage{}, forgotten: map[string]int64{}}
+	r := &Recrawl{cfg: cfg.withDefaults(), Place: at, out: map[link.Key]queuedPage{}, forgotten: map[string]int64{}}
 	r.due = extsort.New(at.FS, filepath.Join(at.Dir, "run"), int(r.cfg.MemoryBytes), nil)
 	return r, nil
 }
@@ -181,7 +181,7 @@ func (r *Recrawl) learn(h *history, v *crawl.Visit) {
 
 // plan puts a page into the schedule. A page that has had all its visits gets the time
 // never.
-func (r *Recrawl) plan(l weburl.Link, h *history) error {
+func (r *Recrawl) plan(l link.Link, h *history) error {
 	due := h.due
 	if r.cfg.Rounds > 0 && int(h.visits) > r.cfg.Rounds {
 		due = never
@@ -191,7 +191,7 @@ func (r *Recrawl) plan(l weburl.Link, h *history) error {
 }
 
 // schedule puts a page into the schedule: the time in Unix milliseconds, then the page.
-func (r *Recrawl) schedule(due int64, l weburl.Link, h *history) error {
+func (r *Recrawl) schedule(due int64, l link.Link, h *history) error {
 	r.entry = binary.BigEndian.AppendUint64(r.entry[:0], uint64(due)^1<<63) // bytes in the order of the times
 	r.entry = h.appendTo(l.AppendTo(r.entry))
 	return r.due.Push(r.entry)
@@ -203,7 +203,7 @@ func dueOf(entry []byte) int64 { return int64(binary.BigEndian.Uint64(entry) ^ 1
 const never = math.MaxInt64
 
 // Restore implements crawl.Planner.
-func (r *Recrawl) Restore(l weburl.Link, state []byte) error {
+func (r *Recrawl) Restore(l link.Link, state []byte) error {
 	h, err := decodeHistory(state)
 	if err != nil {
 		return err
@@ -293,9 +293,9 @@ func (r *Recrawl) TakeOut(w *crawl.Wanted) ([]byte, error) {
 }
 
 // decodePage reads an entry of the schedule.
-func decodePage(entry []byte) (weburl.Link, *history, error) {
+func decodePage(entry []byte) (link.Link, *history, error) {
 	b := entry[8:]
-	l, n, err := weburl.DecodeLink(b)
+	l, n, err := link.Decode(b)
 	if err != nil {
 		return l, nil, err
 	}

@@ -3,6 +3,7 @@ package strategy
 import (
 	"fmt"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -41,8 +42,8 @@ func (w *Walk) beginAgain() {
 }
 
 // Recall implements crawl.Sharer. It also knows pages of other agents.
-func (w *Walk) Recall(u weburl.URL) (l weburl.Link, state []byte, err error) {
-	s := w.pages[u.Key()]
+func (w *Walk) Recall(u weburl.URL) (l link.Link, state []byte, err error) {
+	s := w.pages[link.KeyOf(u)]
 	if s == nil || s.at == unknownStop {
 		return l, nil, nil
 	}
@@ -50,11 +51,11 @@ func (w *Walk) Recall(u weburl.URL) (l weburl.Link, state []byte, err error) {
 }
 
 // Told implements crawl.Sharer. From a page that no agent knows, walkers jump.
-func (w *Walk) Told(l weburl.Link, state []byte) error {
+func (w *Walk) Told(l link.Link, state []byte) error {
 	if state != nil {
 		return w.Restore(l, state)
 	}
-	k := l.URL.Key()
+	k := link.KeyOf(l.URL)
 	if w.pages[k] == nil {
 		w.pages[k] = &stop{at: unknownStop}
 		w.goOn(k)

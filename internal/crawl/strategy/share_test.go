@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -56,7 +57,7 @@ func (m *team) share() {
 }
 
 // visit returns the state of a page, from the walk that has it or by a visit to it.
-func (m *team) visit(l weburl.Link) (weburl.Link, []byte) {
+func (m *team) visit(l link.Link) (link.Link, []byte) {
 	m.t.Helper()
 	for _, w := range append([]*Walk{m.owner(l.URL.Host())}, m.walks...) {
 		if from, state, err := w.Recall(l.URL); err != nil {
@@ -68,10 +69,10 @@ func (m *team) visit(l weburl.Link) (weburl.Link, []byte) {
 	d := m.docs[l.URL.String()]
 	v := &crawl.Visit{Link: l, Outcome: crawl.Fetched, Status: max(d.status, 200)}
 	for _, to := range d.links {
-		v.Offered = append(v.Offered, weburl.Link{URL: mustURL(m.t, to)})
+		v.Offered = append(v.Offered, link.Link{URL: mustURL(m.t, to)})
 	}
 	if d.to != "" {
-		v.Status, v.Offered = 301, []weburl.Link{{URL: mustURL(m.t, d.to)}}
+		v.Status, v.Offered = 301, []link.Link{{URL: mustURL(m.t, d.to)}}
 	}
 	state, err := m.owner(l.URL.Host()).Visited(v)
 	if err != nil {
@@ -82,10 +83,10 @@ func (m *team) visit(l weburl.Link) (weburl.Link, []byte) {
 }
 
 // turn lets each walk want URLs, and answers some of its questions. It reports whether any is open.
-func (m *team) turn(rng *rand.Rand, asked map[*Walk]map[weburl.URL]weburl.Link) (open bool) {
+func (m *team) turn(rng *rand.Rand, asked map[*Walk]map[weburl.URL]link.Link) (open bool) {
 	for _, w := range m.walks {
 		if asked[w] == nil {
-			asked[w] = map[weburl.URL]weburl.Link{}
+			asked[w] = map[weburl.URL]link.Link{}
 		}
 		for {
 			want, wake, err := w.Next(time.Now())
@@ -124,7 +125,7 @@ func (m *team) visits() map[string]uint32 {
 			if err != nil {
 				m.t.Fatal(err)
 			}
-			if s := w.pages[l.URL.Key()]; s.at == at && s.visits > 0 {
+			if s := w.pages[link.KeyOf(l.URL)]; s.at == at && s.visits > 0 {
 				sum[l.URL.String()] += s.visits
 			}
 			n := len(l.AppendTo(nil)) + len(state)
@@ -142,7 +143,7 @@ func TestWalkersAreShared(t *testing.T) {
 	play := func(n, changes int) map[string]uint32 {
 		rng := testseed.Rand(t)
 		m := newTeam(t, n, docs, seeds...)
-		asked := map[*Walk]map[weburl.URL]weburl.Link{}
+		asked := map[*Walk]map[weburl.URL]link.Link{}
 		for turn := 1; ; turn++ {
 			open := m.turn(rng, asked)
 			if turn%5 == 0 && turn/5 <= changes {
@@ -170,8 +171,8 @@ func TestWalkersAreShared(t *testing.T) {
 func TestTold(t *testing.T) {
 	m := newTeam(t, 1, nil, "http://a.example/")
 	w := m.walks[0]
-	l := weburl.Link{URL: mustURL(t, "http://a.example/"), Seed: "a.example"}
-	to := []weburl.Link{{URL: mustURL(t, "http://b.example/")}}
+	l := link.Link{URL: mustURL(t, "http://a.example/"), Seed: "a.example"}
+	to := []link.Link{{URL: mustURL(t, "http://b.example/")}}
 	for _, bad := range [][]byte{{}, {'x'}, {stateWalk, 9}} {
 		if err := w.Told(l, bad); err == nil {
 			t.Errorf("%q was accepted", bad)
@@ -202,15 +203,15 @@ func TestTold(t *testing.T) {
 
 // The links of a page have a bound in bytes, too.
 func TestStopIsBounded(t *testing.T) {
-	var links []weburl.Link
+	var links []link.Link
 	for i := range 20 {
 		long := fmt.Sprintf("http://h%d.example/%0*d", i, 30_000, i)
-		links = append(links, weburl.Link{URL: mustURL(t, long)})
+		links = append(links, link.Link{URL: mustURL(t, long)})
 	}
-	to := weburl.Link{URL: mustURL(t, "http://a.example/"+strings.Repeat("x", weburl.MaxParse-20))}
+	to := link.Link{URL: mustURL(t, "http://a.example/"+strings.Repeat("x", weburl.MaxParse-20))}
 	w := newTeam(t, 1, nil, "http://a.example/").walks[0]
-	state, err := w.Visited(&crawl.Visit{Link: weburl.Link{URL: mustURL(t, "http://a.example/")},
-		Outcome: crawl.Fetched, Status: 301, Offered: []weburl.Link{to}})
+	state, err := w.Visited(&crawl.Visit{Link: link.Link{URL: mustURL(t, "http://a.example/")},
+		Outcome: crawl.Fetched, Status: 301, Offered: []link.Link{to}})
 	if kind, n, derr := decodeStop(state, nil); kind != stopDead || n != 0 || err != nil || derr != nil {
 		t.Errorf("a redirect to a long URL is kind %d with %d links, %v, %v", kind, n, err, derr)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 func fixed(s crawl.Strategy) func(Place) (crawl.Strategy, error) {
@@ -439,7 +439,7 @@ func TestRecrawlDropped(t *testing.T) {
 		return r
 	}
 	r := open()
-	l := weburl.Link{URL: mustURL(t, "http://a.example/")}
+	l := link.Link{URL: mustURL(t, "http://a.example/")}
 	if _, err := r.Visited(&crawl.Visit{Link: l, Outcome: crawl.Fetched, Status: 200, Began: now, Now: now,
 		Response: crawl.Before{Print: 2}}); err != nil {
 		t.Fatal(err)
@@ -486,7 +486,7 @@ func TestRecrawlDropped(t *testing.T) {
 func TestRecrawlTwoStates(t *testing.T) {
 	mem := testdisk.NewMem()
 	now := time.Unix(1e9, 0)
-	l := weburl.Link{URL: mustURL(t, "http://a.example/")}
+	l := link.Link{URL: mustURL(t, "http://a.example/")}
 	for name, end := range map[string]func(r *Recrawl, w *crawl.Wanted) error{
 		"put off": func(r *Recrawl, w *crawl.Wanted) error { return r.PutOff(w, now.Add(2*time.Hour)) },
 		"moves": func(r *Recrawl, w *crawl.Wanted) error {
@@ -532,7 +532,7 @@ func TestRecrawlForgotten(t *testing.T) {
 			RecrawlConfig{Min: time.Minute, Max: time.Minute, MemoryBytes: 5000})
 		must(t, err)
 		visit := func(url string) {
-			state, err := r.Visited(&crawl.Visit{Link: weburl.Link{URL: mustURL(t, url)}, Outcome: crawl.Fetched,
+			state, err := r.Visited(&crawl.Visit{Link: link.Link{URL: mustURL(t, url)}, Outcome: crawl.Fetched,
 				Status: 200, Began: now, Now: now})
 			must(t, err)
 			states[url] = slices.Clone(state)
@@ -548,7 +548,7 @@ func TestRecrawlForgotten(t *testing.T) {
 		} else {
 			r.Forget("a.example", time.Unix(1e9+1, 0))
 			for url, state := range states {
-				must(t, r.Restore(weburl.Link{URL: mustURL(t, url)}, state))
+				must(t, r.Restore(link.Link{URL: mustURL(t, url)}, state))
 			}
 		}
 		got := map[string]bool{}

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -76,11 +77,11 @@ type Walk struct {
 	Place
 	links   disk.File // for each page: length, Link, encoded stop
 	size    int64     // of links
-	pages   map[weburl.Key]*stop
+	pages   map[link.Key]*stop
 	walkers []walker
-	ready   []int                // indexes of the walkers that can go on
-	waiting map[weburl.Key][]int // indexes of the walkers that wait for a page
-	enc     []byte               // reused by Visited
+	ready   []int              // indexes of the walkers that can go on
+	waiting map[link.Key][]int // indexes of the walkers that wait for a page
+	enc     []byte             // reused by Visited
 }
 
 // A stop is a page that a walker can visit, as the Walk knows it.
@@ -101,10 +102,10 @@ const (
 const unknownStop = -1
 
 type walker struct {
-	at    weburl.Link // where it is
-	steps int         // made so far
-	bound int         // of steps
-	mine  bool        // this agent drives it
+	at    link.Link // where it is
+	steps int       // made so far
+	bound int       // of steps
+	mine  bool      // this agent drives it
 }
 
 // maxLinks bounds the links of a page that a walker may follow: the first ones, whose encoding has at
@@ -117,7 +118,7 @@ func OpenWalk(at Place, cfg WalkConfig) (*Walk, error) {
 	if err := at.clear(); err != nil {
 		return nil, err
 	}
-	w := &Walk{cfg: cfg.withDefaults(), Place: at, pages: map[weburl.Key]*stop{}, waiting: map[weburl.Key][]int{}}
+	w := &Walk{cfg: cfg.withDefaults(), Place: at, pages: map[link.Key]*stop{}, waiting: map[link.Key][]int{}}
 	// The order in which the seeds were given must not change the walks.
 	w.Seeds = slices.SortedFunc(slices.Values(at.Seeds), func(a, b weburl.URL) int {
 		return strings.Compare(a.String(), b.String())
@@ -177,7 +178,7 @@ func (w *Walk) Close() error {
 
 // Follow implements crawl.Strategy. It offers links to the walkers, takes embedded files if
 // the crawl fetches requisites, and drops the URLs of sitemaps.
-func (w *Walk) Follow(_ *crawl.Page, l *weburl.Link) crawl.Choice {
+func (w *Walk) Follow(_ *crawl.Page, l *link.Link) crawl.Choice {
 	switch l.Hops[len(l.Hops)-1] {
 	case 'E':
 		return crawl.Take
@@ -196,7 +197,7 @@ const stateWalk = 'W'
 //	byte     kind: 0 no link to follow, 1 page, 2 redirect
 //	the links, each: uvarint bytes in common with the link before,
 //	         uvarint length of the rest, the rest
-func appendStop(b []byte, kind byte, links []weburl.Link) []byte {
+func appendStop(b []byte, kind byte, links []link.Link) []byte {
 	b = append(b, stateWalk, kind)
 	before := ""
 	for _, l := range links[:min(len(links), maxLinks)] {
@@ -266,23 +267,23 @@ func (w *Walk) Visited(v *crawl.Visit) ([]byte, error) {
 }
 
 // Restore implements crawl.Planner.
-func (w *Walk) Restore(l weburl.Link, state []byte) error {
-	if s := w.pages[l.URL.Key()]; s != nil && s.at != unknownStop {
+func (w *Walk) Restore(l link.Link, state []byte) error {
+	if s := w.pages[link.KeyOf(l.URL)]; s != nil && s.at != unknownStop {
 		return nil
 	}
 	return w.arrive(l, state)
 }
 
 // Retry implements crawl.Retrier: walkers that come to u wait for another fetch of it.
-func (w *Walk) Retry(u weburl.URL) { delete(w.pages, u.Key()) }
+func (w *Walk) Retry(u weburl.URL) { delete(w.pages, link.KeyOf(u)) }
 
 // arrive adds a page, and makes the walkers that wait for it ready.
-func (w *Walk) arrive(l weburl.Link, state []byte) error {
+func (w *Walk) arrive(l link.Link, state []byte) error {
 	kind, n, err := decodeStop(state, nil)
 	if err != nil {
 		return err
 	}
-	k := l.URL.Key()
+	k := link.KeyOf(l.URL)
 	l.Via = ""
 	rec := append(l.AppendTo(nil), state...)
 	rec = append(binary.AppendUvarint(nil, uint64(len(rec))), rec...)
@@ -301,7 +302,7 @@ func (w *Walk) arrive(l weburl.Link, state []byte) error {
 }
 
 // goOn makes the walkers ready that wait for a page.
-func (w *Walk) goOn(k weburl.Key) {
+func (w *Walk) goOn(k link.Key) {
 	w.ready = append(w.ready, w.waiting[k]...)
 	delete(w.waiting, k)
 }
@@ -322,7 +323,7 @@ func (w *Walk) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 			w.ready = w.ready[:len(w.ready)-1]
 			continue
 		}
-		k := p.at.URL.Key()
+		k := link.KeyOf(p.at.URL)
 		s := w.pages[k]
 		if s == nil {
 			w.ready = w.ready[:len(w.ready)-1]
@@ -374,14 +375,14 @@ func (w *Walk) step(i int, p *walker, s *stop) error {
 	if s.kind == stopRedirect {
 		hops = from.Hops + "R"
 	}
-	p.at = weburl.Link{URL: u, Via: from.URL.String(), Hops: hops, Seed: from.Seed}
+	p.at = link.Link{URL: u, Via: from.URL.String(), Hops: hops, Seed: from.Seed}
 	return nil
 }
 
 // jump moves a walker to the seed that chance selects.
 func (w *Walk) jump(p *walker, chance uint64) {
 	u := w.Seeds[chance%uint64(len(w.Seeds))]
-	p.at = weburl.Link{URL: u, Seed: u.Host()}
+	p.at = link.Link{URL: u, Seed: u.Host()}
 }
 
 // chance returns the pseudo-random number of a step. what distinguishes the choices of one
@@ -395,8 +396,8 @@ func (w *Walk) chance(walker, step, what int) uint64 {
 }
 
 // read returns the page and its encoded stop at an offset of the file of links.
-func (w *Walk) read(at int64) (l weburl.Link, state []byte, err error) {
-	fail := func(err error) (weburl.Link, []byte, error) {
+func (w *Walk) read(at int64) (l link.Link, state []byte, err error) {
+	fail := func(err error) (link.Link, []byte, error) {
 		return l, nil, fmt.Errorf("walk: links at %d: %w", at, err)
 	}
 	var head [binary.MaxVarintLen64]byte
@@ -412,7 +413,7 @@ func (w *Walk) read(at int64) (l weburl.Link, state []byte, err error) {
 	if k, err := w.links.ReadAt(b, at+int64(m)); k < len(b) {
 		return fail(err)
 	}
-	l, used, err := weburl.DecodeLink(b)
+	l, used, err := link.Decode(b)
 	if err != nil {
 		return fail(err)
 	}
@@ -437,7 +438,7 @@ func (w *Walk) WriteReport(fs disk.FS, dir string) error {
 				return
 			}
 			n := len(l.AppendTo(nil)) + len(state)
-			s := w.pages[l.URL.Key()]
+			s := w.pages[link.KeyOf(l.URL)]
 			if s != nil && s.at == at && s.visits > 0 {
 				share := strconv.FormatFloat(float64(s.visits)/math.Max(float64(all), 1), 'g', 6, 64)
 				row(l.URL.String(), strconv.Itoa(int(s.visits)), share, strconv.Itoa(int(s.n)))

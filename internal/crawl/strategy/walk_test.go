@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -281,11 +282,11 @@ func TestWalkAndRedirects(t *testing.T) {
 }
 
 func TestStopRoundTrip(t *testing.T) {
-	var links []weburl.Link
+	var links []link.Link
 	var want []string
 	for _, s := range []string{"http://a.example/", "http://a.example/x", "http://b.example/x", "http://b.example/xy",
 		"http://b.example/x"} {
-		links = append(links, weburl.Link{URL: mustURL(t, s)})
+		links = append(links, link.Link{URL: mustURL(t, s)})
 		want = append(want, s)
 	}
 	var got []string
@@ -300,7 +301,7 @@ func TestStopRoundTrip(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	many := make([]weburl.Link, 2*maxLinks)
+	many := make([]link.Link, 2*maxLinks)
 	for i := range many {
 		many[i].URL = mustURL(t, fmt.Sprint("http://a.example/", i))
 	}
@@ -311,9 +312,9 @@ func TestStopRoundTrip(t *testing.T) {
 
 func FuzzStop(f *testing.F) {
 	f.Add([]byte{stateWalk, stopDead})
-	f.Add(appendStop(nil, stopRedirect, []weburl.Link{{URL: mustURL(f, "http://a.example/")}}))
+	f.Add(appendStop(nil, stopRedirect, []link.Link{{URL: mustURL(f, "http://a.example/")}}))
 	f.Add(appendStop(nil, stopPage,
-		[]weburl.Link{{URL: mustURL(f, "http://a.example/1")}, {URL: mustURL(f, "http://a.example/2")}}))
+		[]link.Link{{URL: mustURL(f, "http://a.example/1")}, {URL: mustURL(f, "http://a.example/2")}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		last, size := -1, 0
 		_, n, err := decodeStop(b, func(i int, url []byte) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // Config tunes a Map.
@@ -18,7 +18,7 @@ type Config struct {
 	// Name is the name of the file of entries.
 	Name string
 	// Keys appends the keys of the entry with this data to dst. Open calls it for entries whose keys are not on disk.
-	Keys func(dst []weburl.Key, data []byte) []weburl.Key
+	Keys func(dst []link.Key, data []byte) []link.Key
 	// Keep: a key that an entry has stays with it. Otherwise the entry that was appended last has it. After a kill the
 	// last one may have it all the same.
 	Keep bool
@@ -47,7 +47,7 @@ type Map struct {
 	items   []drum.Item // questions
 	puts    []drum.Item // of Append
 	aux     []byte
-	keys    []weburl.Key
+	keys    []link.Key
 	dirty   bool
 	syncing *syncing // nil: no sync is running
 }
@@ -181,7 +181,7 @@ func (m *Map) restore(from int64) error {
 
 // Look looks keys up. The answers, one for each key, are valid until the next call. It blocks for a pass of drum if
 // drum cannot answer from RAM.
-func (m *Map) Look(keys []weburl.Key) ([]Place, error) {
+func (m *Map) Look(keys []link.Key) ([]Place, error) {
 	n := len(keys)
 	m.found, m.items = append(m.found[:0], make([]Place, n)...), m.items[:0]
 	m.aux = slices.Grow(m.aux[:0], 8*n)

@@ -7,16 +7,16 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // TestPowerFailure checks that an entry that the file lost does not keep its key: the next entry with this key has it.
 func TestPowerFailure(t *testing.T) {
 	cfg := Config{
 		Shape: Shape{Magic: "OWTEST\x00\x01", Head: 8, MaxTail: 100}, Name: "entries", Keep: true, MemoryBytes: 1,
-		Keys: func(dst []weburl.Key, data []byte) []weburl.Key {
+		Keys: func(dst []link.Key, data []byte) []link.Key {
 			n := binary.LittleEndian.Uint64(data)
-			return append(dst, weburl.Key{Host: n * 0x9E3779B97F4A7C15, Path: n})
+			return append(dst, link.Key{Host: n * 0x9E3779B97F4A7C15, Path: n})
 		},
 	}
 	entry := func(n uint64, tail string) []byte {

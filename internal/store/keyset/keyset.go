@@ -20,7 +20,7 @@
 // 38 + log2(m) bits of the second half. A new URL is taken for a known one with a probability of about 2^-38. Among
 // 10^9 URLs, fewer than 0.01 are expected to be. Package drum shows the calculation.
 //
-// These figures hold for chance, not for an attack. The hash of weburl.Key is not cryptographic. A site can make its
+// These figures hold for chance, not for an attack. The hash of link.Key is not cryptographic. A site can make its
 // own URLs collide and so hide pages of its own, but not pages of other sites.
 package keyset
 
@@ -33,7 +33,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // Config tunes a Store. The zero Config is valid.
@@ -140,7 +140,7 @@ func (s *Store) Add(items []Item) error { return s.d.Add(items) }
 
 // MayHave reports whether the Store may have a key. It does not read from disk: false is certain, except for an item
 // without an answer; true may be wrong. Range tells.
-func (s *Store) MayHave(k weburl.Key) bool { return s.d.MayHave(k) }
+func (s *Store) MayHave(k link.Key) bool { return s.d.MayHave(k) }
 
 // Ready returns a channel that receives a value when a call of Emit would do something.
 func (s *Store) Ready() <-chan struct{} { return s.d.Ready() }
@@ -153,7 +153,7 @@ func (s *Store) Flush() error { return s.d.Flush() }
 
 // Restore adds keys without emitting them: those that the owner accepted since Mark. Call it before the first Add and
 // after Repair. If the error is a *drum.Damage, the keys are added, and the caller must call Repair.
-func (s *Store) Restore(keys []weburl.Key) error { return s.d.Restore(keys) }
+func (s *Store) Restore(keys []link.Key) error { return s.d.Restore(keys) }
 
 // Mark returns how many of the owner's accepts, counted from the first one, need no Restore.
 func (s *Store) Mark() uint64 { return s.mark }
@@ -200,7 +200,7 @@ func (s *Store) EndSync(t *Syncing, err error, accepted uint64) error {
 // Repair rebuilds all damaged buckets and returns what was damaged. For each of them it calls load, which must pass on
 // all keys that were ever accepted (to keys) or inserted (to lists), in any order.
 func (s *Store) Repair(
-	load func(keys func([]weburl.Key) error, lists func(host uint64, l List) error) error,
+	load func(keys func([]link.Key) error, lists func(host uint64, l List) error) error,
 ) (repaired []drum.Damage, err error) {
 	for _, d := range s.d.Damaged() {
 		if err := s.d.Rebuild(d.Bucket, load); err != nil {

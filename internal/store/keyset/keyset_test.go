@@ -5,12 +5,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
-	"go.uber.org/goleak"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,9 +25,9 @@ type owner struct {
 	t     *testing.T
 	mem   *testdisk.Mem
 	s     *keyset.Store
-	pages [][]weburl.Key
+	pages [][]link.Key
 
-	accepted []weburl.Key
+	accepted []link.Key
 	finished []int
 	// Accepts and finished pages that the journal has written, and has synced.
 	written, synced [2]int
@@ -57,7 +58,7 @@ func (o *owner) open() {
 }
 
 // all passes all keys of the journal to Repair.
-func (o *owner) all(yield func([]weburl.Key) error, _ func(uint64, keyset.List) error) error {
+func (o *owner) all(yield func([]link.Key) error, _ func(uint64, keyset.List) error) error {
 	return yield(o.accepted)
 }
 
@@ -114,16 +115,16 @@ func TestOnce(t *testing.T) {
 	for seed := range uint64(25) {
 		rng := rand.New(rand.NewPCG(seed, 31))
 		o := &owner{t: t, mem: testdisk.NewMem()}
-		all := map[weburl.Key]bool{}
-		var known []weburl.Key
+		all := map[link.Key]bool{}
+		var known []link.Key
 		for range 300 {
-			var page []weburl.Key
+			var page []link.Key
 			for range rng.IntN(30) {
 				if len(known) > 0 && rng.IntN(10) < 7 {
 					page = append(page, known[rng.IntN(len(known))])
 					continue
 				}
-				k := weburl.Key{Host: uint64(rng.IntN(20)), Path: rng.Uint64()}
+				k := link.Key{Host: uint64(rng.IntN(20)), Path: rng.Uint64()}
 				if rng.IntN(50) == 0 {
 					k.Path = uint64(rng.IntN(3)) << 62
 				}
@@ -163,7 +164,7 @@ func TestOnce(t *testing.T) {
 		}
 		o.must(o.s.Flush())
 		st := o.s.Stats()
-		count := map[weburl.Key]int{}
+		count := map[link.Key]int{}
 		for _, k := range o.accepted {
 			count[k]++
 		}
@@ -195,7 +196,7 @@ func TestSmall(t *testing.T) {
 	for n := 0; n < 100_000; n += 50 {
 		items := make([]keyset.Item, 0, 100)
 		for range 50 {
-			k := weburl.Key{Host: rng.Uint64N(1000), Path: rng.Uint64()}
+			k := link.Key{Host: rng.Uint64N(1000), Path: rng.Uint64()}
 			items = append(items, keyset.Item{Key: k}, keyset.Item{Key: k})
 		}
 		if err := s.Add(items); err != nil {
@@ -220,9 +221,9 @@ func TestDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	o.open()
 	for p := range 200 {
-		var page []weburl.Key
+		var page []link.Key
 		for range 20 {
-			page = append(page, weburl.Key{Host: uint64(rng.IntN(30)), Path: rng.Uint64()})
+			page = append(page, link.Key{Host: uint64(rng.IntN(30)), Path: rng.Uint64()})
 		}
 		o.pages = append(o.pages, page)
 		o.visit(p)
@@ -289,9 +290,9 @@ func TestManifestDamaged(t *testing.T) {
 		}
 		o.must(o.s.Flush())
 		o.sync()
-		var page []weburl.Key
+		var page []link.Key
 		for range 500 {
-			page = append(page, weburl.Key{Host: uint64(rng.IntN(30)), Path: rng.Uint64()})
+			page = append(page, link.Key{Host: uint64(rng.IntN(30)), Path: rng.Uint64()})
 		}
 		found += len(page)
 		o.pages = append(o.pages, page)
@@ -308,7 +309,7 @@ func TestManifestDamaged(t *testing.T) {
 	if len(o.accepted) != found {
 		t.Errorf("%d keys were accepted, want %d", len(o.accepted), found)
 	}
-	once := map[weburl.Key]bool{}
+	once := map[link.Key]bool{}
 	for _, k := range o.accepted {
 		if once[k] {
 			t.Errorf("%v was accepted twice", k)
@@ -332,9 +333,9 @@ func TestRepairAll(t *testing.T) {
 		if b, err := disk.ReadFile(o.mem, "seen/manifest", 1<<20); err == nil && len(b) > 20*28 {
 			break // it names at least twenty runs
 		}
-		var page []weburl.Key
+		var page []link.Key
 		for range 50 {
-			page = append(page, weburl.Key{Host: uint64(rng.IntN(300)), Path: rng.Uint64()})
+			page = append(page, link.Key{Host: uint64(rng.IntN(300)), Path: rng.Uint64()})
 		}
 		o.pages = append(o.pages, page)
 		o.visit(p)

@@ -2,7 +2,7 @@ package keyset
 
 import (
 	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A List holds keys of one host, of which the top Width bits of the path are known. With Width 64 the keys are whole.
@@ -27,7 +27,7 @@ func (s *Store) Insert(load func(add func(host uint64, l List) error) error) err
 
 // Note adds keys, whether they are known or not, and emits nothing for them. As with Add, the durable copy of the keys
 // is the owner's journal.
-func (s *Store) Note(keys []weburl.Key) error {
+func (s *Store) Note(keys []link.Key) error {
 	s.note = s.note[:0]
 	for _, k := range keys {
 		s.note = append(s.note, Item{Key: k})

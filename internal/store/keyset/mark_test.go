@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // TestBind checks that a Store refuses another crawl than the one that wrote it.
@@ -20,9 +20,9 @@ func TestBind(t *testing.T) {
 	if err := s.Bind(mine); err != nil {
 		t.Fatal(err)
 	}
-	var keys []weburl.Key
+	var keys []link.Key
 	for i := range uint64(200) {
-		keys = append(keys, weburl.Key{Host: i << 56, Path: i})
+		keys = append(keys, link.Key{Host: i << 56, Path: i})
 	}
 	if err := s.Restore(keys); err != nil { // this writes some of them to disk
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A loss is what a fault may cost of one host. The promise is: what an agent knows of a host
@@ -104,7 +104,7 @@ func (s *story) rank() [][]int {
 	s.ranks = make([][]int, s.made.Hosts())
 	for host := range s.ranks {
 		name, _ := s.made.Name(int64(host))
-		for _, agent := range all.Nearest(nil, weburl.HostKey(name), len(agents)) {
+		for _, agent := range all.Nearest(nil, link.HostKey(name), len(agents)) {
 			s.ranks[host] = append(s.ranks[host], numbers[agent.Name])
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A Diary holds what the agents of a test share: the web, random numbers, and the log that a
@@ -48,9 +48,9 @@ func (d *Diary) Text() string {
 }
 
 // DecodeLinks decodes links that an agent sends to another.
-func DecodeLinks(links []byte) (ls []weburl.Link, err error) {
+func DecodeLinks(links []byte) (ls []link.Link, err error) {
 	for len(links) > 0 {
-		l, used, err := weburl.DecodeLink(links)
+		l, used, err := link.Decode(links)
 		if err != nil {
 			return nil, err
 		}

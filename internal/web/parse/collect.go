@@ -6,6 +6,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -15,7 +16,7 @@ type work struct {
 	cs   charset
 	self weburl.URL // the response's URL
 	// urls are the links' URLs, in the order of Page.Links.
-	urls weburl.Batch
+	urls link.Batch
 	// based is the base that urls resolves against now, as in ref.base.
 	based int
 	// bases are the xml:base URLs that apply at this place of a feed, the outermost first.
@@ -150,7 +151,7 @@ func (p *Page) note(v []byte, r ref, escapes bool) {
 	if r.base == 0 {
 		w.relative = true
 	}
-	var key weburl.Key
+	var key link.Key
 	ok := false
 	if len(v) <= w.opt.MaxURL && bytes.IndexByte(v, '&') < 0 {
 		key, ok = w.urls.ResolvePlain(v)

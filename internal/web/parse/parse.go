@@ -18,6 +18,7 @@
 package parse
 
 import (
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -77,8 +78,8 @@ type Input struct {
 // A Link is a resolved reference of a page.
 type Link struct {
 	URL weburl.URL
-	// Key is URL.Key().
-	Key weburl.Key
+	// Key is link.KeyOf the URL.
+	Key link.Key
 	// Hop is Heritrix's letter for the step: L for a link that a reader follows (also a frame,
 	// which is a page of its own), E for what a browser loads, R for a refresh, M for an entry of a
 	// sitemap.

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // table is an open-addressing set of a page's links by URL and hop. It holds only indices; the page
@@ -24,7 +24,7 @@ type slot struct {
 const leastSlots = 256
 
 // maxCrowd is how many links with one key are compared. Two URLs share a key only if an attacker
-// constructs them (see weburl.Key).
+// constructs them (see link.Key).
 const maxCrowd = 8
 
 // secret makes positions in the table unpredictable for the authors of pages. It mixes all bits of
@@ -38,7 +38,7 @@ const (
 	isCrowd        // too many other links have its key
 )
 
-func mix(key weburl.Key, hop byte) uint32 {
+func mix(key link.Key, hop byte) uint32 {
 	hi, lo := bits.Mul64(key.Path^secret[0]^uint64(hop)<<32, secret[1])
 	return uint32((hi ^ lo) >> 16)
 }
@@ -55,7 +55,7 @@ func (t *table) reset() {
 
 // find returns the index of the link in p that has this hop and the same URL as the last one in p's
 // urls, whose key is key. If there is none, find stores index.
-func (t *table) find(key weburl.Key, hop byte, index int, p *Page) (at, result int) {
+func (t *table) find(key link.Key, hop byte, index int, p *Page) (at, result int) {
 	if 2*t.n >= len(t.slots) {
 		t.resize(max(leastSlots, 2*len(t.slots)), p.Links)
 	}

@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // enter adds a link with a key of the test's choice, as note does.
-func enter(t testing.TB, p *Page, url string, key weburl.Key, hop byte) (int, int) {
+func enter(t testing.TB, p *Page, url string, key link.Key, hop byte) (int, int) {
 	t.Helper()
 	if _, err := p.work.urls.Resolve([]byte(url)); err != nil {
 		t.Fatal(err)
@@ -34,7 +35,7 @@ func TestTableAgainstMap(t *testing.T) {
 			hop := "LE"[r.IntN(2)]
 			url := fmt.Sprintf("http://a.example/%d", r.IntN(1+size/2))
 			name := string(hop) + url
-			i, found := enter(t, &p, url, weburl.MustParse(url).Key(), hop)
+			i, found := enter(t, &p, url, link.KeyOf(weburl.MustParse(url)), hop)
 			want, known := at[name]
 			if !known {
 				want = len(at)
@@ -54,7 +55,7 @@ func TestTableAgainstMap(t *testing.T) {
 func TestURLsOfOneKey(t *testing.T) {
 	var p Page
 	p.reset(Input{}, Options{})
-	key := weburl.Key{Host: 1, Path: 2}
+	key := link.Key{Host: 1, Path: 2}
 	for i := range 20 {
 		want := isNew
 		if i >= maxCrowd {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -20,7 +21,7 @@ func TestAmendSeeds(t *testing.T) {
 		s := mustNew(t, Config{Scope: kind}, "http://a.example/")
 		judge := func() (got []bool) {
 			for _, u := range urls {
-				l := weburl.Link{URL: weburl.MustParse(u), Hops: "L", Via: "http://a.example/"}
+				l := link.Link{URL: weburl.MustParse(u), Hops: "L", Via: "http://a.example/"}
 				v := s.Judge(l)
 				if want := s.judgeByRules(l); v != want {
 					t.Errorf("%s %s: %v, the rules give %v", kind, u, v, want)
@@ -41,7 +42,7 @@ func TestAmendSeeds(t *testing.T) {
 		if got := judge(); !slices.Equal(got, in) {
 			t.Errorf("%s: amended: %v, want %v", kind, got, in)
 		}
-		text := strings.Join(s.Explain(weburl.Link{URL: seed, Hops: "L"}), "\n")
+		text := strings.Join(s.Explain(link.Link{URL: seed, Hops: "L"}), "\n")
 		if kind == Host && !strings.Contains(text, "the seeds have a.example, b.example") {
 			t.Errorf("%s: %s", kind, text)
 		}

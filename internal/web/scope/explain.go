@@ -6,12 +6,12 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // Explain returns lines for a person to read: the role of l, the result of each rule, and in the
 // last line the verdict.
-func (s *Scope) Explain(l weburl.Link) []string {
+func (s *Scope) Explain(l link.Link) []string {
 	if l.URL.IsZero() {
 		return []string{"verdict: out, " + string(OutOfScope) + ": no URL"}
 	}
@@ -40,7 +40,7 @@ func (s *Scope) Explain(l weburl.Link) []string {
 	return lines
 }
 
-func describe(st role, l weburl.Link) string {
+func describe(st role, l link.Link) string {
 	switch st {
 	case asSeed:
 		if l.Hops == "" {
@@ -63,7 +63,7 @@ func counted(n, limit int, what, after string) string {
 	return fmt.Sprintf("%d of at most %d %s%s", n, limit, english.PluralWord(limit, what, ""), after)
 }
 
-func (s *Scope) explainKind(l weburl.Link) string {
+func (s *Scope) explainKind(l link.Link) string {
 	what := map[Kind]string{
 		Any: "any URL", Page: "only the seeds", Host: "host " + bareHost(l.URL.Host()),
 		Prefix: "prefix " + bareHost(l.URL.Host()) + explicitPort(l.URL) + dirOf(l.URL).path,

@@ -3,6 +3,7 @@ package scope
 import (
 	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -10,7 +11,7 @@ import (
 // them that pass all other rules. It makes only the cheapest checks that are sufficient to pass a
 // rule. If they do not suffice, ok is false and the rules decide. It has no rule of its own (see
 // TestFastPathAgreesWithRules).
-func (s *Scope) judgeFast(l *weburl.Link) (v Verdict, ok bool) {
+func (s *Scope) judgeFast(l *link.Link) (v Verdict, ok bool) {
 	if l.URL.IsZero() || l.Hops == "" {
 		return v, false
 	}

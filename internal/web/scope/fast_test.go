@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -30,7 +31,7 @@ func testScopes(t testing.TB) (all []*Scope) {
 			{Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), MaxURLLength: 40, MaxRepeatedSegments: 1},
 			{MaxRepeatedSegments: -1, MaxPathSegments: -1, MaxQueryArgs: -1, MaxURLLength: -1, Include: []string{"a"}},
 			{Exclude: []string{"b"}, MaxRepeatedSegments: 2},
-			{Accept: func(l weburl.Link) bool { return len(l.URL.String())%2 == 0 }},
+			{Accept: func(l link.Link) bool { return len(l.URL.String())%2 == 0 }},
 			{Depth: depth(2), Sheets: sheets(t)}, {HostDepth: depth(1)},
 		} {
 			cfg.Scope = Kind(k)
@@ -75,7 +76,7 @@ func TestFastPathAgreesWithRules(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		l := weburl.Link{URL: u, Hops: hops.String(), Via: "http://a.example/docs/x"}
+		l := link.Link{URL: u, Hops: hops.String(), Via: "http://a.example/docs/x"}
 		l.SetHostDepth(r.IntN(4))
 		s := scopes[r.IntN(len(scopes))]
 		got, want := s.Judge(l), s.judgeByRules(l)

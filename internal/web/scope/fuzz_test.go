@@ -3,6 +3,7 @@ package scope
 import (
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -22,7 +23,7 @@ func FuzzJudge(f *testing.F) {
 		if err != nil {
 			return
 		}
-		l := weburl.Link{URL: u, Hops: hops, Via: via}
+		l := link.Link{URL: u, Hops: hops, Via: via}
 		for _, s := range scopes {
 			v := s.Judge(l)
 			if want := s.judgeByRules(l); v != want {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -48,7 +49,7 @@ func TestRealPagesHaveNoTraps(t *testing.T) {
 					continue
 				}
 				seen[u.String()] = true
-				if v := s.Judge(weburl.Link{URL: u, Hops: "L", Via: base.String()}); !v.In {
+				if v := s.Judge(link.Link{URL: u, Hops: "L", Via: base.String()}); !v.In {
 					t.Errorf("%s on %s: %s", u, path, v.Reason)
 				}
 			}

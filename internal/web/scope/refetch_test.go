@@ -3,6 +3,7 @@ package scope
 import (
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -17,7 +18,7 @@ func TestRefetchesAreInScope(t *testing.T) {
 	}
 	for url, want := range map[string]Reason{"http://a.example/deep": "", "http://cdn.example/embed.png": "",
 		"http://a.example/private/x": Excluded} {
-		l := weburl.Link{URL: weburl.MustParse(url), Hops: "I"}
+		l := link.Link{URL: weburl.MustParse(url), Hops: "I"}
 		if v := s.Judge(l); v.In {
 			t.Errorf("%s is in scope as a link", url)
 		}

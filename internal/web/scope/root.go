@@ -3,11 +3,12 @@ package scope
 import (
 	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // The seeds of an application come while the crawl runs, at any agent, and there may be millions. So a Scope does not
-// keep them: each link carries what the Scope must know of the seed from which it descends (weburl.Link.Root).
+// keep them: each link carries what the Scope must know of the seed from which it descends (link.Link.Root).
 
 // Root returns what Judge needs to know of the seed u, to judge the links that descend from it: its host without
 // "www.", its registered domain, or its directory. It is "" for the kinds Page and Any, which need nothing, and for a
@@ -23,7 +24,7 @@ func (s *Scope) Root(u weburl.URL) string {
 		d := dirOf(u)
 		root = bareHost(u.Host()) + d.port + d.path
 	}
-	if len(root) > weburl.MaxRoot {
+	if len(root) > link.MaxRoot {
 		return ""
 	}
 	return root
@@ -52,6 +53,6 @@ func (s *Scope) Below(root string, u weburl.URL) bool {
 }
 
 // reaches reports whether u, on the way of l, lies within the limits of the kind.
-func (s *Scope) reaches(l *weburl.Link, u weburl.URL) bool {
+func (s *Scope) reaches(l *link.Link, u weburl.URL) bool {
 	return s.within(u) || l.Ext != "" && s.Below(l.Root(), u)
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -35,7 +36,7 @@ func TestRoot(t *testing.T) {
 				if kind == Page && u == seed {
 					continue // the URL is known, so no link to it is judged
 				}
-				l := weburl.Link{URL: u, Via: seed.String(), Hops: "L", Seed: seed.Host()}
+				l := link.Link{URL: u, Via: seed.String(), Hops: "L", Seed: seed.Host()}
 				want := full.Judge(l)
 				l.SetApp("news", empty.Root(seed))
 				got, slow := empty.Judge(l), empty.judgeByRules(l)
@@ -49,7 +50,7 @@ func TestRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if root := s.Root(parse("http://a.example/" + strings.Repeat("d/", weburl.MaxRoot/2))); root != "" {
+	if root := s.Root(parse("http://a.example/" + strings.Repeat("d/", link.MaxRoot/2))); root != "" {
 		t.Errorf("a root of %d octets", len(root))
 	}
 }

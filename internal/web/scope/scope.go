@@ -8,6 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -46,12 +47,12 @@ type Config struct {
 	Depth *int
 	// HostDepth is the maximum number of links from where the crawl entered the host: from a seed of the
 	// host, or from a URL of it that a page of another host links to. Nil means no limit. The finder of a
-	// link sets its depth if BoundsHostDepth; see weburl.Link.HostDepth.
+	// link sets its depth if BoundsHostDepth; see link.Link.HostDepth.
 	HostDepth *int
 	// Accept is asked about links and embeds that pass all other rules, but not about seeds. If it
 	// returns false, the link is out. It must always return the same for the same link, and is
 	// called concurrently. Nil accepts all.
-	Accept func(weburl.Link) bool
+	Accept func(link.Link) bool
 	// Sheets hold other values of Exclude, Include, Depth and HostDepth for parts of the web. Nil means none.
 	Sheets *sheet.Live
 
@@ -168,7 +169,7 @@ const (
 	asPrerequisite
 )
 
-func (s *Scope) role(l weburl.Link) role {
+func (s *Scope) role(l link.Link) role {
 	hops := l.Hops
 	if hops == "" {
 		return asSeed
@@ -206,7 +207,7 @@ func (s *Scope) role(l weburl.Link) role {
 }
 
 // Judge returns the verdict on l. Safe for concurrent use.
-func (s *Scope) Judge(l weburl.Link) Verdict {
+func (s *Scope) Judge(l link.Link) Verdict {
 	if v, ok := s.judgeFast(&l); ok {
 		return v
 	}
@@ -214,7 +215,7 @@ func (s *Scope) Judge(l weburl.Link) Verdict {
 }
 
 // judgeByRules is Judge without the fast path.
-func (s *Scope) judgeByRules(l weburl.Link) Verdict {
+func (s *Scope) judgeByRules(l link.Link) Verdict {
 	if l.URL.IsZero() {
 		return Verdict{Reason: OutOfScope}
 	}
@@ -233,9 +234,9 @@ func (s *Scope) judgeByRules(l weburl.Link) Verdict {
 type rule struct {
 	name    string
 	applies [asPrerequisite + 1]bool
-	judge   func(s *Scope, l weburl.Link, st role) Reason
+	judge   func(s *Scope, l link.Link, st role) Reason
 	// detail returns what the rule looked at, for Explain.
-	detail func(s *Scope, l weburl.Link) string
+	detail func(s *Scope, l link.Link) string
 }
 
 func over(n, limit int, why Reason) Reason {
@@ -251,7 +252,7 @@ func over(n, limit int, why Reason) Reason {
 var rules = []rule{
 	{
 		"scope", [...]bool{asLink: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ role) Reason {
+		func(s *Scope, l link.Link, _ role) Reason {
 			if !s.reaches(&l, l.URL) {
 				return OutOfScope
 			}
@@ -260,30 +261,30 @@ var rules = []rule{
 		(*Scope).explainKind,
 	}, {
 		"URL length", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ role) Reason {
+		func(s *Scope, l link.Link, _ role) Reason {
 			return over(len(l.URL.String()), s.cfg.MaxURLLength, TrapURLLength)
 		},
-		func(s *Scope, l weburl.Link) string {
+		func(s *Scope, l link.Link) string {
 			return counted(len(l.URL.String()), s.cfg.MaxURLLength, "octet", "")
 		},
 	}, {
 		"path length", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ role) Reason {
+		func(s *Scope, l link.Link, _ role) Reason {
 			return over(segments(l.URL.Path()), s.cfg.MaxPathSegments, TrapPathLength)
 		},
-		func(s *Scope, l weburl.Link) string {
+		func(s *Scope, l link.Link) string {
 			return counted(segments(l.URL.Path()), s.cfg.MaxPathSegments, "segment", "")
 		},
 	}, {
 		"repeated segments", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ role) Reason {
+		func(s *Scope, l link.Link, _ role) Reason {
 			most, path := s.cfg.MaxRepeatedSegments, l.URL.Path()
 			if most >= 0 && (repeats(path, most) || crowded(path, 2*most)) {
 				return TrapRepeatedSegments
 			}
 			return ""
 		},
-		func(s *Scope, l weburl.Link) string {
+		func(s *Scope, l link.Link) string {
 			most := s.cfg.MaxRepeatedSegments
 			if crowded(l.URL.Path(), 2*most) {
 				return counted(commonest(l.URL.Path()), 2*most, "time", " in total")
@@ -292,21 +293,21 @@ var rules = []rule{
 		},
 	}, {
 		"query arguments", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ role) Reason {
+		func(s *Scope, l link.Link, _ role) Reason {
 			return over(queryArgs(l.URL), s.cfg.MaxQueryArgs, TrapQueryArgs)
 		},
-		func(s *Scope, l weburl.Link) string {
+		func(s *Scope, l link.Link) string {
 			return counted(queryArgs(l.URL), s.cfg.MaxQueryArgs, "argument", "")
 		},
 	}, {
 		"calendar", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ role) Reason {
+		func(s *Scope, l link.Link, _ role) Reason {
 			if s.lastYear != 0 && strayYear(l.URL, s.lastYear) != 0 {
 				return TrapCalendar
 			}
 			return ""
 		},
-		func(s *Scope, l weburl.Link) string {
+		func(s *Scope, l link.Link) string {
 			if s.lastYear == 0 {
 				return "off"
 			}
@@ -317,32 +318,32 @@ var rules = []rule{
 		},
 	}, {
 		"exclude", [...]bool{asLink: true, asEmbed: true, asSeed: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ role) Reason {
+		func(s *Scope, l link.Link, _ role) Reason {
 			if s.at(l.URL).exclude.Match(l.URL.String()) {
 				return Excluded
 			}
 			return ""
 		},
-		func(s *Scope, l weburl.Link) string {
+		func(s *Scope, l link.Link) string {
 			return s.at(l.URL).exclude.Explain(l.URL.String()) + s.decides(l.URL, "exclude")
 		},
 	}, {
 		"include", [...]bool{asLink: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ role) Reason {
+		func(s *Scope, l link.Link, _ role) Reason {
 			if in := s.at(l.URL).include; !in.None() && !in.Match(l.URL.String()) {
 				return NotIncluded
 			}
 			return ""
 		},
-		func(s *Scope, l weburl.Link) string {
+		func(s *Scope, l link.Link) string {
 			return s.at(l.URL).include.Explain(l.URL.String()) + s.decides(l.URL, "include")
 		},
 	}, {
 		"depth", [...]bool{asLink: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ role) Reason {
+		func(s *Scope, l link.Link, _ role) Reason {
 			return over(l.Depth(), s.at(l.URL).depth, TooDeep)
 		},
-		func(s *Scope, l weburl.Link) string {
+		func(s *Scope, l link.Link) string {
 			depth, by := s.at(l.URL).depth, s.decides(l.URL, "depth")
 			if depth < 0 {
 				return fmt.Sprintf("%s, no limit%s", english.Plural(l.Depth(), "link", ""), by)
@@ -351,10 +352,10 @@ var rules = []rule{
 		},
 	}, {
 		"host depth", [...]bool{asLink: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ role) Reason {
+		func(s *Scope, l link.Link, _ role) Reason {
 			return over(l.HostDepth(), s.at(l.URL).hostDepth, TooDeepInHost)
 		},
-		func(s *Scope, l weburl.Link) string {
+		func(s *Scope, l link.Link) string {
 			depth, by := s.at(l.URL).hostDepth, s.decides(l.URL, "host-depth")
 			if depth < 0 {
 				return "no limit" + by
@@ -363,13 +364,13 @@ var rules = []rule{
 		},
 	}, {
 		acceptRule, [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ role) Reason {
+		func(s *Scope, l link.Link, _ role) Reason {
 			if s.cfg.Accept != nil && !s.cfg.Accept(l) {
 				return Rejected
 			}
 			return ""
 		},
-		func(*Scope, weburl.Link) string { return "a function of the program" },
+		func(*Scope, link.Link) string { return "a function of the program" },
 	},
 }
 

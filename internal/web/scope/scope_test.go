@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -29,8 +30,8 @@ func mustNew(t testing.TB, cfg Config, seeds ...string) *Scope {
 	return s
 }
 
-func link(raw, hops string) weburl.Link {
-	return weburl.Link{URL: weburl.MustParse(raw), Hops: hops}
+func linkOf(raw, hops string) link.Link {
+	return link.Link{URL: weburl.MustParse(raw), Hops: hops}
 }
 
 func depth(n int) *int { return &n }
@@ -64,12 +65,12 @@ func TestKinds(t *testing.T) {
 	} {
 		s := mustNew(t, Config{Scope: c.kind}, strings.Fields(c.seeds)...)
 		for _, in := range strings.Fields(c.in) {
-			if got := s.Judge(link(in, "L")); got != (Verdict{In: true}) {
+			if got := s.Judge(linkOf(in, "L")); got != (Verdict{In: true}) {
 				t.Errorf("%v of %s: %s: got %+v, want in", c.kind, c.seeds, in, got)
 			}
 		}
 		for _, out := range strings.Fields(c.out) {
-			if got := s.Judge(link(out, "L")); got != (Verdict{Reason: OutOfScope}) {
+			if got := s.Judge(linkOf(out, "L")); got != (Verdict{Reason: OutOfScope}) {
 				t.Errorf("%v of %s: %s: got %+v, want outOfScope", c.kind, c.seeds, out, got)
 			}
 		}
@@ -77,7 +78,7 @@ func TestKinds(t *testing.T) {
 }
 
 // deep returns l with a depth in its host.
-func deep(l weburl.Link, n int) weburl.Link {
+func deep(l link.Link, n int) link.Link {
 	l.SetHostDepth(n)
 	return l
 }
@@ -88,52 +89,54 @@ func TestRules(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		cfg  Config
-		l    weburl.Link
+		l    link.Link
 		want Reason
 	}{
-		{"no URL", Config{}, weburl.Link{}, OutOfScope},
-		{"zero configuration", Config{}, link(a+"/x", "LLLLLLLL"), ""},
-		{"exclude", Config{Exclude: []string{`x$`, `\.gif`}}, link(a+"/b.gif?c", "L"), Excluded},
-		{"exclude, no match", Config{Exclude: []string{`x$`, `\.gif`}}, link(a+"/b.png", "L"), ""},
-		{"exclude a seed", Config{Exclude: []string{`/x`}}, link(a+"/x", ""), Excluded},
-		{"exclude an embed", Config{Exclude: []string{`ads\.`}}, link("http://ads.example/x", "LE"), Excluded},
-		{"exclude with its own flag", Config{Exclude: []string{`(?i)GIF`, `JPG`}}, link(a+"/jpg", "L"), ""},
-		{"include", Config{Include: []string{`/docs/`, `/faq/`}}, link(a+"/faq/1", "L"), ""},
-		{"include, no match", Config{Include: []string{`/docs/`, `/faq/`}}, link(a+"/x", "L"), NotIncluded},
-		{"include, a seed", Config{Include: []string{`/docs/`}}, link(a+"/x", ""), ""},
-		{"include, an embed", Config{Include: []string{`/docs/`}}, link(a+"/logo.png", "LE"), ""},
-		{"exclude before include", Config{Include: []string{`x`}, Exclude: []string{`x`}}, link(a+"/x", "L"), Excluded},
-		{"depth", Config{Depth: depth(2)}, link(a+"/x", "LRLE"), ""},
-		{"too deep", Config{Depth: depth(2)}, link(a+"/x", "LMX"), TooDeep},
-		{"depth 0", Config{Depth: depth(0)}, link(a+"/x", "L"), TooDeep},
-		{"depth 0, an embed", Config{Depth: depth(0)}, link("http://cdn.example/x", "E"), ""},
-		{"deep in its host", Config{HostDepth: depth(1)}, deep(link(a+"/x", "LLLL"), 1), ""},
-		{"too deep in its host", Config{HostDepth: depth(1)}, deep(link(a+"/x", "LLLL"), 2), TooDeepInHost},
-		{"too deep in its host, an embed", Config{HostDepth: depth(1)}, deep(link(a+"/x", "LLE"), 2), ""},
-		{"depth before host depth", Config{Depth: depth(1), HostDepth: depth(1)}, deep(link(a+"/x", "LL"), 2), TooDeep},
-		{"inferred", Config{Depth: depth(1)}, link(a+"/", "LI"), ""},
-		{"inferred, out of scope", Config{}, link("http://b.example/", "EI"), OutOfScope},
-		{"long URL", Config{}, link(a+"/"+strings.Repeat("x", weburl.MaxLength), "L"), TrapURLLength},
-		{"longest URL", Config{MaxURLLength: 20}, link(a+"/xyz", "L"), ""},
-		{"longer URL", Config{MaxURLLength: 20}, link(a+"/xyzw", "L"), TrapURLLength},
-		{"long URL, guard off", Config{MaxURLLength: -1}, link(a+"/"+strings.Repeat("x", 5000), "L"), ""},
-		{"long seed", Config{MaxURLLength: 20}, link(a+"/xyzw", ""), ""},
-		{"many segments", Config{}, link(a+"/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21", "L"),
+		{"no URL", Config{}, link.Link{}, OutOfScope},
+		{"zero configuration", Config{}, linkOf(a+"/x", "LLLLLLLL"), ""},
+		{"exclude", Config{Exclude: []string{`x$`, `\.gif`}}, linkOf(a+"/b.gif?c", "L"), Excluded},
+		{"exclude, no match", Config{Exclude: []string{`x$`, `\.gif`}}, linkOf(a+"/b.png", "L"), ""},
+		{"exclude a seed", Config{Exclude: []string{`/x`}}, linkOf(a+"/x", ""), Excluded},
+		{"exclude an embed", Config{Exclude: []string{`ads\.`}}, linkOf("http://ads.example/x", "LE"), Excluded},
+		{"exclude with its own flag", Config{Exclude: []string{`(?i)GIF`, `JPG`}}, linkOf(a+"/jpg", "L"), ""},
+		{"include", Config{Include: []string{`/docs/`, `/faq/`}}, linkOf(a+"/faq/1", "L"), ""},
+		{"include, no match", Config{Include: []string{`/docs/`, `/faq/`}}, linkOf(a+"/x", "L"), NotIncluded},
+		{"include, a seed", Config{Include: []string{`/docs/`}}, linkOf(a+"/x", ""), ""},
+		{"include, an embed", Config{Include: []string{`/docs/`}}, linkOf(a+"/logo.png", "LE"), ""},
+		{"exclude before include", Config{Include: []string{`x`}, Exclude: []string{`x`}}, linkOf(a+"/x", "L"),
+			Excluded},
+		{"depth", Config{Depth: depth(2)}, linkOf(a+"/x", "LRLE"), ""},
+		{"too deep", Config{Depth: depth(2)}, linkOf(a+"/x", "LMX"), TooDeep},
+		{"depth 0", Config{Depth: depth(0)}, linkOf(a+"/x", "L"), TooDeep},
+		{"depth 0, an embed", Config{Depth: depth(0)}, linkOf("http://cdn.example/x", "E"), ""},
+		{"deep in its host", Config{HostDepth: depth(1)}, deep(linkOf(a+"/x", "LLLL"), 1), ""},
+		{"too deep in its host", Config{HostDepth: depth(1)}, deep(linkOf(a+"/x", "LLLL"), 2), TooDeepInHost},
+		{"too deep in its host, an embed", Config{HostDepth: depth(1)}, deep(linkOf(a+"/x", "LLE"), 2), ""},
+		{"depth before host depth", Config{Depth: depth(1), HostDepth: depth(1)}, deep(linkOf(a+"/x", "LL"), 2),
+			TooDeep},
+		{"inferred", Config{Depth: depth(1)}, linkOf(a+"/", "LI"), ""},
+		{"inferred, out of scope", Config{}, linkOf("http://b.example/", "EI"), OutOfScope},
+		{"long URL", Config{}, linkOf(a+"/"+strings.Repeat("x", weburl.MaxLength), "L"), TrapURLLength},
+		{"longest URL", Config{MaxURLLength: 20}, linkOf(a+"/xyz", "L"), ""},
+		{"longer URL", Config{MaxURLLength: 20}, linkOf(a+"/xyzw", "L"), TrapURLLength},
+		{"long URL, guard off", Config{MaxURLLength: -1}, linkOf(a+"/"+strings.Repeat("x", 5000), "L"), ""},
+		{"long seed", Config{MaxURLLength: 20}, linkOf(a+"/xyzw", ""), ""},
+		{"many segments", Config{}, linkOf(a+"/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21", "L"),
 			TrapPathLength},
-		{"not too many segments", Config{}, link(a+"/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/", "L"), ""},
+		{"not too many segments", Config{}, linkOf(a+"/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/", "L"), ""},
 		{"many segments, guard off", Config{MaxPathSegments: -1},
-			link(a+"/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21", "L"), ""},
-		{"repeated", Config{}, link(a+"/x/css/css/css/css/y", "L"), TrapRepeatedSegments},
-		{"repeated thrice", Config{}, link(a+"/x/css/css/css/y", "L"), ""},
-		{"repeated pair", Config{}, link(a+"/p/q/p/q/p/q/p/q/", "L"), TrapRepeatedSegments},
-		{"repeated, guard off", Config{MaxRepeatedSegments: -1}, link(a+"/p/q/p/q/p/q/p/q/", "L"), ""},
-		{"many arguments", Config{MaxQueryArgs: 3}, link(a+"/?a&b&c&d", "L"), TrapQueryArgs},
-		{"not too many arguments", Config{MaxQueryArgs: 3}, link(a+"/?a&b&c", "L"), ""},
-		{"calendar", Config{Today: today}, link(a+"/2041/07/", "L"), TrapCalendar},
-		{"calendar without today", Config{}, link(a+"/2041/07/", "L"), ""},
-		{"scope before traps", Config{MaxURLLength: 10, Today: today}, link("http://elsewhere.example/2041/07/", "L"),
+			linkOf(a+"/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21", "L"), ""},
+		{"repeated", Config{}, linkOf(a+"/x/css/css/css/css/y", "L"), TrapRepeatedSegments},
+		{"repeated thrice", Config{}, linkOf(a+"/x/css/css/css/y", "L"), ""},
+		{"repeated pair", Config{}, linkOf(a+"/p/q/p/q/p/q/p/q/", "L"), TrapRepeatedSegments},
+		{"repeated, guard off", Config{MaxRepeatedSegments: -1}, linkOf(a+"/p/q/p/q/p/q/p/q/", "L"), ""},
+		{"many arguments", Config{MaxQueryArgs: 3}, linkOf(a+"/?a&b&c&d", "L"), TrapQueryArgs},
+		{"not too many arguments", Config{MaxQueryArgs: 3}, linkOf(a+"/?a&b&c", "L"), ""},
+		{"calendar", Config{Today: today}, linkOf(a+"/2041/07/", "L"), TrapCalendar},
+		{"calendar without today", Config{}, linkOf(a+"/2041/07/", "L"), ""},
+		{"scope before traps", Config{MaxURLLength: 10, Today: today}, linkOf("http://elsewhere.example/2041/07/", "L"),
 			OutOfScope},
-		{"prerequisite", Config{Exclude: []string{`.`}}, link("http://elsewhere.example/robots.txt", "LP"), ""},
+		{"prerequisite", Config{Exclude: []string{`.`}}, linkOf("http://elsewhere.example/robots.txt", "LP"), ""},
 	} {
 		s := mustNew(t, c.cfg, a+"/")
 		if got, want := s.Judge(c.l), (Verdict{In: c.want == "", Reason: c.want}); got != want {
@@ -168,7 +171,7 @@ func TestRole(t *testing.T) {
 		{"Z", "", false},
 	} {
 		s := mustNew(t, Config{}, "http://a.example/")
-		l := link("http://elsewhere.example/x", c.hops)
+		l := linkOf("http://elsewhere.example/x", c.hops)
 		l.Via = c.via
 		if got := s.Judge(l); got.In != c.in {
 			t.Errorf("hops %q via %q: got %+v, want in: %v", c.hops, c.via, got, c.in)
@@ -187,17 +190,17 @@ func TestRedirectedSeed(t *testing.T) {
 		{Domain, "http://x.b.example/", "http://c.example/"},
 	} {
 		s := mustNew(t, Config{Scope: c.kind}, "http://a.example/")
-		if s.Judge(link(c.in, "RL")).In {
+		if s.Judge(linkOf(c.in, "RL")).In {
 			t.Errorf("%v: %s is in before the redirect is known", c.kind, c.in)
 		}
 		for range 2 {
 			s.AddSeed(weburl.MustParse("https://b.example/en/index.html"))
 		}
 		s.AddSeed(weburl.URL{})
-		if got := s.Judge(link(c.in, "RL")); !got.In {
+		if got := s.Judge(linkOf(c.in, "RL")); !got.In {
 			t.Errorf("%v: %s: got %+v, want in", c.kind, c.in, got)
 		}
-		if got := s.Judge(link(c.out, "RL")); got.Reason != OutOfScope {
+		if got := s.Judge(linkOf(c.out, "RL")); got.Reason != OutOfScope {
 			t.Errorf("%v: %s: got %+v, want outOfScope", c.kind, c.out, got)
 		}
 	}
@@ -398,7 +401,7 @@ func TestExplain(t *testing.T) {
 	s := mustNew(t, Config{
 		Exclude: []string{`gif$`, `/private/`}, Include: []string{`html`}, Depth: depth(3), MaxQueryArgs: -1,
 	}, "http://a.example/", "http://b.example/x")
-	got := s.Explain(link("http://c.example/private/x?y", "LL"))
+	got := s.Explain(linkOf("http://c.example/private/x?y", "LL"))
 	want := []string{
 		"role: a link, hops LL",
 		"scope: out, outOfScope (host c.example; the seeds have a.example, b.example)",
@@ -417,8 +420,8 @@ func TestExplain(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	// The last line always agrees with Judge.
-	for _, l := range []weburl.Link{{}, link("http://a.example/x.html", ""), link("http://a.example/x.html", "L"),
-		link("http://d.example/x", "LE"), link("http://a.example/x", "P"), link("http://d.example/", "R")} {
+	for _, l := range []link.Link{{}, linkOf("http://a.example/x.html", ""), linkOf("http://a.example/x.html", "L"),
+		linkOf("http://d.example/x", "LE"), linkOf("http://a.example/x", "P"), linkOf("http://d.example/", "R")} {
 		lines := s.Explain(l)
 		if in := slices.Contains(lines, "verdict: in"); in != s.Judge(l).In {
 			t.Errorf("%s %s: got lines %q, but Judge gives %+v", l.URL, l.Hops, lines, s.Judge(l))
@@ -434,7 +437,7 @@ func TestConcurrentUse(t *testing.T) {
 			for j := range 200 {
 				u := weburl.MustParse(fmt.Sprintf("http://h%d-%d.example/", i, j))
 				s.AddSeed(u)
-				if !s.Judge(weburl.Link{URL: u, Hops: "RL"}).In {
+				if !s.Judge(link.Link{URL: u, Hops: "RL"}).In {
 					t.Errorf("%s: out after AddSeed", u)
 				}
 			}
@@ -450,7 +453,7 @@ func TestJudgeAllocations(t *testing.T) {
 			Scope: kind, Depth: depth(9),
 			Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC),
 		}, "https://docs.python.org/3/")
-		l := link("https://docs.python.org/3/library/functions.html?highlight=open", "LLL")
+		l := linkOf("https://docs.python.org/3/library/functions.html?highlight=open", "LLL")
 		if kind == Page {
 			l.URL = weburl.MustParse("https://docs.python.org/3/")
 		}
@@ -481,7 +484,7 @@ func BenchmarkJudge(b *testing.B) {
 		b.Run(tt.name, func(b *testing.B) {
 			s := mustNew(b, Config{Scope: tt.kind, Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)},
 				"https://docs.python.org/3/")
-			l := link(tt.url, "LLL")
+			l := linkOf(tt.url, "LLL")
 			b.ReportAllocs()
 			for b.Loop() {
 				s.Judge(l)
@@ -493,7 +496,7 @@ func BenchmarkJudge(b *testing.B) {
 // Accept is asked last, about links and embeds, and not about seeds.
 func TestAccept(t *testing.T) {
 	var asked []string
-	s := mustNew(t, Config{Exclude: []string{"/x"}, Accept: func(l weburl.Link) bool {
+	s := mustNew(t, Config{Exclude: []string{"/x"}, Accept: func(l link.Link) bool {
 		asked = append(asked, l.URL.Path())
 		return l.URL.Path() == "/in"
 	}}, "http://a.example/")
@@ -512,7 +515,7 @@ func TestAccept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Judge(weburl.Link{URL: u, Hops: c.hops}); got != c.want {
+		if got := s.Judge(link.Link{URL: u, Hops: c.hops}); got != c.want {
 			t.Errorf("%s, hops %q: got %+v, want %+v", c.url, c.hops, got, c.want)
 		}
 	}

@@ -6,12 +6,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // seeds holds what a kind needs to know about the seeds.
 type seeds struct {
-	pages    map[weburl.Key]struct{}
+	pages    map[link.Key]struct{}
 	hosts    map[string][]dir // by host without www.; only Prefix uses the dirs
 	domains  map[string]struct{}
 	examples []string // a few, for explanations
@@ -22,7 +23,7 @@ type dir struct{ port, path string }
 
 func newSeeds() *seeds {
 	return &seeds{
-		pages:   map[weburl.Key]struct{}{},
+		pages:   map[link.Key]struct{}{},
 		hosts:   map[string][]dir{},
 		domains: map[string]struct{}{},
 	}
@@ -49,7 +50,7 @@ func (s *seeds) add(kind Kind, u weburl.URL) {
 	name := ""
 	switch kind {
 	case Page:
-		s.pages[u.Key()] = struct{}{}
+		s.pages[link.KeyOf(u)] = struct{}{}
 	case Host:
 		name = strings.Clone(bareHost(u.Host()))
 		if _, ok := s.hosts[name]; ok {
@@ -92,7 +93,7 @@ func (s *seeds) has(kind Kind, u weburl.URL) bool {
 	case Any:
 		return true
 	case Page:
-		_, ok := s.pages[u.Key()]
+		_, ok := s.pages[link.KeyOf(u)]
 		return ok
 	case Host:
 		_, ok := s.hosts[bareHost(u.Host())]

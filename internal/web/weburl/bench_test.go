@@ -29,14 +29,6 @@ func BenchmarkResolve(b *testing.B) {
 	}
 }
 
-func BenchmarkKey(b *testing.B) {
-	u, _ := ordinaryBase.Resolve(ordinary[3])
-	b.ReportAllocs()
-	for b.Loop() {
-		u.Key()
-	}
-}
-
 func BenchmarkSite(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
@@ -49,21 +41,6 @@ func BenchmarkSURT(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		u.SURT()
-	}
-}
-
-func BenchmarkDecodeLink(b *testing.B) {
-	u, _ := ordinaryBase.Resolve(ordinary[3])
-	enc := Link{URL: u, Via: ordinaryBase.String(), Hops: "LLEL", Seed: "docs.python.org"}.AppendTo(nil)
-	for name, decode := range map[string]func([]byte) (Link, int, error){"copy": DecodeLink, "peek": PeekLink} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, _, err := decode(enc); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }
 
@@ -81,19 +58,4 @@ func TestResolveAllocations(t *testing.T) {
 			t.Errorf("%q in a buffer: got %v allocations, want at most %v", ref, got, want)
 		}
 	}
-}
-
-// BenchmarkAppendLink encodes the 50 links of a page, as the crawl does for each page.
-func BenchmarkAppendLink(b *testing.B) {
-	u, _ := ordinaryBase.Resolve(ordinary[3])
-	l := Link{URL: u, Via: ordinaryBase.String(), Hops: "LLEL", Seed: "docs.python.org"}
-	var enc []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		enc = enc[:0]
-		for range 50 {
-			enc = l.AppendTo(enc)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*50), "ns/link")
 }

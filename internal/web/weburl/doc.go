@@ -54,12 +54,8 @@
 // longer name never has an address. Parsing takes linear time.
 //
 // Most references are plain: nothing in them changes, and one look at each octet makes the URL. All
-// other references go through the whole parser. Both ways give the same result. A [Batch] resolves
-// the references of a page into one piece of memory.
+// other references go through the whole parser. Both ways give the same result. A [Resolver]
+// appends the results for the references of a page to one piece of memory.
 //
-// A [Link] is a URL and how it was found. It has one encoding everywhere: in the journal, in queues and between agents.
-// Versions to come can add fields to it in its extension ([Link.Ext], see [Link.AppendTo]). It costs nothing while it
-// is empty. This version bounds it, keeps it and passes it on.
-//
-// All types except Batch are values and safe for concurrent use. A Batch belongs to one goroutine.
+// All types except Resolver are values and safe for concurrent use. A Resolver belongs to one goroutine.
 package weburl

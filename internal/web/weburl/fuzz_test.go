@@ -177,9 +177,8 @@ func checkCanonical(t interface {
 			t.Fatalf("%q: got %s directly but %s by way of the record", input, u, by)
 		}
 	}
-	l, _, err := DecodeLink(Link{URL: u}.AppendTo(nil))
-	if err != nil || l.URL != u {
-		t.Fatalf("%s: decoded from its encoding: got %s, %v", u, l.URL, err)
+	if got, err := Restore(u.String()); err != nil || got != u {
+		t.Fatalf("%s: restored: got %s, %v", u, got, err)
 	}
 	if got := u.Scheme() + "://" + u.Authority() + u.RequestURI(); got != u.String() {
 		t.Fatalf("%s: its parts joined give %s", u, got)
@@ -202,47 +201,5 @@ func TestCanonicalOfPieces(t *testing.T) {
 		in := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 12).Draw(t, "pieces"), "")
 		checkCanonical(t, in, "https://www.example.co.uk/a/b?c")
 		checkCanonical(t, "http://a.b.github.io/"+in, "")
-	})
-}
-
-// FuzzDecodeLink checks that DecodeLink accepts only canonical URLs and that AppendTo encodes its
-// result again.
-func FuzzDecodeLink(f *testing.F) {
-	f.Add(Link{URL: ordinaryBase, Via: "http://a/", Hops: "LE", Seed: "a", Level: 3}.AppendTo(nil))
-	f.Add(Link{}.AppendTo(nil))
-	for _, ref := range ordinary {
-		u, _ := ordinaryBase.Resolve(ref)
-		f.Add(Link{URL: u}.AppendTo(nil))
-	}
-	f.Add([]byte{0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
-	f.Fuzz(func(t *testing.T, src []byte) {
-		l, n, err := DecodeLink(src)
-		if peeked, m, peekErr := PeekLink(src); peeked != l || m != n || peekErr != err {
-			t.Fatalf("DecodeLink: got %+v, %d, %v; PeekLink: got %+v, %d, %v", l, n, err, peeked, m, peekErr)
-		}
-		host, ok := PeekHost(src)
-		if err != nil {
-			return
-		}
-		if !ok || host != l.URL.Host() {
-			t.Fatalf("%+v: PeekHost: got %q, %v", l, host, ok)
-		}
-		if n <= 0 || n > len(src) {
-			t.Fatalf("took %d of %d octets", n, len(src))
-		}
-		enc := l.AppendTo([]byte("x"))
-		back, _, err := DecodeLink(enc[1:])
-		if err != nil || back != l {
-			t.Fatalf("%+v: encoded and decoded again: got %+v, %v", l, back, err)
-		}
-		u := l.URL
-		_ = u.Scheme() + u.Host() + u.Port() + u.Path() + u.SURT() + u.Site()
-		if u.IsZero() {
-			return
-		}
-		again, err := Parse(u.String())
-		if err != nil || again != u {
-			t.Fatalf("%s: parsed: %s, %v", u, again, err)
-		}
 	})
 }

@@ -23,8 +23,8 @@ type layout struct {
 }
 
 // parts returns the offsets that a URL keeps.
-func (l *layout) parts() parts {
-	return parts{uint16(l.hostEnd), uint16(l.pathStart), uint16(l.pathEnd)}
+func (l *layout) parts() Parts {
+	return Parts{uint16(l.hostEnd), uint16(l.pathStart), uint16(l.pathEnd)}
 }
 
 func (l *layout) https() bool { return l.s[4] == 's' }

@@ -60,19 +60,19 @@ var plainHost = func() (t [256]bool) {
 // every result far below MaxParse.
 const maxPlain = 8 << 10
 
-// parts are the offsets that a URL keeps; see URL.
-type parts struct{ hostEnd, pathStart, pathEnd uint16 }
+// Parts say where the parts of a canonical URL are in its text.
+type Parts struct{ hostEnd, pathStart, pathEnd uint16 }
 
 // plain appends to dst the URL that ref means at u, if ref has the form that nearly all links have:
 // every octet stands for itself by class, and dot segments are only at the front. One look at each
 // octet is then enough. For any other reference ok is false and dst is unchanged; the caller then
 // uses the whole parser. If plain accepts a reference, the whole parser gives the same URL.
-func (u URL) plain(dst []byte, ref string, class *[256]uint8) (out []byte, p parts, ok bool) {
+func (u URL) plain(dst []byte, ref string, class *[256]uint8) (out []byte, p Parts, ok bool) {
 	if len(ref) > maxPlain || len(u.s) > maxPlain {
 		return dst, p, false
 	}
 	if ref == "" {
-		return append(dst, u.s...), parts{u.hostEnd, u.pathStart, u.pathEnd}, u.s != ""
+		return append(dst, u.s...), Parts{u.hostEnd, u.pathStart, u.pathEnd}, u.s != ""
 	}
 	if u.s == "" { // only an absolute reference has a meaning without a base
 		return u.plainHost(dst, ref, class)
@@ -82,7 +82,7 @@ func (u URL) plain(dst []byte, ref string, class *[256]uint8) (out []byte, p par
 	local := false // ref may still begin with a scheme
 	switch c := ref[0]; {
 	case c == '#':
-		return append(dst, u.s...), parts{u.hostEnd, u.pathStart, u.pathEnd}, true
+		return append(dst, u.s...), Parts{u.hostEnd, u.pathStart, u.pathEnd}, true
 	case c == '/':
 		if len(ref) > 1 && ref[1] == '/' {
 			return u.plainHost(dst, ref, class)
@@ -93,7 +93,7 @@ func (u URL) plain(dst []byte, ref string, class *[256]uint8) (out []byte, p par
 		if !ok {
 			return dst, p, false
 		}
-		return append(append(dst, u.s[:u.pathEnd]...), ref[:end]...), parts{u.hostEnd, u.pathStart, u.pathEnd}, true
+		return append(append(dst, u.s[:u.pathEnd]...), ref[:end]...), Parts{u.hostEnd, u.pathStart, u.pathEnd}, true
 	case c == 'h' && (strings.HasPrefix(ref, "http://") || strings.HasPrefix(ref, "https://")):
 		n := int(u.pathStart)
 		if len(ref) <= n || ref[n] != '/' || ref[:n] != u.s[:n] {
@@ -122,12 +122,12 @@ func (u URL) plain(dst []byte, ref string, class *[256]uint8) (out []byte, p par
 	if !ok {
 		return dst, p, false
 	}
-	p = parts{u.hostEnd, u.pathStart, uint16(head + q - i)}
+	p = Parts{u.hostEnd, u.pathStart, uint16(head + q - i)}
 	return append(append(dst, u.s[:head]...), ref[i:end]...), p, true
 }
 
 // plainHost is plain for a reference that names a host.
-func (u URL) plainHost(dst []byte, ref string, class *[256]uint8) ([]byte, parts, bool) {
+func (u URL) plainHost(dst []byte, ref string, class *[256]uint8) ([]byte, Parts, bool) {
 	scheme := u.s[:u.hostStart()]
 	i := 0
 	switch {
@@ -138,15 +138,15 @@ func (u URL) plainHost(dst []byte, ref string, class *[256]uint8) ([]byte, parts
 	case strings.HasPrefix(ref, "https://"):
 		scheme, i = "https://", 8
 	default:
-		return dst, parts{}, false
+		return dst, Parts{}, false
 	}
 	from := i
 	i, ok := readHost(ref, i)
 	if !ok {
-		return dst, parts{}, false
+		return dst, Parts{}, false
 	}
 	host := len(scheme) + i - from
-	p := parts{hostEnd: uint16(host), pathStart: uint16(host), pathEnd: uint16(host + 1)}
+	p := Parts{hostEnd: uint16(host), pathStart: uint16(host), pathEnd: uint16(host + 1)}
 	slash := ""
 	q, end := i, i
 	switch {
@@ -260,7 +260,7 @@ func plainEscape(s string, i int) bool {
 
 // plainParts returns the offsets of the canonical URL s. ok is false if s is not a URL that plain
 // could have made.
-func plainParts(s string) (p parts, ok bool) {
+func plainParts(s string) (p Parts, ok bool) {
 	if len(s) > maxPlain {
 		return p, false
 	}
@@ -278,5 +278,5 @@ func plainParts(s string) (p parts, ok bool) {
 		return p, false
 	}
 	q, end, ok := readPath(s, host, false, &plainClass)
-	return parts{uint16(host), uint16(host), uint16(q)}, ok && end == len(s)
+	return Parts{uint16(host), uint16(host), uint16(q)}, ok && end == len(s)
 }

@@ -20,7 +20,7 @@ type fataler interface {
 }
 
 // checkPlain checks that plain gives the same URL as the whole parser, after any content of the
-// buffer, and that a Batch agrees with Resolve in URL, key and error. It returns whether plain
+// buffer, and that a Resolver agrees with Resolve in URL and error. It returns whether plain
 // accepted input.
 func checkPlain(t fataler, input string, base URL) bool {
 	a := assembler{canonical: true}
@@ -47,28 +47,24 @@ func checkPlain(t fataler, input string, base URL) bool {
 		}
 	}
 	want, wantErr := base.Resolve(input)
-	var b Batch
-	b.SetBase(base)
-	if _, err := b.Resolve([]byte("http://before.example/")); err != nil {
-		t.Fatalf("%v", err)
-	}
-	key, err := b.Resolve([]byte(input))
+	var r Resolver
+	r.SetBase(base)
+	got, p, err := r.Append([]byte("x"), []byte(input))
 	if err != wantErr {
-		t.Fatalf("%q against %s: got error %v from a Batch, want %v", input, base, err, wantErr)
+		t.Fatalf("%q against %s: got error %v from a Resolver, want %v", input, base, err, wantErr)
 	}
 	if err != nil {
-		if len(b.at) != 1 {
-			t.Fatalf("%q against %s: after an error the Batch has %d URLs, want 1", input, base, len(b.at))
+		if string(got) != "x" {
+			t.Fatalf("%q against %s: after an error the Resolver has %q", input, base, got)
 		}
 		return ok
 	}
-	text := string(b.Text(1))
-	b.Seal()
-	if p, ok := plainParts(text); ok && (URL{text, p.hostEnd, p.pathStart, p.pathEnd}) != want {
+	text := string(got[1:])
+	if p, ok := plainParts(text); ok && p.URL(text) != want {
 		t.Fatalf("%q: got the parts %v, want %+v", text, p, want)
 	}
-	if got := b.URL(1); got != want || key != want.Key() || text != want.s {
-		t.Fatalf("%q against %s: got %q %v, want %q %v", input, base, got, key, want, want.Key())
+	if p.URL(text) != want || text != want.s {
+		t.Fatalf("%q against %s: got %q %v, want %q", input, base, text, p, want)
 	}
 	return ok
 }
@@ -178,59 +174,6 @@ func TestPlainOnRealPages(t *testing.T) {
 	}
 }
 
-func ordinaryBytes() [][]byte {
-	refs := make([][]byte, len(ordinary))
-	for i, r := range ordinary {
-		refs[i] = []byte(r)
-	}
-	return refs
-}
-
-func TestBatch(t *testing.T) {
-	var b Batch
-	for range 2 {
-		b.SetBase(MustParse("https://a.example/d/p"))
-		for _, ref := range []string{"1", "../2?q", "//b.example", "http://[", "/3"} {
-			b.Resolve([]byte(ref))
-		}
-		if got := string(b.Text(2)); len(b.at) != 4 || got != "https://b.example/" {
-			t.Fatalf("%d URLs, the third %q", len(b.at), got)
-		}
-		b.Cut(3)
-		b.SetBase(URL{})
-		if _, err := b.Resolve([]byte("4")); err == nil {
-			t.Fatal("a relative reference without a base: got no error")
-		}
-		b.Resolve([]byte("http://c.example/4"))
-		b.Seal()
-		var got []string
-		for i := range b.at {
-			got = append(got, b.URL(i).String())
-		}
-		want := "https://a.example/d/1 https://a.example/2?q https://b.example/ http://c.example/4"
-		if s := strings.Join(got, " "); s != want || b.Size() != len(strings.ReplaceAll(want, " ", "")) {
-			t.Fatalf("got %s (%d octets), want %s", s, b.Size(), want)
-		}
-		if u := b.URL(1); u.Clone() != u || u.Clone() != MustParse(u.String()) {
-			t.Fatalf("%s and its clone differ", u)
-		}
-		b.Reset()
-	}
-	refs := ordinaryBytes()
-	if n := testing.AllocsPerRun(100, func() {
-		b.Reset()
-		b.SetBase(ordinaryBase)
-		for range 50 {
-			for _, ref := range refs {
-				b.Resolve(ref)
-			}
-		}
-		b.Seal()
-	}); n > 1 {
-		t.Errorf("%v allocations for a page, want 1", n)
-	}
-}
-
 // FuzzPlainParts checks that plainParts and the whole parser agree on every string that plainParts
 // accepts.
 func FuzzPlainParts(f *testing.F) {
@@ -269,21 +212,4 @@ func TestPlainPartsOnPieces(t *testing.T) {
 	if took < 1000 {
 		t.Errorf("took %d, want more", took)
 	}
-}
-
-func BenchmarkBatch(b *testing.B) {
-	refs := ordinaryBytes()
-	var batch Batch
-	b.ReportAllocs()
-	for b.Loop() {
-		batch.Reset()
-		batch.SetBase(ordinaryBase)
-		for range 5 {
-			for _, ref := range refs {
-				batch.Resolve(ref)
-			}
-		}
-		batch.Seal()
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*5*len(refs)), "ns/link")
 }

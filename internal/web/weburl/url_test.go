@@ -2,18 +2,15 @@ package weburl
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/idna"
-	"pgregory.net/rapid"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 )
@@ -160,21 +157,6 @@ func TestParts(t *testing.T) {
 		if d := cmp.Diff(c.want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", c.in, d)
 		}
-		if u.Key().Host != HostKey(u.Host()) {
-			t.Errorf("%s: the key's host part is not HostKey", c.in)
-		}
-	}
-}
-
-// Journals and stores hold keys, so keys must never change.
-func TestKeyStays(t *testing.T) {
-	got := MustParse("http://www.example.com/a?b").Key()
-	want := Key{Host: 0x774337343878322e, Path: 0xe05dac0f65fbbf01}
-	if got != want {
-		t.Errorf("got %#x, want %#x", got, want)
-	}
-	if other := MustParse("https://www.example.com/a?b").Key(); other.Host != got.Host || other.Path == got.Path {
-		t.Errorf("https: got %#x, http: got %#x; want equal host parts and different path parts", other, got)
 	}
 }
 
@@ -307,92 +289,6 @@ func TestSiteSections(t *testing.T) {
 	}
 }
 
-func TestLink(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		want := Link{
-			Via:   rapid.String().Draw(t, "via"),
-			Hops:  rapid.StringOf(rapid.RuneFrom([]rune("LERPMX"))).Draw(t, "hops"),
-			Seed:  rapid.String().Draw(t, "seed"),
-			Ext:   rapid.SampledFrom([]string{"", "\x00\x00", "\x01\x03abc\x07\x00"}).Draw(t, "ext"),
-			Level: rapid.Uint8().Draw(t, "level"),
-		}
-		if ref := rapid.SampledFrom(append([]string{"-"}, ordinary...)).Draw(t, "ref"); ref != "-" {
-			want.URL, _ = ordinaryBase.Resolve(ref)
-		}
-		enc := want.AppendTo([]byte("x"))[1:]
-		got, n, err := DecodeLink(append(enc, "rest"...))
-		if err != nil || n != len(enc) || got != want {
-			t.Fatalf("got %+v, %d, %v, want %+v, %d", got, n, err, want, len(enc))
-		}
-		if _, _, err := DecodeLink(enc[:rapid.IntRange(0, len(enc)-1).Draw(t, "cut")]); !errors.Is(err, ErrLink) {
-			t.Fatalf("cut short: got %v, want ErrLink", err)
-		}
-	})
-}
-
-// The file has the encoding of each link in hex. Journals, queues and messages contain these bytes.
-func TestLinkFormat(t *testing.T) {
-	b, err := os.ReadFile("testdata/links.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := slices.Collect(strings.Lines(string(b)))
-	links := []Link{
-		{},
-		{URL: MustParse("http://a.example/")},
-		{URL: MustParse("https://a.example:8443/x?y"), Via: "http://b.example/", Hops: "LR", Seed: "b.example",
-			Level: 200},
-		{URL: MustParse("http://a.example/"), Hops: "L", Seed: "a.example", Ext: "\x01\x03abc\x07\x00"},
-		{URL: MustParse("http://a.example/"), Ext: "\xff\x80\x01" + strings.Repeat("e", 128)},
-	}
-	if len(lines) != len(links) {
-		t.Fatalf("%d lines for %d links", len(lines), len(links))
-	}
-	for i, l := range links {
-		enc, err := hex.DecodeString(strings.TrimSpace(lines[i]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := l.AppendTo(nil); !bytes.Equal(got, enc) {
-			t.Errorf("%+v: got %x, want %x", l, got, enc)
-		}
-		if got, n, err := DecodeLink(enc); got != l || n != len(enc) || err != nil {
-			t.Errorf("%x: got %+v, %d, %v, want %+v", enc, got, n, err, l)
-		}
-	}
-}
-
-func TestLinkBare(t *testing.T) {
-	var l Link
-	l.SetBare()
-	if got, _, err := DecodeLink(l.AppendTo(nil)); err != nil || !got.Bare() || got.Ext != "\x01\x00" {
-		t.Errorf("got %+v, %v, want a bare link", got, err)
-	}
-	for ext, want := range map[string]bool{"": false, "\x02\x00": false, "\x00\x02\x01\x00": false,
-		"\x00\x01a\x01\x00": true, "\x01\x03abc": true} {
-		if got := (Link{Ext: ext}).Bare(); got != want {
-			t.Errorf("%q: got %v, want %v", ext, got, want)
-		}
-	}
-}
-
-func TestLinkHostDepth(t *testing.T) {
-	for _, n := range []int{0, 1, 127, 128, 1 << 20} {
-		l := Link{Hops: "L"}
-		l.SetHostDepth(n)
-		got, _, err := DecodeLink(l.AppendTo(nil))
-		if err != nil || got.HostDepth() != n || got.Bare() || (got.Ext == "") != (n == 0) {
-			t.Errorf("%d: got %d, Ext %q, %v", n, got.HostDepth(), got.Ext, err)
-		}
-	}
-	for ext, want := range map[string]int{"\x01\x00": 0, "\x01\x00\x02\x01\x05": 5, "\x02\x01\x05\x03\x00": 5,
-		"\x02\x00": 0, "\x02\x02\xff\xff": 0, "\x02\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01": 1 << 30} {
-		if got := (Link{Ext: ext}).HostDepth(); got != want {
-			t.Errorf("%q: got %d, want %d", ext, got, want)
-		}
-	}
-}
-
 func TestRoot(t *testing.T) {
 	for in, want := range map[string]string{"http://a.example/x/y?z": "http://a.example/",
 		"https://a.example:81/": "https://a.example:81/", "http://[::1]:8/?": "http://[::1]:8/"} {
@@ -402,47 +298,5 @@ func TestRoot(t *testing.T) {
 	}
 	if got := (URL{}).Root(); !got.IsZero() {
 		t.Errorf("the zero URL: got %+v", got)
-	}
-}
-
-func TestLinkRefusesOtherExts(t *testing.T) {
-	for _, ext := range []string{"\x01", "\x01\x02x", "\x02\x00\x01\x00", "\x01\x00\x01\x00",
-		"\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x01\xfe\x07" + strings.Repeat("x", 1022)} {
-		enc := Link{URL: MustParse("http://a.example/"), Hops: "L", Ext: ext}.AppendTo(nil)
-		if l, _, err := DecodeLink(enc); !errors.Is(err, ErrLink) {
-			t.Errorf("%q: got %q, %v, want ErrLink", ext, l.Ext, err)
-		}
-	}
-	enc := Link{Hops: "L\x00"}.AppendTo(nil)
-	if _, _, err := DecodeLink(enc); !errors.Is(err, ErrLink) {
-		t.Errorf("an empty extension: got %v, want ErrLink", err)
-	}
-}
-
-func TestLinkRefusesOtherURLs(t *testing.T) {
-	for _, s := range []string{
-		"http", "http://", "http:///", "http://a", "ftp://a/", "HTTP://a/", "http://A/", "http://a b/",
-		"http://a:80/", "https://a:443/", "http://a:/", "http://a:08/", "http://a:65536/", "http://a:x/",
-		"http://a./", "http://.a/", "http://a..b/", "http://u@a/", "http://0x7f.1/", "http://1.2.3/",
-		"http://[::01]/", "http://[::1/", "http://[x]/", "http://\u00fc.de/", "http://a%41/",
-		"http://a/..", "http://a/./b", "http://a/%2e", "http://a/b\\c", "http://a/b c", "http://a/#x",
-		"http://a/?b c", "http://a/?'", "http://a/\x00", "http://a/%41", "http://a/%c3", "http://a/\u00fc",
-		"http://a?b",
-	} {
-		enc := Link{URL: URL{s: s}}.AppendTo(nil)
-		if l, _, err := DecodeLink(enc); !errors.Is(err, ErrLink) {
-			t.Errorf("%q: got %q, %v, want ErrLink", s, l.URL, err)
-		}
-	}
-}
-
-func TestDepth(t *testing.T) {
-	for _, c := range []struct {
-		hops string
-		want int
-	}{{"", 0}, {"L", 1}, {"RLPELE", 2}, {"MXL", 3}, {"RRR", 0}} {
-		if got := (Link{Hops: c.hops}).Depth(); got != c.want {
-			t.Errorf("%s: got %d, want %d", c.hops, got, c.want)
-		}
 	}
 }

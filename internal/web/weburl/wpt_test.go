@@ -151,7 +151,7 @@ func TestWPTCanonical(t *testing.T) {
 		if again, err := Parse(got.String()); err != nil || again != got {
 			t.Errorf("%s: parsed again: %s, %v", got, again, err)
 		}
-		if back, err := restore(got.String()); err != nil || back != got {
+		if back, err := Restore(got.String()); err != nil || back != got {
 			t.Errorf("%s: restored: %s, %v", got, back, err)
 		}
 	}

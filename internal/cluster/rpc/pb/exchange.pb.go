@@ -232,7 +232,7 @@ type PushRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hops          uint32                 `protobuf:"varint,1,opt,name=hops,proto3" json:"hops,omitempty"` // how many agents have passed the batch on
 	Count         uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	Links         []byte                 `protobuf:"bytes,3,opt,name=links,proto3" json:"links,omitempty"` // concatenated weburl.Link encodings
+	Links         []byte                 `protobuf:"bytes,3,opt,name=links,proto3" json:"links,omitempty"` // concatenated link.Link encodings
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -328,7 +328,7 @@ func (*PushResponse) Descriptor() ([]byte, []int) {
 // records as needed.
 type PagesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Link          []byte                 `protobuf:"bytes,1,opt,name=link,proto3" json:"link,omitempty"`       // a weburl.Link encoding; only in the first request of a page
+	Link          []byte                 `protobuf:"bytes,1,opt,name=link,proto3" json:"link,omitempty"`       // a link.Link encoding; only in the first request of a page
 	Size          uint64                 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`      // octets of the page's records; only in the first one
 	Records       []byte                 `protobuf:"bytes,3,opt,name=records,proto3" json:"records,omitempty"` // a part of the page's WARC records
 	unknownFields protoimpl.UnknownFields
@@ -1533,7 +1533,7 @@ func (x *ContentsResponse) GetAnswers() []*ContentAnswer {
 type RecallRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Count         uint32                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
-	Links         []byte                 `protobuf:"bytes,2,opt,name=links,proto3" json:"links,omitempty"`    // concatenated weburl.Link encodings
+	Links         []byte                 `protobuf:"bytes,2,opt,name=links,proto3" json:"links,omitempty"`    // concatenated link.Link encodings
 	Accept        bool                   `protobuf:"varint,3,opt,name=accept,proto3" json:"accept,omitempty"` // the receiver owns the URLs: it accepts those that it does not know
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1593,7 +1593,7 @@ func (x *RecallRequest) GetAccept() bool {
 type RecallAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Verdict       uint32                 `protobuf:"varint,1,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	Link          []byte                 `protobuf:"bytes,2,opt,name=link,proto3" json:"link,omitempty"`   // one weburl.Link encoding, of the same URL
+	Link          []byte                 `protobuf:"bytes,2,opt,name=link,proto3" json:"link,omitempty"`   // one link.Link encoding, of the same URL
 	State         []byte                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"` // the strategy's own encoding
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

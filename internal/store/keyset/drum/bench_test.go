@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // nth returns the n-th key of a crawl with perHost keys per host.
-func nth(n, perHost uint64) weburl.Key {
-	return weburl.Key{Host: mix(n/perHost + 1), Path: mix(n ^ 0x5555555555)}
+func nth(n, perHost uint64) link.Key {
+	return link.Key{Host: mix(n/perHost + 1), Path: mix(n ^ 0x5555555555)}
 }
 
 // fillStore writes n keys to disk.

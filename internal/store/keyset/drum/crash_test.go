@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
-	"go.uber.org/goleak"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,7 +41,7 @@ var errInjected = errors.New("injected")
 
 type record struct {
 	kind byte // 'a' accepted, 'p' asked for by a finished page, 'm' mark of held items
-	key  weburl.Key
+	key  link.Key
 	held []HeldFile
 }
 
@@ -64,7 +65,7 @@ func (o *owner) open() {
 	}
 	for _, r := range o.journal[from:] {
 		if r.kind == 'a' {
-			must(o.t, s.Restore([]weburl.Key{r.key}))
+			must(o.t, s.Restore([]link.Key{r.key}))
 		}
 	}
 	o.committed, o.synced, o.sync = len(o.journal), len(o.journal), nil // a crashed Mem has everything synced
@@ -137,7 +138,7 @@ func (o *owner) check() {
 	} else if err != nil {
 		o.t.Fatal(err)
 	}
-	accepted, asked := map[weburl.Key]bool{}, map[weburl.Key]bool{}
+	accepted, asked := map[link.Key]bool{}, map[link.Key]bool{}
 	for i, r := range o.journal {
 		switch r.kind {
 		case 'a':
@@ -154,11 +155,11 @@ func (o *owner) check() {
 			o.t.Fatalf("%v was asked for and not accepted", k)
 		}
 	}
-	got := map[weburl.Key]bool{}
+	got := map[link.Key]bool{}
 	for h := range hostsOf(accepted) {
 		must(o.t, o.s.Range(h, func(l List) error {
 			for _, p := range l.Paths {
-				got[weburl.Key{Host: h, Path: p << (64 - l.Width)}] = true
+				got[link.Key{Host: h, Path: p << (64 - l.Width)}] = true
 			}
 			return nil
 		}))
@@ -167,7 +168,7 @@ func (o *owner) check() {
 		found := false
 		for c := range uint8(maxClass + 1) {
 			m := ^uint64(0) << (64 - width(c))
-			found = found || got[weburl.Key{Host: k.Host, Path: k.Path & m}]
+			found = found || got[link.Key{Host: k.Host, Path: k.Path & m}]
 		}
 		if !found {
 			o.t.Fatalf("Range does not report %v", k)
@@ -175,7 +176,7 @@ func (o *owner) check() {
 	}
 }
 
-func hostsOf(keys map[weburl.Key]bool) map[uint64]bool {
+func hostsOf(keys map[link.Key]bool) map[uint64]bool {
 	hosts := map[uint64]bool{}
 	for k := range keys {
 		hosts[k.Host] = true
@@ -318,7 +319,7 @@ func TestHeldDamaged(t *testing.T) {
 			s = again
 			for k, n := range got {
 				more[k] += n
-				must(t, s.Restore([]weburl.Key{k}))
+				must(t, s.Restore([]link.Key{k}))
 			}
 			got = more
 			if s.Missing(held[0]) == 0 && len(s.Lost()) > 0 {
@@ -359,7 +360,7 @@ func TestDamagedInRestore(t *testing.T) {
 		tune := small(rng)
 		tune.memKeys, tune.firstKeys = 50, 50
 		s, _ := openCollecting(t, mem, "drum", Config{Journal: true, tune: tune})
-		var keys []weburl.Key
+		var keys []link.Key
 		var items []Item
 		for i := range uint64(2000) {
 			keys = append(keys, nth(i, 10))

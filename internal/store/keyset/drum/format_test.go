@@ -17,7 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 func TestMixIsABijection(t *testing.T) {
@@ -302,9 +302,9 @@ func FuzzManifest(f *testing.F) {
 
 func FuzzFrame(f *testing.F) {
 	var w frameWriter
-	w.add(opAdd, &Item{Key: weburl.Key{Host: 1, Path: 2}, Aux: []byte("an aux of some length")}, false)
-	w.add(opCheck, &Item{Key: weburl.Key{Host: 3, Path: 4}}, false)
-	w.add(opAdd, &Item{Key: weburl.Key{Host: 5, Path: 6}, Aux: []byte("an aux of that length")}, false)
+	w.add(opAdd, &Item{Key: link.Key{Host: 1, Path: 2}, Aux: []byte("an aux of some length")}, false)
+	w.add(opCheck, &Item{Key: link.Key{Host: 3, Path: 4}}, false)
+	w.add(opAdd, &Item{Key: link.Key{Host: 5, Path: 6}, Aux: []byte("an aux of that length")}, false)
 	sealFrame(w.buf, w.n, 0, 9)
 	f.Add(slices.Clone(w.buf), false)
 	packed := append(make([]byte, frameHead), s2.Encode(nil, w.buf[frameHead:])...)
@@ -348,7 +348,7 @@ func TestFrameSharesAux(t *testing.T) {
 			for range rng.IntN(5) {
 				aux += alphabet[rng.IntN(len(alphabet))]
 			}
-			items = append(items, Item{Key: weburl.Key{Host: rng.Uint64(), Path: rng.Uint64()}, Aux: []byte(aux)})
+			items = append(items, Item{Key: link.Key{Host: rng.Uint64(), Path: rng.Uint64()}, Aux: []byte(aux)})
 			w.add(opAdd, &items[len(items)-1], false)
 		}
 		sealFrame(w.buf, w.n, 0, 0)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // An op is the operation of an item.
@@ -205,7 +205,7 @@ func (r *itemReader) next(it *Item, whole bool) (o op, err error) {
 	}
 	shared := b[0]&opShared != 0
 	o = op(b[0] &^ opShared)
-	it.Key = weburl.Key{Host: le.Uint64(b[1:]), Path: le.Uint64(b[9:])}
+	it.Key = link.Key{Host: le.Uint64(b[1:]), Path: le.Uint64(b[9:])}
 	it.Value, it.Known = 0, false
 	if r.withValues {
 		it.Value = le.Uint64(b[17:])

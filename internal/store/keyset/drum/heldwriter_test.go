@@ -9,7 +9,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // holding returns a Store with runs that holds nearly all new items, a function that opens it again, and a source of
@@ -33,7 +33,7 @@ func holding(
 				aux[i] = byte(rng.Uint32())
 			}
 		}
-		return Item{Key: weburl.Key{Host: rng.Uint64(), Path: rng.Uint64()}, Aux: aux}
+		return Item{Key: link.Key{Host: rng.Uint64(), Path: rng.Uint64()}, Aux: aux}
 	}
 	s = reopen(mem)
 	for !s.onDisk {

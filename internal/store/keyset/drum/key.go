@@ -3,10 +3,10 @@ package drum
 import (
 	"math/bits"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
-// A key is the form of a weburl.Key inside a Store. h is the place of the host, a bijection of its hash. p is the path
+// A key is the form of a link.Key inside a Store. h is the place of the host, a bijection of its hash. p is the path
 // part, unchanged.
 type key struct{ h, p uint64 }
 
@@ -34,7 +34,7 @@ func unmix(x uint64) uint64 {
 // attacker from choosing hosts that fall into one bucket.
 func place(host, seed uint64) uint64 { return mix(host ^ seed) }
 
-func keyOf(k weburl.Key, seed uint64) key { return key{place(k.Host, seed), k.Path} }
+func keyOf(k link.Key, seed uint64) key { return key{place(k.Host, seed), k.Path} }
 
 // filterHash uses only those bits of the path that every class keeps.
 func filterHash(h, p uint64) uint64 {

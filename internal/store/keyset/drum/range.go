@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A List holds keys of one host: the top Width bits of their paths, as ascending numbers.
@@ -310,7 +310,7 @@ func (s *Store) quiesce() error {
 // before Mark. Later keys do no harm if they are durable. If damage has stopped a pass, the pass runs again afterwards.
 // A Store with values cannot be rebuilt.
 func (s *Store) Rebuild(
-	bucket int, load func(keys func([]weburl.Key) error, lists func(host uint64, l List) error) error,
+	bucket int, load func(keys func([]link.Key) error, lists func(host uint64, l List) error) error,
 ) error {
 	if s.cfg.Values {
 		return errors.New("drum: a rebuild would lose the values")
@@ -330,7 +330,7 @@ func (s *Store) Rebuild(
 		return err
 	}
 	in := &inserter{s: s, only: bucket, runs: make([][]*run, len(s.buckets))}
-	err := load(func(keys []weburl.Key) error {
+	err := load(func(keys []link.Key) error {
 		for _, k := range keys {
 			if err := in.add(insertRow{h: place(k.Host, s.seed), v: k.Path, class: maxClass + 1}); err != nil {
 				return err

@@ -11,13 +11,13 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // openCollecting opens a Store and collects in a map how often it emits each key.
-func openCollecting(t *testing.T, fs disk.FS, dir string, cfg Config) (*Store, map[weburl.Key]int) {
+func openCollecting(t *testing.T, fs disk.FS, dir string, cfg Config) (*Store, map[link.Key]int) {
 	t.Helper()
-	got := map[weburl.Key]int{}
+	got := map[link.Key]int{}
 	s, err := Open(fs, dir, cfg, func(items []Item) error {
 		for _, it := range items {
 			got[it.Key]++
@@ -34,12 +34,12 @@ func TestHandOver(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			rng := testseed.Rand(t)
 			var stores [2]*Store
-			var got [2]map[weburl.Key]int
+			var got [2]map[link.Key]int
 			for i := range stores {
 				stores[i], got[i] = openCollecting(t, testdisk.NewMem(), "drum", Config{tune: small(rng)})
 			}
 			owner := map[uint64]int{} // of a host
-			model := map[weburl.Key]bool{}
+			model := map[link.Key]bool{}
 			for range 25 {
 				for range rng.IntN(300) {
 					k := randomKey(rng)
@@ -100,7 +100,7 @@ func TestDamage(t *testing.T) {
 	cfg.tune.bucketBits, cfg.tune.blockBytes = 1, 256
 	mem := testdisk.NewMem()
 	s, _ := openCollecting(t, mem, "drum", cfg)
-	var keys []weburl.Key
+	var keys []link.Key
 	for range 3 {
 		var items []Item
 		for range 400 {
@@ -151,7 +151,7 @@ func TestDamage(t *testing.T) {
 				}
 				must(t, rebuild(s, s.Damaged()[0].Bucket, keys))
 			}
-			fresh := weburl.Key{Host: 1 << 60, Path: 12345}
+			fresh := link.Key{Host: 1 << 60, Path: 12345}
 			must(t, s.Add([]Item{{Key: fresh}}))
 			must(t, s.Flush())
 			if len(got) != 1 || got[fresh] != 1 {
@@ -202,7 +202,7 @@ func TestDamagedWhileRunning(t *testing.T) {
 	cfg := Config{tune: tuning{bucketBits: 1, blockBytes: 256, memKeys: 200, heldMin: 10}}
 	s, got := openCollecting(t, mem, "drum", cfg)
 	var items []Item
-	var keys []weburl.Key
+	var keys []link.Key
 	for i := range uint64(1000) {
 		keys = append(keys, nth(i, 10))
 		items = append(items, Item{Key: nth(i, 10)})
@@ -217,7 +217,7 @@ func TestDamagedWhileRunning(t *testing.T) {
 			flip(t, mem, "drum/"+e.Name(), 300, 4)
 		}
 	}
-	more := append(slices.Clone(items), Item{Key: weburl.Key{Host: 5, Path: 5}})
+	more := append(slices.Clone(items), Item{Key: link.Key{Host: 5, Path: 5}})
 	rebuilt := 0
 	try := func(err error) {
 		t.Helper()
@@ -242,8 +242,8 @@ func TestDamagedWhileRunning(t *testing.T) {
 }
 
 // rebuild rebuilds a bucket from all keys, in parts.
-func rebuild(s *Store, bucket int, all []weburl.Key) error {
-	return s.Rebuild(bucket, func(keys func([]weburl.Key) error, _ func(uint64, List) error) error {
+func rebuild(s *Store, bucket int, all []link.Key) error {
+	return s.Rebuild(bucket, func(keys func([]link.Key) error, _ func(uint64, List) error) error {
 		for part := range slices.Chunk(all, 100) {
 			if err := keys(part); err != nil {
 				return err

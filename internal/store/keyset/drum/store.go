@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 var (
@@ -95,7 +95,7 @@ func (c *Config) tuning() tuning {
 type Item struct {
 	// Key is two hashes. The Store relies on the bits of each being random. Without values, runs keep only the upper
 	// bits of Path (see the package comment).
-	Key weburl.Key
+	Key link.Key
 	// Aux is passed to emit together with the key. The Store does not interpret it.
 	Aux []byte
 	// Value is the value that Add or Update sets; in an answer, the value of the key.
@@ -210,7 +210,7 @@ func (s *Store) Update(items []Item) error { return s.ask(opUpdate, items) }
 
 // MayHave reports whether the Store may have a key. It does not read from disk: false is certain, except for a key
 // that is held; true is wrong for a small share of the keys, as the filter is.
-func (s *Store) MayHave(wk weburl.Key) bool {
+func (s *Store) MayHave(wk link.Key) bool {
 	k := keyOf(wk, s.seed)
 	fh := filterHash(k.h, k.p)
 	b := &s.buckets[k.h>>s.shift]
@@ -372,16 +372,16 @@ func (s *Store) emitAnswers() error {
 // Restore inserts keys without looking them up and without answers: those that the owner's journal has after Mark. Call
 // it after Open. When the table is full, Restore writes it to disk. If the error is a *Damage, the keys are added, and
 // the caller must call Rebuild.
-func (s *Store) Restore(keys []weburl.Key) error {
-	return s.restore(len(keys), func(i int) (weburl.Key, uint64) { return keys[i], 0 })
+func (s *Store) Restore(keys []link.Key) error {
+	return s.restore(len(keys), func(i int) (link.Key, uint64) { return keys[i], 0 })
 }
 
 // RestoreValues is Restore for a Store with values. If several items have the same key, the last value is valid.
 func (s *Store) RestoreValues(items []Item) error {
-	return s.restore(len(items), func(i int) (weburl.Key, uint64) { return items[i].Key, items[i].Value })
+	return s.restore(len(items), func(i int) (link.Key, uint64) { return items[i].Key, items[i].Value })
 }
 
-func (s *Store) restore(n int, nth func(int) (weburl.Key, uint64)) error {
+func (s *Store) restore(n int, nth func(int) (link.Key, uint64)) error {
 	if s.err != nil {
 		return s.err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // small returns sizes with which a few keys make everything happen.
@@ -29,16 +29,16 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func randomKey(rng *rand.Rand) weburl.Key {
-	var k weburl.Key
+func randomKey(rng *rand.Rand) link.Key {
+	var k link.Key
 	switch rng.IntN(4) {
 	case 0: // small numbers, and the zero key
-		k = weburl.Key{Host: uint64(rng.IntN(3)), Path: uint64(rng.IntN(20)) << 50}
+		k = link.Key{Host: uint64(rng.IntN(3)), Path: uint64(rng.IntN(20)) << 50}
 	case 1: // a large host
-		k = weburl.Key{Host: 7, Path: uint64(rng.IntN(5000)) * 0x9e3779b97f4a7c15}
+		k = link.Key{Host: 7, Path: uint64(rng.IntN(5000)) * 0x9e3779b97f4a7c15}
 	default:
 		n := rng.Uint64N(400)
-		k = weburl.Key{Host: mix(n % 40), Path: mix(n)}
+		k = link.Key{Host: mix(n % 40), Path: mix(n)}
 	}
 	return k
 }
@@ -48,9 +48,9 @@ func TestSetAgainstMap(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			rng := testseed.Rand(t)
 			cfg := Config{tune: small(rng)}
-			model := map[weburl.Key]bool{}
-			var asked []weburl.Key
-			emitted := map[weburl.Key]int{}
+			model := map[link.Key]bool{}
+			var asked []link.Key
+			emitted := map[link.Key]int{}
 			s, err := Open(testdisk.NewMem(), "drum", cfg, func(items []Item) error {
 				for _, it := range items {
 					if it.Known {

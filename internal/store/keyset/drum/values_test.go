@@ -8,7 +8,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // TestValuesAgainstMap checks that after each Flush all answers have arrived and agree with a map. Lookups and updates
@@ -29,11 +29,11 @@ func TestValuesAgainstMap(t *testing.T) {
 			}
 			s, err := Open(mem, "drum", cfg, emit)
 			must(t, err)
-			model := map[weburl.Key]uint64{}
+			model := map[link.Key]uint64{}
 			for round := range 120 {
 				answers = answers[:0]
 				var items []Item
-				seen := map[weburl.Key]bool{}
+				seen := map[link.Key]bool{}
 				for len(items) < rng.IntN(80) {
 					if k := randomKey(rng); !seen[k] {
 						seen[k] = true
@@ -97,8 +97,8 @@ func TestRestoreValues(t *testing.T) {
 		bucketBits: 1, memKeys: 50, firstKeys: 50, filterBytes: 16, heldMin: 1000, age: 5 * time.Millisecond,
 	}}
 	var journal []Item
-	unknown := map[weburl.Key]int{}
-	known := map[weburl.Key]uint64{}
+	unknown := map[link.Key]int{}
+	known := map[link.Key]uint64{}
 	emit := func(items []Item) error {
 		for _, it := range items {
 			if it.Known {
@@ -114,8 +114,8 @@ func TestRestoreValues(t *testing.T) {
 	must(t, err)
 	var first, second []Item
 	for i := range uint64(200) {
-		first = append(first, Item{Key: weburl.Key{Host: mix(i), Path: mix(i)}, Value: i})
-		second = append(second, Item{Key: weburl.Key{Host: mix(1000 + i), Path: mix(i)}, Value: 1000 + i})
+		first = append(first, Item{Key: link.Key{Host: mix(i), Path: mix(i)}, Value: i})
+		second = append(second, Item{Key: link.Key{Host: mix(1000 + i), Path: mix(i)}, Value: 1000 + i})
 	}
 	must(t, s.Add(first))
 	must(t, s.Save([]byte{1}))

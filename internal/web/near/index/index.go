@@ -11,8 +11,8 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/entries"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/near"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // Config tunes an Index. The zero Config takes little memory.
@@ -54,7 +54,7 @@ type Index struct {
 	young   []*Claim            // archived; their finishes are not durable yet
 	durable []*Claim            // for Run
 
-	keys  []weburl.Key
+	keys  []link.Key
 	asked []*asked
 	buf   []byte
 }
@@ -106,7 +106,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Index, error) {
 	}
 	all, err := entries.Open(fs, dir, entries.Config{
 		Shape: shape, Name: fileName, MemoryBytes: cfg.MemoryBytes, Keep: true,
-		Keys: func(dst []weburl.Key, data []byte) []weburl.Key {
+		Keys: func(dst []link.Key, data []byte) []link.Key {
 			s := near.Sketch(data[:near.Bytes])
 			return appendKeys(dst, s.Keys())
 		},
@@ -121,9 +121,9 @@ func Open(fs disk.FS, dir string, cfg Config) (*Index, error) {
 }
 
 // appendKeys appends the keys of an entry in drum.
-func appendKeys(dst []weburl.Key, keys [near.Bands]uint64) []weburl.Key {
+func appendKeys(dst []link.Key, keys [near.Bands]uint64) []link.Key {
 	for _, k := range keys {
-		dst = append(dst, weburl.Key{Host: (k>>48 + 1) * 0x9E3779B97F4A7C15, Path: k})
+		dst = append(dst, link.Key{Host: (k>>48 + 1) * 0x9E3779B97F4A7C15, Path: k})
 	}
 	return dst
 }

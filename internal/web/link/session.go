@@ -1,4 +1,4 @@
-package weburl
+package link
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package weburl
+package link
 
 import (
 	"encoding/binary"
@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"unsafe"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A Link is a URL and how the crawl discovered it.
 type Link struct {
-	URL URL
+	URL weburl.URL
 	// Via is the canonical URL of the page that named this URL; empty for a seed.
 	Via string
 	// Hops is the discovery path in Heritrix's letters, one letter a step: L link, E embed, R
@@ -29,8 +31,8 @@ type Link struct {
 // MaxExt is the limit of Link.Ext in octets.
 const MaxExt = 1 << 10
 
-// ErrLink means that the encoding of a Link cannot be read.
-var ErrLink = errors.New("damaged link encoding")
+// ErrDamaged means that the encoding of a Link cannot be read.
+var ErrDamaged = errors.New("damaged link encoding")
 
 // The tags of the fields of an Ext.
 const (
@@ -117,7 +119,7 @@ func Deeper(hop byte) bool { return hop == 'L' || hop == 'M' || hop == 'X' }
 //	4 times     uvarint length, then as many octets:
 //	            URL, via, hops, seed
 //
-// Each of the four has at most MaxParse octets. If the link has an Ext, the hops are followed by a zero
+// Each of the four has at most weburl.MaxParse octets. If the link has an Ext, the hops are followed by a zero
 // octet and the Ext, within their length. An Ext consists of fields: 1 octet tag, uvarint length, as many
 // octets. The tags ascend. Tag 1, without octets, is Bare. Tag 2 is HostDepth, a uvarint; 0 has no field. Tag 3 is
 // Destination: uvarint category, 8 octets hash, big-endian. Tag 4 is Stored: uvarint From, uvarint To-From, and the
@@ -126,7 +128,7 @@ func Deeper(hop byte) bool { return hop == 'L' || hop == 'M' || hop == 'X' }
 // Root. Tag 9 is Steps, see AddStep. A reader keeps the fields whose tags it does not know.
 func (l Link) AppendTo(dst []byte) []byte {
 	dst = append(slices.Grow(dst, l.encodedLen()), l.Level)
-	dst = appendString(dst, l.URL.s)
+	dst = appendString(dst, l.URL.String())
 	return l.AppendTail(dst)
 }
 
@@ -145,7 +147,7 @@ func (l Link) AppendTail(dst []byte) []byte {
 
 // encodedLen returns an upper bound for the length of l's encoding.
 func (l *Link) encodedLen() int {
-	return 1 + 4*3 + len(l.URL.s) + len(l.Via) + len(l.Hops) + 1 + len(l.Ext) + len(l.Seed)
+	return 1 + 4*3 + len(l.URL.String()) + len(l.Via) + len(l.Hops) + 1 + len(l.Ext) + len(l.Seed)
 }
 
 func appendString(dst []byte, s string) []byte {
@@ -157,16 +159,16 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
-// DecodeLink reads one Link from the front of src and returns the number of bytes that it read. The
-// Link shares no memory with src; its strings share one allocation. DecodeLink accepts
+// Decode reads one Link from the front of src and returns the number of bytes that it read. The
+// Link shares no memory with src; its strings share one allocation. Decode accepts
 // untrusted input: the URL must be canonical (an empty one is the zero URL), or the error is
-// ErrLink.
-func DecodeLink(src []byte) (l Link, n int, err error) { return decodeLink(src, false) }
+// ErrDamaged.
+func Decode(src []byte) (l Link, n int, err error) { return decode(src, false) }
 
-// PeekLink is DecodeLink without the copy: the strings of the Link lie in src and are valid only
+// Peek is Decode without the copy: the strings of the Link lie in src and are valid only
 // until src changes. A caller that keeps one of them must clone it. Use it to look at a link and
 // pass on its encoding.
-func PeekLink(src []byte) (l Link, n int, err error) { return decodeLink(src, true) }
+func Peek(src []byte) (l Link, n int, err error) { return decode(src, true) }
 
 // PeekHost returns the host of the link whose encoding is at the front of src. The host lies in
 // src. PeekHost checks nothing else, so use it only on output of AppendTo that a checksum protects.
@@ -187,7 +189,10 @@ func PeekHost(src []byte) (host string, ok bool) {
 	if len(s) <= len("https://") {
 		return "", false
 	}
-	from := hostStart(s[4] == 's')
+	from := len("http://")
+	if s[4] == 's' {
+		from++
+	}
 	end := from
 	if s[from] == '[' {
 		end += strings.IndexByte(s[from:], ']') + 1
@@ -198,9 +203,9 @@ func PeekHost(src []byte) (host string, ok bool) {
 	return s[from:end], end < len(s)
 }
 
-func decodeLink(src []byte, share bool) (l Link, n int, err error) {
+func decode(src []byte, share bool) (l Link, n int, err error) {
 	if len(src) == 0 {
-		return l, 0, ErrLink
+		return l, 0, ErrDamaged
 	}
 	var at [4]struct{ from, to int }
 	n = 1
@@ -211,8 +216,8 @@ func decodeLink(src []byte, share bool) (l Link, n int, err error) {
 		} else {
 			k, w = binary.Uvarint(src[n:])
 		}
-		if w <= 0 || k > MaxParse || int(k) > len(src)-n-w {
-			return l, 0, ErrLink
+		if w <= 0 || k > weburl.MaxParse || int(k) > len(src)-n-w {
+			return l, 0, ErrDamaged
 		}
 		at[i].from = n + w
 		n += w + int(k)
@@ -225,9 +230,8 @@ func decodeLink(src []byte, share bool) (l Link, n int, err error) {
 	} else {
 		all = string(src[first:n])
 	}
-	l.URL, err = restore(all[:at[0].to-first])
-	if err != nil {
-		return Link{}, 0, err
+	if l.URL, err = weburl.Restore(all[:at[0].to-first]); err != nil {
+		return Link{}, 0, ErrDamaged
 	}
 	l.Level = src[0]
 	l.Via = all[at[1].from-first : at[1].to-first]
@@ -235,7 +239,7 @@ func decodeLink(src []byte, share bool) (l Link, n int, err error) {
 	if i := strings.IndexByte(l.Hops, 0); i >= 0 {
 		l.Hops, l.Ext = l.Hops[:i], l.Hops[i+1:]
 		if !validExt(l.Ext) {
-			return Link{}, 0, ErrLink
+			return Link{}, 0, ErrDamaged
 		}
 	}
 	l.Seed = all[at[3].from-first : at[3].to-first]
@@ -255,83 +259,4 @@ func validExt(s string) bool {
 		last, s = int(s[0]), s[1+n+int(size):]
 	}
 	return true
-}
-
-// restore makes a URL of a canonical string and refuses any other string: s is accepted only if
-// Parse(s) gives s. Ordinary URLs are only checked, without an allocation. URLs with escapes, an
-// IPv6 address or a name that ends in a number are parsed again.
-func restore(s string) (u URL, err error) {
-	if s == "" {
-		return URL{}, nil
-	}
-	if p, ok := plainParts(s); ok {
-		return URL{s, p.hostEnd, p.pathStart, p.pathEnd}, nil
-	}
-	if len(s) > MaxParse {
-		return URL{}, ErrLink
-	}
-	https := strings.HasPrefix(s, "https://")
-	if !https && !strings.HasPrefix(s, "http://") {
-		return URL{}, ErrLink
-	}
-	if strings.IndexByte(s, '%') >= 0 {
-		return reparse(s)
-	}
-	u.s = s
-	host := u.hostStart()
-	i := host
-	for i < len(s) && !is(s[i], badDomain) && (s[i] < 'A' || s[i] > 'Z') {
-		i++
-	}
-	if i < len(s) && s[i] == '[' || i > host && endsInNumber(s[host:i]) {
-		return reparse(s)
-	}
-	if checkName(s[host:i]) != nil {
-		return URL{}, ErrLink
-	}
-	u.hostEnd = uint16(i)
-	if i < len(s) && s[i] == ':' {
-		port := 0
-		for i++; i < len(s) && '0' <= s[i] && s[i] <= '9' && port <= 65535; i++ {
-			port = port*10 + int(s[i]-'0')
-		}
-		digits := i - int(u.hostEnd) - 1
-		leading := digits > 1 && s[u.hostEnd+1] == '0'
-		if digits == 0 || leading || port > 65535 || https && port == 443 || !https && port == 80 {
-			return URL{}, ErrLink
-		}
-	}
-	if i == len(s) || s[i] != '/' {
-		return URL{}, ErrLink
-	}
-	u.pathStart = uint16(i)
-	for seg := i + 1; ; i++ {
-		if i == len(s) || s[i] == '?' || s[i] == '/' {
-			if i >= seg && dots(s[seg:i]) > 0 {
-				return URL{}, ErrLink
-			}
-			seg = i + 1
-			if i == len(s) || s[i] == '?' {
-				break
-			}
-		} else if is(s[i], encPath) || s[i] == '\\' {
-			return URL{}, ErrLink
-		}
-	}
-	u.pathEnd = uint16(i)
-	for i++; i < len(s); i++ {
-		if is(s[i], encQuery) {
-			return URL{}, ErrLink
-		}
-	}
-	return u, nil
-}
-
-func reparse(s string) (URL, error) {
-	u, err := Parse(s)
-	if err != nil || u.s != s {
-		return URL{}, ErrLink
-	}
-	u.s = s // drop Parse's copy
-	return u, nil
 }

@@ -1,4 +1,4 @@
-package weburl
+package link
 
 import (
 	"encoding/binary"
@@ -189,7 +189,7 @@ func (l Link) Key() Key {
 // PageKey returns the fingerprint of the link's URL, mixed with how often the Steps have requested it: a redirect, and
 // the page to which it came back, are two pages.
 func (l Link) PageKey() Key {
-	k := l.URL.Key()
+	k := KeyOf(l.URL)
 	if steps := l.Steps(); steps != "" {
 		times, _ := Passed(steps, l.URL, 0)
 		k.Path ^= uint64(times) * 0xd6e8feb86659fd93

@@ -1,15 +1,17 @@
-package weburl
+package link
 
 import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // TestExtFields sets the fields of a link in any order, and reads them from its encoding.
 func TestExtFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		u, err := Parse("http://a.example/x")
+		u, err := weburl.Parse("http://a.example/x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +36,7 @@ func TestExtFields(t *testing.T) {
 				l.SetStored(at)
 			}
 		}
-		back, _, err := DecodeLink(l.AppendTo(nil))
+		back, _, err := Decode(l.AppendTo(nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,12 +1,14 @@
-package weburl
+package link
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 func TestApp(t *testing.T) {
-	u, err := Parse("http://a.example/x")
+	u, err := weburl.Parse("http://a.example/x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,11 +21,11 @@ func TestApp(t *testing.T) {
 		l         Link
 		app, root string
 	}{{plain, "", ""}, {news, "news", "a.example/x/"}, {list, "list", ""}} {
-		got, n, err := DecodeLink(c.l.AppendTo(nil))
+		got, n, err := Decode(c.l.AppendTo(nil))
 		if err != nil || n == 0 || got != c.l || got.App() != c.app || got.Root() != c.root {
 			t.Errorf("%q of application %q read as %+v, %v", c.root, c.app, got, err)
 		}
-		if k := c.l.Key(); k != u.Key().For(c.app) || k.Host != u.Key().Host {
+		if k := c.l.Key(); k != KeyOf(u).For(c.app) || k.Host != KeyOf(u).Host {
 			t.Errorf("application %q: key %x, want that of the URL for it", c.app, k)
 		}
 	}

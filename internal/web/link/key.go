@@ -1,6 +1,10 @@
-package weburl
+package link
 
-import "github.com/cespare/xxhash/v2"
+import (
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
 
 // Key is a URL's fingerprint. It has a host part and a path part, so that the keys of one host form
 // one range.
@@ -19,8 +23,8 @@ import "github.com/cespare/xxhash/v2"
 // collides.
 type Key struct{ Host, Path uint64 }
 
-// Key returns u's fingerprint.
-func (u URL) Key() Key { return Key{HostKey(u.Host()), pathKey(u.s, int(u.pathStart))} }
+// KeyOf returns u's fingerprint.
+func KeyOf(u weburl.URL) Key { return Key{HostKey(u.Host()), pathKey(u.String(), len(u.Origin()))} }
 
 // HostKey returns the Host part of the keys of all URLs of host.
 func HostKey(host string) uint64 { return xxhash.Sum64String(host) }

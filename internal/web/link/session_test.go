@@ -1,6 +1,10 @@
-package weburl
+package link
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
 
 // URLs that differ in session ids alone have one key.
 func TestSessionKeys(t *testing.T) {
@@ -38,15 +42,15 @@ func TestSessionKeys(t *testing.T) {
 		{"/p?jsessionid", "/p", false},
 		{"/p;jsessionid=1", "/q;jsessionid=1", false},
 	} {
-		a, b := MustParse("http://a.example"+c.a), MustParse("http://a.example"+c.b)
-		if same := a.Key() == b.Key(); same != c.same {
+		a, b := weburl.MustParse("http://a.example"+c.a), weburl.MustParse("http://a.example"+c.b)
+		if same := KeyOf(a) == KeyOf(b); same != c.same {
 			t.Errorf("%s and %s: same key %t, want %t", a, b, same, c.same)
 		}
 		var batch Batch
 		batch.SetBase(b)
-		for _, u := range []URL{a, b} {
-			if k, err := batch.Resolve([]byte(u.String())); err != nil || k != u.Key() {
-				t.Errorf("%s: the batch has the key %x, %v; want %x", u, k, err, u.Key())
+		for _, u := range []weburl.URL{a, b} {
+			if k, err := batch.Resolve([]byte(u.String())); err != nil || k != KeyOf(u) {
+				t.Errorf("%s: the batch has the key %x, %v; want %x", u, k, err, KeyOf(u))
 			}
 		}
 	}
@@ -54,16 +58,16 @@ func TestSessionKeys(t *testing.T) {
 
 // A link that redirects lead back to counts as new only as often as the chain has requested it.
 func TestSteps(t *testing.T) {
-	a, b := MustParse("http://a.example/"), MustParse("http://b.example/")
+	a, b := weburl.MustParse("http://a.example/"), weburl.MustParse("http://b.example/")
 	steps := AddStep(AddStep(AddStep("", a, 1), b, 7), a, 2)
 	for _, c := range []struct {
-		u       URL
+		u       weburl.URL
 		request uint32
 		times   int
 		same    bool
 	}{
 		{a, 1, 2, true}, {a, 2, 2, true}, {a, 3, 2, false}, {b, 1, 1, false},
-		{MustParse("http://c.example/"), 1, 0, false},
+		{weburl.MustParse("http://c.example/"), 1, 0, false},
 	} {
 		if times, same := Passed(steps, c.u, c.request); times != c.times || same != c.same {
 			t.Errorf("%s, %d: %d times, same %t", c.u, c.request, times, same)
@@ -74,7 +78,7 @@ func TestSteps(t *testing.T) {
 	keys := map[Key]bool{l.Key(): true}
 	for _, s := range []string{AddStep("", a, 1), steps} {
 		l.SetSteps(s)
-		got, _, err := DecodeLink(l.AppendTo(nil))
+		got, _, err := Decode(l.AppendTo(nil))
 		if err != nil || got != l || got.Steps() != s || got.HostDepth() != 3 {
 			t.Errorf("%q: decoded %+v, %v", s, got, err)
 		}
@@ -83,7 +87,7 @@ func TestSteps(t *testing.T) {
 	if len(keys) != 3 {
 		t.Errorf("%d keys, want 3", len(keys))
 	}
-	if l.SetSteps(AddStep("", b, 1)); l.Key() != a.Key() {
+	if l.SetSteps(AddStep("", b, 1)); l.Key() != KeyOf(a) {
 		t.Error("another URL of the chain changes the key")
 	}
 	if l.SetSteps(""); l.Steps() != "" || l.HostDepth() != 3 {

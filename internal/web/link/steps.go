@@ -1,6 +1,10 @@
-package weburl
+package link
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
 
 // A chain of redirects may come back to a URL, and the request for it may differ by then: a redirect has set a cookie,
 // or has put a session id into the URL. A link that a redirect leads to therefore knows the requests of its chain.
@@ -33,16 +37,16 @@ func (l *Link) SetSteps(steps string) {
 }
 
 // AddStep adds a request for u to steps. request is a hash of all in which the requests for u differ.
-func AddStep(steps string, u URL, request uint32) string {
+func AddStep(steps string, u weburl.URL, request uint32) string {
 	var b [stepLen]byte
-	binary.BigEndian.PutUint32(b[:], uint32(u.Key().Path))
+	binary.BigEndian.PutUint32(b[:], uint32(KeyOf(u).Path))
 	binary.BigEndian.PutUint32(b[4:], request)
 	return steps[max(len(steps)-(maxSteps-1)*stepLen, 0):] + string(b[:])
 }
 
 // Passed returns how often a chain with these steps has requested u, and whether one of these requests was the same.
-func Passed(steps string, u URL, request uint32) (times int, same bool) {
-	path := uint32(u.Key().Path)
+func Passed(steps string, u weburl.URL, request uint32) (times int, same bool) {
+	path := uint32(KeyOf(u).Path)
 	for ; len(steps) >= stepLen; steps = steps[stepLen:] {
 		if binary.BigEndian.Uint32([]byte(steps)) == path {
 			times++

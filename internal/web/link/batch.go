@@ -1,9 +1,9 @@
-package weburl
+package link
 
 import (
 	"unsafe"
 
-	"github.com/cespare/xxhash/v2"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A Batch collects the URLs of one page in one buffer, so that they share one allocation:
@@ -14,18 +14,18 @@ import (
 // all, so a caller that keeps one calls URL.Clone. The zero Batch is empty and accepts absolute
 // references. A Batch belongs to one goroutine, which can use it again after Reset.
 type Batch struct {
-	base   URL
-	host   uint64 // HostKey of base
-	buf    []byte
-	at     []place
-	sealed string
-	slow   assembler
+	resolver weburl.Resolver
+	base     weburl.URL
+	host     uint64 // HostKey of base
+	buf      []byte
+	at       []place
+	sealed   string
 }
 
 // A place is the position of a URL in the buffer.
 type place struct {
 	from, to int
-	parts
+	parts    weburl.Parts
 }
 
 // keptBatch is the most memory that Reset keeps, in octets of URLs. An ordinary page needs a tenth
@@ -40,39 +40,32 @@ func (b *Batch) Reset() {
 	if cap(b.at) > keptBatch/64 {
 		b.at = nil
 	}
-	if cap(b.slow.out) > 4096 {
-		b.slow.out = nil
-	}
 	b.buf, b.at, b.sealed = b.buf[:0], b.at[:0], ""
-	b.base, b.host = URL{}, 0
+	b.resolver.Reset()
+	b.base, b.host = weburl.URL{}, 0
 }
 
 // SetBase sets the base of the next references. With the zero URL, the next references must be
 // absolute.
-func (b *Batch) SetBase(u URL) { b.base, b.host = u, HostKey(u.Host()) }
+func (b *Batch) SetBase(u weburl.URL) {
+	b.base, b.host = u, HostKey(u.Host())
+	b.resolver.SetBase(u)
+}
 
 // Resolve resolves ref against the base (see URL.Resolve), adds the result to b, and returns its
 // key. If it returns an error, b is unchanged. It does not keep ref.
 func (b *Batch) Resolve(ref []byte) (Key, error) {
-	// As in ResolveBytes, nothing keeps this string.
-	s := unsafe.String(unsafe.SliceData(ref), len(ref))
-	out, p, ok := b.base.plain(b.buf, s, &plainClass)
-	if !ok {
-		var err error
-		if out, p, err = b.resolveSlow(s); err != nil {
-			return Key{}, err
-		}
+	out, p, err := b.resolver.Append(b.buf, ref)
+	if err != nil {
+		return Key{}, err
 	}
 	return b.add(out, p), nil
 }
 
-// ResolvePlain is Resolve for the raw bytes of a reference in HTML, before character references are
-// replaced and in any encoding of the document. It accepts only the form that nearly all links
-// have: ASCII without an ampersand, in which nothing changes. For any other reference ok is false,
-// b is unchanged, and the reference may still be valid. It does not look at the text after a number
-// sign.
+// ResolvePlain is Resolve for the raw bytes of a reference in HTML; see weburl.Resolver.AppendPlain. If ok is false, b
+// is unchanged, and the reference may still be valid.
 func (b *Batch) ResolvePlain(ref []byte) (k Key, ok bool) {
-	out, p, ok := b.base.plain(b.buf, unsafe.String(unsafe.SliceData(ref), len(ref)), &rawClass)
+	out, p, ok := b.resolver.AppendPlain(b.buf, ref)
 	if !ok {
 		return Key{}, false
 	}
@@ -80,36 +73,18 @@ func (b *Batch) ResolvePlain(ref []byte) (k Key, ok bool) {
 }
 
 // add records the URL that stands in out after b's URLs.
-func (b *Batch) add(out []byte, p parts) Key {
+func (b *Batch) add(out []byte, p weburl.Parts) Key {
 	from := len(b.buf)
 	b.buf = out
 	b.at = append(b.at, place{from, len(out), p})
-	text := out[from:]
+	// Nothing keeps this string.
+	text := unsafe.String(unsafe.SliceData(out[from:]), len(out)-from)
+	u := p.URL(text)
 	host := b.host
-	if n := int(b.base.hostEnd); int(p.hostEnd) != n || n == 0 || string(text[:n]) != b.base.s[:n] {
-		host = xxhash.Sum64(text[hostStart(text[4] == 's'):p.hostEnd])
+	if u.Host() != b.base.Host() {
+		host = HostKey(u.Host())
 	}
-	// pathKey keeps nothing of this string.
-	return Key{host, pathKey(unsafe.String(unsafe.SliceData(text), len(text)), int(p.pathStart))}
-}
-
-func (b *Batch) resolveSlow(ref string) (out []byte, p parts, err error) {
-	a := &b.slow
-	a.canonical = true
-	a.out = a.out[:0]
-	if b.base.s == "" {
-		err = a.resolve(ref, nil)
-	} else {
-		base := b.base.layout()
-		err = a.resolve(ref, &base)
-	}
-	if err == nil && len(a.out) > MaxParse {
-		err = ErrTooLong
-	}
-	if err != nil {
-		return nil, p, err
-	}
-	return append(b.buf, a.out...), a.parts(), nil
+	return Key{host, pathKey(text, len(u.Origin()))}
 }
 
 // Size returns the total length of all URLs in octets.
@@ -132,7 +107,7 @@ func (b *Batch) Seal() { b.sealed = string(b.buf) }
 
 // URL returns the ith URL of a sealed Batch. It stays valid after Reset. It keeps the memory of all
 // URLs that were sealed with it.
-func (b *Batch) URL(i int) URL {
+func (b *Batch) URL(i int) weburl.URL {
 	p := b.at[i]
-	return URL{b.sealed[p.from:p.to], p.hostEnd, p.pathStart, p.pathEnd}
+	return p.parts.URL(b.sealed[p.from:p.to])
 }
