@@ -101,7 +101,7 @@ func (x *Links) Run(ctx context.Context, t *Trial) (*Result, error) {
 // crawl lets n agents crawl the web to the end.
 func (x *Links) crawl(ctx context.Context, t *Trial, n int) (r LinksRun, err error) {
 	spec := WebSpec{Spec: linksWeb(t.Seed, x.Hosts), Shape: testweb.Shape{BytesPerSecond: x.Bandwidth}}
-	c := company{agents: n, webs: n, spec: spec}
+	c := agentGroup{agents: n, webs: n, spec: spec}
 	err = c.together(ctx, t, func(all []*scaled) error {
 		r = LinksRun{Agents: n, costs: costsOf(all)}
 		for _, fill := range linksFills {

@@ -477,7 +477,7 @@ func (r *nearRun) index(ctx context.Context, t *Trial, pages []*nearPage) error 
 				s[b] = byte(rng.Uint32())
 			}
 		}
-		first, claim, err := x.Find(ctx, s, index.Page{URL: fmt.Sprintf("http://a.example/%d", i)})
+		first, claim, err := x.Find(ctx, s, index.Original{URL: fmt.Sprintf("http://a.example/%d", i)})
 		if err != nil {
 			stop()
 			return cmp.Or(<-ended, err)

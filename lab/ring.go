@@ -31,7 +31,7 @@ const (
 	maxRingAgents = 1000
 	// lotsBudget bounds the random draws of rendezvous for one number of agents, over all sets
 	// of names. Large numbers of agents get fewer sets, but at least one.
-	lotsBudget, quickLots = 50_000_000, 20_000_000
+	lotsBudget, quickDraws = 50_000_000, 20_000_000
 	// growthSets is the number of sets of names for the growing number of hosts.
 	growthSets = 5
 	// paper100 and paper200 are the paper's bounds of the deviation with 100 and 200 replicas.
@@ -61,9 +61,9 @@ func (x *Ring) sizes() (ns []int) {
 
 // A divider assigns hosts to agents.
 type divider interface {
-	Owner(key uint64) placement.Agent
-	Nearest(dst []placement.Agent, key uint64, t int) []placement.Agent
-	Agents() []placement.Agent
+	Owner(key uint64) placement.Owner
+	Nearest(dst []placement.Owner, key uint64, t int) []placement.Owner
+	Agents() []placement.Owner
 	Shares() []float64
 }
 
@@ -71,9 +71,9 @@ type divider interface {
 type way struct {
 	name  string
 	k     int                 // replicas; 0: not a ring
-	lots  func(n int) float64 // number of random draws to build it for n agents
-	build func([]placement.Agent) (divider, error)
-	join  func(divider, placement.Agent) (divider, error)
+	draws func(n int) float64 // number of random draws to build it for n agents
+	build func([]placement.Owner) (divider, error)
+	join  func(divider, placement.Owner) (divider, error)
 	leave func(divider, string) (divider, error)
 }
 
@@ -87,18 +87,18 @@ func made[T divider](v T, err error) (divider, error) {
 
 func ringWay(k int) way {
 	return way{
-		name: fmt.Sprintf("ring, κ=%d", k), k: k, lots: func(int) float64 { return 0 },
-		build: func(as []placement.Agent) (divider, error) { return made(placement.NewRing(as, k)) },
-		join:  func(d divider, a placement.Agent) (divider, error) { return made(d.(*placement.Ring).With(a)) },
+		name: fmt.Sprintf("ring, κ=%d", k), k: k, draws: func(int) float64 { return 0 },
+		build: func(as []placement.Owner) (divider, error) { return made(placement.NewRing(as, k)) },
+		join:  func(d divider, a placement.Owner) (divider, error) { return made(d.(*placement.Ring).With(a)) },
 		leave: func(d divider, name string) (divider, error) { return made(d.(*placement.Ring).Without(name)) },
 	}
 }
 
 func rendezvousWay(bits int) way {
 	return way{
-		name: fmt.Sprintf("rendezvous, 2^%d", bits), lots: func(n int) float64 { return math.Ldexp(float64(n), bits) },
-		build: func(as []placement.Agent) (divider, error) { return made(placement.NewRendezvous(as, 1<<bits)) },
-		join:  func(d divider, a placement.Agent) (divider, error) { return made(d.(*placement.Rendezvous).With(a)) },
+		name: fmt.Sprintf("rendezvous, 2^%d", bits), draws: func(n int) float64 { return math.Ldexp(float64(n), bits) },
+		build: func(as []placement.Owner) (divider, error) { return made(placement.NewRendezvous(as, 1<<bits)) },
+		join:  func(d divider, a placement.Owner) (divider, error) { return made(d.(*placement.Rendezvous).With(a)) },
 		leave: func(d divider, name string) (divider, error) { return made(d.(*placement.Rendezvous).Without(name)) },
 	}
 }
@@ -111,10 +111,10 @@ var (
 )
 
 // members returns n agents with these capacities in turn. Each set and seed has its own names.
-func members(seed uint64, set, n int, capacities []float64) []placement.Agent {
-	as := make([]placement.Agent, n)
+func members(seed uint64, set, n int, capacities []float64) []placement.Owner {
+	as := make([]placement.Owner, n)
 	for i := range as {
-		as[i] = placement.Agent{Name: fmt.Sprintf("agent-%d.set-%d.seed-%d", i, set, seed),
+		as[i] = placement.Owner{Name: fmt.Sprintf("agent-%d.set-%d.seed-%d", i, set, seed),
 			Capacity: capacities[i%len(capacities)]}
 	}
 	return as
@@ -134,7 +134,7 @@ type Deviation struct {
 }
 
 // deviation returns the deviation of shares, which may be counts.
-func deviation(agents []placement.Agent, shares []float64) (d Deviation) {
+func deviation(agents []placement.Owner, shares []float64) (d Deviation) {
 	all, capacity := 0.0, 0.0
 	for i, a := range agents {
 		all += shares[i]
@@ -271,7 +271,7 @@ func hostKeys(seed uint64, n int64) []uint64 {
 }
 
 // counter returns the agents of d, and the index of each by name.
-func counter(d divider) (agents []placement.Agent, number map[string]int) {
+func counter(d divider) (agents []placement.Owner, number map[string]int) {
 	agents = d.Agents()
 	number = make(map[string]int, len(agents))
 	for i, a := range agents {
@@ -319,9 +319,9 @@ func growthPoints(most int64) (ps []int64) {
 func (x *Ring) limit(ctx context.Context, t *Trial, w way, n int, capacities []float64) (RingLimit, error) {
 	sets, budget := int(x.Sets), float64(lotsBudget)
 	if t.Quick {
-		budget = quickLots
+		budget = quickDraws
 	}
-	if lots := w.lots(n); lots > 0 {
+	if lots := w.draws(n); lots > 0 {
 		sets = max(1, min(sets, int(budget/lots)))
 	}
 	l := RingLimit{Way: w.name, Agents: n, Capacities: "equal", Sets: sets, k: w.k}
@@ -345,17 +345,17 @@ func (x *Ring) limit(ctx context.Context, t *Trial, w way, n int, capacities []f
 }
 
 // modulo is the simplest way: the key modulo the number of agents.
-type modulo []placement.Agent
+type modulo []placement.Owner
 
-func (m modulo) Owner(key uint64) placement.Agent                                 { return m[key%uint64(len(m))] }
-func (m modulo) Nearest(dst []placement.Agent, _ uint64, _ int) []placement.Agent { return dst }
-func (m modulo) Agents() []placement.Agent                                        { return m }
+func (m modulo) Owner(key uint64) placement.Owner                                 { return m[key%uint64(len(m))] }
+func (m modulo) Nearest(dst []placement.Owner, _ uint64, _ int) []placement.Owner { return dst }
+func (m modulo) Agents() []placement.Owner                                        { return m }
 func (m modulo) Shares() []float64                                                { return make([]float64, len(m)) }
 
 var moduloWay = way{
 	name:  "modulo",
-	build: func(as []placement.Agent) (divider, error) { return modulo(as), nil },
-	join: func(d divider, a placement.Agent) (divider, error) {
+	build: func(as []placement.Owner) (divider, error) { return modulo(as), nil },
+	join: func(d divider, a placement.Owner) (divider, error) {
 		return append(modulo(nil), append(d.(modulo), a)...), nil
 	},
 	leave: func(d divider, name string) (divider, error) {

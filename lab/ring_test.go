@@ -13,7 +13,7 @@ import (
 
 // The deviation agrees with a count by hand: of 8 hosts, expected 2 and 6.
 func TestDeviation(t *testing.T) {
-	d := deviation([]placement.Agent{{Name: "a", Capacity: 1}, {Name: "b", Capacity: 3}}, []float64{3, 5})
+	d := deviation([]placement.Owner{{Name: "a", Capacity: 1}, {Name: "b", Capacity: 3}}, []float64{3, 5})
 	want := Deviation{MAD: (0.5 + 1.0/6) / 2, RMS: math.Sqrt((0.25 + 1.0/36) / 2), Max: 0.5}
 	for _, v := range [][2]float64{{d.MAD, want.MAD}, {d.RMS, want.RMS}, {d.Max, want.Max}} {
 		if math.Abs(v[0]-v[1]) > 1e-12 {

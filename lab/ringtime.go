@@ -32,7 +32,7 @@ const (
 )
 
 // timeRing measures the times of a way with agents.
-func timeRing(w way, agents []placement.Agent, keys []uint64) (RingTime, error) {
+func timeRing(w way, agents []placement.Owner, keys []uint64) (RingTime, error) {
 	r := RingTime{Way: w.name, Agents: len(agents), k: w.k}
 	before := heap()
 	d, err := w.build(agents)
@@ -54,7 +54,7 @@ func timeRing(w way, agents []placement.Agent, keys []uint64) (RingTime, error) 
 	total := 0
 	// The call through f adds about a nanosecond to each look-up, in both ways.
 	r.Owner = ns(func(key uint64) { total += len(d.Owner(key).Name) })
-	buf := make([]placement.Agent, 0, 2)
+	buf := make([]placement.Owner, 0, 2)
 	r.Next = ns(func(key uint64) {
 		buf = d.Nearest(buf[:0], key, 2)
 		total += len(buf)
@@ -62,14 +62,14 @@ func timeRing(w way, agents []placement.Agent, keys []uint64) (RingTime, error) 
 	runtime.KeepAlive(total) // so that the compiler does not remove the look-ups
 	// The test measures a slow change once.
 	again := ringRounds
-	if w.lots(len(agents)) > quickLots {
+	if w.draws(len(agents)) > quickDraws {
 		again = 1
 	}
 	r.New = fastest(again, func() { _, err = w.build(agents) })
 	if err != nil {
 		return r, err
 	}
-	r.With = fastest(ringRounds, func() { _, err = w.join(d, placement.Agent{Name: "newcomer", Capacity: 1}) })
+	r.With = fastest(ringRounds, func() { _, err = w.join(d, placement.Owner{Name: "newcomer", Capacity: 1}) })
 	if err != nil {
 		return r, err
 	}

@@ -145,7 +145,7 @@ func (x *Scaling) crawl(ctx context.Context, t *Trial, n, run int) (r ScalingRun
 	spec := WebSpec{Spec: gen.Plain(t.Seed+uint64(run), int64(scalingHosts*slices.Max(x.Agents))),
 		Shape: testweb.Shape{BytesPerSecond: x.Bandwidth}}
 	spec.PagesMean = scalingPages
-	c := company{agents: n, webs: n, spec: spec,
+	c := agentGroup{agents: n, webs: n, spec: spec,
 		limit: x.Warm + x.Measured + startSlack + time.Duration(n)*startSlack1}
 	err = c.together(ctx, t, func(all []*scaled) error {
 		r, err = x.measured(all)
@@ -158,7 +158,7 @@ func (x *Scaling) crawl(ctx context.Context, t *Trial, n, run int) (r ScalingRun
 func (x *Scaling) whole(ctx context.Context, t *Trial, n int) (w WholeCrawl, err error) {
 	spec := WebSpec{Spec: gen.Plain(t.Seed, x.Hosts), Truth: true}
 	spec.PagesMean = scalingPages
-	c := company{agents: n, webs: 1, spec: spec}
+	c := agentGroup{agents: n, webs: 1, spec: spec}
 	err = c.together(ctx, t, func(all []*scaled) error {
 		w = WholeCrawl{n, costsOf(all)}
 		return nil

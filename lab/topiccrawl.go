@@ -219,7 +219,8 @@ func (j *topicJob) crawl(ctx context.Context, t *Trial) (*TopicWeb, error) {
 			flags = append(flags[:len(flags):len(flags)], "--depth", strconv.Itoa(j.depth))
 		}
 		done, stop := t.step("%s: %s, %d agents", j.name, way.name, j.agents), t.alive("crawling")
-		cost, err := j.way(ctx, t, truth, company{agents: j.agents, flags: flags, pagesMove: way.name != wayRendezvous},
+		cost, err := j.way(ctx, t, truth,
+			agentGroup{agents: j.agents, flags: flags, pagesMove: way.name != wayRendezvous},
 			func(all []*scaled) error {
 				if way.name != wayTopic {
 					return nil
@@ -246,7 +247,7 @@ func (j *topicJob) crawl(ctx context.Context, t *Trial) (*TopicWeb, error) {
 }
 
 // way crawls the web once, and calls f with the agents.
-func (j *topicJob) way(ctx context.Context, t *Trial, truth testweb.Truth, c company, f func([]*scaled) error) (
+func (j *topicJob) way(ctx context.Context, t *Trial, truth testweb.Truth, c agentGroup, f func([]*scaled) error) (
 	cost *TopicCost, err error) {
 	server, err := testweb.New(testweb.Config{Origin: j.web, Truth: truth, TTL: time.Hour, Log: io.Discard})
 	if err != nil {

@@ -302,7 +302,7 @@ func (l *soleLog) Leader() (addr string, self bool) { return "127.0.0.1:7490", t
 func (l *soleLog) Changes() <-chan struct{} { return nil }
 
 // startCouncil starts a coordinator and waits until all agents belong to its roster.
-func startCouncil(ctx context.Context, dir string, agents []placement.Agent, leastLoaded bool) (*council, error) {
+func startCouncil(ctx context.Context, dir string, agents []placement.Owner, leastLoaded bool) (*council, error) {
 	m, err := coordinator.OpenMachine(coordinator.MachineConfig{FS: disk.OS, Dir: dir, MemoryBytes: 4 << 20})
 	if err != nil {
 		return nil, err

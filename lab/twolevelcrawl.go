@@ -177,7 +177,7 @@ func (x *TwoLevel) crawlOne(ctx context.Context, t *Trial, way string, n int) (r
 	}
 	web := gen.Plain(t.Seed, max(100, x.Pages[len(x.Pages)-1]/scalingPages*2)) // no crawl ends by itself
 	web.PagesMean, web.PageBytes = scalingPages, x.PageBytes
-	c := company{agents: n, webs: n, spec: WebSpec{Spec: web},
+	c := agentGroup{agents: n, webs: n, spec: WebSpec{Spec: web},
 		flags: []string{"--keep", "application/x-none"}} // the archives stay empty
 	c.pages = most + most/50 // some more than most, because a line of progress comes each second
 	if !free {
@@ -224,7 +224,7 @@ func (x *TwoLevel) crawlOne(ctx context.Context, t *Trial, way string, n int) (r
 }
 
 // way sets how the agents divide the work.
-func (c *company) way(way string) {
+func (c *agentGroup) way(way string) {
 	switch way {
 	case wayAlone:
 		c.agents = 0
@@ -366,7 +366,7 @@ func (x *TwoLevel) cover(ctx context.Context, t *Trial) (runs []CoverageRun, err
 		for _, way := range []string{wayRendezvous, waySites, wayTwoLevel} {
 			done := t.step("coverage, %.0f %%, %s", percent*share, way)
 			stop := t.alive("crawling")
-			c := company{agents: coverageAgents, webs: 1,
+			c := agentGroup{agents: coverageAgents, webs: 1,
 				spec: WebSpec{Spec: spec, Truth: true, TwoLevel: way == wayTwoLevel}}
 			c.way(way)
 			r := CoverageRun{Way: way, Crosslinked: share, Reachable: truth, Within: within}

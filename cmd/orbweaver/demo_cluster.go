@@ -114,7 +114,7 @@ func (c *DemoCmd) together(alone node.Config, web *testweb.Web, out io.Writer) (
 		coordinators = []string{coordinator.Addr()}
 		d.note("coordinator: assigns hosts at " + coordinators[0])
 	}
-	var agents crew
+	var agents agentGroup
 	defer func() { err = errors.Join(err, agents.close()) }()
 	for i, addr := range addrs {
 		cfg := alone
@@ -217,11 +217,11 @@ func (c *DemoCmd) byTopic(w io.Writer, results []node.Result) {
 	}
 }
 
-// A crew is agents that are shown as one crawl.
-type crew []*node.Agent
+// An agentGroup is agents that are shown as one crawl.
+type agentGroup []*node.Agent
 
 // close closes all agents at once: each of them takes its leave of the others.
-func (c crew) close() error {
+func (c agentGroup) close() error {
 	errs := make([]error, len(c))
 	var wg sync.WaitGroup
 	for i, a := range c {
@@ -232,14 +232,14 @@ func (c crew) close() error {
 }
 
 // Watch implements shown.
-func (c crew) Watch(hosts int) {
+func (c agentGroup) Watch(hosts int) {
 	for _, a := range c {
 		a.Watch(hosts / len(c))
 	}
 }
 
 // Waiting implements shown.
-func (c crew) Waiting() *node.Waiting {
+func (c agentGroup) Waiting() *node.Waiting {
 	for _, a := range c {
 		if w := a.Waiting(); w != nil {
 			return w
@@ -249,7 +249,7 @@ func (c crew) Waiting() *node.Waiting {
 }
 
 // Status implements shown. It is nil as long as that of an agent is.
-func (c crew) Status() *crawl.Status {
+func (c agentGroup) Status() *crawl.Status {
 	var all []*crawl.Status
 	for _, a := range c {
 		s := a.Status()

@@ -40,7 +40,7 @@ type display struct {
 	closed               atomic.Pointer[string] // the first such output
 }
 
-// A shown is the crawl that a display shows: a *node.Agent, or the crew of a demo. Safe for concurrent use.
+// A shown is the crawl that a display shows: a *node.Agent, or the agents of a demo. Safe for concurrent use.
 type shown interface {
 	// Watch makes the next Status have the state of so many hosts.
 	Watch(hosts int)

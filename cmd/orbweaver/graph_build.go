@@ -189,7 +189,7 @@ func (c *GraphBuildCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 type pageSource struct {
 	name string // for messages: what is read
 	of   string // for messages: "NAME of DIRS has"
-	read func(fn func(p *linklog.Page, status, links bool) error) error
+	read func(fn func(p *linklog.PageLine, status, links bool) error) error
 	// first describes the first damage, after read; "" if there is none.
 	first string
 }
@@ -197,7 +197,7 @@ type pageSource struct {
 // linkLogs returns the pages of the link logs. It notes their damage in r.
 func (c *GraphBuildCmd) linkLogs(sort extsort.Config, r *graphBuilt) *pageSource {
 	s := &pageSource{name: "the link log", of: "the link log of " + strings.Join(c.Dirs, ", ") + " has"}
-	s.read = func(fn func(p *linklog.Page, status, links bool) error) error {
+	s.read = func(fn func(p *linklog.PageLine, status, links bool) error) error {
 		d, err := linklog.Current(disk.OS, c.Dirs, sort, fn)
 		r.DamagedLines, r.DamagedFiles, s.first = d.Lines, d.Files, d.First
 		return err
@@ -209,7 +209,7 @@ func (c *GraphBuildCmd) linkLogs(sort extsort.Config, r *graphBuilt) *pageSource
 func (c *GraphBuildCmd) archived(ctx context.Context, files []string, sort extsort.Config, progress *steps,
 	r *graphBuilt) *pageSource {
 	s := &pageSource{name: "the archive", of: "the WARC files have"}
-	s.read = func(fn func(p *linklog.Page, status, links bool) error) error {
+	s.read = func(fn func(p *linklog.PageLine, status, links bool) error) error {
 		res, err := warclinks.Read(ctx, files, warclinks.Config{
 			Sort: sort, Parse: parse.Options{Requisites: c.Requisites},
 			Step: func(done, total int64) {
@@ -238,7 +238,7 @@ func (c *GraphBuildCmd) fromPages(ctx context.Context, source *pageSource, sort 
 	defer b.Close()
 	pages, links := int64(0), int64(0)
 	kinds := map[string]bool{}
-	err = source.read(func(p *linklog.Page, status, newest bool) error {
+	err = source.read(func(p *linklog.PageLine, status, newest bool) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ const (
 	// versionMax bounds the versions of a state.
 	versionMax = 1 << 12
 	// versionFarewell is the version of a state that a leaving agent sends.
-	versionFarewell = versionMax + 1
+	versionLeaving = versionMax + 1
 )
 
 // planned is a Planner's state of a URL.
@@ -124,7 +124,7 @@ func (cl *Clustered) eachState(states []planned, see func(p *planned, seen uint6
 			for had.Has(keyset.WholeKey, p.mark(seen+1)) {
 				seen++
 			}
-			alone := p.version == versionReplica || p.version == versionFarewell
+			alone := p.version == versionReplica || p.version == versionLeaving
 			if alone && had.Has(keyset.WholeKey, p.mark(p.version)) || !see(p, seen) {
 				continue
 			}

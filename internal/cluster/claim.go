@@ -125,7 +125,7 @@ func (cl *Clustered) askAround(work context.Context, now time.Time) (wake time.T
 }
 
 // answered processes the answer to a question of the view asked.
-func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []Verdict, err error, now time.Time) {
+func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []ClaimAnswer, err error, now time.Time) {
 	t, l := &cl.tenants, cl.lineOf(agent)
 	if cl.loop.Stopping() {
 		return
@@ -191,9 +191,9 @@ func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 	t.claimed[key] = w.since
 	delete(t.given, key)
 	t.n.Claimed++
-	rest := restOf(cl.loop.HostState(host), now)
+	rest := politenessOf(cl.loop.HostState(host), now)
 	if st, ok := t.clocks[host]; ok { // this agent owned it before
-		old := restOf(st, now)
+		old := politenessOf(st, now)
 		rest.Delay, rest.Quiet = max(rest.Delay, old.Delay), max(rest.Quiet, old.Quiet)
 		rest.Origins = append(rest.Origins, old.Origins...)
 		delete(t.clocks, host)

@@ -47,7 +47,7 @@ func TestShippedRecords(t *testing.T) {
 				cl.copyClock(frontier.HostState{Host: "a.example", Delay: time.Second, NotBefore: now.Add(time.Minute),
 					Slow: 2, SlowUntil: now.Add(30 * time.Second), Blocked: true}, now) // held
 			},
-			handoff.Record{Kind: handoff.Clock, Name: "a.example", Rest: handoff.Rest{Delay: time.Second,
+			handoff.Record{Kind: handoff.Clock, Name: "a.example", Politeness: handoff.Politeness{Delay: time.Second,
 				Quiet: time.Minute, SlowFor: 30 * time.Second, Slow: 2}},
 		},
 		"idle clock": {

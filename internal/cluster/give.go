@@ -70,8 +70,9 @@ func (b *bundle) send(ctx context.Context, to Exchange) error {
 // Claimed answers an agent, by, that has become the owner of hosts, and starts to send it the links
 // of these hosts. identity is the agent's Exchange.Identity, view the agent's View. Safe for
 // concurrent use while Run runs; ctx bounds the wait.
-func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint64, hosts []string) ([]Verdict, error) {
-	var vs []Verdict
+func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint64, hosts []string) (
+	[]ClaimAnswer, error) {
+	var vs []ClaimAnswer
 	for part := range slices.Chunk(hosts, 32) { // each may need a disk access
 		err := cl.loop.Ask(ctx, "claim", func() {
 			for _, host := range part {
@@ -86,7 +87,7 @@ func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint
 	return vs, nil
 }
 
-func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.Time) Verdict {
+func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.Time) ClaimAnswer {
 	if cl.loop.Stopping() {
 		return Again
 	}
@@ -120,7 +121,7 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 	if cl.Prepare(); cl.loop.Failed() {
 		return Again
 	}
-	tellsClock := ok && !restless(restOf(st, now))
+	tellsClock := ok && !restless(politenessOf(st, now))
 	if !tellsClock && len(t.pages[host]) == 0 && cl.loop.EmptyRange(doneKey(link.Key{Host: key}).Host) {
 		delete(t.clocks, host)
 		return nothing

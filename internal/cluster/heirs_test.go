@@ -19,7 +19,7 @@ import (
 // that a page is finished, and lack a link of the page.
 func TestHeirIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		others := &heirs{company: newCompany(30*time.Second, 0), told: map[link.Key]handoff.Kind{}}
+		others := &heirs{otherAgents: newOtherAgents(30*time.Second, 0), told: map[link.Key]handoff.Kind{}}
 		s := newStory(t, `
 delay 1s
 seed http://a.example/
@@ -50,9 +50,9 @@ http://a.example/1
 	})
 }
 
-// heirs is a company that can be absent, and records what it learns of URLs.
+// heirs are otherAgents that can be absent, and record what they learn of URLs.
 type heirs struct {
-	*company
+	*otherAgents
 	alone atomic.Bool
 	told  map[link.Key]handoff.Kind // the last kind
 }

@@ -26,7 +26,7 @@ import (
 // host that another agent owns. It keeps what it learns of such a host, and tells it the owner when the
 // owner asks.
 
-// A learner collects records into lessons, and lets the dispatcher learn them.
+// A learner collects records into batches, and lets the dispatcher learn them.
 type learner struct {
 	cl  *Clustered
 	ctx context.Context
@@ -39,24 +39,24 @@ type learner struct {
 	archive string // of the lost agent
 	whole   bool   // that archive is lost
 
-	l     *lesson
-	given []*lesson
+	l     *learnBatch
+	given []*learnBatch
 	of    finishedOf // the current host, which is added to l as a whole
 }
 
-// A lesson is a part of the records that the dispatcher learns in one turn.
-type lesson struct {
-	from     string
-	a        arrival // pending links, of own hosts and of others
-	links    []link.Link
-	ours     []bool       // for each of links: this agent owns its host
-	finished []finishedOf // in the order of the records
-	rests    []handoff.Record
-	pages    []handoff.Record // counts of hosts' pages
-	states   []planned
-	named    []handoff.Record    // URLs that a lost archive had
-	hosts    map[string]struct{} // own hosts that have links
-	n        int                 // weight of all this
+// A learnBatch is a part of the records that the dispatcher learns in one turn.
+type learnBatch struct {
+	from       string
+	a          arrival // pending links, of own hosts and of others
+	links      []link.Link
+	ours       []bool       // for each of links: this agent owns its host
+	finished   []finishedOf // in the order of the records
+	hostStates []handoff.Record
+	pages      []handoff.Record // counts of hosts' pages
+	states     []planned
+	named      []handoff.Record    // URLs that a lost archive had
+	hosts      map[string]struct{} // own hosts that have links
+	n          int                 // weight of all this
 }
 
 // finishedOf holds finished URLs of a host: all of them if there are at most handedKeys.
@@ -66,8 +66,8 @@ type finishedOf struct {
 }
 
 const (
-	// takeItems bounds the weight of a lesson: an item weighs 1, or 1 for each 256 keys. takeAhead
-	// bounds how many lessons may be not durable yet.
+	// takeItems bounds the weight of a batch: an item weighs 1, or 1 for each 256 keys. takeAhead
+	// bounds how many batches may be not durable yet.
 	takeItems = 1000
 	takeAhead = 8
 	// handedKeys is the number of keys that are processed at once. Each takes 8 bytes of RAM.
@@ -81,7 +81,7 @@ func newLearner(ctx context.Context, cl *Clustered, from string, ours func(link.
 }
 
 func (in *learner) begin() {
-	in.l = &lesson{from: in.from, a: arrival{done: make(chan error, 1)}, hosts: map[string]struct{}{}}
+	in.l = &learnBatch{from: in.from, a: arrival{done: make(chan error, 1)}, hosts: map[string]struct{}{}}
 }
 
 // add collects a record. It keeps none of the record's memory. The error is a handoff.ErrRecord for a
@@ -89,7 +89,7 @@ func (in *learner) begin() {
 func (in *learner) add(r *handoff.Record) error {
 	switch r.Kind {
 	case handoff.Clock:
-		in.l.rests = append(in.l.rests, handoff.Record{Name: strings.Clone(r.Name), Rest: r.Rest})
+		in.l.hostStates = append(in.l.hostStates, handoff.Record{Name: strings.Clone(r.Name), Politeness: r.Politeness})
 		return in.added(1)
 	case handoff.Pages:
 		return in.pages(strings.Clone(r.Name), r.Counter, r.Pages)
@@ -132,7 +132,7 @@ func (in *learner) finish(r *handoff.Record) error {
 		}
 		p := planned{link: link, state: slices.Clone(r.State)}
 		if in.from != "" {
-			if p.version = r.Number; p.version > versionFarewell {
+			if p.version = r.Number; p.version > versionLeaving {
 				return fmt.Errorf("%w: version %d of a state", handoff.ErrRecord, p.version)
 			}
 		}
@@ -252,7 +252,7 @@ func (in *learner) give() error {
 	return in.wait(takeAhead)
 }
 
-// wait returns when at most ahead of the passed lessons are not durable.
+// wait returns when at most ahead of the passed batches are not durable.
 func (in *learner) wait(ahead int) error {
 	for len(in.given) > ahead {
 		select {
@@ -295,8 +295,8 @@ func (cl *Clustered) Handed(ctx context.Context, from string, records []byte) er
 	return nil
 }
 
-// learn processes a lesson.
-func (cl *Clustered) learn(l *lesson, now time.Time) {
+// learn processes a batch.
+func (cl *Clustered) learn(l *learnBatch, now time.Time) {
 	if cl.loop.Stopping() {
 		l.a.done <- crawl.ErrNotRunning
 		return
@@ -304,8 +304,8 @@ func (cl *Clustered) learn(l *lesson, now time.Time) {
 	t := &cl.tenants
 	t.taught = true
 	cl.loop.Stir()
-	for i := range l.rests {
-		if cl.learnRest(&l.rests[i], now); cl.loop.Failed() {
+	for i := range l.hostStates {
+		if cl.learnRest(&l.hostStates[i], now); cl.loop.Failed() {
 			return
 		}
 	}
@@ -342,7 +342,7 @@ func (cl *Clustered) learn(l *lesson, now time.Time) {
 			}
 		}
 		t.n.KeysIn += keys
-		cl.tellMoves("hosts-taken", l.from, len(l.rests), keys)
+		cl.tellMoves("hosts-taken", l.from, len(l.hostStates), keys)
 		// The agent that this one waited for has sent its part. Ask again at once.
 		if q := t.lines[l.from]; q != nil {
 			q.hosts, q.again = append(q.hosts, q.again...), nil
@@ -400,9 +400,9 @@ func (cl *Clustered) foundElsewhere(key uint64, finished *keyset.Paths) {
 // with the host.
 func (cl *Clustered) learnRest(r *handoff.Record, now time.Time) {
 	owner, mine, _ := cl.Peers.Tenure(r.Name)
-	st := stateOf(r.Name, r.Rest, now)
+	st := stateOf(r.Name, r.Politeness, now)
 	if !mine && owner != "" {
-		if _, ok := cl.tenants.clocks[r.Name]; !ok && !restless(restOf(st, now)) {
+		if _, ok := cl.tenants.clocks[r.Name]; !ok && !restless(politenessOf(st, now)) {
 			cl.tenants.clocks[r.Name] = st
 		}
 		return

@@ -35,8 +35,8 @@ type leaving struct {
 	on      bool
 	next    time.Time
 	limit   time.Time
-	telling bool  // a farewell is in progress
-	told    Heirs // the owners that a farewell has told; nil: none
+	telling bool  // a leaveReport is in progress
+	told    Heirs // the owners that a leaveReport has told; nil: none
 
 	collect   time.Time // the applications have until then to collect the pages
 	returning bool      // returnPages is in progress
@@ -123,7 +123,7 @@ func (cl *Clustered) leaveOn(work context.Context, now time.Time) (wake time.Tim
 		done = false
 		if heirs != nil {
 			l.telling = true
-			cl.whenFinishesSafe(func() { cl.bidFarewell(work, heirs) })
+			cl.whenFinishesSafe(func() { cl.reportLeaving(work, heirs) })
 		}
 	}
 	if (done || now.After(l.limit)) && collected {
@@ -197,8 +197,8 @@ func (cl *Clustered) waitsForPrograms(now time.Time) string {
 	return "programs to collect before this agent leaves: " + pages
 }
 
-// A farewell tells the owners of all hosts what this agent knows of them.
-type farewell struct {
+// A leaveReport tells the owners of all hosts what this agent knows of them.
+type leaveReport struct {
 	cl    *Clustered
 	heirs Heirs             // the owners
 	given map[uint64]string // agents that have been told all of a host
@@ -206,8 +206,8 @@ type farewell struct {
 	keys  int64
 }
 
-// bidFarewell starts a farewell. If the journal's files are in use, it waits for the next step.
-func (cl *Clustered) bidFarewell(work context.Context, heirs Heirs) {
+// reportLeaving starts a leaveReport. If the journal's files are in use, it waits for the next step.
+func (cl *Clustered) reportLeaving(work context.Context, heirs Heirs) {
 	l := &cl.tenants.leaving
 	if l.telling = l.on && work.Err() == nil; !l.telling {
 		return
@@ -217,8 +217,8 @@ func (cl *Clustered) bidFarewell(work context.Context, heirs Heirs) {
 		l.telling = false
 		return
 	}
-	f := &farewell{cl: cl, heirs: heirs, given: maps.Clone(cl.tenants.given), to: map[string]*bundle{}}
-	rests, counts := f.rests(cl.loop.Now()), cl.allPages(func(uint64) bool { return true })
+	f := &leaveReport{cl: cl, heirs: heirs, given: maps.Clone(cl.tenants.given), to: map[string]*bundle{}}
+	rests, counts := f.politeness(cl.loop.Now()), cl.allPages(func(uint64) bool { return true })
 	cl.loop.Go(func() {
 		err := f.run(work, files, rests, counts)
 		cl.loop.Tell(func(time.Time) {
@@ -234,8 +234,8 @@ func (cl *Clustered) bidFarewell(work context.Context, heirs Heirs) {
 	})
 }
 
-// rests returns how long the hosts must rest.
-func (f *farewell) rests(now time.Time) (rests []*handoff.Record) {
+// politeness returns how long the hosts must rest.
+func (f *leaveReport) politeness(now time.Time) (rests []*handoff.Record) {
 	add := func(st frontier.HostState) error {
 		rests = append(rests, clockRecord(st, now))
 		return nil
@@ -247,10 +247,11 @@ func (f *farewell) rests(now time.Time) (rests []*handoff.Record) {
 	return rests
 }
 
-func (f *farewell) run(ctx context.Context, files *crawl.Transfer, rests []*handoff.Record, counts []byte) (err error) {
+func (f *leaveReport) run(ctx context.Context, files *crawl.Transfer, rests []*handoff.Record, counts []byte) (
+	err error) {
 	defer func() { err = errors.Join(err, files.Close()) }()
 	put := func(r *handoff.Record, host uint64) error { return f.put(ctx, r, host) }
-	r := reading{files: files, wanted: func(uint64) bool { return true }, version: versionFarewell}
+	r := reading{files: files, wanted: func(uint64) bool { return true }, version: versionLeaving}
 	r.put = func(*handoff.Record, uint64) error { return nil }
 	if err := r.pending(time.Time{}); err != nil { // the links have left already
 		return err
@@ -278,7 +279,7 @@ func (f *farewell) run(ctx context.Context, files *crawl.Transfer, rests []*hand
 	return f.insist(ctx, f.cl.TellLeft)
 }
 
-func (f *farewell) put(ctx context.Context, r *handoff.Record, host uint64) error {
+func (f *leaveReport) put(ctx context.Context, r *handoff.Record, host uint64) error {
 	owner := f.heirs.Heir(host)
 	if owner == "" || r.Kind == handoff.Known && f.given[host] == f.cl.Peers.Identity(owner) {
 		return nil
@@ -296,14 +297,14 @@ func (f *farewell) put(ctx context.Context, r *handoff.Record, host uint64) erro
 }
 
 // send sends what is collected for an agent.
-func (f *farewell) send(ctx context.Context, b *bundle) error {
+func (f *leaveReport) send(ctx context.Context, b *bundle) error {
 	err := f.insist(ctx, func(ctx context.Context) error { return b.send(ctx, f.cl.Peers) })
 	b.batches = b.batches[:0]
 	return err
 }
 
 // insist calls fn until it succeeds or the view changes.
-func (f *farewell) insist(ctx context.Context, fn func(ctx context.Context) error) error {
+func (f *leaveReport) insist(ctx context.Context, fn func(ctx context.Context) error) error {
 	for tries := 0; fn(ctx) != nil; tries++ {
 		select {
 		case <-time.After(min(claimWait<<min(tries, 10), claimWaitMax)):

@@ -55,7 +55,7 @@ type Exchange interface {
 	Push(ctx context.Context, agent string, links []byte, count, hops int) error
 	// Claim asks an agent for hosts, by the asker's View. Without an error there is a verdict for
 	// each.
-	Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]Verdict, error)
+	Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]ClaimAnswer, error)
 	// Hand sends an agent count concatenated encodings of handoff.Records, at most handoff.MaxBatch
 	// bytes. It returns nil when they are durable there.
 	Hand(ctx context.Context, agent string, records []byte, count int) error

@@ -93,13 +93,13 @@ func (r *reading) flush() error {
 // clockRecord returns a record of a host's state. It has durations, because clocks of two machines
 // are never compared.
 func clockRecord(st frontier.HostState, now time.Time) *handoff.Record {
-	return &handoff.Record{Kind: handoff.Clock, Name: st.Host, Rest: restOf(st, now)}
+	return &handoff.Record{Kind: handoff.Clock, Name: st.Host, Politeness: politenessOf(st, now)}
 }
 
-// restOf returns how long a host must rest from now on.
-func restOf(st frontier.HostState, now time.Time) handoff.Rest {
+// politenessOf returns how long a host must rest from now on.
+func politenessOf(st frontier.HostState, now time.Time) handoff.Politeness {
 	bound := func(d time.Duration) time.Duration { return min(max(d, 0), handoff.MaxPause) }
-	r := handoff.Rest{Delay: bound(st.Delay), Slow: st.Slow}
+	r := handoff.Politeness{Delay: bound(st.Delay), Slow: st.Slow}
 	if !st.NotBefore.IsZero() {
 		r.Quiet = bound(st.NotBefore.Sub(now))
 	}
@@ -114,12 +114,12 @@ func restOf(st frontier.HostState, now time.Time) handoff.Rest {
 }
 
 // restless reports that a host need not rest, and that none of its origins fails.
-func restless(r handoff.Rest) bool {
+func restless(r handoff.Politeness) bool {
 	return r.Delay == 0 && r.Quiet == 0 && r.Slow == 0 && len(r.Origins) == 0
 }
 
 // stateOf returns the state that a frontier restores.
-func stateOf(host string, r handoff.Rest, now time.Time) frontier.HostState {
+func stateOf(host string, r handoff.Politeness, now time.Time) frontier.HostState {
 	st := frontier.HostState{Host: host, Delay: r.Delay, Slow: r.Slow}
 	if r.Quiet > 0 {
 		st.NotBefore = now.Add(r.Quiet)

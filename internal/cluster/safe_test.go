@@ -22,9 +22,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A company is the other agents of a crawl: "owner" owns b.example, and "heir" is the heir of all hosts. From moved on,
-// "next" owns a.example. Each accepts nothing until its time.
-type company struct {
+// otherAgents are the other agents of a crawl: "owner" owns b.example, and "heir" is the heir of all hosts. From moved
+// on, "next" owns a.example. Each accepts nothing until its time.
+type otherAgents struct {
 	static
 	start     time.Time
 	pushesAt  time.Duration // links
@@ -36,8 +36,8 @@ type company struct {
 	at map[string]time.Duration // when others heard of URLs, by what they heard
 }
 
-func newCompany(pushesAt, shippedAt time.Duration) *company {
-	o := &company{start: time.Now(), pushesAt: pushesAt, shippedAt: shippedAt, at: map[string]time.Duration{}}
+func newOtherAgents(pushesAt, shippedAt time.Duration) *otherAgents {
+	o := &otherAgents{start: time.Now(), pushesAt: pushesAt, shippedAt: shippedAt, at: map[string]time.Duration{}}
 	o.static.owner = func(host string) (string, bool) {
 		switch {
 		case host == "b.example":
@@ -50,7 +50,7 @@ func newCompany(pushesAt, shippedAt time.Duration) *company {
 	return o
 }
 
-func (o *company) after(at time.Duration) error {
+func (o *otherAgents) after(at time.Duration) error {
 	if time.Since(o.start) < at {
 		return errLost
 	}
@@ -58,7 +58,7 @@ func (o *company) after(at time.Duration) error {
 }
 
 // notes records that others hear of something now.
-func (o *company) notes(what string) {
+func (o *otherAgents) notes(what string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, again := o.at[what]; !again {
@@ -66,9 +66,11 @@ func (o *company) notes(what string) {
 	}
 }
 
-func (o *company) Push(context.Context, string, []byte, int, int) error { return o.after(o.pushesAt) }
+func (o *otherAgents) Push(context.Context, string, []byte, int, int) error {
+	return o.after(o.pushesAt)
+}
 
-func (o *company) Ship(_ context.Context, _ string, _ uint64, records []byte, _ int) error {
+func (o *otherAgents) Ship(_ context.Context, _ string, _ uint64, records []byte, _ int) error {
 	rs, err := decoded(records)
 	if err == nil && has(rs, handoff.Finish) {
 		err = o.after(o.namedAt)
@@ -77,7 +79,7 @@ func (o *company) Ship(_ context.Context, _ string, _ uint64, records []byte, _ 
 }
 
 // Hand notes when the next owner is told finished URLs.
-func (o *company) Hand(_ context.Context, _ string, records []byte, _ int) error {
+func (o *otherAgents) Hand(_ context.Context, _ string, records []byte, _ int) error {
 	rs, err := decoded(records)
 	if has(rs, handoff.Known) {
 		o.notes("handed")
@@ -102,9 +104,9 @@ func has(rs []handoff.Record, kind handoff.Kind) bool {
 	return slices.ContainsFunc(rs, func(r handoff.Record) bool { return r.Kind == kind })
 }
 
-func (o *company) Heirs() Heirs { return oneHeir{} }
+func (o *otherAgents) Heirs() Heirs { return oneHeir{} }
 
-func (o *company) Had(string) (ever, began bool) { return true, true }
+func (o *otherAgents) Had(string) (ever, began bool) { return true, true }
 
 type oneHeir struct{}
 
@@ -112,19 +114,19 @@ func (oneHeir) Heir(uint64) string { return "heir" }
 
 // It is also the Contents of the agent: no page has the content of another one.
 
-func (o *company) First(context.Context, [20]byte, int64, warc.Original) (warc.Original, bool) {
+func (o *otherAgents) First(context.Context, [20]byte, int64, warc.Original) (warc.Original, bool) {
 	return warc.Original{}, false
 }
 
-func (o *company) Archived([20]byte, warc.Original) {}
+func (o *otherAgents) Archived([20]byte, warc.Original) {}
 
-func (o *company) Durable(_ [20]byte, page warc.Original) { o.notes(page.URL) }
+func (o *otherAgents) Durable(_ [20]byte, page warc.Original) { o.notes(page.URL) }
 
-func (o *company) Counts() report.Contents { return report.Contents{} }
+func (o *otherAgents) Counts() report.Contents { return report.Contents{} }
 
 // safeStory returns a story of an agent among others. It has a page with a link to a page of its own and one of
 // another agent.
-func safeStory(t *testing.T, o *company, names Names) *story {
+func safeStory(t *testing.T, o *otherAgents, names Names) *story {
 	s := newStory(t, `
 seed http://a.example/
 dns a.example 192.0.2.1
@@ -218,7 +220,7 @@ func TestSafeBeforeTold(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := newCompany(c.push, c.ships)
+				o := newOtherAgents(c.push, c.ships)
 				o.namedAt, o.moved = c.finish, c.moved
 				w, end := safeStory(t, o, nil).start(t, testdisk.NewMem())
 				if c.moved > 0 {
@@ -235,7 +237,7 @@ func TestSafeBeforeTold(t *testing.T) {
 }
 
 // claims lets the next owner claim a.example when the host has moved to it, until it is told that something comes.
-func (o *company) claims(t *testing.T, w *world) {
+func (o *otherAgents) claims(t *testing.T, w *world) {
 	t.Helper()
 	time.Sleep(o.moved - time.Since(o.start))
 	w.cl.ViewChanged()
@@ -255,7 +257,7 @@ func (o *company) claims(t *testing.T, w *world) {
 // slowNames is the Names of an agent whose archive has one page. It takes long to read.
 type slowNames struct {
 	notebook
-	o     *company
+	o     *otherAgents
 	until time.Duration
 }
 
@@ -268,7 +270,7 @@ func (n *slowNames) Each(fn func(link.Link, bool, string) error) error {
 // the names, the new owner of a host does not get the host's finished URLs.
 func TestHandedAfterOldNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newCompany(0, 0)
+		o := newOtherAgents(0, 0)
 		o.namedAt, o.moved = 10*time.Second, 12*time.Second
 		s := safeStory(t, o, &slowNames{o: o, until: 20 * time.Second})
 		mem := testdisk.NewMem()
@@ -294,7 +296,7 @@ func TestPassedOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := newCompany(time.Hour, heirAt)
+				o := newOtherAgents(time.Hour, heirAt)
 				w, end := safeStory(t, o, nil).start(t, testdisk.NewMem())
 				found := link.Link{URL: weburl.MustParse("http://b.example/passed"), Hops: "L"}
 				if err := w.cl.Receive(t.Context(), []link.Link{found}, 0); err != nil {

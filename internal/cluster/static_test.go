@@ -27,6 +27,6 @@ func (static) Hand(context.Context, string, []byte, int) error      { return err
 func (static) Recall(context.Context, string, []byte, int, bool) ([]Recalled, error) {
 	return nil, errLost
 }
-func (static) Claim(context.Context, string, uint64, []string) ([]Verdict, error) {
+func (static) Claim(context.Context, string, uint64, []string) ([]ClaimAnswer, error) {
 	return nil, errLost
 }

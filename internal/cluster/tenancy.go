@@ -38,14 +38,14 @@ import (
 // If a waiting link turns out to be finished on another agent, the agent drops it when it is due
 // (elsewhere).
 
-// A Verdict is the answer to a Claim for one host.
-type Verdict uint8
+// A ClaimAnswer is the answer to a Claim for one host.
+type ClaimAnswer uint8
 
-// The verdicts.
+// The answers.
 const (
 	// Nothing: the agent has nothing more to send. It has crawled the host, so it knew all
 	// finished URLs at that time.
-	Nothing Verdict = 1 + iota
+	Nothing ClaimAnswer = 1 + iota
 	// Coming: a Hand is on its way; ask again.
 	Coming
 	// Again: the host is in process, the agent has another view than the asker, or it still has
@@ -277,7 +277,7 @@ func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 	h.gen, h.apart, h.last = h.gen+1, true, cl.loop.Accepted()
 	cl.setHanded(key, h)
 	cl.loop.Flush()
-	if !restless(restOf(st, now)) {
+	if !restless(politenessOf(st, now)) {
 		t.clocks[host] = st
 	}
 	delete(t.elsewhere, key)

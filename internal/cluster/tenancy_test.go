@@ -62,9 +62,9 @@ func ringOrder(names []string, host uint64) []string {
 	key := strings.Join(names, " ")
 	ring, ok := rings.Load(key)
 	if !ok {
-		var agents []placement.Agent
+		var agents []placement.Owner
 		for _, n := range names {
-			agents = append(agents, placement.Agent{Name: n, Capacity: 1})
+			agents = append(agents, placement.Owner{Name: n, Capacity: 1})
 		}
 		r, err := placement.NewRing(agents, 10)
 		if err != nil {
@@ -194,7 +194,7 @@ func (n *node) way(ctx context.Context, agent string, call func(w *world) error)
 }
 
 // Claim implements Exchange.
-func (n *node) Claim(ctx context.Context, agent string, view uint64, hosts []string) (vs []Verdict, err error) {
+func (n *node) Claim(ctx context.Context, agent string, view uint64, hosts []string) (vs []ClaimAnswer, err error) {
 	err = n.way(ctx, agent, func(w *world) (err error) {
 		vs, err = w.cl.Claimed(ctx, n.name, n.name, view, hosts)
 		return err

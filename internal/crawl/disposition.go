@@ -27,7 +27,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		c.fatal = v.err
 	}
 	if c.fatal != nil {
-		c.rest(v, now)
+		c.settleFailed(v, now)
 		return
 	}
 	host := v.task.Link.URL.Host()
@@ -62,9 +62,9 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	c.recycle(v)
 }
 
-// rest processes a visit that ends after a failure of this machine: the next agent that contacts the host must know
-// the pause that the host has asked for.
-func (c *Crawler) rest(v *visit, now time.Time) {
+// settleFailed processes a visit that ends after a failure of this machine: the next agent that contacts the host must
+// know the pause that the host has asked for.
+func (c *Crawler) settleFailed(v *visit, now time.Time) {
 	l := v.task.Link
 	delay := max(v.delay, c.autoDelay(v, l.URL.Host()))
 	_ = c.Frontier.Done(l.URL.Host(), frontier.Done{Delay: delay, NoRequest: v.began.IsZero(), Sent: v.sentAt,
@@ -465,7 +465,7 @@ func (c *Crawler) take(t frontier.Task) *visit {
 
 // recycle keeps a visit for reuse. It drops a visit that has grown large.
 func (c *Crawler) recycle(v *visit) {
-	v.page.Rest()
+	v.page.Release()
 	v.shown, v.link, v.offered = Page{}, link.Link{}, nil
 	if clear(v.skipped); cap(v.skipped) > 1<<12 { // they point into the page's memory
 		v.skipped = nil

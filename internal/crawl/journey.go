@@ -67,12 +67,12 @@ type visit struct {
 	detail     string
 	written    warc.Written
 	archived   bool
-	unkept     bool          // the archive does not get the response
-	judged     bool          // Contents has answered
-	duplicate  bool          // another page had the content first
-	first      warc.Original // that page
-	near       *index.Page   // the page of which this one is a near-duplicate
-	claim      *index.Claim  // others may become near-duplicates of this page
+	unkept     bool            // the archive does not get the response
+	judged     bool            // Contents has answered
+	duplicate  bool            // another page had the content first
+	first      warc.Original   // that page
+	near       *index.Original // the page of which this one is a near-duplicate
+	claim      *index.Claim    // others may become near-duplicates of this page
 	meta       []warc.Field
 	app        *Application // to which the URL belongs; nil: the crawl itself
 	appLinks   appLinks     // of the links on its page

@@ -47,7 +47,7 @@ func runWithLinks(t *testing.T, pauses ...pause) (twice int, repeated int64) {
 	w := s.run(t)
 	must(t, w.close())
 	got := map[string]string{}
-	d, err := linklog.Read(w.fs, []string{crawlDir}, func(p *linklog.Page) error {
+	d, err := linklog.Read(w.fs, []string{crawlDir}, func(p *linklog.PageLine) error {
 		if got[p.URL] != "" {
 			twice++
 		}

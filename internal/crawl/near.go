@@ -16,7 +16,7 @@ import (
 type NearDuplicates interface {
 	// Find returns the archived page of which a page with this Sketch is a near-duplicate. If there is none, claim is
 	// not nil, and the crawl ends it. It blocks for a bounded time.
-	Find(ctx context.Context, s near.Sketch, page index.Page) (first *index.Page, claim *index.Claim, err error)
+	Find(ctx context.Context, s near.Sketch, page index.Original) (first *index.Original, claim *index.Claim, err error)
 	// Syncing is told that a sync of the journal begins. The crawl calls durable when the sync has ended.
 	Syncing() (durable func())
 }
@@ -48,7 +48,7 @@ func (c *Crawler) resemble(ctx context.Context, v *visit, body []byte, cut bool)
 	if !ok {
 		return nil
 	}
-	page := index.Page{URL: v.asked.URL.String(), Date: v.began}
+	page := index.Original{URL: v.asked.URL.String(), Date: v.began}
 	first, claim, err := c.Near.Find(ctx, s, page)
 	switch {
 	case errors.Is(err, index.ErrClosed) || ctx.Err() != nil:

@@ -205,7 +205,7 @@ func (f *Frontier) releaseBuckets(h *host, d *Done) {
 		b.holder = nil
 		if !noRequest {
 			// Round up to milliseconds, as for hosts that are alone.
-			rest := f.rest(b.key, f.sentAt(d))
+			rest := f.quietOf(b.key, f.sentAt(d))
 			b.freeAt = max(b.freeAt, millis(f.clock)*int64(time.Millisecond)+int64(rest))
 		}
 		if f.cfg.Lease != nil {

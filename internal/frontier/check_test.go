@@ -41,7 +41,7 @@ func (f *Frontier) check() error {
 				return fmt.Errorf("%s: %v, but its visit is of %s", name, h.state, v.name)
 			}
 		}
-		if q := &h.q; q.n == 0 && (q.rest != nil || q.head.buf != nil) {
+		if q := &h.q; q.n == 0 && (q.tail != nil || q.head.buf != nil) {
 			return fmt.Errorf("%s: the empty queue is not zero: %+v", name, h.q)
 		}
 		for q := h.first(); q != nil; q = q.next() {
@@ -224,8 +224,8 @@ type sums struct {
 
 // queue checks q and adds its size, without the struct itself.
 func (s *sums) queue(name string, q *queue) error {
-	if q.rest != nil {
-		s.fixed += restOverhead + int64(cap(q.rest.blocks))*blockOverhead
+	if q.tail != nil {
+		s.fixed += restOverhead + int64(cap(q.tail.blocks))*blockOverhead
 		if q.blocks() == 1 && q.next() == nil && !q.place(0).onDisk() {
 			return fmt.Errorf("%s: has an empty rest", name)
 		}
@@ -249,10 +249,10 @@ func (s *sums) queue(name string, q *queue) error {
 		return fmt.Errorf("%s: %d bytes, %d links found in a queue; the counts are %d, %d", name, qram, qn, q.ram(),
 			q.n)
 	}
-	if r := q.rest; r != nil && (r.class == 0) != (qram == 0 || !q.tailInRAM() && q.head.buf == nil) {
+	if r := q.tail; r != nil && (r.class == 0) != (qram == 0 || !q.tailInRAM() && q.head.buf == nil) {
 		return fmt.Errorf("%s: %d bytes in RAM, but in spill list %d", name, qram, r.class)
 	}
-	if r := q.rest; r != nil && r.class >= tailClass {
+	if r := q.tail; r != nil && r.class >= tailClass {
 		s.tails++
 	}
 	s.ram += qram

@@ -171,8 +171,8 @@ func (k key) ahead(o key) bool {
 // ram returns the number of bytes of q's blocks in RAM.
 func (q *queue) ram() int64 {
 	n := int64(cap(q.head.buf))
-	if q.rest != nil {
-		n += q.rest.ram
+	if q.tail != nil {
+		n += q.tail.ram
 	}
 	return n
 }

@@ -169,7 +169,7 @@ func (f *Frontier) beginLeased(g *group) bool {
 func (f *Frontier) used(b *bucket, d *Done) {
 	quiet := time.Duration(0)
 	if !d.NoRequest {
-		quiet = f.rest(b.key, f.sentAt(d))
+		quiet = f.quietOf(b.key, f.sentAt(d))
 	}
 	now := f.timeAt(f.clock)
 	f.cfg.Lease.Used(b.key.point(), now, quiet, !d.NoRequest, now)

@@ -25,8 +25,8 @@ func (f *Frontier) gap(site string) time.Duration {
 	return max(f.cfg.PaceOf(site), time.Millisecond) // a lease needs some
 }
 
-// rest returns how long an address or a site rests after a request that was sent at sent and has ended now.
-func (f *Frontier) rest(k bucketKey, sent int64) time.Duration {
+// quietOf returns how long an address or a site is left alone after a request that was sent at sent and has ended now.
+func (f *Frontier) quietOf(k bucketKey, sent int64) time.Duration {
 	if k.addr.IsValid() {
 		return f.cfg.IPDelay
 	}

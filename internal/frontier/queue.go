@@ -55,11 +55,11 @@ type queue struct {
 	level uint8  // class and level, see rank
 	turn  uint8  // of a host's own queue: the class whose turn it is at the host
 	head  block
-	rest  *rest // nil: one block, never written, and no queue of a lower level
+	tail  *queueTail // nil: one block, never written, and no queue of a lower level
 }
 
-// A rest holds what few queues have.
-type rest struct {
+// A queueTail holds what few queues have.
+type queueTail struct {
 	place  place       // of the head
 	blocks []tailBlock // the blocks after the head
 	ram    int64       // bytes in RAM of these
@@ -95,41 +95,41 @@ func (p place) onDisk() bool { return p.seg != nil }
 
 // next returns the queue of the next lower level, or nil.
 func (q *queue) next() *queue {
-	if q.rest == nil {
+	if q.tail == nil {
 		return nil
 	}
-	return q.rest.next
+	return q.tail.next
 }
 
 // blocks returns the number of blocks. Block 0 is the head.
 func (q *queue) blocks() int {
-	if q.rest == nil {
+	if q.tail == nil {
 		return 1
 	}
-	return 1 + len(q.rest.blocks)
+	return 1 + len(q.tail.blocks)
 }
 
 func (q *queue) block(i int) *block {
 	if i == 0 {
 		return &q.head
 	}
-	return &q.rest.blocks[i-1].block
+	return &q.tail.blocks[i-1].block
 }
 
 func (q *queue) place(i int) place {
 	switch {
 	case i > 0:
-		return q.rest.blocks[i-1].place
-	case q.rest == nil:
+		return q.tail.blocks[i-1].place
+	case q.tail == nil:
 		return place{}
 	}
-	return q.rest.place
+	return q.tail.place
 }
 
 // last returns the number of q's last entry. q must have entries.
 func (q *queue) last() (number uint64) {
-	if q.rest != nil {
-		return q.rest.last
+	if q.tail != nil {
+		return q.tail.last
 	}
 	number = q.head.first
 	for i, left := int(q.head.r), q.head.n; left > 0; left-- {
@@ -147,26 +147,26 @@ func (f *Frontier) setNext(q, next *queue) {
 	f.trim(q)
 }
 
-// need returns q's rest and makes one if it is missing.
-func (f *Frontier) need(q *queue) *rest {
-	if q.rest == nil {
-		r := &rest{}
+// need returns the tail of q and makes one if it is missing.
+func (f *Frontier) need(q *queue) *queueTail {
+	if q.tail == nil {
+		r := &queueTail{}
 		if q.n > 0 {
 			r.last = q.last()
 		}
-		q.rest = r
+		q.tail = r
 		f.fixed += restOverhead
 		f.enlist(q)
 	}
-	return q.rest
+	return q.tail
 }
 
 // trim removes q's rest if it is empty.
 func (f *Frontier) trim(q *queue) {
-	if r := q.rest; r != nil && !r.place.onDisk() && len(r.blocks) == 0 && r.next == nil {
+	if r := q.tail; r != nil && !r.place.onDisk() && len(r.blocks) == 0 && r.next == nil {
 		f.delist(q)
 		f.fixed -= restOverhead + int64(cap(r.blocks))*blockOverhead
-		q.rest = nil
+		q.tail = nil
 	}
 }
 
@@ -197,8 +197,8 @@ func (f *Frontier) add(q *queue, number uint64, enc []byte) {
 	b.buf = append(append(b.buf, head[:k]...), enc...)
 	b.n++
 	q.n++
-	if q.rest != nil {
-		q.rest.last = number
+	if q.tail != nil {
+		q.tail.last = number
 		f.enlist(q)
 	}
 }
@@ -299,7 +299,7 @@ func (f *Frontier) take(q *queue) (entry, error) {
 // already be subtracted.
 func (f *Frontier) dropHead(q *queue) {
 	q.head = block{}
-	r := q.rest
+	r := q.tail
 	if r == nil {
 		return
 	}
@@ -334,7 +334,7 @@ func (b *block) at(i int) (number uint64, enc []byte, end int, err error) {
 func (f *Frontier) grow(q *queue, i int, n int64) {
 	f.ram += n
 	if i > 0 {
-		q.rest.ram += n
+		q.tail.ram += n
 	}
 }
 
@@ -344,7 +344,7 @@ const tailClass = 32
 // enlist puts q into the spill list of its size, so that the longest tail is found without a search. Tails are spilled
 // before heads, because the next request needs the head of a queue. Queues without a rest are in no list.
 func (f *Frontier) enlist(q *queue) {
-	r := q.rest
+	r := q.tail
 	if r == nil {
 		return
 	}
@@ -367,7 +367,7 @@ func (f *Frontier) enlist(q *queue) {
 		}
 		r.listNext = f.lists[class]
 		if r.listNext != nil {
-			r.listNext.rest.listPrev = q
+			r.listNext.tail.listPrev = q
 		}
 		f.lists[class] = q
 	}
@@ -375,21 +375,21 @@ func (f *Frontier) enlist(q *queue) {
 
 // tailInRAM reports whether the last block of q is in RAM and is not the head.
 func (q *queue) tailInRAM() bool {
-	return q.rest != nil && len(q.rest.blocks) > 0 && q.rest.blocks[len(q.rest.blocks)-1].buf != nil
+	return q.tail != nil && len(q.tail.blocks) > 0 && q.tail.blocks[len(q.tail.blocks)-1].buf != nil
 }
 
 func (f *Frontier) delist(q *queue) {
-	r := q.rest
+	r := q.tail
 	if r == nil || r.class == 0 {
 		return
 	}
 	if r.listPrev != nil {
-		r.listPrev.rest.listNext = r.listNext
+		r.listPrev.tail.listNext = r.listNext
 	} else {
 		f.lists[r.class] = r.listNext
 	}
 	if r.listNext != nil {
-		r.listNext.rest.listPrev = r.listPrev
+		r.listNext.tail.listPrev = r.listPrev
 	}
 	if r.class >= tailClass {
 		f.tails--
@@ -509,7 +509,7 @@ func (f *Frontier) dequeue(h *host) (entry, error) {
 // dropQueue removes a queue of h that is empty.
 func (f *Frontier) dropQueue(h *host, q *queue) {
 	next := q.next()
-	if q.rest != nil {
+	if q.tail != nil {
 		f.setNext(q, nil)
 	}
 	if q != &h.q {

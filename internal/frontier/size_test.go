@@ -19,7 +19,7 @@ func TestSizes(t *testing.T) {
 		counted int
 	}{
 		"host": {unsafe.Sizeof(host{}), 112}, "extra": {unsafe.Sizeof(extra{}), extraOverhead},
-		"queue": {unsafe.Sizeof(queue{}), queueOverhead}, "rest": {unsafe.Sizeof(rest{}), restOverhead},
+		"queue": {unsafe.Sizeof(queue{}), queueOverhead}, "rest": {unsafe.Sizeof(queueTail{}), restOverhead},
 		"block": {unsafe.Sizeof(tailBlock{}), blockOverhead},
 		"group": {unsafe.Sizeof(group{}), groupOverhead}, "bucket": {unsafe.Sizeof(bucket{}), bucketOverhead},
 	} {

@@ -106,7 +106,7 @@ func (f *Frontier) spillLoose(target int64, qs iter.Seq[*queue]) error {
 		if f.ram-freed <= target {
 			break
 		}
-		if q.n > 0 && q.rest == nil {
+		if q.n > 0 && q.tail == nil {
 			freed += f.gather(q)
 		}
 		if len(f.out) >= writeBytes {
@@ -212,7 +212,7 @@ func (f *Frontier) writeRuns() error {
 func (f *Frontier) joinRuns() {
 	for i := len(f.runs) - 1; i >= 0; i-- { // from the last run on, so that the indexes of earlier ones stay valid
 		if r := &f.runs[i]; r.last > r.first {
-			r.q.rest.blocks = slices.Delete(r.q.rest.blocks, r.first, r.last)
+			r.q.tail.blocks = slices.Delete(r.q.tail.blocks, r.first, r.last)
 		}
 	}
 }
@@ -240,7 +240,7 @@ func (f *Frontier) load(q *queue) error {
 	if q.head.buf != nil {
 		return nil
 	}
-	buf, err := f.read(q.rest.place)
+	buf, err := f.read(q.tail.place)
 	if err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ func (f *Frontier) load(q *queue) error {
 // can be spilled. It ignores read errors: Next will meet them again.
 func (f *Frontier) readAhead(h *host) {
 	q := h.first()
-	if q == nil || q.head.buf != nil || f.ram+int64(q.rest.place.size) > f.budget() && f.tails == 0 {
+	if q == nil || q.head.buf != nil || f.ram+int64(q.tail.place.size) > f.budget() && f.tails == 0 {
 		return
 	}
 	_ = f.load(q)

@@ -14,7 +14,7 @@ import (
 
 // Current calls fn for the lines that count, of the link logs in dirs, in the order of Read. status reports that the
 // line has the newest status of its page, links that it has the page's links. It reads the files twice.
-func Current(fsys disk.FS, dirs []string, s extsort.Config, fn func(p *Page, status, links bool) error) (d Damage,
+func Current(fsys disk.FS, dirs []string, s extsort.Config, fn func(p *PageLine, status, links bool) error) (d Damage,
 	err error) {
 	files, err := allFiles(fsys, dirs)
 	if err != nil || len(files) == 0 {
@@ -25,7 +25,7 @@ func Current(fsys disk.FS, dirs []string, s extsort.Config, fn func(p *Page, sta
 	counts := make([]uint64, len(files)) // lines of each file; a running crawl may add more
 	before := uint64(0)                  // lines of the files before
 	for i, name := range files {
-		err := readFile(fsys, name, new(Damage), true, func(p *Page) error {
+		err := readFile(fsys, name, new(Damage), true, func(p *PageLine) error {
 			counts[i] = p.line
 			return visits.Add(p.URL, p.Time, before+p.line, p.Status == 304)
 		})
@@ -40,7 +40,7 @@ func Current(fsys disk.FS, dirs []string, s extsort.Config, fn func(p *Page, sta
 	}
 	before = 0
 	for i, name := range files {
-		err := readFile(fsys, name, &d, false, func(p *Page) error {
+		err := readFile(fsys, name, &d, false, func(p *PageLine) error {
 			if p.line > counts[i] {
 				return errEnough
 			}
@@ -85,7 +85,7 @@ func Join(fsys disk.FS, dirs []string, s extsort.Config, q Query, fn func(j *Joi
 	sorted := s.Queue("links")
 	defer func() { err = errors.Join(err, sorted.Close()) }()
 	var rec []byte
-	d, err = Current(fsys, dirs, s, func(p *Page, status, links bool) error {
+	d, err = Current(fsys, dirs, s, func(p *PageLine, status, links bool) error {
 		if status && among(q.To, p.URL) {
 			rec = appendStatus(rec[:0], p)
 			if err := sorted.Push(rec); err != nil {
@@ -144,7 +144,7 @@ const (
 	recLink   = 2 // the source, a zero, 4 bytes place on the page, big-endian; kind, rel and anchor, each with a zero
 )
 
-func appendStatus(dst []byte, p *Page) []byte {
+func appendStatus(dst []byte, p *PageLine) []byte {
 	dst = append(append(dst, p.URL...), 0, recStatus)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(int64(p.Status)))
 	return append(dst, p.Error...)

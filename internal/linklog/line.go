@@ -149,8 +149,8 @@ func (l *Link) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A Page is a line that was read.
-type Page struct {
+// A PageLine is a line that was read.
+type PageLine struct {
 	URL     string    `json:"url"`
 	Time    time.Time `json:"time"`
 	Status  int       `json:"status"`

@@ -56,7 +56,7 @@ func write(w *Writer, url string, after time.Duration, status int, links ...stri
 
 func urls(t *testing.T, fs disk.FS) (us []string) {
 	t.Helper()
-	d, err := Read(fs, []string{dir}, func(p *Page) error {
+	d, err := Read(fs, []string{dir}, func(p *PageLine) error {
 		us = append(us, p.URL)
 		return nil
 	})
@@ -90,13 +90,13 @@ func TestLine(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	var p Page
+	var p PageLine
 	must(t, p.parse(bytes.TrimSpace(got), false))
-	wantPage := Page{URL: "http://a.example/", Time: start, Status: 200, Links: []Link{
+	wantPage := PageLine{URL: "http://a.example/", Time: start, Status: 200, Links: []Link{
 		{"http://a.example/?a=1&b=\\", "a@href", "nofollow", "a \"b\" é\x00\x1b\u0085\ufffd\u2028."},
 		{"http://b.example/", "img@src", "", ""}, {"http://c.example/", "a@href", "", "c"},
 	}}
-	if diff := cmp.Diff(wantPage, p, cmp.AllowUnexported(Page{})); diff != "" {
+	if diff := cmp.Diff(wantPage, p, cmp.AllowUnexported(PageLine{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	ls.Reset(false)
@@ -109,7 +109,7 @@ func TestLine(t *testing.T) {
 
 // Lines of other programs, and those that cannot be read the short way, are read like any JSON.
 func TestOtherLines(t *testing.T) {
-	want := Page{URL: "http://a.example/", Time: start, Status: 200, LeftOut: 3,
+	want := PageLine{URL: "http://a.example/", Time: start, Status: 200, LeftOut: 3,
 		Links: []Link{{"http://b.example/", "a@href", "", "x"}}}
 	for _, line := range []string{
 		`{"url":"http://a.example/","time":"2026-01-02T15:04:05.000Z","status":200,` +
@@ -119,15 +119,15 @@ func TestOtherLines(t *testing.T) {
 		`{"url":"http://a.example/","time":"2026-01-02T15:04:05.000Z","status":200,` +
 			`"links":[["http://b.example/","a@href","","\u0078"]],"left_out":3}`,
 	} {
-		p := Page{Links: []Link{{"old", "old", "old", "old"}, {}}}
+		p := PageLine{Links: []Link{{"old", "old", "old", "old"}, {}}}
 		if err := p.parse([]byte(line), false); err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
-		if diff := cmp.Diff(want, p, cmp.AllowUnexported(Page{})); diff != "" {
+		if diff := cmp.Diff(want, p, cmp.AllowUnexported(PageLine{})); diff != "" {
 			t.Errorf("%s: -want +got\n%s", line, diff)
 		}
 	}
-	var p Page
+	var p PageLine
 	for _, line := range []string{"", "{", "{}", `{"url":"http://a.example/"}`,
 		`{"url":"","time":"2026-01-02T15:04:05Z"}`,
 		`{"url":"http://a.example/","time":"yesterday","status":200}`,
@@ -159,7 +159,7 @@ func FuzzLine(f *testing.F) {
 		if err := json.Unmarshal(line, &got); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		var p Page
+		var p PageLine
 		c := cursor{string(line[:len(line)-1])}
 		if !c.page(&p) || p.URL != got.URL || p.Links[0].Anchor != got.Links[0][3] {
 			t.Fatalf("%q is read as %+v", line, p)
@@ -190,7 +190,7 @@ func TestLinksAreBounded(t *testing.T) {
 	w := open(t, mem, 0)
 	w.Write(&Line{URL: "http://a.example/", Time: start, Status: 200, Links: &ls})
 	must(t, w.Close())
-	d, err := Read(mem, []string{dir}, func(p *Page) error {
+	d, err := Read(mem, []string{dir}, func(p *PageLine) error {
 		if p.LeftOut+len(p.Links) != 200_000 {
 			t.Errorf("%d links and %d left out", len(p.Links), p.LeftOut)
 		}
@@ -234,7 +234,7 @@ func TestRotation(t *testing.T) {
 	must(t, err)
 	z, err := gzip.NewReader(bytes.NewReader(b))
 	must(t, err)
-	var first Page
+	var first PageLine
 	if err := json.NewDecoder(z).Decode(&first); err != nil || first.URL != want[0] {
 		t.Errorf("%+v, %v", first, err)
 	}
@@ -360,7 +360,7 @@ func TestDamage(t *testing.T) {
 		`{"url":"http://c.example/2","time":"2026-01-02T15:04:05Z","status":200}`+"\n"+`{"url":"http://c.ex`))
 	put("other.txt", []byte("not ours\n"))
 	n, last := 0, ""
-	d, err := Read(mem, []string{dir}, func(p *Page) error {
+	d, err := Read(mem, []string{dir}, func(p *PageLine) error {
 		n, last = n+1, p.URL
 		return nil
 	})

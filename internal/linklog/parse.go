@@ -11,15 +11,15 @@ import (
 
 // parse reads a line into p, with head without its links. The strings of p share memory. It reads lines that this
 // package wrote itself, and leaves all others to package json, which takes ten times as long.
-func (p *Page) parse(line []byte, head bool) error {
+func (p *PageLine) parse(line []byte, head bool) error {
 	text := string(line)
 	if i := bytes.Index(line, []byte(`,"links":`)); head && i >= 0 { // within a string, quotes are escaped
 		text = text[:i] + "}"
 	}
 	links := p.Links[:0]
-	*p = Page{Links: links}
+	*p = PageLine{Links: links}
 	if c := (cursor{text}); !c.page(p) {
-		*p = Page{Links: links}
+		*p = PageLine{Links: links}
 		if err := json.Unmarshal([]byte(text), p); err != nil {
 			return fmt.Errorf("%w: %w", errLine, err)
 		}
@@ -42,7 +42,7 @@ func (c *cursor) is(s string) bool {
 }
 
 // page reads a line.
-func (c *cursor) page(p *Page) bool {
+func (c *cursor) page(p *PageLine) bool {
 	var at string
 	if !c.is(`{"url":`) || !c.text(&p.URL) || !c.is(`,"time":`) || !c.text(&at) || !c.is(`,"status":`) ||
 		!c.number(&p.Status) {
@@ -65,7 +65,7 @@ func (c *cursor) page(p *Page) bool {
 }
 
 // links reads the links behind the bracket.
-func (c *cursor) links(p *Page) bool {
+func (c *cursor) links(p *PageLine) bool {
 	if c.is("]") {
 		return true
 	}

@@ -37,7 +37,7 @@ func (d *Damage) Any() bool { return d.Lines+d.Files > 0 }
 // Read calls fn for each line of the link logs in the crawl directories dirs, in the order of dirs, files and lines.
 // The page is valid until fn returns. Read skips and counts what is damaged. A crawl that writes to its link log may be
 // running: its last line is read only if it is complete. An error is one of the disk, or the first of fn.
-func Read(fsys disk.FS, dirs []string, fn func(p *Page) error) (d Damage, err error) {
+func Read(fsys disk.FS, dirs []string, fn func(p *PageLine) error) (d Damage, err error) {
 	files, err := allFiles(fsys, dirs)
 	for i := 0; err == nil && i < len(files); i++ {
 		err = readFile(fsys, files[i], &d, false, fn)
@@ -57,7 +57,7 @@ func allFiles(fsys disk.FS, dirs []string) (files []string, err error) {
 }
 
 // readFile calls fn for each line of a file. With head it reads no links.
-func readFile(fsys disk.FS, name string, d *Damage, head bool, fn func(p *Page) error) error {
+func readFile(fsys disk.FS, name string, d *Damage, head bool, fn func(p *PageLine) error) error {
 	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
 	if base, open := strings.CutSuffix(name, openSuffix); open && errors.Is(err, fs.ErrNotExist) {
 		name = base + gzSuffix // the crawl has finished the file meanwhile
@@ -78,7 +78,7 @@ func readFile(fsys disk.FS, name string, d *Damage, head bool, fn func(p *Page) 
 	}
 	r := bufio.NewReaderSize(in, 256<<10)
 	var long []byte
-	var p Page
+	var p PageLine
 	for n := uint64(1); ; n++ {
 		line, err := readLine(r, &long)
 		switch {

@@ -45,7 +45,7 @@ type APIAccess struct {
 // APIReaderFile and TokenFile, which Close removes. Call it before Run. If it returns an error, Close closes ln.
 func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(gauges{a}, monitored{a}, collectors.NewGoCollector(),
+	reg.MustRegister(gauges{a}, collector{a}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if a.membership != nil {
 		reg.MustRegister(exchanges{a.membership})

@@ -82,7 +82,7 @@ func (a *Agent) applicationScope(d operate.Application, sizes *sheet.Sizes) (*sc
 }
 
 // CheckApplication implements operate.Apps.
-func (o operated) CheckApplication(d operate.Application) error {
+func (o local) CheckApplication(d operate.Application) error {
 	if _, walks := o.a.parts.Strategy.(*strategy.Walk); walks {
 		return fmt.Errorf("a crawl with --strategy walk has no applications: its walkers choose the pages")
 	}
@@ -112,7 +112,7 @@ func addPatterns(sizes *sheet.Sizes, d operate.Application) error {
 }
 
 // PlanFeed implements operate.Apps.
-func (o operated) PlanFeed(urls []string) []operate.SeedPlan {
+func (o local) PlanFeed(urls []string) []operate.SeedPlan {
 	plans := make([]operate.SeedPlan, len(urls))
 	for i, text := range urls {
 		u, err := o.a.typed(text)
@@ -129,7 +129,7 @@ func (o operated) PlanFeed(urls []string) []operate.SeedPlan {
 }
 
 // TakeFeed implements operate.Apps.
-func (o operated) TakeFeed(ctx context.Context, q *pb.TakeFeed) ([]*pb.Seed, error) {
+func (o local) TakeFeed(ctx context.Context, q *pb.TakeFeed) ([]*pb.Seed, error) {
 	answer := make([]*pb.Seed, len(q.Urls))
 	var urls []crawl.AppURL
 	var at []int
@@ -160,7 +160,7 @@ func (o operated) TakeFeed(ctx context.Context, q *pb.TakeFeed) ([]*pb.Seed, err
 }
 
 // notStarted says what an agent waits for whose crawl has not begun.
-func (o operated) notStarted(err error) error {
+func (o local) notStarted(err error) error {
 	if w, ok := o.a.waiting(); ok && errors.Is(err, crawl.ErrNotRunning) {
 		return fmt.Errorf("the crawl has not started: the agent waits for %s", w.For)
 	}
@@ -176,7 +176,7 @@ func (a *Agent) pagesLog() string {
 }
 
 // ListPages implements operate.Apps.
-func (o operated) ListPages(ctx context.Context, q *pb.ListPages) (*pb.ListedPages, error) {
+func (o local) ListPages(ctx context.Context, q *pb.ListPages) (*pb.ListedPages, error) {
 	r := &pb.ListedPages{Log: o.a.pagesLog()}
 	from := q.From
 	if q.Log != r.Log {
@@ -222,7 +222,7 @@ func fetchedPage(d crawl.Delivery) *pb.FetchedPage {
 }
 
 // ListBodies implements operate.Apps.
-func (o operated) ListBodies(ctx context.Context, q *pb.ListBodies) (*pb.ListedBodies, error) {
+func (o local) ListBodies(ctx context.Context, q *pb.ListBodies) (*pb.ListedBodies, error) {
 	r := &pb.ListedBodies{}
 	room := int64(bodiesBytes)
 	for _, p := range q.Parts {
@@ -292,7 +292,7 @@ func (a *Agent) openRecord(p *pb.BodyPart) (rec *warc.Record, f disk.File, err e
 }
 
 // AcknowledgePages implements operate.Apps.
-func (o operated) AcknowledgePages(_ context.Context, q *pb.AcknowledgePages) error {
+func (o local) AcknowledgePages(_ context.Context, q *pb.AcknowledgePages) error {
 	if q.Log != o.a.pagesLog() {
 		return fmt.Errorf("the agent has begun with a new directory since then")
 	}
@@ -311,7 +311,7 @@ func (a *Agent) uncollected() string {
 }
 
 // ApplicationStates implements operate.Apps.
-func (o operated) ApplicationStates() (states []*pb.NamedState) {
+func (o local) ApplicationStates() (states []*pb.NamedState) {
 	for _, s := range o.a.crawler.ApplicationStates() {
 		state := &pb.ApplicationState{Queued: s.Queued, Fetched: s.Fetched, Shared: s.Shared,
 			Unacknowledged: s.Unacknowledged, Held: s.Held}

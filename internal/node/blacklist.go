@@ -166,7 +166,7 @@ func (a *Agent) lookAtBlacklist(ctx context.Context, last stamp) (now stamp) {
 }
 
 // Blacklist implements operate.Viewer.
-func (o operated) Blacklist(ctx context.Context, q *pb.BlacklistsRequest) (*pb.Blacklist, error) {
+func (o local) Blacklist(ctx context.Context, q *pb.BlacklistsRequest) (*pb.Blacklist, error) {
 	if err := o.a.standing.begin(ctx); err != nil {
 		return nil, err
 	}

@@ -136,7 +136,7 @@ type boundaryPages struct {
 	names           []string             // of the categories
 	numbers         map[string]uint16    // of the categories, from 1
 	byView          atomic.Pointer[categoriesOf]
-	minds           sync.Pool // of *mind
+	memories        sync.Pool // of *readMemory
 }
 
 // categoriesOf are the agents of the categories by a view.
@@ -146,8 +146,8 @@ type categoriesOf struct {
 	own *strategy.Own // of this agent
 }
 
-// A mind is the memory for reading one page.
-type mind struct {
+// A readMemory is the memory for reading one page.
+type readMemory struct {
 	text     []byte
 	scratch  classify.Scratch
 	shingles near.Scratch
@@ -169,7 +169,7 @@ func (a *Agent) openBoundary() (err error) {
 		return nil
 	}
 	p := &boundaryPages{Store: a.boundary, a: a, near: a.cfg.Cluster.ContentHash == ContentNear}
-	p.minds.New = func() any { return new(mind) }
+	p.memories.New = func() any { return new(readMemory) }
 	if a.cfg.Cluster.byPages() {
 		p.classifier, p.numbers = a.cfg.Cluster.classifier(), map[string]uint16{}
 		p.names = categoriesBy(p.classifier)
@@ -208,9 +208,9 @@ func categoriesBy(c *classify.Classifier) []string {
 // Topics returns the categories of each agent if agents of capacity 1 with these names, and no others, divide pages by
 // topic. The cluster's own Name and Capacity have no effect.
 func (c *Cluster) Topics(names []string) map[string][]string {
-	agents, categories := make([]placement.Agent, len(names)), categoriesBy(c.classifier())
+	agents, categories := make([]placement.Owner, len(names)), categoriesBy(c.classifier())
 	for i, name := range names {
-		agents[i] = placement.Agent{Name: name, Capacity: 1}
+		agents[i] = placement.Owner{Name: name, Capacity: 1}
 	}
 	divided, topics := placement.NewCategories(len(categories), agents), map[string][]string{}
 	for _, name := range names {
@@ -242,8 +242,8 @@ func (p *boundaryPages) Sort(x *warc.Exchange, text func([]byte) ([]byte, error)
 	if p.classifier == nil && !p.near {
 		return to, true, nil
 	}
-	m := p.minds.Get().(*mind)
-	defer p.minds.Put(m)
+	m := p.memories.Get().(*readMemory)
+	defer p.memories.Put(m)
 	if m.text, err = text(m.text[:0]); err != nil {
 		return to, false, err
 	}
@@ -370,10 +370,10 @@ func (p *boundaryPages) Send(ctx context.Context, agent string, pages []link.Lin
 	if err != nil || len(pages) == 0 {
 		return err
 	}
-	calls := make([]rpc.Page, len(pages))
+	calls := make([]rpc.SentPage, len(pages))
 	for i, page := range pages {
 		at, _ := page.Stored()
-		calls[i] = rpc.Page{Link: page.WithoutStored().AppendTo(nil), Size: at.To - at.From,
+		calls[i] = rpc.SentPage{Link: page.WithoutStored().AppendTo(nil), Size: at.To - at.From,
 			Open: func() (io.ReadCloser, error) { return p.Read(at) }}
 	}
 	err = peer.Pages(ctx, calls)

@@ -32,7 +32,7 @@ func TestContentHash(t *testing.T) {
 	}
 	hashes := func(near bool) *boundaryPages {
 		p := &boundaryPages{near: near}
-		p.minds.New = func() any { return new(mind) }
+		p.memories.New = func() any { return new(readMemory) }
 		return p
 	}
 	exact, near := hashes(false), hashes(true)

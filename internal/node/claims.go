@@ -16,7 +16,7 @@ import (
 
 // settle records which agents own the hosts from now on.
 func (c *membership) settle(owners placement.Placement) {
-	self := func(a placement.Agent) bool { return a.Name == c.self.Name }
+	self := func(a placement.Owner) bool { return a.Name == c.self.Name }
 	c.takesPart.Store(slices.ContainsFunc(owners.Agents(), self))
 	if old := c.owners(); old != nil {
 		c.placed.Store(old.Next(owners))
@@ -76,13 +76,14 @@ func (c *membership) peer(agent string) (*rpc.Peer, error) {
 	return c.client.Peer(to.Name, to.Addr), nil
 }
 
-var verdicts = map[rpc.Verdict]cluster.Verdict{
+var verdicts = map[rpc.ClaimAnswer]cluster.ClaimAnswer{
 	rpc.Unknown: cluster.Nothing, rpc.Coming: cluster.Coming,
 	rpc.Again: cluster.Again, rpc.Never: cluster.Stranger,
 }
 
 // Claim implements cluster.Exchange.
-func (c *membership) Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]cluster.Verdict, error) {
+func (c *membership) Claim(ctx context.Context, agent string, view uint64, hosts []string) (
+	[]cluster.ClaimAnswer, error) {
 	p, err := c.peer(agent)
 	if err != nil {
 		return nil, err
@@ -91,7 +92,7 @@ func (c *membership) Claim(ctx context.Context, agent string, view uint64, hosts
 	if err != nil {
 		return nil, err
 	}
-	out := make([]cluster.Verdict, len(vs))
+	out := make([]cluster.ClaimAnswer, len(vs))
 	for i, v := range vs {
 		out[i] = verdicts[v]
 	}
@@ -99,7 +100,7 @@ func (c *membership) Claim(ctx context.Context, agent string, view uint64, hosts
 }
 
 // claim answers the claim of another agent.
-func (c *membership) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([]rpc.Verdict, error) {
+func (c *membership) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([]rpc.ClaimAnswer, error) {
 	if c.owners() == nil {
 		return nil, rpc.ErrAgain
 	}
@@ -107,7 +108,7 @@ func (c *membership) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([
 	if err != nil {
 		return nil, again(err)
 	}
-	out := make([]rpc.Verdict, len(vs))
+	out := make([]rpc.ClaimAnswer, len(vs))
 	for i, v := range vs {
 		switch v {
 		case cluster.Nothing:

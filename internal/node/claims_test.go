@@ -17,7 +17,7 @@ import (
 // the crawl for new only if that agent has not begun, was not told by others that they have begun,
 // and was in no crawl before its restart.
 func TestBeginsOnlyAtTheBeginning(t *testing.T) {
-	agents := []placement.Agent{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}, {Name: "a3", Capacity: 1}}
+	agents := []placement.Owner{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}, {Name: "a3", Capacity: 1}}
 	all, err := (&Cluster{}).place(agents)
 	if err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func (c *Cluster) check(fsys disk.FS, now func() time.Time) (*rpc.Keys, error) {
 	if err := c.checkFounder(); err != nil {
 		return nil, err
 	}
-	if err := c.checkAgents([]placement.Agent{{Name: c.Name, Capacity: c.Capacity}}); err != nil {
+	if err := c.checkAgents([]placement.Owner{{Name: c.Name, Capacity: c.Capacity}}); err != nil {
 		return nil, configErrorf("%v", err)
 	}
 	return keys, nil
@@ -287,10 +287,10 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 		was.Addr != h.Agent.Addr && c.lives(ctx, was) {
 		return none, copied(was)
 	}
-	agents := []placement.Agent{{Name: h.Agent.Name, Capacity: h.Agent.Capacity}}
+	agents := []placement.Owner{{Name: h.Agent.Name, Capacity: h.Agent.Capacity}}
 	for _, a := range m.View().Agents {
 		if a.Name != h.Agent.Name {
-			agents = append(agents, placement.Agent{Name: a.Name, Capacity: a.Capacity})
+			agents = append(agents, placement.Owner{Name: a.Name, Capacity: a.Capacity})
 		}
 	}
 	if err := c.cfg.checkAgents(agents); err != nil {
@@ -398,10 +398,10 @@ func (c *membership) secret() []byte {
 }
 
 // agentsUp returns the agents of a view that own hosts.
-func agentsUp(v *gossip.View) (up []placement.Agent) {
+func agentsUp(v *gossip.View) (up []placement.Owner) {
 	for _, a := range v.Agents {
 		if a.State == gossip.Up {
-			up = append(up, placement.Agent{Name: a.Name, Capacity: a.Capacity})
+			up = append(up, placement.Owner{Name: a.Name, Capacity: a.Capacity})
 		}
 	}
 	return up

@@ -139,8 +139,8 @@ func (k *contentService) tend(ctx context.Context, fail func(error)) {
 }
 
 // contentPage returns a page in the form that tables store.
-func contentPage(page warc.Original) contents.Page {
-	return contents.Page{URL: page.URL, Date: page.Date.Truncate(time.Millisecond).UTC(), Stored: page.Stored}
+func contentPage(page warc.Original) contents.Original {
+	return contents.Original{URL: page.URL, Date: page.Date.Truncate(time.Millisecond).UTC(), Stored: page.Stored}
 }
 
 // First implements cluster.Contents.
@@ -210,9 +210,9 @@ var errClaimed = errors.New("another page with this content is not archived yet"
 // second agent again after a failure, and while another page claims the content. It stops after
 // contentsPatience, or when the content has a new second agent. It does not ask the new one, which
 // knows less.
-func (k *contentService) ask(ctx context.Context, second string, q contents.Question) (contents.Page, error) {
+func (k *contentService) ask(ctx context.Context, second string, q contents.Question) (contents.Original, error) {
 	if err := contents.CheckPage(q.Page); err != nil {
-		return contents.Page{}, err
+		return contents.Original{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, contentsPatience)
 	defer cancel()
@@ -225,7 +225,7 @@ func (k *contentService) ask(ctx context.Context, second string, q contents.Ques
 			return answer.Page, nil
 		}
 		if errors.Is(err, contents.ErrClosed) || errors.Is(err, rpc.ErrRejected) {
-			return contents.Page{}, err
+			return contents.Original{}, err
 		}
 		if err == nil {
 			err = errClaimed
@@ -236,13 +236,13 @@ func (k *contentService) ask(ctx context.Context, second string, q contents.Ques
 		select {
 		case <-time.After(contentsAgain):
 		case <-ctx.Done():
-			return contents.Page{}, err
+			return contents.Original{}, err
 		}
 		if first, ok := k.recent.First(q.Digest); ok { // this agent has archived the other page
 			return first, nil
 		}
 		if k.second(q.Digest) != second {
-			return contents.Page{}, err
+			return contents.Original{}, err
 		}
 	}
 }
@@ -315,7 +315,7 @@ func (k *contentService) callWith(ctx context.Context, agent string,
 	}
 	answers := make([]contents.Answer, len(as))
 	for i, a := range as {
-		first := contents.Page(a.First)
+		first := contents.Original(a.First)
 		answers[i] = contents.Answer{First: first.URL == "" && !a.Claimed, Claimed: a.Claimed, Page: first}
 	}
 	return answers, nil
@@ -327,7 +327,7 @@ func (k *contentService) serve(
 ) ([]rpc.ContentAnswer, error) {
 	qs := make([]contents.Question, len(cs))
 	for i, c := range cs {
-		qs[i] = contents.Question{Digest: c.Digest, Page: contents.Page(c.Page), Archived: c.Archived}
+		qs[i] = contents.Question{Digest: c.Digest, Page: contents.Original(c.Page), Archived: c.Archived}
 	}
 	answers, err := k.table.Ask(ctx, qs)
 	if errors.Is(err, contents.ErrClosed) {

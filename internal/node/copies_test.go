@@ -81,7 +81,7 @@ func TestKeepsReplica(t *testing.T) {
 		t.Errorf("a malformed batch: %v", err)
 	}
 
-	both, err := placement.NewRendezvous([]placement.Agent{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}}, 0)
+	both, err := placement.NewRendezvous([]placement.Owner{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,10 +151,10 @@ func TestAway(t *testing.T) {
 		away:  map[handoff.Source]time.Time{},
 	}
 	agents := map[string]gossip.Agent{}
-	var all []placement.Agent
+	var all []placement.Owner
 	for i, name := range []string{"a1", "a2", "a3", "a4"} {
 		agents[name] = gossip.Agent{Name: name, Instance: [16]byte{byte(i + 1)}, Boot: 1, State: gossip.Up}
-		all = append(all, placement.Agent{Name: name, Capacity: 1})
+		all = append(all, placement.Owner{Name: name, Capacity: 1})
 	}
 	before, err := placement.NewRendezvous(all, 0)
 	if err != nil {

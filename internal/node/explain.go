@@ -19,8 +19,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Explain implements operate.Agent. In a crawl whose pages alone are divided, each agent may visit each host.
-func (o operated) Explain(ctx context.Context, host, link string) (string, error) {
+// Explain implements operate.Local. In a crawl whose pages alone are divided, each agent may visit each host.
+func (o local) Explain(ctx context.Context, host, link string) (string, error) {
 	var u weburl.URL
 	if link != "" {
 		var err error
@@ -137,7 +137,7 @@ func finishText(l *report.Line) string {
 
 // archivedText describes the newest record of a URL in this agent's archive; empty: it has none.
 func (a *Agent) archivedText(ctx context.Context, u weburl.URL) (text string) {
-	r, err := operated{a}.Captures(ctx, &pb.CapturesRequest{Url: u.String(), Limit: 100})
+	r, err := local{a}.Captures(ctx, &pb.CapturesRequest{Url: u.String(), Limit: 100})
 	if err != nil {
 		return ""
 	}

@@ -179,7 +179,7 @@ func (h *history) save() error {
 }
 
 // History implements operate.Viewer. Of the hours, the newest one is not over.
-func (o operated) History(q *pb.HistoryRequest) *pb.HistorySeries {
+func (o local) History(q *pb.HistoryRequest) *pb.HistorySeries {
 	h := o.a.history
 	h.mu.Lock()
 	list, hours := slices.Clone(h.samples), slices.Clone(h.hours)

@@ -40,10 +40,10 @@ type leases struct {
 	mu     sync.Mutex
 	peer   *lease.Peer
 	view   *leaseView
-	digest uint64                       // of the gossip view that view was made from
-	known  map[lease.Agent]gossip.Agent // agents of this and earlier views
-	coming map[lease.Agent]bool         // agents that were joining in the gossip view before
-	before map[string]string            // agents of earlier runs: addresses by name
+	digest uint64                         // of the gossip view that view was made from
+	known  map[lease.AgentID]gossip.Agent // agents of this and earlier views
+	coming map[lease.AgentID]bool         // agents that were joining in the gossip view before
+	before map[string]string              // agents of earlier runs: addresses by name
 	freed  []uint64
 	counts report.Leases
 	kept   map[uint64]map[string]struct{} // hosts that this agent may have a connection to, by point; see Uses
@@ -62,38 +62,38 @@ const mostKnown = 4096
 // A leaseView is an immutable lease.View.
 type leaseView struct {
 	owners placement.Placement
-	ids    map[string]lease.Agent       // of the agents that grant leases, by name
-	agents map[lease.Agent]gossip.Agent // including agents that are leaving
-	fresh  map[lease.Agent]bool         // agents that were joining until this view
-	over   map[lease.Agent]bool
-	silent map[lease.Agent]time.Duration // agents that left: for how long this one had not heard from them
-	gap    bool                          // an agent of an earlier run is missing
+	ids    map[string]lease.AgentID       // of the agents that grant leases, by name
+	agents map[lease.AgentID]gossip.Agent // including agents that are leaving
+	fresh  map[lease.AgentID]bool         // agents that were joining until this view
+	over   map[lease.AgentID]bool
+	silent map[lease.AgentID]time.Duration // agents that left: for how long this one had not heard from them
+	gap    bool                            // an agent of an earlier run is missing
 	digest uint64
 	few    bool // few agents grant all points, because any agent may want any of them
 }
 
 // Owner implements lease.View.
-func (v *leaseView) Owner(point uint64) lease.Agent {
+func (v *leaseView) Owner(point uint64) lease.AgentID {
 	if v.few {
 		point = lease.FewGrantors(point)
 	}
 	return v.ids[v.owners.Owner(point).Name]
 }
 
-func (v *leaseView) Digest() uint64           { return v.digest }
-func (v *leaseView) Has(a lease.Agent) bool   { _, ok := v.agents[a]; return ok }
-func (v *leaseView) Len() int                 { return len(v.agents) }
-func (v *leaseView) Agents() []lease.Agent    { return slices.Sorted(maps.Keys(v.agents)) }
-func (v *leaseView) Fresh(a lease.Agent) bool { return v.fresh[a] }
-func (v *leaseView) Over(a lease.Agent) bool  { return v.over[a] }
-func (v *leaseView) Missing() bool            { return v.gap }
+func (v *leaseView) Digest() uint64             { return v.digest }
+func (v *leaseView) Has(a lease.AgentID) bool   { _, ok := v.agents[a]; return ok }
+func (v *leaseView) Len() int                   { return len(v.agents) }
+func (v *leaseView) Agents() []lease.AgentID    { return slices.Sorted(maps.Keys(v.agents)) }
+func (v *leaseView) Fresh(a lease.AgentID) bool { return v.fresh[a] }
+func (v *leaseView) Over(a lease.AgentID) bool  { return v.over[a] }
+func (v *leaseView) Missing() bool              { return v.gap }
 
-func (v *leaseView) Silent(a lease.Agent) time.Duration { return v.silent[a] }
+func (v *leaseView) Silent(a lease.AgentID) time.Duration { return v.silent[a] }
 
 // leaseAgent identifies one start of an agent. It is never 0.
-func leaseAgent(instance rpc.ID, boot uint64) lease.Agent {
+func leaseAgent(instance rpc.ID, boot uint64) lease.AgentID {
 	b := binary.BigEndian.AppendUint64(instance[:len(instance):len(instance)], boot)
-	return lease.Agent(max(xxhash.Sum64(b), 1))
+	return lease.AgentID(max(xxhash.Sum64(b), 1))
 }
 
 // newLeaseView returns the part of v that leases need, or nil if no agent crawls. An agent grants
@@ -108,7 +108,7 @@ func newLeaseView(v *gossip.View, c *Cluster) (*leaseView, error) {
 		return nil, err
 	}
 	l := &leaseView{
-		owners: owners, ids: map[string]lease.Agent{}, agents: map[lease.Agent]gossip.Agent{}, few: c.byPages(),
+		owners: owners, ids: map[string]lease.AgentID{}, agents: map[lease.AgentID]gossip.Agent{}, few: c.byPages(),
 	}
 	var said []byte
 	for _, a := range v.Agents {
@@ -129,8 +129,8 @@ func newLeaseView(v *gossip.View, c *Cluster) (*leaseView, error) {
 // follow sets over, silent and gap from agents that are not in v: known are those of earlier views,
 // before those of earlier runs.
 func (v *leaseView) follow(m *gossip.View, silent func(gossip.Agent) time.Duration,
-	known map[lease.Agent]gossip.Agent, before map[string]string) {
-	v.over, v.silent = map[lease.Agent]bool{}, map[lease.Agent]time.Duration{}
+	known map[lease.AgentID]gossip.Agent, before map[string]string) {
+	v.over, v.silent = map[lease.AgentID]bool{}, map[lease.AgentID]time.Duration{}
 	for id, a := range known {
 		if _, there := v.agents[id]; there {
 			continue
@@ -184,7 +184,7 @@ func (a *Agent) openLeases() {
 		return
 	}
 	a.leases = &leases{
-		a: a, some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), known: map[lease.Agent]gossip.Agent{},
+		a: a, some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), known: map[lease.AgentID]gossip.Agent{},
 	}
 	f.Lease, a.others.Leases = a.leases, a.leases
 	if cl.byPages() {
@@ -229,7 +229,7 @@ func (l *leases) look(v *gossip.View) error {
 		l.view = view
 		l.peer.Look(view, l.a.now())
 	}
-	l.coming = map[lease.Agent]bool{}
+	l.coming = map[lease.AgentID]bool{}
 	for _, a := range v.Agents {
 		if a.State == gossip.Joining {
 			l.coming[leaseAgent(a.Instance, a.Boot)] = true

@@ -430,7 +430,7 @@ func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, 
 		v := m.View()
 		up := agentsUp(v)
 		starting = slices.DeleteFunc(starting, func(name string) bool {
-			return slices.ContainsFunc(up, func(a placement.Agent) bool { return a.Name == name })
+			return slices.ContainsFunc(up, func(a placement.Owner) bool { return a.Name == name })
 		})
 		missing := c.sites.ready(want)
 		there := len(up) >= want && len(starting) == 0 && missing == ""

@@ -172,7 +172,7 @@ func (c *Cluster) partitionTerms() string {
 
 // place assigns the hosts to agents. The errors are those of package placement. With PartitionSites it is the order of
 // the heirs, and assigns what is no host.
-func (c *Cluster) place(agents []placement.Agent) (placement.Placement, error) {
+func (c *Cluster) place(agents []placement.Owner) (placement.Placement, error) {
 	if c.partition() == PartitionRing {
 		r, err := placement.NewRing(agents, c.kappa())
 		if err != nil {
@@ -188,7 +188,7 @@ func (c *Cluster) place(agents []placement.Agent) (placement.Placement, error) {
 }
 
 // checkAgents returns the error of place, and is cheaper.
-func (c *Cluster) checkAgents(agents []placement.Agent) (err error) {
+func (c *Cluster) checkAgents(agents []placement.Owner) (err error) {
 	if c.partition() == PartitionRing {
 		_, err = placement.NewRing(agents, c.kappa())
 	} else {

@@ -236,7 +236,7 @@ func (r *Rehearsal) asked(u weburl.URL, addr string) {
 
 // Judge returns the verdict of the scope about a URL, and the rules that decide. A URL that is not
 // a seed is judged as a link on a seed's page.
-func (r *Rehearsal) Judge(u weburl.URL) (scope.Verdict, []string) {
+func (r *Rehearsal) Judge(u weburl.URL) (scope.Judgement, []string) {
 	l := link.Link{URL: u}
 	if !slices.Contains(r.Seeds, u) && len(r.Seeds) > 0 {
 		l.Hops, l.Via, l.Seed = "L", r.Seeds[0].String(), r.Seeds[0].Host()

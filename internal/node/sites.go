@@ -60,7 +60,7 @@ func (a *Agent) openSites() error {
 	var err error
 	o.table, err = sites.Open(sites.Config{
 		FS: a.fs, Dir: a.dir(sitesDir), Coordinators: c.cfg.Coordinators, Source: o,
-		Self:        sites.Agent{Name: c.self.Name, Instance: c.self.Instance, Boot: c.self.Boot},
+		Self:        sites.Self{Name: c.self.Name, Instance: c.self.Instance, Boot: c.self.Boot},
 		MemoryBytes: a.budget.of(shareSites), Now: a.now,
 		Assigned: o.assigned, Overflowed: o.overflowed, Changing: o.changing, Changed: o.applied,
 		Event: o.event,

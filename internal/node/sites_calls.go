@@ -88,9 +88,9 @@ func (o *siteOwners) translate(addr string, err error) error {
 
 // Discover implements sites.Source. Hosts that --connect-to leads elsewhere may have no address, so no coordinator
 // looks for one.
-func (o *siteOwners) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]sites.Verdict,
+func (o *siteOwners) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]sites.Decision,
 	error) {
-	vs := make([]sites.Verdict, len(hosts))
+	vs := make([]sites.Decision, len(hosts))
 	for _, free := range [...]bool{false, true} {
 		var its []string
 		var at []int
@@ -111,7 +111,7 @@ func (o *siteOwners) Discover(ctx context.Context, addr string, hosts []string, 
 			case rpc.HostAssigned:
 				v.State = sites.Assigned
 			case rpc.HostDead:
-				*v = sites.Verdict{State: sites.Dead, After: a.After}
+				*v = sites.Decision{State: sites.Dead, After: a.After}
 			default:
 				v.State = sites.Coming
 			}

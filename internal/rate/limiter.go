@@ -44,19 +44,19 @@ const (
 	useTime = time.Second
 )
 
-// A tank is a leaky bucket. It drains at a rate, and may be filled when it is empty. Below empty it is credit.
-type tank struct {
+// A bucket is a leaky bucket. It drains at a rate, and may be filled when it is empty. Below empty it is credit.
+type bucket struct {
 	level, per float64 // units; units a second, 0: closed
 	credit     float64 // the least bound of the credit, in units
 }
 
-// drain lets the tank drain for a number of seconds.
-func (t *tank) drain(seconds float64) {
+// drain lets the bucket drain for a number of seconds.
+func (t *bucket) drain(seconds float64) {
 	t.level = max(t.level-t.per*seconds, -max(t.per*Slack.Seconds(), t.credit))
 }
 
-// emptyIn returns when the level reaches a height. It is never if the tank is closed.
-func (t *tank) emptyIn(height float64) time.Duration {
+// emptyIn returns when the level reaches a height. It is never if the bucket is closed.
+func (t *bucket) emptyIn(height float64) time.Duration {
 	switch left := t.level - height; {
 	case left <= tiny:
 		return 0
@@ -85,13 +85,13 @@ type Limiter struct {
 	limit     Limit      // this agent's part
 	open      bool       // the part is not zero
 	until     time.Time  // when it ends; zero: never
-	at        time.Time  // of the levels of the tanks
-	requests  tank
-	bytes     tank          // of requests, with their expected sizes; corrected by the true ones
-	read      tank          // bytes that were read
+	at        time.Time  // of the levels of the buckets
+	requests  bucket
+	bytes     bucket        // of requests, with their expected sizes; corrected by the true ones
+	read      bucket        // bytes that were read
 	heard     time.Time     // when bytes were read last
 	late      time.Time     // when a timer was late last
-	visits    tank          // begun
+	visits    bucket        // begun
 	going     int           // visits that have begun and not ended
 	waiting   int           // at Send
 	ordered   uint64        // the order of the last request
@@ -134,7 +134,7 @@ func (l *Limiter) Set(limit Limit, share float64, until time.Time) {
 	if !l.on.Load() {
 		l.begin(now)
 	}
-	// A tank without a limit is filled and does not drain.
+	// A bucket without a limit is filled and does not drain.
 	if l.whole.Requests == 0 {
 		l.requests.level = 0
 	}
@@ -149,7 +149,7 @@ func (l *Limiter) Set(limit Limit, share float64, until time.Time) {
 
 // begin forgets what an earlier limit has left.
 func (l *Limiter) begin(now time.Time) {
-	for _, t := range l.tanks() {
+	for _, t := range l.buckets() {
 		t.level = 0
 	}
 	l.at, l.heard = now, now
@@ -157,7 +157,7 @@ func (l *Limiter) begin(now time.Time) {
 	l.held = true // the agent may use all that it gets until its use is known
 }
 
-func (l *Limiter) tanks() [4]*tank { return [4]*tank{&l.requests, &l.bytes, &l.read, &l.visits} }
+func (l *Limiter) buckets() [4]*bucket { return [4]*bucket{&l.requests, &l.bytes, &l.read, &l.visits} }
 
 // wake lets turns that wait look again.
 func (l *Limiter) wake() {
@@ -165,8 +165,8 @@ func (l *Limiter) wake() {
 	l.changed = make(chan struct{})
 }
 
-// drain brings the tanks to the time now. While requests hurry, bytes and visits drain faster. One more response of the
-// expected size may be sent for what responses have had less than that.
+// drain brings the buckets to the time now. While requests hurry, bytes and visits drain faster. One more response of
+// the expected size may be sent for what responses have had less than that.
 func (l *Limiter) drain(now time.Time) {
 	d := 0.0
 	if now.After(l.at) {
@@ -188,7 +188,7 @@ func (l *Limiter) hurries() bool {
 	return l.read.per > 0 && l.at.Sub(l.heard) < hurryTime && l.at.Sub(l.late) >= calmTime
 }
 
-// apply gives the tanks the rates of the limit.
+// apply gives the buckets the rates of the limit.
 func (l *Limiter) apply(now time.Time) {
 	l.drain(now)
 	l.requests.per, l.bytes.per, l.read.per = l.limit.Requests, l.limit.Bits/8, l.limit.Bits/8
@@ -197,7 +197,7 @@ func (l *Limiter) apply(now time.Time) {
 }
 
 // soon is emptyIn for bytes or visits, if nothing comes to read.
-func (l *Limiter) soon(t *tank, height float64) time.Duration {
+func (l *Limiter) soon(t *bucket, height float64) time.Duration {
 	d := t.emptyIn(height)
 	if d < never && l.hurries() {
 		if idle := time.Duration(max(l.read.level, 0) / l.read.per * 1e9); d > idle {

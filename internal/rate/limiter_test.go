@@ -266,7 +266,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// A limit of another kind begins with empty tanks.
+// A limit of another kind begins with empty buckets.
 func TestKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{l: New(time.Now), workers: 100, r: testseed.Rand(t)}

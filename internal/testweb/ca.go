@@ -178,7 +178,7 @@ func (w *Web) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) 
 	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
 	fault := TLSFault("")
 	if name == "" || net.ParseIP(name) != nil {
-		name = w.ips.name(hello.Conn.(*cork).local)
+		name = w.ips.name(hello.Conn.(*recordWriter).local)
 	} else if st := w.sites[name]; st != nil {
 		fault = st.TLS
 	} else if oh, ok := w.origin(name); ok {

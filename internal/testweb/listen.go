@@ -57,8 +57,8 @@ func (w *Web) newConn(tcp *net.TCPConn, local netip.Addr, secure bool, ahead []b
 	k := &conn{Conn: tcp, tcp: tcp, web: w, id: w.connIDs.Add(1), secure: secure, raws: raws, live: live, local: local}
 	k.remote = tcp.RemoteAddr().(*net.TCPAddr).AddrPort()
 	if secure {
-		k.cork = &cork{TCPConn: tcp, local: local, ahead: ahead}
-		k.Conn = tls.Server(k.cork, w.tls)
+		k.records = &recordWriter{TCPConn: tcp, local: local, ahead: ahead}
+		k.Conn = tls.Server(k.records, w.tls)
 	} else if len(ahead) > 0 {
 		k.in, k.lastRead = ahead, w.track.now()
 		k.begun = k.lastRead
@@ -106,7 +106,7 @@ func (s *connSet) closeAll() {
 type conn struct {
 	net.Conn // the TCP connection, or TLS over it
 	tcp      *net.TCPConn
-	cork     *cork // writes of TLS go through it; nil for plain HTTP
+	records  *recordWriter // writes of TLS go through it; nil for plain HTTP
 	web      *Web
 	id       int64
 	secure   bool
@@ -242,21 +242,21 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// writeAll writes p with one system call. Without the cork TLS would use one for each record.
+// writeAll writes p with one system call. Without the recordWriter TLS would use one for each record.
 func (c *conn) writeAll(p []byte) (int, error) {
-	if c.cork == nil {
+	if c.records == nil {
 		return c.Conn.Write(p)
 	}
-	c.cork.hold()
+	c.records.hold()
 	n, err := c.Conn.Write(p)
-	if e := c.cork.flush(); e != nil {
+	if e := c.records.flush(); e != nil {
 		return 0, e
 	}
 	return n, err
 }
 
-// A cork is the connection below TLS. It holds back the records until flush.
-type cork struct {
+// A recordWriter is the connection below TLS. It holds back the records until flush.
+type recordWriter struct {
 	*net.TCPConn
 	local netip.Addr // the address that the client connected to
 	ahead []byte     // bytes that were read already and come first
@@ -266,7 +266,7 @@ type cork struct {
 }
 
 // Read implements io.Reader.
-func (k *cork) Read(p []byte) (int, error) {
+func (k *recordWriter) Read(p []byte) (int, error) {
 	if len(k.ahead) > 0 {
 		n := copy(p, k.ahead)
 		k.ahead = k.ahead[n:]
@@ -275,14 +275,14 @@ func (k *cork) Read(p []byte) (int, error) {
 	return k.TCPConn.Read(p)
 }
 
-func (k *cork) hold() {
+func (k *recordWriter) hold() {
 	k.mu.Lock()
 	k.buf = responses.Get().(*[]byte)
 	k.mu.Unlock()
 }
 
 // Write implements io.Writer.
-func (k *cork) Write(p []byte) (int, error) {
+func (k *recordWriter) Write(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.buf == nil {
@@ -292,7 +292,7 @@ func (k *cork) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (k *cork) flush() error {
+func (k *recordWriter) flush() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, err := k.TCPConn.Write(*k.buf)

@@ -18,7 +18,7 @@ func BenchmarkKnown(b *testing.B) {
 	go func() { ended <- table.Run(b.Context()) }()
 	const all, call = 500_000, 64
 	qs := make([]Question, call)
-	page := Page{URL: "http://www.example.org/a/page/of/ordinary/length", Date: time.Unix(1, 0)}
+	page := Original{URL: "http://www.example.org/a/page/of/ordinary/length", Date: time.Unix(1, 0)}
 	for n := 0; n < all; n += call {
 		for i := range qs {
 			qs[i] = Question{digestOf(n + i), page, true}
@@ -27,7 +27,7 @@ func BenchmarkKnown(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	other := Page{URL: "http://www.example.org/another", Date: time.Unix(1, 0)}
+	other := Original{URL: "http://www.example.org/another", Date: time.Unix(1, 0)}
 	rng := rand.New(rand.NewPCG(1, 1))
 	n := 0
 	for b.Loop() {

@@ -13,8 +13,8 @@ import (
 // A Digest is the SHA-1 of a body without chunk sizes.
 type Digest = [20]byte
 
-// A Page is a page with a content.
-type Page struct {
+// An Original is the page that had a content first.
+type Original struct {
 	URL string
 	// Date is the date of its record, to the millisecond.
 	Date time.Time
@@ -37,7 +37,7 @@ var shape = entries.Shape{Magic: "OWFIRST\x02", Head: entryHead, MaxTail: MaxURL
 // An entry is a content and its first page, as the file has them.
 type entry struct {
 	digest Digest
-	page   Page
+	page   Original
 }
 
 // appendTo encodes e.
@@ -57,12 +57,12 @@ func entryOf(data []byte) (e entry, err error) {
 	}
 	var place warc.Original
 	place.SetPlace(string(data[entryHead:]))
-	page := Page{URL: place.URL, Date: time.UnixMilli(ms).UTC(), Stored: place.Stored}
+	page := Original{URL: place.URL, Date: time.UnixMilli(ms).UTC(), Stored: place.Stored}
 	return entry{Digest(data[:20]), page}, nil
 }
 
 // CheckPage returns an error for a page that cannot be in a Table.
-func CheckPage(p Page) error {
+func CheckPage(p Original) error {
 	switch ms := p.Date.UnixMilli(); {
 	case p.URL == "":
 		return errors.New("page without a URL")

@@ -8,16 +8,16 @@ type Recent struct {
 	most int // entries of a generation
 	// mu guards the fields below.
 	mu         sync.Mutex
-	young, old map[Digest]Page
+	young, old map[Digest]Original
 }
 
 // NewRecent returns a Recent of at most entries contents.
 func NewRecent(entries int) *Recent {
-	return &Recent{most: max(1, entries/2), young: map[Digest]Page{}}
+	return &Recent{most: max(1, entries/2), young: map[Digest]Original{}}
 }
 
 // First returns the first page with a content, if it is known.
-func (r *Recent) First(d Digest) (Page, bool) {
+func (r *Recent) First(d Digest) (Original, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p, ok := r.young[d]
@@ -31,7 +31,7 @@ func (r *Recent) First(d Digest) (Page, bool) {
 }
 
 // Add stores p as the first page with a content, unless there is one already.
-func (r *Recent) Add(d Digest, p Page) {
+func (r *Recent) Add(d Digest, p Original) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.young[d]; ok {
@@ -44,9 +44,9 @@ func (r *Recent) Add(d Digest, p Page) {
 }
 
 // put adds to the young generation. The caller holds mu.
-func (r *Recent) put(d Digest, p Page) {
+func (r *Recent) put(d Digest, p Original) {
 	if len(r.young) >= r.most {
-		r.young, r.old = make(map[Digest]Page, r.most), r.young
+		r.young, r.old = make(map[Digest]Original, r.most), r.young
 	}
 	r.young[d] = p
 }

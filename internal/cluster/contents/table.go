@@ -25,7 +25,7 @@ type Config struct {
 // A Question asks whether a page is the first with its content.
 type Question struct {
 	Digest Digest
-	Page   Page
+	Page   Original
 	// Archived reports that Page is archived in full, and that no kill or power failure can
 	// undo that. If the Table has no page with the content, it stores this one.
 	Archived bool
@@ -39,7 +39,7 @@ type Answer struct {
 	// archive the asking page in full.
 	Claimed bool
 	// Page is archived in full, and the asking page may be a revisit of it.
-	Page Page
+	Page Original
 }
 
 // ErrClosed reports a Table whose Run has ended.
@@ -193,7 +193,7 @@ func (t *Table) answer(calls []*asked) error {
 // judge turns places into answers, and stores the pages that are archived. A content that the Map cannot look up counts
 // as new.
 func (t *Table) judge(calls []*asked, found []entries.Place) error {
-	fresh := map[Digest]Page{} // archived, according to these calls
+	fresh := map[Digest]Original{} // archived, according to these calls
 	t.buf = t.buf[:0]
 	n := 0
 	for _, a := range calls {
@@ -233,7 +233,7 @@ func (t *Table) at(off int64) (entry, error) {
 }
 
 // answerOf returns the answer to q. If known, first is the archived page with the content.
-func (t *Table) answerOf(q *Question, first Page, known bool) Answer {
+func (t *Table) answerOf(q *Question, first Original, known bool) Answer {
 	if !known {
 		claimant, claimed := t.claims.First(q.Digest)
 		if !claimed {

@@ -84,15 +84,16 @@ func poke(t *testing.T, mem *testdisk.Mem, name string, at int64, change func(b 
 
 func digestOf(n int) Digest { return sha1.Sum(fmt.Append(nil, n)) }
 
-func pageOf(n int) Page {
-	p := Page{URL: fmt.Sprintf("http://h%d.example/%d", n%7, n), Date: time.UnixMilli(1700000000000 + int64(n)).UTC()}
+func pageOf(n int) Original {
+	p := Original{URL: fmt.Sprintf("http://h%d.example/%d", n%7, n),
+		Date: time.UnixMilli(1700000000000 + int64(n)).UTC()}
 	if n%2 == 1 {
 		p.Stored = digestOf(-n)
 	}
 	return p
 }
 
-var otherPage = Page{URL: "http://other.example/", Date: time.Unix(1, 0)}
+var otherPage = Original{URL: "http://other.example/", Date: time.Unix(1, 0)}
 
 func memory(t *testing.T) *testdisk.Mem {
 	t.Helper()
@@ -105,8 +106,8 @@ func memory(t *testing.T) *testdisk.Mem {
 
 // A model is a Table made of maps.
 type model struct {
-	archived map[Digest]Page
-	claims   map[Digest]Page
+	archived map[Digest]Original
+	claims   map[Digest]Original
 }
 
 func (m *model) ask(q Question) Answer {
@@ -134,9 +135,9 @@ func (m *model) ask(q Question) Answer {
 // crash asks r which contents it still knows after a power failure.
 func (m *model) crash(t *testing.T, r *running) {
 	t.Helper()
-	probe := Page{URL: "http://probe.example/", Date: time.UnixMilli(1).UTC()}
+	probe := Original{URL: "http://probe.example/", Date: time.UnixMilli(1).UTC()}
 	before := m.archived
-	m.archived = map[Digest]Page{}
+	m.archived = map[Digest]Original{}
 	for d, p := range before {
 		switch got := r.ask(t, Question{Digest: d, Page: probe}); got {
 		case Answer{Page: p}:
@@ -160,7 +161,7 @@ func TestTable(t *testing.T) {
 			if i%3 == 0 {
 				cfg.MemoryBytes = 0
 			}
-			m := model{map[Digest]Page{}, map[Digest]Page{}}
+			m := model{map[Digest]Original{}, map[Digest]Original{}}
 			r := start(t, mem, cfg)
 			for range 60 + rng.IntN(100) {
 				var qs []Question
@@ -250,12 +251,12 @@ func TestSynced(t *testing.T) {
 func TestAskers(t *testing.T) {
 	r := start(t, memory(t), Config{MemoryBytes: 1, SyncEvery: time.Millisecond})
 	var mu sync.Mutex // guards archived and named
-	archived, named := map[Digest]map[Page]bool{}, map[Digest]map[Page]bool{}
-	note := func(in map[Digest]map[Page]bool, d Digest, p Page) {
+	archived, named := map[Digest]map[Original]bool{}, map[Digest]map[Original]bool{}
+	note := func(in map[Digest]map[Original]bool, d Digest, p Original) {
 		mu.Lock()
 		defer mu.Unlock()
 		if in[d] == nil {
-			in[d] = map[Page]bool{}
+			in[d] = map[Original]bool{}
 		}
 		in[d][p] = true
 	}
@@ -380,7 +381,7 @@ func TestDamage(t *testing.T) {
 func TestVersions(t *testing.T) {
 	mem := memory(t)
 	cfg := Config{MemoryBytes: 1, SyncEvery: time.Millisecond}
-	ask := func(r *running, page Page) (first int) {
+	ask := func(r *running, page Original) (first int) {
 		for n := range 150 {
 			if r.ask(t, Question{digestOf(n), page, true}).First {
 				first++
@@ -429,7 +430,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestCheckPage(t *testing.T) {
-	for _, p := range []Page{{}, {URL: string(make([]byte, MaxURL+1))},
+	for _, p := range []Original{{}, {URL: string(make([]byte, MaxURL+1))},
 		{URL: "http://a.example/", Date: time.UnixMilli(-1)},
 		{URL: "http://a.example/", Date: time.UnixMilli(maxMillis + 1)}} {
 		if CheckPage(p) == nil {

@@ -91,8 +91,8 @@ func (c Config) withDefaults() Config {
 
 // A Coordinator answers agents while its Log says that it leads. Its methods are safe for concurrent use.
 type Coordinator struct {
-	cfg   Config
-	reign atomic.Pointer[reign] // nil: this coordinator does not lead, or is not ready
+	cfg        Config
+	leadership atomic.Pointer[leadership] // nil: this coordinator does not lead, or is not ready
 }
 
 // New returns a Coordinator. It answers only while Run runs.
@@ -122,10 +122,10 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	}
 }
 
-// A reign is the time during which a coordinator is the leader, and what it learns during that time.
-type reign struct {
+// A leadership is the time during which a coordinator is the leader, and what it learns during that time.
+type leadership struct {
 	*Coordinator
-	ctx       context.Context // ends with the reign
+	ctx       context.Context // ends with the leadership
 	started   time.Time
 	number    uint64 // random, at the top of its stamps
 	wg        sync.WaitGroup
@@ -146,7 +146,7 @@ type reign struct {
 // lead leads until the leader changes.
 func (c *Coordinator) lead(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &reign{Coordinator: c, ctx: ctx, discovery: newDiscovery(&c.cfg), questions: questions{
+	r := &leadership{Coordinator: c, ctx: ctx, discovery: newDiscovery(&c.cfg), questions: questions{
 		wake: make(chan struct{}, 1)}, agents: map[life]*agent{}, votes: map[string]vote{}, forgotten: map[life]bool{}}
 	r.wg.Go(func() {
 		if !r.begin() {
@@ -164,34 +164,34 @@ func (c *Coordinator) lead(ctx context.Context) (err error) {
 	cancel()
 	r.discovery.end() // from here on no look-up starts
 	r.wg.Wait()
-	c.reign.Store(nil)
+	c.leadership.Store(nil)
 	return err
 }
 
-// begin waits until all that earlier leaders have committed is applied. It returns false if the reign ends before.
-func (r *reign) begin() bool {
+// begin waits until all that earlier leaders have committed is applied. It returns false if the leadership ends before.
+func (r *leadership) begin() bool {
 	for r.propose([]byte{cmdNothing}) != nil {
 		if !r.pause(retryEvery) {
 			return false
 		}
 	}
 	r.started, r.number = time.Now(), rand.Uint64()>>stampBits<<stampBits
-	r.reign.Store(r)
+	r.leadership.Store(r)
 	hosts, _ := r.cfg.Machine.counts()
 	r.cfg.Event("coordinator-leads", "hosts", hosts)
 	return true
 }
 
-// stampBits are the bits of a stamp for the milliseconds since the reign began, which are enough for 34 years.
+// stampBits are the bits of a stamp for the milliseconds since the leadership began, which are enough for 34 years.
 const stampBits = 40
 
-// stamp returns what identifies a time of this reign.
-func (r *reign) stamp(now time.Time) uint64 {
+// stamp returns what identifies a time of this leadership.
+func (r *leadership) stamp(now time.Time) uint64 {
 	return r.number | uint64(now.Sub(r.started).Milliseconds())
 }
 
-// stamped returns the time of a stamp, or zero if it is not of this reign or of a time to come.
-func (r *reign) stamped(stamp uint64, now time.Time) time.Time {
+// stamped returns the time of a stamp, or zero if it is not of this leadership or of a time to come.
+func (r *leadership) stamped(stamp uint64, now time.Time) time.Time {
 	at := r.started.Add(time.Duration(stamp&(1<<stampBits-1)) * time.Millisecond)
 	if stamp>>stampBits<<stampBits != r.number || at.After(now) {
 		return time.Time{}
@@ -200,7 +200,7 @@ func (r *reign) stamped(stamp uint64, now time.Time) time.Time {
 }
 
 // propose returns the result of a command, or the error of the Log.
-func (r *reign) propose(command []byte) error {
+func (r *leadership) propose(command []byte) error {
 	result, err := r.cfg.Log.Propose(r.ctx, command)
 	if err != nil {
 		return err
@@ -209,8 +209,8 @@ func (r *reign) propose(command []byte) error {
 	return err
 }
 
-// pause waits. It returns false if the reign ends before.
-func (r *reign) pause(d time.Duration) bool {
+// pause waits. It returns false if the leadership ends before.
+func (r *leadership) pause(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -221,9 +221,9 @@ func (r *reign) pause(d time.Duration) bool {
 	}
 }
 
-// current returns the reign of this coordinator, or a NotLeader.
-func (c *Coordinator) current() (*reign, error) {
-	r := c.reign.Load()
+// current returns the leadership of this coordinator, or a NotLeader.
+func (c *Coordinator) current() (*leadership, error) {
+	r := c.leadership.Load()
 	addr, self := c.cfg.Log.Leader()
 	if r == nil || !self || r.ctx.Err() != nil {
 		if self {
@@ -234,8 +234,8 @@ func (c *Coordinator) current() (*reign, error) {
 	return r, nil
 }
 
-// over replaces the error of a call during which the reign ended.
-func (r *reign) over(err error) error {
+// over replaces the error of a call during which the leadership ended.
+func (r *leadership) over(err error) error {
 	if _, gone := r.current(); gone != nil && !errors.As(err, new(*Refusal)) {
 		return gone
 	}
@@ -294,8 +294,8 @@ func (c *Coordinator) Discover(ctx context.Context, from Caller, hosts []string,
 	return answers, nil
 }
 
-// assign turns hosts that are ready into commands, until the reign ends. One command is on its way at a time.
-func (r *reign) assign() {
+// assign turns hosts that are ready into commands, until the leadership ends. One command is on its way at a time.
+func (r *leadership) assign() {
 	for {
 		select {
 		case <-r.ctx.Done():
@@ -330,8 +330,8 @@ func (r *reign) assign() {
 	}
 }
 
-// someUp waits until an agent is up. It returns false if the reign ends before.
-func (r *reign) someUp() bool {
+// someUp waits until an agent is up. It returns false if the leadership ends before.
+func (r *leadership) someUp() bool {
 	up := func(m assignment.Member) bool { return m.State == assignment.Up }
 	for {
 		more := r.cfg.Machine.changes()
@@ -348,8 +348,8 @@ func (r *reign) someUp() bool {
 
 // allJoined waits for agents that are joining, at most joinTime for each. Agents that start together report themselves
 // one after the other. Without the wait, the first one would get all hosts of a small web. It returns false if the
-// reign ends before.
-func (r *reign) allJoined() bool {
+// leadership ends before.
+func (r *leadership) allJoined() bool {
 	for r.someJoin(time.Now()) {
 		if !r.pause(decideEvery) {
 			return false
@@ -358,7 +358,7 @@ func (r *reign) allJoined() bool {
 	return true
 }
 
-func (r *reign) someJoin(now time.Time) bool {
+func (r *leadership) someJoin(now time.Time) bool {
 	roster := r.cfg.Machine.Roster()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -373,7 +373,7 @@ func (r *reign) someJoin(now time.Time) bool {
 }
 
 // loads returns the head of the next assign command.
-func (r *reign) loads() (a assign) {
+func (r *leadership) loads() (a assign) {
 	_, assigned := r.cfg.Machine.counts()
 	roster := r.cfg.Machine.Roster()
 	r.mu.Lock()

@@ -29,10 +29,10 @@ type discovery struct {
 	ready   []*lookup
 	isReady chan struct{} // receives a value when ready is no longer empty
 
-	// dead has the hosts whose last look-up found no address, and until when they are not looked up again. buried
+	// dead has the hosts whose last look-up found no address, and until when they are not looked up again. deadByTime
 	// has the same in the order of time, and hosts that are no longer in dead.
-	dead   map[string]time.Time
-	buried []grave
+	dead       map[string]time.Time
+	deadByTime []deadHost
 
 	lookups, deaths uint64
 }
@@ -48,7 +48,7 @@ type queue struct {
 	hosts  []*lookup
 }
 
-type grave struct {
+type deadHost struct {
 	host  string
 	until time.Time
 }
@@ -147,7 +147,7 @@ func (d *discovery) looked(ctx context.Context, wg *sync.WaitGroup, l *lookup, e
 	switch {
 	case ctx.Err() != nil:
 		return
-	case exists || l.again || len(d.buried) >= d.cfg.MaxDead:
+	case exists || l.again || len(d.deadByTime) >= d.cfg.MaxDead:
 		delete(d.dead, l.host)
 		d.makeReady(l)
 	default:
@@ -155,7 +155,7 @@ func (d *discovery) looked(ctx context.Context, wg *sync.WaitGroup, l *lookup, e
 		d.forget(l)
 		until := now.Add(d.cfg.DeadFor)
 		d.dead[l.host] = until
-		d.buried = append(d.buried, grave{l.host, until})
+		d.deadByTime = append(d.deadByTime, deadHost{l.host, until})
 	}
 	d.start(ctx, wg)
 }
@@ -181,9 +181,9 @@ func (d *discovery) forget(l *lookup) {
 func (d *discovery) sweep(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(d.buried) > 0 && !now.Before(d.buried[0].until.Add((remembered-1)*d.cfg.DeadFor)) {
-		g := d.buried[0]
-		if d.buried = d.buried[1:]; d.dead[g.host].Equal(g.until) {
+	for len(d.deadByTime) > 0 && !now.Before(d.deadByTime[0].until.Add((remembered-1)*d.cfg.DeadFor)) {
+		g := d.deadByTime[0]
+		if d.deadByTime = d.deadByTime[1:]; d.dead[g.host].Equal(g.until) {
 			delete(d.dead, g.host)
 		}
 	}

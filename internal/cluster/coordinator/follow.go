@@ -64,7 +64,7 @@ func (c *Coordinator) Follow(ctx context.Context, from Caller, f Follow) (Follow
 
 // followed returns the answer to an agent. After stale, the decision about its membership may have been made without
 // its question, so there is no answer.
-func (r *reign) followed(m assignment.Member, entries []byte, arrived time.Time) (Followed, error) {
+func (r *leadership) followed(m assignment.Member, entries []byte, arrived time.Time) (Followed, error) {
 	roster := r.cfg.Machine.Roster()
 	last, _ := r.cfg.Machine.Extent() // not before the roster
 	if time.Since(arrived) > stale {
@@ -83,7 +83,7 @@ func (r *reign) followed(m assignment.Member, entries []byte, arrived time.Time)
 
 // claim compares the agent's crawl and settings with those of the coordinators. The first agent's become theirs. If
 // that agent belongs to no crawl yet, the crawl gets a new number.
-func (r *reign) claim(from Caller, settings map[string]string) error {
+func (r *leadership) claim(from Caller, settings map[string]string) error {
 	for {
 		if c := r.cfg.Machine.claimed(); c != nil {
 			if from.Crawl != [16]byte{} && from.Crawl != c.Crawl {
@@ -114,7 +114,7 @@ func (r *reign) claim(from Caller, settings map[string]string) error {
 }
 
 // hear notes an agent's report.
-func (r *reign) hear(m assignment.Member, f Follow, now time.Time) error {
+func (r *leadership) hear(m assignment.Member, f Follow, now time.Time) error {
 	roster := r.cfg.Machine.Roster()
 	_, assigned := r.cfg.Machine.counts()
 	r.mu.Lock()
@@ -154,7 +154,7 @@ func (r *reign) hear(m assignment.Member, f Follow, now time.Time) error {
 
 // rival returns another life with the same name that runs: the one of the roster; or if the roster has none of this
 // name, the one that came first. in is the member of the roster if ok. The caller holds mu.
-func (r *reign) rival(l life, in assignment.Member, ok bool, now time.Time) *agent {
+func (r *leadership) rival(l life, in assignment.Member, ok bool, now time.Time) *agent {
 	for other, o := range r.agents {
 		if other.name != l.name || other == l || now.Sub(o.at) > fresh {
 			continue
@@ -169,7 +169,7 @@ func (r *reign) rival(l life, in assignment.Member, ok bool, now time.Time) *age
 
 // settled waits while it is unknown whether the next roster loses an agent. Without that, an answer could give the
 // agent the right to start visits just when it loses its hosts.
-func (r *reign) settled(ctx context.Context, name string) error {
+func (r *leadership) settled(ctx context.Context, name string) error {
 	for {
 		r.mu.Lock()
 		wait := r.removed
@@ -188,8 +188,8 @@ func (r *reign) settled(ctx context.Context, name string) error {
 	}
 }
 
-// decide keeps the roster, until the reign ends.
-func (r *reign) decide() {
+// decide keeps the roster, until the leadership ends.
+func (r *leadership) decide() {
 	for r.pause(decideEvery) {
 		r.discovery.sweep(time.Now())
 		if read := r.newlyRead(); len(read) > 0 {
@@ -203,7 +203,7 @@ func (r *reign) decide() {
 		}
 		err := r.propose(encodeRoster(term, 0, next))
 		if err != nil && r.ctx.Err() == nil && !known(err) {
-			// The command may still be applied, in a later reign at the latest. What it loses stays unsettled until
+			// The command may still be applied, at the latest by a later leader. What it loses stays unsettled until
 			// another command shows that it was not: the next command is applied after it.
 			for r.propose([]byte{cmdNothing}) != nil {
 				if !r.pause(retryEvery) {
@@ -222,7 +222,7 @@ func (r *reign) decide() {
 }
 
 // tellAhead reports, once, an agent that asks for a later entry than the next one.
-func (r *reign) tellAhead(agent string, asks, last uint64) {
+func (r *leadership) tellAhead(agent string, asks, last uint64) {
 	r.mu.Lock()
 	before := r.ahead
 	r.ahead = true
@@ -287,7 +287,7 @@ func (c *Coordinator) Forget(ctx context.Context, name string) error {
 }
 
 // newlyRead returns the terms that members have read since the last command that said so.
-func (r *reign) newlyRead() map[string]uint64 {
+func (r *leadership) newlyRead() map[string]uint64 {
 	roster, since, read := r.cfg.Machine.progress()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -303,7 +303,7 @@ func (r *reign) newlyRead() map[string]uint64 {
 }
 
 // nextRoster decides on the next roster. The agents that it loses are unsettled from then on.
-func (r *reign) nextRoster() (term uint64, next *assignment.Roster, lost []string) {
+func (r *leadership) nextRoster() (term uint64, next *assignment.Roster, lost []string) {
 	roster, since, read := r.cfg.Machine.progress()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -329,7 +329,7 @@ func (r *reign) nextRoster() (term uint64, next *assignment.Roster, lost []strin
 }
 
 // tell notes a new roster.
-func (r *reign) tell(next *assignment.Roster, lost []string) {
+func (r *leadership) tell(next *assignment.Roster, lost []string) {
 	up := 0
 	for _, m := range next.Members {
 		if m.State == assignment.Up {
@@ -394,7 +394,7 @@ func (c *Coordinator) Finish(ctx context.Context, from Caller, term, number uint
 }
 
 // ended returns nil if the crawl has ended, maybe by another call of Finish. Otherwise the caller asks again.
-func (r *reign) ended() error {
+func (r *leadership) ended() error {
 	if roster := r.cfg.Machine.Roster(); roster.Ended {
 		return nil
 	}
@@ -402,7 +402,7 @@ func (r *reign) ended() error {
 }
 
 // vote counts a vote, and reports whether all agents that are up agree and no host waits for an agent.
-func (r *reign) vote(roster *assignment.Roster, name string, v vote) bool {
+func (r *leadership) vote(roster *assignment.Roster, name string, v vote) bool {
 	pending, _, _, _, _ := r.discovery.counts()
 	r.mu.Lock()
 	defer r.mu.Unlock()

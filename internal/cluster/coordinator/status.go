@@ -88,7 +88,7 @@ func (c *Coordinator) Status() (s Status) {
 }
 
 // report adds what the agents have reported.
-func (r *reign) report(agents map[string]AgentStatus, set func(assignment.Member, string), now time.Time) {
+func (r *leadership) report(agents map[string]AgentStatus, set func(assignment.Member, string), now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for l, a := range r.agents {

@@ -91,7 +91,7 @@ func (m model) apply(r handoff.Record) {
 	}
 }
 
-func clockText(r *handoff.Record) string { return fmt.Sprintf("%s %+v", r.Name, r.Rest) }
+func clockText(r *handoff.Record) string { return fmt.Sprintf("%s %+v", r.Name, r.Politeness) }
 
 func pagesText(counter, pages uint64) string { return fmt.Sprintf("counter %016x %d", counter, pages) }
 
@@ -305,10 +305,10 @@ func randomRecord(rng *rand.Rand) handoff.Record {
 	default:
 		us := func() time.Duration { return time.Duration(rng.IntN(1e9)) * time.Microsecond }
 		r.Kind, r.Name = handoff.Clock, host
-		r.Rest = handoff.Rest{Delay: us(), Quiet: us(), SlowFor: us(), Slow: uint8(rng.IntN(5))}
+		r.Politeness = handoff.Politeness{Delay: us(), Quiet: us(), SlowFor: us(), Slow: uint8(rng.IntN(5))}
 		for range max(0, rng.IntN(6)-3) {
-			r.Rest.Origins = append(r.Rest.Origins, handoff.Origin{Name: "https://" + host, Cause: "timeout-connect",
-				Failures: uint8(1 + rng.IntN(255)), Quiet: us()})
+			r.Politeness.Origins = append(r.Politeness.Origins, handoff.Origin{Name: "https://" + host,
+				Cause: "timeout-connect", Failures: uint8(1 + rng.IntN(255)), Quiet: us()})
 		}
 	}
 	return r

@@ -114,13 +114,13 @@ type Record struct {
 	Paths []uint64
 
 	// Name is the host of a Clock or a Pages.
-	Name string
-	Rest Rest
+	Name       string
+	Politeness Politeness
 }
 
-// A Rest is the politeness state of a host. Its times are durations, counted from when the record
+// Politeness is the politeness state of a host. Its times are durations, counted from when the record
 // was shipped. Counting from when it arrives is safe.
-type Rest struct {
+type Politeness struct {
 	Delay   time.Duration // the host's own delay (Crawl-delay)
 	Quiet   time.Duration // time without a request
 	SlowFor time.Duration // rest of the last pause
@@ -180,11 +180,11 @@ func (r *Record) appendPayload(dst []byte) []byte {
 		}
 	case Clock:
 		dst = append(binary.AppendUvarint(dst, uint64(len(r.Name))), r.Name...)
-		dst = append(dst, r.Rest.Slow, 0)
-		for _, d := range [...]time.Duration{r.Rest.Delay, r.Rest.Quiet, r.Rest.SlowFor} {
+		dst = append(dst, r.Politeness.Slow, 0)
+		for _, d := range [...]time.Duration{r.Politeness.Delay, r.Politeness.Quiet, r.Politeness.SlowFor} {
 			dst = appendTime(dst, d)
 		}
-		for _, o := range r.Rest.Origins {
+		for _, o := range r.Politeness.Origins {
 			dst = append(binary.AppendUvarint(dst, uint64(len(o.Name))), o.Name...)
 			dst = append(binary.AppendUvarint(dst, uint64(len(o.Cause))), o.Cause...)
 			dst = appendTime(append(dst, o.Failures), o.Quiet)
@@ -408,8 +408,8 @@ func (r *Record) decodeClock(p []byte) string {
 	if len(p) < 2 || p[0] > MaxSlow || p[1] != 0 {
 		return "no pauses"
 	}
-	r.Rest.Slow, p = p[0], p[2:]
-	for _, d := range []*time.Duration{&r.Rest.Delay, &r.Rest.Quiet, &r.Rest.SlowFor} {
+	r.Politeness.Slow, p = p[0], p[2:]
+	for _, d := range []*time.Duration{&r.Politeness.Delay, &r.Politeness.Quiet, &r.Politeness.SlowFor} {
 		if p = decodeTime(d, p); p == nil {
 			return "no time to wait"
 		}
@@ -451,13 +451,13 @@ func (r *Record) decodeOrigin(p []byte) (rest []byte, reason string) {
 		return nil, "no cause"
 	case len(p) == 0 || p[0] == 0:
 		return nil, "no failures"
-	case len(r.Rest.Origins) == MaxOrigins:
+	case len(r.Politeness.Origins) == MaxOrigins:
 		return nil, "too many origins"
 	}
 	o.Failures = p[0]
 	if rest = decodeTime(&o.Quiet, p[1:]); rest == nil {
 		return nil, "no time to wait"
 	}
-	r.Rest.Origins = append(r.Rest.Origins, o)
+	r.Politeness.Origins = append(r.Politeness.Origins, o)
 	return rest, ""
 }

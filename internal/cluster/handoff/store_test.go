@@ -243,8 +243,8 @@ func TestMalformedBatches(t *testing.T) {
 	}
 	must(t, s.Append(source(1), encode([]handoff.Record{
 		{Kind: handoff.Known, Width: 64, Paths: ascending(handoff.MaxPaths)},
-		{Kind: handoff.Clock, Name: "[::1]", Rest: handoff.Rest{Delay: handoff.MaxPause, Quiet: handoff.MaxPause,
-			SlowFor: handoff.MaxPause, Slow: handoff.MaxSlow,
+		{Kind: handoff.Clock, Name: "[::1]", Politeness: handoff.Politeness{Delay: handoff.MaxPause,
+			Quiet: handoff.MaxPause, SlowFor: handoff.MaxPause, Slow: handoff.MaxSlow,
 			Origins: slices.Repeat([]handoff.Origin{{Name: "https://[::1]:8443", Cause: "timeout-connect",
 				Failures: 255, Quiet: handoff.MaxPause}}, handoff.MaxOrigins)}},
 		{Kind: handoff.Finish, Link: link(""), Disposition: handoff.Archived, State: make([]byte, handoff.MaxState)},
@@ -253,18 +253,18 @@ func TestMalformedBatches(t *testing.T) {
 
 // failing returns a Clock with failing origins.
 func failing(origins ...handoff.Origin) []byte {
-	r := handoff.Record{Kind: handoff.Clock, Name: "a", Rest: handoff.Rest{Origins: origins}}
+	r := handoff.Record{Kind: handoff.Clock, Name: "a", Politeness: handoff.Politeness{Origins: origins}}
 	return r.AppendTo(nil)
 }
 
 // TestRest: times are rounded up, so that no host is asked too early.
 func TestRest(t *testing.T) {
-	r := handoff.Record{Kind: handoff.Clock, Name: "a.example", Rest: handoff.Rest{Delay: time.Second,
+	r := handoff.Record{Kind: handoff.Clock, Name: "a.example", Politeness: handoff.Politeness{Delay: time.Second,
 		Quiet: 1500*time.Microsecond + 1, SlowFor: -time.Second, Slow: 3}}
 	got, _, err := handoff.Decode(r.AppendTo(nil), nil)
 	must(t, err)
-	want := handoff.Rest{Delay: time.Second, Quiet: 1501 * time.Microsecond, Slow: 3}
-	if !reflect.DeepEqual(got.Rest, want) || got.Name != r.Name || got.Host != link.HostKey(r.Name) {
+	want := handoff.Politeness{Delay: time.Second, Quiet: 1501 * time.Microsecond, Slow: 3}
+	if !reflect.DeepEqual(got.Politeness, want) || got.Name != r.Name || got.Host != link.HostKey(r.Name) {
 		t.Errorf("%+v came back as %+v", r, got)
 	}
 }
@@ -433,8 +433,8 @@ func TestGolden(t *testing.T) {
 	state := finish(2, "http://a.example/2")
 	state.State, state.Disposition, state.Pages = []byte("state"), handoff.Archived, 3
 	pages := handoff.Record{Kind: handoff.Pages, Host: a, Name: "a.example", Counter: 7, Pages: 300}
-	clock := handoff.Record{Kind: handoff.Clock, Name: "a.example", Rest: handoff.Rest{Delay: 2 * time.Second,
-		Quiet: 90 * time.Second, SlowFor: time.Minute, Slow: 3,
+	clock := handoff.Record{Kind: handoff.Clock, Name: "a.example", Politeness: handoff.Politeness{
+		Delay: 2 * time.Second, Quiet: 90 * time.Second, SlowFor: time.Minute, Slow: 3,
 		Origins: []handoff.Origin{{Name: "https://a.example", Cause: "connect", Failures: 2, Quiet: time.Minute}}}}
 	of := named(handoff.Lost, "http://a.example/1")
 	of.Archive = source(2).Archive()
@@ -475,7 +475,7 @@ func TestGolden(t *testing.T) {
 	for _, r := range []handoff.Record{accept(1, "http://a.example/1"), state, pages,
 		named(handoff.Lost, "http://a.example/3"), of, finish(0, "http://a.example/3"),
 		finish(4, "http://b.example/"), {Kind: handoff.Known, Host: a, Width: 38, Paths: []uint64{1, 1 << 37}},
-		{Kind: clock.Kind, Host: a, Name: clock.Name, Rest: clock.Rest}} {
+		{Kind: clock.Kind, Host: a, Name: clock.Name, Politeness: clock.Politeness}} {
 		m.apply(r)
 	}
 	if want := m.text(); got != want {

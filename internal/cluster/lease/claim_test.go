@@ -13,7 +13,7 @@ import (
 func TestClaimOfAnotherView(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	after, point := pair() // agent 1 grants point
-	before := &picture{members: []Agent{1, 2, 3}}
+	before := &picture{members: []AgentID{1, 2, 3}}
 	for after.Owner(point) != 1 || before.Owner(point) != 3 {
 		point++
 	}

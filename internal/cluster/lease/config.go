@@ -148,23 +148,23 @@ const (
 // A View is an agent's view of the cluster, with itself. It never changes.
 type View interface {
 	// Owner returns the grantor of a point.
-	Owner(point uint64) Agent
+	Owner(point uint64) AgentID
 	// Digest is equal for two views only if they are equal.
 	Digest() uint64
 	// Has reports whether an agent, in this start, is in the view.
-	Has(a Agent) bool
+	Has(a AgentID) bool
 	// Agents returns all agents in the view.
-	Agents() []Agent
+	Agents() []AgentID
 	// Fresh reports that an agent of the view cannot have a lease yet: this agent knew it before it
 	// began to crawl, and has known it since. False is always right.
-	Fresh(a Agent) bool
+	Fresh(a AgentID) bool
 	// Over reports that an agent outside of the view has no request in progress and begins
 	// none: it has said so, or it has been started again.
-	Over(a Agent) bool
+	Over(a AgentID) bool
 	// Silent returns for how long this agent has not heard from an agent that has left the view.
 	// Nothing that the agent sent later may have been answered in a view with it. Zero is always
 	// right.
-	Silent(a Agent) time.Duration
+	Silent(a AgentID) time.Duration
 	// Missing reports whether an agent that this one knew before its restart is not in the
 	// view. Then possibly no agent knows the leases of the missing one.
 	Missing() bool

@@ -43,9 +43,9 @@ type host struct {
 	// What the judge knows.
 	user      *agent
 	ended     time.Duration
-	last      Agent
+	last      AgentID
 	slow      int
-	pausedBy  Agent
+	pausedBy  AgentID
 	paused    time.Duration // end of the pause
 	faultsWas int
 }

@@ -8,21 +8,21 @@ import (
 // A grantor is the side of a Peer that grants leases. Times are on the Peer's clock.
 type grantor struct {
 	cfg    *Config
-	self   Agent
+	self   AgentID
 	serial uint64
 	view   View
 	points map[uint64]*record
 	// due has the points without a holder for which an agent waits.
 	due map[uint64]struct{}
 	// news has, for each holder, the points about which the grantor must tell it something.
-	news map[Agent]map[uint64]struct{}
+	news map[AgentID]map[uint64]struct{}
 	// changes are the ends of earlier views.
 	changes []change
 	// gone has the agents that left the view, with the time when their leases and their places in
 	// the queues end. Until then such an agent may come back without knowing that it was gone.
-	gone map[Agent]time.Duration
+	gone map[AgentID]time.Duration
 	// departed has the agents that left the view lately.
-	departed map[Agent]departure
+	departed map[AgentID]departure
 	survey   survey
 }
 
@@ -41,7 +41,7 @@ type change struct {
 
 // A record is what the grantor knows about a point.
 type record struct {
-	holder   Agent // 0: none
+	holder   AgentID // 0: none
 	serial   uint64
 	since    time.Duration // when it was granted
 	until    time.Duration
@@ -61,31 +61,31 @@ type record struct {
 }
 
 type waiter struct {
-	agent   Agent
+	agent   AgentID
 	stamp   uint64
 	heard   time.Duration
 	stalled bool
 }
 
-func newGrantor(cfg *Config, self Agent) *grantor {
+func newGrantor(cfg *Config, self AgentID) *grantor {
 	return &grantor{
 		cfg: cfg, self: self,
 		points:   make(map[uint64]*record),
 		due:      make(map[uint64]struct{}),
-		news:     make(map[Agent]map[uint64]struct{}),
-		gone:     make(map[Agent]time.Duration),
-		departed: make(map[Agent]departure),
+		news:     make(map[AgentID]map[uint64]struct{}),
+		gone:     make(map[AgentID]time.Duration),
+		departed: make(map[AgentID]departure),
 	}
 }
 
 // look begins a view. heard tells when this agent last got a call from an agent. The grantor keeps
 // what it knows of a point while another agent grants it: its holder may never learn of the other
 // grantor.
-func (g *grantor) look(v View, heard func(Agent) time.Duration, clock time.Duration) {
+func (g *grantor) look(v View, heard func(AgentID) time.Duration, clock time.Duration) {
 	was := g.view
 	g.view = v
 	g.changed(was, clock)
-	g.changes[len(g.changes)-1].back = was != nil && slices.ContainsFunc(v.Agents(), func(a Agent) bool {
+	g.changes[len(g.changes)-1].back = was != nil && slices.ContainsFunc(v.Agents(), func(a AgentID) bool {
 		return !was.Has(a) && !v.Fresh(a)
 	})
 	g.lose(was, heard, clock)
@@ -95,7 +95,7 @@ func (g *grantor) look(v View, heard func(Agent) time.Duration, clock time.Durat
 			delete(g.gone, a)
 		}
 	}
-	missing := func(a Agent) {
+	missing := func(a AgentID) {
 		switch _, known := g.gone[a]; {
 		case v.Has(a):
 		case v.Over(a):
@@ -236,7 +236,7 @@ func (g *grantor) release(point uint64, r *record, free time.Duration) {
 }
 
 // give takes a returned lease.
-func (g *grantor) give(from Agent, v Give, clock time.Duration) {
+func (g *grantor) give(from AgentID, v Give, clock time.Duration) {
 	r := g.points[v.Point]
 	if r == nil || r.holder != from || r.serial != v.Serial {
 		return
@@ -256,7 +256,7 @@ func (g *grantor) note(r *record, in []Note, clock time.Duration) {
 }
 
 // ask answers one Ask: it grants the lease, puts the ask into the point's queue, or refuses it.
-func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr Grant, granted, refused bool) {
+func (g *grantor) ask(from AgentID, a Ask, stamp uint64, clock time.Duration) (gr Grant, granted, refused bool) {
 	if !g.mine(a.Point) || !g.view.Has(from) {
 		return Grant{}, false, true
 	}
@@ -339,7 +339,7 @@ func (g *grantor) stalled(r *record) bool {
 
 // hasNews reports whether the grantor must tell an agent something, and whether a stalled agent
 // waits for that.
-func (g *grantor) hasNews(a Agent) (any, stalled bool) {
+func (g *grantor) hasNews(a AgentID) (any, stalled bool) {
 	for point := range g.news[a] {
 		r := g.points[point]
 		if r == nil || r.holder != a {
@@ -352,7 +352,7 @@ func (g *grantor) hasNews(a Agent) (any, stalled bool) {
 	return any, false
 }
 
-func (g *grantor) tell(a Agent, point uint64) {
+func (g *grantor) tell(a AgentID, point uint64) {
 	n := g.news[a]
 	if n == nil {
 		n = make(map[uint64]struct{})
@@ -411,7 +411,7 @@ func (g *grantor) pass(clock time.Duration) {
 }
 
 // notice puts into b what a holder must be told.
-func (g *grantor) notice(a Agent, b *Batch, clock time.Duration) {
+func (g *grantor) notice(a AgentID, b *Batch, clock time.Duration) {
 	for _, point := range sorted(g.news[a]) {
 		if len(b.Grants)+len(b.Recalls) >= g.cfg.Entries {
 			return
@@ -430,7 +430,7 @@ func (g *grantor) notice(a Agent, b *Batch, clock time.Duration) {
 }
 
 // noticed notes that the holder has received b and answered ans.
-func (g *grantor) noticed(a Agent, b, ans *Batch, clock time.Duration) {
+func (g *grantor) noticed(a AgentID, b, ans *Batch, clock time.Duration) {
 	for _, v := range b.Grants {
 		if r := g.heldBy(a, v.Point, v.Serial); r != nil {
 			r.told, r.called, r.calledAt, r.pressed = true, v.Shared, clock, v.Stalled
@@ -448,7 +448,7 @@ func (g *grantor) noticed(a Agent, b, ans *Batch, clock time.Duration) {
 	}
 }
 
-func (g *grantor) heldBy(a Agent, point, serial uint64) *record {
+func (g *grantor) heldBy(a AgentID, point, serial uint64) *record {
 	if r := g.points[point]; r != nil && r.holder == a && r.serial == serial {
 		return r
 	}
@@ -456,7 +456,7 @@ func (g *grantor) heldBy(a Agent, point, serial uint64) *record {
 }
 
 // leaveNews removes the point from the holder's news if the holder has been told everything.
-func (g *grantor) leaveNews(a Agent, point uint64, r *record) {
+func (g *grantor) leaveNews(a AgentID, point uint64, r *record) {
 	if len(r.line) == 0 || r.called && (r.pressed || !g.stalled(r)) {
 		delete(g.news[a], point)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // apart reports whether messages between two agents are lost, because they are on different sides.
-func (w *world) apart(a, b Agent) bool {
+func (w *world) apart(a, b AgentID) bool {
 	return w.sides != nil && !w.healed && w.sides[a] != w.sides[b]
 }
 
@@ -48,7 +48,7 @@ func (w *world) unite(j *judged) {
 // again, each agent meets the agents of the other side one after the other. When all have the same
 // view, and leases without a confirmation have ended, both sides are judged together.
 func (w *world) partition(n int, d time.Duration) {
-	w.sides, w.healed = map[Agent]int{}, false
+	w.sides, w.healed = map[AgentID]int{}, false
 	for _, a := range w.agents {
 		if a.place >= n {
 			w.sides[a.id] = 1
@@ -60,7 +60,7 @@ func (w *world) partition(n int, d time.Duration) {
 	settle := w.cfg.Settle * 9 / 10
 	notice := []time.Duration{4*time.Second + w.within(time.Second), 4*time.Second + w.within(time.Second)}
 	for _, a := range w.agents {
-		others := map[Agent]bool{}
+		others := map[AgentID]bool{}
 		for _, o := range w.agents {
 			if w.sides[o.id] != w.sides[a.id] {
 				others[o.id] = true
@@ -107,8 +107,8 @@ func TestHeal(t *testing.T) {
 // without a holder is not granted before a survey. What the grantor knows of the agent's own lease
 // may be old as well.
 func TestBack(t *testing.T) {
-	all := &picture{members: []Agent{1, 2, 3}}
-	less := &picture{members: []Agent{1, 3}}
+	all := &picture{members: []AgentID{1, 2, 3}}
+	less := &picture{members: []AgentID{1, 3}}
 	var point uint64
 	for all.Owner(point) != 1 {
 		point++
@@ -144,7 +144,7 @@ func TestBack(t *testing.T) {
 				}
 				g.Look(less, now)
 			}
-			back := &picture{members: all.members, fresh: map[Agent]bool{2: c.fresh}}
+			back := &picture{members: all.members, fresh: map[AgentID]bool{2: c.fresh}}
 			g.Look(back, now)
 			if got := ask(g, c.ask); got != c.now {
 				t.Errorf("granted: %v, want %v", got, c.now)

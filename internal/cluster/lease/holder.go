@@ -8,14 +8,14 @@ import (
 
 // A holder is the side of a Peer that has leases. Times are on the Peer's clock.
 type holder struct {
-	cfg    *Config
-	self   Agent
-	view   View
-	lots   map[uint64]*lot
-	queues map[Agent]*grantorQueue
-	called map[uint64]struct{} // held, and other agents wait
-	using  map[uint64]struct{}
-	news   []uint64 // granted or refused, for the caller
+	cfg      *Config
+	self     AgentID
+	view     View
+	holdings map[uint64]*holding
+	queues   map[AgentID]*grantorQueue
+	called   map[uint64]struct{} // held, and other agents wait
+	using    map[uint64]struct{}
+	news     []uint64 // granted or refused, for the caller
 	// released are points that were given back, for the caller.
 	released []uint64
 	idle     time.Duration // how long a recalled point may stay unused
@@ -35,10 +35,10 @@ const (
 	orphaned          // held, but the view has another grantor now
 )
 
-// A lot is a point that this agent has or wants.
-type lot struct {
+// A holding is a point that this agent has or wants.
+type holding struct {
 	point   uint64
-	grantor Agent
+	grantor AgentID
 	serial  uint64
 	back    uint64        // the serial of a lease to return; 0: none
 	backEnd time.Duration // when that lease ends by itself
@@ -69,7 +69,7 @@ type lot struct {
 	cold    time.Duration // until then agents may have used it whose notes are lost; 0: none
 }
 
-// A queue names the list of its grantorQueue that a lot is in. The lot may also remain in other
+// A queue names the list of its grantorQueue that a holding is in. The holding may also remain in other
 // lists, which skip it.
 type queue uint8
 
@@ -81,9 +81,9 @@ const (
 
 // A grantorQueue queues the messages that wait for one grantor.
 type grantorQueue struct {
-	urgent []*lot
-	wants  []*lot
-	gives  []*lot
+	urgent []*holding
+	wants  []*holding
+	gives  []*holding
 	called bool // an agent waits for one of gives or strays
 	// stalled reports that such an agent is stalled.
 	stalled bool
@@ -91,15 +91,15 @@ type grantorQueue struct {
 	strays  []Give // leases that the holder never knew it had
 }
 
-func newHolder(cfg *Config, self Agent) *holder {
+func newHolder(cfg *Config, self AgentID) *holder {
 	return &holder{
 		cfg: cfg, self: self, idle: idleAfter,
-		lots: make(map[uint64]*lot), queues: make(map[Agent]*grantorQueue),
+		holdings: make(map[uint64]*holding), queues: make(map[AgentID]*grantorQueue),
 		called: make(map[uint64]struct{}), using: make(map[uint64]struct{}),
 	}
 }
 
-func (h *holder) queueFor(a Agent) *grantorQueue {
+func (h *holder) queueFor(a AgentID) *grantorQueue {
 	d := h.queues[a]
 	if d == nil {
 		d = &grantorQueue{}
@@ -108,12 +108,12 @@ func (h *holder) queueFor(a Agent) *grantorQueue {
 	return d
 }
 
-// lot returns the entry of a point, and makes it if necessary. nil means that there is no room.
-func (h *holder) lot(point uint64) *lot {
-	l := h.lots[point]
-	if l == nil && len(h.lots) < h.cfg.Points {
-		l = &lot{point: point}
-		h.lots[point] = l
+// holding returns the entry of a point, and makes it if necessary. nil means that there is no room.
+func (h *holder) holding(point uint64) *holding {
+	l := h.holdings[point]
+	if l == nil && len(h.holdings) < h.cfg.Points {
+		l = &holding{point: point}
+		h.holdings[point] = l
 	}
 	return l
 }
@@ -122,13 +122,13 @@ func (h *holder) lot(point uint64) *lot {
 func (h *holder) look(v View, clock time.Duration) {
 	h.view = v
 	before := h.queues
-	h.queues = make(map[Agent]*grantorQueue)
+	h.queues = make(map[AgentID]*grantorQueue)
 	for a, d := range before {
 		if len(d.strays) > 0 && v.Has(a) {
 			h.queueFor(a).strays = d.strays
 		}
 	}
-	for _, l := range h.sortedLots() {
+	for _, l := range h.sortedHoldings() {
 		was := l.queued
 		l.queued = inNone
 		owner := v.Owner(l.point)
@@ -159,18 +159,18 @@ func (h *holder) look(v View, clock time.Duration) {
 	}
 }
 
-func (h *holder) sortedLots() []*lot {
-	ls := make([]*lot, 0, len(h.lots))
-	for _, l := range h.lots {
+func (h *holder) sortedHoldings() []*holding {
+	ls := make([]*holding, 0, len(h.holdings))
+	for _, l := range h.holdings {
 		ls = append(ls, l)
 	}
-	slices.SortFunc(ls, func(a, b *lot) int {
+	slices.SortFunc(ls, func(a, b *holding) int {
 		return cmp.Or(cmp.Compare(a.seen, b.seen), cmp.Compare(a.point, b.point))
 	})
 	return ls
 }
 
-func (h *holder) putUrgent(l *lot) {
+func (h *holder) putUrgent(l *holding) {
 	if l.queued != inUrgent {
 		l.queued = inUrgent
 		d := h.queueFor(h.owner(l))
@@ -178,7 +178,7 @@ func (h *holder) putUrgent(l *lot) {
 	}
 }
 
-func (h *holder) putWant(l *lot) {
+func (h *holder) putWant(l *holding) {
 	if l.queued == inNone {
 		l.queued = inWants
 		d := h.queueFor(h.owner(l))
@@ -186,7 +186,7 @@ func (h *holder) putWant(l *lot) {
 	}
 }
 
-func (h *holder) putGive(l *lot) {
+func (h *holder) putGive(l *holding) {
 	d := h.queueFor(l.grantor)
 	d.gives = append(d.gives, l)
 	d.called = d.called || l.called
@@ -194,7 +194,7 @@ func (h *holder) putGive(l *lot) {
 }
 
 // owner returns the grantor of l. It is looked up in the view when it is first needed.
-func (h *holder) owner(l *lot) Agent {
+func (h *holder) owner(l *holding) AgentID {
 	if l.grantor == 0 {
 		l.grantor = h.view.Owner(l.point)
 	}
@@ -203,7 +203,7 @@ func (h *holder) owner(l *lot) Agent {
 
 // lapse ends all leases, because other agents may have been granted the points.
 func (h *holder) lapse(clock time.Duration) {
-	for _, l := range h.sortedLots() {
+	for _, l := range h.sortedHoldings() {
 		if l.state == held || l.state == orphaned {
 			l.end = clock
 		}
@@ -222,7 +222,7 @@ func (h *holder) lapse(clock time.Duration) {
 }
 
 func (h *holder) want(point uint64, quiet, clock time.Duration) {
-	l := h.lot(point)
+	l := h.holding(point)
 	if l == nil {
 		return
 	}
@@ -235,7 +235,7 @@ func (h *holder) want(point uint64, quiet, clock time.Duration) {
 // ready reports whether a request may begin at a point. If not, at is the time to ask again. Zero
 // means that it is unknown; news will have the point. ready asks for the lease if necessary.
 func (h *holder) ready(point uint64, quiet, clock time.Duration) (ok bool, at time.Duration) {
-	l := h.lot(point)
+	l := h.holding(point)
 	if l == nil {
 		return false, clock + askAgain
 	}
@@ -268,12 +268,12 @@ func (h *holder) ready(point uint64, quiet, clock time.Duration) (ok bool, at ti
 }
 
 // may reports whether l is held, not in use, and our turn is not over.
-func (h *holder) may(l *lot, clock time.Duration) bool {
+func (h *holder) may(l *holding, clock time.Duration) bool {
 	return l.state == held && clock < l.end && !l.using && (l.turn == 0 || clock < l.turn && !h.spent(l))
 }
 
 func (h *holder) begin(point uint64, clock time.Duration) {
-	l := h.lots[point]
+	l := h.holdings[point]
 	l.begun = clock
 	l.using, l.urgent, l.fresh, l.ready, l.due = true, false, false, 0, 0
 	l.count++
@@ -281,7 +281,7 @@ func (h *holder) begin(point uint64, clock time.Duration) {
 }
 
 func (h *holder) used(point uint64, free, quiet, clock time.Duration) {
-	l := h.lots[point]
+	l := h.holdings[point]
 	if l == nil || !l.using {
 		return
 	}
@@ -296,7 +296,7 @@ func (h *holder) used(point uint64, free, quiet, clock time.Duration) {
 
 // leave notes that no host here wants the point.
 func (h *holder) leave(point uint64, clock time.Duration) {
-	if l := h.lots[point]; l != nil && !l.using {
+	if l := h.holdings[point]; l != nil && !l.using {
 		if l.urgent = false; l.queued == inWants {
 			l.queued = inNone
 		}
@@ -306,7 +306,7 @@ func (h *holder) leave(point uint64, clock time.Duration) {
 	}
 }
 
-func (h *holder) handBack(l *lot) {
+func (h *holder) handBack(l *holding) {
 	h.released = append(h.released, l.point)
 	l.state, l.turn = without, 0
 	l.back, l.backEnd = l.serial, l.end
@@ -321,7 +321,7 @@ func (h *holder) handBack(l *lot) {
 // lost returns the points in use whose lease has ended.
 func (h *holder) lost(clock time.Duration, grip bool) (points []uint64) {
 	for point := range h.using {
-		l := h.lots[point]
+		l := h.holdings[point]
 		if !grip || l.state != held && l.state != orphaned || clock >= l.end {
 			points = append(points, point)
 		}
@@ -331,14 +331,14 @@ func (h *holder) lost(clock time.Duration, grip bool) (points []uint64) {
 }
 
 // fill puts into b everything that waits for a grantor, urgent asks before others.
-func (h *holder) fill(a Agent, b *Batch, clock time.Duration) {
+func (h *holder) fill(a AgentID, b *Batch, clock time.Duration) {
 	d := h.queues[a]
 	if d == nil {
 		return
 	}
 	for _, v := range d.strays {
 		// A later ask may have brought the same lease again. Then it is kept.
-		if l := h.lots[v.Point]; l == nil || l.state != held || l.serial != v.Serial {
+		if l := h.holdings[v.Point]; l == nil || l.state != held || l.serial != v.Serial {
 			b.Gives = append(b.Gives, v)
 		}
 	}
@@ -361,20 +361,20 @@ func (h *holder) fill(a Agent, b *Batch, clock time.Duration) {
 	d.wants = h.fillAsks(b, d.wants, inWants, clock)
 }
 
-func (h *holder) asGive(l *lot, clock time.Duration) Give {
+func (h *holder) asGive(l *holding, clock time.Duration) Give {
 	return Give{l.point, l.back, max(l.free-clock, 0), l.notesOf(l.back, clock)}
 }
 
 // notesOf returns the notes for the return of the lease with a serial. A lease that never arrived has no notes here:
 // the grantor has them.
-func (l *lot) notesOf(serial uint64, clock time.Duration) []Note {
+func (l *holding) notesOf(serial uint64, clock time.Duration) []Note {
 	if l.serial != serial {
 		return nil
 	}
 	return l.notes.asNotes(clock)
 }
 
-func (h *holder) fillAsks(b *Batch, ls []*lot, in queue, clock time.Duration) []*lot {
+func (h *holder) fillAsks(b *Batch, ls []*holding, in queue, clock time.Duration) []*holding {
 	for i, l := range ls {
 		if len(b.Asks) >= h.cfg.Entries || len(b.Gives) >= maxItems {
 			return ls[i:]
@@ -419,13 +419,13 @@ func (h *holder) fillAsks(b *Batch, ls []*lot, in queue, clock time.Duration) []
 }
 
 // grant takes a lease. If the holder cannot use it, it returns it.
-func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, refuse bool) {
+func (h *holder) grant(from AgentID, v Grant, clock time.Duration) (back Give, refuse bool) {
 	if h.view.Owner(v.Point) != from {
 		// Another grantor may have confirmed this lease since. The old grantor does not know that
 		// yet, and would grant a returned point to another agent.
 		return Give{}, false
 	}
-	l := h.lots[v.Point]
+	l := h.holdings[v.Point]
 	if l == nil {
 		return Give{v.Point, v.Serial, 0, v.Notes}, true
 	}
@@ -465,8 +465,8 @@ func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, ref
 
 // recall notes that other agents wait for a point that from grants. It may return the point at
 // once.
-func (h *holder) recall(from Agent, v Recall, clock time.Duration) (back Give, give bool) {
-	l := h.lots[v.Point]
+func (h *holder) recall(from AgentID, v Recall, clock time.Duration) (back Give, give bool) {
+	l := h.holdings[v.Point]
 	switch {
 	case l == nil:
 		return Give{v.Point, v.Serial, 0, nil}, true
@@ -487,7 +487,7 @@ func (h *holder) recall(from Agent, v Recall, clock time.Duration) (back Give, g
 // answered processes a grantor's answer to b.
 func (h *holder) answered(b, ans *Batch, clock time.Duration) {
 	for _, v := range b.Gives {
-		if l := h.lots[v.Point]; l != nil && l.back == v.Serial && l.grantor == b.To {
+		if l := h.holdings[v.Point]; l != nil && l.back == v.Serial && l.grantor == b.To {
 			l.back = 0
 		}
 	}
@@ -499,7 +499,7 @@ func (h *holder) answered(b, ans *Batch, clock time.Duration) {
 		}
 	}
 	for _, point := range ans.Refused {
-		switch l := h.lots[point]; {
+		switch l := h.holdings[point]; {
 		case l == nil || l.grantor != b.To:
 		case l.state == orphaned && ans.View != b.View:
 			h.putUrgent(l) // the grantor, or this agent, does not have the other's view yet
@@ -509,7 +509,7 @@ func (h *holder) answered(b, ans *Batch, clock time.Duration) {
 		}
 	}
 	for _, a := range b.Asks {
-		if l := h.lots[a.Point]; l != nil && l.state == asked && l.grantor == b.To {
+		if l := h.holdings[a.Point]; l != nil && l.state == asked && l.grantor == b.To {
 			if l.state = without; a.Urgent {
 				l.state = inLine
 			}
@@ -520,7 +520,7 @@ func (h *holder) answered(b, ans *Batch, clock time.Duration) {
 // failed queues the content of b again, because the grantor may not have received it.
 func (h *holder) failed(b *Batch) {
 	for _, v := range b.Gives {
-		if l := h.lots[v.Point]; l != nil && l.back == v.Serial && l.grantor == b.To {
+		if l := h.holdings[v.Point]; l != nil && l.back == v.Serial && l.grantor == b.To {
 			h.putGive(l)
 		} else if l == nil {
 			d := h.queueFor(b.To)
@@ -528,7 +528,7 @@ func (h *holder) failed(b *Batch) {
 		}
 	}
 	for _, a := range b.Asks {
-		l := h.lots[a.Point]
+		l := h.holdings[a.Point]
 		if l == nil || l.grantor != b.To {
 			continue
 		}
@@ -554,7 +554,7 @@ func (h *holder) failed(b *Batch) {
 
 // urge repeats the asks that hosts wait for, now as a stalled agent.
 func (h *holder) urge() {
-	for _, l := range h.sortedLots() {
+	for _, l := range h.sortedHoldings() {
 		if l.urgent && l.state == inLine && !l.urged {
 			h.putUrgent(l)
 		}
@@ -562,7 +562,7 @@ func (h *holder) urge() {
 }
 
 // full reports whether there is little room for more points.
-func (h *holder) full() bool { return len(h.lots) > h.cfg.Points*7/8 }
+func (h *holder) full() bool { return len(h.holdings) > h.cfg.Points*7/8 }
 
 // sweep asks for more time on leases that are still wanted, and forgets points that no host has
 // wanted for long. If there is little room, it also returns the leases that were wanted longest
@@ -570,9 +570,9 @@ func (h *holder) full() bool { return len(h.lots) > h.cfg.Points*7/8 }
 func (h *holder) sweep(clock time.Duration) {
 	over := 0
 	if h.full() {
-		over = len(h.lots) - h.cfg.Points*3/4
+		over = len(h.holdings) - h.cfg.Points*3/4
 	}
-	for _, l := range h.sortedLots() {
+	for _, l := range h.sortedHoldings() {
 		if l.back != 0 && clock >= l.backEnd {
 			l.back = 0
 		}
@@ -591,7 +591,7 @@ func (h *holder) sweep(clock time.Duration) {
 			h.putWant(l)
 		case (l.state == without || l.state == inLine && clock-l.seen > h.cfg.Hold) && l.back == 0 &&
 			l.free <= clock && (over > 0 || clock-l.seen > h.cfg.Term):
-			delete(h.lots, l.point)
+			delete(h.holdings, l.point)
 			over--
 		}
 	}

@@ -82,7 +82,7 @@ func TestDelaysOutliveALapse(t *testing.T) {
 				holder.Ready(point, quiet, now)
 				step(true)
 				step(true)
-				if l := holder.holder.lots[point]; l == nil || l.state != held {
+				if l := holder.holder.holdings[point]; l == nil || l.state != held {
 					t.Fatal("the holder did not get the point again")
 				}
 			}

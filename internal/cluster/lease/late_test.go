@@ -7,7 +7,7 @@ import (
 
 // pair returns a view of two agents, and a point that the first one grants.
 func pair() (v *picture, point uint64) {
-	v = &picture{members: []Agent{1, 2}}
+	v = &picture{members: []AgentID{1, 2}}
 	for v.Owner(point) != 1 {
 		point++
 	}
@@ -15,7 +15,7 @@ func pair() (v *picture, point uint64) {
 }
 
 // opened returns a Peer with a view, which knows that no other agent has a lease of its points.
-func opened(self Agent, v View, now time.Time) *Peer {
+func opened(self AgentID, v View, now time.Time) *Peer {
 	p := New(self, Config{}, now)
 	p.Look(v, now)
 	p.grantor.changes = nil
@@ -144,7 +144,7 @@ func TestHolderComesBack(t *testing.T) {
 func TestGrantWhileClaiming(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	v, point := pair()
-	p := opened(2, &picture{members: []Agent{2}}, now)
+	p := opened(2, &picture{members: []AgentID{2}}, now)
 	p.Ready(point, time.Second, now)
 	p.Calls(now)
 	if ok, _ := p.Ready(point, time.Second, now); !ok {

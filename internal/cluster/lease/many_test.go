@@ -38,7 +38,7 @@ func TestManyPoints(t *testing.T) {
 	}
 	w.run(40 * time.Second)
 	for i, a := range w.agents {
-		if n := len(a.peer.holder.lots); n < 4096/2 {
+		if n := len(a.peer.holder.holdings); n < 4096/2 {
 			t.Fatalf("agent %d has %d points after 40 s: too few to tell", i, n)
 		}
 	}

@@ -45,8 +45,8 @@ func (n *note) at(clock time.Duration) Note {
 	return v
 }
 
-// grave reports whether n has more to say than a delay that is over soon: it is worth a message.
-func (n *note) grave(clock time.Duration) bool {
+// matters reports whether n has more to say than a delay that is over soon: it is worth a message.
+func (n *note) matters(clock time.Duration) bool {
 	return n.Slow > 0 || n.Print != 0 || n.Delay > 0 || n.paused > clock
 }
 
@@ -98,7 +98,7 @@ func (n *note) rank(clock time.Duration) time.Duration {
 // asNotes returns the Notes to send at clock. Those without anything to say are left out.
 func (ns notes) asNotes(clock time.Duration) (out []Note) {
 	for i := range ns {
-		if n := &ns[i]; n.free > clock || n.grave(clock) {
+		if n := &ns[i]; n.free > clock || n.matters(clock) {
 			out = append(out, n.at(clock))
 		}
 	}
@@ -135,7 +135,7 @@ func (ns notes) end(clock time.Duration) (end time.Duration) {
 
 // expect notes when a host here will use a point again; 0: none will.
 func (h *holder) expect(point uint64, due, clock time.Duration) {
-	l := h.lots[point]
+	l := h.holdings[point]
 	if l == nil {
 		return
 	}
@@ -154,7 +154,7 @@ func (r *record) isCold(clock time.Duration) bool { return r.cold > 0 && clock-r
 // keep notes the state of a host. If others must know of it even if this agent is lost, the holder tells the grantor
 // with one of the next calls.
 func (h *holder) keep(point uint64, v note, clock time.Duration) {
-	l := h.lots[point]
+	l := h.holdings[point]
 	if l == nil {
 		return
 	}
@@ -177,7 +177,7 @@ func (h *holder) keep(point uint64, v note, clock time.Duration) {
 }
 
 // retell notes that the grantor may not have received the notes of an ask.
-func (h *holder) retell(l *lot, a *Ask) {
+func (h *holder) retell(l *holding, a *Ask) {
 	if len(a.Notes) > 0 && l.state == held {
 		l.tell = true
 		h.queueFor(l.grantor).tell = true
@@ -185,14 +185,14 @@ func (h *holder) retell(l *lot, a *Ask) {
 }
 
 // drop ends a lease that is not returned.
-func (l *lot) drop() {
+func (l *holding) drop() {
 	l.state = without
 	l.rest()
 }
 
 // rest makes the point rest as long as one of its hosts does. The grantor may still take this agent for the holder, and
 // does not know the delays since the last notes that it got. It lets the next holder have the point after this rest.
-func (l *lot) rest() {
+func (l *holding) rest() {
 	for i := range l.notes {
 		l.free = max(l.free, l.notes[i].free)
 	}
@@ -201,7 +201,7 @@ func (l *lot) rest() {
 // kept returns the note with a key, if it came with the lease and was not read yet. If the notes of earlier holders may
 // be lost, ago is how long ago the last of them may have used the point; otherwise it is negative.
 func (h *holder) kept(point, key uint64, clock time.Duration) (v Note, ago time.Duration, ok bool) {
-	l := h.lots[point]
+	l := h.holdings[point]
 	if l == nil {
 		return Note{}, -1, false
 	}

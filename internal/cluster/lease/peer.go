@@ -17,7 +17,7 @@ var ErrNotForUs = errors.New("lease batch is not for us")
 // goroutine owns a Peer.
 type Peer struct {
 	cfg     Config
-	self    Agent
+	self    AgentID
 	epoch   time.Time
 	clock   time.Duration // since epoch; never goes back
 	view    View
@@ -28,7 +28,7 @@ type Peer struct {
 	lapsed  bool          // the last contact became too old, and no other has come since
 	probed  time.Duration // when it last made a call only for the contact
 
-	sessions map[Agent]*session
+	sessions map[AgentID]*session
 	paid     float64       // number of calls
 	paidAt   time.Duration // when the trickle last paid
 	barred   time.Duration // the first Ready without success since the last Begin; 0: none
@@ -55,8 +55,9 @@ type session struct {
 }
 
 // New returns the Peer of agent self. The Peer permits no request before Look.
-func New(self Agent, cfg Config, now time.Time) *Peer {
-	p := &Peer{self: self, cfg: cfg.withDefaults(), epoch: now, paid: prepaidCalls, sessions: make(map[Agent]*session)}
+func New(self AgentID, cfg Config, now time.Time) *Peer {
+	p := &Peer{self: self, cfg: cfg.withDefaults(), epoch: now, paid: prepaidCalls,
+		sessions: make(map[AgentID]*session)}
 	p.clock = 1
 	p.holder = newHolder(&p.cfg, self)
 	p.grantor = newGrantor(&p.cfg, self)
@@ -111,7 +112,7 @@ func (p *Peer) Look(v View, now time.Time) {
 }
 
 // served returns when an agent last called this one; 0: never.
-func (p *Peer) served(a Agent) time.Duration {
+func (p *Peer) served(a AgentID) time.Duration {
 	if s := p.sessions[a]; s != nil {
 		return s.served
 	}
@@ -168,7 +169,7 @@ func (p *Peer) Begin(now time.Time, points ...uint64) bool {
 		return false
 	}
 	for _, point := range points {
-		if l := p.holder.lots[point]; l == nil || !p.holder.may(l, p.clock) || l.free > p.clock {
+		if l := p.holder.holdings[point]; l == nil || !p.holder.may(l, p.clock) || l.free > p.clock {
 			return false
 		}
 	}
@@ -191,7 +192,7 @@ func (p *Peer) Begin(now time.Time, points ...uint64) bool {
 func (p *Peer) Used(point uint64, end time.Time, quiet time.Duration, requested bool, now time.Time) {
 	p.tick(now)
 	p.progress(point, requested)
-	if l := p.holder.lots[point]; l != nil && l.stalled {
+	if l := p.holder.holdings[point]; l != nil && l.stalled {
 		p.soon = true
 	}
 	p.holder.used(point, min(end.Sub(p.epoch)+1, p.clock)+quiet, quiet, p.clock)
@@ -200,7 +201,7 @@ func (p *Peer) Used(point uint64, end time.Time, quiet time.Duration, requested 
 // progress corrects what Begin noted: only a visit with a request counts as progress. Otherwise an
 // agent whose visits all end without a request would never be stalled.
 func (p *Peer) progress(point uint64, requested bool) {
-	switch l := p.holder.lots[point]; {
+	switch l := p.holder.holdings[point]; {
 	case !requested && p.spared != 0:
 		p.barred = p.spared
 	case requested && l != nil:
@@ -248,7 +249,7 @@ func (p *Peer) stalled() bool {
 	return p.barred != 0 && p.clock-max(p.barred, p.holder.busyTill) > stallAfter
 }
 
-func (p *Peer) session(a Agent) *session {
+func (p *Peer) session(a AgentID) *session {
 	s := p.sessions[a]
 	if s == nil {
 		s = &session{sentAt: -p.cfg.Every}
@@ -358,7 +359,7 @@ func (p *Peer) callsNow(now time.Time, hurry bool) (calls []*Batch) {
 }
 
 // batch returns an empty call to an agent.
-func (p *Peer) batch(a Agent) *Batch {
+func (p *Peer) batch(a AgentID) *Batch {
 	return &Batch{From: p.self, To: a, View: p.view.Digest(), Stamp: p.session(a).next(p.clock)}
 }
 
@@ -373,7 +374,7 @@ func (p *Peer) probe() []*Batch {
 	if p.clock-p.contact < p.cfg.Term/3 || p.clock-p.probed < probeEvery {
 		return nil
 	}
-	var to Agent // the agent called longest ago: any agent may be unreachable
+	var to AgentID // the agent called longest ago: any agent may be unreachable
 	for _, a := range p.view.Agents() {
 		if s := p.session(a); a != p.self && s.out == nil && (to == 0 || s.sentAt < p.session(to).sentAt) {
 			to = a
@@ -393,7 +394,7 @@ func (s *session) next(clock time.Duration) uint64 {
 
 // partners returns the agents for which there may be a message. The agent called longest ago comes
 // first. Otherwise the calls that few pages pay for would always go to the same agents.
-func (p *Peer) partners() (as []Agent) {
+func (p *Peer) partners() (as []AgentID) {
 	for a := range p.holder.queues {
 		as = append(as, a)
 	}
@@ -403,12 +404,12 @@ func (p *Peer) partners() (as []Agent) {
 	as = append(as, p.grantor.survey.open()...)
 	slices.Sort(as)
 	as = slices.Compact(as)
-	slices.SortStableFunc(as, func(a, b Agent) int { return cmp.Compare(p.session(a).sentAt, p.session(b).sentAt) })
-	return slices.DeleteFunc(as, func(a Agent) bool { return a == p.self })
+	slices.SortStableFunc(as, func(a, b AgentID) int { return cmp.Compare(p.session(a).sentAt, p.session(b).sentAt) })
+	return slices.DeleteFunc(as, func(a AgentID) bool { return a == p.self })
 }
 
 // pressing reports whether a call to a is worth its cost, and whether it must be made at any cost.
-func (p *Peer) pressing(a Agent) (needed, free bool) {
+func (p *Peer) pressing(a AgentID) (needed, free bool) {
 	if d := p.holder.queues[a]; d != nil {
 		needed = len(d.gives)+len(d.strays) >= p.cfg.Entries || len(d.wants) >= aheadAt && p.paid > prepaidCalls/4
 		for _, l := range d.urgent {
@@ -426,7 +427,7 @@ func (p *Peer) pressing(a Agent) (needed, free bool) {
 }
 
 // unpaid reports whether a call to a must be made although no page pays for it.
-func (p *Peer) unpaid(a Agent) bool {
+func (p *Peer) unpaid(a AgentID) bool {
 	if d := p.holder.queues[a]; d != nil {
 		for _, l := range d.urgent {
 			if l.queued == inUrgent && l.state == orphaned {

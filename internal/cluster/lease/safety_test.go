@@ -169,7 +169,7 @@ func TestAlone(t *testing.T) {
 	if ok, _ := p.Ready(7, time.Second, now); ok {
 		t.Error("ready before there is a view")
 	}
-	p.Look(&picture{members: []Agent{1}}, now)
+	p.Look(&picture{members: []AgentID{1}}, now)
 	for i := range 100 {
 		now = now.Add(time.Hour)
 		p.Ready(7, time.Second, now)
@@ -197,7 +197,7 @@ func TestAlone(t *testing.T) {
 func TestWithoutContact(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	p := New(1, Config{}, start)
-	v := &picture{members: []Agent{1, 2}}
+	v := &picture{members: []AgentID{1, 2}}
 	var point uint64
 	for v.Owner(point) != 1 {
 		point++

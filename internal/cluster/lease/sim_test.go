@@ -21,16 +21,16 @@ type world struct {
 
 	agents  []*agent // by place; nil: dead
 	lives   int
-	members []Agent // the agents in the others' views
+	members []AgentID // the agents in the others' views
 	quiet   func(point uint64) time.Duration
 	points  map[uint64]*judged
 	// troubled are the agents that are missing, or soon will be, from the others' views.
-	troubled map[Agent]bool
+	troubled map[AgentID]bool
 	// over are the agents that have announced that they are gone, or have been restarted.
-	over map[Agent]bool
+	over map[AgentID]bool
 	// sides has the side of each agent while the network is divided, and until requests of both sides
 	// keep their distance again; nil: it is not divided. If healed, messages pass.
-	sides  map[Agent]int
+	sides  map[AgentID]int
 	healed bool
 
 	struck func() // called before trouble strikes an agent; may be nil
@@ -50,7 +50,7 @@ type world struct {
 // An agent is one run of an agent.
 type agent struct {
 	w        *world
-	id       Agent
+	id       AgentID
 	place    int
 	peer     *Peer
 	born     time.Duration
@@ -59,10 +59,10 @@ type agent struct {
 	stopped  bool
 	idle     bool // it begins no more requests
 	gone     bool
-	back     bool                    // it is a restart, and knows all others
-	heard    map[Agent]time.Duration // true times
-	seen     map[Agent]bool          // agents of its views
-	lacks    map[Agent]bool          // members that are not in its view, because they are on the other side
+	back     bool                      // it is a restart, and knows all others
+	heard    map[AgentID]time.Duration // true times
+	seen     map[AgentID]bool          // agents of its views
+	lacks    map[AgentID]bool          // members that are not in its view, because they are on the other side
 	view     *picture
 	wake     time.Duration // when it hurries
 	surveyed time.Duration // end of its last survey
@@ -80,7 +80,7 @@ type use struct {
 type judged struct {
 	user    *agent
 	ended   time.Duration
-	last    Agent
+	last    AgentID
 	begins  int
 	byPlace map[int]int
 	changes int
@@ -88,11 +88,11 @@ type judged struct {
 }
 
 type picture struct {
-	members []Agent
-	over    map[Agent]bool
-	silent  map[Agent]time.Duration
+	members []AgentID
+	over    map[AgentID]bool
+	silent  map[AgentID]time.Duration
 	missing bool
-	fresh   map[Agent]bool
+	fresh   map[AgentID]bool
 	few     bool   // few agents grant all points
 	digest  uint64 // 0: not computed yet
 }
@@ -107,7 +107,7 @@ func fnv(h, x uint64) uint64 {
 
 const fnvStart = 14695981039346656037
 
-func (v *picture) Owner(point uint64) (best Agent) {
+func (v *picture) Owner(point uint64) (best AgentID) {
 	if v.few {
 		point = FewGrantors(point)
 	}
@@ -133,14 +133,14 @@ func (v *picture) Digest() uint64 {
 	return v.digest
 }
 
-func (v *picture) Has(a Agent) bool   { return slices.Contains(v.members, a) }
-func (v *picture) Len() int           { return len(v.members) }
-func (v *picture) Agents() []Agent    { return v.members }
-func (v *picture) Over(a Agent) bool  { return v.over[a] }
-func (v *picture) Missing() bool      { return v.missing }
-func (v *picture) Fresh(a Agent) bool { return v.fresh[a] }
+func (v *picture) Has(a AgentID) bool   { return slices.Contains(v.members, a) }
+func (v *picture) Len() int             { return len(v.members) }
+func (v *picture) Agents() []AgentID    { return v.members }
+func (v *picture) Over(a AgentID) bool  { return v.over[a] }
+func (v *picture) Missing() bool        { return v.missing }
+func (v *picture) Fresh(a AgentID) bool { return v.fresh[a] }
 
-func (v *picture) Silent(a Agent) time.Duration { return v.silent[a] }
+func (v *picture) Silent(a AgentID) time.Duration { return v.silent[a] }
 
 type event struct {
 	at  time.Duration
@@ -160,7 +160,7 @@ func (e *events) Pop() any     { x := (*e)[len(*e)-1]; *e = (*e)[:len(*e)-1]; re
 func newWorld(t testing.TB, seed uint64, n int, cfg Config) *world {
 	w := &world{
 		t: t, rand: rand.New(rand.NewPCG(seed, 1)), cfg: cfg.withDefaults(),
-		points: map[uint64]*judged{}, troubled: map[Agent]bool{}, over: map[Agent]bool{}, rates: 0.005, delay: 0.02,
+		points: map[uint64]*judged{}, troubled: map[AgentID]bool{}, over: map[AgentID]bool{}, rates: 0.005, delay: 0.02,
 		quiet: func(uint64) time.Duration { return 2 * time.Second },
 	}
 	for range n {
@@ -200,8 +200,8 @@ func (w *world) run(until time.Duration) {
 // start starts a new agent at a place.
 func (w *world) start(place int) *agent {
 	w.lives++
-	a := &agent{w: w, id: Agent(w.lives), place: place, born: w.now, uses: map[int]*use{},
-		heard: map[Agent]time.Duration{}, seen: map[Agent]bool{}}
+	a := &agent{w: w, id: AgentID(w.lives), place: place, born: w.now, uses: map[int]*use{},
+		heard: map[AgentID]time.Duration{}, seen: map[AgentID]bool{}}
 	a.rate = 1 + (2*w.rand.Float64()-1)*w.rates
 	a.offset = time.Duration((2*w.rand.Float64() - 1) * float64(time.Hour))
 	a.peer = New(a.id, w.cfg, a.clock())
@@ -215,7 +215,7 @@ func (w *world) start(place int) *agent {
 // resume starts an agent at a place, in the crawl directory of an earlier one that has ended.
 func (w *world) resume(place int, earlier *agent) *agent {
 	w.over[earlier.id] = true
-	w.members = slices.DeleteFunc(slices.Clone(w.members), func(m Agent) bool { return m == earlier.id })
+	w.members = slices.DeleteFunc(slices.Clone(w.members), func(m AgentID) bool { return m == earlier.id })
 	a := w.start(place)
 	a.back = true
 	a.look()
@@ -224,7 +224,7 @@ func (w *world) resume(place int, earlier *agent) *agent {
 }
 
 // missing reports whether an earlier agent is absent from the view m.
-func (w *world) missing(m []Agent) bool {
+func (w *world) missing(m []AgentID) bool {
 	return slices.ContainsFunc(w.agents, func(a *agent) bool { return a == nil || !slices.Contains(m, a.id) })
 }
 
@@ -248,16 +248,16 @@ func (a *agent) do(f func()) {
 }
 
 func (a *agent) look() {
-	m := slices.DeleteFunc(slices.Clone(a.w.members), func(o Agent) bool { return a.lacks[o] })
+	m := slices.DeleteFunc(slices.Clone(a.w.members), func(o AgentID) bool { return a.lacks[o] })
 	if !slices.Contains(m, a.id) {
 		m = append(m, a.id)
 	}
 	slices.Sort(m)
-	silent := map[Agent]time.Duration{}
+	silent := map[AgentID]time.Duration{}
 	for o, at := range a.heard {
 		silent[o] = time.Duration(float64(a.w.now-at) * a.rate)
 	}
-	fresh := map[Agent]bool{}
+	fresh := map[AgentID]bool{}
 	for _, o := range m {
 		fresh[o], a.seen[o] = !a.seen[o], true
 	}
@@ -296,12 +296,12 @@ func (w *world) part(a *agent, wordless bool) {
 	wait()
 }
 
-func (w *world) leave(id Agent) {
-	w.members = slices.DeleteFunc(slices.Clone(w.members), func(m Agent) bool { return m == id })
+func (w *world) leave(id AgentID) {
+	w.members = slices.DeleteFunc(slices.Clone(w.members), func(m AgentID) bool { return m == id })
 	w.viewed()
 }
 
-func (w *world) enter(id Agent) {
+func (w *world) enter(id AgentID) {
 	delete(w.troubled, id)
 	if !slices.Contains(w.members, id) {
 		w.members = append(slices.Clone(w.members), id)
@@ -354,7 +354,7 @@ func (w *world) trip() time.Duration {
 }
 
 // send delivers a message to its receiver. It may lose the message or deliver it twice.
-func (w *world) send(b *Batch, to Agent, got func(o *agent, b *Batch)) {
+func (w *world) send(b *Batch, to AgentID, got func(o *agent, b *Batch)) {
 	raw := b.AppendTo(nil)
 	w.bytes += len(raw)
 	n := 1

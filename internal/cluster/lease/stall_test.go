@@ -40,7 +40,7 @@ type tail struct {
 }
 
 type loss struct {
-	agent  Agent
+	agent  AgentID
 	held   map[uint64]bool
 	before *picture
 	end    time.Duration // 0: still in a view
@@ -155,7 +155,7 @@ func (c *tail) whole() bool {
 // lose notes that an agent is killed, or stopped for long, without an announcement.
 func (c *tail) lose(a *agent) {
 	l := &loss{agent: a.id, held: map[uint64]bool{}, before: a.view}
-	for p, lot := range a.peer.holder.lots {
+	for p, lot := range a.peer.holder.holdings {
 		l.held[p] = lot.state != without || lot.using || lot.back != 0
 	}
 	for _, o := range c.w.agents { // also points that are on their way to it
@@ -229,7 +229,7 @@ func (c *tail) measure() {
 			c.own.note(w, max(since, k.began), "agent %d begins nothing, and not host %d", a.id, h.key)
 			// It wants the address first, and then the domain.
 			p := h.address
-			if l := a.peer.holder.lots[p]; l != nil && l.state == held {
+			if l := a.peer.holder.holdings[p]; l != nil && l.state == held {
 				p = h.domain
 				since = max(since, w.now-(a.peer.clock-l.since))
 			}
@@ -244,7 +244,7 @@ func (c *tail) measure() {
 // held reports whether an agent holds a point.
 func (c *tail) held(p uint64) bool {
 	return slices.ContainsFunc(c.living(), func(a *agent) bool {
-		l := a.peer.holder.lots[p]
+		l := a.peer.holder.holdings[p]
 		return l != nil && (l.state == held || l.using)
 	})
 }

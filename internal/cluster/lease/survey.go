@@ -23,9 +23,9 @@ type survey struct {
 	round  int  // grows with each view
 	wanted bool // an agent waits for a point that only a survey can free now
 	began  bool
-	last   map[Agent]time.Duration // when each other agent was last asked
-	sent   map[Agent]time.Duration // when the last question was sent that each agent has answered
-	till   time.Duration           // lost agents may send requests until then
+	last   map[AgentID]time.Duration // when each other agent was last asked
+	sent   map[AgentID]time.Duration // when the last question was sent that each agent has answered
+	till   time.Duration             // lost agents may send requests until then
 }
 
 // A departure is an agent that has left the view.
@@ -35,11 +35,11 @@ type departure struct {
 }
 
 // unknown is the key in grantor.departed for all agents that this one knew before its restart.
-const unknown Agent = 0
+const unknown AgentID = 0
 
 // lose notes the agents that left the view. heard tells when this agent last got a call from an
 // agent.
-func (g *grantor) lose(was View, heard func(Agent) time.Duration, clock time.Duration) {
+func (g *grantor) lose(was View, heard func(AgentID) time.Duration, clock time.Duration) {
 	switch {
 	case was == nil && g.view.Missing():
 		g.departed[unknown] = departure{clock, clock}
@@ -103,7 +103,7 @@ func (p *Peer) survey() (over bool) {
 		return false
 	}
 	if !s.began {
-		s.began, s.last, s.sent = true, make(map[Agent]time.Duration), make(map[Agent]time.Duration)
+		s.began, s.last, s.sent = true, make(map[AgentID]time.Duration), make(map[AgentID]time.Duration)
 		for _, a := range g.view.Agents() {
 			if a != g.self {
 				s.last[a] = p.clock - surveyEvery
@@ -129,7 +129,7 @@ func (p *Peer) survey() (over bool) {
 }
 
 // open returns the agents without an answer that counts.
-func (s *survey) open() (as []Agent) {
+func (s *survey) open() (as []AgentID) {
 	if !s.wanted {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (s *survey) open() (as []Agent) {
 
 // asks reports whether the grantor must ask an agent now. The first question to each is asked at
 // once: the answers tell when the lost agents stop.
-func (g *grantor) asks(a Agent, clock time.Duration) bool {
+func (g *grantor) asks(a AgentID, clock time.Duration) bool {
 	s := &g.survey
 	last, asked := s.last[a]
 	if !asked || !s.wanted || clock-last < surveyEvery {
@@ -154,7 +154,7 @@ func (g *grantor) asks(a Agent, clock time.Duration) bool {
 }
 
 // question puts the survey's question into a call.
-func (g *grantor) question(a Agent, b *Batch, clock time.Duration) {
+func (g *grantor) question(a AgentID, b *Batch, clock time.Duration) {
 	if g.asks(a, clock) {
 		b.Survey = true
 		g.survey.last[a] = clock
@@ -177,8 +177,8 @@ func (g *grantor) surveyed(b, ans *Batch, sent time.Duration, round int, clock t
 
 // clear reports whether this agent has only leases of the grantor's points that the grantor has
 // granted or confirmed, and no request at these points without a lease.
-func (h *holder) clear(grantor Agent, clock time.Duration) bool {
-	for _, l := range h.lots {
+func (h *holder) clear(grantor AgentID, clock time.Duration) bool {
+	for _, l := range h.holdings {
 		if l.grantor != grantor {
 			continue
 		}

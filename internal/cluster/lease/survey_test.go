@@ -48,7 +48,7 @@ func TestSurvey(t *testing.T) {
 func TestSurveyIsNotAnswered(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	v, point := pair() // agent 1 grants point
-	p := opened(2, &picture{members: []Agent{2}}, now)
+	p := opened(2, &picture{members: []AgentID{2}}, now)
 	p.Ready(point, time.Second, now)
 	p.Calls(now)
 	if !p.Begin(now, point) {

@@ -54,7 +54,7 @@ func TestSuspectKeepsItsTurn(t *testing.T) {
 func TestUnheardIsAskedAgain(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	p := New(1, Config{}, start)
-	views := []*picture{{members: []Agent{1, 2}}, {members: []Agent{1, 2, 3}}}
+	views := []*picture{{members: []AgentID{1, 2}}, {members: []AgentID{1, 2, 3}}}
 	var point uint64
 	for views[0].Owner(point) != 2 || views[1].Owner(point) != 2 {
 		point++

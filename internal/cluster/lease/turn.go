@@ -3,7 +3,7 @@ package lease
 import "time"
 
 // share notes that other agents wait for l, and whether one of them is stalled.
-func (h *holder) share(l *lot, stalled bool) {
+func (h *holder) share(l *holding, stalled bool) {
 	l.called, l.stalled = true, l.stalled || stalled
 	l.turn = max(l.since+Turn(l.quiet, l.stalled), 1)
 	if h.cfg.Batch > 0 {
@@ -13,7 +13,7 @@ func (h *holder) share(l *lot, stalled bool) {
 }
 
 // spent reports whether l has been used for a batch of requests.
-func (h *holder) spent(l *lot) bool { return h.cfg.Batch > 0 && l.count >= h.cfg.Batch }
+func (h *holder) spent(l *holding) bool { return h.cfg.Batch > 0 && l.count >= h.cfg.Batch }
 
 // spacing returns the least time between two calls to an agent with Config.Batch. All agents want the same points, so
 // the next call soon has more to say.
@@ -26,7 +26,7 @@ func (h *holder) spacing() time.Duration {
 
 // yield returns l if other agents wait, and either our turn is over or no host has used l for a
 // while.
-func (h *holder) yield(l *lot, clock time.Duration) bool {
+func (h *holder) yield(l *holding, clock time.Duration) bool {
 	if l.state != held || l.turn == 0 || l.using {
 		return false
 	}
@@ -38,7 +38,7 @@ func (h *holder) yield(l *lot, clock time.Duration) bool {
 }
 
 // yieldAt returns when l, which is not in use, must be returned because other agents wait.
-func (h *holder) yieldAt(l *lot) time.Duration {
+func (h *holder) yieldAt(l *holding) time.Duration {
 	keep := max(l.seen, l.free, l.due) + h.idle
 	switch {
 	case h.spent(l):
@@ -62,7 +62,7 @@ func (h *holder) yieldAt(l *lot) time.Duration {
 // so again for a stalled agent; 0: no such agent waits.
 func (h *holder) turns(clock time.Duration) (next time.Duration) {
 	for _, point := range sorted(h.called) {
-		l := h.lots[point]
+		l := h.holdings[point]
 		if !h.yield(l, clock) && l.stalled && !l.using {
 			next = earlier(next, h.yieldAt(l))
 		}

@@ -11,13 +11,13 @@ import (
 // ErrBatch reports bytes that are not an encoded Batch.
 var ErrBatch = errors.New("damaged lease batch")
 
-// An Agent identifies one start of an agent: a hash of its instance and boot. 0 means none.
-type Agent uint64
+// An AgentID identifies one start of an agent: a hash of its instance and boot. 0 means none.
+type AgentID uint64
 
 // A Batch is the content of one call or answer between two agents. All its times are durations
 // from when it was sent. None is negative.
 type Batch struct {
-	From, To Agent
+	From, To AgentID
 	// Stamp is the growing number of the call, by the caller's clock. The answer repeats it.
 	// Other agents use only the order of stamps.
 	Stamp  uint64
@@ -314,7 +314,7 @@ func ParseBatch(src []byte) (*Batch, error) {
 	}
 	f := r.flags("flags", 3)
 	b := &Batch{Answer: f&1 > 0, Survey: f&2 > 0}
-	b.From, b.To, b.Stamp, b.View = Agent(r.fixed("from")), Agent(r.fixed("to")), r.fixed("stamp"), r.fixed("view")
+	b.From, b.To, b.Stamp, b.View = AgentID(r.fixed("from")), AgentID(r.fixed("to")), r.fixed("stamp"), r.fixed("view")
 	if n := r.count("gives", 11); n > 0 {
 		b.Gives = make([]Give, n)
 		for i := range b.Gives {

@@ -20,7 +20,7 @@ func randomBatch(r *rand.Rand) *Batch {
 		}
 		return ns
 	}
-	b := &Batch{From: Agent(r.Uint64()), To: Agent(r.Uint64()), Stamp: r.Uint64(), Answer: yes(), View: r.Uint64()}
+	b := &Batch{From: AgentID(r.Uint64()), To: AgentID(r.Uint64()), Stamp: r.Uint64(), Answer: yes(), View: r.Uint64()}
 	for range r.IntN(4) {
 		b.Gives = append(b.Gives, Give{r.Uint64(), r.Uint64(), d(), notes()})
 	}
@@ -117,7 +117,7 @@ func FuzzBatch(f *testing.F) {
 		// A hostile batch, even with our names, must not cause a panic.
 		now := time.Unix(0, 0)
 		p := New(b.To, Config{Points: 100}, now)
-		p.Look(&picture{members: []Agent{b.To, b.From}}, now)
+		p.Look(&picture{members: []AgentID{b.To, b.From}}, now)
 		p.Want(7, time.Second, now)
 		_, _ = p.Serve(b, now)
 		_ = p.Answered(b, now)

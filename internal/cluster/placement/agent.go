@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// An Agent owns hosts.
-type Agent struct {
+// An Owner owns hosts.
+type Owner struct {
 	// Name identifies the agent: 1 to 255 octets. Two names are equal if all octets are.
 	Name string
 	// Capacity is the agent's share of the hosts relative to the other agents:
@@ -47,7 +47,7 @@ var (
 )
 
 // check returns an error if the name or the capacity is out of bounds.
-func (a Agent) check() error {
+func (a Owner) check() error {
 	switch {
 	case a.Name == "":
 		return fmt.Errorf("placement: %w: its name is empty", ErrAgent)
@@ -62,17 +62,17 @@ func (a Agent) check() error {
 }
 
 // weight returns the agent's capacity in replicas, with k for a capacity of 1.
-func (a Agent) weight(k int) int {
+func (a Owner) weight(k int) int {
 	// IEEE 754 defines the product and the rounding on every machine. There is
 	// no addition, which a compiler could fuse with the product.
 	return max(1, int(math.Round(float64(float64(k)*a.Capacity))))
 }
 
-func byName(a, b Agent) int { return strings.Compare(a.Name, b.Name) }
+func byName(a, b Owner) int { return strings.Compare(a.Name, b.Name) }
 
 // ordered returns a copy of agents, ordered by name. k is the number of replicas
 // of a capacity of 1. The error says why these agents cannot be a set.
-func ordered(agents []Agent, k int) ([]Agent, error) {
+func ordered(agents []Owner, k int) ([]Owner, error) {
 	if len(agents) == 0 {
 		return nil, fmt.Errorf("placement: %w", ErrEmpty)
 	}
@@ -97,7 +97,7 @@ func ordered(agents []Agent, k int) ([]Agent, error) {
 }
 
 // with returns agents, which are ordered by name, and a, and the index of a.
-func with(agents []Agent, a Agent, k int) (all []Agent, at int, err error) {
+func with(agents []Owner, a Owner, k int) (all []Owner, at int, err error) {
 	if all, err = ordered(append(slices.Clip(agents), a), k); err != nil {
 		return nil, 0, err
 	}
@@ -107,8 +107,8 @@ func with(agents []Agent, a Agent, k int) (all []Agent, at int, err error) {
 
 // without returns agents, which are ordered by name, without one of them, and the
 // index that it had.
-func without(agents []Agent, name string) (rest []Agent, at int, err error) {
-	at, ok := slices.BinarySearchFunc(agents, Agent{Name: name}, byName)
+func without(agents []Owner, name string) (rest []Owner, at int, err error) {
+	at, ok := slices.BinarySearchFunc(agents, Owner{Name: name}, byName)
 	switch {
 	case !ok:
 		return nil, 0, fmt.Errorf("placement: agent %q: %w", name, ErrUnknown)

@@ -21,9 +21,9 @@ type Categories struct {
 }
 
 // NewCategories divides n categories among agents, at least one each. The result depends on the sets alone.
-func NewCategories(n int, agents []Agent) *Categories {
+func NewCategories(n int, agents []Owner) *Categories {
 	agents = slices.Clone(agents)
-	slices.SortFunc(agents, func(a, b Agent) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(agents, func(a, b Owner) int { return cmp.Compare(a.Name, b.Name) })
 	c := &Categories{parts: max(1, (len(agents)+max(n, 1)-1)/max(n, 1))}
 	total := n * c.parts
 	weights, weight := make([]int, len(agents)), 0

@@ -24,7 +24,7 @@ func TestCategories(t *testing.T) {
 		if total != n*c.Parts() || most > least+1 || least == 0 {
 			t.Fatalf("%d of %d parts; from %d to %d an agent", total, n*c.Parts(), least, most)
 		}
-		turned := append(append([]Agent(nil), agents[len(agents)/2:]...), agents[:len(agents)/2]...)
+		turned := append(append([]Owner(nil), agents[len(agents)/2:]...), agents[:len(agents)/2]...)
 		again := NewCategories(n, turned)
 		for category := range n {
 			hash := rapid.Uint64().Draw(t, "hash")

@@ -18,7 +18,7 @@ func TestContravariance(t *testing.T) {
 	each(t, testContravariance[*Ring], testContravariance[*Rendezvous])
 }
 
-func testContravariance[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
+func testContravariance[T changing[T]](t *testing.T, build func([]Owner) (T, error)) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := some(t, 1, 9)
 		all := must[T](t)(build(agents))
@@ -48,21 +48,21 @@ func testContravariance[T changing[T]](t *testing.T, build func([]Agent) (T, err
 			if order[0] != after || !sameSet(order, agents) {
 				t.Fatalf("host %x of %v has the order %v", key, after, order)
 			}
-			want := slices.DeleteFunc(slices.Clone(order), func(a Agent) bool { return !slices.Contains(stay, a) })
+			want := slices.DeleteFunc(slices.Clone(order), func(a Owner) bool { return !slices.Contains(stay, a) })
 			if got := part.Nearest(nil, key, len(stay)); !slices.Equal(got, want) {
 				t.Fatalf("order of a part %v, of all %v", got, order)
 			}
 			first := rapid.IntRange(-1, len(agents)+1).Draw(t, "t")
-			kept := Agent{Name: "kept"}
-			want = append([]Agent{kept}, order[:max(0, min(first, len(order)))]...)
-			if got := all.Nearest([]Agent{kept}, key, first); !slices.Equal(got, want) {
+			kept := Owner{Name: "kept"}
+			want = append([]Owner{kept}, order[:max(0, min(first, len(order)))]...)
+			if got := all.Nearest([]Owner{kept}, key, first); !slices.Equal(got, want) {
 				t.Fatalf("the first %d: %v, want %v", first, got, want)
 			}
 		}
 	})
 }
 
-func sameSet(a, b []Agent) bool {
+func sameSet(a, b []Owner) bool {
 	a, b = slices.Clone(a), slices.Clone(b)
 	slices.SortFunc(a, byName)
 	slices.SortFunc(b, byName)
@@ -73,7 +73,7 @@ func sameSet(a, b []Agent) bool {
 // finds the agent that has fetched their pages. If the new agent leaves, the heir owns the hosts.
 func TestHeir(t *testing.T) { each(t, testHeir[*Ring], testHeir[*Rendezvous]) }
 
-func testHeir[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
+func testHeir[T changing[T]](t *testing.T, build func([]Owner) (T, error)) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := some(t, 2, 8)
 		newcomer := agents[0]
@@ -92,7 +92,7 @@ func testHeir[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 // TestRanges: the ranges of all agents cover the circle, and agree with Owner.
 func TestRanges(t *testing.T) { each(t, testRanges[*Ring], testRanges[*Rendezvous]) }
 
-func testRanges[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
+func testRanges[T changing[T]](t *testing.T, build func([]Owner) (T, error)) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := must[T](t)(build(some(t, 1, 6)))
 		if rs := x.Ranges("nobody's"); rs != nil {
@@ -109,10 +109,10 @@ func testRanges[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 
 // checkRanges fails if the ranges of all agents of x do not cover the circle. It returns the owner
 // of a point according to the ranges. owner, if not nil, returns the expected owner.
-func checkRanges(t *rapid.T, x Placement, owner func(point uint64) Agent) func(point uint64) Agent {
+func checkRanges(t *rapid.T, x Placement, owner func(point uint64) Owner) func(point uint64) Owner {
 	type piece struct {
 		Range
-		agent Agent
+		agent Owner
 	}
 	var pieces []piece
 	for _, a := range x.Agents() {
@@ -138,7 +138,7 @@ func checkRanges(t *rapid.T, x Placement, owner func(point uint64) Agent) func(p
 	if from != 0 {
 		t.Fatalf("no agent owns the points from %x on", from)
 	}
-	return func(point uint64) Agent {
+	return func(point uint64) Owner {
 		i, found := slices.BinarySearchFunc(pieces, point,
 			func(p piece, at uint64) int { return cmp.Compare(p.First, at) })
 		if !found {
@@ -153,7 +153,7 @@ func TestCapacityGrows(t *testing.T) {
 	each(t, testCapacityGrows[*Ring], testCapacityGrows[*Rendezvous])
 }
 
-func testCapacityGrows[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
+func testCapacityGrows[T changing[T]](t *testing.T, build func([]Owner) (T, error)) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := some(t, 2, 6)
 		small := must[T](t)(build(agents))
@@ -172,18 +172,18 @@ func testCapacityGrows[T changing[T]](t *testing.T, build func([]Agent) (T, erro
 // deviations. For random replicas, a share is a sum of w parts of the circle, with a deviation of
 // 1/sqrt(2w). For buckets it is n trials.
 func TestBalance(t *testing.T) {
-	each(t, func(t *testing.T, build func([]Agent) (*Ring, error)) {
+	each(t, func(t *testing.T, build func([]Owner) (*Ring, error)) {
 		k := must[*Ring](t)(build(named(1))).k
 		testBalance(t, build, 100/float64(k), func(share, capacity float64) float64 {
 			return share / math.Sqrt(2*float64(k)*capacity)
 		})
-	}, func(t *testing.T, build func([]Agent) (*Rendezvous, error)) {
+	}, func(t *testing.T, build func([]Owner) (*Rendezvous, error)) {
 		testBalance(t, build, 0, func(share, _ float64) float64 { return math.Sqrt(share * (1 - share) / (1 << 10)) })
 	})
 }
 
 // testBalance gives each agent at least a capacity, because the normal law needs 100 replicas.
-func testBalance[T changing[T]](t *testing.T, build func([]Agent) (T, error), least float64,
+func testBalance[T changing[T]](t *testing.T, build func([]Owner) (T, error), least float64,
 	deviation func(share, capacity float64) float64) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := some(t, 2, 12)
@@ -212,8 +212,8 @@ func testBalance[T changing[T]](t *testing.T, build func([]Agent) (T, error), le
 // TestShares: the shares of many hosts approach Shares.
 func TestShares(t *testing.T) { each(t, testShares[*Ring], testShares[*Rendezvous]) }
 
-func testShares[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
-	x := must[T](t)(build([]Agent{{"a", 1}, {"b", 2}, {"c", 0.5}, {"d", 4}}))
+func testShares[T changing[T]](t *testing.T, build func([]Owner) (T, error)) {
+	x := must[T](t)(build([]Owner{{"a", 1}, {"b", 2}, {"c", 0.5}, {"d", 4}}))
 	counts := map[string]float64{}
 	const hosts = 100_000
 	for _, key := range keys(1, hosts) {
@@ -225,7 +225,7 @@ func testShares[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 			t.Errorf("%s has %.4f of the hosts, its share is %.4f", a.Name, got, want)
 		}
 	}
-	one := must[T](t)(build([]Agent{{"alone", 0.001}}))
+	one := must[T](t)(build([]Owner{{"alone", 0.001}}))
 	if s := one.Shares(); !slices.Equal(s, []float64{1}) || one.Owner(7).Name != "alone" ||
 		len(one.Nearest(nil, 7, 3)) != 1 {
 		t.Errorf("the share of a single agent is %v", s)
@@ -238,7 +238,7 @@ func TestOwnerSaysNothingOfTheKey(t *testing.T) {
 	each(t, testUncorrelated[*Ring], testUncorrelated[*Rendezvous])
 }
 
-func testUncorrelated[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
+func testUncorrelated[T changing[T]](t *testing.T, build func([]Owner) (T, error)) {
 	murmur := func(x uint64) uint64 { // the hash of package drum
 		x = (x ^ x>>33) * 0xff51afd7ed558ccd
 		x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
@@ -280,9 +280,9 @@ func testUncorrelated[T changing[T]](t *testing.T, build func([]Agent) (T, error
 // TestAllocations: look-ups do not allocate.
 func TestAllocations(t *testing.T) { each(t, testAllocations[*Ring], testAllocations[*Rendezvous]) }
 
-func testAllocations[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
-	x := must[T](t)(build(append(named(20), Agent{"big", 3})))
-	buf := make([]Agent, 0, 16)
+func testAllocations[T changing[T]](t *testing.T, build func([]Owner) (T, error)) {
+	x := must[T](t)(build(append(named(20), Owner{"big", 3})))
+	buf := make([]Owner, 0, 16)
 	key := uint64(0)
 	if n := testing.AllocsPerRun(1000, func() {
 		key += gamma
@@ -294,7 +294,7 @@ func testAllocations[T changing[T]](t *testing.T, build func([]Agent) (T, error)
 }
 
 func ExampleRing() {
-	r, err := NewRing([]Agent{{"amber", 1}, {"birch", 1}, {"cedar", 2}}, 0)
+	r, err := NewRing([]Owner{{"amber", 1}, {"birch", 1}, {"cedar", 2}}, 0)
 	if err != nil {
 		panic(err)
 	}

@@ -8,13 +8,13 @@ package placement
 // set; its heir is the second one.
 type Placement interface {
 	// Agents returns all agents, ordered by name.
-	Agents() []Agent
+	Agents() []Owner
 	// Owner returns the agent that owns a host. It allocates nothing.
-	Owner(host uint64) Agent
+	Owner(host uint64) Owner
 	// Nearest appends to dst the first t agents in the order of a host: the
 	// owner, the heir, and so on. If there are fewer than t agents, it appends
 	// all of them. If t is at most 16, it allocates nothing but dst.
-	Nearest(dst []Agent, host uint64, t int) []Agent
+	Nearest(dst []Owner, host uint64, t int) []Owner
 	// Ranges returns the points whose hosts the agent of this name owns (see
 	// Point), in ascending order. Between two ranges there is at least one
 	// point of another agent. If no agent has the name, there is no range.

@@ -19,7 +19,7 @@ const maxBuckets = 1 << 26
 // A Rendezvous assigns a host to the agent that drew the smallest number for the
 // host's bucket. It never changes.
 type Rendezvous struct {
-	agents []Agent // ordered by name
+	agents []Owner // ordered by name
 	draws  []draws // of agents
 	even   bool    // all have the same weight
 	owners []uint16
@@ -30,8 +30,8 @@ type Rendezvous struct {
 // draws has the inputs for an agent's numbers.
 type draws struct{ seed, weight uint64 }
 
-// A lot is an agent's number for a bucket.
-type lot struct {
+// A draw is an agent's number for a bucket.
+type draw struct {
 	hash   uint64 // uniform
 	number uint64 // -log2(hash); 0 if all weights are the same
 	weight uint64
@@ -41,7 +41,7 @@ type lot struct {
 // before reports whether a comes before b in the order of the bucket. The agents' numbers are
 // exponential with their weights as the rates. So an agent is first with a probability equal to its
 // share of all weights.
-func (a *lot) before(b *lot) bool {
+func (a *draw) before(b *draw) bool {
 	if a.weight != b.weight {
 		// a.number/a.weight < b.number/b.weight, exactly.
 		ah, al := bits.Mul64(a.number, b.weight)
@@ -63,7 +63,7 @@ func (a *lot) before(b *lot) bool {
 // NewRendezvous returns the Rendezvous of agents over a number of buckets: a power of two, at least
 // 2. Zero means Buckets. It computes a hash for each agent and bucket: with 2^18 buckets about 8 ms
 // for each agent. It returns the same errors as NewRing.
-func NewRendezvous(agents []Agent, buckets int) (*Rendezvous, error) {
+func NewRendezvous(agents []Owner, buckets int) (*Rendezvous, error) {
 	if buckets == 0 {
 		buckets = Buckets
 	}
@@ -86,7 +86,7 @@ func NewRendezvous(agents []Agent, buckets int) (*Rendezvous, error) {
 }
 
 // rendezvousOf returns a Rendezvous whose buckets have no owners yet.
-func rendezvousOf(agents []Agent, buckets int, hash func(name string) uint64) (*Rendezvous, error) {
+func rendezvousOf(agents []Owner, buckets int, hash func(name string) uint64) (*Rendezvous, error) {
 	r := &Rendezvous{agents: agents, even: true, owners: make([]uint16, buckets), nexts: make([]uint16, buckets),
 		shift: uint(65 - bits.Len(uint(buckets)))}
 	seeds := make(map[uint64]string, len(agents))
@@ -102,10 +102,10 @@ func rendezvousOf(agents []Agent, buckets int, hash func(name string) uint64) (*
 	return r, nil
 }
 
-// lot returns an agent's number for a bucket.
-func (r *Rendezvous) lot(agent, bucket int) lot {
+// draw returns an agent's number for a bucket.
+func (r *Rendezvous) draw(agent, bucket int) draw {
 	d := &r.draws[agent]
-	l := lot{hash: mix(d.seed + (uint64(bucket)+1)*gamma), weight: d.weight, agent: agent}
+	l := draw{hash: mix(d.seed + (uint64(bucket)+1)*gamma), weight: d.weight, agent: agent}
 	if !r.even {
 		l.number = exponential(l.hash)
 	}
@@ -114,16 +114,16 @@ func (r *Rendezvous) lot(agent, bucket int) lot {
 
 // best returns the two agents that are first for the bucket.
 func (r *Rendezvous) best(bucket int) (owner, next uint16) {
-	first := r.lot(0, bucket)
+	first := r.draw(0, bucket)
 	if len(r.agents) == 1 {
 		return 0, 0
 	}
-	second := r.lot(1, bucket)
+	second := r.draw(1, bucket)
 	if second.before(&first) {
 		first, second = second, first
 	}
 	for i := 2; i < len(r.agents); i++ {
-		l := r.lot(i, bucket)
+		l := r.draw(i, bucket)
 		if !l.before(&second) {
 			continue
 		}
@@ -135,7 +135,7 @@ func (r *Rendezvous) best(bucket int) (owner, next uint16) {
 }
 
 // With returns the Rendezvous with one more agent. It returns the same errors as NewRing.
-func (r *Rendezvous) With(a Agent) (*Rendezvous, error) {
+func (r *Rendezvous) With(a Owner) (*Rendezvous, error) {
 	agents, at, err := with(r.agents, a, Replicas)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (r *Rendezvous) With(a Agent) (*Rendezvous, error) {
 		if int(next) >= at {
 			next++
 		}
-		own, first, second := out.lot(at, b), out.lot(int(owner), b), out.lot(int(next), b)
+		own, first, second := out.draw(at, b), out.draw(int(owner), b), out.draw(int(next), b)
 		switch {
 		case own.before(&first):
 			owner, next = uint16(at), owner
@@ -193,14 +193,14 @@ func (r *Rendezvous) Without(name string) (*Rendezvous, error) {
 }
 
 // Agents implements Placement.
-func (r *Rendezvous) Agents() []Agent { return slices.Clone(r.agents) }
+func (r *Rendezvous) Agents() []Owner { return slices.Clone(r.agents) }
 
 // Owner implements Placement with one access to a table.
-func (r *Rendezvous) Owner(host uint64) Agent { return r.agents[r.owners[Point(host)>>r.shift]] }
+func (r *Rendezvous) Owner(host uint64) Owner { return r.agents[r.owners[Point(host)>>r.shift]] }
 
 // Ranges implements Placement. It visits all buckets.
 func (r *Rendezvous) Ranges(name string) (rs []Range) {
-	at, ok := slices.BinarySearchFunc(r.agents, Agent{Name: name}, byName)
+	at, ok := slices.BinarySearchFunc(r.agents, Owner{Name: name}, byName)
 	if !ok {
 		return nil
 	}
@@ -215,7 +215,7 @@ func (r *Rendezvous) Ranges(name string) (rs []Range) {
 
 // Nearest implements Placement. The first two agents are in tables. For more, it computes a hash
 // for each agent of the set.
-func (r *Rendezvous) Nearest(dst []Agent, host uint64, t int) []Agent {
+func (r *Rendezvous) Nearest(dst []Owner, host uint64, t int) []Owner {
 	t = min(t, len(r.agents))
 	if t <= 0 {
 		return dst
@@ -227,13 +227,13 @@ func (r *Rendezvous) Nearest(dst []Agent, host uint64, t int) []Agent {
 	if t == 2 {
 		return append(dst, r.agents[r.nexts[bucket]])
 	}
-	var few [16]lot
+	var few [16]draw
 	first := few[:0]
 	if t > len(few) {
-		first = make([]lot, 0, t)
+		first = make([]draw, 0, t)
 	}
 	for i := range r.agents {
-		l := r.lot(i, bucket)
+		l := r.draw(i, bucket)
 		if len(first) == t {
 			if !l.before(&first[t-1]) {
 				continue

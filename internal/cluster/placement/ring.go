@@ -17,7 +17,7 @@ import (
 // into as many parts as there are replicas, makes the time constant on average.
 type Ring struct {
 	k        int
-	agents   []Agent   // ordered by name
+	agents   []Owner   // ordered by name
 	replicas []replica // ordered by point
 	// first divides the circle into equal parts, as many as there are replicas,
 	// rounded up to a power of two. It has the index of the first replica in
@@ -36,7 +36,7 @@ type replica struct {
 // to MaxReplicas, or zero for Replicas. An agent of another capacity has k times
 // its capacity, rounded, and at least one. The error is ErrAgent, ErrDuplicate,
 // ErrConflict or, without any agent, ErrEmpty.
-func NewRing(agents []Agent, k int) (*Ring, error) {
+func NewRing(agents []Owner, k int) (*Ring, error) {
 	if k == 0 {
 		k = Replicas
 	}
@@ -56,7 +56,7 @@ func NewRing(agents []Agent, k int) (*Ring, error) {
 }
 
 // replicasOf returns the replicas of agent a, which has index i.
-func replicasOf(a Agent, i, k int) []replica {
+func replicasOf(a Owner, i, k int) []replica {
 	rs := make([]replica, a.weight(k))
 	for j, p := range distinct(twister(a.Name).Uint64, len(rs)) {
 		rs[j] = replica{p, uint16(i)}
@@ -66,7 +66,7 @@ func replicasOf(a Agent, i, k int) []replica {
 
 // ringOf returns the Ring of sorted replicas. The error is ErrConflict if two are at
 // one point.
-func ringOf(agents []Agent, k int, rs []replica) (*Ring, error) {
+func ringOf(agents []Owner, k int, rs []replica) (*Ring, error) {
 	for i := 1; i < len(rs); i++ {
 		if rs[i-1].point == rs[i].point {
 			a, b := rs[i-1].agent, rs[i].agent
@@ -89,7 +89,7 @@ func ringOf(agents []Agent, k int, rs []replica) (*Ring, error) {
 }
 
 // With returns the Ring with one more agent. It returns the same errors as NewRing.
-func (r *Ring) With(a Agent) (*Ring, error) {
+func (r *Ring) With(a Owner) (*Ring, error) {
 	agents, at, err := with(r.agents, a, r.k)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (r *Ring) Without(name string) (*Ring, error) {
 }
 
 // Agents implements Placement.
-func (r *Ring) Agents() []Agent { return slices.Clone(r.agents) }
+func (r *Ring) Agents() []Owner { return slices.Clone(r.agents) }
 
 // from returns the index of the first replica at p or above it, or the number of
 // replicas if there is none up to the end of the circle.
@@ -166,7 +166,7 @@ func (r *Ring) above(i int) int {
 }
 
 // Owner implements Placement.
-func (r *Ring) Owner(host uint64) Agent { return r.agents[r.owner(Point(host))] }
+func (r *Ring) Owner(host uint64) Owner { return r.agents[r.owner(Point(host))] }
 
 // owner returns the index of the agent with the nearest replica to p.
 func (r *Ring) owner(p uint64) uint16 {
@@ -180,11 +180,11 @@ func (r *Ring) owner(p uint64) uint16 {
 
 // Nearest implements Placement. It walks the circle from the host in both
 // directions.
-func (r *Ring) Nearest(dst []Agent, host uint64, t int) []Agent {
+func (r *Ring) Nearest(dst []Owner, host uint64, t int) []Owner {
 	return r.nearest(dst, Point(host), t)
 }
 
-func (r *Ring) nearest(dst []Agent, p uint64, t int) []Agent {
+func (r *Ring) nearest(dst []Owner, p uint64, t int) []Owner {
 	t = min(t, len(r.agents))
 	if t <= 0 {
 		return dst
@@ -223,7 +223,7 @@ func (r *Ring) nearest(dst []Agent, p uint64, t int) []Agent {
 
 // Ranges implements Placement. It visits all replicas.
 func (r *Ring) Ranges(name string) (rs []Range) {
-	at, ok := slices.BinarySearchFunc(r.agents, Agent{Name: name}, byName)
+	at, ok := slices.BinarySearchFunc(r.agents, Owner{Name: name}, byName)
 	if !ok {
 		return nil
 	}

@@ -90,7 +90,7 @@ func TestNearestReplica(t *testing.T) {
 			d := func(x replica) uint64 { return min(x.point-p, p-x.point) }
 			return cmp.Or(cmp.Compare(d(a), d(b)), map[bool]int{true: -1, false: 1}[up(a)])
 		})
-		var want []Agent
+		var want []Owner
 		for _, x := range byDistance {
 			if a := agents[x.agent]; !slices.Contains(want, a) {
 				want = append(want, a)
@@ -167,7 +167,7 @@ func TestRangesOfReplicas(t *testing.T) {
 		}
 		slices.SortFunc(rs, func(a, b replica) int { return cmp.Compare(a.point, b.point) })
 		r := must[*Ring](t)(ringOf(agents, 1, rs))
-		checkRanges(t, r, func(p uint64) Agent { return agents[r.owner(p)] })
+		checkRanges(t, r, func(p uint64) Owner { return agents[r.owner(p)] })
 	})
 }
 
@@ -190,32 +190,32 @@ func checkConflict(t *testing.T, err error) {
 
 func TestErrors(t *testing.T) { each(t, testErrors[*Ring], testErrors[*Rendezvous]) }
 
-func testErrors[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
-	x := must[T](t)(build([]Agent{{"a", 1}, {"b", 1}}))
+func testErrors[T changing[T]](t *testing.T, build func([]Owner) (T, error)) {
+	x := must[T](t)(build([]Owner{{"a", 1}, {"b", 1}}))
 	for _, test := range []struct {
-		agent Agent
+		agent Owner
 		err   error
 		says  string
 	}{
-		{Agent{"", 1}, ErrAgent, "name is empty"},
-		{Agent{strings.Repeat("n", 256), 1}, ErrAgent, "256 octets"},
-		{Agent{"c", 0}, ErrAgent, "capacity 0"},
-		{Agent{"c", -1}, ErrAgent, "capacity -1"},
-		{Agent{"c", math.NaN()}, ErrAgent, "capacity NaN"},
-		{Agent{"c", math.Inf(1)}, ErrAgent, "capacity +Inf"},
-		{Agent{"c", 1001}, ErrAgent, "at most 1000"},
-		{Agent{"a", 2}, ErrDuplicate, `"a"`},
+		{Owner{"", 1}, ErrAgent, "name is empty"},
+		{Owner{strings.Repeat("n", 256), 1}, ErrAgent, "256 octets"},
+		{Owner{"c", 0}, ErrAgent, "capacity 0"},
+		{Owner{"c", -1}, ErrAgent, "capacity -1"},
+		{Owner{"c", math.NaN()}, ErrAgent, "capacity NaN"},
+		{Owner{"c", math.Inf(1)}, ErrAgent, "capacity +Inf"},
+		{Owner{"c", 1001}, ErrAgent, "at most 1000"},
+		{Owner{"a", 2}, ErrDuplicate, `"a"`},
 	} {
 		for how, err := range map[string]error{"With": second(x.With(test.agent)),
-			"New": second(build([]Agent{{"a", 1}, test.agent}))} {
+			"New": second(build([]Owner{{"a", 1}, test.agent}))} {
 			if !errors.Is(err, test.err) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("%s %v: %v", how, test.agent, err)
 			}
 		}
 	}
-	many := make([]Agent, 2000)
+	many := make([]Owner, 2000)
 	for i := range many {
-		many[i] = Agent{fmt.Sprint(i), 1000}
+		many[i] = Owner{fmt.Sprint(i), 1000}
 	}
 	for _, test := range []struct {
 		what string
@@ -224,7 +224,7 @@ func testErrors[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 	}{
 		{"none", second(build(nil)), ErrEmpty},
 		{"too much", second(build(many)), ErrAgent},
-		{"too many", second(build(make([]Agent, maxAgents+1))), ErrAgent},
+		{"too many", second(build(make([]Owner, maxAgents+1))), ErrAgent},
 		{"unknown", second(x.Without("c")), ErrUnknown},
 		{"last", second(must[T](t)(x.Without("a")).Without("b")), ErrEmpty},
 	} {
@@ -243,7 +243,7 @@ func testErrors[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 		}
 	}
 	// Arguments and results are copies.
-	given := []Agent{{"b", 1}, {"a", 1}}
+	given := []Owner{{"b", 1}, {"a", 1}}
 	y := must[T](t)(build(given))
 	owner := y.Owner(1)
 	given[0].Name, given[1].Name = "x", "y"
@@ -297,9 +297,9 @@ func TestLots(t *testing.T) {
 		r := must[*Rendezvous](t)(NewRendezvous(agents, 64))
 		key := rapid.Uint64().Draw(t, "key")
 		b := int(Point(key) >> 58)
-		number := func(a Agent) *big.Rat {
+		number := func(a Owner) *big.Rat {
 			i := slices.Index(r.agents, a)
-			return big.NewRat(1, 1).SetFrac(new(big.Int).SetUint64(exponential(r.lot(i, b).hash)),
+			return big.NewRat(1, 1).SetFrac(new(big.Int).SetUint64(exponential(r.draw(i, b).hash)),
 				big.NewInt(int64(a.weight(Replicas))))
 		}
 		order := r.Nearest(nil, key, len(agents))
@@ -313,7 +313,7 @@ func TestLots(t *testing.T) {
 
 // TestGolden has the values on which agents of two versions must agree.
 func TestGolden(t *testing.T) {
-	agents := []Agent{{"amber", 1}, {"birch", 1}, {"cedar", 2}, {"dune", 0.5}, {"élan", 3.25}}
+	agents := []Owner{{"amber", 1}, {"birch", 1}, {"cedar", 2}, {"dune", 0.5}, {"élan", 3.25}}
 	ring := must[*Ring](t)(NewRing(agents, 0))
 	rendezvous := must[*Rendezvous](t)(NewRendezvous(agents, 0))
 	even := must[*Rendezvous](t)(NewRendezvous(named(7), 0))

@@ -113,7 +113,7 @@ func (v *View) Tenure(host uint64) Tenure {
 // Heir returns the first agent other than self in the order of a host, or "" if there is none. It
 // keeps the replica of the host. If self does not own the host, it is the owner.
 func (v *View) Heir(host uint64) string {
-	var two [2]Agent
+	var two [2]Owner
 	for _, a := range v.Nearest(two[:0], host, 2) {
 		if a.Name != v.self {
 			return a.Name

@@ -11,13 +11,13 @@ import (
 )
 
 // A maker makes a Placement.
-type maker func([]Agent) (Placement, error)
+type maker func([]Owner) (Placement, error)
 
 // makers has every way to divide the hosts.
 var makers = map[string]maker{
-	"rendezvous": func(as []Agent) (Placement, error) { return NewRendezvous(as, 0) },
-	"ring":       func(as []Agent) (Placement, error) { return NewRing(as, 0) },
-	"ring of 3":  func(as []Agent) (Placement, error) { return NewRing(as, 3) },
+	"rendezvous": func(as []Owner) (Placement, error) { return NewRendezvous(as, 0) },
+	"ring":       func(as []Owner) (Placement, error) { return NewRing(as, 0) },
+	"ring of 3":  func(as []Owner) (Placement, error) { return NewRing(as, 3) },
 }
 
 // Since is the first of the views in which this agent has owned the host without a break. It is 0
@@ -44,10 +44,10 @@ func checkTenure(t *testing.T, place maker, rng *rand.Rand, begin Begin) {
 		hosts[i] = rng.Uint64()
 	}
 	for number := uint32(1); number <= 8; number++ {
-		agents := []Agent{{Name: "a0", Capacity: 1}}
+		agents := []Owner{{Name: "a0", Capacity: 1}}
 		for i := 1; i < 5; i++ {
 			if rng.IntN(2) == 0 {
-				agents = append(agents, Agent{Name: fmt.Sprint("a", i), Capacity: 1 + float64(rng.IntN(2))})
+				agents = append(agents, Owner{Name: fmt.Sprint("a", i), Capacity: 1 + float64(rng.IntN(2))})
 			}
 		}
 		if number > 1 && rng.IntN(4) == 0 && len(agents) > 1 {
@@ -78,7 +78,7 @@ func checkTenure(t *testing.T, place maker, rng *rand.Rand, begin Begin) {
 				t.Fatalf("view %d, host %x: %+v, want %+v", number, host, got, s)
 			}
 			all := owners.Nearest(nil, host, len(agents))
-			all = slices.DeleteFunc(all, func(a Agent) bool { return a.Name == "a0" })
+			all = slices.DeleteFunc(all, func(a Owner) bool { return a.Name == "a0" })
 			var heir string
 			if len(all) > 0 {
 				heir = all[0].Name
@@ -104,10 +104,10 @@ func TestTenureIsBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testseed.New(t), 2))
 	var now *View
 	for range 300 {
-		agents := []Agent{{Name: "self", Capacity: 1}}
+		agents := []Owner{{Name: "self", Capacity: 1}}
 		for i := range 30 {
 			if rng.IntN(2) == 0 {
-				agents = append(agents, Agent{Name: fmt.Sprint("a", i), Capacity: 1})
+				agents = append(agents, Owner{Name: fmt.Sprint("a", i), Capacity: 1})
 			}
 		}
 		owners := must[*Ring](t)(NewRing(agents, 0))
@@ -127,9 +127,9 @@ func TestTenureIsBounded(t *testing.T) {
 // BenchmarkView measures a change of the agents: the placement of 20 agents, and the view after
 // another agent has joined.
 func BenchmarkView(b *testing.B) {
-	var agents []Agent
+	var agents []Owner
 	for i := range 20 {
-		agents = append(agents, Agent{Name: fmt.Sprint("a", i), Capacity: 1})
+		agents = append(agents, Owner{Name: fmt.Sprint("a", i), Capacity: 1})
 	}
 	for name, place := range makers {
 		was := NewView(must[Placement](b)(place(agents[1:])), "a5", Begin{First: true})

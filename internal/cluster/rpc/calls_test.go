@@ -184,7 +184,7 @@ func TestNotAdmitted(t *testing.T) {
 		other.Crawl, fresh.Crawl = rpc.ID{4}, rpc.ID{}
 		refused := map[string]uint64{}
 		for _, e := range append(exchanges, exchange{call: "Pages",
-			ask: []rpc.Page{pageOf("http://a.example/", []byte("page"))}}) {
+			ask: []rpc.SentPage{pageOf("http://a.example/", []byte("page"))}}) {
 			for _, as := range []rpc.Caller{stranger, other, fresh} {
 				k, l := keys[as.Name], al
 				if toCoordinator(e.call) {

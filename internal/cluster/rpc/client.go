@@ -370,7 +370,7 @@ func (p *Peer) Ship(ctx context.Context, r Records) error {
 }
 
 // Claim asks for hosts that the caller owns now. Without an error there is a verdict for each.
-func (p *Peer) Claim(ctx context.Context, c Claim) (vs []Verdict, err error) {
+func (p *Peer) Claim(ctx context.Context, c Claim) (vs []ClaimAnswer, err error) {
 	err = p.call(ctx, CallClaim, func(ctx context.Context) error {
 		res, err := p.calls.Claim(ctx, &pb.ClaimRequest{Hosts: c.Hosts, View: c.View})
 		if err == nil {

@@ -210,8 +210,8 @@ func bounded(v any) bool {
 		return hosts(v.Hosts)
 	case rpc.Discovery:
 		return hosts(v.Hosts)
-	case []rpc.Verdict:
-		return every(v, func(v rpc.Verdict) bool { return v >= rpc.Unknown && v <= rpc.Never })
+	case []rpc.ClaimAnswer:
+		return every(v, func(v rpc.ClaimAnswer) bool { return v >= rpc.Unknown && v <= rpc.Never })
 	case []byte:
 		return len(v) <= rpc.MaxData
 	case rpc.End:

@@ -48,8 +48,8 @@ type Listener struct {
 	role     role
 	tcp      net.Listener
 	udp      net.PacketConn // nil: of a coordinator
-	calls    *inlet
-	streams  *inlet // of gossip, or between coordinators
+	calls    *connListener
+	streams  *connListener // of gossip, or between coordinators
 	counts   *counters
 	pool     *inbound.Pool
 	ctx      context.Context
@@ -123,7 +123,7 @@ func listen(network Network, addr string, keys *Keys, is role) (*Listener, error
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Listener{
 		keys: keys, role: is, udp: udp, counts: new(counters), ctx: ctx, stop: stop,
-		calls: newInlet(ctx, tcp.Addr()), streams: newInlet(ctx, tcp.Addr()),
+		calls: newConnListener(ctx, tcp.Addr()), streams: newConnListener(ctx, tcp.Addr()),
 	}
 	shaking := inbound.Share(16, leastShaking, maxShaking)
 	l.pool = inbound.New(inbound.Config{
@@ -243,7 +243,7 @@ func (l *Listener) sort(raw *counted, in *inbound.Conn) {
 	defer stop()
 	raw.SetDeadline(time.Now().Add(shakeTimeout))
 	var conn net.Conn
-	var to *inlet
+	var to *connListener
 	why := Malformed // a TLS caller without a known protocol, or bytes that are no call
 	if l.keys != nil {
 		secure := tls.Server(raw, l.keys.server())
@@ -377,22 +377,22 @@ func reach(ctx context.Context, keys *Keys, dial Dialer, addr string) (net.Conn,
 	return conn, nil
 }
 
-// An inlet is a net.Listener for connections from give.
-type inlet struct {
+// A connListener is a net.Listener for connections from give.
+type connListener struct {
 	ctx    context.Context
 	stop   context.CancelFunc
 	addr   net.Addr
 	queued chan net.Conn
 }
 
-func newInlet(ctx context.Context, addr net.Addr) *inlet {
-	in := &inlet{addr: addr, queued: make(chan net.Conn)}
+func newConnListener(ctx context.Context, addr net.Addr) *connListener {
+	in := &connListener{addr: addr, queued: make(chan net.Conn)}
 	in.ctx, in.stop = context.WithCancel(ctx)
 	return in
 }
 
 // give passes conn to a caller of Accept, and reports whether there was one.
-func (in *inlet) give(conn net.Conn) bool {
+func (in *connListener) give(conn net.Conn) bool {
 	select {
 	case in.queued <- conn:
 		return true
@@ -404,7 +404,7 @@ func (in *inlet) give(conn net.Conn) bool {
 }
 
 // Accept waits for the next connection.
-func (in *inlet) Accept() (net.Conn, error) {
+func (in *connListener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-in.queued:
 		return conn, nil
@@ -414,13 +414,13 @@ func (in *inlet) Accept() (net.Conn, error) {
 }
 
 // Close ends Accept.
-func (in *inlet) Close() error {
+func (in *connListener) Close() error {
 	in.stop()
 	return nil
 }
 
 // Addr returns the listener's address.
-func (in *inlet) Addr() net.Addr { return in.addr }
+func (in *connListener) Addr() net.Addr { return in.addr }
 
 // A peeked connection returns again the bytes that were read to identify it.
 type peeked struct {

@@ -176,13 +176,13 @@ type Claim struct {
 	Hosts []string
 }
 
-// A Verdict is the answer to a Claim for one host.
-type Verdict uint8
+// A ClaimAnswer is the answer to a Claim for one host.
+type ClaimAnswer uint8
 
-// The verdicts.
+// The answers.
 const (
 	// Unknown: the agent has owned the host, and has nothing more to send.
-	Unknown Verdict = 1 + iota
+	Unknown ClaimAnswer = 1 + iota
 	// Coming: the agent stops crawling the host, and will Hand over what it knows of it.
 	Coming
 	// Again: the agent has another view than the asker, is taking over from a lost agent, or

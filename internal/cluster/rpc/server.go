@@ -125,7 +125,7 @@ type Handlers struct {
 	Hand func(ctx context.Context, from Caller, r Records) error
 	// Known returns one answer per URL.
 	Known  func(ctx context.Context, from Caller, urls []Fingerprint) ([]bool, error)
-	Claim  func(ctx context.Context, from Caller, c Claim) ([]Verdict, error)
+	Claim  func(ctx context.Context, from Caller, c Claim) ([]ClaimAnswer, error)
 	Lease  func(ctx context.Context, from Caller, batch []byte) ([]byte, error)
 	Pulse  func(ctx context.Context, from Caller, view uint64) (Pulse, error)
 	End    func(ctx context.Context, from Caller, e End) (agreed bool, err error)

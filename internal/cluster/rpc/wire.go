@@ -173,7 +173,7 @@ func checkHosts(hosts []string) error {
 	return nil
 }
 
-func verdictsToWire(vs []Verdict) *pb.ClaimResponse {
+func verdictsToWire(vs []ClaimAnswer) *pb.ClaimResponse {
 	w := &pb.ClaimResponse{Verdicts: make([]byte, len(vs))}
 	for i, v := range vs {
 		w.Verdicts[i] = byte(v)
@@ -181,13 +181,13 @@ func verdictsToWire(vs []Verdict) *pb.ClaimResponse {
 	return w
 }
 
-func verdictsFromWire(w *pb.ClaimResponse, hosts int) ([]Verdict, error) {
+func verdictsFromWire(w *pb.ClaimResponse, hosts int) ([]ClaimAnswer, error) {
 	if len(w.Verdicts) != hosts {
 		return nil, malformed("%d verdicts for %d hosts", len(w.Verdicts), hosts)
 	}
-	vs := make([]Verdict, hosts)
+	vs := make([]ClaimAnswer, hosts)
 	for i, b := range w.Verdicts {
-		if vs[i] = Verdict(b); vs[i] < Unknown || vs[i] > Never {
+		if vs[i] = ClaimAnswer(b); vs[i] < Unknown || vs[i] > Never {
 			return nil, malformed("verdict %d", b)
 		}
 	}

@@ -27,8 +27,8 @@ const (
 	deadTries = 2
 )
 
-// A Verdict is what the coordinators say of a host.
-type Verdict struct {
+// A Decision is what the coordinators say of a host.
+type Decision struct {
 	State State
 	// After is when to ask again for a Dead host.
 	After time.Duration
@@ -233,7 +233,7 @@ func (a *asker) batch(now time.Time) (hosts []string, unchecked bool) {
 }
 
 // answered takes the verdicts on a batch. If err is not nil, the question has failed.
-func (a *asker) answered(hosts []string, vs []Verdict, err error, now time.Time) {
+func (a *asker) answered(hosts []string, vs []Decision, err error, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil || len(vs) != len(hosts) {

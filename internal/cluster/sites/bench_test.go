@@ -22,16 +22,16 @@ func BenchmarkOwner(b *testing.B) {
 	for i := range names {
 		names[i] = fmt.Sprintf("www.host%d.example", i)
 	}
-	s, err := Open(Config{FS: disk.OS, Dir: b.TempDir() + "/sites", Self: Agent{"a", [16]byte{1}, 1},
+	s, err := Open(Config{FS: disk.OS, Dir: b.TempDir() + "/sites", Self: Self{"a", [16]byte{1}, 1},
 		MemoryBytes: 64 << 20})
 	must(b, err)
 	r := &assignment.Roster{Term: 1}
-	var agents []placement.Agent
+	var agents []placement.Owner
 	for i := range 10 {
 		name := string(rune('a' + i))
 		r.Members = append(r.Members,
 			assignment.Member{Name: name, Instance: [16]byte{1}, Capacity: 1, State: assignment.Up})
-		agents = append(agents, placement.Agent{Name: name, Capacity: 1})
+		agents = append(agents, placement.Owner{Name: name, Capacity: 1})
 	}
 	must(b, s.apply(&applying{entries: []assignment.Entry{{Number: 1, Roster: r}}, last: 1}))
 	locked := struct {
@@ -97,7 +97,7 @@ func BenchmarkTable(b *testing.B) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		s, err := Open(Config{FS: disk.OS, Dir: b.TempDir() + "/sites", Self: Agent{"a", [16]byte{1}, 1},
+		s, err := Open(Config{FS: disk.OS, Dir: b.TempDir() + "/sites", Self: Self{"a", [16]byte{1}, 1},
 			MemoryBytes: 16 << 20})
 		must(b, err)
 		b.StartTimer()

@@ -41,7 +41,7 @@ type fake struct {
 	calls   int                     // of Discover
 	follows map[string]int          // by address
 	last    map[string]Question     // by address
-	verdict func(vs []Verdict) []Verdict
+	verdict func(vs []Decision) []Decision
 }
 
 func newFake(agents ...string) *fake {
@@ -170,14 +170,14 @@ func (f *fake) Follow(ctx context.Context, addr string, q Question) (Answer, err
 }
 
 // Discover implements Source.
-func (f *fake) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]Verdict, error) {
+func (f *fake) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]Decision, error) {
 	if err := f.call(ctx, addr); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
-	vs := make([]Verdict, len(hosts))
+	vs := make([]Decision, len(hosts))
 	var fresh []string
 	for i, h := range hosts {
 		f.asked[h]++
@@ -186,7 +186,7 @@ func (f *fake) Discover(ctx context.Context, addr string, hosts []string, unchec
 			vs[i].State = Assigned
 		case f.dead[h] > 0 && !unchecked:
 			f.dead[h]--
-			vs[i] = Verdict{Dead, 30 * time.Second}
+			vs[i] = Decision{Dead, 30 * time.Second}
 		default:
 			vs[i].State = Coming
 			fresh = append(fresh, h)
@@ -221,7 +221,7 @@ type subject struct {
 func start(t *testing.T, f *fake, disk *testdisk.Mem, configure func(*Config)) *subject {
 	t.Helper()
 	a := &subject{t: t, disk: disk, told: map[string]time.Duration{}, began: time.Now()}
-	a.cfg = Config{FS: disk, Dir: "sites", Self: Agent{"a", [16]byte{1}, 1}, Coordinators: []string{c1, c2, c3},
+	a.cfg = Config{FS: disk, Dir: "sites", Self: Self{"a", [16]byte{1}, 1}, Coordinators: []string{c1, c2, c3},
 		Source: f, MemoryBytes: 1 << 20,
 		Assigned: func(hosts []string) {
 			a.mu.Lock()

@@ -19,7 +19,7 @@ type Source interface {
 	Follow(ctx context.Context, addr string, q Question) (Answer, error)
 	// Discover tells of hosts that are in no entry, as far as this agent knows. It returns a verdict for each. If
 	// unchecked is true, the hosts are to be assigned without looking for their addresses.
-	Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]Verdict, error)
+	Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]Decision, error)
 }
 
 // A Question asks for the entries from a number on.

@@ -28,7 +28,7 @@ type spell struct {
 }
 
 // next returns the spell after a roster.
-func (s spell) next(r *assignment.Roster, self Agent) spell {
+func (s spell) next(r *assignment.Roster, self Self) spell {
 	m, ok := r.Member(self.Name)
 	if !ok || m.Instance != self.Instance || m.State != assignment.Up {
 		s.since = 0
@@ -46,7 +46,7 @@ func (s spell) next(r *assignment.Roster, self Agent) spell {
 // owners says which agent owns a host, by a roster. It never changes.
 type owners struct {
 	roster *assignment.Roster
-	self   Agent
+	self   Self
 	spell
 	agents  []standing // by the index of the name
 	heirs   *Heirs     // nil: no agent is up
@@ -72,7 +72,7 @@ type Heirs struct {
 // Heir returns the first agent other than this one in the order of the host with this key (link.HostKey), or ""
 // if there is none. It owns the host if this agent owns it now and is gone.
 func (h *Heirs) Heir(host uint64) string {
-	var two [2]placement.Agent
+	var two [2]placement.Owner
 	for _, a := range h.Nearest(two[:0], host, 2) {
 		if a.Name != h.self {
 			return a.Name
@@ -87,12 +87,12 @@ type unowned struct{ placement.Placement }
 func (unowned) Ranges(string) []placement.Range { return nil }
 
 // next returns the owners of the next roster. o is nil before the first one. names are the agents by index.
-func (o *owners) next(r *assignment.Roster, sp spell, names []string, self Agent) (*owners, error) {
+func (o *owners) next(r *assignment.Roster, sp spell, names []string, self Self) (*owners, error) {
 	n := &owners{roster: r, self: self, spell: sp}
-	var up []placement.Agent
+	var up []placement.Owner
 	for _, m := range r.Members {
 		if m.State == assignment.Up {
-			up = append(up, placement.Agent{Name: m.Name, Capacity: m.Capacity})
+			up = append(up, placement.Owner{Name: m.Name, Capacity: m.Capacity})
 		}
 	}
 	var old *Heirs
@@ -148,17 +148,17 @@ func (o *owners) owned() placement.Placement {
 var buckets = 0
 
 // next returns the heirs when these agents are up, ordered by name: h itself, if they are the same.
-func (h *Heirs) next(up []placement.Agent, self string) (*Heirs, error) {
+func (h *Heirs) next(up []placement.Owner, self string) (*Heirs, error) {
 	if len(up) == 0 {
 		return nil, nil
 	}
 	var r *placement.Rendezvous
 	var err error
-	var come, gone []placement.Agent
+	var come, gone []placement.Owner
 	if h != nil {
 		was := h.Agents()
-		come = slices.DeleteFunc(slices.Clone(up), func(a placement.Agent) bool { return slices.Contains(was, a) })
-		gone = slices.DeleteFunc(was, func(a placement.Agent) bool { return slices.Contains(up, a) })
+		come = slices.DeleteFunc(slices.Clone(up), func(a placement.Owner) bool { return slices.Contains(was, a) })
+		gone = slices.DeleteFunc(was, func(a placement.Owner) bool { return slices.Contains(up, a) })
 	}
 	switch {
 	case h != nil && len(come)+len(gone) == 0:

@@ -98,7 +98,7 @@ type spot struct {
 
 // owner returns the owner of a host by a roster, straight from the rule.
 func owner(host, agent string, r *assignment.Roster, without string) (s spot) {
-	var up []placement.Agent
+	var up []placement.Owner
 	for _, m := range r.Members {
 		if m.State != assignment.Up || m.Name == without {
 			continue
@@ -106,7 +106,7 @@ func owner(host, agent string, r *assignment.Roster, without string) (s spot) {
 		if m.Name == agent {
 			return spot{m.Name, m.Instance}
 		}
-		up = append(up, placement.Agent{Name: m.Name, Capacity: m.Capacity})
+		up = append(up, placement.Owner{Name: m.Name, Capacity: m.Capacity})
 	}
 	if len(up) == 0 {
 		return spot{}
@@ -138,7 +138,7 @@ type period struct{ since, view uint64 }
 type reader struct {
 	*Sites
 	disk  *testdisk.Mem
-	self  Agent
+	self  Self
 	owned map[string]period // its hosts when it last owned them
 }
 
@@ -201,7 +201,7 @@ func TestOwnersAgainstHistory(t *testing.T) {
 				case readers[name] == nil || !member:
 					if readers[name] == nil || rng.IntN(3) == 0 { // a new crawl directory
 						r := &reader{disk: testdisk.NewMem(),
-							self: Agent{name, [16]byte{byte(step), 1}, 1}}
+							self: Self{name, [16]byte{byte(step), 1}, 1}}
 						if old := readers[name]; old != nil {
 							must(t, old.Close())
 						}
@@ -238,7 +238,7 @@ func TestOwnersAgainstHistory(t *testing.T) {
 					}
 					readers[name+" that was"] = readers[name]
 					m.Instance = [16]byte{byte(step), 2}
-					r := &reader{disk: testdisk.NewMem(), self: Agent{name, m.Instance, 1}}
+					r := &reader{disk: testdisk.NewMem(), self: Self{name, m.Instance, 1}}
 					readers[name] = r
 					r.start(t)
 					h.members[name] = m
@@ -356,7 +356,7 @@ func checkSince(t *testing.T, h *history, r *reader, host string, since uint64) 
 // Two rosters with the same agents up have the same Heirs: nothing is shipped again.
 func TestHeirsStay(t *testing.T) {
 	h := newHistory(testseed.Rand(t))
-	r := &reader{disk: testdisk.NewMem(), self: Agent{"a", [16]byte{1}, 1}}
+	r := &reader{disk: testdisk.NewMem(), self: Self{"a", [16]byte{1}, 1}}
 	r.start(t)
 	for _, name := range []string{"a", "b", "c"} {
 		h.members[name] = assignment.Member{Name: name, Instance: [16]byte{1}, Boot: 1, Capacity: 1,

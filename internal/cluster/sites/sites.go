@@ -16,8 +16,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
-// An Agent identifies this agent.
-type Agent struct {
+// Self identifies this agent.
+type Self struct {
 	Name     string
 	Instance [16]byte
 	Boot     uint64 // counts the starts of the instance, from 1
@@ -27,7 +27,7 @@ type Agent struct {
 type Config struct {
 	FS   disk.FS
 	Dir  string // belongs to the Sites
-	Self Agent
+	Self Self
 	// Coordinators are the addresses of all coordinators.
 	Coordinators []string
 	Source       Source

@@ -410,7 +410,7 @@ func TestBadAnswers(t *testing.T) {
 func TestBadVerdicts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake("a")
-		f.verdict = func(vs []Verdict) []Verdict { return vs[1:] }
+		f.verdict = func(vs []Decision) []Decision { return vs[1:] }
 		a := start(t, f, testdisk.NewMem(), nil)
 		f.lookup = -1
 		a.Owner("x.example")

@@ -16,7 +16,7 @@ type table struct {
 	dir    string
 	memory int64
 	drum   *drum.Store
-	self   Agent
+	self   Self
 	tell   func(drum.Item) // receives the answers
 
 	// What the mark has:
@@ -36,7 +36,7 @@ type table struct {
 var errMark = errors.New("the mark of the table of hosts is malformed")
 
 // openTable opens the table in dir. If it is damaged, the table begins anew.
-func openTable(fs disk.FS, dir string, memory int64, self Agent, tell func(drum.Item)) (*table, error) {
+func openTable(fs disk.FS, dir string, memory int64, self Self, tell func(drum.Item)) (*table, error) {
 	t := &table{fs: fs, dir: dir, memory: memory, self: self, tell: tell, index: map[string]int{},
 		synced: make(chan error, 1)}
 	err := t.open()

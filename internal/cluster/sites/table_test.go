@@ -109,7 +109,7 @@ func testPowerFailure(t *testing.T) {
 	}
 	// live opens the table and reads on. It returns the error of the disk.
 	live := func(t *testing.T, fs *testdisk.Faulty) (*reader, error) {
-		s, err := Open(Config{FS: fs, Dir: "sites", Self: Agent{"a", [16]byte{1}, 1}, MemoryBytes: 8 << 10})
+		s, err := Open(Config{FS: fs, Dir: "sites", Self: Self{"a", [16]byte{1}, 1}, MemoryBytes: 8 << 10})
 		if err != nil {
 			return nil, err
 		}

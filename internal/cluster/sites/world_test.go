@@ -202,7 +202,7 @@ func (w *world) start(name string) {
 		caller: coordinator.Caller{Name: name, Instance: [16]byte{name[0]}, Boot: boot}}
 	a.ctx, a.die = context.WithCancel(w.ctx)
 	s := start(w.t, nil, disk, func(c *Config) {
-		c.Self = Agent{name, a.caller.Instance, boot}
+		c.Self = Self{name, a.caller.Instance, boot}
 		c.Source, c.Now = a, a.now
 		if name == "a" {
 			c.MemoryBytes, c.Waiting = 16<<10, 50
@@ -305,13 +305,13 @@ func (a *resident) Follow(ctx context.Context, addr string, q Question) (Answer,
 }
 
 // Discover implements Source.
-func (a *resident) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]Verdict, error) {
+func (a *resident) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]Decision, error) {
 	got, err := ask(ctx, a, addr, func(c *coordinator.Coordinator) ([]coordinator.HostAnswer, error) {
 		return c.Discover(a.w.ctx, a.caller, hosts, unchecked)
 	})
-	var vs []Verdict
+	var vs []Decision
 	for _, h := range got {
-		vs = append(vs, Verdict{map[coordinator.HostState]State{coordinator.HostAssigned: Assigned,
+		vs = append(vs, Decision{map[coordinator.HostState]State{coordinator.HostAssigned: Assigned,
 			coordinator.HostComing: Coming, coordinator.HostDead: Dead}[h.State], h.After})
 	}
 	return vs, err

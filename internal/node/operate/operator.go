@@ -17,8 +17,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
-// Agent is this agent. Safe for concurrent use.
-type Agent interface {
+// Local is this agent. Safe for concurrent use.
+type Local interface {
 	// Name is empty if the crawl has one agent.
 	Name() string
 	Status() *pb.AgentStatus
@@ -78,13 +78,13 @@ const patience = 10 * time.Second
 
 // An Operator serves the calls of operators. It implements pb.OperatorHandler.
 type Operator struct {
-	agent  Agent
+	agent  Local
 	others Others
 	orders Orders
 }
 
 // New returns an Operator. others is nil if the crawl has one agent.
-func New(agent Agent, others Others, orders Orders) *Operator {
+func New(agent Local, others Others, orders Orders) *Operator {
 	return &Operator{agent: agent, others: others, orders: orders}
 }
 

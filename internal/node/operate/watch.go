@@ -401,7 +401,7 @@ func (e *eventStream) lastOnes(ctx context.Context) error {
 // follow sends the events of all agents, also of those that join later, until ctx is done or the caller has gone.
 func (e *eventStream) follow(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
-	var all crew
+	var all callGroup
 	defer all.wait()
 	defer fail(nil)
 	var mu sync.Mutex // guards followed

@@ -99,8 +99,8 @@ type Query struct {
 	Max  int    // pages
 }
 
-// A Page is an archived URL in a list.
-type Page struct {
+// A Listed is an archived URL in a list.
+type Listed struct {
 	SURT     string
 	Newest   Capture
 	First    string // time of the oldest capture
@@ -113,7 +113,7 @@ const maxScan = 100_000
 // Pages returns the pages of the query in the order of their sort keys. next is the From of the
 // query for the pages that follow; it is empty at the end. A call reads a bounded part of the
 // index, so that it may return fewer pages than Max, or none, before the end.
-func (a *Archive) Pages(ctx context.Context, q Query) (pages []Page, next string, err error) {
+func (a *Archive) Pages(ctx context.Context, q Query) (pages []Listed, next string, err error) {
 	from := max(q.From, q.Host)
 	text := strings.ToLower(q.Text)
 	scanned := 0
@@ -136,8 +136,8 @@ func (a *Archive) Pages(ctx context.Context, q Query) (pages []Page, next string
 }
 
 // pageOf returns the group as a page. ok is false if it has none.
-func pageOf(g Group, all bool) (p Page, ok bool) {
-	p = Page{SURT: g.SURT, First: g.Captures[0].Time, Captures: len(g.Captures)}
+func pageOf(g Group, all bool) (p Listed, ok bool) {
+	p = Listed{SURT: g.SURT, First: g.Captures[0].Time, Captures: len(g.Captures)}
 	html, known := false, false
 	for _, c := range g.Captures {
 		switch {

@@ -210,7 +210,7 @@ func newest(all []captures.Capture, u weburl.URL) string {
 }
 
 // row returns the list's row for a page.
-func (s *Server) row(ctx context.Context, p captures.Page) row {
+func (s *Server) row(ctx context.Context, p captures.Listed) row {
 	c := p.Newest
 	r := row{URL: c.URL, View: viewQuery(c.URL, c.Time), Time: c.Time, Status: c.Status, MIME: c.MIME,
 		Captures: p.Captures, All: "captures?" + url.Values{"url": {c.URL}}.Encode()}

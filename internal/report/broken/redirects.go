@@ -95,7 +95,7 @@ func readLinks(fs disk.FS, dir string, sort extsort.Config, targets filter, foun
 // eachLink calls fn for each link that counts.
 func eachLink(fs disk.FS, dir string, sort extsort.Config, fn func(page string, l *linklog.Link) error) (linklog.Damage,
 	error) {
-	return linklog.Current(fs, []string{dir}, sort, func(p *linklog.Page, _, links bool) error {
+	return linklog.Current(fs, []string{dir}, sort, func(p *linklog.PageLine, _, links bool) error {
 		for i := range p.Links {
 			if !links || strings.IndexByte(p.Links[i].Target, 0) >= 0 {
 				continue

@@ -61,7 +61,7 @@ func (r *reader) second(ctx context.Context) error {
 		status, links := r.statuses.Contains(p.number), r.links.Contains(p.number)
 		if status || links {
 			hasLinks := links && !r.copied.Contains(p.number)
-			out.page = linklog.Page{URL: p.url.String(), Status: p.status, Links: out.page.Links[:0]}
+			out.page = linklog.PageLine{URL: p.url.String(), Status: p.status, Links: out.page.Links[:0]}
 			if hasLinks {
 				out.read(&p, body.Bytes(), r)
 				if cut {
@@ -109,14 +109,14 @@ func (r *reader) copy(p *page, body []byte, out *outlinks) error {
 	if len(head) > 0 {
 		again.header = message.ReadHead(head).Header
 	}
-	out.page = linklog.Page{URL: u.String(), Status: p.status, Links: out.page.Links[:0]}
+	out.page = linklog.PageLine{URL: u.String(), Status: p.status, Links: out.page.Links[:0]}
 	out.read(&again, body, r)
 	return r.fn(&out.page, false, true)
 }
 
 // An outlinks is a page with its links, reused from page to page.
 type outlinks struct {
-	page   linklog.Page
+	page   linklog.PageLine
 	parsed parse.Page
 }
 

@@ -51,7 +51,7 @@ var errNotRegular = errors.New("not a regular file, which could be read twice")
 // A reader is a Read.
 type reader struct {
 	Config
-	fn    func(p *linklog.Page, status, links bool) error
+	fn    func(p *linklog.PageLine, status, links bool) error
 	res   Result
 	files []string
 	sizes []int64 // in bytes, in the first pass; a running crawl may add more
@@ -73,7 +73,7 @@ type reader struct {
 // is the newest of its URL, links that it has the page's links, each with its Target and Kind. Read may call fn for a
 // page twice: once with its status and once with its links. It has no Time, and is valid until fn returns. Read
 // reads the files twice. An error is one of the disk, or the first of Stop or fn.
-func Read(ctx context.Context, files []string, c Config, fn func(p *linklog.Page, status, links bool) error) (
+func Read(ctx context.Context, files []string, c Config, fn func(p *linklog.PageLine, status, links bool) error) (
 	res Result, err error) {
 	if c.FS == nil {
 		c.FS = disk.OS

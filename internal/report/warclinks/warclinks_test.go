@@ -22,7 +22,7 @@ import (
 func read(t *testing.T, c Config, files ...string) (links, pages []string, res Result) {
 	t.Helper()
 	c.Sort.Prefix = filepath.Join(t.TempDir(), "s")
-	res, err := Read(t.Context(), files, c, func(p *linklog.Page, status, has bool) error {
+	res, err := Read(t.Context(), files, c, func(p *linklog.PageLine, status, has bool) error {
 		if status {
 			pages = append(pages, fmt.Sprintf("%s %d", p.URL, p.Status))
 		}
@@ -205,7 +205,7 @@ func TestStop(t *testing.T) {
 			}
 			return nil
 		}}
-		_, err := Read(t.Context(), files, Config{Sort: sort}, func(*linklog.Page, bool, bool) error { return nil })
+		_, err := Read(t.Context(), files, Config{Sort: sort}, func(*linklog.PageLine, bool, bool) error { return nil })
 		if n < at {
 			break
 		}
@@ -216,7 +216,7 @@ func TestStop(t *testing.T) {
 	done, total := int64(0), int64(0)
 	_, err := Read(t.Context(), files, Config{Sort: extsort.Config{Prefix: filepath.Join(t.TempDir(), "s")},
 		Step: func(d, of int64) { done, total = max(d, done), of }},
-		func(*linklog.Page, bool, bool) error { return stop })
+		func(*linklog.PageLine, bool, bool) error { return stop })
 	if !errors.Is(err, stop) || done == 0 || done > total {
 		t.Errorf("%v, %d of %d", err, done, total)
 	}

@@ -81,14 +81,14 @@ func (s *story) rank() [][]int {
 	if s.ranks != nil {
 		return s.ranks
 	}
-	var agents []placement.Agent
+	var agents []placement.Owner
 	numbers := map[string]int{}
 	for _, a := range s.actors {
 		capacity := 1.0
 		if a.number > s.plan.Agents && s.plan.Capacity > 0 {
 			capacity = s.plan.Capacity
 		}
-		agents = append(agents, placement.Agent{Name: a.name, Capacity: capacity})
+		agents = append(agents, placement.Owner{Name: a.name, Capacity: capacity})
 		numbers[a.name] = a.number
 	}
 	var all placement.Placement

@@ -46,8 +46,8 @@ type Config struct {
 	MaxBody int64
 }
 
-// A Page describes the response for one URL.
-type Page struct {
+// A Fetched describes the response for one URL.
+type Fetched struct {
 	// Status is 0 if there was no response. Err then tells why.
 	Status int
 	Err    string
@@ -65,7 +65,7 @@ type Page struct {
 // A Result lists what a walk found.
 type Result struct {
 	// Pages has every URL that was requested, in normal form. It has a robots.txt only if a page links to it.
-	Pages map[string]Page
+	Pages map[string]Fetched
 	// Denied has the URLs in scope that robots.txt forbids.
 	Denied map[string]bool
 }
@@ -113,7 +113,7 @@ func Walk(ctx context.Context, cfg Config) (*Result, error) {
 	defer tr.CloseIdleConnections()
 	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	w := &walker{
-		cfg: cfg, res: &Result{Pages: map[string]Page{}, Denied: map[string]bool{}}, robots: map[string]*robots{},
+		cfg: cfg, res: &Result{Pages: map[string]Fetched{}, Denied: map[string]bool{}}, robots: map[string]*robots{},
 		client: &http.Client{Transport: tr, Timeout: 2 * time.Minute, CheckRedirect: noRedirects},
 	}
 	hosts := map[string]bool{}
@@ -155,7 +155,7 @@ func (w *walker) level(ctx context.Context, urls []string, depth int) ([]string,
 			w.res.Denied[u] = true
 			continue
 		}
-		w.res.Pages[u] = Page{}
+		w.res.Pages[u] = Fetched{}
 		todo = append(todo, u)
 	}
 	if len(w.res.Pages) > w.cfg.MaxPages {
@@ -210,13 +210,13 @@ func (w *walker) get(ctx context.Context, u string) (*http.Response, []byte, err
 	return res, b, err
 }
 
-func (w *walker) visit(ctx context.Context, u string) (Page, []string) {
+func (w *walker) visit(ctx context.Context, u string) (Fetched, []string) {
 	res, body, err := w.get(ctx, u)
 	if err != nil {
-		return Page{Err: err.Error()}, nil
+		return Fetched{Err: err.Error()}, nil
 	}
 	sum := sha1.Sum(body)
-	p := Page{Status: res.StatusCode, Digest: hex.EncodeToString(sum[:]), Bytes: int64(len(body))}
+	p := Fetched{Status: res.StatusCode, Digest: hex.EncodeToString(sum[:]), Bytes: int64(len(body))}
 	p.Type, _, _ = strings.Cut(res.Header.Get("Content-Type"), ";")
 	p.Type = strings.ToLower(strings.TrimSpace(p.Type))
 	if l := res.Header.Get("Location"); l != "" && p.Status/100 == 3 {

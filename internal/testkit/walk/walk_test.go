@@ -88,7 +88,7 @@ func TestWalk(t *testing.T) {
 	if !res.Denied["https://a.example/private/x"] || len(res.Denied) != 1 {
 		t.Errorf("denied: got %v", res.Denied)
 	}
-	for u, want := range map[string]Page{
+	for u, want := range map[string]Fetched{
 		"https://a.example/back/slash": {Status: 302, Location: "https://a.example/landed", Depth: 1},
 		"https://a.example/area":       {Status: 404, Depth: 1},
 		"https://a.example/canon": {Status: 200, Bytes: 4,

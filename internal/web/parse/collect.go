@@ -100,9 +100,9 @@ func (p *Page) reset(in Input, opt Options) {
 	p.Charset, p.Title, p.BadLinks, p.Dropped, p.Withheld = "", "", 0, 0, 0
 }
 
-// Rest releases the links of the last page, and the memory that an unusually large page took. Call
+// Release releases the links of the last page, and the memory that an unusually large page took. Call
 // it before keeping a Page for later use.
-func (p *Page) Rest() { p.reset(Input{}, Options{}) }
+func (p *Page) Release() { p.reset(Input{}, Options{}) }
 
 // A mark is a state of a Page before its document is scanned. rewind returns to it.
 type mark struct {

@@ -87,7 +87,7 @@ func TestTextsAreBounded(t *testing.T) {
 	if links != 40_000 || with < 4000 || len(p.work.said) > maxTexts+maxAnchor+maxRel {
 		t.Errorf("%d links, %d with an anchor text, %d bytes of text", links, with, len(p.work.said))
 	}
-	if p.Rest(); cap(p.work.said) > maxKept || cap(p.work.texts) > maxKept {
+	if p.Release(); cap(p.work.said) > maxKept || cap(p.work.texts) > maxKept {
 		t.Errorf("%d bytes of text and %d texts are kept", cap(p.work.said), cap(p.work.texts))
 	}
 }

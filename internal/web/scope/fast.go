@@ -11,7 +11,7 @@ import (
 // them that pass all other rules. It makes only the cheapest checks that are sufficient to pass a
 // rule. If they do not suffice, ok is false and the rules decide. It has no rule of its own (see
 // TestFastPathAgreesWithRules).
-func (s *Scope) judgeFast(l *link.Link) (v Verdict, ok bool) {
+func (s *Scope) judgeFast(l *link.Link) (v Judgement, ok bool) {
 	if l.URL.IsZero() || l.Hops == "" {
 		return v, false
 	}
@@ -29,14 +29,14 @@ func (s *Scope) judgeFast(l *link.Link) (v Verdict, ok bool) {
 		at = s.at(l.URL) // only the trap guards and the excludes apply to a page's embed
 	default:
 		if !s.reaches(l, l.URL) {
-			return Verdict{Reason: OutOfScope}, true
+			return Judgement{Reason: OutOfScope}, true
 		}
 		if at = s.at(l.URL); !at.include.None() || at.depth >= 0 && l.Depth() > at.depth ||
 			at.hostDepth >= 0 && l.HostDepth() > at.hostDepth {
 			return v, false
 		}
 	}
-	return Verdict{In: true}, s.cfg.Accept == nil && at.exclude.None() && s.passesTrapGuards(l.URL)
+	return Judgement{In: true}, s.cfg.Accept == nil && at.exclude.None() && s.passesTrapGuards(l.URL)
 }
 
 // passesTrapGuards reports that no trap guard keeps u out. If it returns false, a guard may still

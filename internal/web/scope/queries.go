@@ -47,14 +47,14 @@ func NewQueries(limit, paths int) *Queries {
 
 // Admit counts u. The verdict is TrapQueryExplosion if u's path has already had the allowed number
 // of queries and parameters. URLs without a query and without parameters are not counted.
-func (q *Queries) Admit(u weburl.URL) Verdict { return q.AdmitFor("", u) }
+func (q *Queries) Admit(u weburl.URL) Judgement { return q.AdmitFor("", u) }
 
 // AdmitFor is Admit for a link of an application, each of which has its own bound; "" is the crawl itself.
-func (q *Queries) AdmitFor(app string, u weburl.URL) Verdict {
+func (q *Queries) AdmitFor(app string, u weburl.URL) Judgement {
 	query, _ := u.Query()
 	parameters := strings.IndexByte(u.Path(), ';') >= 0
 	if query == "" && !parameters || q.limit == 0 {
-		return Verdict{In: true}
+		return Judgement{In: true}
 	}
 	s := u.String()
 	key := xxhash.Sum64String(s[:len(s)-len(query)])
@@ -76,7 +76,7 @@ func (q *Queries) AdmitFor(app string, u weburl.URL) Verdict {
 	n, known := q.count[key]
 	switch {
 	case known && n >= q.limit:
-		return Verdict{Reason: TrapQueryExplosion}
+		return Judgement{Reason: TrapQueryExplosion}
 	case known || len(q.count) < q.paths:
 		q.count[key] = n + 1
 	default:
@@ -88,5 +88,5 @@ func (q *Queries) AdmitFor(app string, u weburl.URL) Verdict {
 			}
 		}
 	}
-	return Verdict{In: true}
+	return Judgement{In: true}
 }

@@ -80,9 +80,9 @@ const (
 	defaultMaxQueryArgs = 32
 )
 
-// Verdict is the result for one link. Reason is empty if the link is in. Rule is the prefix of Config.Sheets whose
+// A Judgement is the result for one link. Reason is empty if the link is in. Rule is the prefix of Config.Sheets whose
 // setting keeps the link out; empty: none.
-type Verdict struct {
+type Judgement struct {
 	In     bool
 	Reason Reason
 	Rule   string
@@ -207,7 +207,7 @@ func (s *Scope) role(l link.Link) role {
 }
 
 // Judge returns the verdict on l. Safe for concurrent use.
-func (s *Scope) Judge(l link.Link) Verdict {
+func (s *Scope) Judge(l link.Link) Judgement {
 	if v, ok := s.judgeFast(&l); ok {
 		return v
 	}
@@ -215,19 +215,19 @@ func (s *Scope) Judge(l link.Link) Verdict {
 }
 
 // judgeByRules is Judge without the fast path.
-func (s *Scope) judgeByRules(l link.Link) Verdict {
+func (s *Scope) judgeByRules(l link.Link) Judgement {
 	if l.URL.IsZero() {
-		return Verdict{Reason: OutOfScope}
+		return Judgement{Reason: OutOfScope}
 	}
 	st := s.role(l)
 	for i := range rules {
 		if rules[i].applies[st] {
 			if why := rules[i].judge(s, l, st); why != "" {
-				return Verdict{Reason: why, Rule: s.ruleOf(l.URL, why)}
+				return Judgement{Reason: why, Rule: s.ruleOf(l.URL, why)}
 			}
 		}
 	}
-	return Verdict{In: true}
+	return Judgement{In: true}
 }
 
 // A rule judges the links whose role it applies to.

@@ -65,12 +65,12 @@ func TestKinds(t *testing.T) {
 	} {
 		s := mustNew(t, Config{Scope: c.kind}, strings.Fields(c.seeds)...)
 		for _, in := range strings.Fields(c.in) {
-			if got := s.Judge(linkOf(in, "L")); got != (Verdict{In: true}) {
+			if got := s.Judge(linkOf(in, "L")); got != (Judgement{In: true}) {
 				t.Errorf("%v of %s: %s: got %+v, want in", c.kind, c.seeds, in, got)
 			}
 		}
 		for _, out := range strings.Fields(c.out) {
-			if got := s.Judge(linkOf(out, "L")); got != (Verdict{Reason: OutOfScope}) {
+			if got := s.Judge(linkOf(out, "L")); got != (Judgement{Reason: OutOfScope}) {
 				t.Errorf("%v of %s: %s: got %+v, want outOfScope", c.kind, c.seeds, out, got)
 			}
 		}
@@ -139,7 +139,7 @@ func TestRules(t *testing.T) {
 		{"prerequisite", Config{Exclude: []string{`.`}}, linkOf("http://elsewhere.example/robots.txt", "LP"), ""},
 	} {
 		s := mustNew(t, c.cfg, a+"/")
-		if got, want := s.Judge(c.l), (Verdict{In: c.want == "", Reason: c.want}); got != want {
+		if got, want := s.Judge(c.l), (Judgement{In: c.want == "", Reason: c.want}); got != want {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, want)
 		}
 	}
@@ -502,14 +502,14 @@ func TestAccept(t *testing.T) {
 	}}, "http://a.example/")
 	for _, c := range []struct {
 		url, hops string
-		want      Verdict
+		want      Judgement
 	}{
-		{"http://a.example/", "", Verdict{In: true}},
-		{"http://a.example/in", "L", Verdict{In: true}},
-		{"http://a.example/out", "L", Verdict{Reason: Rejected}},
-		{"http://a.example/x", "L", Verdict{Reason: Excluded}},
-		{"http://b.example/embed", "LE", Verdict{Reason: Rejected}},
-		{"http://b.example/moved", "R", Verdict{In: true}},
+		{"http://a.example/", "", Judgement{In: true}},
+		{"http://a.example/in", "L", Judgement{In: true}},
+		{"http://a.example/out", "L", Judgement{Reason: Rejected}},
+		{"http://a.example/x", "L", Judgement{Reason: Excluded}},
+		{"http://b.example/embed", "LE", Judgement{Reason: Rejected}},
+		{"http://b.example/moved", "R", Judgement{In: true}},
 	} {
 		u, err := weburl.Parse(c.url)
 		if err != nil {

@@ -27,8 +27,8 @@ type Config struct {
 	SyncEvery time.Duration
 }
 
-// A Page is an archived page.
-type Page struct {
+// An Original is an archived page.
+type Original struct {
 	URL string
 	// Date is the date of its record, to the millisecond.
 	Date time.Time
@@ -64,7 +64,7 @@ type Claim struct {
 	x        *Index
 	sketch   near.Sketch
 	keys     [near.Bands]uint64
-	page     Page
+	page     Original
 	archived bool          // guarded by x.mu
 	over     chan struct{} // closed by Archived and Release
 }
@@ -72,7 +72,7 @@ type Claim struct {
 // asked is a question of Find for Run.
 type asked struct {
 	c     *Claim
-	first Page // a similar page; its URL may be that of c
+	first Original // a similar page; its URL may be that of c
 	done  chan struct{}
 }
 
@@ -131,7 +131,7 @@ func appendKeys(dst []link.Key, keys [near.Bands]uint64) []link.Key {
 // Find returns the page of which a page with this Sketch is a near-duplicate. If there is none, claim is not nil, and
 // the caller must end it. Both are nil if the Index has this page already. Find waits at most Config.Patience for a
 // page that is about to be archived, and for the disk. The error is ctx's, or ErrClosed.
-func (x *Index) Find(ctx context.Context, s near.Sketch, page Page) (first *Page, claim *Claim, err error) {
+func (x *Index) Find(ctx context.Context, s near.Sketch, page Original) (first *Original, claim *Claim, err error) {
 	c := &Claim{x: x, sketch: s, keys: s.Keys(), page: page, over: make(chan struct{})}
 	var patience <-chan time.Time
 	for waits := true; ; {
@@ -384,7 +384,7 @@ func (x *Index) judge(a *asked, places []entries.Place) error {
 			continue
 		}
 		best = similarity
-		a.first = Page{url, time.UnixMilli(int64(binary.LittleEndian.Uint64(data[near.Bytes:]))).UTC()}
+		a.first = Original{url, time.UnixMilli(int64(binary.LittleEndian.Uint64(data[near.Bytes:]))).UTC()}
 		if own {
 			return nil
 		}

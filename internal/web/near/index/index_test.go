@@ -53,7 +53,7 @@ func (r *running) end() {
 // find asks for a page, and archives it if it is new. It returns the URL of the first page.
 func (r *running) find(text, url string) string {
 	r.t.Helper()
-	first, claim, err := r.Find(r.t.Context(), sketchOf(text), Page{URL: url})
+	first, claim, err := r.Find(r.t.Context(), sketchOf(text), Original{URL: url})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestDurable(t *testing.T) {
 func TestClaim(t *testing.T) {
 	for _, archived := range []bool{true, false} {
 		r := start(t, memory(t), Config{Patience: time.Hour})
-		_, claim, err := r.Find(t.Context(), sketchOf(text(1, 0)), Page{URL: "http://a.example/"})
+		_, claim, err := r.Find(t.Context(), sketchOf(text(1, 0)), Original{URL: "http://a.example/"})
 		if err != nil || claim == nil {
 			t.Fatalf("the first page has no claim: %v", err)
 		}
@@ -165,7 +165,7 @@ func TestClaim(t *testing.T) {
 func TestPatience(t *testing.T) {
 	r := start(t, memory(t), Config{Patience: time.Millisecond})
 	defer r.end()
-	_, claim, err := r.Find(t.Context(), sketchOf(text(1, 0)), Page{URL: "http://a.example/"})
+	_, claim, err := r.Find(t.Context(), sketchOf(text(1, 0)), Original{URL: "http://a.example/"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestClosed(t *testing.T) {
 	r.find(text(1, 0), "http://a.example/")
 	r.stop()
 	<-r.ended
-	_, _, err := r.Find(t.Context(), sketchOf(text(2, 0)), Page{URL: "http://b.example/"})
+	_, _, err := r.Find(t.Context(), sketchOf(text(2, 0)), Original{URL: "http://b.example/"})
 	if !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed index answers %v", err)
 	}

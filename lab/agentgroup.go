@@ -17,8 +17,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// A company is agents that crawl together as processes, each on a line of its own.
-type company struct {
+// An agentGroup is agents that crawl together as processes, each on a line of its own.
+type agentGroup struct {
 	// agents is their number; 0: one agent without a cluster.
 	agents int
 	// webs is the number of web servers, which take turns. All have the same web.
@@ -39,7 +39,7 @@ type company struct {
 	coordinator *process
 }
 
-// scaled is an agent of a company.
+// scaled is an agent of an agentGroup.
 type scaled struct {
 	name, dir string
 	web       *web
@@ -59,10 +59,10 @@ type paged struct {
 }
 
 // together lets the agents crawl until they finish or reach a limit. Then it calls f with them.
-func (c *company) together(ctx context.Context, t *Trial, f func([]*scaled) error) (err error) {
-	dir, err := os.MkdirTemp(t.Dir, "company-")
+func (c *agentGroup) together(ctx context.Context, t *Trial, f func([]*scaled) error) (err error) {
+	dir, err := os.MkdirTemp(t.Dir, "agents-")
 	if err != nil {
-		return fmt.Errorf("company: %w", err)
+		return fmt.Errorf("agents: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	addrs, err := testweb.FreeAddrs(max(1, c.agents) + 1)
@@ -79,7 +79,7 @@ func (c *company) together(ctx context.Context, t *Trial, f func([]*scaled) erro
 	for i := range c.webs {
 		webDir := filepath.Join(dir, "web-"+strconv.Itoa(i+1))
 		if err := os.Mkdir(webDir, 0o755); err != nil {
-			return fmt.Errorf("company: %w", err)
+			return fmt.Errorf("agents: %w", err)
 		}
 		w, err := startWeb(ctx, t.Self, webDir, c.spec)
 		if err != nil {
@@ -116,7 +116,7 @@ func (c *company) together(ctx context.Context, t *Trial, f func([]*scaled) erro
 }
 
 // start starts the agents. After an error it kills those that it has started.
-func (c *company) start(ctx context.Context, program, dir string, served []*web, addrs, flags []string) (
+func (c *agentGroup) start(ctx context.Context, program, dir string, served []*web, addrs, flags []string) (
 	all []*scaled, err error) {
 	var sum atomic.Int64
 	var enough sync.Once

@@ -153,7 +153,7 @@ func (o *Operator) listPages(ctx context.Context, q *pb.PagesRequest, at *pagesA
 	late := make([]bool, len(names)) // the call ended after all had been cancelled
 	found := make(chan struct{}, len(names))
 	done := make(chan struct{})
-	var asks crew
+	var asks callGroup
 	asks.run(func() {
 		defer close(done)
 		o.each(all, names, func(ctx context.Context, i int, name string) {

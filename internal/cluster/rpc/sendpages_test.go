@@ -23,8 +23,8 @@ func pageLink(url string) []byte {
 	return l.AppendTo(nil)
 }
 
-func pageOf(url string, records []byte) rpc.Page {
-	return rpc.Page{Link: pageLink(url), Size: int64(len(records)),
+func pageOf(url string, records []byte) rpc.SentPage {
+	return rpc.SentPage{Link: pageLink(url), Size: int64(len(records)),
 		Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(records)), nil }}
 }
 
@@ -61,7 +61,7 @@ func TestPages(t *testing.T) {
 	keys := bundles(t, "a1", "a2")
 	l, s := serve(t, keys["a1"], keeps(&pages, 1<<20))
 	p := client(t, keys["a2"], caller("a2"), nil).Peer("a1", l.Addr())
-	sent := []rpc.Page{pageOf("http://a.example/", []byte("one")), pageOf("http://a.example/large", large),
+	sent := []rpc.SentPage{pageOf("http://a.example/", []byte("one")), pageOf("http://a.example/large", large),
 		pageOf("http://b.example/", []byte("three"))}
 	if err := p.Pages(t.Context(), sent); err != nil || s.Counts().Calls["Pages"] != 1 {
 		t.Fatalf("%v, counts %v", err, s.Counts().Calls)
@@ -97,11 +97,11 @@ func TestPagesRefused(t *testing.T) {
 	noPlace.Link = link.Link{URL: weburl.MustParse("http://a.example/")}.AppendTo(nil)
 	p := peer(t, "a2", l)
 	for _, c := range []struct {
-		page rpc.Page
+		page rpc.SentPage
 		want error
 	}{{pageOf("http://a.example/", large), rpc.ErrAgain}, {bad, gone}, {short, io.ErrUnexpectedEOF},
 		{noPlace, rpc.ErrRejected}} {
-		if err := p.Pages(t.Context(), []rpc.Page{c.page}); !errors.Is(err, c.want) {
+		if err := p.Pages(t.Context(), []rpc.SentPage{c.page}); !errors.Is(err, c.want) {
 			t.Errorf("%v, want %v", err, c.want)
 		}
 	}

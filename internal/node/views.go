@@ -30,7 +30,7 @@ var hostOrders = map[pb.HostOrder]crawl.HostOrder{
 }
 
 // Hosts implements operate.Viewer.
-func (o operated) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsResponse, error) {
+func (o local) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsResponse, error) {
 	after, err := operate.ReadPlace(q.After)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (o operated) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsRespo
 const eventWait = 5 * time.Second
 
 // Events implements operate.Viewer.
-func (o operated) Events(ctx context.Context, q *pb.EventsPageRequest) (*pb.EventsPage, error) {
+func (o local) Events(ctx context.Context, q *pb.EventsPageRequest) (*pb.EventsPage, error) {
 	events, run := o.a.parts.Events, o.a.history.run
 	from := q.From
 	switch _, next, _ := events.Since(^uint64(0)); {
@@ -106,7 +106,7 @@ func eventOf(line string) *pb.Event {
 const logSearch = 16 << 20
 
 // Log implements operate.Viewer.
-func (o operated) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, error) {
+func (o local) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, error) {
 	wanted, err := operate.LogFilter(q)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func backwards(r io.ReaderAt, size, most int64, fn func(line string) bool) error
 const arcsMost = 720
 
 // Shares implements operate.Viewer.
-func (o operated) Shares() *pb.SharesResponse {
+func (o local) Shares() *pb.SharesResponse {
 	c := o.a.membership
 	if c == nil {
 		return &pb.SharesResponse{}
@@ -204,7 +204,7 @@ func (o operated) Shares() *pb.SharesResponse {
 }
 
 // arcs returns which agent owns which part of the circle, as far as arcsMost places show it.
-func arcs(view placement.Placement, agents []placement.Agent) (list []*pb.Arc) {
+func arcs(view placement.Placement, agents []placement.Owner) (list []*pb.Arc) {
 	owner := make([]string, arcsMost)
 	const step = ^uint64(0)/arcsMost + 1
 	for _, a := range agents {

@@ -40,7 +40,7 @@ func (a *Agent) typed(text string) (TypedURL, error) {
 }
 
 // PlanSeeds implements operate.Seeds.
-func (o operated) PlanSeeds(urls []string) []operate.SeedPlan {
+func (o local) PlanSeeds(urls []string) []operate.SeedPlan {
 	plans := make([]operate.SeedPlan, len(urls))
 	us, at := make([]weburl.URL, 0, len(urls)), make([]int, 0, len(urls))
 	for i, text := range urls {
@@ -71,7 +71,7 @@ var fates = map[crawl.SeedFate]string{crawl.SeedNew: "new", crawl.SeedKnown: "kn
 	crawl.SeedExcluded: "refused"}
 
 // TakeSeeds implements operate.Seeds.
-func (o operated) TakeSeeds(ctx context.Context, urls []string) ([]*pb.Seed, error) {
+func (o local) TakeSeeds(ctx context.Context, urls []string) ([]*pb.Seed, error) {
 	answer := make([]*pb.Seed, len(urls))
 	var seeds []crawl.NewSeed
 	var at []int
@@ -109,7 +109,7 @@ const seedCopyTime = 5 * time.Second
 
 // copySeeds returns nil when the loss of this agent and its disk does not lose the seeds, which it has accepted: it
 // receives them once more like links from another agent, and such links are acknowledged when others have copies.
-func (o operated) copySeeds(ctx context.Context, seeds []crawl.NewSeed) error {
+func (o local) copySeeds(ctx context.Context, seeds []crawl.NewSeed) error {
 	if o.a.cluster == nil {
 		return nil
 	}

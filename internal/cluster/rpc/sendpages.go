@@ -19,8 +19,8 @@ const (
 	maxPage = 1 << 40
 )
 
-// A Page is a page that the receiver keeps: the encoding of its link, and its WARC records.
-type Page struct {
+// A SentPage is a page that the receiver keeps: the encoding of its link, and its WARC records.
+type SentPage struct {
 	Link []byte
 	Size int64 // of the records in octets
 	Open func() (io.ReadCloser, error)
@@ -28,7 +28,7 @@ type Page struct {
 
 // Pages sends pages to the agent that keeps them. Without an error they are durable there. The agent holds the sender
 // back if it is slower.
-func (p *Peer) Pages(ctx context.Context, pages []Page) error {
+func (p *Peer) Pages(ctx context.Context, pages []SentPage) error {
 	return p.call(ctx, CallPages, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // also after an error of our own
@@ -59,7 +59,7 @@ func (p *Peer) Pages(ctx context.Context, pages []Page) error {
 // ErrStored reports a stored page that cannot be read.
 var ErrStored = errors.New("a stored page cannot be read")
 
-func sendPage(send func(*pb.PagesRequest) error, page Page, buf []byte) error {
+func sendPage(send func(*pb.PagesRequest) error, page SentPage, buf []byte) error {
 	r, err := page.Open()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrStored, err)

@@ -8,9 +8,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// monitored shows Prometheus what an alert needs besides the counts of the crawl. It also answers before the crawl
+// collector shows Prometheus what an alert needs besides the counts of the crawl. It also answers before the crawl
 // begins, so that an agent that waits for others can be told from an agent that is down.
-type monitored struct{ a *Agent }
+type collector struct{ a *Agent }
 
 var (
 	descInfo = desc("orbweaver_agent_info",
@@ -25,10 +25,10 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (m monitored) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
+func (m collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
 
 // Collect implements prometheus.Collector.
-func (m monitored) Collect(ch chan<- prometheus.Metric) {
+func (m collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}

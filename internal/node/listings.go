@@ -121,7 +121,7 @@ func (s *listings) of(id uint64, match func(*link.Link) bool) (*openListing, err
 }
 
 // ListQueue implements operate.Queues.
-func (o operated) ListQueue(ctx context.Context, q *pb.ListQueue) (*pb.ListedQueue, error) {
+func (o local) ListQueue(ctx context.Context, q *pb.ListQueue) (*pb.ListedQueue, error) {
 	var match func(l *link.Link) bool
 	if q.Listing == 0 {
 		var err error
@@ -178,7 +178,7 @@ func (o operated) ListQueue(ctx context.Context, q *pb.ListQueue) (*pb.ListedQue
 }
 
 // matcher returns the function that chooses the links of a listing.
-func (o operated) matcher(q *pb.ListQueue) (func(l *link.Link) bool, error) {
+func (o local) matcher(q *pb.ListQueue) (func(l *link.Link) bool, error) {
 	var exprs []string
 	if q.Pattern != "" {
 		exprs = []string{q.Pattern}
@@ -202,15 +202,15 @@ func (o operated) matcher(q *pb.ListQueue) (func(l *link.Link) bool, error) {
 }
 
 // CheckPattern implements operate.Scoping.
-func (o operated) CheckPattern(pattern string) error {
+func (o local) CheckPattern(pattern string) error {
 	return cmp.Or(sheet.CheckSize(pattern), crawl.CheckExclusion(pattern))
 }
 
 // CheckHost implements operate.Scoping.
-func (o operated) CheckHost(host string) (string, error) { return ParseHost(host) }
+func (o local) CheckHost(host string) (string, error) { return ParseHost(host) }
 
 // Scope implements operate.Scoping.
-func (o operated) Scope() *pb.ScopeResponse {
+func (o local) Scope() *pb.ScopeResponse {
 	d := o.a.parts.Scope.Describe()
 	return &pb.ScopeResponse{Kind: d.Kind.String(), Seeds: d.Seeds, Include: d.Include, Exclude: d.Exclude,
 		Depth: int32(d.Depth), HostDepth: int32(d.HostDepth)}

@@ -50,7 +50,7 @@ func (k *archiveKeys) valid(key string, now time.Time) bool {
 }
 
 // ArchiveKey implements operate.Archive.
-func (o operated) ArchiveKey() string { return o.a.archiveKeys.at(o.a.now()) }
+func (o local) ArchiveKey() string { return o.a.archiveKeys.at(o.a.now()) }
 
 // place is this agent's archive.
 func (a *Agent) place() warc.Place { return warc.Place{Dir: a.dir(), Live: a.parts.Archive} }
@@ -59,7 +59,7 @@ func (a *Agent) place() warc.Place { return warc.Place{Dir: a.dir(), Live: a.par
 const capturesBytes = 256 << 10
 
 // Captures implements operate.Archive.
-func (o operated) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.CapturesResponse, error) {
+func (o local) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.CapturesResponse, error) {
 	prefixes, err := operate.CapturePrefixes(q)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 const maxBody = 8 << 20
 
 // Record implements operate.Archive.
-func (o operated) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordResponse, error) {
+func (o local) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordResponse, error) {
 	if err := o.a.parts.Archive.Flush(); err != nil && !errors.Is(err, warc.ErrClosed) {
 		return nil, err
 	}

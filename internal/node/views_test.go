@@ -53,7 +53,7 @@ func TestBackwards(t *testing.T) {
 
 // The arcs cover the circle, and each agent's are as long as its share.
 func TestArcs(t *testing.T) {
-	agents := []placement.Agent{{Name: "a", Capacity: 1}, {Name: "b", Capacity: 1}, {Name: "c", Capacity: 2}}
+	agents := []placement.Owner{{Name: "a", Capacity: 1}, {Name: "b", Capacity: 1}, {Name: "c", Capacity: 2}}
 	ring, err := placement.NewRing(agents, 100)
 	if err != nil {
 		t.Fatal(err)

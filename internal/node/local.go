@@ -15,8 +15,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// operated is this agent, for its Operator.
-type operated struct{ a *Agent }
+// local is this agent, for its Operator.
+type local struct{ a *Agent }
 
 // openOperator makes the Operator, which also answers for this agent when other agents pass commands on.
 func (a *Agent) openOperator() error {
@@ -28,20 +28,20 @@ func (a *Agent) openOperator() error {
 		others = crawlAgents{a.membership}
 	}
 	a.archiveKeys = newArchiveKeys()
-	a.operator = operate.New(operated{a}, others, a.standing)
+	a.operator = operate.New(local{a}, others, a.standing)
 	return nil
 }
 
-// Name implements operate.Agent.
-func (o operated) Name() string {
+// Name implements operate.Local.
+func (o local) Name() string {
 	if c := o.a.membership; c != nil {
 		return c.self.Name
 	}
 	return ""
 }
 
-// Status implements operate.Agent.
-func (o operated) Status() *pb.AgentStatus {
+// Status implements operate.Local.
+func (o local) Status() *pb.AgentStatus {
 	s := &pb.AgentStatus{Agent: o.Name(), State: "crawling"}
 	if c := o.a.membership; c != nil {
 		s.Address, s.Absent = c.self.Addr, c.gone()
@@ -76,8 +76,8 @@ func (o operated) Status() *pb.AgentStatus {
 	return s
 }
 
-// Waiting implements operate.Agent.
-func (o operated) Waiting(ctx context.Context, host string) (string, error) {
+// Waiting implements operate.Local.
+func (o local) Waiting(ctx context.Context, host string) (string, error) {
 	return o.order(ctx, host, func(ctx context.Context, host string) (string, error) {
 		text, blocks, err := o.a.crawler.Waiting(ctx, host)
 		if len(blocks) > 0 && !operate.IsBlocked(o.a.standing.Standing(), host) { // others hold
@@ -87,13 +87,13 @@ func (o operated) Waiting(ctx context.Context, host string) (string, error) {
 	})
 }
 
-// Drop implements operate.Agent.
-func (o operated) Drop(ctx context.Context, host string) (string, error) {
+// Drop implements operate.Local.
+func (o local) Drop(ctx context.Context, host string) (string, error) {
 	return o.order(ctx, host, o.a.crawler.Drop)
 }
 
 // order carries out a command for a host.
-func (o operated) order(ctx context.Context, host string,
+func (o local) order(ctx context.Context, host string,
 	fn func(ctx context.Context, host string) (string, error)) (string, error) {
 	return o.a.ofHost(func(ctx context.Context, host string) (string, error) {
 		text, err := fn(ctx, host)
@@ -104,19 +104,19 @@ func (o operated) order(ctx context.Context, host string,
 	})(ctx, host)
 }
 
-// Note implements operate.Agent.
-func (o operated) Note(verb, about, by, why string) {
+// Note implements operate.Local.
+func (o local) Note(verb, about, by, why string) {
 	const most = 2000 // bytes of a name
 	about, why = about[:min(len(about), most)], why[:min(len(why), most)]
 	o.a.parts.Events.Write("command", report.F("verb", verb), report.F("about", report.OneLine(about)),
 		report.F("by", by), report.F("why", why))
 }
 
-// Checkpoint implements operate.Agent.
-func (o operated) Checkpoint(ctx context.Context) (string, error) { return o.a.crawler.Checkpoint(ctx) }
+// Checkpoint implements operate.Local.
+func (o local) Checkpoint(ctx context.Context) (string, error) { return o.a.crawler.Checkpoint(ctx) }
 
-// Stop implements operate.Agent.
-func (o operated) Stop(ctx context.Context) (string, error) {
+// Stop implements operate.Local.
+func (o local) Stop(ctx context.Context) (string, error) {
 	err := o.a.crawler.Halt(ctx, crawl.ByOperator)
 	if errors.Is(err, crawl.ErrNotRunning) {
 		if w, ok := o.a.waiting(); ok {
@@ -127,8 +127,8 @@ func (o operated) Stop(ctx context.Context) (string, error) {
 	return "stops; \"orbweaver crawl --resume\" continues", err
 }
 
-// Leave implements operate.Agent.
-func (o operated) Leave(ctx context.Context) (string, error) { return o.a.Leave(ctx) }
+// Leave implements operate.Local.
+func (o local) Leave(ctx context.Context) (string, error) { return o.a.Leave(ctx) }
 
 // byPages reports whether pages alone are divided among the agents.
 func (a *Agent) byPages() bool { return a.cfg.Cluster != nil && a.cfg.Cluster.byPages() }
