@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 )
 
 // calls makes the calls of OnPage. Workers of the crawl call page concurrently.
@@ -34,7 +34,7 @@ var errOver = errors.New("OnPage has ended the crawl")
 
 // page gives p to OnPage. run is done when the crawl no longer waits for visits, ctx is the
 // context of Crawl.
-func (c *calls) page(ctx, run context.Context, p *crawl.Page) error {
+func (c *calls) page(ctx, run context.Context, p *visit.Page) error {
 	if !c.all && p.Status/100 != 2 {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (c *calls) page(ctx, run context.Context, p *crawl.Page) error {
 		return nil
 	case errors.Is(err, ErrStop):
 		c.end(nil)
-		return crawl.ErrEnough
+		return visit.ErrEnough
 	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 		return err
 	}

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"os"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	models "github.com/orbweaver/orbweaver/internal/web/classify/builtin"
@@ -72,7 +72,7 @@ func (o *FocusedOptions) into(cfg *node.Config) error {
 	case err != nil:
 		return badOption("FocusedOptions.Topics: %w", err)
 	}
-	cfg.Strategy = func(at strategy.Place) (crawl.Strategy, error) {
+	cfg.Strategy = func(at strategy.Place) (visit.Strategy, error) {
 		focused.Own = at.Own
 		return strategy.OpenFocused(focused)
 	}

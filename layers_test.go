@@ -63,6 +63,8 @@ var layers = func() map[string]int {
 			"internal/output/captures internal/output/rewrite internal/testkit/testarchive " +
 			"internal/web/classify/builtin",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
+		// one attempt at a URL
+		"internal/crawl/visit",
 		"internal/crawl internal/cli internal/report/view internal/testweb/demo internal/testweb/gen " +
 			"internal/testweb/netns internal/testweb/record internal/testweb/topical " +
 			"internal/testkit/walk internal/testkit/textweb internal/testkit/testparts " +

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -295,10 +296,12 @@ func (o *Options) config() (node.Config, error) {
 		return cfg, err
 	}
 	cfg.Crawl = crawl.Config{
-		Workers: o.Workers, PageLimit: o.PageLimit, HostPageLimit: o.HostPageLimit, SizeLimit: o.SizeLimit,
-		TimeLimit: o.TimeLimit, Retries: o.Retries, RetryWait: o.RetryWait, MaxDecoded: o.MaxPageBytes,
-		Requisites: o.Requisites, Sitemaps: o.Sitemaps, SeedRoots: o.SeedRoots, Keep: keep,
-		ObeyNoArchive: o.ObeyNoArchive,
+		Config: visit.Config{
+			Workers: o.Workers, Retries: o.Retries, RetryWait: o.RetryWait, MaxDecoded: o.MaxPageBytes,
+			Requisites: o.Requisites, Sitemaps: o.Sitemaps, SeedRoots: o.SeedRoots, Keep: keep,
+			ObeyNoArchive: o.ObeyNoArchive,
+		},
+		PageLimit: o.PageLimit, HostPageLimit: o.HostPageLimit, SizeLimit: o.SizeLimit, TimeLimit: o.TimeLimit,
 	}
 	if err := o.politeness(&cfg); err != nil {
 		return cfg, err

@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 )
 
@@ -75,7 +76,7 @@ func Crawl(ctx context.Context, o Options) (Result, error) {
 	calls := newCalls(&o)
 	if calls != nil {
 		cfg.PagesTo = "OnPage to return"
-		cfg.Pages = func(run context.Context, p *crawl.Page) error { return calls.page(ctx, run, p) }
+		cfg.Pages = func(run context.Context, p *visit.Page) error { return calls.page(ctx, run, p) }
 	}
 	a, err := node.Open(cfg)
 	if err != nil {

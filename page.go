@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -135,7 +135,7 @@ func newLink(l *link.Link) Link {
 
 // pageOf is the Page of p, the same one at each call for p. Its Body is lent, and what
 // finish sets is missing.
-func pageOf(p *crawl.Page) *Page {
+func pageOf(p *visit.Page) *Page {
 	if page, ok := p.Memo.(*Page); ok {
 		return page
 	}
@@ -165,7 +165,7 @@ func (p *Page) link(l *parse.Link) Link {
 }
 
 // finish makes p's page the receiver's own, and adds what is known at the end of a visit.
-func finish(p *crawl.Page) *Page {
+func finish(p *visit.Page) *Page {
 	page := pageOf(p)
 	page.Body, page.Truncated = bytes.Clone(p.Body), p.Cut
 	page.FetchedAt, page.Duplicate, page.Again = p.Began, p.Duplicate, p.Again

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -44,6 +44,6 @@ func BenchmarkPage(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		finish(&crawl.Page{Link: link.Link{URL: url}, Status: 200, Header: head, Body: text, Parsed: &parsed})
+		finish(&visit.Page{Link: link.Link{URL: url}, Status: 200, Header: head, Body: text, Parsed: &parsed})
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -44,7 +44,7 @@ func (f FollowFunc) Follow(p *Page, l Link) Choice { return f(p, l) }
 // A builtin is a strategy of internal/crawl/strategy. A nil open is breadth-first.
 type builtin struct {
 	FollowFunc
-	open    func(strategy.Place) (crawl.Strategy, error)
+	open    func(strategy.Place) (visit.Strategy, error)
 	check   func(*Options) error
 	focused *FocusedOptions // nil: it is no Focused
 }
@@ -65,7 +65,7 @@ func List() Strategy {
 			}
 			return Drop
 		},
-		open: func(strategy.Place) (crawl.Strategy, error) { return strategy.List{}, nil },
+		open: func(strategy.Place) (visit.Strategy, error) { return strategy.List{}, nil },
 		check: func(all *Options) error {
 			if all.SeedRoots {
 				return badOption("Options.SeedRoots: the strategy List fetches the seeds alone")
@@ -92,7 +92,7 @@ func Recrawl(o RecrawlOptions) Strategy {
 	cfg := strategy.RecrawlConfig{Min: o.Min, Max: o.Max, Rounds: o.Rounds}
 	return &builtin{
 		FollowFunc: func(*Page, Link) Choice { return Take },
-		open:       func(at strategy.Place) (crawl.Strategy, error) { return strategy.OpenRecrawl(at, cfg) },
+		open:       func(at strategy.Place) (visit.Strategy, error) { return strategy.OpenRecrawl(at, cfg) },
 		check: func(*Options) error {
 			least, most := or(o.Min, time.Hour), or(o.Max, 30*24*time.Hour)
 			switch {
@@ -125,7 +125,7 @@ func Walk(o WalkOptions) Strategy {
 	cfg := strategy.WalkConfig{Walkers: o.Walkers, Steps: o.Steps, Jump: o.Jump, Seed: o.Seed}
 	return &builtin{
 		FollowFunc: func(*Page, Link) Choice { return Take },
-		open:       func(at strategy.Place) (crawl.Strategy, error) { return strategy.OpenWalk(at, cfg) },
+		open:       func(at strategy.Place) (visit.Strategy, error) { return strategy.OpenWalk(at, cfg) },
 		check: func(all *Options) error {
 			switch {
 			case o.Walkers < 0 || o.Walkers > 10_000:
@@ -149,7 +149,7 @@ func Walk(o WalkOptions) Strategy {
 }
 
 // opener is how the crawl gets its strategy; nil is breadth-first.
-func (o *Options) opener() (func(strategy.Place) (crawl.Strategy, error), error) {
+func (o *Options) opener() (func(strategy.Place) (visit.Strategy, error), error) {
 	switch s := o.Strategy.(type) {
 	case nil:
 		return nil, nil
@@ -161,7 +161,7 @@ func (o *Options) opener() (func(strategy.Place) (crawl.Strategy, error), error)
 		}
 		return s.open, nil
 	}
-	return func(strategy.Place) (crawl.Strategy, error) { return own{o.Strategy}, nil }, nil
+	return func(strategy.Place) (visit.Strategy, error) { return own{o.Strategy}, nil }, nil
 }
 
 // own is a Strategy of the program, as the crawl asks it.
@@ -171,11 +171,11 @@ type own struct{ Strategy }
 func (s own) StrategyName() string { return fmt.Sprintf("%T", s.Strategy) }
 
 // Follow implements crawl.Strategy.
-func (s own) Follow(p *crawl.Page, l *link.Link) crawl.Choice {
+func (s own) Follow(p *visit.Page, l *link.Link) visit.Choice {
 	choice := s.Strategy.Follow(pageOf(p), newLink(l))
 	if choice < Take {
-		return crawl.Drop
+		return visit.Drop
 	}
 	l.Level = uint8(min(choice, 255))
-	return crawl.Take
+	return visit.Take
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/topical"
@@ -354,13 +355,13 @@ func (w *focusedWeb) crawl(ctx context.Context, t *Trial, o focusedOrder, draw i
 		cfg.Seeds = append(cfg.Seeds, web.URL(p))
 	}
 	if o.evidence != 0 {
-		cfg.Strategy = func(strategy.Place) (crawl.Strategy, error) {
+		cfg.Strategy = func(strategy.Place) (visit.Strategy, error) {
 			return strategy.OpenFocused(strategy.FocusedConfig{Classifier: w.model, Topics: []string{w.topic},
 				Evidence: o.evidence})
 		}
 	}
 	var mu sync.Mutex // guards pages
-	cfg.Pages = func(_ context.Context, p *crawl.Page) error {
+	cfg.Pages = func(_ context.Context, p *visit.Page) error {
 		n, ok := web.Page(p.Link.URL.String())
 		if !ok || p.Status != 200 {
 			return nil
@@ -368,7 +369,7 @@ func (w *focusedWeb) crawl(ctx context.Context, t *Trial, o focusedOrder, draw i
 		mu.Lock()
 		defer mu.Unlock()
 		if len(pages) >= most {
-			return crawl.ErrEnough
+			return visit.ErrEnough
 		}
 		pages = append(pages, n)
 		return nil

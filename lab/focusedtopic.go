@@ -14,8 +14,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/topical"
@@ -147,7 +147,7 @@ func (x *FocusedTopic) crawl(ctx context.Context, t *Trial, w *focusedWeb, order
 			Cluster: &node.Cluster{Name: fmt.Sprintf("a%d", i+1), Capacity: 1, Listen: addr, Join: addrs[:1],
 				Agents: x.Agents, Partition: node.PartitionTopic, Classifier: w.model}}
 		if order == focusedAll {
-			cfg.Strategy = func(at strategy.Place) (crawl.Strategy, error) {
+			cfg.Strategy = func(at strategy.Place) (visit.Strategy, error) {
 				return strategy.OpenFocused(strategy.FocusedConfig{Classifier: w.model, Own: at.Own})
 			}
 		}

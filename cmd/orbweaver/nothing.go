@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -72,7 +73,7 @@ func explainSeed(s crawl.FailedSeed, contact bool) (why, remedy string) {
 	why = report.ErrorText(s.Kind)
 	if s.Cause != "" {
 		cause := strings.TrimPrefix(s.Cause, s.Kind+": ") // the TLS library writes "tls: ", too
-		if s.Kind == crawl.RobotsUnreachable.String() {
+		if s.Kind == visit.RobotsUnreachable.String() {
 			cause = strings.TrimPrefix(cause, "robots.txt: ")
 		}
 		why += ": " + cause

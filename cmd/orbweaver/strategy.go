@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 )
 
@@ -29,8 +29,8 @@ type StrategyFlags struct {
 
 // strategy returns the function with which the agent opens the strategy. It is nil for
 // breadth-first, the agent's default.
-func (c *CrawlCmd) strategy() (func(strategy.Place) (crawl.Strategy, error), error) {
-	bad := func(format string, args ...any) (func(strategy.Place) (crawl.Strategy, error), error) {
+func (c *CrawlCmd) strategy() (func(strategy.Place) (visit.Strategy, error), error) {
+	bad := func(format string, args ...any) (func(strategy.Place) (visit.Strategy, error), error) {
 		return nil, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
 	}
 	switch {
@@ -62,23 +62,23 @@ func (c *CrawlCmd) strategy() (func(strategy.Place) (crawl.Strategy, error), err
 	case "focused":
 		return c.focused()
 	case "list":
-		return func(strategy.Place) (crawl.Strategy, error) { return strategy.List{}, nil }, nil
+		return func(strategy.Place) (visit.Strategy, error) { return strategy.List{}, nil }, nil
 	case "recrawl":
 		cfg := strategy.RecrawlConfig{Min: c.RecrawlMin, Max: c.RecrawlMax, Rounds: c.RecrawlRounds}
-		return func(at strategy.Place) (crawl.Strategy, error) { return strategy.OpenRecrawl(at, cfg) }, nil
+		return func(at strategy.Place) (visit.Strategy, error) { return strategy.OpenRecrawl(at, cfg) }, nil
 	case "walk":
 		cfg := strategy.WalkConfig{Walkers: c.Walkers, Steps: c.WalkSteps, Jump: c.WalkJump, Seed: c.WalkSeed}
 		if c.WalkJump == 0 {
 			cfg.Jump = -1 // none
 		}
-		return func(at strategy.Place) (crawl.Strategy, error) { return strategy.OpenWalk(at, cfg) }, nil
+		return func(at strategy.Place) (visit.Strategy, error) { return strategy.OpenWalk(at, cfg) }, nil
 	}
 	return nil, nil
 }
 
 // focused returns the function that opens a focused strategy. Without --topic the agents of a cluster want their own
 // categories. focused reads the model at once, so that a mistake shows before the crawl has a directory.
-func (c *CrawlCmd) focused() (func(strategy.Place) (crawl.Strategy, error), error) {
+func (c *CrawlCmd) focused() (func(strategy.Place) (visit.Strategy, error), error) {
 	own := len(c.Topic) == 0
 	if own && (c.Listen == "" || c.Partition != node.PartitionTopic) {
 		return nil, bad("--strategy focused needs the topics that you want; name some with --topic, such as --topic " +
@@ -103,7 +103,7 @@ func (c *CrawlCmd) focused() (func(strategy.Place) (crawl.Strategy, error), erro
 	case err != nil:
 		return nil, err
 	}
-	return func(at strategy.Place) (crawl.Strategy, error) {
+	return func(at strategy.Place) (visit.Strategy, error) {
 		cfg.Own = at.Own
 		return strategy.OpenFocused(cfg)
 	}, nil

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -41,7 +41,7 @@ type streamedPage struct {
 }
 
 // newStreamedPage returns the line of a page.
-func newStreamedPage(p *crawl.Page) *streamedPage {
+func newStreamedPage(p *visit.Page) *streamedPage {
 	s := &streamedPage{
 		Type: "page", URL: p.Link.URL.String(), Status: p.Status, MIME: p.MIME, Depth: p.Link.Depth(),
 		Referrer: p.Link.Via, Time: p.Began.UTC().Truncate(time.Millisecond),
@@ -138,7 +138,7 @@ func (s *stream) write() {
 
 // page writes the line of p. It returns when the line is written, so a slow reader slows the crawl. If the line cannot
 // be written, or if ctx is done before, it returns an error: then the page is left to the next run.
-func (s *stream) page(ctx context.Context, p *crawl.Page) error {
+func (s *stream) page(ctx context.Context, p *visit.Page) error {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -18,7 +18,7 @@ import (
 
 // A streaming is a stream into a pipe, and the pages that were given to it.
 type streaming struct {
-	pages   crawl.Pages
+	pages   visit.Pages
 	end     func() error
 	reader  *io.PipeReader
 	results chan error
@@ -36,7 +36,7 @@ func (s *streaming) give(ctx context.Context, n int) {
 	for i := range n {
 		go func() {
 			u := weburl.MustParse(fmt.Sprintf("http://a.example/%d", i))
-			s.results <- s.pages(ctx, &crawl.Page{Link: link.Link{URL: u}, Status: 200})
+			s.results <- s.pages(ctx, &visit.Page{Link: link.Link{URL: u}, Status: 200})
 		}()
 	}
 	synctest.Wait()

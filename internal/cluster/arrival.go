@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // An arrival is a batch of links that another agent has sent.
 type arrival struct {
-	links crawl.Links
+	links visit.Links
 	n     int
 	hops  int
 	done  chan error // buffered: sending never blocks
@@ -56,7 +57,7 @@ func (cl *Clustered) receive(ctx context.Context, links []link.Link, hops int,
 	generation := cl.Durable.now()
 	a := &arrival{n: len(links), hops: hops + 1, done: make(chan error, 1)}
 	for _, l := range links {
-		if l.URL.IsZero() || crawl.IsErrand(l) {
+		if l.URL.IsZero() || visit.IsErrand(l) {
 			a.links.Skip(l, reasonErrand)
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
@@ -69,7 +70,7 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 	}()
 	for _, name := range all {
 		n := &node{c: c, mem: testdisk.NewMem(), story: &story{
-			cfg: crawl.Config{Workers: 2, DrainTimeout: 100 * time.Millisecond,
+			cfg: crawl.Config{Config: visit.Config{Workers: 2}, DrainTimeout: 100 * time.Millisecond,
 				SnapshotBytes: 1 << (8 + 2*rng.IntN(8))},
 			frontier: frontier.Config{HostDelay: 400 * time.Millisecond, Seed: seed},
 			scope:    scope.Config{Scope: scope.Any},

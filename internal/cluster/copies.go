@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -243,7 +244,7 @@ func (cl *Clustered) arrivedElsewhere(numbers ...uint64) {
 
 // intakeSafely is intake for links whose sender will forget them. It ships the links that the
 // seen-set holds back as if they were new. That is safe, because a finished link stays finished.
-func (cl *Clustered) intakeSafely(ls *crawl.Links) {
+func (cl *Clustered) intakeSafely(ls *visit.Links) {
 	if cl.Copies == nil {
 		cl.loop.Intake(ls)
 		return

@@ -27,7 +27,8 @@ func TestShippedRecords(t *testing.T) {
 	}{
 		"archived": {
 			func(cl *Clustered) {
-				cl.copyFinish(&state.Finish{Link: found, Number: 7, Code: 200, File: "a.warc.gz", State: []byte("plan")})
+				cl.copyFinish(&state.Finish{Link: found, Number: 7, Code: 200, File: "a.warc.gz",
+					State: []byte("plan")})
 			},
 			handoff.Record{Kind: handoff.Finish, Number: 7, Disposition: handoff.Archived, Link: encoded,
 				State: []byte("plan")},

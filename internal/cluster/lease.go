@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -25,12 +25,12 @@ type Leases interface {
 // registered domain. If there is a Right, all has the Permits of all visits.
 type permits struct {
 	mu  sync.Mutex
-	at  map[uint64]*crawl.Permit
-	all map[*crawl.Permit]struct{}
+	at  map[uint64]*visit.Permit
+	all map[*visit.Permit]struct{}
 }
 
 // Permit returns the permission for a visit to a host, if it uses a lease or depends on the Right.
-func (cl *Clustered) Permit(host string) *crawl.Permit {
+func (cl *Clustered) Permit(host string) *visit.Permit {
 	var points []uint64
 	if cl.Leases != nil {
 		points = cl.loop.Frontier.Points(host)
@@ -45,8 +45,8 @@ func (cl *Clustered) Permit(host string) *crawl.Permit {
 		return (cl.Right == nil || cl.Right(cl.loop.Now())) && (len(points) == 0 || cl.Leases.Grip())
 	}
 	all := &cl.permits
-	var p *crawl.Permit
-	p = crawl.NewPermit(grip, func() {
+	var p *visit.Permit
+	p = visit.NewPermit(grip, func() {
 		all.mu.Lock()
 		defer all.mu.Unlock()
 		delete(all.all, p)
@@ -57,7 +57,7 @@ func (cl *Clustered) Permit(host string) *crawl.Permit {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.at == nil {
-		all.at, all.all = map[uint64]*crawl.Permit{}, map[*crawl.Permit]struct{}{}
+		all.at, all.all = map[uint64]*visit.Permit{}, map[*visit.Permit]struct{}{}
 	}
 	for _, point := range points {
 		all.at[point] = p
@@ -87,7 +87,7 @@ func (cl *Clustered) Resume() { cl.loop.Tell(func(time.Time) {}) }
 // go back to the front of their hosts. It does not block. Safe for concurrent use.
 func (cl *Clustered) CutAll() (n int) {
 	cl.permits.mu.Lock()
-	var ps []*crawl.Permit
+	var ps []*visit.Permit
 	for p := range cl.permits.all {
 		ps = append(ps, p)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -256,7 +256,7 @@ func (cl *Clustered) tellPush(b *outbox.Batch, what string, err error) {
 
 // takeBack accepts links that another agent owned and this agent owns now.
 func (cl *Clustered) takeBack(b *outbox.Batch) {
-	var ls crawl.Links
+	var ls visit.Links
 	for rest := b.Links; len(rest) > 0; {
 		l, n, err := link.Peek(rest)
 		if err != nil {

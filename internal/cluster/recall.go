@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -114,7 +114,7 @@ func (cl *Clustered) Recall(l link.Link) (taken bool) {
 
 // share tells the strategy which tasks are this agent's. While the agents end the crawl together,
 // all tasks are done, and agents that have ended must not have their tasks done again.
-func (cl *Clustered) share(s crawl.Sharer) (changed bool) {
+func (cl *Clustered) share(s visit.Sharer) (changed bool) {
 	r := &cl.recalls
 	if !r.stale || cl.Ending != nil && cl.Ending() {
 		return false
@@ -301,7 +301,7 @@ func (cl *Clustered) recallHere(l link.Link, accept bool) (a Recalled) {
 	case known():
 		a.RecallVerdict = RecallKnown
 	case cl.Peers.Inheriting():
-	case !accept || crawl.IsErrand(l):
+	case !accept || visit.IsErrand(l):
 		a.RecallVerdict = RecallNone
 	case cl.owns(l.URL.Host()):
 		cl.acceptAsked(l)
@@ -323,7 +323,7 @@ func (cl *Clustered) recallHere(l link.Link, accept bool) (a Recalled) {
 // acceptAsked accepts a link of an own host, if it is new. The agent that asks has found it in scope.
 func (cl *Clustered) acceptAsked(l link.Link) {
 	before := cl.loop.Accepted()
-	var ls crawl.Links
+	var ls visit.Links
 	ls.AddOwn(link.KeyOf(l.URL), l.AppendTo(nil))
 	cl.loop.Intake(&ls)
 	if cl.loop.Flush(); cl.loop.Accepted() != before {

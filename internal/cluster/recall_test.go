@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -29,9 +30,9 @@ type reader struct {
 	states map[string]string
 }
 
-func (*reader) Follow(*crawl.Page, *link.Link) crawl.Choice { return crawl.Drop }
+func (*reader) Follow(*visit.Page, *link.Link) visit.Choice { return visit.Drop }
 
-func (r *reader) Visited(v *crawl.Visit) ([]byte, error) {
+func (r *reader) Visited(v *visit.Visit) ([]byte, error) {
 	state := fmt.Sprint(v.Status)
 	r.states[v.Link.URL.String()] = state
 	return []byte(state), nil
@@ -42,12 +43,12 @@ func (r *reader) Restore(l link.Link, state []byte) error {
 	return nil
 }
 
-func (r *reader) Next(time.Time) (*crawl.Wanted, time.Time, error) {
+func (r *reader) Next(time.Time) (*visit.Wanted, time.Time, error) {
 	if r.next == len(r.wants) {
 		return nil, time.Time{}, nil
 	}
 	r.next++
-	return &crawl.Wanted{Link: link.Link{URL: weburl.MustParse(r.wants[r.next-1]), Hops: "L"}}, time.Time{}, nil
+	return &visit.Wanted{Link: link.Link{URL: weburl.MustParse(r.wants[r.next-1]), Hops: "L"}}, time.Time{}, nil
 }
 
 func (r *reader) Share(mine func(task string) bool) {
@@ -198,7 +199,7 @@ func TestRecall(t *testing.T) {
 func startReader(t *testing.T, r *reader, others Peers) (w *world, end func()) {
 	t.Helper()
 	s := newStory(t, "dns a.own.example 192.0.2.1\nhttp://a.own.example/ 200\nhttp://a.own.example/1 200\n")
-	s.strategy, s.name = func(disk.FS) (crawl.Strategy, error) { return r, nil }, "a1"
+	s.strategy, s.name = func(disk.FS) (visit.Strategy, error) { return r, nil }, "a1"
 	s.among(Others{Peers: others}, nil, nil)
 	w, stop := s.start(t, testdisk.NewMem())
 	return w, func() {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -209,7 +209,7 @@ func (cl *Clustered) Away(l link.Link, number uint64) (away bool, err error) {
 // MayVisit reports whether t, just taken from the frontier, may be visited. If not, it has put t
 // away.
 func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {
-	if crawl.IsErrand(t.Link) { // a host of this agent needs the robots.txt
+	if visit.IsErrand(t.Link) { // a host of this agent needs the robots.txt
 		return true
 	}
 	k := t.Link.Key()

@@ -21,6 +21,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -246,7 +247,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 			oc.MemoryBytes = 1
 		}
 		if mv.rounds > 0 {
-			n.strategy = func(fs disk.FS) (crawl.Strategy, error) {
+			n.strategy = func(fs disk.FS) (visit.Strategy, error) {
 				return strategy.OpenRecrawl(strategy.Place{FS: fs, Dir: testparts.Dir + "/state/strategy"},
 					strategy.RecrawlConfig{Min: time.Second, Max: 4 * time.Second, Rounds: mv.rounds})
 			}

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -60,7 +61,7 @@ type story struct {
 	web      *textweb.Web
 	name     string
 	with     func() (Others, error) // opens the parts that a cluster needs
-	strategy func(fs disk.FS) (crawl.Strategy, error)
+	strategy func(fs disk.FS) (visit.Strategy, error)
 	disk     atomic.Pointer[testdisk.Mem] // of the last process
 	closers  []io.Closer                  // parts of the last process
 }
@@ -69,8 +70,8 @@ type story struct {
 func randomStory(rng *rand.Rand, seed uint64, web *textweb.Web, name string) *story {
 	s := &story{
 		cfg: crawl.Config{
-			Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond,
-			MaxRedirects: 100,
+			Config:        visit.Config{Workers: 1 + rng.IntN(4), MaxRedirects: 100},
+			SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond,
 		},
 		frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
 		scope:    scope.Config{Scope: scope.Any},
@@ -136,7 +137,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 		return nil, err
 	}
 	w.cl = New(others)
-	var chosen crawl.Strategy
+	var chosen visit.Strategy
 	if s.strategy != nil {
 		if chosen, err = s.strategy(fs); err != nil {
 			return nil, err

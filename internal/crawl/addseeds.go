@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -47,13 +48,13 @@ func (c *Crawler) AddSeeds(ctx context.Context, seeds []NewSeed) (fates []SeedFa
 }
 
 func (c *Crawler) addSeeds(seeds []link.Link) []SeedFate {
-	var ls Links
+	var ls visit.Links
 	fates := make([]SeedFate, len(seeds))
 	c.seeding = map[link.Key]bool{}
 	for i, l := range seeds {
-		n := len(ls.found)
-		c.judge(&ls, l, l.Key())
-		if fates[i] = SeedKnown; len(ls.found) == n {
+		n := len(ls.Found)
+		c.visits.Links.Judge(&ls, l, l.Key())
+		if fates[i] = SeedKnown; len(ls.Found) == n {
 			fates[i] = SeedExcluded
 		}
 	}

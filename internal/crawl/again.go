@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -29,7 +30,7 @@ type hostAgain struct {
 }
 
 // wantAgain queues a URL that a Planner wants again, or puts it off. off reports the latter.
-func (c *Crawler) wantAgain(w *Wanted, now time.Time) (off bool, err error) {
+func (c *Crawler) wantAgain(w *visit.Wanted, now time.Time) (off bool, err error) {
 	k, host := w.Link.Key(), w.Link.URL.Host()
 	if _, twice := c.revisiting[k]; twice {
 		return false, nil
@@ -44,7 +45,7 @@ func (c *Crawler) wantAgain(w *Wanted, now time.Time) (off bool, err error) {
 		room = hostAgainLess
 	}
 	// A URL that has just become due waits behind those that were put off.
-	if p, ok := c.planner.(Postponer); ok && (h.queued >= room || !w.Returned && h.off.After(now)) {
+	if p, ok := c.planner.(visit.Postponer); ok && (h.queued >= room || !w.Returned && h.off.After(now)) {
 		if err := p.PutOff(w, h.next(now)); err != nil {
 			return true, fmt.Errorf("strategy: %w", err)
 		}

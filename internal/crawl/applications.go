@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -25,24 +25,6 @@ import (
 
 // MaxApplications is the number of applications that a crawl can have at a time.
 const MaxApplications = 15
-
-// An Application is one of the programs that share the crawl.
-type Application struct {
-	// Name has 1 to 64 characters A-Z, a-z, 0-9, "-" and ".", and does not begin with ".".
-	Name string
-	// Share is the weight of its links, relative to those of the others. The crawl's own links have weight 1. Zero
-	// means 1.
-	Share float64
-	// Scope judges the links of its pages. Each link is judged by the URL that was fed and from which it descends
-	// (scope.Scope.Root), and by the seeds of the Scope, if it has any.
-	Scope *scope.Scope
-	// Follow follows the links of its pages, breadth-first. Otherwise only URLs that are fed are fetched, and those to
-	// which they redirect.
-	Follow bool
-	// Pages keeps its finished URLs for a process that collects them. While an application has it, the crawl does not
-	// end by itself.
-	Pages bool
-}
 
 // ErrNoApplication reports the name of an application that is not defined.
 var ErrNoApplication = errors.New("no such application")
@@ -67,15 +49,21 @@ type applications struct {
 }
 
 // An appTable never changes.
-type appTable map[string]*Application
+type appTable map[string]*visit.Application
 
 // of returns the application with a name, or nil.
-func (t *appTable) of(name string) *Application {
+func (t *appTable) of(name string) *visit.Application {
 	if t == nil {
 		return nil
 	}
 	return (*t)[name]
 }
+
+// Of implements visit.Applications.
+func (a *applications) Of(name string) *visit.Application { return a.table.Load().of(name) }
+
+// Any implements visit.Applications.
+func (a *applications) Any() bool { return a.some.Load() }
 
 // collected reports whether pages of any application are collected.
 func (t *appTable) collected() bool {
@@ -102,7 +90,7 @@ func CheckApplicationName(name string) error {
 
 // SetApplications replaces all applications. The waiting links of an application that is no longer there are finished
 // without a visit, and its pages that were not collected are deleted. Safe for concurrent use, also before Run.
-func (c *Crawler) SetApplications(apps []Application) error {
+func (c *Crawler) SetApplications(apps []visit.Application) error {
 	if len(apps) > MaxApplications {
 		return fmt.Errorf("%d applications: at most %d at a time", len(apps), MaxApplications)
 	}
@@ -283,7 +271,7 @@ func (c *Crawler) Feed(ctx context.Context, app string, urls []AppURL) (fates []
 }
 
 // appLink returns the link of a URL that is fed to an application.
-func (c *Crawler) appLink(a *Application, u AppURL) link.Link {
+func (c *Crawler) appLink(a *visit.Application, u AppURL) link.Link {
 	l := link.Link{URL: u.URL, Seed: u.URL.Host(), Level: min(u.Priority, 15)}
 	if u.Bare {
 		l.SetBare()

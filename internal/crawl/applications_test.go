@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -32,11 +33,11 @@ http://a.example/4 404
 `
 
 // newsAndList are an application that follows the hosts of its URLs, and one that fetches what it is given.
-func newsAndList(t *testing.T) []crawl.Application {
+func newsAndList(t *testing.T) []visit.Application {
 	t.Helper()
 	sc, err := scope.New(scope.Config{}, nil)
 	must(t, err)
-	return []crawl.Application{{Name: "news", Scope: sc, Follow: true, Pages: true},
+	return []visit.Application{{Name: "news", Scope: sc, Follow: true, Pages: true},
 		{Name: "list", Scope: sc, Pages: true}}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 )
 
@@ -183,7 +184,7 @@ func (c *Crawler) bar(t *frontier.Task, now time.Time) (barred bool) {
 		return false
 	}
 	done := frontier.Done{NoRequest: true}
-	if IsErrand(t.Link) { // another host waits for this robots.txt
+	if visit.IsErrand(t.Link) { // another host waits for this robots.txt
 		delete(c.errands, errandID(t.Link))
 		c.failErrand(t.Link, theyBlocked, now)
 	} else {

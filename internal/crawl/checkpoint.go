@@ -139,7 +139,7 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 	if err := c.putTally(k.put); err != nil {
 		return err
 	}
-	c.skipped = c.skipped[:0] // are counted with it
+	c.skips.counted = c.skips.counted[:0] // are counted with it
 	for _, enc := range c.failures.again {
 		if err := k.put(state.Failed, enc); err != nil {
 			return err

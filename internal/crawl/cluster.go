@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -25,9 +26,7 @@ type Cluster interface {
 
 // clusterHosts answers: whose is this link, and may it be visited now?
 type clusterHosts interface {
-	// Owner returns the agent that crawls a host. mine reports that it is this agent. If agent is
-	// empty and mine is false, the owner is not known yet. Safe for concurrent use.
-	Owner(host string) (agent string, mine bool)
+	visit.Others
 	// KnownOwner is Owner for a person's question: if the owner is not known, nobody is asked for it. Safe for
 	// concurrent use.
 	KnownOwner(host string) (agent string, mine bool)
@@ -35,27 +34,15 @@ type clusterHosts interface {
 	Class(key link.Key, l link.Link) Class
 	// Direct sets the destination of a seed if every agent may fetch it.
 	Direct(seed *link.Link)
-	// Keeps reports whether this agent fetches links with a destination. Safe for concurrent use.
-	Keeps(to link.Destination) bool
 	// MayVisit reports whether t, just taken from the frontier, may be visited. If not, the Cluster
 	// has put t away.
 	MayVisit(t *frontier.Task, now time.Time) bool
 	// Permit returns the permission to contact the addresses and domains that the host shares with
 	// hosts of other agents. Nil means that the host shares none.
-	Permit(host string) *Permit
+	Permit(host string) *visit.Permit
 	// Paused returns when to ask again if no visit may begin now, because this agent may have lost its hosts. Zero
 	// means that visits may begin.
 	Paused(now time.Time) (ask time.Time)
-	// First returns the page that is archived in full with the payload of x, of size bytes, if
-	// another page has it. asked is false if contents are not compared. It blocks for a bounded time.
-	// Safe for concurrent use.
-	First(ctx context.Context, x *warc.Exchange, size int64) (first warc.Original, duplicate, asked bool, err error)
-	// Export stores the page of x, which was fetched for l, if it belongs to another agent. Then away is true, and page
-	// is for Depart. If not the page but its links go to the agents of its category, page has the category as its
-	// destination. category is empty if pages have none. text appends the text that a reader of the page sees. Safe
-	// for concurrent use.
-	Export(ctx context.Context, l link.Link, x *warc.Exchange, text func([]byte) ([]byte, error)) (page link.Link,
-		category string, away bool, err error)
 	// SendAway takes a link that was withdrawn from the frontier because its host has another owner
 	// now. sent is false if the operator has dropped the link.
 	SendAway(w frontier.Waiting) (sent bool, err error)
@@ -232,7 +219,7 @@ func (alone) Owner(string) (string, bool)                  { return "", true }
 func (alone) KnownOwner(string) (string, bool)             { return "", true }
 func (alone) Class(link.Key, link.Link) Class              { return Own }
 func (alone) MayVisit(*frontier.Task, time.Time) bool      { return true }
-func (alone) Permit(string) *Permit                        { return nil }
+func (alone) Permit(string) *visit.Permit                  { return nil }
 func (alone) Paused(time.Time) time.Time                   { return time.Time{} }
 func (alone) SendAway(frontier.Waiting) (bool, error)      { return false, nil }
 func (alone) MayCarry(string) bool                         { return false }

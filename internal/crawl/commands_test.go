@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
@@ -156,7 +157,7 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 		if arg(0) == "" {
 			return "", w.SetApplications(nil)
 		}
-		return "", w.SetApplications([]crawl.Application{{Name: arg(0), Scope: sc}})
+		return "", w.SetApplications([]visit.Application{{Name: arg(0), Scope: sc}})
 	case "turns":
 		var links []link.Link
 		for _, u := range c.args {

@@ -1,15 +1,15 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
@@ -21,7 +21,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
-	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -31,21 +30,7 @@ import (
 
 // Config tunes a Crawler. The zero Config crawls everything in scope, politely.
 type Config struct {
-	// Agent is the product token whose groups in robots.txt and robots meta the crawl obeys.
-	Agent string
-	// Workers bounds the visits in progress, except slow ones: a visit to a slow server leaves
-	// its worker to another visit until the response arrives. Zero means 64.
-	Workers int
-	// SlowAfter is the time after which a fetch that receives less than 1 kB/s is slow. A
-	// fetch that receives more is slow after six times as long, if there are fewer such slow
-	// visits than workers. If n slow visits receive less than 1 kB/s, now or in the last
-	// minute, both times are divided by 1+n/Workers; the first is at least 50 ms. Zero means
-	// 5 s, which is longer than packets wait on a slow line. With a Rate it may be shorter, see slowAfter.
-	SlowAfter time.Duration
-	// SlowVisits bounds the number of slow visits, and SlowBytes their memory. Beyond either
-	// bound, a slow visit keeps its worker. Zero means 1024 and 128 MiB; negative means none.
-	SlowVisits int
-	SlowBytes  int64
+	visit.Config
 	// PageLimit and HostPageLimit bound the pages (2xx responses) of the whole
 	// crawl and of each host, over all its runs. Zero means no limit.
 	PageLimit, HostPageLimit int64
@@ -54,32 +39,6 @@ type Config struct {
 	SizeLimit int64
 	// TimeLimit bounds the time of this run. Zero means no limit.
 	TimeLimit time.Duration
-	// Retries bounds how often the crawl retries a URL after a temporary failure. Zero means
-	// 4; negative means never.
-	Retries int
-	// RetryWait is the wait before the first retry of a URL. It doubles with each retry. Zero
-	// means 30 s.
-	RetryWait time.Duration
-	// MaxRedirects bounds a chain of redirects. Zero means 20.
-	MaxRedirects int
-	// MaxDecoded bounds the part of a decompressed body that is searched for links, in bytes.
-	// Zero means 16 MiB.
-	MaxDecoded int64
-	// Keep says which responses the archive gets. The links of all are followed. Nil means all.
-	Keep *sheet.Keep
-	// ObeyNoArchive also leaves out of the archive the responses that say noarchive.
-	ObeyNoArchive bool
-	// Requisites also fetches images, styles and scripts. Sitemaps also follows the sitemaps
-	// that robots.txt names.
-	Requisites, Sitemaps bool
-	// SeedRoots also fetches the root page of each origin of which the crawl visits a page, if it is in scope.
-	SeedRoots bool
-	// DropNear archives only a note in place of a page that is a near-duplicate of an archived one, and does not follow
-	// its links. Otherwise the page is marked. See Parts.Near.
-	DropNear bool
-	// TwoLevel does not send links to other agents. Of a host that has no agent yet, it sends the root page alone, to
-	// the agent that gets the host.
-	TwoLevel bool
 	// DrainTimeout bounds how long a stop waits for the visits in progress. After that it
 	// leaves their URLs to the next run. Zero means 30 s.
 	DrainTimeout time.Duration
@@ -102,62 +61,18 @@ type Config struct {
 	Uncollected int
 	// Seed is the random seed of the jitter of waits.
 	Seed uint64
-	// Now is the agent's clock. Times that are written, sent or compared with such are its own. Nil means time.Now.
-	Now func() time.Time
 }
 
 func (c Config) withDefaults() Config {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	if c.Workers <= 0 {
-		c.Workers = 64
-	}
-	switch {
-	case c.Retries == 0:
-		c.Retries = 4
-	case c.Retries < 0:
-		c.Retries = 0
-	}
-	if c.MaxRedirects == 0 {
-		c.MaxRedirects = 20
-	}
-	if c.MaxDecoded == 0 {
-		c.MaxDecoded = 16 << 20
-	}
-	if c.SnapshotBytes == 0 {
-		c.SnapshotBytes = 64 << 20
-	}
-	if c.SlowVisits == 0 {
-		c.SlowVisits = 1024
-	}
-	if c.SlowBytes == 0 {
-		c.SlowBytes = 128 << 20
-	}
+	c.Config = c.Config.WithDefaults()
+	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, 64<<20)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 30*time.Second)
+	c.CommitEvery = cmp.Or(c.CommitEvery, 100*time.Millisecond)
+	c.SyncEvery = cmp.Or(c.SyncEvery, time.Second)
 	if c.Uncollected <= 0 {
 		c.Uncollected = 10_000
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	set(&c.SlowAfter, 5*time.Second)
-	set(&c.RetryWait, 30*time.Second)
-	set(&c.DrainTimeout, 30*time.Second)
-	set(&c.CommitEvery, 100*time.Millisecond)
-	set(&c.SyncEvery, time.Second)
 	return c
-}
-
-// handed bounds the visits that the dispatcher has given to workers, without slow ones. It is 1.5 times the number of
-// workers, so that a worker that ends a visit finds the next one at once.
-func (c Config) handed() int { return c.Workers + c.Workers/2 }
-
-// A Fetcher turns a request into a response. Failures of the web are in Response.Failure; an
-// error is a failure of this machine, or ctx's. Safe for concurrent use.
-type Fetcher interface {
-	Fetch(ctx context.Context, r fetch.Request) (*fetch.Response, error)
 }
 
 // A Resolver looks up the addresses of a host. Safe for concurrent use.
@@ -168,10 +83,10 @@ type Resolver interface {
 // Parts are the parts that a Crawler uses. The caller owns them, and closes them when Run has
 // returned.
 type Parts struct {
-	Cluster  Cluster  // nil: Alone
-	Strategy Strategy // nil: breadth-first
-	Pages    Pages    // nil: no callback
-	PagesTo  string   // what receives the pages, in words; empty: "the program that receives the pages"
+	Cluster  Cluster        // nil: Alone
+	Strategy visit.Strategy // nil: breadth-first
+	Pages    visit.Pages    // nil: no callback
+	PagesTo  string         // what receives the pages, in words; empty: "the program that receives the pages"
 	Scope    *scope.Scope
 	Queries  *scope.Queries // nil: no bound on the queries of a path
 	Seen     *keyset.Store
@@ -181,10 +96,10 @@ type Parts struct {
 	Sheets   *sheet.Live // nil: no settings of hosts
 	Cookies  *cookie.Jar // nil: the crawl sends no cookies
 	DNS      Resolver    // nil: the proxy looks names up
-	Fetch    Fetcher
+	Fetch    visit.Fetcher
 	Archive  *warc.Writer
-	Near     NearDuplicates // nil: the crawl does not look for near-duplicates
-	Rate     *rate.Limiter  // nil: no limit of requests or bits a second
+	Near     visit.NearDuplicates // nil: the crawl does not look for near-duplicates
+	Rate     *rate.Limiter        // nil: no limit of requests or bits a second
 	Log      *report.Log
 	Events   *report.Events
 	Skipped  *report.Skipped
@@ -223,10 +138,9 @@ type Crawler struct {
 	rng *rand.Rand
 
 	// Owned by the dispatcher.
-	free       []*visit         // visits not in use
 	busy       int              // visits that the workers have and that are not settled
 	resolving  int              // look-ups in progress
-	unresolved []*visit         // visits that wait until a look-up ends
+	unresolved []*visit.Attempt // visits that wait until a look-up ends
 	later      waiting          // URLs that wait for a retry beside the queues
 	attempts   map[link.Key]int // visits made to URLs that came back from later
 	id         keyset.Crawl
@@ -246,11 +160,10 @@ type Crawler struct {
 	accepted   uint64      // the number of the last accept
 	numbers    []uint64    // URLs logged as skipped lately
 	items      []keyset.Item
-	skips      recent       // URLs whose skipping was logged lately
-	skipped    []state.Skip // not in a finish yet: of the current visit, and of links that the seen-set held back
-	rec        []byte       // reused memory for an encoded record
-	nextSlot   time.Time    // no visit begins before, because the hosts rest after a restart
-	urgent     bool         // a server in the journal's batch demands fewer requests
+	skips      skips
+	rec        []byte    // reused memory for an encoded record
+	nextSlot   time.Time // no visit begins before, because the hosts rest after a restart
+	urgent     bool      // a server in the journal's batch demands fewer requests
 	committed  time.Time
 	synced     time.Time
 	stop       Stop
@@ -267,7 +180,6 @@ type Crawler struct {
 	syncing    *syncing    // nil: none is in progress
 	lastURL    string
 	shown      shown
-	handing    handing
 	pause      pausing
 	bars       atomic.Pointer[bars]       // nil: there are none
 	heeded     *bars                      // see heedBars
@@ -277,9 +189,9 @@ type Crawler struct {
 	reviewed   *exclusions                // see heedExclusions
 	topics     map[string]int64           // pages that this agent keeps, by category; see countKept
 	retrying   retrying                   // URLs that have failed and will be retried
-	planner    Planner                    // the Strategy, if it is a Planner
-	reader     Reader                     // likewise
-	revisiting map[link.Key]*Before       // URLs that the Planner wants again and that are not finished
+	planner    visit.Planner              // the Strategy, if it is a Planner
+	reader     visit.Reader               // likewise
+	revisiting map[link.Key]*visit.Before // URLs that the Planner wants again and that are not finished
 	hostsAgain map[string]*hostAgain      // the hosts of revisiting
 	nextWanted time.Time                  // when the Planner wants the next URL
 	remembered int64                      // number of URLs with a Planner's state from an earlier run
@@ -291,17 +203,12 @@ type Crawler struct {
 
 	fs       disk.FS // of the journal
 	dir      string  // likewise
-	known    *known
+	visits   *visit.Pool
 	apps     applications
-	tasks    chan *visit
-	results  chan *visit // capacity: every visit and look-up that can be under way
-	slow     slowVisits
 	commands chan func(now time.Time)
 	ended    chan struct{} // closed when commands are no longer accepted
-	closing  atomic.Bool   // visits that have not begun must not begin
 	drops    drops
 	status   atomic.Pointer[Status]
-	inFlight sync.WaitGroup
 }
 
 // New returns a Crawler of the parts. It does not touch the disk.
@@ -314,21 +221,22 @@ func New(cfg Config, parts Parts) *Crawler {
 		requeued:   map[link.Key]uint64{},
 		errands:    map[string]int{},
 		underWay:   map[uint64]int{},
-		known:      new(known),
-		tasks:      make(chan *visit, cfg.handed()),
-		results:    make(chan *visit, cfg.handed()+max(cfg.SlowVisits, 0)+resolversMax),
 		commands:   make(chan func(time.Time)),
 		ended:      make(chan struct{}),
-		revisiting: map[link.Key]*Before{},
+		revisiting: map[link.Key]*visit.Before{},
 		hostsAgain: map[string]*hostAgain{},
+		skips:      skips{tally: parts.Tally, log: parts.Skipped},
 	}
-	c.planner, _ = parts.Strategy.(Planner)
-	c.reader, _ = parts.Strategy.(Reader)
+	c.planner, _ = parts.Strategy.(visit.Planner)
+	c.reader, _ = parts.Strategy.(visit.Reader)
 	if c.cluster = parts.Cluster; c.cluster == nil {
 		c.cluster = Alone()
 	}
+	c.visits = visit.New(cfg.Config, visit.Parts{Scope: c.Scope, Robots: c.Robots, Sheets: c.Sheets,
+		Cookies: c.Cookies, Fetch: c.Fetch, Archive: c.Archive, Near: c.Near, Rate: c.Rate, Events: c.Events,
+		LinkLog: c.LinkLog, Strategy: c.Strategy, Pages: c.Pages, Others: c.cluster, Applications: &c.apps, Gate: c},
+		resolversMax)
 	c.cluster.Bind(newLoop(c))
-	c.slow.init()
 	return c
 }
 
@@ -338,9 +246,7 @@ func New(cfg Config, parts Parts) *Crawler {
 func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
-	for i := range c.cfg.Workers {
-		c.inFlight.Go(func() { c.work(work, i+1) })
-	}
+	c.visits.Start(work)
 	c.began = c.cfg.Now()
 	c.committed, c.synced = c.began, c.began
 	c.publish(c.began)
@@ -353,8 +259,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	// Stop the workers first, so that no goroutine writes to the archive any more. The channel has space
 	// for their results, so no worker blocks.
 	abandon()
-	close(c.tasks)
-	c.inFlight.Wait()
+	c.visits.End()
 	// Report the first error.
 	if err := c.endSync(true); c.fatal == nil {
 		c.fatal = err
@@ -371,7 +276,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	if c.fatal == nil {
 		c.fatal = c.endCheckpoint(true)
 	}
-	if c.fatal == nil && (c.Journal.SinceSnapshot() > c.snapSize/4 || len(c.skipped) > 0) {
+	if c.fatal == nil && (c.Journal.SinceSnapshot() > c.snapSize/4 || len(c.skips.counted) > 0) {
 		// This lets the next run begin quickly, and saves what no finish record contains.
 		if c.fatal = c.beginCheckpoint(all()); c.fatal == nil {
 			c.fatal = c.endCheckpoint(true)
@@ -434,12 +339,12 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		c.publishEvery(now)
 		timer.Reset(c.sleep(now, wake))
 		select {
-		case v := <-c.results:
+		case v := <-c.visits.Results():
 			c.settleAll(v)
 		case <-timer.C:
 		case f := <-c.commands:
 			f(c.cfg.Now())
-		case <-c.slow.more:
+		case <-c.visits.More():
 			// A worker is free again.
 		case <-c.Seen.Ready():
 			c.emit()
@@ -524,18 +429,18 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		if n, ok := c.requeued[key]; ok {
 			t.Number = n
 		}
-		v := c.take(t)
-		v.before = c.revisiting[key]
-		v.elsewhere = c.apps.some.Load() && (c.cluster.PagesElsewhere(t.Host) > 0 || c.isSpread(t.Link))
+		v := c.visits.New(t)
+		v.Plan().Before = c.revisiting[key]
+		v.App().Elsewhere = c.apps.some.Load() && (c.cluster.PagesElsewhere(t.Host) > 0 || c.isSpread(t.Link))
 		c.begins(v)
 		host := t.Host
 		switch {
 		case c.dropped(host, t.Number) || c.withoutApp(&t.Link):
 			// The operator dropped the host, and the URL came back to the queue after that; or removed the application.
-			v.outcome = Dropped
+			v.Outcome = visit.Dropped
 			c.settle(v, now)
-		case c.hostFull(host) && v.before == nil && !IsErrand(t.Link) && !isRefetch(t.Link):
-			v.outcome = OverQuota
+		case c.hostFull(host) && v.Plan().Before == nil && !visit.IsErrand(t.Link) && !visit.IsRefetch(t.Link):
+			v.Outcome = visit.OverQuota
 			if c.settle(v, now); c.fatal == nil {
 				if quota--; quota == 0 {
 					return now // let other work of the dispatcher run first
@@ -552,13 +457,13 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			c.unresolved = append(c.unresolved, v)
 			c.lookUp(work)
 		default:
-			v.last = c.trouble.of(host) > c.cfg.Retries || origin != nil && origin.dead
-			v.within, v.hostLives = c.origins.patience(t.Link.URL, now), c.Tally.HostPages(host) > 0
+			v.Last = c.trouble.of(host) > c.cfg.Retries || origin != nil && origin.dead
+			v.Within, v.HostLives = c.origins.patience(t.Link.URL, now), c.Tally.HostPages(host) > 0
 			c.busy++
-			v.turn = c.Rate.Begin()
-			v.turn.Held = func() bool { return c.heldBack(v) }
-			c.shown.begun = v.task.Link.URL
-			c.tasks <- v
+			v.Turn = c.Rate.Begin()
+			v.Turn.Held = func() bool { return c.HeldBack(v) }
+			c.shown.begun = v.Task.Link.URL
+			c.visits.Begin(v)
 		}
 		if c.fatal != nil {
 			return wake
@@ -567,21 +472,21 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 }
 
 // settleAll settles v and all other ended visits.
-func (c *Crawler) settleAll(v *visit) {
+func (c *Crawler) settleAll(v *visit.Attempt) {
 	c.activity++
 	c.shown.lastEnd = c.cfg.Now()
 	for {
-		if v.resolved {
+		if v.Lookup.Done {
 			c.resolving--
 		} else {
 			c.busy--
-			v.turn.End()
+			v.Turn.End()
 		}
 		// Read the clock for each visit. Settling one takes time, in which the response of the
 		// next may end. Its quiet time begins then.
 		c.settle(v, c.cfg.Now())
 		select {
-		case v = <-c.results:
+		case v = <-c.visits.Results():
 		default:
 			return
 		}
@@ -594,7 +499,7 @@ func (c *Crawler) halt(why Stop) {
 			c.shown.waited = c.waits(c.cluster.Status(c.cfg.Now()), c.cfg.Now())
 		}
 		c.stop = why
-		c.closing.Store(true)
+		c.visits.Refuse()
 		c.Events.Write("stopping", report.F("reason", string(why)), report.F("open_requests", c.underWayNow()))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -46,14 +47,14 @@ func (c *Crawler) Redelay(ctx context.Context, was func(host string) (d time.Dur
 // autoDelay returns the delay of a host by the response times of its last requests, with Config.DelayFactor; otherwise
 // 0. A slower response counts at once, a faster one by half. The delay takes the place of a Crawl-delay: the frontier
 // keeps it, the journal has it, and it moves with the host.
-func (c *Crawler) autoDelay(v *visit, host string) time.Duration {
-	if c.cfg.DelayFactor <= 0 || v.began.IsZero() {
+func (c *Crawler) autoDelay(v *visit.Attempt, host string) time.Duration {
+	if c.cfg.DelayFactor <= 0 || v.Response.Began.IsZero() {
 		return 0
 	}
 	if _, own := c.Frontier.OwnDelay(host); own {
 		return 0
 	}
-	return followed(c.Frontier.Host(host).Delay, c.Frontier.HostDelay(host), &c.cfg, v.took)
+	return followed(c.Frontier.Host(host).Delay, c.Frontier.HostDelay(host), &c.cfg, v.Response.Took)
 }
 
 // followed returns the delay after a response that took some time. before is the host's delay until then; least is what

@@ -14,6 +14,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -43,7 +44,7 @@ type Delivery struct {
 }
 
 // deliver adds a finished URL to the log of its application.
-func (c *Crawler) deliver(v *visit, f *state.Finish, now time.Time) {
+func (c *Crawler) deliver(v *visit.Attempt, f *state.Finish, now time.Time) {
 	if f.Link.Ext == "" || c.Delivery == nil || c.fatal != nil {
 		return
 	}
@@ -55,19 +56,19 @@ func (c *Crawler) deliver(v *visit, f *state.Finish, now time.Time) {
 	if log == nil {
 		return
 	}
-	d := Delivery{URL: v.asked.URL.String(), Status: f.Code, Error: f.Kind, Via: v.asked.Via, Hops: v.asked.Hops,
-		MIME: f.Mime, Size: v.content, Note: strings.Join(v.notes, ",")}
+	d := Delivery{URL: v.Asked.URL.String(), Status: f.Code, Error: f.Kind, Via: v.Asked.Via, Hops: v.Asked.Hops,
+		MIME: f.Mime, Size: v.Response.Content, Note: strings.Join(v.Notes, ",")}
 	at := now
 	switch {
-	case v.shared:
-		at = v.archivedAt
-	case !v.began.IsZero():
-		at = v.began
+	case v.App().Shared:
+		at = v.App().ArchivedAt
+	case !v.Response.Began.IsZero():
+		at = v.Response.Began
 	}
 	d.Time = at.UTC().Format(time.RFC3339Nano)
-	if (v.archived || v.shared) && v.written.File != "" {
-		d.File, d.Offset = v.written.File, v.written.Offset
-		d.Digest = "sha1:" + base32.StdEncoding.EncodeToString(v.written.PayloadDigest[:])
+	if (v.Record.Archived || v.App().Shared) && v.Record.Written.File != "" {
+		d.File, d.Offset = v.Record.Written.File, v.Record.Written.Offset
+		d.Digest = "sha1:" + base32.StdEncoding.EncodeToString(v.Record.Written.PayloadDigest[:])
 	}
 	line, err := json.Marshal(d)
 	if err == nil {

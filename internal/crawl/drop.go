@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -91,7 +92,7 @@ func (c *Crawler) drop(host string, now time.Time) error {
 	if err := c.withdrawLater(host); err != nil {
 		return fmt.Errorf("drop %s: %w", host, err)
 	}
-	if f, ok := c.planner.(Forgetter); ok {
+	if f, ok := c.planner.(visit.Forgetter); ok {
 		f.Forget(host, now)
 	}
 	return nil
@@ -149,26 +150,26 @@ func (c *Crawler) dropped(host string, number uint64) bool {
 	return c.drops.last(host).gives(number)
 }
 
-// overtaken reports whether the operator dropped v's host since the dispatcher took v from
+// Overtaken reports whether the operator dropped v's host since the dispatcher took v from
 // its queue. Then v is neither begun nor repeated. The owner of v may call it. It compares
 // counts of drops, because a URL that is visited again has no number of an accept. A fetch of
 // robots.txt for another host is never overtaken.
-func (c *Crawler) overtaken(v *visit) bool {
-	return c.drops.last(v.task.Host).nth > v.drops && !IsErrand(v.task.Link)
+func (c *Crawler) Overtaken(v *visit.Attempt) bool {
+	return c.drops.last(v.Task.Host).nth > v.Drops && !visit.IsErrand(v.Task.Link)
 }
 
 // begins and ends count the visits in progress by the number of drops before them.
-func (c *Crawler) begins(v *visit) {
-	v.drops = c.nth
-	c.underWay[v.drops]++
-	v.permit = c.cluster.Permit(v.task.Host)
+func (c *Crawler) begins(v *visit.Attempt) {
+	v.Drops = c.nth
+	c.underWay[v.Drops]++
+	v.Permit = c.cluster.Permit(v.Task.Host)
 }
 
-func (c *Crawler) ends(v *visit) {
-	if c.underWay[v.drops]--; c.underWay[v.drops] <= 0 {
-		delete(c.underWay, v.drops)
+func (c *Crawler) ends(v *visit.Attempt) {
+	if c.underWay[v.Drops]--; c.underWay[v.Drops] <= 0 {
+		delete(c.underWay, v.Drops)
 	}
-	v.permit.release()
+	v.Permit.Release()
 }
 
 // forgetDrops forgets the drops that cannot matter any more: no link found before them waits,
@@ -200,7 +201,7 @@ func (c *Crawler) giveUp(now time.Time) (more bool) {
 		return false
 	}
 	done, err := c.Frontier.Withdrawn(dropSlice, func(w frontier.Waiting) error {
-		if IsErrand(w.Link) { // hosts that need the robots.txt ask for it again
+		if visit.IsErrand(w.Link) { // hosts that need the robots.txt ask for it again
 			delete(c.errands, errandID(w.Link))
 			return nil
 		}
@@ -226,8 +227,8 @@ func (c *Crawler) giveUp(now time.Time) (more bool) {
 
 // withdraw finishes the link of a visit that ended without a finish and whose host was
 // dropped meanwhile.
-func (c *Crawler) withdraw(v *visit) {
-	c.withdrawLink(v.task.Link, v.task.Number, v.task.Attempt)
+func (c *Crawler) withdraw(v *visit.Attempt) {
+	c.withdrawLink(v.Task.Link, v.Task.Number, v.Task.Attempt)
 }
 
 func (c *Crawler) withdrawLink(l link.Link, number uint64, attempt int) {
@@ -239,10 +240,10 @@ func (c *Crawler) withdrawLink(l link.Link, number uint64, attempt int) {
 
 // finishDropped finishes a dropped link that is in no queue.
 func (c *Crawler) finishDropped(t frontier.Task, now time.Time) {
-	v := c.take(t)
-	v.before, v.outcome = c.revisiting[t.Link.Key()], Dropped
+	v := c.visits.New(t)
+	v.Plan().Before, v.Outcome = c.revisiting[t.Link.Key()], visit.Dropped
 	c.finish(v, now)
-	c.recycle(v)
+	c.visits.Recycle(v)
 }
 
 // A link that the seen-set holds back carries the number of drops before it was found, as a uvarint
@@ -286,9 +287,9 @@ func (c *Crawler) acceptDropped(enc []byte, number uint64) error {
 	if err != nil {
 		return fmt.Errorf("link from seen: %w", err)
 	}
-	others := c.skipped
-	c.skipped = nil
+	others := c.skips.counted
+	c.skips.counted = nil
 	c.finishDropped(frontier.Task{Link: l, Host: l.URL.Host(), Number: number}, c.cfg.Now())
-	c.skipped = others
+	c.skips.counted = others
 	return c.fatal
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestDuplicatesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{
-			strategy: func() crawl.Strategy { return &returner{follower: takeAll, n: 2, every: 60} }, again: true,
+			strategy: func() visit.Strategy { return &returner{follower: takeAll, n: 2, every: 60} }, again: true,
 			with: func(r *crawl.Parts) error { r.Cluster = newPartly(nil); return nil },
 			text: `
 seed http://a.example/

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -62,7 +63,7 @@ func newExclusions(list []Exclusion) (*exclusions, error) {
 
 // holds reports whether l must wait. Fetches of a robots.txt for another host need not.
 func (e *exclusions) holds(l *link.Link) bool {
-	if e == nil || IsErrand(*l) {
+	if e == nil || visit.IsErrand(*l) {
 		return false
 	}
 	if e.depth >= 0 && l.Depth() > e.depth || e.patterns.Match(l.URL.String()) {
@@ -137,7 +138,7 @@ func (c *Crawler) setAside(t *frontier.Task, now time.Time) bool {
 	}
 	k := t.Link.Key()
 	err := c.Frontier.Done(t.Host, frontier.Done{NoRequest: true}, now)
-	p, ok := c.planner.(Postponer)
+	p, ok := c.planner.(visit.Postponer)
 	before, again := c.revisiting[k]
 	switch {
 	case err != nil:
@@ -145,7 +146,7 @@ func (c *Crawler) setAside(t *frontier.Task, now time.Time) bool {
 		delete(c.requeued, k)
 		delete(c.attempts, k)
 		c.revisited(t.Link)
-		err = p.PutOff(&Wanted{Link: t.Link, Before: before}, now.Add(excludedWait))
+		err = p.PutOff(&visit.Wanted{Link: t.Link, Before: before}, now.Add(excludedWait))
 	default:
 		if n := t.Attempt + c.attempts[k]; n > 0 {
 			c.attempts[k] = n

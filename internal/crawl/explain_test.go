@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -59,7 +60,7 @@ func (a *adrift) Status(time.Time) crawl.ClusterStatus {
 }
 
 // noProxy is a Fetcher whose proxy is away.
-type noProxy struct{ crawl.Fetcher }
+type noProxy struct{ visit.Fetcher }
 
 func (p noProxy) Fetch(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
 	resp, err := p.Fetcher.Fetch(ctx, r)
@@ -105,7 +106,7 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 		"pages that a program holds": {with: func(s *story) {
 			s.with = func(r *crawl.Parts) error {
 				r.PagesTo = "the loader"
-				r.Pages = func(ctx context.Context, _ *crawl.Page) error {
+				r.Pages = func(ctx context.Context, _ *visit.Page) error {
 					<-ctx.Done()
 					return ctx.Err()
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
@@ -133,7 +134,7 @@ func (e *urlTurn) look(ctx context.Context, c *Crawler) error {
 	var before [256]int64 // links of the host so far, by level
 	host, excluded := e.u.Host(), c.exclusions.Load()
 	err := c.readQueue(short, func(l *link.Link, enc []byte) error {
-		if l.URL.Host() != host || IsErrand(*l) {
+		if l.URL.Host() != host || visit.IsErrand(*l) {
 			return nil
 		}
 		if l.URL == e.u {

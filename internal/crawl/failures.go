@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -55,7 +56,7 @@ type failures struct {
 }
 
 // isSeed reports whether l is a seed of the crawl itself, or a URL that such a seed redirected to.
-func isSeed(l link.Link) bool { return trailing(l.Hops, 'R') == len(l.Hops) && l.App() == "" }
+func isSeed(l link.Link) bool { return visit.Trailing(l.Hops, 'R') == len(l.Hops) && l.App() == "" }
 
 // FailedSeeds returns the first 100 seeds that brought no response in this run, and their
 // number. For a seed that redirects, it returns the target of the redirects. Call it after
@@ -81,15 +82,15 @@ func (c *Crawler) Standstill() (s Standstill) {
 }
 
 // noteFailure records a visit that failed, until the crawl has a response.
-func (c *Crawler) noteFailure(v *visit) {
-	if kind := v.errorKind(); kind != "" && c.Tally.Fetched() == 0 {
-		u := v.task.Link.URL
-		c.failures.last = &FailedSeed{URL: u.Clone(), Code: v.code(false), Kind: kind, Cause: c.causeOf(v)}
+func (c *Crawler) noteFailure(v *visit.Attempt) {
+	if kind := v.ErrorKind(); kind != "" && c.Tally.Fetched() == 0 {
+		u := v.Task.Link.URL
+		c.failures.last = &FailedSeed{URL: u.Clone(), Code: v.Code(false), Kind: kind, Cause: c.causeOf(v)}
 	}
 }
 
 // noteSeed records a seed whose visits ended without a response.
-func (c *Crawler) noteSeed(v *visit, f *state.Finish) {
+func (c *Crawler) noteSeed(v *visit.Attempt, f *state.Finish) {
 	if !failedSeed(f) {
 		return
 	}
@@ -97,31 +98,31 @@ func (c *Crawler) noteSeed(v *visit, f *state.Finish) {
 	if n.count++; len(n.seeds) == maxFailedSeeds {
 		return
 	}
-	l := v.task.Link
+	l := v.Task.Link
 	s := FailedSeed{URL: l.URL.Clone(), Via: strings.Clone(l.Via), Code: f.Code, Kind: f.Kind, Cause: f.Cause}
-	if v.outcome == Denied {
-		s.Cause = strings.Clone(v.rule)
+	if v.Outcome == visit.Denied {
+		s.Cause = strings.Clone(v.Robots.Rule)
 	}
 	n.seeds = append(n.seeds, s)
 }
 
 // noteRobots records why a robots.txt could not be fetched.
-func (c *Crawler) noteRobots(v *visit) {
-	origin := v.task.Link.URL.Origin()
+func (c *Crawler) noteRobots(v *visit.Attempt) {
+	origin := v.Task.Link.URL.Origin()
 	n := &c.failures
-	part := v.failure == 0 && v.detail != "" // see RobotsReply
-	if v.failure == 0 && v.status < 500 && v.status != 429 && !part {
+	part := v.Response.Failure == 0 && v.Detail != "" // see RobotsReply
+	if v.Response.Failure == 0 && v.Response.Status < 500 && v.Response.Status != 429 && !part {
 		delete(n.robots, origin)
 		return
 	}
 	why := c.causeOf(v)
 	switch {
 	case part:
-		why = v.detail
+		why = v.Detail
 	case why == "":
-		why = "status " + strconv.Itoa(v.status)
-	case v.failure == fetch.Refused: // the kind tells the operator what to do
-		why = v.errorKind() + ": " + why
+		why = "status " + strconv.Itoa(v.Response.Status)
+	case v.Response.Failure == fetch.Refused: // the kind tells the operator what to do
+		why = v.ErrorKind() + ": " + why
 	}
 	setBounded(&n.robots, origin, why)
 }
@@ -154,14 +155,14 @@ func (n *failures) robotsCause(origin string) string {
 }
 
 // causeOf returns the text of a visit's error without its kind.
-func (c *Crawler) causeOf(v *visit) string {
-	kind := v.errorKind()
+func (c *Crawler) causeOf(v *visit.Attempt) string {
+	kind := v.ErrorKind()
 	if kind == "" {
 		return ""
 	}
-	cause := strings.TrimPrefix(v.detail, kind+": ")
-	if v.outcome == RobotsUnreachable {
-		cause = c.failures.robotsCause(v.task.Link.URL.Origin())
+	cause := strings.TrimPrefix(v.Detail, kind+": ")
+	if v.Outcome == visit.RobotsUnreachable {
+		cause = c.failures.robotsCause(v.Task.Link.URL.Origin())
 	}
 	cause = strings.ReplaceAll(cause, "\x00", "")
 	return cause[:min(len(cause), maxCause)]
@@ -197,7 +198,7 @@ func (c *Crawler) SeedAgain() error {
 	if c.Tally.Answered() > 0 {
 		again = nil
 	}
-	retrier, _ := c.planner.(Retrier)
+	retrier, _ := c.planner.(visit.Retrier)
 	now := c.cfg.Now()
 	for _, enc := range again {
 		// Accept appends the batch, so both records are in it.

@@ -77,10 +77,10 @@ func (c *Crawler) lostLinks() {
 		c.Events.Write("seen-lost", report.F("file", d.File), report.F("offset", d.Offset), report.F("links", d.Items),
 			report.F("error", d.Err))
 		for range d.Items {
-			c.skipCounted(reasonLost)
+			c.skips.count(reasonLost)
 		}
 		// Accept them again when a page names them.
-		c.known.forget()
+		c.visits.ForgetKnown()
 		c.cluster.Forget()
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -35,7 +36,8 @@ func (d slowRuns) OpenFile(name string, flag int, perm iofs.FileMode) (disk.File
 func TestQuietCrawlSyncsForSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quietStory(t, 0)
-		s.cfg = crawl.Config{Workers: 4, RetryWait: 20 * time.Minute, Retries: 1, DrainTimeout: time.Millisecond}
+		s.cfg = crawl.Config{Config: visit.Config{Workers: 4, RetryWait: 20 * time.Minute, Retries: 1},
+			DrainTimeout: time.Millisecond}
 		s.seen = testparts.Tiny(1)
 		var b strings.Builder
 		fmt.Fprint(&b, "dns h.example 192.0.2.1\ndown 192.0.2.2 0s 1m\n")

@@ -1,15 +1,12 @@
 package crawl
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
-	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -17,12 +14,12 @@ import (
 // Seed accepts the crawl's seeds. Those in bare were given without a scheme. Seeds known from an
 // earlier run change nothing. Call it after Recover and before Run.
 func (c *Crawler) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
-	var ls Links
+	var ls visit.Links
 	for _, u := range us {
-		c.judge(&ls, c.seedLink(u, bare[u]), link.KeyOf(u))
+		c.visits.Links.Judge(&ls, c.seedLink(u, bare[u]), link.KeyOf(u))
 	}
-	for _, k := range ls.skipped {
-		c.skip(k)
+	for _, k := range ls.Skipped {
+		c.skips.add(k)
 	}
 	c.intake(&ls)
 	c.append()
@@ -35,14 +32,14 @@ func (c *Crawler) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 
 // intake accepts new links. The seen-set drops known ones. The worker has
 // checked the scope already.
-func (c *Crawler) intake(ls *Links) {
-	if len(ls.found) == 0 {
+func (c *Crawler) intake(ls *visit.Links) {
+	if len(ls.Found) == 0 {
 		return
 	}
 	c.items, c.stamped = c.items[:0], c.stamped[:0]
 	keys := c.cluster.Keys()
-	for _, f := range ls.found {
-		c.items = append(c.items, keyset.Item{Key: keys.Of(f.key, f.foreign), Aux: c.stamp(ls.enc[f.from:f.to])})
+	for _, f := range ls.Found {
+		c.items = append(c.items, keyset.Item{Key: keys.Of(f.Key, f.Foreign), Aux: c.stamp(ls.Encoded[f.From:f.To])})
 	}
 	if c.repair(c.Seen.Add(c.items)); c.fatal != nil {
 		return
@@ -51,8 +48,8 @@ func (c *Crawler) intake(ls *Links) {
 	// From now on a page that names one of these links may finish without it. If the link is new,
 	// the journal has its accept before that finish. If the seen-set holds the link back, it is in
 	// a file that is written before the finish.
-	for _, f := range ls.found {
-		c.known.add(f.key)
+	for _, f := range ls.Found {
+		c.visits.Know(f.Key)
 	}
 }
 
@@ -80,34 +77,6 @@ func (c *Crawler) flushSeen() {
 	}
 }
 
-// repair handles an error of the seen-set. If a part of the seen-set is damaged, it rebuilds the
-// part from the journal and emits the new links again. It tries that three times. Any other error
-// ends the run.
-func (c *Crawler) repair(err error) {
-	defer c.lostLinks()
-	for tries := 0; err != nil; tries++ {
-		if _, damage := errors.AsType[*drum.Damage](err); !damage || tries > 2 {
-			c.fatal = fmt.Errorf("seen: %w", err)
-			return
-		}
-		if c.append(); c.fatal != nil {
-			return
-		}
-		// rebuildSeen writes the rebuilt part to disk at once. The seen-set must never be ahead of
-		// the journal, so the journal is synced first. A sync in progress must end before, because
-		// it names the seen-set's runs, too.
-		if c.fatal = c.endSync(true); c.fatal != nil {
-			return
-		}
-		if c.fatal = c.sync(); c.fatal != nil {
-			return
-		}
-		if err = c.rebuildSeen(); err == nil {
-			err = c.Seen.Emit()
-		}
-	}
-}
-
 // Accept accepts new URLs from the seen-set. It adds them to the batch of the present visit,
 // which makes them durable. It shuffles them, so that the links of a page to one host are not
 // fetched in a burst. The seen-set calls it on the dispatcher's goroutine.
@@ -128,9 +97,9 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		l := c.arrived[i]
 		class := c.cluster.Class(items[i].Key, l)
 		// The owner of a foreign link counts it. The query of a page that is fetched again was counted before.
-		if l.Hops != "" && c.Queries != nil && class == Own && !isRefetch(l) {
+		if l.Hops != "" && c.Queries != nil && class == Own && !visit.IsRefetch(l) {
 			if d := c.Queries.AdmitFor(l.App(), l.URL); !d.In {
-				c.skip(skip{l, string(d.Reason)})
+				c.skips.add(visit.Skip{Link: l, Reason: string(d.Reason)})
 				if err := c.refuse(l); err != nil {
 					return err
 				}
@@ -181,42 +150,4 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 func (c *Crawler) widen(u weburl.URL) {
 	c.Scope.AddSeed(u)
 	c.widened = append(c.widened, u)
-}
-
-// skip logs a URL that is not crawled. If the URL is found again soon, it is not logged again.
-func (c *Crawler) skip(s skip) {
-	c.skipCounted(s.reason)
-	if c.skips.add(link.KeyOf(s.link.URL)) {
-		reason, rule := report.SplitReason(s.reason)
-		c.Skipped.Write(report.Skip{URL: s.link.URL.String(), Via: s.link.Via, Hops: s.link.Hops, Seed: s.link.Seed,
-			Reason: reason, Rule: rule})
-	}
-}
-
-// skipCounted counts a URL that is not crawled, now and in the next finish.
-func (c *Crawler) skipCounted(reason string) {
-	c.Tally.Skipped(reason)
-	i := slices.IndexFunc(c.skipped, func(k state.Skip) bool { return k.Reason == reason })
-	if i < 0 {
-		i, c.skipped = len(c.skipped), append(c.skipped, state.Skip{Reason: reason})
-	}
-	c.skipped[i].N++
-}
-
-// recent is a set of at most 2*recentMax keys that forgets older keys.
-type recent struct{ now, before map[link.Key]struct{} }
-
-const recentMax = 1 << 16
-
-// add adds k and reports whether it is new.
-func (r *recent) add(k link.Key) bool {
-	if _, ok := r.now[k]; ok {
-		return false
-	}
-	_, ok := r.before[k]
-	if len(r.now) >= recentMax || r.now == nil {
-		r.now, r.before = make(map[link.Key]struct{}), r.now
-	}
-	r.now[k] = struct{}{}
-	return !ok
 }

@@ -232,7 +232,7 @@ func (c *Crawler) beginReading(ctx context.Context, fn func(l *link.Link, enc []
 		return nil
 	}
 	done = make(chan error, 1)
-	c.inFlight.Go(func() {
+	c.visits.Go(func() {
 		err := t.Pending(func(_ uint64, enc []byte) error {
 			select {
 			case <-ctx.Done():

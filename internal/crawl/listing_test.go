@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -120,7 +121,7 @@ func TestListing(t *testing.T) {
 func TestListingLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: queueWeb(20)}
-		s.strategy = func() crawl.Strategy { return byDigit{} }
+		s.strategy = func() visit.Strategy { return byDigit{} }
 		w, cancel, end := s.begin(t)
 		time.Sleep(1500 * time.Millisecond)
 		urls, _ := lists(t, w, 1, 3, nil)
@@ -151,10 +152,10 @@ func TestListingLevels(t *testing.T) {
 // byDigit gives links the level of their last digit.
 type byDigit struct{}
 
-func (byDigit) Follow(_ *crawl.Page, l *link.Link) crawl.Choice {
+func (byDigit) Follow(_ *visit.Page, l *link.Link) visit.Choice {
 	u := l.URL.String()
 	l.Level = u[len(u)-1] - '0'
-	return crawl.Take
+	return visit.Take
 }
 
 // A listing that nobody waits for any more ends early, and so does one when the run ends. Neither disturbs the crawl.

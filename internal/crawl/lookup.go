@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -18,7 +19,7 @@ func (c *Crawler) lookUp(work context.Context) {
 		c.unresolved[0] = nil
 		c.unresolved = c.unresolved[1:]
 		c.resolving++
-		c.inFlight.Go(func() { c.resolve(work, v) })
+		c.visits.Go(func() { c.resolve(work, v) })
 	}
 }
 
@@ -36,20 +37,20 @@ func lookUpHost(ctx context.Context, p *Parts, u weburl.URL, now time.Time) (dns
 
 // resolve looks up the host of a visit. It runs outside of the workers, so that a dead name
 // server does not block other hosts.
-func (c *Crawler) resolve(ctx context.Context, v *visit) {
-	a, err := lookUpHost(ctx, &c.Parts, v.task.Link.URL, c.cfg.Now())
-	v.resolved, v.addr, v.expires = true, netip.Addr{}, a.Expires
+func (c *Crawler) resolve(ctx context.Context, v *visit.Attempt) {
+	a, err := lookUpHost(ctx, &c.Parts, v.Task.Link.URL, c.cfg.Now())
+	v.Lookup.Done, v.Lookup.Addr, v.Lookup.Expires = true, netip.Addr{}, a.Expires
 	switch {
 	case ctx.Err() != nil:
-		v.outcome = Abandoned
+		v.Outcome = visit.Abandoned
 	case err != nil:
-		v.outcome, v.noSuchHost, v.detail = Unresolved, isNotFound(err), err.Error()
+		v.Outcome, v.Lookup.NoSuchHost, v.Detail = visit.Unresolved, visit.IsNotFound(err), err.Error()
 	case len(a.Addrs) == 0:
-		v.outcome, v.noSuchHost, v.detail = Unresolved, true, "no address"
+		v.Outcome, v.Lookup.NoSuchHost, v.Detail = visit.Unresolved, true, "no address"
 	default:
 		// A host that answers on one of its addresses only is found by its
 		// retries.
-		v.addr = a.Addrs[v.task.Attempt%len(a.Addrs)]
+		v.Lookup.Addr = a.Addrs[v.Task.Attempt%len(a.Addrs)]
 	}
-	c.results <- v
+	c.visits.Ended(v)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -57,7 +58,7 @@ func (l *Loop) Post(ctx context.Context, f func(now time.Time)) error {
 func (l *Loop) Ended() <-chan struct{} { return l.c.ended }
 
 // Go runs f in a goroutine that the run waits for.
-func (l *Loop) Go(f func()) { l.c.inFlight.Go(f) }
+func (l *Loop) Go(f func()) { l.c.visits.Go(f) }
 
 // Fail ends the run with an error if err is not nil. It reports whether the run has failed, now or
 // before.
@@ -114,8 +115,8 @@ func (l *Loop) Uncollected() int64 { return l.c.Uncollected() }
 func (l *Loop) Pending() int64 { return l.c.Pending() }
 
 // Sharer returns the strategy if it is a Sharer, otherwise nil.
-func (l *Loop) Sharer() Sharer {
-	s, _ := l.c.planner.(Sharer)
+func (l *Loop) Sharer() visit.Sharer {
+	s, _ := l.c.planner.(visit.Sharer)
 	return s
 }
 
@@ -154,29 +155,29 @@ func (l *Loop) EndOutgoing(numbers []uint64, returned bool) {
 
 // Judge checks a link against the scope, and adds it to ls. A link of an application that is not known here yet waits
 // for it.
-func (l *Loop) Judge(ls *Links, link link.Link) {
+func (l *Loop) Judge(ls *visit.Links, link link.Link) {
 	if link.Ext != "" {
 		if app := link.App(); app != "" && l.c.apps.table.Load().of(app) == nil {
-			l.c.addJudged(ls, link, link.Key())
+			l.c.visits.Links.AddJudged(ls, link, link.Key())
 			return
 		}
 	}
-	l.c.judge(ls, link, link.Key())
+	l.c.visits.Links.Judge(ls, link, link.Key())
 }
 
 // JudgeAs is Judge for a link of which the caller knows whether another agent crawls it.
-func (l *Loop) JudgeAs(ls *Links, link link.Link, foreign bool) {
-	n := len(ls.found)
-	if l.Judge(ls, link); len(ls.found) > n {
-		ls.found[n].foreign = foreign
+func (l *Loop) JudgeAs(ls *visit.Links, link link.Link, foreign bool) {
+	n := len(ls.Found)
+	if l.Judge(ls, link); len(ls.Found) > n {
+		ls.Found[n].Foreign = foreign
 	}
 }
 
 // Intake accepts the new links of ls, and logs the skipped ones.
-func (l *Loop) Intake(ls *Links) {
+func (l *Loop) Intake(ls *visit.Links) {
 	l.c.intake(ls)
-	for _, s := range ls.skipped {
-		l.c.skip(s)
+	for _, s := range ls.Skipped {
+		l.c.skips.add(s)
 	}
 }
 
@@ -233,8 +234,8 @@ func (l *Loop) Forget(link link.Link, number uint64) uint64 {
 	l.c.retrying.forget(k)
 	if before, ok := l.c.revisiting[k]; ok {
 		l.c.revisited(link)
-		if p, ok := l.c.planner.(Postponer); ok {
-			l.Fail(p.PutOff(&Wanted{Link: link, Before: before}, l.Now()))
+		if p, ok := l.c.planner.(visit.Postponer); ok {
+			l.Fail(p.PutOff(&visit.Wanted{Link: link, Before: before}, l.Now()))
 		}
 	}
 	return number
@@ -247,7 +248,7 @@ func (l *Loop) Remember(link link.Link, planned []byte) (ok bool) {
 		return false
 	}
 	if err := l.c.planner.Restore(link, planned); err != nil {
-		if !errors.Is(err, ErrState) {
+		if !errors.Is(err, visit.ErrState) {
 			l.Fail(fmt.Errorf("strategy: %s: %w", link.URL, err))
 		}
 		return false
@@ -270,7 +271,7 @@ func (l *Loop) HostsLater(hosts []string, n int) []string {
 }
 
 // LetGo closes the idle connection to a host.
-func (l *Loop) LetGo(host string) { l.c.letGo(host) }
+func (l *Loop) LetGo(host string) { l.c.visits.LetGo(host) }
 
 // Blocked reports whether the operator has blocked a host.
 func (l *Loop) Blocked(host string) bool { return l.c.isBlocked(host) }
@@ -282,7 +283,7 @@ func (l *Loop) BlockedHosts() []string { return l.c.blockedHosts() }
 func (l *Loop) Unblock(host string) { l.c.unbar(host) }
 
 // ForgetKnown makes the workers judge links again that were found lately.
-func (l *Loop) ForgetKnown() { l.c.known.forget() }
+func (l *Loop) ForgetKnown() { l.c.visits.ForgetKnown() }
 
 // FlushSeen accepts all new links that the seen-set holds back.
 func (l *Loop) FlushSeen() { l.c.flushSeen() }

@@ -142,3 +142,31 @@ func (c *Crawler) restoreLists(lists *state.Spool) error {
 	c.append() // the batch that Accept has filled
 	return c.fatal
 }
+
+// repair handles an error of the seen-set. If a part of the seen-set is damaged, it rebuilds the
+// part from the journal and emits the new links again. It tries that three times. Any other error
+// ends the run.
+func (c *Crawler) repair(err error) {
+	defer c.lostLinks()
+	for tries := 0; err != nil; tries++ {
+		if _, damage := errors.AsType[*drum.Damage](err); !damage || tries > 2 {
+			c.fatal = fmt.Errorf("seen: %w", err)
+			return
+		}
+		if c.append(); c.fatal != nil {
+			return
+		}
+		// rebuildSeen writes the rebuilt part to disk at once. The seen-set must never be ahead of
+		// the journal, so the journal is synced first. A sync in progress must end before, because
+		// it names the seen-set's runs, too.
+		if c.fatal = c.endSync(true); c.fatal != nil {
+			return
+		}
+		if c.fatal = c.sync(); c.fatal != nil {
+			return
+		}
+		if err = c.rebuildSeen(); err == nil {
+			err = c.Seen.Emit()
+		}
+	}
+}

@@ -74,7 +74,8 @@ func (c *Crawler) hindrances(now time.Time) (all []hindrance) {
 		add("the proxy cannot be reached for %s; each URL is tried again after about %s",
 			duration(now.Sub(c.noProxy)), duration(c.cfg.RetryWait))
 	}
-	if calls, since := c.handing.state(); calls > 0 && (now.Sub(since) >= idleAfter || calls >= c.underWayNow()) {
+	calls, since := c.visits.Handing()
+	if calls > 0 && (now.Sub(since) >= idleAfter || calls >= c.underWayNow()) {
 		add("%s for %s: %s", english.Plural(calls, "page waits", "pages wait"), duration(now.Sub(since)),
 			cmp.Or(c.PagesTo, "the program that receives the pages"))
 	}
@@ -125,7 +126,7 @@ func (c *Crawler) whyPaused(_ *ClusterStatus, now time.Time) hindrance {
 
 // crowded reports that no worker is free.
 func (c *Crawler) crowded(time.Time) (bool, time.Time) {
-	return c.busy-c.slow.len() >= c.cfg.handed(), time.Time{}
+	return c.busy-c.visits.Slow() >= c.cfg.Handed(), time.Time{}
 }
 
 func (c *Crawler) whyCrowded(*ClusterStatus, time.Time) hindrance {

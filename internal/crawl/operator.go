@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // The commands of the operator for a host while the crawl runs: Explain, Waiting and Drop, see drop.go. The answer to a
@@ -180,4 +184,25 @@ func (c *Crawler) Checkpoint(ctx context.Context) (string, error) {
 		}
 		return "saved; a checkpoint is being written", nil
 	})
+}
+
+// isSpread reports whether other agents may have the page of a link because pages are divided by their content. Only an
+// application's link finds such a page: one of the crawl itself leads to a URL that this agent has not fetched.
+func (c *Crawler) isSpread(l link.Link) bool {
+	s, ok := c.cluster.(visit.Sharing)
+	return ok && l.App() != "" && s.Spread()
+}
+
+// OpenCapture is what Capture of other agents asks: it returns the newest response of u that this agent's archive has.
+// size is the number of bytes of r, which is nil if there is none. Safe for concurrent use.
+func (c *Crawler) OpenCapture(u weburl.URL) (r io.ReadCloser, size int64, err error) {
+	found, err := c.Archive.Find(u.String())
+	if err != nil || found == nil {
+		return nil, 0, err
+	}
+	for _, l := range found {
+		size += l.Length
+	}
+	r, err = c.Archive.OpenCapture(found)
+	return r, size, err
 }

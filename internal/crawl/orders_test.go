@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
@@ -65,7 +66,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 		s.frontier.IPDelay = 300 * time.Millisecond
 	}
 	if s.again = again > 0; s.again {
-		s.strategy = func() crawl.Strategy { return &returner{follower: takeAll, n: again, every: 2} }
+		s.strategy = func() visit.Strategy { return &returner{follower: takeAll, n: again, every: 2} }
 	}
 	var log strings.Builder
 	since := func() time.Duration { return time.Since(s.web.Start) }

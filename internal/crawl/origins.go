@@ -8,6 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -46,7 +47,7 @@ type origin struct {
 	tried    time.Time     // end of the last try
 	took     time.Duration // of the last try
 	until    time.Time     // no try before
-	outcome  Outcome       // of the last try, for URLs that fail without one
+	outcome  visit.Outcome // of the last try, for URLs that fail without one
 	fail     *fetch.Failure
 	next     bool // one of its URLs is in Crawler.later, for the next try
 	waiting  *frontier.Side
@@ -58,9 +59,6 @@ const (
 	// host answers: a twentieth, from the second try on. A try holds the whole host, because a host gets one request at
 	// a time.
 	besideShare = 20
-	// besideConnect is how long such an origin may take to connect, if that is less than its share. It is enough for
-	// two packets that are lost.
-	besideConnect = 2 * time.Second
 	// originsMax bounds the origins that are remembered, unless links wait for more of them.
 	originsMax = 1 << 16
 	// moveSlice bounds the waiting links that are moved in one turn of the dispatcher.
@@ -129,7 +127,7 @@ const (
 func (o *origins) hold(c *Crawler, t *frontier.Task, now time.Time) (*origin, hold) {
 	l := &t.Link
 	e := o.of(l.URL)
-	if e == nil || !e.until.After(now) || IsErrand(*l) || c.dropped(t.Host, t.Number) || c.withoutApp(l) ||
+	if e == nil || !e.until.After(now) || visit.IsErrand(*l) || c.dropped(t.Host, t.Number) || c.withoutApp(l) ||
 		c.hostFull(t.Host) {
 		return e, visitIt
 	}
@@ -190,31 +188,31 @@ func (e *origin) promote(c *Crawler) error {
 }
 
 // giveTo makes v the end of a URL that fails without a try.
-func (e *origin) giveTo(v *visit) {
-	v.outcome, v.last, v.untried = e.outcome, true, true
-	if v.fail = e.fail; v.fail != nil {
-		v.failure, v.detail = v.fail.Kind, v.fail.Error()
+func (e *origin) giveTo(v *visit.Attempt) {
+	v.Outcome, v.Last, v.Untried = e.outcome, true, true
+	if v.Response.Fail = e.fail; v.Response.Fail != nil {
+		v.Response.Failure, v.Detail = v.Response.Fail.Kind, v.Response.Fail.Error()
 	}
 }
 
 // patience returns how long a visit of u may take to connect; 0: as long as any.
 func (o *origins) patience(u weburl.URL, now time.Time) time.Duration {
 	if e := o.of(u); e != nil && e.beside {
-		return max(besideConnect, now.Sub(e.tried)/besideShare)
+		return max(visit.BesideConnect, now.Sub(e.tried)/besideShare)
 	}
 	return 0
 }
 
 // blames reports whether v is a failure of its origin.
-func blames(v *visit) bool {
-	if IsErrand(v.task.Link) || v.plain || v.untried || v.proxyDown() {
+func blames(v *visit.Attempt) bool {
+	if visit.IsErrand(v.Task.Link) || v.Plain || v.Untried || v.ProxyDown() {
 		return false
 	}
-	switch v.outcome {
-	case RobotsUnreachable:
+	switch v.Outcome {
+	case visit.RobotsUnreachable:
 		return true
-	case Failed:
-		switch v.failure {
+	case visit.Failed:
+		switch v.Response.Failure {
 		case fetch.Connect, fetch.ConnectTimeout, fetch.TLS, fetch.Proxy:
 			return true
 		}
@@ -223,20 +221,19 @@ func blames(v *visit) bool {
 }
 
 // settle records what an ended visit tells about its origin, and about the others of its host.
-func (o *origins) settle(c *Crawler, v *visit, now time.Time) {
-	u := v.task.Link.URL
+func (o *origins) settle(c *Crawler, v *visit.Attempt, now time.Time) {
+	u := v.Task.Link.URL
 	switch {
 	case blames(v):
 		o.failed(c, v, now)
 		return
-	case v.untried || v.proxyDown() || v.outcome == Abandoned || v.outcome == Stale || v.outcome == Elsewhere ||
-		IsErrand(v.task.Link):
+	case v.Untried || v.ProxyDown() || v.Outcome.SaysNothing() || visit.IsErrand(v.Task.Link):
 		return
-	case v.outcome == Prerequisite && !v.plain && c.Robots.Ask(u, now).Verdict == robots.Unreachable:
+	case v.Outcome == visit.Prerequisite && !v.Plain && c.Robots.Ask(u, now).Verdict == robots.Unreachable:
 		e := o.need(c, u, now) // settleRobots counts the failure
-		e.tried, e.took = now, v.took
+		e.tried, e.took = now, v.Response.Took
 		return
-	case v.outcome == Prerequisite && v.failure == 0, v.outcome == Fetched:
+	case v.Outcome == visit.Prerequisite && v.Response.Failure == 0, v.Outcome == visit.Fetched:
 		if o.n == 0 {
 			return
 		}
@@ -257,42 +254,42 @@ func (o *origins) settle(c *Crawler, v *visit, now time.Time) {
 }
 
 // failed counts a failure of v's origin, and says when to try it again.
-func (o *origins) failed(c *Crawler, v *visit, now time.Time) {
-	u := v.task.Link.URL
+func (o *origins) failed(c *Crawler, v *visit.Attempt, now time.Time) {
+	u := v.Task.Link.URL
 	e := o.need(c, u, now)
 	before := e.failures
-	e.outcome, e.fail = v.outcome, v.fail
-	if v.outcome == RobotsUnreachable {
+	e.outcome, e.fail = v.Outcome, v.Response.Fail
+	if v.Outcome == visit.RobotsUnreachable {
 		entry, _ := c.Robots.Entry(e.name)
 		e.failures = max(e.failures, int(entry.Failures))
 		if entry.Class == robots.ClassUnreachable && c.Tally.HostPages(u.Host()) > 0 {
 			e.beside = true // its own robots.txt was never read
 		}
 	} else {
-		e.tried, e.took = now, v.took
+		e.tried, e.took = now, v.Response.Took
 		e.failures++
-		if !v.fail.Retryable() {
+		if !v.Response.Fail.Retryable() {
 			e.failures = max(e.failures, c.cfg.Retries+1)
 		}
 	}
 	// v.until is when the robots cache will ask again.
-	e.until = laterOf(v.until, now.Add(c.jitter(backoff(c.cfg.RetryWait, e.failures-1))))
+	e.until = laterOf(v.Robots.Until, now.Add(c.jitter(visit.Backoff(c.cfg.RetryWait, e.failures-1))))
 	if e.beside {
 		e.until = laterOf(e.until, e.tried.Add(min(besideShare*e.took, time.Hour)))
 	}
-	v.until = e.until
+	v.Robots.Until = e.until
 	if e.failures != before {
 		o.record(c, e.host, now)
 	}
 	if e.failures <= c.cfg.Retries {
-		if c.final(v) && c.fatal == nil { // another URL is the next to try
+		if c.visits.Final(v) && c.fatal == nil { // another URL is the next to try
 			c.fatal = e.promote(c)
 		}
 		return
 	}
-	v.last = v.last || !c.final(v) // if it has had all its tries, it fails because of these
+	v.Last = v.Last || !c.visits.Final(v) // if it has had all its tries, it fails because of these
 	if !e.dead {
-		c.Events.Write("origin-in-trouble", report.F("origin", e.name), report.F("kind", v.reason()),
+		c.Events.Write("origin-in-trouble", report.F("origin", e.name), report.F("kind", v.Reason()),
 			report.F("failures", e.failures), report.F("waiting", e.waiting.Len()))
 	}
 	e.dead = true
@@ -300,19 +297,19 @@ func (o *origins) failed(c *Crawler, v *visit, now time.Time) {
 }
 
 // giveUp makes further URLs of v's origin fail: its robots.txt cannot be fetched, and time will not change that.
-func (o *origins) giveUp(c *Crawler, v *visit, now time.Time) {
-	e := o.need(c, v.task.Link.URL, now)
+func (o *origins) giveUp(c *Crawler, v *visit.Attempt, now time.Time) {
+	e := o.need(c, v.Task.Link.URL, now)
 	e.failures, e.dead = max(e.failures, c.cfg.Retries+1), true
-	e.outcome, e.fail, e.tried, e.took = RobotsUnreachable, nil, now, v.took
-	e.until = c.Robots.Ask(v.task.Link.URL, now).Until
+	e.outcome, e.fail, e.tried, e.took = visit.RobotsUnreachable, nil, now, v.Response.Took
+	e.until = c.Robots.Ask(v.Task.Link.URL, now).Until
 	o.record(c, e.host, now)
 	o.move(e)
 }
 
 // awaitRobots lets the URLs of v's origin wait until its robots.txt has been fetched from another host, and returns
 // when to look.
-func (o *origins) awaitRobots(c *Crawler, v *visit, now time.Time) time.Time {
-	e := o.need(c, v.task.Link.URL, now)
+func (o *origins) awaitRobots(c *Crawler, v *visit.Attempt, now time.Time) time.Time {
+	e := o.need(c, v.Task.Link.URL, now)
 	e.until = laterOf(e.until, now.Add(errandWait))
 	return e.until
 }
@@ -390,11 +387,11 @@ func (o *origins) fail(c *Crawler, e *origin, l link.Link, number uint64, now ti
 		t.Number = n
 	}
 	delete(c.attempts, k)
-	v := c.take(t)
-	v.before = c.revisiting[k]
+	v := c.visits.New(t)
+	v.Plan().Before = c.revisiting[k]
 	e.giveTo(v)
 	c.finish(v, now)
-	c.recycle(v)
+	c.visits.Recycle(v)
 }
 
 // explain says, for people, which origins of a host fail, and when the first of their waiting links may be visited.

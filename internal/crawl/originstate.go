@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
@@ -82,7 +83,7 @@ func (o *origins) restore(c *Crawler, st *frontier.HostState, now time.Time) {
 			continue
 		}
 		var fail *fetch.Failure
-		if s.Cause != RobotsUnreachable.String() {
+		if s.Cause != visit.RobotsUnreachable.String() {
 			kind := fetch.Connect
 			for _, k := range [...]fetch.Kind{fetch.ConnectTimeout, fetch.TLS, fetch.Proxy} {
 				if s.Cause == k.String() {
@@ -102,12 +103,12 @@ func (o *origins) restore(c *Crawler, st *frontier.HostState, now time.Time) {
 			continue
 		}
 		e.failures, e.until = int(s.Failures), s.Until
-		if end := now.Add(backoff(c.cfg.RetryWait, e.failures-1)); e.until.After(end) {
+		if end := now.Add(visit.Backoff(c.cfg.RetryWait, e.failures-1)); e.until.After(end) {
 			e.until = end // the operator has made the wait shorter, or the clock was set back
 		}
 		e.dead = e.failures > c.cfg.Retries
-		if e.outcome, e.fail = Failed, fail; fail == nil {
-			e.outcome = RobotsUnreachable
+		if e.outcome, e.fail = visit.Failed, fail; fail == nil {
+			e.outcome = visit.RobotsUnreachable
 		}
 	}
 }

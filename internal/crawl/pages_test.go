@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -21,7 +22,7 @@ type given struct {
 	pages []string   // status and URL
 }
 
-func (h *given) take(p *crawl.Page) (n int) {
+func (h *given) take(p *visit.Page) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pages = append(h.pages, fmt.Sprint(p.Status, " ", strings.TrimPrefix(p.Link.URL.String(), "http://")))
@@ -56,7 +57,7 @@ func TestPagesHoldUpTheCrawl(t *testing.T) {
 		var h given
 		release := make(chan struct{})
 		s.with = func(r *crawl.Parts) error {
-			r.Pages = func(ctx context.Context, p *crawl.Page) error {
+			r.Pages = func(ctx context.Context, p *visit.Page) error {
 				h.take(p)
 				<-release
 				return nil
@@ -107,7 +108,7 @@ retries 1
 `)
 		var h given
 		s.with = func(r *crawl.Parts) error {
-			r.Pages = func(ctx context.Context, p *crawl.Page) error {
+			r.Pages = func(ctx context.Context, p *visit.Page) error {
 				if page := p.Status/100 == 2; page != (p.Body != nil) || page != (p.Parsed != nil) {
 					t.Errorf("%s: status %d, %d octets, parsed %v", p.Link.URL, p.Status, len(p.Body), p.Parsed != nil)
 				}
@@ -137,7 +138,7 @@ func TestPagesStopTheRun(t *testing.T) {
 		err      error
 		finished bool
 	}{
-		{"enough", fmt.Errorf("seen: %w", crawl.ErrEnough), true},
+		{"enough", fmt.Errorf("seen: %w", visit.ErrEnough), true},
 		{"error", errors.New("no room"), false},
 	} {
 		bubble(t, c.name, func(t *testing.T) {
@@ -146,7 +147,7 @@ func TestPagesStopTheRun(t *testing.T) {
 			var first, second given
 			var last string
 			s.with = func(r *crawl.Parts) error {
-				r.Pages = func(ctx context.Context, p *crawl.Page) error {
+				r.Pages = func(ctx context.Context, p *visit.Page) error {
 					if first.take(p) < 5 {
 						return nil
 					}
@@ -166,7 +167,7 @@ func TestPagesStopTheRun(t *testing.T) {
 				t.Errorf("%d calls in the first run, want 5", n)
 			}
 			s.with = func(r *crawl.Parts) error {
-				r.Pages = func(ctx context.Context, p *crawl.Page) error { second.take(p); return nil }
+				r.Pages = func(ctx context.Context, p *visit.Page) error { second.take(p); return nil }
 				return nil
 			}
 			w = s.resume(t, mem)
@@ -207,7 +208,7 @@ func TestPagesAfterAKill(t *testing.T) {
 		mem := testdisk.NewMem()
 		var first, second given
 		s.with = func(r *crawl.Parts) error {
-			r.Pages = func(ctx context.Context, p *crawl.Page) error {
+			r.Pages = func(ctx context.Context, p *visit.Page) error {
 				if first.take(p) <= 6 {
 					return nil
 				}
@@ -228,7 +229,7 @@ func TestPagesAfterAKill(t *testing.T) {
 		}
 		must(t, w.close())
 		s.with = func(r *crawl.Parts) error {
-			r.Pages = func(ctx context.Context, p *crawl.Page) error { second.take(p); return nil }
+			r.Pages = func(ctx context.Context, p *visit.Page) error { second.take(p); return nil }
 			return nil
 		}
 		must(t, s.resume(t, left).close())

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -15,20 +16,20 @@ type partly struct {
 
 	mu      sync.Mutex // guards the fields below
 	firsts  map[[20]byte]warc.Original
-	permits map[uint64]*crawl.Permit // by point
+	permits map[uint64]*visit.Permit // by point
 }
 
 func newPartly(grip func() bool) *partly {
 	return &partly{watcher: watcher{Cluster: crawl.Alone()}, grip: grip,
-		firsts: map[[20]byte]warc.Original{}, permits: map[uint64]*crawl.Permit{}}
+		firsts: map[[20]byte]warc.Original{}, permits: map[uint64]*visit.Permit{}}
 }
 
-func (p *partly) Permit(host string) *crawl.Permit {
+func (p *partly) Permit(host string) *visit.Permit {
 	if p.grip == nil {
 		return nil
 	}
 	points := p.loop.Frontier.Points(host)
-	permit := crawl.NewPermit(p.grip, func() {
+	permit := visit.NewPermit(p.grip, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, point := range points {

@@ -3,6 +3,7 @@ package crawl
 import (
 	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -18,35 +19,35 @@ import (
 const maxPlain = 10_000
 
 // notePlain decides whether v falls back to http.
-func (c *Crawler) notePlain(v *visit) {
-	l := v.task.Link
+func (c *Crawler) notePlain(v *visit.Attempt) {
+	l := v.Task.Link
 	if !l.Bare() || l.URL.Scheme() != "https" {
 		return
 	}
 	_, known := c.plain[l.URL.Origin()]
 	switch {
-	case v.outcome == Prerequisite && v.fail != nil && v.fail.NoConnection():
+	case v.Outcome == visit.Prerequisite && v.Response.Fail != nil && v.Response.Fail.NoConnection():
 		if len(c.plain) < maxPlain {
 			if c.plain == nil {
 				c.plain = map[string]struct{}{}
 			}
 			c.plain[strings.Clone(l.URL.Origin())] = struct{}{}
 		}
-		v.plain = true
-	case v.outcome == RobotsUnreachable && known:
-		v.plain = true
+		v.Plain = true
+	case v.Outcome == visit.RobotsUnreachable && known:
+		v.Plain = true
 	}
 }
 
 // followPlain accepts the http URL in place of the https URL of v.
-func (c *Crawler) followPlain(v *visit) {
-	u, err := weburl.Parse("http" + strings.TrimPrefix(v.task.Link.URL.String(), "https"))
+func (c *Crawler) followPlain(v *visit.Attempt) {
+	u, err := weburl.Parse("http" + strings.TrimPrefix(v.Task.Link.URL.String(), "https"))
 	if err != nil {
 		return // not possible: the two schemes have one syntax
 	}
-	v.notes = append(v.notes, "trying-http")
-	v.shown = Page{Link: v.task.Link}
-	v.Links = Links{v.found[:0], v.enc[:0], v.skipped[:0]}
-	c.follow(v, child(v.task.Link, u, 'R'), link.KeyOf(u))
+	v.Notes = append(v.Notes, "trying-http")
+	v.Page.Shown = visit.Page{Link: v.Task.Link}
+	v.Links.Reset()
+	c.visits.Links.Follow(v, visit.Child(v.Task.Link, u, 'R'), link.KeyOf(u))
 	c.intake(&v.Links)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -167,7 +168,7 @@ func (r *resume) read() error {
 	if err := c.checkSeen(); err != nil {
 		return err
 	}
-	if f, ok := c.planner.(Forgetter); ok {
+	if f, ok := c.planner.(visit.Forgetter); ok {
 		for host, d := range c.drops.of {
 			f.Forget(host, d.at)
 		}
@@ -257,7 +258,7 @@ func (r *resume) accept(kind byte, p []byte) error {
 		if l.Hops == "" {
 			c.Tally.Found(1)
 		}
-		if c.Queries != nil && !isRefetch(l) {
+		if c.Queries != nil && !visit.IsRefetch(l) {
 			c.Queries.AdmitFor(l.App(), l.URL)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -94,7 +95,7 @@ func (tr trial) run(t *testing.T, seed uint64) {
 	s.cfg.Workers, s.cfg.SnapshotBytes = 1+rng.IntN(8), 1<<(8+rng.IntN(10))
 	s.frontier.Seed, s.seen = seed, sc
 	if s.again = again > 0; s.again {
-		s.strategy = func() crawl.Strategy { return &returner{follower: takeAll, n: again, every: 1} }
+		s.strategy = func() visit.Strategy { return &returner{follower: takeAll, n: again, every: 1} }
 	}
 	if rng.IntN(2) == 0 {
 		s.frontier.IPDelay = 300 * time.Millisecond

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -26,7 +27,7 @@ func (r *retrying) put(k link.Key, kind string, at time.Time) {
 	if !known && len(*r) >= 2*laterMax {
 		return
 	}
-	if known && kind == RobotsUnreachable.String() {
+	if known && kind == visit.RobotsUnreachable.String() {
 		kind = old.kind
 	}
 	if *r == nil {

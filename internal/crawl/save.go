@@ -170,3 +170,11 @@ func (c *Crawler) sync() error {
 	}
 	return c.noteSync(s, s.run())
 }
+
+// nearSyncing tells Near that a sync of the journal begins, and returns what to call when it has ended.
+func (c *Crawler) nearSyncing() (durable func()) {
+	if c.Near == nil {
+		return func() {}
+	}
+	return c.Near.Syncing()
+}

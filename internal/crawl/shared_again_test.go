@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestSharedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{
-			strategy: func() crawl.Strategy { return &returner{follower: takeAll, n: 1, every: 60} }, again: true,
+			strategy: func() visit.Strategy { return &returner{follower: takeAll, n: 1, every: 60} }, again: true,
 			text: `
 delay 1s
 seed http://a.example/

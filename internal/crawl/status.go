@@ -88,7 +88,7 @@ func (c *Crawler) publish(now time.Time) {
 	c.status.Store(&Status{
 		Type: "status", At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
-		Queued: c.queued(), Later: len(c.later), Open: c.underWayNow(), Slow: c.slow.len(),
+		Queued: c.queued(), Later: len(c.later), Open: c.underWayNow(), Slow: c.visits.Slow(),
 		Resolving: c.resolving + len(c.unresolved), Unique: c.Tally.Unique(),
 		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Seen: c.Seen.Stats(), HostCounts: c.Tally.Hosts(),
 		Blocked: c.blockedHosts(),
@@ -128,3 +128,9 @@ func (c *Crawler) Status() *Status { return c.status.Load() }
 
 // ErrNotRunning reports a command to a Crawler that does not run.
 var ErrNotRunning = errors.New("the crawl is not running")
+
+// underWayNow returns the number of visits in progress, as far as the dispatcher knows.
+func (c *Crawler) underWayNow() int {
+	slow := min(c.visits.Slow(), c.busy)
+	return slow + min(c.busy-slow, c.cfg.Workers)
+}

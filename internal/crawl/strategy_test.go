@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -20,12 +21,12 @@ import (
 )
 
 // A follower is a Strategy that consists of one function.
-type follower func(p *crawl.Page, l *link.Link) crawl.Choice
+type follower func(p *visit.Page, l *link.Link) visit.Choice
 
-func (f follower) Follow(p *crawl.Page, l *link.Link) crawl.Choice { return f(p, l) }
+func (f follower) Follow(p *visit.Page, l *link.Link) visit.Choice { return f(p, l) }
 
 // playWith runs the crawl of a story with a strategy to its end.
-func playWith(t *testing.T, text string, st func() crawl.Strategy) (*story, *world) {
+func playWith(t *testing.T, text string, st func() visit.Strategy) (*story, *world) {
 	t.Helper()
 	s := &story{text: text, strategy: st}
 	s.parse(t)
@@ -36,7 +37,7 @@ func playWith(t *testing.T, text string, st func() crawl.Strategy) (*story, *wor
 // Links are visited in the order of their levels. Links that are not followed are not requested.
 func TestLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		follow := func(p *crawl.Page, l *link.Link) crawl.Choice {
+		follow := func(p *visit.Page, l *link.Link) visit.Choice {
 			path := l.URL.String()[len("http://a.example"):]
 			switch {
 			case strings.HasPrefix(path, "/urgent"):
@@ -44,20 +45,20 @@ func TestLevels(t *testing.T) {
 			case strings.HasPrefix(path, "/news"):
 				l.Level = 1
 			case strings.HasPrefix(path, "/dull"):
-				return crawl.Drop
+				return visit.Drop
 			}
 			if p.Status != 200 || !bytes.Contains(p.Body, []byte("<a ")) || p.Parsed == nil ||
 				p.Header.Get("Content-Type") != "text/html" {
 				t.Errorf("%s: page %d %q", l.URL, p.Status, p.Body)
 			}
-			return crawl.Take
+			return visit.Take
 		}
 		s, w := playWith(t, `
 seed http://a.example/
 dns a.example 192.0.2.1
 http://a.example/ /1 /news1 /dull /2 /news2
 http://a.example/news1 /urgent /3
-`, func() crawl.Strategy { return follower(follow) })
+`, func() visit.Strategy { return follower(follow) })
 		want := "0s     a.example/robots.txt\n2s     a.example/\n4s     a.example/news1\n6s     a.example/urgent\n8s " +
 			"    a.example/news2\n10s    a.example/1\n12s    a.example/2\n14s    a.example/3\n"
 		if diff := cmp.Diff(want, s.web.Requests()); diff != "" {
@@ -86,9 +87,9 @@ type levelReader struct {
 
 func (*levelReader) SeedLevel() uint8 { return 5 }
 
-func (*levelReader) Passed(*crawl.Page) {}
+func (*levelReader) Passed(*visit.Page) {}
 
-func (r *levelReader) Follow(p *crawl.Page, l *link.Link) crawl.Choice {
+func (r *levelReader) Follow(p *visit.Page, l *link.Link) visit.Choice {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asked[l.URL.Path()]++
@@ -97,7 +98,7 @@ func (r *levelReader) Follow(p *crawl.Page, l *link.Link) crawl.Choice {
 			l.Level = l.URL.Path()[1] - '0'
 		}
 	}
-	return crawl.Take
+	return visit.Take
 }
 
 // TestReader: a Reader finds the anchor texts, its seeds have their level, and it is not asked about links that the
@@ -111,7 +112,7 @@ seed http://a.example/second
 dns a.example 192.0.2.1
 http://a.example/ /4 /9 /1
 http://a.example/9 /4 /2
-`, func() crawl.Strategy { return r })
+`, func() visit.Strategy { return r })
 		want := "0s     a.example/robots.txt\n2s     a.example/\n4s     a.example/9\n6s     a.example/second\n8s " +
 			"    a.example/4\n10s    a.example/2\n12s    a.example/1\n"
 		if diff := cmp.Diff(want, s.web.Requests()); diff != "" {
@@ -156,11 +157,11 @@ type returning struct {
 	link   link.Link
 	at     time.Time
 	visits int
-	before crawl.Before
+	before visit.Before
 	off    bool // it was put off
 }
 
-func (r *returner) Visited(v *crawl.Visit) ([]byte, error) {
+func (r *returner) Visited(v *visit.Visit) ([]byte, error) {
 	if !v.Again && v.Status != 200 {
 		return nil, nil
 	}
@@ -175,7 +176,7 @@ func (r *returner) Visited(v *crawl.Visit) ([]byte, error) {
 			break
 		}
 	}
-	if v.Outcome == crawl.Dropped {
+	if v.Outcome == visit.Dropped {
 		n = r.n + 1
 	}
 	link := link.Link{URL: v.Link.URL.Clone(), Hops: strings.Clone(v.Link.Hops), Seed: strings.Clone(v.Link.Seed)}
@@ -197,12 +198,12 @@ func (r *returner) Restore(l link.Link, state []byte) error {
 		}
 	}
 	r.due = append(r.due, returning{l, time.UnixMilli(at).Add(time.Duration(r.every) * time.Second), n,
-		crawl.Before{Print: print}, false})
+		visit.Before{Print: print}, false})
 	r.forget(&r.due[len(r.due)-1])
 	return nil
 }
 
-func (r *returner) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
+func (r *returner) Next(now time.Time) (*visit.Wanted, time.Time, error) {
 	var wake time.Time
 	for i := range r.due {
 		d := &r.due[i]
@@ -215,13 +216,13 @@ func (r *returner) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 		default:
 			d.at = time.Time{}
 			before := d.before
-			return &crawl.Wanted{Link: d.link, Before: &before, Returned: d.off}, time.Time{}, nil
+			return &visit.Wanted{Link: d.link, Before: &before, Returned: d.off}, time.Time{}, nil
 		}
 	}
 	return nil, wake, nil
 }
 
-func takeAll(*crawl.Page, *link.Link) crawl.Choice { return crawl.Take }
+func takeAll(*visit.Page, *link.Link) visit.Choice { return visit.Take }
 
 // Pages are visited again. The crawl tells unchanged pages from changed ones by the server's answer
 // or by their bytes, and counts and archives them accordingly.
@@ -234,7 +235,7 @@ http://a.example/ etag=1 /1 | etag=1 /1 | etag=2 /1 /2 | etag=2
 http://a.example/1 200 | 200 | size=99
 http://a.example/2
 http://a.example/robots.txt robots=User-agent:_*;Disallow:
-`, func() crawl.Strategy { return &returner{follower: takeAll, n: 2, every: 60} })
+`, func() visit.Strategy { return &returner{follower: takeAll, n: 2, every: 60} })
 		want := strings.TrimLeft(`
   200 a.example/robots.txt P
   200 a.example/
@@ -279,7 +280,7 @@ func TestAgainAndLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := playWith(t, "host-page-limit 1\npage-limit 3\nseed http://a.example/\ndns a.example 192.0.2.1\n"+
 			"http://a.example/ /1\nhttp://a.example/1\n",
-			func() crawl.Strategy { return &returner{follower: takeAll, n: 100, every: 10} })
+			func() visit.Strategy { return &returner{follower: takeAll, n: 100, every: 10} })
 		sum := w.Tally.Summary(0, "")
 		if w.stop != crawl.PageLimit || sum.Pages != 3 || sum.Revisits != 2 || sum.Status["-5003"] != 1 {
 			t.Errorf("%s, %+v", w.stop, sum)
@@ -294,7 +295,7 @@ func TestBadCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: "seed http://a.example/\ndns a.example 192.0.2.1\nhttp://a.example/\n"}
 		r := &returner{follower: takeAll, n: 1, every: 10}
-		s.strategy = func() crawl.Strategy { return bad{r} }
+		s.strategy = func() visit.Strategy { return bad{r} }
 		s.parse(t)
 		w := s.opened(t, testdisk.NewMem())
 		if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), fetch.ErrHeader.Error()) {
@@ -306,7 +307,7 @@ func TestBadCondition(t *testing.T) {
 
 type bad struct{ *returner }
 
-func (b bad) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
+func (b bad) Next(now time.Time) (*visit.Wanted, time.Time, error) {
 	w, wake, err := b.returner.Next(now)
 	if w != nil {
 		w.Before.If.ETag = "\r\nX: y"
@@ -315,7 +316,7 @@ func (b bad) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 }
 
 // PutOff implements Postponer.
-func (r *returner) PutOff(w *crawl.Wanted, until time.Time) error {
+func (r *returner) PutOff(w *visit.Wanted, until time.Time) error {
 	for i := range r.due {
 		if d := &r.due[i]; d.link.URL == w.Link.URL && d.at.IsZero() {
 			d.at, d.off = until, true
@@ -338,7 +339,7 @@ func TestWhaleAgain(t *testing.T) {
 		for i := range 60 {
 			text += fmt.Sprint("\nhttp://a.example/", i)
 		}
-		s, w := playWith(t, text+"\n", func() crawl.Strategy {
+		s, w := playWith(t, text+"\n", func() visit.Strategy {
 			return &returner{follower: takeAll, n: 1 << 30, every: 3}
 		})
 		visits := map[string]int{}

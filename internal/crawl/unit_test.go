@@ -4,18 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"runtime"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/near/index"
-	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -23,7 +20,7 @@ import (
 // A page that is fetched again because its agent left, and not because its archive was lost, does not count as one of a
 // lost archive. The note tells how often it was fetched again.
 func TestCountsOfRefetches(t *testing.T) {
-	again, ok := RefetchLink(link.Link{URL: weburl.MustParse("http://a.example/")})
+	again, ok := visit.RefetchLink(link.Link{URL: weburl.MustParse("http://a.example/")})
 	if !ok || !visitOf(&state.Finish{Link: again}).Refetched {
 		t.Error("a page of a lost archive does not count")
 	}
@@ -37,58 +34,6 @@ func TestCountsOfRefetches(t *testing.T) {
 			t.Errorf("note %q: %d, want %d", note, got, n)
 		}
 	}
-}
-
-// The more slow visits receive nothing, the sooner another becomes one.
-func TestSlowAfter(t *testing.T) {
-	c := New(Config{Workers: 10}, Parts{})
-	for _, x := range []struct {
-		slow int
-		want time.Duration
-	}{{0, 5 * time.Second}, {10, 5 * time.Second / 2}, {90, 5 * time.Second / 10}, {1000, slowLeast}} {
-		c.slow.silent = x.slow
-		if got := c.slowAfter(); got.Round(time.Microsecond) != x.want {
-			t.Errorf("%d slow visits: %s, want %s", x.slow, got, x.want)
-		}
-	}
-}
-
-// A visit kept for reuse does not keep the memory of a large page.
-func TestVisitsAtRest(t *testing.T) {
-	c := New(Config{}, Parts{})
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	before := m.HeapAlloc
-	u, err := weburl.Parse("http://h.example/")
-	must(t, err)
-	var b strings.Builder
-	b.WriteString(`<base href="http://h.example/` + strings.Repeat("x", 7000) + `/">`)
-	for i := range 2400 {
-		fmt.Fprintf(&b, "<a href=%d>", i)
-	}
-	var under []*visit // all under way at once
-	for range 8 {
-		v := c.take(frontier.Task{})
-		parse.Parse(parse.Input{URL: u, ContentType: "text/html", Body: []byte(b.String())}, parse.Options{}, &v.page)
-		for _, l := range v.page.Links {
-			v.skipped = append(v.skipped, skip{link.Link{URL: l.URL}, "outOfScope"})
-		}
-		if len(v.page.Links) == 0 {
-			t.Fatal("no links")
-		}
-		under = append(under, v)
-	}
-	for _, v := range under {
-		c.recycle(v)
-	}
-	under = nil
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	if held := int64(m.HeapAlloc) - int64(before); held > 4<<20 {
-		t.Errorf("%d visits at rest hold %d KiB", len(c.free), held>>10)
-	}
-	runtime.KeepAlive(c)
 }
 
 func TestTroublesAreBounded(t *testing.T) {
@@ -212,44 +157,33 @@ func TestFollowed(t *testing.T) {
 	}
 }
 
-type followAll struct{}
-
-func (followAll) Follow(*Page, *link.Link) Choice { return Take }
-
-// The crawl asks a Strategy about every link of every page, and knows most of them already. That
-// must cost no memory.
-func TestFollowKnownAllocatesNothing(t *testing.T) {
-	c := &Crawler{Parts: Parts{Strategy: followAll{}}, known: new(known)}
-	u, err := weburl.Parse("http://a.example/page")
-	must(t, err)
-	c.known.add(link.KeyOf(u))
-	v := new(visit)
-	if n := testing.AllocsPerRun(100, func() { c.follow(v, link.Link{URL: u, Hops: "L"}, link.KeyOf(u)) }); n != 0 {
-		t.Errorf("%v allocations for a known link, want none", n)
-	}
-}
-
 // The pages of a category are those that the archive has, each once.
 func TestCountKept(t *testing.T) {
-	here := &Before{Original: warc.Original{ID: [16]byte{1}, Date: time.Unix(1, 0)}}
-	elsewhere := &Before{Original: warc.Original{Date: time.Unix(1, 0)}}
+	here := &visit.Before{Original: warc.Original{ID: [16]byte{1}, Date: time.Unix(1, 0)}}
+	elsewhere := &visit.Before{Original: warc.Original{Date: time.Unix(1, 0)}}
 	for _, test := range []struct {
-		name string
-		v    visit
-		drop bool
-		want int64
+		name     string
+		topic    string
+		archived bool
+		near     *index.Original
+		before   *visit.Before
+		drop     bool
+		want     int64
 	}{
-		{"new", visit{topic: "A", archived: true}, false, 1},
-		{"no category", visit{archived: true}, false, 0},
-		{"not archived", visit{topic: "A"}, false, 0},
-		{"near-duplicate, dropped", visit{topic: "A", archived: true, near: &index.Original{}}, true, 0},
-		{"near-duplicate, marked", visit{topic: "A", archived: true, near: &index.Original{}}, false, 1},
-		{"again", visit{topic: "A", archived: true, before: here}, false, 0},
-		{"again, before at another agent", visit{topic: "A", archived: true, before: elsewhere}, false, 1},
-		{"again, failed before", visit{topic: "A", archived: true, before: &Before{}}, false, 1},
+		{"new", "A", true, nil, nil, false, 1},
+		{"no category", "", true, nil, nil, false, 0},
+		{"not archived", "A", false, nil, nil, false, 0},
+		{"near-duplicate, dropped", "A", true, &index.Original{}, nil, true, 0},
+		{"near-duplicate, marked", "A", true, &index.Original{}, nil, false, 1},
+		{"again", "A", true, nil, here, false, 0},
+		{"again, before at another agent", "A", true, nil, elsewhere, false, 1},
+		{"again, failed before", "A", true, nil, &visit.Before{}, false, 1},
 	} {
-		c := &Crawler{Parts: Parts{}, cfg: Config{DropNear: test.drop}}
-		c.countKept(&test.v)
+		c := &Crawler{visits: visit.New(visit.Config{DropNear: test.drop}, visit.Parts{}, 0)}
+		v := new(visit.Attempt)
+		v.Boundary().Topic, v.Record.Archived = test.topic, test.archived
+		v.Near().Original, v.Plan().Before = test.near, test.before
+		c.countKept(v)
 		want := map[string]int64{"A": test.want}
 		if test.want == 0 {
 			want = nil

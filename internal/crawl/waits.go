@@ -9,6 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -69,7 +70,7 @@ func (c *Crawler) waitsFor(cs ClusterStatus, now time.Time) string {
 
 // waits is waitsFor without regard to the end of the last visit.
 func (c *Crawler) waits(cs ClusterStatus, now time.Time) string {
-	calls, since := c.handing.state()
+	calls, since := c.visits.Handing()
 	if held := now.Sub(since); calls > 0 && (held >= idleAfter || calls >= c.underWayNow()) {
 		return fmt.Sprintf("%s, for %s", cmp.Or(c.PagesTo, "the program that receives the pages"), duration(held))
 	}
@@ -143,7 +144,7 @@ func (c *Crawler) waitsForTime(now time.Time) string {
 		if text = fmt.Sprintf("the next try of a URL that failed (%s), in %s: %s",
 			kind, duration(at.Sub(now)), d.link.URL); kind == "" {
 			text = fmt.Sprintf("the robots.txt of %s, which is on another host", d.link.URL.Origin())
-		} else if kind == RobotsUnreachable.String() {
+		} else if kind == visit.RobotsUnreachable.String() {
 			text = fmt.Sprintf("the robots.txt of %s, which cannot be fetched: next try in %s", d.link.URL.Origin(),
 				duration(at.Sub(now)))
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 )
 
 // A Status says what the crawl waits for if no visit has ended for three seconds. What else it may wait for is in
@@ -44,7 +45,7 @@ http://b.example/ slow=60s
 			if tt.unread {
 				s.with = func(r *crawl.Parts) error {
 					r.PagesTo = "the reader"
-					r.Pages = func(ctx context.Context, _ *crawl.Page) error { <-ctx.Done(); return ctx.Err() }
+					r.Pages = func(ctx context.Context, _ *visit.Page) error { <-ctx.Done(); return ctx.Err() }
 					return nil
 				}
 			}

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -52,7 +53,7 @@ type story struct {
 	bare      []weburl.URL // seeds without a scheme
 	pauses    []pause      // ends of runs before the last one
 	web       *textweb.Web
-	strategy  func() crawl.Strategy        // called for each process; nil: none
+	strategy  func() visit.Strategy        // called for each process; nil: none
 	again     bool                         // URLs may be visited again
 	name      string                       // of the agent, if there are several
 	with      func(r *crawl.Parts) error   // adds parts that the story needs
@@ -214,7 +215,7 @@ func (s *story) parse(t *testing.T) {
 			n, every := int(num()), 0
 			_, err := fmt.Sscan(arg(2), &every)
 			must(t, err)
-			s.again, s.strategy = true, func() crawl.Strategy {
+			s.again, s.strategy = true, func() visit.Strategy {
 				return &returner{follower: takeAll, n: n, every: every}
 			}
 		case "delay-factor":

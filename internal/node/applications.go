@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -34,7 +35,7 @@ func (a *Agent) setApplications(standing []orders.Order) error {
 	if reflect.DeepEqual(defined, a.applications) {
 		return nil
 	}
-	var apps []crawl.Application
+	var apps []visit.Application
 	ids := map[string]string{}
 	var sizes sheet.Sizes
 	for _, d := range defined {
@@ -43,7 +44,7 @@ func (a *Agent) setApplications(standing []orders.Order) error {
 			continue
 		}
 		ids[d.Name] = d.ID()
-		apps = append(apps, crawl.Application{Name: d.ID(), Share: d.Share, Scope: s, Pages: d.Pages,
+		apps = append(apps, visit.Application{Name: d.ID(), Share: d.Share, Scope: s, Pages: d.Pages,
 			Follow: d.Strategy == operate.StrategyFollow})
 	}
 	if err := a.crawler.SetApplications(apps); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -69,10 +70,10 @@ type Config struct {
 	// its files exists. If the strategy has a method Close() error, the agent calls it
 	// when it closes. If it has WriteReport(fs disk.FS, dir string) error, the agent calls
 	// it at the end with the directory of the reports. Nil means breadth-first.
-	Strategy func(strategy.Place) (crawl.Strategy, error)
+	Strategy func(strategy.Place) (visit.Strategy, error)
 	// Pages receives each response that ends a URL's visits; see crawl.Pages. Nil drops
 	// them.
-	Pages crawl.Pages
+	Pages visit.Pages
 	// PagesTo is what receives the pages, for the status; see crawl.Parts.
 	PagesTo string
 	// NearDuplicates says what becomes of a page whose text is nearly that of an archived one: NearOff, NearMark or

@@ -7,6 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -44,7 +45,7 @@ func (a *Agent) IsGone() bool {
 func (a *Agent) HostDelay(host string) time.Duration { return a.parts.Frontier.HostDelay(host) }
 
 // Shared returns the settings that an agent with a configuration, a strategy and seeds compares with others.
-func Shared(cfg Config, s crawl.Strategy, seeds []weburl.URL) (map[string]string, error) {
+func Shared(cfg Config, s visit.Strategy, seeds []weburl.URL) (map[string]string, error) {
 	a := &Agent{cfg: cfg}
 	a.parts.Strategy = s
 	return a.shared(seeds)

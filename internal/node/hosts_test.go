@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -53,7 +54,7 @@ func TestSetHosts(t *testing.T) {
 	cfg.Fetch.AllowPrivate = true
 	cfg.Frontier.HostDelay, cfg.Frontier.IPDelay = time.Hour, 0
 	var a *node.Agent
-	cfg.Pages = func(_ context.Context, p *crawl.Page) error {
+	cfg.Pages = func(_ context.Context, p *visit.Page) error {
 		if p.Link.URL.Path() == "/3" {
 			a.SetHosts(hostsTable(t, "127.0.0.1", "delay=1ms", "header=X-Phase: two", "exclude=/none", "keep=/4$",
 				"host-page-limit=6"))

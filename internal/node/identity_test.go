@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/web/cookie"
@@ -21,7 +21,7 @@ import (
 func TestSharedSettings(t *testing.T) {
 	one, more := 1, 1<<20
 	seeds := []weburl.URL{weburl.MustParse("http://a.example/"), weburl.MustParse("http://b.example/")}
-	var plan crawl.Strategy
+	var plan visit.Strategy
 	shared := func(change func(*node.Config), seeds []weburl.URL) (map[string]string, error) {
 		cfg := node.Config{Cluster: &node.Cluster{}, Scope: scope.Config{Scope: scope.Host, HostDepth: &more},
 			Hosts: hostsTable(t, "a.example", "delay=1s", "auth=bearer s3cret")}

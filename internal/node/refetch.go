@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -48,8 +49,8 @@ func CheckOnLoss(how string, replicas int) error {
 }
 
 // checkPlanner refuses a strategy that fetches pages again by itself.
-func (c *Cluster) checkPlanner(s crawl.Strategy) error {
-	if _, plans := s.(crawl.Planner); plans {
+func (c *Cluster) checkPlanner(s visit.Strategy) error {
+	if _, plans := s.(visit.Planner); plans {
 		return CheckPlanner(c.OnLoss, strategyName(s))
 	}
 	return nil
@@ -187,7 +188,7 @@ func (r *refetch) list(ctx context.Context, l lostList) error {
 	}
 	from := a.dir("reports", listName(l.of))
 	err := names{a}.each(from, func(before link.Link) error {
-		again, ok := crawl.RefetchLink(before)
+		again, ok := visit.RefetchLink(before)
 		if !ok {
 			return nil
 		}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -164,12 +164,12 @@ func (r *Rehearsal) Look(ctx context.Context, seed weburl.URL) (p Prospect, err 
 		if err := r.rest(ctx, from, p.Addr); err != nil {
 			return p, err
 		}
-		resp, err := a.fetcher.Fetch(ctx, fetch.Request{URL: from, MaxBody: crawl.RobotsBody})
+		resp, err := a.fetcher.Fetch(ctx, fetch.Request{URL: from, MaxBody: visit.RobotsBody})
 		r.asked(from, p.Addr)
 		if err != nil {
 			return p, err
 		}
-		reply, why, err := crawl.RobotsReply(resp)
+		reply, why, err := visit.RobotsReply(resp)
 		if err != nil {
 			resp.Release()
 			return p, err

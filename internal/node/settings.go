@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -139,7 +140,7 @@ func autoTerms(c *crawl.Config) string {
 }
 
 // strategyTerms returns the strategy's name and parameters.
-func strategyTerms(s crawl.Strategy) string {
+func strategyTerms(s visit.Strategy) string {
 	if t, ok := s.(interface{ Terms() string }); ok {
 		return strategyName(s) + " " + t.Terms()
 	}

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -18,7 +18,7 @@ const strategyFile = "state/strategy.txt"
 
 // strategyName returns the name that --strategy uses for s. A strategy of another program has the
 // name that its method StrategyName returns, or else its type.
-func strategyName(s crawl.Strategy) string {
+func strategyName(s visit.Strategy) string {
 	switch s.(type) {
 	case nil, strategy.BreadthFirst:
 		return "bfs"

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -38,16 +38,16 @@ func TestCrawlKeepsItsStrategy(t *testing.T) {
 		}
 		before := files()
 		cfg.Resume, cfg.Effective, cfg.Seeds = true, []byte("now: otherwise\n"), []string{"http://b.example/new"}
-		recrawl := func(at strategy.Place) (crawl.Strategy, error) {
+		recrawl := func(at strategy.Place) (visit.Strategy, error) {
 			return strategy.OpenRecrawl(at, strategy.RecrawlConfig{Min: time.Minute, Max: time.Minute, Rounds: 1})
 		}
-		for name, open := range map[string]func(strategy.Place) (crawl.Strategy, error){
-			"walk": func(at strategy.Place) (crawl.Strategy, error) {
+		for name, open := range map[string]func(strategy.Place) (visit.Strategy, error){
+			"walk": func(at strategy.Place) (visit.Strategy, error) {
 				return strategy.OpenWalk(at, strategy.WalkConfig{Steps: 100})
 			},
 			"recrawl":              recrawl,
-			"list":                 func(strategy.Place) (crawl.Strategy, error) { return strategy.List{}, nil },
-			"node_test.ourOwnKind": func(strategy.Place) (crawl.Strategy, error) { return ourOwnKind{}, nil },
+			"list":                 func(strategy.Place) (visit.Strategy, error) { return strategy.List{}, nil },
+			"node_test.ourOwnKind": func(strategy.Place) (visit.Strategy, error) { return ourOwnKind{}, nil },
 		} {
 			cfg.Strategy = open
 			_, err := node.Open(cfg)
@@ -60,7 +60,7 @@ func TestCrawlKeepsItsStrategy(t *testing.T) {
 			}
 		}
 		// The same strategy under another name.
-		cfg.Strategy = func(strategy.Place) (crawl.Strategy, error) { return strategy.BreadthFirst{}, nil }
+		cfg.Strategy = func(strategy.Place) (visit.Strategy, error) { return strategy.BreadthFirst{}, nil }
 		runs()
 		if got := files()["state/seeds.txt"]; !strings.Contains(got, "b.example/new") {
 			t.Errorf("seeds %q", got)

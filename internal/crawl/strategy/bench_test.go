@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -38,7 +38,7 @@ func BenchmarkRecrawl(b *testing.B) {
 		if err != nil || w == nil {
 			b.Fatal(w, err)
 		}
-		v := crawl.Visit{Link: w.Link, Outcome: crawl.Fetched, Status: 304, Began: now, Now: now, Again: true,
+		v := visit.Visit{Link: w.Link, Outcome: visit.Fetched, Status: 304, Began: now, Now: now, Again: true,
 			Unchanged: true, Response: *w.Before}
 		if _, err := r.Visited(&v); err != nil {
 			b.Fatal(err)
@@ -63,7 +63,7 @@ func BenchmarkWalk(b *testing.B) {
 	defer w.Close()
 	rng := rand.New(rand.NewPCG(1, 1))
 	for i := range pages {
-		v := crawl.Visit{Link: link.Link{URL: u(i)}, Outcome: crawl.Fetched, Status: 200}
+		v := visit.Visit{Link: link.Link{URL: u(i)}, Outcome: visit.Fetched, Status: 200}
 		for range 60 {
 			v.Offered = append(v.Offered, link.Link{URL: u(rng.IntN(pages))})
 		}

@@ -29,7 +29,7 @@
 package strategy
 
 import (
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -50,17 +50,17 @@ type Place struct {
 type BreadthFirst struct{}
 
 // Follow implements crawl.Strategy.
-func (BreadthFirst) Follow(*crawl.Page, *link.Link) crawl.Choice { return crawl.Take }
+func (BreadthFirst) Follow(*visit.Page, *link.Link) visit.Choice { return visit.Take }
 
 // List fetches only the seeds, the targets of their redirects, and, if the crawl fetches
 // requisites, the embedded files of these pages.
 type List struct{}
 
 // Follow implements crawl.Strategy.
-func (List) Follow(_ *crawl.Page, l *link.Link) crawl.Choice {
+func (List) Follow(_ *visit.Page, l *link.Link) visit.Choice {
 	switch l.Hops[len(l.Hops)-1] {
 	case 'R', 'E':
-		return crawl.Take
+		return visit.Take
 	}
-	return crawl.Drop
+	return visit.Drop
 }

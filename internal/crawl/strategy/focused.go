@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -227,11 +227,11 @@ func (f *Focused) Terms() string { return f.terms }
 func (*Focused) SeedLevel() uint8 { return levels }
 
 // Follow implements crawl.Strategy. Redirects and embedded files keep the level of their page.
-func (f *Focused) Follow(p *crawl.Page, l *link.Link) crawl.Choice {
+func (f *Focused) Follow(p *visit.Page, l *link.Link) visit.Choice {
 	switch l.Hops[len(l.Hops)-1] {
 	case 'R', 'E':
 		l.Level = p.Link.Level
-		return crawl.Take
+		return visit.Take
 	}
 	w := f.works.Get().(*work)
 	defer f.works.Put(w)
@@ -242,18 +242,18 @@ func (f *Focused) Follow(p *crawl.Page, l *link.Link) crawl.Choice {
 	}
 	if !j.in.tells() {
 		l.Level = levelOf(0)
-		return crawl.Take
+		return visit.Take
 	}
 	odds := j.odds + f.words(p.Parsed, j, l, w)
 	if host := l.URL.Host(); f.cfg.Evidence&FromHost != 0 && host != p.Link.URL.Host() {
 		odds += hostWeight * f.host(j.in, host)
 	}
 	l.Level = levelOf(odds)
-	return crawl.Take
+	return visit.Take
 }
 
 // Passed implements crawl.Reader: the page counts for its host.
-func (f *Focused) Passed(p *crawl.Page) {
+func (f *Focused) Passed(p *visit.Page) {
 	w := f.works.Get().(*work)
 	defer f.works.Put(w)
 	f.judge(p, w)
@@ -274,7 +274,7 @@ func oddsOfLevel(level uint8) float64 {
 
 // judge classifies a page. A page with too few words for a category, such as a frameset or a list of pictures, passes
 // on half of the odds by which the crawl came to it.
-func (f *Focused) judge(p *crawl.Page, w *work) *judged {
+func (f *Focused) judge(p *visit.Page, w *work) *judged {
 	j := &judged{in: f.interest()}
 	if p.Parsed == nil || !j.in.tells() {
 		return j

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -75,24 +76,24 @@ func TestFocusedMistakes(t *testing.T) {
 }
 
 // pageWith is an HTML page of one text with a link to each URL, whose anchor text is the map's value.
-func pageWith(t testing.TB, url, text string, links ...[2]string) *crawl.Page {
+func pageWith(t testing.TB, url, text string, links ...[2]string) *visit.Page {
 	t.Helper()
 	body := "<title>T</title><p>" + text + "</p>"
 	for _, l := range links {
 		body += fmt.Sprintf("<a href=%q>%s</a> ", l[0], l[1])
 	}
-	p := &crawl.Page{Link: link.Link{URL: mustURL(t, url)}, Status: 200, Body: []byte(body), Parsed: new(parse.Page)}
+	p := &visit.Page{Link: link.Link{URL: mustURL(t, url)}, Status: 200, Body: []byte(body), Parsed: new(parse.Page)}
 	parse.Parse(parse.Input{URL: p.Link.URL, ContentType: "text/html", Body: p.Body}, parse.Options{Texts: true},
 		p.Parsed)
 	return p
 }
 
 // follow returns the levels of the links of a page.
-func (f *Focused) follow(t testing.TB, p *crawl.Page) (levels []uint8) {
+func (f *Focused) follow(t testing.TB, p *visit.Page) (levels []uint8) {
 	t.Helper()
 	for _, l := range p.Parsed.Links {
 		link := link.Link{URL: l.URL, Hops: p.Link.Hops + "L"}
-		if c := f.Follow(p, &link); c != crawl.Take {
+		if c := f.Follow(p, &link); c != visit.Take {
 			t.Errorf("%s: choice %d, want Take", l.URL, c)
 		}
 		levels = append(levels, link.Level)
@@ -153,13 +154,13 @@ func TestFocusedKeeps(t *testing.T) {
 	f := focused(t, AllEvidence)
 	for _, hop := range []string{"R", "E"} {
 		l := link.Link{URL: mustURL(t, "http://b.example/"), Hops: "L" + hop}
-		p := &crawl.Page{Link: link.Link{Level: 7}}
+		p := &visit.Page{Link: link.Link{Level: 7}}
 		if f.Follow(p, &l); l.Level != 7 {
 			t.Errorf("%s: level %d, want that of the page, 7", hop, l.Level)
 		}
 	}
 	top := link.Link{URL: mustURL(t, "http://b.example/"), Hops: "M"}
-	p := &crawl.Page{Link: link.Link{URL: top.URL, Level: levels}} // a robots.txt with a sitemap
+	p := &visit.Page{Link: link.Link{URL: top.URL, Level: levels}} // a robots.txt with a sitemap
 	if f.Follow(p, &top); top.Level != levelOf(0) {
 		t.Errorf("a sitemap has level %d, want %d", top.Level, levelOf(0))
 	}
@@ -283,7 +284,7 @@ func TestFocusedIsConcurrent(t *testing.T) {
 	}
 }
 
-var _ crawl.Reader = (*Focused)(nil)
+var _ visit.Reader = (*Focused)(nil)
 
 // TestFocusedStory: the links of pages of the sea come before those of the air, and in a page those whose words are of
 // the sea.
@@ -307,7 +308,7 @@ func TestFocusedStory(t *testing.T) {
 	}
 	var order []string
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, docs, func(Place) (crawl.Strategy, error) { return focused(t, FromPage|FromAnchor), nil },
+		w := newWorld(t, docs, func(Place) (visit.Strategy, error) { return focused(t, FromPage|FromAnchor), nil },
 			"http://a.example/")
 		w.run(t, nil, func(p *process, stop crawl.Stop, last bool) {
 			if stop != crawl.Finished {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -17,7 +17,7 @@ type history struct {
 	changed         int64         // the last known change; 0: none
 	due             int64         // the next visit
 	interval        time.Duration // until the next visit, a whole number of milliseconds
-	before          crawl.Before  // to compare the next response with
+	before          visit.Before  // to compare the next response with
 }
 
 // stateRecrawl is the first byte of an encoded history and tells its version.

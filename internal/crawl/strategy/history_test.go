@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -17,7 +17,7 @@ func sampleHistory() *history {
 	return &history{
 		visits: 7, changes: 3, seen: evidence{6, 3, 100.5, 50.25, 1, 77},
 		last: 1234567890123, changed: 1234567000000, due: 1234999990123, interval: 42 * time.Minute,
-		before: crawl.Before{
+		before: visit.Before{
 			If: fetch.Condition{ETag: `W/"x"`, LastModified: "Sun, 06 Nov 1994 08:49:37 GMT"}, Print: 1 << 60,
 			Digest: [20]byte{1, 2, 3},
 			Original: warc.Original{URL: "http://a.example/", Date: time.UnixMilli(1234567890123).UTC(),

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
@@ -108,20 +108,20 @@ func (at Place) clear() error {
 func (r *Recrawl) Close() error { return r.due.Close() }
 
 // Visited implements crawl.Planner.
-func (r *Recrawl) Visited(v *crawl.Visit) ([]byte, error) {
+func (r *Recrawl) Visited(v *visit.Visit) ([]byte, error) {
 	k := v.Link.PageKey()
 	h := r.out[k].history
 	switch {
 	case v.Again && h == nil:
 		return nil, fmt.Errorf("recrawl: visit to %s, which was not due", v.Link.URL)
 	case !v.Again:
-		if v.Outcome != crawl.Fetched || v.Status/100 != 2 && v.Status/100 != 3 {
+		if v.Outcome != visit.Fetched || v.Status/100 != 2 && v.Status/100 != 3 {
 			return nil, nil
 		}
 		h = r.firstVisit(v)
 	default:
 		delete(r.out, k)
-		if v.Outcome == crawl.Dropped {
+		if v.Outcome == visit.Dropped {
 			h.due = never
 			r.enc = h.appendTo(r.enc[:0])
 			return r.enc, r.plan(v.Link, h)
@@ -137,7 +137,7 @@ func (r *Recrawl) Visited(v *crawl.Visit) ([]byte, error) {
 }
 
 // firstVisit returns the history of a page after its first visit.
-func (r *Recrawl) firstVisit(v *crawl.Visit) *history {
+func (r *Recrawl) firstVisit(v *visit.Visit) *history {
 	age := time.Duration(0)
 	if !v.Modified.IsZero() {
 		age = v.Began.Sub(v.Modified)
@@ -148,9 +148,9 @@ func (r *Recrawl) firstVisit(v *crawl.Visit) *history {
 }
 
 // learn adds a later visit to the history of a page.
-func (r *Recrawl) learn(h *history, v *crawl.Visit) {
+func (r *Recrawl) learn(h *history, v *visit.Visit) {
 	h.visits++
-	if v.Outcome != crawl.Fetched || v.Status >= 500 || v.Status == 429 {
+	if v.Outcome != visit.Fetched || v.Status >= 500 || v.Status == 429 {
 		return // the visit tells nothing about the page; the interval stays as it is
 	}
 	began := v.Began.UnixMilli()
@@ -218,7 +218,7 @@ func (r *Recrawl) Forget(host string, at time.Time) {
 }
 
 // Next implements crawl.Planner.
-func (r *Recrawl) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
+func (r *Recrawl) Next(now time.Time) (*visit.Wanted, time.Time, error) {
 	for range atOnce {
 		w, wake, err := r.next(now)
 		if w == nil || err != nil {
@@ -239,7 +239,7 @@ func (r *Recrawl) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 
 // next takes the next due page out of the schedule. The schedule has a page twice if agents have sent different
 // states of it. While the page is in the crawl's queues, its second entry is dropped.
-func (r *Recrawl) next(now time.Time) (*crawl.Wanted, time.Time, error) {
+func (r *Recrawl) next(now time.Time) (*visit.Wanted, time.Time, error) {
 	for range atOnce {
 		entry, ok := r.due.Min()
 		if !ok || dueOf(entry) == never {
@@ -265,13 +265,13 @@ func (r *Recrawl) next(now time.Time) (*crawl.Wanted, time.Time, error) {
 		if o := &before.Original; o.URL == "" && (o.ID != [16]byte{} || !o.Date.IsZero()) {
 			before.Original.URL = l.URL.String()
 		}
-		return &crawl.Wanted{Link: l, Before: &before, Returned: due != h.due}, time.Time{}, nil
+		return &visit.Wanted{Link: l, Before: &before, Returned: due != h.due}, time.Time{}, nil
 	}
 	return nil, now, nil // let the dispatcher do other work
 }
 
 // PutOff implements crawl.Postponer.
-func (r *Recrawl) PutOff(w *crawl.Wanted, until time.Time) error {
+func (r *Recrawl) PutOff(w *visit.Wanted, until time.Time) error {
 	k := w.Link.PageKey()
 	h := r.out[k].history
 	if h == nil {
@@ -282,7 +282,7 @@ func (r *Recrawl) PutOff(w *crawl.Wanted, until time.Time) error {
 }
 
 // TakeOut implements crawl.Mover.
-func (r *Recrawl) TakeOut(w *crawl.Wanted) ([]byte, error) {
+func (r *Recrawl) TakeOut(w *visit.Wanted) ([]byte, error) {
 	k := w.Link.PageKey()
 	h := r.out[k].history
 	if h == nil {
@@ -360,4 +360,4 @@ func (r *Recrawl) WriteReport(fs disk.FS, dir string) error {
 // reportMax bounds the lines of a report, which is sorted in memory.
 const reportMax = 100_000
 
-var errState = fmt.Errorf("%w: it is damaged, or another strategy wrote it", crawl.ErrState)
+var errState = fmt.Errorf("%w: it is damaged, or another strategy wrote it", visit.ErrState)

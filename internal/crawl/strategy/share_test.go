@@ -13,7 +13,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -67,7 +67,7 @@ func (m *team) visit(l link.Link) (link.Link, []byte) {
 		}
 	}
 	d := m.docs[l.URL.String()]
-	v := &crawl.Visit{Link: l, Outcome: crawl.Fetched, Status: max(d.status, 200)}
+	v := &visit.Visit{Link: l, Outcome: visit.Fetched, Status: max(d.status, 200)}
 	for _, to := range d.links {
 		v.Offered = append(v.Offered, link.Link{URL: mustURL(m.t, to)})
 	}
@@ -193,7 +193,7 @@ func TestTold(t *testing.T) {
 	first := appendStop(nil, stopPage, to)
 	must(t, w.Restore(l, first))
 	known(first)
-	state, err := w.Visited(&crawl.Visit{Link: l, Outcome: crawl.Failed})
+	state, err := w.Visited(&visit.Visit{Link: l, Outcome: visit.Failed})
 	if string(state) != string(first) || err != nil {
 		t.Errorf("state %q after a failed visit, %v", state, err)
 	}
@@ -210,13 +210,13 @@ func TestStopIsBounded(t *testing.T) {
 	}
 	to := link.Link{URL: mustURL(t, "http://a.example/"+strings.Repeat("x", weburl.MaxParse-20))}
 	w := newTeam(t, 1, nil, "http://a.example/").walks[0]
-	state, err := w.Visited(&crawl.Visit{Link: link.Link{URL: mustURL(t, "http://a.example/")},
-		Outcome: crawl.Fetched, Status: 301, Offered: []link.Link{to}})
+	state, err := w.Visited(&visit.Visit{Link: link.Link{URL: mustURL(t, "http://a.example/")},
+		Outcome: visit.Fetched, Status: 301, Offered: []link.Link{to}})
 	if kind, n, derr := decodeStop(state, nil); kind != stopDead || n != 0 || err != nil || derr != nil {
 		t.Errorf("a redirect to a long URL is kind %d with %d links, %v, %v", kind, n, err, derr)
 	}
 	b := appendStop(nil, stopPage, links)
-	if _, n, err := decodeStop(b, nil); len(b) > crawl.MaxState || n != 2 || err != nil {
+	if _, n, err := decodeStop(b, nil); len(b) > visit.MaxState || n != 2 || err != nil {
 		t.Errorf("%d links in %d octets, %v", n, len(b), err)
 	}
 }

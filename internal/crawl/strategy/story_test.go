@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
@@ -21,12 +22,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
-func fixed(s crawl.Strategy) func(Place) (crawl.Strategy, error) {
-	return func(Place) (crawl.Strategy, error) { return s, nil }
+func fixed(s visit.Strategy) func(Place) (visit.Strategy, error) {
+	return func(Place) (visit.Strategy, error) { return s, nil }
 }
 
-func recrawl(cfg RecrawlConfig) func(Place) (crawl.Strategy, error) {
-	return func(at Place) (crawl.Strategy, error) { return OpenRecrawl(at, cfg) }
+func recrawl(cfg RecrawlConfig) func(Place) (visit.Strategy, error) {
+	return func(at Place) (visit.Strategy, error) { return OpenRecrawl(at, cfg) }
 }
 
 // requests lists the requests that a web received, with their times.
@@ -284,7 +285,7 @@ func TestRecrawlOnAFullDisk(t *testing.T) {
 		}
 		full := true
 		cfg := RecrawlConfig{Min: time.Minute, Max: 10 * time.Minute, Rounds: 2, MemoryBytes: 4096}
-		w := newWorld(t, docs, func(at Place) (crawl.Strategy, error) {
+		w := newWorld(t, docs, func(at Place) (visit.Strategy, error) {
 			at.FS = testdisk.NewFaulty(at.FS, func(c testdisk.Call) testdisk.Fault {
 				if full && c.Op == testdisk.OpWrite {
 					return testdisk.Fault{Err: syscall.ENOSPC}
@@ -440,8 +441,8 @@ func TestRecrawlDropped(t *testing.T) {
 	}
 	r := open()
 	l := link.Link{URL: mustURL(t, "http://a.example/")}
-	if _, err := r.Visited(&crawl.Visit{Link: l, Outcome: crawl.Fetched, Status: 200, Began: now, Now: now,
-		Response: crawl.Before{Print: 2}}); err != nil {
+	if _, err := r.Visited(&visit.Visit{Link: l, Outcome: visit.Fetched, Status: 200, Began: now, Now: now,
+		Response: visit.Before{Print: 2}}); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(time.Hour)
@@ -457,7 +458,7 @@ func TestRecrawlDropped(t *testing.T) {
 	if w, _, err = r.Next(now); err != nil || w == nil || !w.Returned {
 		t.Fatalf("%+v, %v", w, err)
 	}
-	state, err := r.Visited(&crawl.Visit{Link: w.Link, Outcome: crawl.Dropped, Now: now, Again: true})
+	state, err := r.Visited(&visit.Visit{Link: w.Link, Outcome: visit.Dropped, Now: now, Again: true})
 	if err != nil || len(state) == 0 {
 		t.Fatalf("%q, %v", state, err)
 	}
@@ -487,14 +488,14 @@ func TestRecrawlTwoStates(t *testing.T) {
 	mem := testdisk.NewMem()
 	now := time.Unix(1e9, 0)
 	l := link.Link{URL: mustURL(t, "http://a.example/")}
-	for name, end := range map[string]func(r *Recrawl, w *crawl.Wanted) error{
-		"put off": func(r *Recrawl, w *crawl.Wanted) error { return r.PutOff(w, now.Add(2*time.Hour)) },
-		"moves": func(r *Recrawl, w *crawl.Wanted) error {
+	for name, end := range map[string]func(r *Recrawl, w *visit.Wanted) error{
+		"put off": func(r *Recrawl, w *visit.Wanted) error { return r.PutOff(w, now.Add(2*time.Hour)) },
+		"moves": func(r *Recrawl, w *visit.Wanted) error {
 			_, err := r.TakeOut(w)
 			return err
 		},
-		"visited": func(r *Recrawl, w *crawl.Wanted) error {
-			_, err := r.Visited(&crawl.Visit{Link: w.Link, Outcome: crawl.Fetched, Status: 200, Began: now, Now: now,
+		"visited": func(r *Recrawl, w *visit.Wanted) error {
+			_, err := r.Visited(&visit.Visit{Link: w.Link, Outcome: visit.Fetched, Status: 200, Began: now, Now: now,
 				Again: true})
 			return err
 		},
@@ -532,7 +533,7 @@ func TestRecrawlForgotten(t *testing.T) {
 			RecrawlConfig{Min: time.Minute, Max: time.Minute, MemoryBytes: 5000})
 		must(t, err)
 		visit := func(url string) {
-			state, err := r.Visited(&crawl.Visit{Link: link.Link{URL: mustURL(t, url)}, Outcome: crawl.Fetched,
+			state, err := r.Visited(&visit.Visit{Link: link.Link{URL: mustURL(t, url)}, Outcome: visit.Fetched,
 				Status: 200, Began: now, Now: now})
 			must(t, err)
 			states[url] = slices.Clone(state)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -178,14 +178,14 @@ func (w *Walk) Close() error {
 
 // Follow implements crawl.Strategy. It offers links to the walkers, takes embedded files if
 // the crawl fetches requisites, and drops the URLs of sitemaps.
-func (w *Walk) Follow(_ *crawl.Page, l *link.Link) crawl.Choice {
+func (w *Walk) Follow(_ *visit.Page, l *link.Link) visit.Choice {
 	switch l.Hops[len(l.Hops)-1] {
 	case 'E':
-		return crawl.Take
+		return visit.Take
 	case 'M':
-		return crawl.Drop
+		return visit.Drop
 	}
-	return crawl.Offer
+	return visit.Offer
 }
 
 // stateWalk is the first byte of an encoded stop and tells its version.
@@ -205,7 +205,7 @@ func appendStop(b []byte, kind byte, links []link.Link) []byte {
 		for n < len(s) && n < len(before) && s[n] == before[n] {
 			n++
 		}
-		if len(b)+len(s)-n+2*binary.MaxVarintLen32 > crawl.MaxState {
+		if len(b)+len(s)-n+2*binary.MaxVarintLen32 > visit.MaxState {
 			break
 		}
 		b = binary.AppendUvarint(b, uint64(n))
@@ -242,12 +242,12 @@ func decodeStop(b []byte, each func(i int, url []byte)) (kind byte, n int, err e
 }
 
 // Visited implements crawl.Planner. A page keeps its first links.
-func (w *Walk) Visited(v *crawl.Visit) ([]byte, error) {
+func (w *Walk) Visited(v *visit.Visit) ([]byte, error) {
 	kind, links := stopDead, v.Offered
 	switch {
 	case v.Plain && len(links) == 1:
 		kind = stopRedirect
-	case v.Outcome != crawl.Fetched:
+	case v.Outcome != visit.Fetched:
 		links = nil
 	case v.Status/100 == 2:
 		kind = stopPage
@@ -312,7 +312,7 @@ const atOnce = 200
 
 // Next implements crawl.Planner. It moves walkers over known pages until one needs a page
 // that the crawl has to fetch.
-func (w *Walk) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
+func (w *Walk) Next(now time.Time) (*visit.Wanted, time.Time, error) {
 	for range atOnce {
 		if len(w.ready) == 0 {
 			return nil, time.Time{}, nil
@@ -332,7 +332,7 @@ func (w *Walk) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 			if !first {
 				continue
 			}
-			return &crawl.Wanted{Link: p.at}, time.Time{}, nil
+			return &visit.Wanted{Link: p.at}, time.Time{}, nil
 		}
 		if s.kind == stopPage {
 			s.visits++

@@ -16,14 +16,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-func walk(cfg WalkConfig) func(Place) (crawl.Strategy, error) {
-	return func(at Place) (crawl.Strategy, error) { return OpenWalk(at, cfg) }
+func walk(cfg WalkConfig) func(Place) (visit.Strategy, error) {
+	return func(at Place) (visit.Strategy, error) { return OpenWalk(at, cfg) }
 }
 
 // randomGraph returns a web with popular pages, dead ends, redirects and errors.
@@ -96,7 +97,7 @@ func pageRank(docs map[string]*doc, seeds []string, jump float64) map[string]flo
 	return p
 }
 
-func sampled(t *testing.T, w *world, s crawl.Strategy) [][]string {
+func sampled(t *testing.T, w *world, s visit.Strategy) [][]string {
 	t.Helper()
 	must(t, w.mem.MkdirAll(dir+"/reports", 0o755))
 	must(t, s.(*Walk).WriteReport(w.mem, dir+"/reports"))
@@ -189,7 +190,7 @@ func TestWalkIsRepeatable(t *testing.T) {
 // equal the results of a crawl that never failed.
 func TestFailedSeedsAgain(t *testing.T) {
 	seeds := []string{"http://h0.example/0", "http://h1.example/1", "http://h2.example/2", "http://h3.example/3"}
-	for name, open := range map[string]func(Place) (crawl.Strategy, error){
+	for name, open := range map[string]func(Place) (visit.Strategy, error){
 		"bfs":     fixed(BreadthFirst{}),
 		"walk":    walk(WalkConfig{Walkers: 7, Steps: 500, Seed: 1}),
 		"recrawl": recrawl(RecrawlConfig{Min: time.Second, Max: time.Second, Rounds: 1}),

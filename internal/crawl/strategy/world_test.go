@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -180,15 +181,15 @@ type world struct {
 	delay    time.Duration
 	delays   map[string]time.Duration // Crawl-delay of hosts
 	maxBody  int64
-	strategy func(Place) (crawl.Strategy, error)
+	strategy func(Place) (visit.Strategy, error)
 	mem      *testdisk.Mem
 }
 
-func newWorld(t *testing.T, docs map[string]*doc, open func(Place) (crawl.Strategy, error), seeds ...string) *world {
+func newWorld(t *testing.T, docs map[string]*doc, open func(Place) (visit.Strategy, error), seeds ...string) *world {
 	w := &world{
 		web: &web{start: time.Now(), docs: docs, open: map[string]int{}}, strategy: open, delay: time.Second,
 		mem: testdisk.NewMem(),
-		cfg: crawl.Config{Workers: 8, DrainTimeout: time.Second, SnapshotBytes: 4096},
+		cfg: crawl.Config{Config: visit.Config{Workers: 8}, DrainTimeout: time.Second, SnapshotBytes: 4096},
 	}
 	for _, s := range seeds {
 		w.seeds = append(w.seeds, mustURL(t, s))

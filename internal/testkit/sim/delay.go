@@ -4,7 +4,7 @@ import "time"
 
 // tooSoon judges the Crawl-delay of a host. A page is requested after its host's robots.txt was read,
 // by this agent or by one that has told it, so its request must keep the delay. The caller holds mu.
-func (j *judge) tooSoon(v *visit, g *group) {
+func (j *judge) tooSoon(v *served, g *group) {
 	for _, r := range g.by {
 		gap := v.began.Sub(r.ended)
 		if v.target != "/robots.txt" && !r.ended.IsZero() && gap < v.host.CrawlDelay-time.Millisecond {

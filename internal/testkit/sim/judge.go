@@ -82,7 +82,7 @@ type siteTimes map[string][]time.Time
 // domain.
 type group struct {
 	by        []requests // one for each agent
-	last      visit
+	last      served
 	notBefore time.Time // from a Retry-After
 	notBy     int       // the agent that got it
 }
@@ -121,8 +121,8 @@ type fetched struct {
 	at    time.Time
 }
 
-// A visit is one request.
-type visit struct {
+// A served is one request.
+type served struct {
 	j      *judge
 	host   testweb.OriginHost
 	agent  int
@@ -178,8 +178,8 @@ func (j *judge) excuse(e excuse) {
 }
 
 // begin records a request and compares it with the requests before it.
-func (j *judge) begin(h testweb.OriginHost, agent int, target string, at time.Time) *visit {
-	v := &visit{j: j, host: h, agent: agent, target: target, began: at}
+func (j *judge) begin(h testweb.OriginHost, agent int, target string, at time.Time) *served {
+	v := &served{j: j, host: h, agent: agent, target: target, began: at}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if target == "/robots.txt" {
@@ -234,13 +234,13 @@ func (j *judge) begin(h testweb.OriginHost, agent int, target string, at time.Ti
 	return v
 }
 
-func (v *visit) names() [groups]string {
+func (v *served) names() [groups]string {
 	return [groups]string{v.host.Name, v.host.Addr.String(), v.host.Site}
 }
 
 // violate records a violation: v came too early after the requests r of an agent. The caller holds
 // mu.
-func (j *judge) violate(kind string, k int, v *visit, r requests, gap time.Duration) {
+func (j *judge) violate(kind string, k int, v *served, r requests, gap time.Duration) {
 	j.violations = append(j.violations, Violation{
 		Kind: kind, Group: groupNames[k], URL: "http://" + v.host.Name + v.target, Agent: v.agent,
 		At: v.began.Sub(start), Gap: gap, After: r.agent, Host: r.host == v.host.Name,
@@ -248,14 +248,14 @@ func (j *judge) violate(kind string, k int, v *visit, r requests, gap time.Durat
 }
 
 // end records the end of a request, and its response at the same time if it is complete.
-func (v *visit) end(host int64, r testweb.Reply, at time.Time, whole bool) {
+func (v *served) end(host int64, r testweb.Reply, at time.Time, whole bool) {
 	if v.ended(host, r, at); whole {
 		v.fetched(host, r, at)
 	}
 }
 
 // ended records the end of a request.
-func (v *visit) ended(host int64, r testweb.Reply, at time.Time) {
+func (v *served) ended(host int64, r testweb.Reply, at time.Time) {
 	j := v.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -277,7 +277,7 @@ func (v *visit) ended(host int64, r testweb.Reply, at time.Time) {
 }
 
 // fetched records a complete response.
-func (v *visit) fetched(host int64, r testweb.Reply, at time.Time) {
+func (v *served) fetched(host int64, r testweb.Reply, at time.Time) {
 	j := v.j
 	j.mu.Lock()
 	defer j.mu.Unlock()

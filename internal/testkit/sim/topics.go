@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -48,7 +48,7 @@ func (s *story) learn() error {
 func categoryOf(topic int) string { return fmt.Sprintf("TOPIC-%02d", topic) }
 
 // openFocused opens the strategy of a story whose plan is Focused.
-func (s *story) openFocused(at strategy.Place) (crawl.Strategy, error) {
+func (s *story) openFocused(at strategy.Place) (visit.Strategy, error) {
 	return strategy.OpenFocused(strategy.FocusedConfig{Classifier: s.model, Own: at.Own})
 }
 
@@ -56,6 +56,6 @@ func (s *story) openFocused(at strategy.Place) (crawl.Strategy, error) {
 const revisitAfter = time.Minute
 
 // openRecrawl opens the strategy of a story whose plan has Rounds.
-func (s *story) openRecrawl(at strategy.Place) (crawl.Strategy, error) {
+func (s *story) openRecrawl(at strategy.Place) (visit.Strategy, error) {
 	return strategy.OpenRecrawl(at, strategy.RecrawlConfig{Min: revisitAfter, Max: revisitAfter, Rounds: s.plan.Rounds})
 }

@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // openWalk opens the strategy of a story whose plan has a Walk.
-func (s *story) openWalk(at strategy.Place) (crawl.Strategy, error) {
+func (s *story) openWalk(at strategy.Place) (visit.Strategy, error) {
 	return strategy.OpenWalk(at, strategy.WalkConfig{Walkers: 12, Steps: s.plan.Walk, Seed: s.plan.Seed})
 }
 

@@ -1,4 +1,4 @@
-package crawl
+package visit
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func (p *Permit) begin(ctx context.Context) (context.Context, context.CancelFunc
 }
 
 // cutOff reports whether the visit was cut off.
-func (p *Permit) cutOff() bool {
+func (p *Permit) WasCutOff() bool {
 	if p == nil {
 		return false
 	}
@@ -60,9 +60,9 @@ func (p *Permit) cutOff() bool {
 }
 
 // valid reports whether the visit may begin.
-func (p *Permit) valid() bool { return p == nil || !p.cutOff() && p.grip() }
+func (p *Permit) valid() bool { return p == nil || !p.WasCutOff() && p.grip() }
 
-func (p *Permit) release() {
+func (p *Permit) Release() {
 	if p != nil {
 		p.ended()
 	}

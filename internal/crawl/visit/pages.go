@@ -1,4 +1,4 @@
-package crawl
+package visit
 
 import (
 	"context"
@@ -30,25 +30,25 @@ var ErrEnough = errors.New("enough pages")
 
 // handOn passes v's response to Pages. ctx is the context of the run, because the loss of a
 // lease must not cut off a page that has been fetched.
-func (c *Crawler) handOn(ctx context.Context, v *visit, r *fetch.Response) {
-	if c.Pages == nil || v.failure != 0 || v.app != nil {
+func (p *Pool) handOn(ctx context.Context, v *Attempt, r *fetch.Response) {
+	if p.Pages == nil || v.Response.Failure != 0 || v.App().Of != nil {
 		return
 	}
-	v.shown.Began, v.shown.Took, v.shown.Again = r.Began, r.Duration, v.before != nil
-	v.shown.MIME, v.shown.Size, v.shown.Written = v.mime, v.content, v.written
-	v.shown.Duplicate = v.duplicate || v.written.Revisit || v.confirmed()
-	v.shown.Cut = v.shown.Cut || r.Truncated != ""
-	c.handing.begin(c.cfg.Now())
-	err := c.Pages(ctx, &v.shown)
-	c.handing.end(c.cfg.Now())
+	v.Page.Shown.Began, v.Page.Shown.Took, v.Page.Shown.Again = r.Began, r.Duration, v.Plan().Before != nil
+	v.Page.Shown.MIME, v.Page.Shown.Size, v.Page.Shown.Written = v.Response.MIME, v.Response.Content, v.Record.Written
+	v.Page.Shown.Duplicate = v.Contents().Duplicate || v.Record.Written.Revisit || v.Confirmed()
+	v.Page.Shown.Cut = v.Page.Shown.Cut || r.Truncated != ""
+	p.handing.begin(p.cfg.Now())
+	err := p.Pages(ctx, &v.Page.Shown)
+	p.handing.end(p.cfg.Now())
 	if err == nil {
 		return
 	}
-	if v.stops = true; !errors.Is(err, ErrEnough) {
-		v.outcome = Abandoned
-		c.Events.Write("page-refused", report.F("url", v.task.Link.URL.String()), report.F("error", err))
+	if v.Page.Stops = true; !errors.Is(err, ErrEnough) {
+		v.Outcome = Abandoned
+		p.Events.Write("page-refused", report.F("url", v.Task.Link.URL.String()), report.F("error", err))
 	}
-	c.closing.Store(true)
+	p.closing.Store(true)
 }
 
 // handing counts the calls of Pages that run now.

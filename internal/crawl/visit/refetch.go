@@ -1,4 +1,4 @@
-package crawl
+package visit
 
 import (
 	"strconv"
@@ -23,12 +23,12 @@ func RefetchLink(l link.Link) (again link.Link, ok bool) {
 	return again, n > 0
 }
 
-// isRefetch reports whether l fetches a page of a lost archive again.
-func isRefetch(l link.Link) bool { return l.Refetches() > 0 }
+// IsRefetch reports whether l fetches a page of a lost archive again.
+func IsRefetch(l link.Link) bool { return l.Refetches() > 0 }
 
-// noteRefetch tells in the log how often the page was fetched again.
-func (v *visit) noteRefetch() {
-	if n := v.task.Link.Refetches(); n > 0 {
-		v.notes = append(v.notes, "refetch:"+strconv.Itoa(int(n)))
+// NoteRefetch tells in the log how often the page was fetched again.
+func (v *Attempt) NoteRefetch() {
+	if n := v.Task.Link.Refetches(); n > 0 {
+		v.Notes = append(v.Notes, "refetch:"+strconv.Itoa(int(n)))
 	}
 }

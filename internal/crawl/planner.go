@@ -1,14 +1,11 @@
 package crawl
 
 import (
-	"encoding/binary"
 	"fmt"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -50,8 +47,8 @@ const carryWait = time.Second
 
 // moveState sends the Planner's state of a URL to the agent that crawls the URL's host. off reports
 // that it is not this agent.
-func (c *Crawler) moveState(w *Wanted, now time.Time) (off bool, err error) {
-	m, ok := c.planner.(Mover)
+func (c *Crawler) moveState(w *visit.Wanted, now time.Time) (off bool, err error) {
+	m, ok := c.planner.(visit.Mover)
 	if !ok {
 		return false, nil
 	}
@@ -73,8 +70,8 @@ func (c *Crawler) moveState(w *Wanted, now time.Time) (off bool, err error) {
 
 // takeIn accepts one link that does not come from a page.
 func (c *Crawler) takeIn(l link.Link) {
-	var ls Links
-	ls.add(l, l.Key(), c.notOurs(l.URL))
+	var ls visit.Links
+	ls.Add(l, l.Key(), c.visits.Links.NotOurs(l.URL))
 	c.intake(&ls)
 	c.append()
 }
@@ -84,7 +81,7 @@ func (c *Crawler) refuse(l link.Link) error {
 	if c.planner == nil || l.App() != "" {
 		return nil
 	}
-	if _, err := c.planner.Visited(&Visit{Link: l, Outcome: Refused}); err != nil {
+	if _, err := c.planner.Visited(&visit.Visit{Link: l, Outcome: visit.Refused}); err != nil {
 		return fmt.Errorf("strategy: %w", err)
 	}
 	return nil
@@ -92,149 +89,39 @@ func (c *Crawler) refuse(l link.Link) error {
 
 // visited tells the Planner how the visits to a URL ended, and puts the Planner's state of the
 // URL into the finish.
-func (c *Crawler) visited(v *visit, f *state.Finish, now time.Time) {
-	if c.planner == nil || v.task.Link.App() != "" {
+func (c *Crawler) visited(v *visit.Attempt, f *state.Finish, now time.Time) {
+	if c.planner == nil || v.Task.Link.App() != "" {
 		return
 	}
-	l := v.task.Link
-	visit := Visit{
-		Link: l, Outcome: v.outcome, Status: v.status, Began: v.began, Now: now,
-		Again: v.before != nil, Unchanged: v.unchanged(), Compared: v.compared(),
-		Response: Before{If: v.validators, Print: v.print}, Modified: v.modified, Offered: v.offered,
-		Plain: v.plain,
+	l := v.Task.Link
+	told := visit.Visit{
+		Link: l, Outcome: v.Outcome, Status: v.Response.Status, Began: v.Response.Began, Now: now,
+		Again: v.Plan().Before != nil, Unchanged: v.Unchanged(), Compared: v.Compared(),
+		Response: visit.Before{If: v.Plan().Validators, Print: v.Plan().Print}, Modified: v.Plan().Modified,
+		Offered: v.Plan().Offered,
+		Plain:   v.Plain,
 	}
-	visit.Response.Original, visit.Response.Digest = v.written.Original, v.written.BodyDigest
-	if v.before != nil {
+	told.Response.Original, told.Response.Digest = v.Record.Written.Original, v.Record.Written.BodyDigest
+	if v.Plan().Before != nil {
 		c.revisited(l)
 		f.Flags |= state.FlagAgain
 		switch {
-		case visit.Unchanged:
+		case told.Unchanged:
 			f.Flags |= state.FlagUnchanged
-		case v.outcome == Fetched && !visit.Compared:
+		case v.Outcome == visit.Fetched && !told.Compared:
 			f.Flags |= state.FlagUnknown
 		}
-		if v.status == 304 {
-			visit.Response = *v.before
-			visit.Response.If = v.before.If.Renew(v.validators)
+		if v.Response.Status == 304 {
+			told.Response = *v.Plan().Before
+			told.Response.If = v.Plan().Before.If.Renew(v.Plan().Validators)
 		}
 	}
-	state, err := c.planner.Visited(&visit)
+	state, err := c.planner.Visited(&told)
 	if err != nil {
 		c.fatal = fmt.Errorf("strategy: %w", err)
 		return
 	}
 	f.State = state
-}
-
-// unchanged reports that a page that was visited again has not changed.
-func (v *visit) unchanged() bool {
-	return v.compared() && (v.confirmed() || v.print == v.before.Print)
-}
-
-// followedElsewhere reports that the page is visited again, has not changed, and that another agent has its earlier
-// version and has followed its links.
-func (v *visit) followedElsewhere() bool { return v.isElsewhere() && v.unchanged() }
-
-// isElsewhere reports that the page is visited again, and that another agent has its earlier version.
-func (v *visit) isElsewhere() bool {
-	b := v.before
-	return b != nil && b.Original.ID == [16]byte{} && !b.Original.Date.IsZero()
-}
-
-// compared reports whether the two contents can be compared: both are complete, or both were
-// cut and something comparable is known of them.
-func (v *visit) compared() bool {
-	b := v.before
-	return b != nil && v.outcome == Fetched &&
-		(v.confirmed() || v.print != 0 && b.Print != 0 && (v.print^b.Print)&printCut == 0)
-}
-
-// confirmed reports that the server confirmed the earlier content (304).
-func (v *visit) confirmed() bool {
-	return v.before != nil && v.outcome == Fetched && v.status == 304 && !v.before.If.IsZero()
-}
-
-// fingerprint records what the next response to the same URL is compared with. body is the
-// decoded content, or nil if it is not needed.
-func (v *visit) fingerprint(r *fetch.Response, body []byte, cut bool) {
-	v.validators, v.modified = fetch.ConditionOf(r), fetch.LastModified(r.Header)
-	to, redirect := fetch.Redirect(r)
-	switch {
-	case redirect:
-		v.print = printOf(r.Status, []byte(to))
-	case r.Status/100 != 2:
-		v.print = printOf(r.Status, nil) // error pages contain the time and other changing text
-	case r.Truncated != "":
-		v.print = printOfCut(r, body)
-	case cut: // the archive reads the whole body
-		v.print, v.cut = 0, true
-	default:
-		v.print = printOf(200, body)
-	}
-}
-
-// printCut marks the print of an incomplete content.
-const printCut = 1
-
-// printOfCut returns the print of an incomplete content: of the server's validators, or, if the
-// crawl cut the content at its own bound, of the bytes up to the bound. It returns 0 if the
-// content cannot be compared, because the next response may end elsewhere.
-func printOfCut(r *fetch.Response, body []byte) uint64 {
-	etag, modified := r.Header.Get("ETag"), r.Header.Get("Last-Modified")
-	switch {
-	case etag != "" || modified != "":
-		return printOf(0, []byte(etag+"\n"+modified)) | printCut
-	case r.Truncated == fetch.TruncatedLength:
-		return printOf(200, body) | printCut
-	}
-	return 0
-}
-
-func printOf(status int, content []byte) uint64 {
-	var d xxhash.Digest
-	d.Reset()
-	d.Write(content)
-	d.Write(binary.LittleEndian.AppendUint32(nil, uint32(status)))
-	return max(d.Sum64()&^printCut, 2)
-}
-
-// follow asks the Strategy about a link on v's page, and judges, offers or drops it.
-func (c *Crawler) follow(v *visit, l link.Link, k link.Key) {
-	if v.app != nil {
-		c.followForApp(v, l, k)
-		return
-	}
-	if c.reader != nil && c.isKnown(v, k) {
-		return
-	}
-	if c.Strategy != nil {
-		// The Strategy may change the link. It gets a copy in the visit: a parameter whose address
-		// goes to an interface method would be moved to the heap for every link of every page.
-		v.link = l
-		choice := c.Strategy.Follow(&v.shown, &v.link)
-		l = v.link
-		switch choice {
-		case Take:
-			if c.isKnown(v, k) {
-				return
-			}
-		case Offer:
-			if c.planner != nil && c.Scope.Judge(l).In {
-				v.offered = append(v.offered, l)
-			}
-			return
-		default:
-			return
-		}
-	}
-	if c.staysHere(v, l) {
-		return
-	}
-	if to, away := c.destination(v, k); away {
-		l.SetDestination(to)
-		k = k.To(to)
-	}
-	c.judge(&v.Links, l, k)
 }
 
 // A lastStates finds the last finish of each URL that has a Planner's state. While the journal is read,

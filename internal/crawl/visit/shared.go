@@ -1,4 +1,4 @@
-package crawl
+package visit
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
-	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -35,70 +34,52 @@ type Sharing interface {
 	Spread() bool
 }
 
-// isSpread reports whether other agents may have the page of a link because pages are divided by their content. Only an
-// application's link finds such a page: one of the crawl itself leads to a URL that this agent has not fetched.
-func (c *Crawler) isSpread(l link.Link) bool {
-	s, ok := c.cluster.(Sharing)
-	return ok && l.App() != "" && s.Spread()
-}
-
-// OpenCapture is what Capture of other agents asks: it returns the newest response of u that this agent's archive has.
-// size is the number of bytes of r, which is nil if there is none. Safe for concurrent use.
-func (c *Crawler) OpenCapture(u weburl.URL) (r io.ReadCloser, size int64, err error) {
-	found, err := c.Archive.Find(u.String())
-	if err != nil || found == nil {
-		return nil, 0, err
-	}
-	for _, l := range found {
-		size += l.Length
-	}
-	r, err = c.Archive.OpenCapture(found)
-	return r, size, err
-}
-
 // shares reports whether v may find its page in the archive. Without applications it costs one load. What an
 // application fetches again (Recollect) may be in this agent's archive, but no other one is asked: that of the agent
 // which leaves cannot be read later.
-func (c *Crawler) shares(v *visit) bool {
-	return c.apps.some.Load() && v.before == nil && (v.app != nil || !isRefetch(v.task.Link))
+func (p *Pool) shares(v *Attempt) bool {
+	return p.Applications.Any() && v.Plan().Before == nil && (v.App().Of != nil || !IsRefetch(v.Task.Link))
 }
 
-// share finishes v with a response of the archive. done is false if none is there.
-func (c *Crawler) share(ctx, run context.Context, v *visit) (done bool, err error) {
-	done, err = c.shareOwn(ctx, run, v)
-	if done || err != nil || !v.elsewhere || isRefetch(v.task.Link) {
+// share finishes v with a response of an archive. done is false if none is there, or v does not share.
+func (p *Pool) share(ctx, run context.Context, v *Attempt) (done bool, err error) {
+	if !p.shares(v) {
+		return false, nil
+	}
+	done, err = p.shareOwn(ctx, run, v)
+	if done || err != nil || !v.App().Elsewhere || IsRefetch(v.Task.Link) {
 		return done, err
 	}
-	s, ok := c.cluster.(Sharing)
+	s, ok := p.Others.(Sharing)
 	if !ok {
 		return false, nil
 	}
-	r, agent, err := s.Capture(ctx, v.task.Link.URL)
+	r, agent, err := s.Capture(ctx, v.Task.Link.URL)
 	if r == nil || err != nil {
 		if ctx.Err() != nil {
-			v.outcome = Abandoned
+			v.Outcome = Abandoned
 			return true, nil
 		}
 		return false, nil // it is fetched again
 	}
 	defer r.Close()
-	if done, err = c.shareFrom(ctx, run, v, r, warc.Written{}, false); done {
-		v.notes = append(v.notes, "shared:"+agent)
+	if done, err = p.shareFrom(ctx, run, v, r, warc.Written{}, false); done {
+		v.Notes = append(v.Notes, "shared:"+agent)
 	}
 	return done, err
 }
 
-func (c *Crawler) shareOwn(ctx, run context.Context, v *visit) (done bool, err error) {
-	found, err := c.Archive.Find(v.task.Link.URL.String())
+func (p *Pool) shareOwn(ctx, run context.Context, v *Attempt) (done bool, err error) {
+	found, err := p.Archive.Find(v.Task.Link.URL.String())
 	if found == nil && err == nil {
 		return false, nil
 	}
 	var r io.ReadCloser
 	if err == nil {
-		r, err = c.Archive.OpenCapture(found)
+		r, err = p.Archive.OpenCapture(found)
 	}
 	if err != nil {
-		v.notes = append(v.notes, "archive-unreadable")
+		v.Notes = append(v.Notes, "archive-unreadable")
 		return false, nil
 	}
 	defer r.Close()
@@ -107,24 +88,24 @@ func (c *Crawler) shareOwn(ctx, run context.Context, v *visit) (done bool, err e
 	if err == nil && len(sum) == len(w.PayloadDigest) {
 		copy(w.PayloadDigest[:], sum)
 	}
-	if done, err = c.shareFrom(ctx, run, v, r, w, true); done {
-		v.notes = append(v.notes, "shared")
+	if done, err = p.shareFrom(ctx, run, v, r, w, true); done {
+		v.Notes = append(v.Notes, "shared")
 	}
 	return done, err
 }
 
 // shareFrom finishes v with the response that r has. own says that the record is in this agent's archive: then later
 // visits of the URL may refer to it.
-func (c *Crawler) shareFrom(ctx, run context.Context, v *visit, r io.Reader, w warc.Written, own bool) (
+func (p *Pool) shareFrom(ctx, run context.Context, v *Attempt, r io.Reader, w warc.Written, own bool) (
 	done bool, err error) {
-	resp, rec, err := c.restore(v.task.Link.URL, r)
+	resp, rec, err := p.restore(v.Task.Link.URL, r)
 	if err != nil {
-		v.notes = append(v.notes, "archive-unreadable")
+		v.Notes = append(v.Notes, "archive-unreadable")
 		return false, nil
 	}
 	defer resp.Release()
 	if original, ok := rec.Original(); ok && own {
-		x := exchangeOf(v.task.Link, resp)
+		x := exchangeOf(v.Task.Link, resp)
 		body, stored, ok, err := warc.Digests(&x)
 		if err != nil {
 			return true, err
@@ -134,23 +115,24 @@ func (c *Crawler) shareFrom(ctx, run context.Context, v *visit, r io.Reader, w w
 		}
 		w.BodyDigest = body
 	}
-	v.take(resp, Fetched)
-	if err := v.typed(c, resp); err != nil {
+	v.Take(resp, Fetched)
+	if err := p.typed(v, resp); err != nil {
 		return true, err
 	}
 	// Nothing was requested now: the host gives no sign, and need not rest.
-	v.shared, v.written, v.archivedAt = true, w, resp.Began
-	v.began, v.took, v.size, v.slow, v.retryAfter, v.last = time.Time{}, 0, 0, false, 0, true
-	if err := c.read(ctx, v, resp); err != nil {
+	v.App().Shared, v.Record.Written, v.App().ArchivedAt = true, w, resp.Began
+	x := &v.Response
+	x.Began, x.Took, x.Size, x.Slow, x.RetryAfter, v.Last = time.Time{}, 0, 0, false, 0, true
+	if err := p.read(ctx, v, resp); err != nil {
 		return true, err
 	}
-	c.handOn(run, v, resp)
+	p.handOn(run, v, resp)
 	return true, nil
 }
 
 // restore makes a response of records, and returns the first of them.
-func (c *Crawler) restore(u weburl.URL, r io.Reader) (*fetch.Response, *warc.Record, error) {
-	f, ok := c.Fetch.(replayer)
+func (p *Pool) restore(u weburl.URL, r io.Reader) (*fetch.Response, *warc.Record, error) {
+	f, ok := p.Fetch.(Replayer)
 	if !ok {
 		return nil, nil, fmt.Errorf("this crawl cannot read responses from an archive")
 	}

@@ -1,4 +1,4 @@
-package crawl
+package visit
 
 import (
 	"context"
@@ -121,24 +121,18 @@ const (
 // With more slow servers it is shorter, so that many slow servers take no more of the workers'
 // time than a few. With a rate, it is at most half the time that a worker has for a visit at that rate: so as many
 // visits are in progress as the rate needs, however long the responses take.
-func (c *Crawler) slowAfter() time.Duration {
-	share := 1 + c.slow.quiet(time.Now())/float64(c.cfg.Workers)
-	after := float64(c.cfg.SlowAfter)
-	if pace := c.Rate.Pace(); pace > 0 {
-		after = min(after, float64(c.cfg.Workers)/(2*pace)*float64(time.Second))
+func (p *Pool) slowAfter() time.Duration {
+	share := 1 + p.slow.quiet(time.Now())/float64(p.cfg.Workers)
+	after := float64(p.cfg.SlowAfter)
+	if pace := p.Rate.Pace(); pace > 0 {
+		after = min(after, float64(p.cfg.Workers)/(2*pace)*float64(time.Second))
 	}
-	return max(time.Duration(after/share), min(slowLeast, c.cfg.SlowAfter))
-}
-
-// underWayNow returns the number of visits in progress, as far as the dispatcher knows.
-func (c *Crawler) underWayNow() int {
-	slow := min(c.slow.len(), c.busy)
-	return slow + min(c.busy-slow, c.cfg.Workers)
+	return max(time.Duration(after/share), min(slowLeast, p.cfg.SlowAfter))
 }
 
 // A worker makes visits one after the other.
 type worker struct {
-	c      *Crawler
+	p      *Pool
 	thread int
 	timer  *time.Timer // runs during a fetch
 	watch  fetch.Watch
@@ -157,31 +151,31 @@ type worker struct {
 
 // work makes visits until there are no more, or until a slow visit continues in the worker's
 // place.
-func (c *Crawler) work(ctx context.Context, thread int) {
-	w := &worker{c: c, thread: thread}
+func (p *Pool) work(ctx context.Context, thread int) {
+	w := &worker{p: p, thread: thread}
 	w.timer = time.AfterFunc(time.Hour, func() { w.tick(ctx) })
 	w.timer.Stop()
 	for {
 		select {
-		case c.slow.resume <- w.thread: // before new visits
+		case p.slow.resume <- w.thread: // before new visits
 			return
 		default:
 		}
 		select {
-		case c.slow.resume <- w.thread:
+		case p.slow.resume <- w.thread:
 			return
-		case v, ok := <-c.tasks:
+		case v, ok := <-p.tasks:
 			if !ok {
 				return
 			}
-			v.thread, v.worker = w.thread, w
-			if c.closing.Load() || c.heldBack(v) || c.overtaken(v) || !v.permit.valid() {
-				v.outcome = Abandoned // the visit had not begun
+			v.Thread, v.worker = w.thread, w
+			if p.closing.Load() || p.Gate.HeldBack(v) || p.Gate.Overtaken(v) || !v.Permit.valid() {
+				v.Outcome = Abandoned // the visit had not begun
 			} else {
-				v.err = c.visit(ctx, v)
+				v.Err = p.visit(ctx, v)
 			}
 			v.worker = nil
-			c.results <- v
+			p.results <- v
 			if w.replaced {
 				return
 			}
@@ -189,29 +183,29 @@ func (c *Crawler) work(ctx context.Context, thread int) {
 	}
 }
 
-// heldBack reports whether the operator's orders keep a request of v from being sent. Safe for concurrent use.
-func (c *Crawler) heldBack(v *visit) bool {
-	return c.pause.wanted.Load() || c.bars.Load().of(v.task.Host, v.task.Addr) != nil ||
-		c.exclusions.Load().holds(&v.task.Link)
+// A Fetcher turns a request into a response. Failures of the web are in Response.Failure; an
+// error is a failure of this machine, or ctx's. Safe for concurrent use.
+type Fetcher interface {
+	Fetch(ctx context.Context, r fetch.Request) (*fetch.Response, error)
 }
 
 // fetch fetches for v. A long fetch makes v slow. Then fetch returns when a worker has ended to
 // make place for v, or when ctx is done.
-func (c *Crawler) fetch(ctx context.Context, v *visit, req fetch.Request) (*fetch.Response, error) {
+func (p *Pool) fetch(ctx context.Context, v *Attempt, req fetch.Request) (*fetch.Response, error) {
 	w := v.worker
-	v.cookies = c.dress(&req)
-	req.Pacer, req.ConnectWithin = &v.turn, v.within
+	v.Response.Cookies = p.dress(&req)
+	req.Pacer, req.ConnectWithin = &v.Turn, v.Within
 	w.begin(&req)
-	resp, err := c.Fetch.Fetch(ctx, req)
+	resp, err := p.Fetch.Fetch(ctx, req)
 	w.end(ctx)
-	c.learnCookies(resp)
+	p.learnCookies(resp)
 	return resp, err
 }
 
 func (w *worker) begin(req *fetch.Request) {
 	w.watch.Reset()
 	req.Watch = &w.watch
-	after := w.c.slowAfter()
+	after := w.p.slowAfter()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fetching, w.after, w.begun, w.received = true, after, time.Now(), 0
@@ -233,16 +227,16 @@ func (w *worker) hush(silent bool) {
 		return
 	}
 	if w.silent = silent; silent {
-		w.c.slow.silence(1)
+		w.p.slow.silence(1)
 	} else {
-		w.c.slow.silence(-1)
+		w.p.slow.silence(-1)
 	}
 }
 
 // keeps reports whether the visit keeps its worker although it has taken at least w.after. As
 // many slow visits as there are workers may keep receiving.
 func (w *worker) keeps(receives bool, age time.Duration) bool {
-	return receives && (age < slowPatience*w.after || w.c.slow.receiving() >= w.c.cfg.Workers)
+	return receives && (age < slowPatience*w.after || w.p.slow.receiving() >= w.p.cfg.Workers)
 }
 
 // tick makes the visit slow if its fetch is still in progress and the bounds allow it. Later it
@@ -250,17 +244,17 @@ func (w *worker) keeps(receives bool, age time.Duration) bool {
 func (w *worker) tick(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c, now := w.c, time.Now()
+	p, now := w.p, time.Now()
 	if !w.fetching {
 		return
 	}
 	if w.replaced {
 		if less := w.bytes - slowBytes - w.watch.Held(); less > 0 {
-			c.slow.shrink(less)
+			p.slow.shrink(less)
 			w.bytes -= less
 		}
 		w.hush(!w.receives(now))
-		w.timer.Reset(c.cfg.SlowAfter)
+		w.timer.Reset(p.cfg.SlowAfter)
 		return
 	}
 	if early := w.looked.Add(w.after).Sub(now); early > 0 { // the timer was set for the previous fetch
@@ -269,19 +263,19 @@ func (w *worker) tick(ctx context.Context) {
 	}
 	receives, age := w.receives(now), now.Sub(w.begun)
 	bytes := slowBytes + w.watch.Held()
-	if w.keeps(receives, age) || !c.slow.take(&c.cfg, bytes) {
+	if w.keeps(receives, age) || !p.slow.take(&p.cfg, bytes) {
 		w.timer.Reset(w.after)
 		return
 	}
 	w.replaced, w.bytes = true, bytes
-	w.hush(!receives && age >= c.cfg.SlowAfter)
+	w.hush(!receives && age >= p.cfg.SlowAfter)
 	w.watch.Slow(w.grow)
-	w.timer.Reset(c.cfg.SlowAfter)
+	w.timer.Reset(p.cfg.SlowAfter)
 	// The worker cannot end before end has had mu, so inFlight is not zero yet.
 	thread := w.thread
-	c.inFlight.Go(func() { c.work(ctx, thread) })
+	p.inFlight.Go(func() { p.work(ctx, thread) })
 	select {
-	case c.slow.more <- struct{}{}:
+	case p.slow.more <- struct{}{}:
 	default:
 	}
 }
@@ -291,7 +285,7 @@ func (w *worker) tick(ctx context.Context) {
 func (w *worker) grow(more int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.c.slow.grow(&w.c.cfg, more) {
+	if !w.p.slow.grow(&w.p.cfg, more) {
 		return false
 	}
 	w.bytes += more
@@ -310,12 +304,12 @@ func (w *worker) end(ctx context.Context) {
 		return
 	}
 	select {
-	case thread := <-w.c.slow.resume:
+	case thread := <-w.p.slow.resume:
 		w.mu.Lock()
 		w.thread, w.replaced = thread, false
 		w.mu.Unlock()
 	case <-ctx.Done():
 		// The run ends or the lease is lost. There is nothing more to do.
 	}
-	w.c.slow.give(w.bytes)
+	w.p.slow.give(w.bytes)
 }

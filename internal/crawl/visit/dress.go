@@ -1,4 +1,4 @@
-package crawl
+package visit
 
 import (
 	"strings"
@@ -12,8 +12,8 @@ import (
 
 // dress adds the fields that belong to the URL of a request: those of Sheets, and the cookies. Secret values do not go
 // into the archive. A redirect is a new URL, so it gets only what belongs to it. dress returns the hash of the cookies.
-func (c *Crawler) dress(r *fetch.Request) uint64 {
-	if t := c.Sheets.Table(); t != nil {
+func (p *Pool) dress(r *fetch.Request) uint64 {
+	if t := p.Sheets.Table(); t != nil {
 		for _, h := range t.URL(r.URL).Headers {
 			if !h.Goes(r.URL) {
 				continue
@@ -25,7 +25,7 @@ func (c *Crawler) dress(r *fetch.Request) uint64 {
 			}
 		}
 	}
-	cookies := cookiesFor(&c.Parts, r.URL)
+	cookies := p.cookiesFor(r.URL)
 	if cookies != "" {
 		r.Secret = append(r.Secret, [2]string{"Cookie", cookies})
 	}
@@ -33,7 +33,7 @@ func (c *Crawler) dress(r *fetch.Request) uint64 {
 }
 
 // cookiesFor returns the Cookie field of a request for u, unless Sheets set it.
-func cookiesFor(p *Parts, u weburl.URL) string {
+func (p *Pool) cookiesFor(u weburl.URL) string {
 	if p.Cookies == nil {
 		return ""
 	}
@@ -48,12 +48,12 @@ func cookiesFor(p *Parts, u weburl.URL) string {
 }
 
 // learnCookies keeps the cookies that a response sets.
-func (c *Crawler) learnCookies(r *fetch.Response) {
-	if c.Cookies == nil || r == nil || r.Failure != nil {
+func (p *Pool) learnCookies(r *fetch.Response) {
+	if p.Cookies == nil || r == nil || r.Failure != nil {
 		return
 	}
 	if fields := r.Header.Values("Set-Cookie"); len(fields) > 0 {
-		c.Cookies.Learn(r.URL, fields, c.cfg.Now())
+		p.Cookies.Learn(r.URL, fields, p.cfg.Now())
 	}
 }
 
@@ -61,17 +61,17 @@ func (c *Crawler) learnCookies(r *fetch.Response) {
 // B to A. It is followed if the request differs from all before: if a redirect has changed the cookies, or the session
 // id in the URL. Then next knows its chain, which makes it a new link. MaxRedirects bounds the chain. Safe for
 // concurrent use.
-func (v *visit) comesBack(c *Crawler, next *link.Link) {
-	l := &v.task.Link
-	steps := link.AddStep(l.Steps(), l.URL, requestOf(l.URL, v.cookies))
-	cookies := xxhash.Sum64String(cookiesFor(&c.Parts, next.URL))
+func (p *Pool) comesBack(v *Attempt, next *link.Link) {
+	l := &v.Task.Link
+	steps := link.AddStep(l.Steps(), l.URL, requestOf(l.URL, v.Response.Cookies))
+	cookies := xxhash.Sum64String(p.cookiesFor(next.URL))
 	times, same := link.Passed(steps, next.URL, requestOf(next.URL, cookies))
-	if same || next.URL.String() == l.Via && trailing(l.Hops, 'R') > 0 && c.Cookies == nil {
-		v.notes = append(v.notes, "redirect-loop")
-		v.skipped = append(v.skipped, skip{*next, redirectLoop})
+	if same || next.URL.String() == l.Via && Trailing(l.Hops, 'R') > 0 && p.Cookies == nil {
+		v.Notes = append(v.Notes, "redirect-loop")
+		v.Skipped = append(v.Skipped, Skip{*next, redirectLoop})
 		return
 	}
-	if times > 0 || c.Cookies != nil {
+	if times > 0 || p.Cookies != nil {
 		next.SetSteps(steps)
 	}
 }

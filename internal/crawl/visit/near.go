@@ -1,4 +1,4 @@
-package crawl
+package visit
 
 import (
 	"context"
@@ -34,13 +34,13 @@ const maxReading = 1 << 20
 
 // resemble looks for an archived page of which v's page, which has been parsed, is a near-duplicate. A page that was
 // cut off is not compared. An earlier version of the same page does not count.
-func (c *Crawler) resemble(ctx context.Context, v *visit, body []byte, cut bool) error {
-	if c.Near == nil || v.unkept || cut || v.truncated != "" {
+func (p *Pool) resemble(ctx context.Context, v *Attempt, body []byte, cut bool) error {
+	if p.Near == nil || v.Record.Left || cut || v.Response.Truncated != "" {
 		return nil
 	}
 	m := readings.Get().(*reading)
 	defer readings.Put(m)
-	m.text = v.page.AppendProse(m.text[:0], body)
+	m.text = v.Page.HTML.AppendProse(m.text[:0], body)
 	s, ok := m.of.Of(m.text)
 	if cap(m.text) > maxReading {
 		m.text = nil
@@ -48,8 +48,8 @@ func (c *Crawler) resemble(ctx context.Context, v *visit, body []byte, cut bool)
 	if !ok {
 		return nil
 	}
-	page := index.Original{URL: v.asked.URL.String(), Date: v.began}
-	first, claim, err := c.Near.Find(ctx, s, page)
+	page := index.Original{URL: v.Asked.URL.String(), Date: v.Response.Began}
+	first, claim, err := p.Near.Find(ctx, s, page)
 	switch {
 	case errors.Is(err, index.ErrClosed) || ctx.Err() != nil:
 		if claim != nil {
@@ -59,44 +59,43 @@ func (c *Crawler) resemble(ctx context.Context, v *visit, body []byte, cut bool)
 	case err != nil:
 		return fmt.Errorf("near-duplicates of %s: %w", page.URL, err)
 	}
-	v.near, v.claim = first, claim
+	v.Near().Original, v.Near().claim = first, claim
 	if first != nil {
-		v.notes = append(v.notes, "near-duplicate:"+strings.ReplaceAll(first.URL, ",", "%2C"))
+		v.Notes = append(v.Notes, "near-duplicate:"+strings.ReplaceAll(first.URL, ",", "%2C"))
 	}
 	return nil
 }
 
-// omits reports that the archive gets a note in place of the page, and that its links are not followed.
-func (c *Crawler) omits(v *visit) bool { return v.near != nil && c.cfg.DropNear }
-
-// hasPage reports that the archive has the response, or a revisit record that names an equal one.
-func (c *Crawler) hasPage(v *visit) bool { return v.archived && !v.confirmed() && !c.omits(v) }
+// Omits reports that the archive gets a note in place of the page, and that its links are not followed.
+func (p *Pool) Omits(v *Attempt) bool { return v.Near().Original != nil && p.cfg.DropNear }
 
 // describeNear adds the fields of the metadata record that name the other page.
-func (v *visit) describeNear(note func(name, value string)) {
-	if v.near != nil {
-		note("nearDuplicateOf", v.near.URL)
-		note("nearDuplicateOfDate", v.near.Date.UTC().Format("2006-01-02T15:04:05.000Z"))
+func (v *Attempt) describeNear(note func(name, value string)) {
+	if v.Near().Original != nil {
+		note("nearDuplicateOf", v.Near().Original.URL)
+		note("nearDuplicateOfDate", v.Near().Original.Date.UTC().Format("2006-01-02T15:04:05.000Z"))
 	}
 }
 
-// endClaim tells Near whether v's page is in the archive and finished. The finish is in the journal's present batch.
-func (v *visit) endClaim(finished bool) {
-	c := v.claim
-	v.claim = nil
+// EndClaim tells Near whether v's page is in the archive and finished. The finish is in the journal's present batch.
+func (v *Attempt) EndClaim(finished bool) {
+	c := v.Near().claim
+	v.Near().claim = nil
 	switch {
 	case c == nil:
-	case finished && v.archived:
-		c.Archived(v.began)
+	case finished && v.Record.Archived:
+		c.Archived(v.Response.Began)
 	default:
 		c.Release()
 	}
 }
 
-// nearSyncing tells Near that a sync of the journal begins, and returns what to call when it has ended.
-func (c *Crawler) nearSyncing() (durable func()) {
-	if c.Near == nil {
-		return func() {}
-	}
-	return c.Near.Syncing()
+// A NearNote says whether another page has nearly the same text.
+type NearNote struct {
+	Original *index.Original // that page
+	claim    *index.Claim    // others may become near-duplicates of this page
 }
+
+func (n *NearNote) reset() { *n = NearNote{} }
+
+func (v *Attempt) Near() *NearNote { return Annotated[NearNote](v) }

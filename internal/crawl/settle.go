@@ -1,0 +1,214 @@
+package crawl
+
+import (
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
+)
+
+// laterMax bounds the URLs that wait for a retry outside of the queues. Beyond it, a URL waits
+// at the front of its host's queue, and the host waits with it.
+const laterMax = 100_000
+
+// settle processes an ended visit: it decides between again, later and finished, accepts the
+// links, frees the host, and appends the journal's batch. The links must be in the same batch
+// as the finish, because the page will not be visited again.
+func (c *Crawler) settle(v *visit.Attempt, now time.Time) {
+	if v.Err != nil && c.fatal == nil {
+		c.fatal = v.Err
+	}
+	if c.fatal != nil {
+		c.settleFailed(v, now)
+		return
+	}
+	host := v.Task.Link.URL.Host()
+	c.ends(v)
+	v.Robots.Auto = c.autoDelay(v, host)
+	c.pagesStop = c.pagesStop || v.Page.Stops
+	if v.Lookup.Done && v.Outcome == visit.Fetched {
+		if !c.Overtaken(v) {
+			c.Frontier.Resolved(host, v.Lookup.Addr, v.Lookup.Expires, now)
+			c.visits.Recycle(v)
+			return
+		}
+		v.Outcome = visit.Dropped
+	}
+	delete(c.attempts, v.Task.Link.Key())
+	d := c.dispose(v, now)
+	if d.Again != nil && c.Overtaken(v) {
+		d.Again = nil
+		c.withdraw(v)
+	}
+	if !v.ProxyDown() {
+		c.settleHost(v, host, &d, now)
+	}
+	if c.fatal == nil {
+		c.fatal = c.Frontier.Done(host, d, now)
+	}
+	if d.SlowDown || d.RetryAfter > 0 {
+		c.noteSlow(v, host, now)
+	}
+	v.EndClaim(false) // unless it was finished
+	c.append()
+	c.visits.Recycle(v)
+}
+
+// settleFailed processes a visit that ends after a failure of this machine: the next agent that contacts the host must
+// know the pause that the host has asked for.
+func (c *Crawler) settleFailed(v *visit.Attempt, now time.Time) {
+	l := v.Task.Link
+	delay := max(v.Robots.Delay, c.autoDelay(v, l.URL.Host()))
+	r := &v.Response
+	_ = c.Frontier.Done(l.URL.Host(), frontier.Done{Delay: delay, NoRequest: r.Began.IsZero(), Sent: r.SentAt,
+		SlowDown: r.Slow, RetryAfter: r.RetryAfter, Again: &l,
+		Attempt: v.Task.Attempt}, now) // the run has failed already
+	c.ends(v)
+}
+
+// dispose decides what becomes of a visited URL: it is finished, waits for a retry beside the queues, or
+// goes back to the front of its host's queue.
+func (c *Crawler) dispose(v *visit.Attempt, now time.Time) frontier.Done {
+	l := v.Task.Link
+	d := frontier.Done{Delay: max(v.Robots.Delay, v.Robots.Auto), NoRequest: v.Response.Began.IsZero(),
+		Sent: v.Response.SentAt, Robots: v.RobotsRead()}
+	c.notePlain(v)
+	c.noteFailure(v) // of robots.txt, too
+	c.origins.settle(c, v, now)
+	switch {
+	case v.Outcome == visit.Abandoned || v.Outcome == visit.Stale:
+		d.NoRequest = d.NoRequest && !v.Permit.WasCutOff() // a request may have been sent
+		d.Again, d.Attempt = &l, v.Task.Attempt
+	case v.ProxyDown():
+		c.awaitProxy(v, &d, now)
+	case v.Outcome == visit.Elsewhere:
+		c.noteRobotsAt(l.URL.Origin(), v.Robots.Errand.URL.Origin())
+		c.runErrand(v.Robots.Errand, now)
+		v.Robots.Until = c.origins.awaitRobots(c, v, now)
+		putOff(c, v, &d, delayed{v.Robots.Until, l, v.Task.Number, v.Task.Attempt, true})
+	case visit.IsErrand(l):
+		c.settleErrand(v, now)
+	case v.Outcome == visit.Prerequisite:
+		c.settleRobots(v, &d, now)
+	case v.Outcome == visit.Fetched && !c.visits.Final(v):
+		c.again(v, c.visits.Policy(v), &d, now)
+	case v.Outcome.Ends() || v.Plain || c.visits.Final(v):
+		c.finish(v, now)
+	default:
+		c.again(v, c.visits.Policy(v), &d, now)
+	}
+	return d
+}
+
+// settleRobots processes a fetch of robots.txt for the URL. If it succeeds, the URL is due again after the quiet time.
+// Then the robots cache decides about it.
+func (c *Crawler) settleRobots(v *visit.Attempt, d *frontier.Done, now time.Time) {
+	l := v.Task.Link
+	c.logRobots(v, now)
+	if v.Plain {
+		v.Asked, v.Outcome, v.Record.Archived = l, visit.Failed, false
+		c.finish(v, now)
+		return
+	}
+	if v.Response.Failure == fetch.Refused || v.Response.Failure == fetch.TLS && !v.Response.Fail.Retryable() {
+		// The robots.txt cannot be fetched, and time will not change that. The URL itself would fail in
+		// the same way.
+		c.origins.giveUp(c, v, now)
+		v.Asked, v.Outcome, v.Record.Archived, v.Record.Left = l, visit.Failed, false, false
+		c.finish(v, now)
+		return
+	}
+	if v.Response.Failure != 0 {
+		c.retrying.put(l.Key(), v.Reason(), now)
+	}
+	a := c.Robots.Ask(l.URL, now)
+	if a.Verdict != robots.Unreachable {
+		d.Again, d.Attempt = &l, v.Task.Attempt
+		return
+	}
+	// The URL has failed with its robots.txt.
+	u := c.visits.New(v.Task)
+	u.Outcome, u.Robots.Until, u.Last, u.Thread, u.Drops = visit.RobotsUnreachable, a.Until, v.Last, v.Thread, v.Drops
+	u.Plan().Before = v.Plan().Before
+	if c.origins.settle(c, u, now); c.visits.Final(u) {
+		c.finish(u, now)
+	} else {
+		c.again(u, c.visits.Policy(u), d, now)
+	}
+	c.visits.Recycle(u)
+}
+
+// noteSlow records that a host demands fewer requests.
+func (c *Crawler) noteSlow(v *visit.Attempt, host string, now time.Time) {
+	st := c.origins.record(c, host, now)
+	c.urgent = true
+	c.Events.Write("host-paused", report.F("host", host), report.F("status", v.Response.Status),
+		report.F("until", st.NotBefore))
+}
+
+// again puts off a URL that failed temporarily.
+func (c *Crawler) again(v *visit.Attempt, p visit.Patience, d *frontier.Done, now time.Time) {
+	l := v.Task.Link
+	if c.Overtaken(v) {
+		c.withdraw(v)
+		return
+	}
+	wait := c.jitter(visit.Backoff(p.Wait, v.Task.Attempt))
+	at := now.Add(wait)
+	first := blames(v)
+	if first {
+		at = v.Robots.Until
+	}
+	c.retrying.put(l.Key(), v.Reason(), at)
+	switch {
+	case !p.Host:
+		putOff(c, v, d, delayed{at, l, v.Task.Number, v.Task.Attempt + 1, first})
+	case p.Wait > 0:
+		d.NotBefore = at
+		fallthrough
+	default:
+		d.Again, d.Attempt = &l, v.Task.Attempt+1
+	}
+}
+
+// putOff lets the URL of v wait beside the queues, or if there are too many, in that of its host.
+func putOff(c *Crawler, v *visit.Attempt, d *frontier.Done, w delayed) {
+	switch {
+	case c.Overtaken(v):
+		c.withdraw(v)
+	case !c.later.put(c, w):
+		d.Again, d.Attempt, d.NotBefore = &w.link, w.attempt, w.at
+	}
+}
+
+// settleHost records what the visit tells about its host.
+func (c *Crawler) settleHost(v *visit.Attempt, host string, d *frontier.Done, now time.Time) {
+	d.SlowDown, d.RetryAfter = v.Response.Slow, v.Response.RetryAfter
+	d.Failed = v.Response.Failure != 0 || v.Response.Status/100 == 5
+	if !v.Response.Began.IsZero() {
+		c.noProxy = time.Time{} // the proxy has answered
+		c.hostsAgain[host].served(now)
+	}
+	switch {
+	case v.Plain:
+		return // another port of the host may answer
+	case v.Outcome == visit.Fetched:
+		c.trouble.clear(host)
+		return
+	}
+	if v.Outcome != visit.Unresolved && (v.Outcome != visit.Failed || v.Response.Failure != fetch.DNS) {
+		return // the host has an address
+	}
+	if n := c.trouble.add(host); n == c.cfg.Retries+1 {
+		c.Events.Write("host-in-trouble", report.F("host", host), report.F("kind", v.Reason()), report.F("failures", n))
+	}
+}
+
+// jitter changes a wait by up to a tenth, so that URLs that failed together are not retried
+// together.
+func (c *Crawler) jitter(d time.Duration) time.Duration {
+	return d + time.Duration((c.rng.Float64()-0.5)*0.2*float64(d))
+}

@@ -1,0 +1,33 @@
+package visit
+
+import (
+	"context"
+
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+)
+
+// compare looks up whether another agent's page has the content of r. A page that is fetched again is archived in full.
+func (p *Pool) compare(ctx context.Context, v *Attempt, r *fetch.Response) (err error) {
+	if v.Response.Failure != 0 || r.Status/100 != 2 || v.Record.Left || v.App().Of != nil {
+		return nil
+	}
+	x := exchangeOf(v.Asked, r)
+	n := v.Contents()
+	n.first, n.Duplicate, n.Judged, err = p.Others.First(ctx, &x, r.Wire.Size()-int64(r.HeadLen))
+	if IsRefetch(v.Task.Link) { // the first page may be in a lost archive
+		n.first, n.Duplicate = warc.Original{}, false
+	}
+	return err
+}
+
+// A ContentsNote says whether another page had the content first.
+type ContentsNote struct {
+	Judged    bool // Contents has answered
+	Duplicate bool
+	first     warc.Original // the page that had the content first
+}
+
+func (n *ContentsNote) reset() { *n = ContentsNote{} }
+
+func (v *Attempt) Contents() *ContentsNote { return Annotated[ContentsNote](v) }

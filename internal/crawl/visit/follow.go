@@ -1,0 +1,83 @@
+package visit
+
+import (
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A Follower decides about the links on a page: does the Strategy want it, is it known, is it in scope, and whose is
+// it? Safe for concurrent use.
+type Follower struct {
+	cfg          *Config
+	Scope        *scope.Scope
+	Strategy     Strategy
+	planner      Planner
+	reader       Reader
+	Others       Others
+	Applications Applications
+	known        known
+}
+
+// Follow asks the Strategy about a link on v's page, and judges, offers or drops it.
+func (f *Follower) Follow(v *Attempt, l link.Link, k link.Key) {
+	if v.App().Of != nil {
+		f.followForApp(v, l, k)
+		return
+	}
+	if f.reader != nil && f.isKnown(v, k) {
+		return
+	}
+	if f.Strategy != nil {
+		// The Strategy may change the link. It gets a copy in the visit: a parameter whose address
+		// goes to an interface method would be moved to the heap for every link of every page.
+		v.Plan().link = l
+		choice := f.Strategy.Follow(&v.Page.Shown, &v.Plan().link)
+		l = v.Plan().link
+		switch choice {
+		case Take:
+			if f.isKnown(v, k) {
+				return
+			}
+		case Offer:
+			if f.planner != nil && f.Scope.Judge(l).In {
+				v.Plan().Offered = append(v.Plan().Offered, l)
+			}
+			return
+		default:
+			return
+		}
+	}
+	if f.staysHere(v, l) {
+		return
+	}
+	if to, away := f.destination(v, k); away {
+		l.SetDestination(to)
+		k = k.To(to)
+	}
+	f.Judge(&v.Links, l, k)
+}
+
+// Judge checks a link against the scope, and adds or skips it. Safe for concurrent use.
+func (f *Follower) Judge(ls *Links, l link.Link, k link.Key) {
+	if l.Ext != "" {
+		if app := l.App(); app != "" {
+			f.judgeApp(ls, l, k, app)
+			return
+		}
+	}
+	if d := f.Scope.Judge(l); !d.In {
+		ls.Skip(l, report.ReasonBy(string(d.Reason), d.Rule))
+		return
+	}
+	_, directed := l.Destination()
+	ls.Add(l, k, directed || f.NotOurs(l.URL))
+}
+
+// NotOurs reports whether u belongs to another agent, or has no known owner yet. Safe for
+// concurrent use.
+func (f *Follower) NotOurs(u weburl.URL) bool {
+	_, mine := f.Others.Owner(u.Host())
+	return !mine
+}

@@ -1,0 +1,88 @@
+package visit
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/internal/web/parse"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// The more slow visits receive nothing, the sooner another becomes one.
+func TestSlowAfter(t *testing.T) {
+	p := New(Config{Workers: 10}.WithDefaults(), Parts{}, 0)
+	for _, x := range []struct {
+		slow int
+		want time.Duration
+	}{{0, 5 * time.Second}, {10, 5 * time.Second / 2}, {90, 5 * time.Second / 10}, {1000, slowLeast}} {
+		p.slow.silent = x.slow
+		if got := p.slowAfter(); got.Round(time.Microsecond) != x.want {
+			t.Errorf("%d slow visits: %s, want %s", x.slow, got, x.want)
+		}
+	}
+}
+
+// A visit kept for reuse does not keep the memory of a large page.
+func TestVisitsAtRest(t *testing.T) {
+	p := New(Config{}.WithDefaults(), Parts{}, 0)
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	before := m.HeapAlloc
+	u, err := weburl.Parse("http://h.example/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString(`<base href="http://h.example/` + strings.Repeat("x", 7000) + `/">`)
+	for i := range 2400 {
+		fmt.Fprintf(&b, "<a href=%d>", i)
+	}
+	var under []*Attempt // all under way at once
+	for range 8 {
+		v := p.New(frontier.Task{})
+		in := parse.Input{URL: u, ContentType: "text/html", Body: []byte(b.String())}
+		parse.Parse(in, parse.Options{}, &v.Page.HTML)
+		for _, l := range v.Page.HTML.Links {
+			v.Skipped = append(v.Skipped, Skip{link.Link{URL: l.URL}, "outOfScope"})
+		}
+		if len(v.Page.HTML.Links) == 0 {
+			t.Fatal("no links")
+		}
+		under = append(under, v)
+	}
+	for _, v := range under {
+		p.Recycle(v)
+	}
+	under = nil
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	if held := int64(m.HeapAlloc) - int64(before); held > 4<<20 {
+		t.Errorf("%d visits at rest hold %d KiB", len(p.free), held>>10)
+	}
+	runtime.KeepAlive(p)
+}
+
+type followAll struct{}
+
+func (followAll) Follow(*Page, *link.Link) Choice { return Take }
+
+// The crawl asks a Strategy about every link of every page, and knows most of them already. That
+// must cost no memory.
+func TestFollowKnownAllocatesNothing(t *testing.T) {
+	f := &Follower{Strategy: followAll{}}
+	u, err := weburl.Parse("http://a.example/page")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.known.add(link.KeyOf(u))
+	v := new(Attempt)
+	if n := testing.AllocsPerRun(100, func() { f.Follow(v, link.Link{URL: u, Hops: "L"}, link.KeyOf(u)) }); n != 0 {
+		t.Errorf("%v allocations for a known link, want none", n)
+	}
+}
