@@ -2,7 +2,10 @@ package inbound
 
 import (
 	"context"
+	"errors"
+	"net/http"
 
+	"connectrpc.com/connect"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -39,6 +42,20 @@ func (r *Room) With(ctx context.Context) (_ context.Context, leave func()) {
 			s.leave()
 		}
 	}
+}
+
+// Admit serves the calls for which enter finds room. All others get CodeUnavailable and why.
+func Admit(enter func(*http.Request) (leave func(), ok bool), refuse *connect.ErrorWriter, why string,
+	next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leave, ok := enter(r)
+		if !ok {
+			_ = refuse.Write(w, r, connect.NewError(connect.CodeUnavailable, errors.New(why)))
+			return
+		}
+		defer leave()
+		next.ServeHTTP(w, r)
+	})
 }
 
 type stayKey struct{}

@@ -2,7 +2,6 @@ package urlfrontier
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"path"
 	"time"
@@ -57,14 +56,6 @@ func (m rooms) enter(r *http.Request) (leave func(), ok bool) {
 
 // bound serves calls when there is room for them.
 func (m rooms) bound(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		leave, ok := m.enter(r)
-		if !ok {
-			_ = m.refuse.Write(w, r, connect.NewError(connect.CodeUnavailable, errors.New("the server answers as many "+
-				"calls as its memory permits; make fewer at once, or give it more with --memory")))
-			return
-		}
-		defer leave()
-		next.ServeHTTP(w, r)
-	})
+	return inbound.Admit(m.enter, m.refuse, "the server answers as many calls as its memory permits; make fewer at "+
+		"once, or give it more with --memory", next)
 }

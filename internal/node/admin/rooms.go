@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -77,16 +76,10 @@ func (m rooms) enter(r *http.Request) (leave func(), ok bool) {
 
 // bound serves calls when there is room for them.
 func (m rooms) bound(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		leave, ok := m.enter(r)
-		if !ok {
-			_ = m.refuse.Write(w, r, connect.NewError(connect.CodeUnavailable, errors.New("the agent answers as many "+
-				"calls as its memory permits; try again later")))
-			return
-		}
-		defer leave()
-		ctx, leave := m.bodies.With(r.Context())
-		defer leave()
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
+	return inbound.Admit(m.enter, m.refuse, "the agent answers as many calls as its memory permits; try again later",
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, leave := m.bodies.With(r.Context())
+			defer leave()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		}))
 }
