@@ -3,6 +3,7 @@ package crawl
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -135,7 +136,7 @@ func (a *applications) finish(f *state.Finish, queued int64) {
 }
 
 // save writes the counts into a checkpoint.
-func (a *applications) save(put func(kind byte, p []byte) error) error {
+func (a *applications) save(put func(kind byte, p []byte) error, _ time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for app, n := range a.counts {

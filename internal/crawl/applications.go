@@ -139,7 +139,7 @@ func (c *Crawler) heedApps() {
 		c.activity++
 		for name := range *t {
 			if c.apps.define(name) { // from now on visits look into the archive, also after a restart
-				c.batch.add(state.Application, state.AppendApplication(nil, name, 0, 0))
+				c.ledger.batch.add(state.Application, state.AppendApplication(nil, name, 0, 0))
 			}
 			delete(c.apps.unknown, name)
 		}

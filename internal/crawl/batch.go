@@ -1,6 +1,10 @@
 package crawl
 
-import "github.com/orbweaver/orbweaver/internal/store/journal"
+import (
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+)
 
 // A batch collects the journal records of a visit, in one piece of memory that the next visit
 // reuses.
@@ -39,11 +43,29 @@ func (b *batch) reset() {
 }
 
 // append appends the present batch to the journal.
+func (l *ledger) append() error {
+	if len(l.batch.recs) == 0 {
+		return nil
+	}
+	err := l.journal.Append(l.batch.records())
+	l.batch.reset()
+	l.dirty = true
+	return err
+}
+
+// append appends the present batch to the journal, unless the run has failed.
 func (c *Crawler) append() {
-	if len(c.batch.recs) == 0 || c.fatal != nil {
+	if c.fatal == nil {
+		c.fatal = c.ledger.append()
+	}
+}
+
+// save writes the journal when it is due, unless the run has failed.
+func (c *Crawler) save(now time.Time) {
+	if c.fatal != nil {
 		return
 	}
-	c.fatal = c.Journal.Append(c.batch.records())
-	c.batch.reset()
-	c.dirty = true
+	if err := c.ledger.save(now); c.fatal == nil { // the cluster, which is told, may have failed the run
+		c.fatal = err
+	}
 }

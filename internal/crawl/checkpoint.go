@@ -9,7 +9,6 @@ import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -48,24 +47,24 @@ func (k *checkpoint) put(kind byte, p []byte) error {
 }
 
 // beginCheckpoint starts a checkpoint. counts decides which finishes of the journal count.
-func (c *Crawler) beginCheckpoint(counts verdict) error {
+func (l *ledger) beginCheckpoint(counts verdict) error {
 	// The seen-set's files must contain all that the journal has when Begin syncs it.
-	if err := c.sync(); err != nil {
+	if err := l.sync(); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	j, err := c.Journal.Begin()
+	j, err := l.journal.Begin()
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	k := &checkpoint{Checkpoint: j, began: time.Now(), done: make(chan error, 1), accepted: c.accepted,
-		keys: c.cluster.Keys().Freeze()}
-	if err := c.putSmall(k); err != nil {
+	k := &checkpoint{Checkpoint: j, began: time.Now(), done: make(chan error, 1), accepted: l.accepted,
+		keys: l.cluster.Keys().Freeze()}
+	if err := l.putSmall(k); err != nil {
 		k.Abandon()
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	c.checkpoint = k
+	l.checkpoint = k
 	go func() {
-		err := k.merge(c.Archive, c.Robots, counts, &merge{History: state.NewHistory(spoolOf(c.fs, c.dir, 0))})
+		err := k.merge(l.archive, l.robots, counts, &merge{History: state.NewHistory(spoolOf(l.fs, l.dir, 0))})
 		if err != nil {
 			k.Abandon()
 		} else {
@@ -92,8 +91,8 @@ func ended(done <-chan error, wait bool) (over bool, err error) {
 
 // endCheckpoint puts the running checkpoint into service if it is ready. With wait it blocks
 // until it is. Without a running checkpoint it does nothing.
-func (c *Crawler) endCheckpoint(wait bool) error {
-	k := c.checkpoint
+func (l *ledger) endCheckpoint(wait bool) error {
+	k := l.checkpoint
 	if k == nil {
 		return nil
 	}
@@ -101,88 +100,42 @@ func (c *Crawler) endCheckpoint(wait bool) error {
 	if !over {
 		return nil
 	}
-	c.checkpoint = nil
+	l.checkpoint = nil
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	if err := c.Journal.Adopt(k.Checkpoint, nil); err != nil {
+	if err := l.journal.Adopt(k.Checkpoint, nil); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	c.snapSize = k.bytes
-	c.Events.Write("checkpoint", report.F("bytes", c.snapSize), report.F("took_ms", time.Since(k.began).Milliseconds()))
+	l.snapSize = k.bytes
+	l.events.Write("checkpoint", report.F("bytes", l.snapSize), report.F("took_ms", time.Since(k.began).Milliseconds()))
 	return nil
 }
 
 // putSmall writes the state that the dispatcher owns.
-func (c *Crawler) putSmall(k *checkpoint) error {
-	if err := k.put(state.Crawl, state.AppendCrawl(nil, c.id)); err != nil {
+func (l *ledger) putSmall(k *checkpoint) error {
+	if err := k.put(state.Crawl, state.AppendCrawl(nil, l.id)); err != nil {
 		return err
 	}
-	if c.holding.open {
-		if err := k.put(state.Held, c.holding.encode(c.Seen)); err != nil {
+	if l.holding.open {
+		if err := k.put(state.Held, l.holding.encode(l.seen)); err != nil {
 			return err
 		}
 	}
-	now := c.cfg.Now() // one time for the span and the pauses: the clock may have been set since the last visit
-	if err := k.put(state.Span, c.span(now)); err != nil {
+	now := l.cfg.Now() // one time for the span and the pauses: the clock may have been set since the last visit
+	if err := k.put(state.Span, l.loop.span(now)); err != nil {
 		return err
 	}
-	if err := k.put(state.Number, binary.AppendUvarint(nil, c.accepted)); err != nil {
+	if err := k.put(state.Number, binary.AppendUvarint(nil, l.accepted)); err != nil {
 		return err
 	}
-	for _, u := range c.widened {
-		if err := k.put(state.Seed, []byte(u.String())); err != nil {
+	l.loop.tidy()
+	for _, s := range l.small {
+		if err := s.save(k.put, now); err != nil {
 			return err
 		}
 	}
-	var buf []byte
-	if err := c.putTally(k.put); err != nil {
-		return err
-	}
-	c.skips.counted = c.skips.counted[:0] // are counted with it
-	for _, enc := range c.failures.again {
-		if err := k.put(state.Failed, enc); err != nil {
-			return err
-		}
-	}
-	if c.Queries != nil {
-		buf = buf[:0]
-		c.Queries.Each(func(path uint64, n uint32) error {
-			buf = binary.BigEndian.AppendUint64(buf, path)
-			buf = binary.BigEndian.AppendUint32(buf, n)
-			return nil
-		})
-		if err := k.put(state.Queries, buf); err != nil {
-			return err
-		}
-	}
-	c.forgetDrops()
-	for host, d := range c.drops.of {
-		if err := k.put(state.Drop, appendDrop(nil, host, d)); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(c.apps.save(k.put), c.cluster.Save(k.put)); err != nil {
-		return err
-	}
-	return c.origins.eachHost(c.Frontier, now, func(st frontier.HostState) error {
-		buf = st.AppendTo(buf[:0])
-		return k.put(state.Host, buf)
-	})
-}
-
-// putTally writes the counts in pieces, as state.PutPieces does. The counts of a million hosts are
-// large, and encoding them as a whole would take much memory.
-func (c *Crawler) putTally(put func(kind byte, p []byte) error) error {
-	var buf []byte
-	return c.Tally.EachPiece(tallyPiece, func(piece []byte, last bool) error {
-		more := byte(1)
-		if last {
-			more = 0
-		}
-		buf = append(append(buf[:0], more), piece...)
-		return put(state.Tally, buf)
-	})
+	return nil
 }
 
 // merge writes the other state. It runs beside the dispatcher: it reads files that do not

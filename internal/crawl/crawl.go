@@ -15,7 +15,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -25,7 +24,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // Config tunes a Crawler. The zero Config crawls everything in scope, politely.
@@ -138,13 +136,11 @@ type Crawler struct {
 	rng *rand.Rand
 
 	// Owned by the dispatcher.
-	busy       int              // visits that the workers have and that are not settled
-	resolving  int              // look-ups in progress
-	unresolved []*visit.Attempt // visits that wait until a look-up ends
-	later      waiting          // URLs that wait for a retry beside the queues
-	attempts   map[link.Key]int // visits made to URLs that came back from later
-	id         keyset.Crawl
-	holding    holding
+	busy       int                 // visits that the workers have and that are not settled
+	resolving  int                 // look-ups in progress
+	unresolved []*visit.Attempt    // visits that wait until a look-up ends
+	later      waiting             // URLs that wait for a retry beside the queues
+	attempts   map[link.Key]int    // visits made to URLs that came back from later
 	requeued   map[link.Key]uint64 // numbers of the accepts of URLs that are queued again
 	trouble    troubles            // failed look-ups in a row, by host
 	origins    origins             // those that fail
@@ -153,19 +149,13 @@ type Crawler struct {
 	underWay   map[uint64]int      // visits in progress, by the number of drops before them
 	planned    bool                // the journal has state of a Planner of an earlier run
 	stamped    []byte              // reused memory for links on their way to the seen-set
-	batch      batch
-	dirty      bool        // the journal has records that are not synced
-	arrived    []link.Link // reused memory for links from the seen-set
-	fresh      []link.Link // new links of the current batch
-	accepted   uint64      // the number of the last accept
-	numbers    []uint64    // URLs logged as skipped lately
+	arrived    []link.Link         // reused memory for links from the seen-set
+	fresh      []link.Link         // new links of the current batch
+	numbers    []uint64            // URLs logged as skipped lately
 	items      []keyset.Item
 	skips      skips
 	rec        []byte    // reused memory for an encoded record
 	nextSlot   time.Time // no visit begins before, because the hosts rest after a restart
-	urgent     bool      // a server in the journal's batch demands fewer requests
-	committed  time.Time
-	synced     time.Time
 	stop       Stop
 	pagesStop  bool      // Pages has stopped the run
 	noProxy    time.Time // when the proxy became unreachable; zero: it is reachable
@@ -174,10 +164,7 @@ type Crawler struct {
 	paced      atomic.Pointer[[]string] // domains that may have a pace, see Repace
 	earlier    time.Duration            // time of earlier runs
 	seeding    map[link.Key]bool        // what is accepted during AddSeeds; nil otherwise
-	widened    []weburl.URL             // targets of seeds' redirects, which widen the scope
-	snapSize   int64
-	checkpoint *checkpoint // nil: none is in progress
-	syncing    *syncing    // nil: none is in progress
+	widened    widened                  // targets of seeds' redirects, which widen the scope
 	lastURL    string
 	shown      shown
 	pause      pausing
@@ -199,11 +186,9 @@ type Crawler struct {
 	plain      map[string]struct{} // origins without an https connection; see notePlain
 	cluster    Cluster
 	activity   uint64 // grows with each event that may give this agent work
-	reading    bool   // something reads the journal's files: no checkpoint may replace them
 
-	fs       disk.FS // of the journal
-	dir      string  // likewise
 	visits   *visit.Pool
+	ledger   *ledger
 	apps     applications
 	commands chan func(now time.Time)
 	ended    chan struct{} // closed when commands are no longer accepted
@@ -232,6 +217,7 @@ func New(cfg Config, parts Parts) *Crawler {
 	if c.cluster = parts.Cluster; c.cluster == nil {
 		c.cluster = Alone()
 	}
+	c.ledger = newLedger(c)
 	c.visits = visit.New(cfg.Config, visit.Parts{Scope: c.Scope, Robots: c.Robots, Sheets: c.Sheets,
 		Cookies: c.Cookies, Fetch: c.Fetch, Archive: c.Archive, Near: c.Near, Rate: c.Rate, Events: c.Events,
 		LinkLog: c.LinkLog, Strategy: c.Strategy, Pages: c.Pages, Others: c.cluster, Applications: &c.apps, Gate: c},
@@ -248,7 +234,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	defer abandon()
 	c.visits.Start(work)
 	c.began = c.cfg.Now()
-	c.committed, c.synced = c.began, c.began
+	c.ledger.committed, c.ledger.synced = c.began, c.began
 	c.publish(c.began)
 	c.heedPaces()
 	c.dispatch(ctx, work, abandon)
@@ -261,31 +247,31 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	abandon()
 	c.visits.End()
 	// Report the first error.
-	if err := c.endSync(true); c.fatal == nil {
+	if err := c.ledger.endSync(true); c.fatal == nil {
 		c.fatal = err
 	}
 	if c.fatal == nil {
-		c.fatal = c.sync()
+		c.fatal = c.ledger.sync()
 	}
 	if c.fatal == nil {
 		c.cluster.Deliver(work, c.cfg.Now())
 	}
-	if c.fatal == nil && c.dirty {
-		c.fatal = c.sync()
+	if c.fatal == nil && c.ledger.dirty {
+		c.fatal = c.ledger.sync()
 	}
 	if c.fatal == nil {
-		c.fatal = c.endCheckpoint(true)
+		c.fatal = c.ledger.endCheckpoint(true)
 	}
-	if c.fatal == nil && (c.Journal.SinceSnapshot() > c.snapSize/4 || len(c.skips.counted) > 0) {
+	if c.fatal == nil && (c.Journal.SinceSnapshot() > c.ledger.snapSize/4 || len(c.skips.counted) > 0) {
 		// This lets the next run begin quickly, and saves what no finish record contains.
-		if c.fatal = c.beginCheckpoint(all()); c.fatal == nil {
-			c.fatal = c.endCheckpoint(true)
+		if c.fatal = c.ledger.beginCheckpoint(all()); c.fatal == nil {
+			c.fatal = c.ledger.endCheckpoint(true)
 		}
 	}
-	if c.checkpoint != nil { // an error came first
-		<-c.checkpoint.done
-		c.checkpoint.Abandon()
-		c.checkpoint = nil
+	if c.ledger.checkpoint != nil { // an error came first
+		<-c.ledger.checkpoint.done
+		c.ledger.checkpoint.Abandon()
+		c.ledger.checkpoint = nil
 	}
 	c.shown.over = true
 	c.publish(c.cfg.Now())

@@ -83,10 +83,10 @@ func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
 }
 
 func (c *Crawler) drop(host string, now time.Time) error {
-	d := drop{c.nth + 1, c.accepted, now}
+	d := drop{c.nth + 1, c.ledger.accepted, now}
 	c.activity++
 	c.noteDrop(host, d)
-	c.batch.add(state.Drop, appendDrop(nil, host, d))
+	c.ledger.batch.add(state.Drop, appendDrop(nil, host, d))
 	c.Frontier.Withdraw(host)
 	c.Frontier.ReviewAside()
 	if err := c.withdrawLater(host); err != nil {

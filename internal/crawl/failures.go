@@ -202,7 +202,7 @@ func (c *Crawler) SeedAgain() error {
 	now := c.cfg.Now()
 	for _, enc := range again {
 		// Accept appends the batch, so both records are in it.
-		c.batch.add(state.Again, enc)
+		c.ledger.batch.add(state.Again, enc)
 		l, err := c.tookBack(enc)
 		if err != nil {
 			return err
@@ -220,7 +220,7 @@ func (c *Crawler) SeedAgain() error {
 	}
 	c.append()
 	if c.fatal == nil && len(again) > 0 {
-		c.fatal = c.sync()
+		c.fatal = c.ledger.sync()
 	}
 	return c.fatal
 }

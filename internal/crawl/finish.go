@@ -83,7 +83,7 @@ func (c *Crawler) record(v *visit.Attempt, f *state.Finish) {
 	c.Tally.Found(int64(f.Found))
 	c.Tally.Retried(int64(f.Tries))
 	c.rec = f.AppendTo(c.rec[:0])
-	c.batch.add(state.Finished, c.rec)
+	c.ledger.batch.add(state.Finished, c.rec)
 	c.cluster.Finished(f)
 	f.Skips, c.skips.counted = nil, c.skips.counted[:0]
 }
@@ -100,8 +100,8 @@ func (c *Crawler) logRobots(v *visit.Attempt, now time.Time) {
 	c.log(v, f, now)
 	c.record(v, &f)
 	for _, e := range v.Robots.Entries {
-		c.batch.add(state.Robots, e.AppendTo(nil))
-		c.urgent = c.urgent || v.Robots.Delay > 0
+		c.ledger.batch.add(state.Robots, e.AppendTo(nil))
+		c.ledger.urgent = c.ledger.urgent || v.Robots.Delay > 0
 	}
 }
 

@@ -35,20 +35,20 @@ type holding struct {
 
 // holds adds a record to the present batch which says that a mark must follow the finishes
 // from here on.
-func (c *Crawler) holds() {
-	if !c.holding.open && c.Seen.Holds() {
-		c.holding.open = true
-		c.batch.add(state.Held, nil)
+func (l *ledger) holds() {
+	if !l.holding.open && l.seen.Holds() {
+		l.holding.open = true
+		l.batch.add(state.Held, nil)
 	}
 }
 
 // mark returns the last record of a write of the journal. ok is false if none is needed.
-func (c *Crawler) mark() (r journal.Record, ok bool) {
-	h := &c.holding
+func (l *ledger) mark() (r journal.Record, ok bool) {
+	h := &l.holding
 	if !h.open || h.mute {
 		return r, false
 	}
-	return journal.Record{Kind: state.Held, Payload: c.holding.encode(c.Seen)}, true
+	return journal.Record{Kind: state.Held, Payload: l.holding.encode(l.seen)}, true
 }
 
 // encode returns a mark for the held links.
@@ -61,11 +61,11 @@ func (h *holding) encode(s *keyset.Store) []byte {
 
 // markAnyway writes the journal with a mark even if there is nothing else to write. After the
 // next sync, files that older marks name may be deleted.
-func (c *Crawler) markAnyway() error {
-	if !c.holding.open || c.holding.mute {
+func (l *ledger) markAnyway() error {
+	if !l.holding.open || l.holding.mute {
 		return nil
 	}
-	return c.Journal.Append([]journal.Record{{Kind: state.Held}})
+	return l.journal.Append([]journal.Record{{Kind: state.Held}})
 }
 
 // reasonLost is the reason for a link that was held back in a file which is damaged or gone.

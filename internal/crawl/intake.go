@@ -25,7 +25,7 @@ func (c *Crawler) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 	c.append()
 	if c.fatal == nil {
 		// The next run must know in any case that this run existed and may have sent requests.
-		c.fatal = c.sync()
+		c.fatal = c.ledger.sync()
 	}
 	return c.fatal
 }
@@ -44,7 +44,7 @@ func (c *Crawler) intake(ls *visit.Links) {
 	if c.repair(c.Seen.Add(c.items)); c.fatal != nil {
 		return
 	}
-	c.holds()
+	c.ledger.holds()
 	// From now on a page that names one of these links may finish without it. If the link is new,
 	// the journal has its accept before that finish. If the seen-set holds the link back, it is in
 	// a file that is written before the finish.
@@ -89,7 +89,7 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		}
 		c.arrived = append(c.arrived, l)
 	}
-	order, before := frontier.Scramble(c.arrived), c.accepted
+	order, before := frontier.Scramble(c.arrived), c.ledger.accepted
 	for i := range items {
 		if order != nil {
 			i = order[i]
@@ -108,7 +108,7 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		}
 		if l.Hops != "" && isSeed(l) {
 			c.widen(l.URL.Clone())
-			c.batch.add(state.Seed, []byte(l.URL.String()))
+			c.ledger.batch.add(state.Seed, []byte(l.URL.String()))
 		}
 		if class == Own && l.Hops == "" {
 			c.Tally.Found(1)
@@ -120,29 +120,29 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		if err != nil {
 			return err
 		}
-		c.batch.add(byte(class), enc)
-		c.accepted++
+		c.ledger.batch.add(byte(class), enc)
+		c.ledger.accepted++
 		if class == Own {
 			c.apps.accepted(&l)
 		}
 		if dropped {
-			err = c.acceptDropped(enc, c.accepted)
+			err = c.acceptDropped(enc, c.ledger.accepted)
 		} else {
-			err = c.cluster.Accepted(class, c.accepted, l, enc)
+			err = c.cluster.Accepted(class, c.ledger.accepted, l, enc)
 		}
 		if err != nil {
 			return err
 		}
 		if class == Own && !dropped {
-			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, c.accepted)
+			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, c.ledger.accepted)
 		}
-		if len(c.batch.arena) > batchBytes {
+		if len(c.ledger.batch.arena) > batchBytes {
 			if c.append(); c.fatal != nil {
 				return c.fatal
 			}
 		}
 	}
-	c.Tally.Accepted(int64(c.accepted - before))
+	c.Tally.Accepted(int64(c.ledger.accepted - before))
 	return c.Frontier.PushAt(c.fresh, c.numbers)
 }
 

@@ -121,7 +121,7 @@ func (l *Loop) Sharer() visit.Sharer {
 }
 
 // Record adds a record to the present batch. The payload is copied.
-func (l *Loop) Record(kind byte, payload []byte) { l.c.batch.add(kind, payload) }
+func (l *Loop) Record(kind byte, payload []byte) { l.c.ledger.batch.add(kind, payload) }
 
 // Flush appends the present batch to the journal.
 func (l *Loop) Flush() { l.c.append() }
@@ -130,25 +130,25 @@ func (l *Loop) Flush() { l.c.append() }
 // has links to write.
 func (l *Loop) FlushForSync() {
 	l.c.append()
-	l.c.dirty = true
+	l.c.ledger.dirty = true
 }
 
 // Accepted returns the number of the last accept.
-func (l *Loop) Accepted() uint64 { return l.c.accepted }
+func (l *Loop) Accepted() uint64 { return l.c.ledger.accepted }
 
 // Accept adds an accept to the present batch, and returns its number.
 func (l *Loop) Accept(class Class, enc []byte) (number uint64) {
-	l.c.batch.add(byte(class), enc)
-	l.c.accepted++
+	l.c.ledger.batch.add(byte(class), enc)
+	l.c.ledger.accepted++
 	l.Tally.Accepted(1)
-	return l.c.accepted
+	return l.c.ledger.accepted
 }
 
 // EndOutgoing ends links that other agents have. returned reports that this agent has accepted them
 // again.
 func (l *Loop) EndOutgoing(numbers []uint64, returned bool) {
 	l.c.rec = state.AppendSent(l.c.rec[:0], numbers, returned)
-	l.c.batch.add(state.Sent, l.c.rec)
+	l.c.ledger.batch.add(state.Sent, l.c.rec)
 	l.c.append()
 	l.c.countSent(int64(len(numbers)), returned)
 }
@@ -290,8 +290,8 @@ func (l *Loop) FlushSeen() { l.c.flushSeen() }
 
 // Checkpoint begins a checkpoint, unless one is in progress.
 func (l *Loop) Checkpoint() {
-	if c := l.c; c.checkpoint == nil && !l.Fail(c.endSync(true)) {
-		l.Fail(c.beginCheckpoint(all()))
+	if c := l.c; c.ledger.checkpoint == nil && !l.Fail(c.ledger.endSync(true)) {
+		l.Fail(c.ledger.beginCheckpoint(all()))
 	}
 }
 
@@ -370,7 +370,7 @@ func (l *Loop) Learn(all []Ranged) {
 		return
 	}
 	l.Flush()
-	if l.Failed() || l.Fail(l.c.endSync(true)) { // Insert writes to disk at once, and names all runs
+	if l.Failed() || l.Fail(l.c.ledger.endSync(true)) { // Insert writes to disk at once, and names all runs
 		return
 	}
 	if l.c.repair(l.insert(all)); l.Failed() {
@@ -386,7 +386,7 @@ func (l *Loop) Learn(all []Ranged) {
 				l.Record(kind, state.AppendList(nil, r.Host, keyset.List{Width: list.Width, Paths: part}))
 			}
 		}
-		if len(l.c.batch.arena) > batchBytes {
+		if len(l.c.ledger.batch.arena) > batchBytes {
 			l.Flush()
 		}
 	}

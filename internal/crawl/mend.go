@@ -17,7 +17,7 @@ const mendSeen = "restore the whole folder state, or delete state/seen: the prog
 
 // bindSeen checks that the seen-set belongs to this crawl, and mends it.
 func (c *Crawler) bindSeen() error {
-	if err := c.Seen.Bind(c.id); err != nil {
+	if err := c.Seen.Bind(c.ledger.id); err != nil {
 		return fmt.Errorf("state/seen does not belong to state/journal: %w; %s", err, mendSeen)
 	}
 	for _, d := range c.Seen.Lost() { // which the doubt knows of
@@ -31,11 +31,11 @@ func (c *Crawler) bindSeen() error {
 
 // checkSeen checks that the journal has what the seen-set has.
 func (c *Crawler) checkSeen() error {
-	if c.accepted >= c.Seen.Mark() {
+	if c.ledger.accepted >= c.Seen.Mark() {
 		return nil
 	}
 	return fmt.Errorf("state/seen has the keys of %d accepted URLs, state/journal knows of %d: the journal is an "+
-		"older copy; %s", c.Seen.Mark(), c.accepted, mendSeen)
+		"older copy; %s", c.Seen.Mark(), c.ledger.accepted, mendSeen)
 }
 
 // damaged reports a damaged part of the seen-set.
@@ -112,7 +112,7 @@ func (r *repair) finish(_ byte, p []byte) error {
 // rebuildSeen rebuilds the damaged parts of the seen-set from the journal.
 func (c *Crawler) rebuildSeen() error {
 	repaired, err := c.Seen.Repair(func(yield func([]link.Key) error, add func(uint64, keyset.List) error) error {
-		_, err := journal.ReplayWithout(c.fs, c.dir, func(p journal.Part) bool { return p.Label[0] != state.Keys },
+		_, err := journal.ReplayWithout(c.ledger.fs, c.ledger.dir, func(p journal.Part) bool { return p.Label[0] != state.Keys },
 			table.Repair(&repair{keys: c.cluster.Keys(), yield: yield, add: add}))
 		return err
 	})
@@ -159,10 +159,10 @@ func (c *Crawler) repair(err error) {
 		// rebuildSeen writes the rebuilt part to disk at once. The seen-set must never be ahead of
 		// the journal, so the journal is synced first. A sync in progress must end before, because
 		// it names the seen-set's runs, too.
-		if c.fatal = c.endSync(true); c.fatal != nil {
+		if c.fatal = c.ledger.endSync(true); c.fatal != nil {
 			return
 		}
-		if c.fatal = c.sync(); c.fatal != nil {
+		if c.fatal = c.ledger.sync(); c.fatal != nil {
 			return
 		}
 		if err = c.rebuildSeen(); err == nil {

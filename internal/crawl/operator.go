@@ -116,10 +116,10 @@ func (c *Crawler) waiting(host string, now time.Time) (e frontier.Explanation, n
 func (c *Crawler) secure() error {
 	c.append()
 	if c.fatal == nil {
-		c.fatal = c.endSync(true)
+		c.fatal = c.ledger.endSync(true)
 	}
 	if c.fatal == nil {
-		c.fatal = c.sync()
+		c.fatal = c.ledger.sync()
 	}
 	return c.fatal
 }
@@ -176,10 +176,10 @@ func (c *Crawler) Checkpoint(ctx context.Context) (string, error) {
 		if err := c.secure(); err != nil {
 			return "", err
 		}
-		if c.checkpoint != nil {
+		if c.ledger.checkpoint != nil {
 			return "saved; a checkpoint was being written already", nil
 		}
-		if c.fatal = c.beginCheckpoint(all()); c.fatal != nil {
+		if c.fatal = c.ledger.beginCheckpoint(all()); c.fatal != nil {
 			return "", c.fatal
 		}
 		return "saved; a checkpoint is being written", nil

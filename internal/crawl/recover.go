@@ -64,8 +64,8 @@ type resume struct {
 // power failure can destroy records of finished URLs.
 func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end int64) bool,
 	now time.Time) (Recovered, error) {
-	c.fs, c.dir = fs, dir
-	c.Journal.EndWith(c.mark)
+	c.ledger.fs, c.ledger.dir = fs, dir
+	c.Journal.EndWith(c.ledger.mark)
 	tail, err := c.Log.Tail()
 	if err != nil {
 		return Recovered{}, err
@@ -97,16 +97,16 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		// A power failure has destroyed what these finishes refer to. But the next recovery could
 		// take them for valid: their WARC file may grow past their ends or be deleted, and so may
 		// the files of the seen-set. So a checkpoint removes these finishes from the journal now.
-		c.holding.mute = true // no mark may confirm these finishes
+		c.ledger.holding.mute = true // no mark may confirm these finishes
 		counts := r.doubt.verdict
 		counts.n = 0
-		if err := c.beginCheckpoint(counts); err != nil {
+		if err := c.ledger.beginCheckpoint(counts); err != nil {
 			return r.result, err
 		}
-		if err := c.endCheckpoint(true); err != nil {
+		if err := c.ledger.endCheckpoint(true); err != nil {
 			return r.result, err
 		}
-		c.holding.mute = false
+		c.ledger.holding.mute = false
 	}
 	c.cluster.Recovered()
 	return r.result, nil
@@ -121,7 +121,7 @@ func spoolOf(fs disk.FS, dir string, n int) *state.Spool {
 // read reads the journal.
 func (r *resume) read() error {
 	c := r.c
-	files, err := journal.List(c.fs, c.dir)
+	files, err := journal.List(c.ledger.fs, c.ledger.dir)
 	if err != nil {
 		return err
 	}
@@ -153,13 +153,13 @@ func (r *resume) read() error {
 		return err
 	}
 	r.result.Lost = r.doubt.decide()
-	c.holding.open = r.doubt.open
+	c.ledger.holding.open = r.doubt.open
 	if err := errors.Join(r.doubt.release(r.settle), r.restoreKeys()); err != nil {
 		return err
 	}
 	if !r.begun {
-		c.id = newID()
-		c.batch.add(state.Crawl, state.AppendCrawl(nil, c.id))
+		c.ledger.id = newID()
+		c.ledger.batch.add(state.Crawl, state.AppendCrawl(nil, c.ledger.id))
 		c.append()
 		if err := c.bindSeen(); err != nil {
 			return err
@@ -196,7 +196,7 @@ func (r *resume) restore() {
 		c.origins.forgetHost(st.Host) // the last state counts
 		c.origins.restore(c, st, r.now)
 	}
-	if c.accepted > 0 {
+	if c.ledger.accepted > 0 {
 		c.Frontier.Hush(r.now)
 	}
 	for host, d := range r.delays {
@@ -235,7 +235,7 @@ func (r *resume) hasKeys(p journal.Part) bool {
 // crawl reads the first record.
 func (r *resume) crawl(kind byte, p []byte) (err error) {
 	r.begun = true
-	if r.c.id, err = state.DecodeCrawl(kind, p); err != nil {
+	if r.c.ledger.id, err = state.DecodeCrawl(kind, p); err != nil {
 		return err
 	}
 	return r.c.bindSeen()
@@ -243,7 +243,7 @@ func (r *resume) crawl(kind byte, p []byte) (err error) {
 
 func (r *resume) number(kind byte, p []byte) error {
 	err := r.Number(kind, p)
-	r.c.accepted, r.doubt.begun = r.Last, true
+	r.c.ledger.accepted, r.doubt.begun = r.Last, true
 	return err
 }
 
@@ -265,10 +265,10 @@ func (r *resume) accept(kind byte, p []byte) error {
 	if err := r.Accept(kind, p); err != nil {
 		return err
 	}
-	if c.accepted = r.Last; c.accepted <= c.Seen.Mark() {
+	if c.ledger.accepted = r.Last; c.ledger.accepted <= c.Seen.Mark() {
 		return nil
 	}
-	k, ok, err := c.cluster.Keys().Accept(kind, c.accepted, p)
+	k, ok, err := c.cluster.Keys().Accept(kind, c.ledger.accepted, p)
 	if err != nil || !ok {
 		return err
 	}
@@ -328,7 +328,7 @@ func (r *resume) finished(f *state.Finish, lost bool) error {
 		if err := r.Finish(f.Number); err != nil {
 			return err
 		}
-		if c.accepted >= c.Seen.Mark() {
+		if c.ledger.accepted >= c.Seen.Mark() {
 			for _, k := range finishKeys(nil, c.cluster.Keys(), f) {
 				if err := r.addKey(k); err != nil {
 					return err
@@ -431,7 +431,7 @@ func (r *resume) restoreKeys() error {
 }
 
 func (r *resume) list(kind byte, p []byte) error {
-	if r.c.accepted < r.c.Seen.Mark() {
+	if r.c.ledger.accepted < r.c.Seen.Mark() {
 		return nil
 	}
 	return r.lists.Add(kind, 0, p)

@@ -15,66 +15,74 @@ import (
 const urgentCommitEvery = 5 * time.Millisecond
 
 // commitAt returns the time of the next write of the journal.
-func (c *Crawler) commitAt() time.Time {
-	if c.urgent {
-		return c.committed.Add(min(urgentCommitEvery, c.cfg.CommitEvery))
+func (l *ledger) commitAt() time.Time {
+	if l.urgent {
+		return l.committed.Add(min(urgentCommitEvery, l.cfg.CommitEvery))
 	}
-	return c.committed.Add(c.cfg.CommitEvery)
+	return l.committed.Add(l.cfg.CommitEvery)
 }
 
 // ackAt returns the time of the next sync for callers that wait for one.
-func (c *Crawler) ackAt() time.Time { return c.synced.Add(c.cfg.CommitEvery) }
-
-func (c *Crawler) span(now time.Time) []byte {
-	return state.AppendSpan(nil, c.Tally.Started(), c.Elapsed(now), now)
-}
+func (l *ledger) ackAt() time.Time { return l.synced.Add(l.cfg.CommitEvery) }
 
 // save writes the journal when it is due. The journal's Before writes archive and logs first, so
 // that the journal never has a finish without its record.
-func (c *Crawler) save(now time.Time) {
-	if c.fatal != nil {
-		return
+func (l *ledger) save(now time.Time) error {
+	if err := l.endSync(false); err != nil {
+		return err
 	}
-	if c.fatal = c.endSync(false); c.fatal != nil {
-		return
+	if err := l.write(now); err != nil {
+		return err
 	}
+	return l.endCheckpoint(false)
+}
+
+func (l *ledger) write(now time.Time) error {
 	switch {
-	case !c.dirty && !(c.syncing == nil && c.Seen.WantsSync()):
+	case !l.dirty && !(l.syncing == nil && l.seen.WantsSync()):
 		// The journal needs no write, but a log may have buffered lines or an error.
-		if now.Sub(c.synced) >= c.cfg.SyncEvery {
-			c.fatal = errors.Join(c.Log.Flush(), c.Events.Flush(), c.Skipped.Flush(), c.LinkLog.Flush())
-			c.synced = now
+		if now.Sub(l.synced) >= l.cfg.SyncEvery {
+			l.synced = now
+			return l.flushLogs()
 		}
-	case c.syncing == nil && c.checkpointDue():
+	case l.syncing == nil && l.checkpointDue():
 		// A checkpoint goes before a sync. On a disk that needs longer than SyncEvery for a sync, a
 		// sync would always be under way.
-		c.fatal = c.beginCheckpoint(all())
-		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
-	case c.syncing == nil && (now.Sub(c.synced) >= c.cfg.SyncEvery || c.cluster.WantsSync() && !now.Before(c.ackAt())):
-		c.batch.add(state.Span, c.span(now))
-		if c.append(); c.fatal != nil {
-			return
+		err := l.beginCheckpoint(all())
+		l.synced, l.committed, l.dirty, l.urgent = now, now, false, false
+		return err
+	case l.syncing == nil && (now.Sub(l.synced) >= l.cfg.SyncEvery || l.cluster.WantsSync() && !now.Before(l.ackAt())):
+		l.batch.add(state.Span, l.loop.span(now))
+		if err := l.append(); err != nil {
+			return err
 		}
-		c.fatal = c.beginSync()
-		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
-	case !now.Before(c.commitAt()):
-		c.batch.add(state.Span, c.span(now)) // even if only the seen-set has links to write
-		if c.append(); c.fatal != nil {
-			return
+		err := l.beginSync()
+		l.synced, l.committed, l.dirty, l.urgent = now, now, false, false
+		return err
+	case !now.Before(l.commitAt()):
+		l.batch.add(state.Span, l.loop.span(now)) // even if only the seen-set has links to write
+		if err := l.append(); err != nil {
+			return err
 		}
-		c.fatal = c.Journal.Commit()
-		c.cluster.Committed(now)
-		c.committed, c.urgent = now, false
+		err := l.journal.Commit()
+		l.cluster.Committed(now)
+		l.committed, l.urgent = now, false
+		return err
 	}
-	if c.fatal == nil {
-		c.fatal = c.endCheckpoint(false)
+	return nil
+}
+
+func (l *ledger) flushLogs() (err error) {
+	for _, log := range l.logs {
+		err = errors.Join(err, log.Flush())
 	}
+	return err
 }
 
 // checkpointDue reports that the journal has grown by as much as the last checkpoint wrote.
-func (c *Crawler) checkpointDue() bool {
-	return c.checkpoint == nil && !c.reading &&
-		c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize)
+func (l *ledger) checkpointDue() bool {
+	return l.checkpoint == nil && !l.reading &&
+		l.journal.SinceSnapshot() > max(l.cfg.SnapshotBytes, l.snapSize)
 }
 
 // A syncing is an fsync in progress, while the crawl continues.
@@ -82,7 +90,7 @@ type syncing struct {
 	journal  *journal.Syncing
 	seen     *keyset.Syncing
 	accepted uint64
-	durable  func()     // tells the Cluster and Near
+	durable  func()     // tells the parts
 	done     chan error // buffered: sending never blocks
 }
 
@@ -96,34 +104,38 @@ func (s *syncing) run() error {
 }
 
 // startSync writes what endSync will report as durable.
-func (c *Crawler) startSync() (*syncing, error) {
-	if c.cluster.Prepare(); c.fatal != nil {
-		return nil, c.fatal
+func (l *ledger) startSync() (*syncing, error) {
+	l.cluster.Prepare()
+	if err := l.loop.failure(); err != nil {
+		return nil, err
 	}
-	j, err := c.Journal.BeginSync()
+	j, err := l.journal.BeginSync()
 	if err != nil {
 		return nil, err
 	}
-	held, err := c.Seen.BeginSync()
+	held, err := l.seen.BeginSync()
 	if err != nil {
 		return nil, fmt.Errorf("seen: %w", err)
 	}
-	c.cluster.Committed(c.cfg.Now())
-	cluster, near, pages := c.cluster.Syncing(), c.nearSyncing(), c.Delivery.Syncing()
-	durable := func() {
-		cluster()
-		near()
-		pages()
+	l.cluster.Committed(l.cfg.Now())
+	var told []func()
+	for _, p := range l.parts {
+		told = append(told, p.Syncing())
 	}
-	return &syncing{j, held, c.accepted, durable, make(chan error, 1)}, nil
+	durable := func() {
+		for _, f := range told {
+			f()
+		}
+	}
+	return &syncing{j, held, l.accepted, durable, make(chan error, 1)}, nil
 }
 
 // noteSync processes the result of a sync.
-func (c *Crawler) noteSync(s *syncing, err error) error {
-	if err := c.Journal.EndSync(s.journal, err); err != nil {
+func (l *ledger) noteSync(s *syncing, err error) error {
+	if err := l.journal.EndSync(s.journal, err); err != nil {
 		return err
 	}
-	if err := c.Seen.EndSync(s.seen, err, s.accepted); err != nil {
+	if err := l.seen.EndSync(s.seen, err, s.accepted); err != nil {
 		return err
 	}
 	s.durable()
@@ -131,23 +143,23 @@ func (c *Crawler) noteSync(s *syncing, err error) error {
 }
 
 // beginSync starts to make the journal durable.
-func (c *Crawler) beginSync() error {
-	s, err := c.startSync()
+func (l *ledger) beginSync() error {
+	s, err := l.startSync()
 	if err != nil {
 		return err
 	}
-	c.syncing = s
+	l.syncing = s
 	go func() {
 		s.done <- s.run()
-		c.tell(func(time.Time) {})
+		l.loop.tell(func(time.Time) {})
 	}()
 	return nil
 }
 
 // endSync processes the end of the running sync if it has ended. With wait it waits for the end.
 // Without a running sync it does nothing.
-func (c *Crawler) endSync(wait bool) error {
-	s := c.syncing
+func (l *ledger) endSync(wait bool) error {
+	s := l.syncing
 	if s == nil {
 		return nil
 	}
@@ -155,26 +167,18 @@ func (c *Crawler) endSync(wait bool) error {
 	if !over {
 		return nil
 	}
-	c.syncing = nil
-	return c.noteSync(s, err)
+	l.syncing = nil
+	return l.noteSync(s, err)
 }
 
 // sync makes the journal durable before it returns.
-func (c *Crawler) sync() error {
-	if err := c.markAnyway(); err != nil {
+func (l *ledger) sync() error {
+	if err := l.markAnyway(); err != nil {
 		return err
 	}
-	s, err := c.startSync()
+	s, err := l.startSync()
 	if err != nil {
 		return err
 	}
-	return c.noteSync(s, s.run())
-}
-
-// nearSyncing tells Near that a sync of the journal begins, and returns what to call when it has ended.
-func (c *Crawler) nearSyncing() (durable func()) {
-	if c.Near == nil {
-		return func() {}
-	}
-	return c.Near.Syncing()
+	return l.noteSync(s, s.run())
 }

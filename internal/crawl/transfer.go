@@ -28,19 +28,19 @@ type Transfer struct {
 // dispatcher has called Release. It returns nil if that is not possible now, or if the run has failed.
 func (l *Loop) Transfer() *Transfer {
 	c := l.c
-	if c.reading || c.checkpoint != nil || l.Stopping() {
+	if c.ledger.reading || c.ledger.checkpoint != nil || l.Stopping() {
 		return nil
 	}
-	if l.Fail(c.endSync(true)) || l.Fail(c.sync()) {
+	if l.Fail(c.ledger.endSync(true)) || l.Fail(c.ledger.sync()) {
 		return nil
 	}
 	files, err := c.Journal.Begin()
 	if l.Fail(err) {
 		return nil
 	}
-	c.reading = true
-	return &Transfer{History: state.NewHistory(spoolOf(c.fs, c.dir, 0)), done: spoolOf(c.fs, c.dir, 1),
-		states: c.states(), keys: c.cluster.Keys().Freeze(), files: files, release: func() { c.reading = false }}
+	c.ledger.reading = true
+	return &Transfer{History: state.NewHistory(spoolOf(c.ledger.fs, c.ledger.dir, 0)), done: spoolOf(c.ledger.fs, c.ledger.dir, 1),
+		states: c.states(), keys: c.cluster.Keys().Freeze(), files: files, release: func() { c.ledger.reading = false }}
 }
 
 // Release ends the use of the files. Only the dispatcher calls it, after Close.

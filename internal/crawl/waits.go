@@ -195,14 +195,14 @@ func duration(d time.Duration) string {
 // sleep returns how long the dispatcher may wait for a result.
 func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	d := publishEvery
-	if c.dirty {
-		d = min(d, c.commitAt().Sub(now))
+	if c.ledger.dirty {
+		d = min(d, c.ledger.commitAt().Sub(now))
 	}
-	if c.syncing == nil && c.Seen.WantsSync() {
-		d = min(d, c.synced.Add(c.cfg.SyncEvery).Sub(now))
+	if c.ledger.syncing == nil && c.Seen.WantsSync() {
+		d = min(d, c.ledger.synced.Add(c.cfg.SyncEvery).Sub(now))
 	}
-	if c.syncing == nil && c.cluster.WantsSync() {
-		d = min(d, c.ackAt().Sub(now))
+	if c.ledger.syncing == nil && c.cluster.WantsSync() {
+		d = min(d, c.ledger.ackAt().Sub(now))
 	}
 	if !wake.IsZero() {
 		d = min(d, wake.Sub(now))
