@@ -170,7 +170,7 @@ type own struct{ Strategy }
 // StrategyName tells one Strategy of a program from another.
 func (s own) StrategyName() string { return fmt.Sprintf("%T", s.Strategy) }
 
-// Follow implements crawl.Strategy.
+// Follow implements visit.Strategy.
 func (s own) Follow(p *visit.Page, l *link.Link) visit.Choice {
 	choice := s.Strategy.Follow(pageOf(p), newLink(l))
 	if choice < Take {

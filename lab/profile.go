@@ -106,13 +106,12 @@ func (f frame) owner() string {
 	if i := strings.IndexByte(rest, '.'); i >= 0 {
 		pkg = rest[:i]
 	}
+	pkg = path.Base(pkg)
 	switch {
 	case pkg == "disk":
 		return "" // counts for the caller
 	case pkg == "fetch" && (f.file == "decode.go" || f.file == "gunzip.go"):
 		return "decode"
-	case pkg == "crawl" && (f.file == "journey.go" || f.file == "record.go" || f.file == "outcome.go"):
-		return "visit"
 	case pkg == "crawl":
 		return "dispatcher"
 	}
@@ -183,10 +182,10 @@ func isCall(name string) bool {
 
 // place returns the path of a stack in the tree: package, work, function.
 func place(stack []frame) []string {
-	roomName, at := "", len(stack)
+	pkg, at := "", len(stack)
 	for i, f := range stack {
 		if r := f.owner(); r != "" {
-			roomName, at = r, i
+			pkg, at = r, i
 			break
 		}
 	}
@@ -195,11 +194,11 @@ func place(stack []frame) []string {
 	switch {
 	case work == "collector":
 		who := "in the background"
-		if roomName != "" {
-			who = "in turn for " + roomName
+		if pkg != "" {
+			who = "in turn for " + pkg
 		}
 		return []string{"runtime", "collector", who}
-	case roomName == "" && len(stack) > 0:
+	case pkg == "" && len(stack) > 0:
 		if work == "" {
 			work = short(stack[0].name)
 		}
@@ -207,11 +206,11 @@ func place(stack []frame) []string {
 			return []string{"tls", work}
 		}
 		return []string{"runtime", work}
-	case roomName == "":
+	case pkg == "":
 		return []string{"runtime", "unknown"}
 	}
 	fn := short(stack[at].name)
-	if roomName == "fetch" && slices.ContainsFunc(inner,
+	if pkg == "fetch" && slices.ContainsFunc(inner,
 		func(f frame) bool { return strings.HasPrefix(f.name, "crypto/tls.") }) {
 		if work == "TLS" {
 			work = tlsWork(inner)
@@ -219,9 +218,9 @@ func place(stack []frame) []string {
 		return []string{"tls", work, fn}
 	}
 	if work == "" {
-		return []string{roomName, "own code", fn}
+		return []string{pkg, "own code", fn}
 	}
-	return []string{roomName, work, fn}
+	return []string{pkg, work, fn}
 }
 
 // tlsWork distinguishes TLS handshakes from records.

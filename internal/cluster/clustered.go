@@ -30,7 +30,7 @@ type Others struct {
 	Names   Names  // nil: it is not known what archives have
 	Counter uint64 // of this agent: handoff.Source.Counter
 	Leases  Leases // nil: no leases; otherwise the Frontier's Config has them, too
-	// Captures returns what another agent's archive has of a URL, see crawl.Sharing. Nil: no agent is asked. Safe for
+	// Captures returns what another agent's archive has of a URL, see visit.Sharing. Nil: no agent is asked. Safe for
 	// concurrent use.
 	Captures func(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error)
 	// Right reports whether visits may begin now. Nil: always. If it no longer does, call Clustered.CutAll, and
@@ -90,7 +90,7 @@ func (cl *Clustered) KnownOwner(host string) (agent string, mine bool) {
 	return cl.Peers.Owner(host)
 }
 
-// Capture implements crawl.Sharing.
+// Capture implements visit.Sharing.
 func (cl *Clustered) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
 	if cl.Captures == nil {
 		return nil, "", nil
@@ -99,7 +99,7 @@ func (cl *Clustered) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser
 	return cl.Captures(ctx, u)
 }
 
-// Spread implements crawl.Sharing.
+// Spread implements visit.Sharing.
 func (cl *Clustered) Spread() bool { return cl.Boundary != nil }
 
 // owns reports whether this agent crawls a host.

@@ -21,7 +21,7 @@ import (
 // application carries its name (link.Link.App), and so do the links of its pages. Its key differs from that of the
 // URL. So each application's link is accepted, waits, moves and finishes by itself, like any other link.
 //
-// The first link to a URL fetches it. The others get the page from the archive: see shared.go.
+// The first link to a URL fetches it. The others get the page from the archive: see visit/shared.go.
 
 // MaxApplications is the number of applications that a crawl can have at a time.
 const MaxApplications = 15

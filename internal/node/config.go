@@ -71,7 +71,7 @@ type Config struct {
 	// when it closes. If it has WriteReport(fs disk.FS, dir string) error, the agent calls
 	// it at the end with the directory of the reports. Nil means breadth-first.
 	Strategy func(strategy.Place) (visit.Strategy, error)
-	// Pages receives each response that ends a URL's visits; see crawl.Pages. Nil drops
+	// Pages receives each response that ends a URL's visits; see visit.Pages. Nil drops
 	// them.
 	Pages visit.Pages
 	// PagesTo is what receives the pages, for the status; see crawl.Parts.

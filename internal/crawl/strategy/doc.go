@@ -49,14 +49,14 @@ type Place struct {
 // BreadthFirst takes every link. Other strategies may embed it.
 type BreadthFirst struct{}
 
-// Follow implements crawl.Strategy.
+// Follow implements visit.Strategy.
 func (BreadthFirst) Follow(*visit.Page, *link.Link) visit.Choice { return visit.Take }
 
 // List fetches only the seeds, the targets of their redirects, and, if the crawl fetches
 // requisites, the embedded files of these pages.
 type List struct{}
 
-// Follow implements crawl.Strategy.
+// Follow implements visit.Strategy.
 func (List) Follow(_ *visit.Page, l *link.Link) visit.Choice {
 	switch l.Hops[len(l.Hops)-1] {
 	case 'R', 'E':

@@ -223,10 +223,10 @@ func (f *Focused) interest() *interest {
 // Terms returns which topics are wanted, and the digest of the model. Agents of a cluster compare it.
 func (f *Focused) Terms() string { return f.terms }
 
-// SeedLevel implements crawl.Reader: the seeds come first.
+// SeedLevel implements visit.Reader: the seeds come first.
 func (*Focused) SeedLevel() uint8 { return levels }
 
-// Follow implements crawl.Strategy. Redirects and embedded files keep the level of their page.
+// Follow implements visit.Strategy. Redirects and embedded files keep the level of their page.
 func (f *Focused) Follow(p *visit.Page, l *link.Link) visit.Choice {
 	switch l.Hops[len(l.Hops)-1] {
 	case 'R', 'E':
@@ -252,7 +252,7 @@ func (f *Focused) Follow(p *visit.Page, l *link.Link) visit.Choice {
 	return visit.Take
 }
 
-// Passed implements crawl.Reader: the page counts for its host.
+// Passed implements visit.Reader: the page counts for its host.
 func (f *Focused) Passed(p *visit.Page) {
 	w := f.works.Get().(*work)
 	defer f.works.Put(w)

@@ -107,7 +107,7 @@ func (at Place) clear() error {
 // Close deletes the schedule's files.
 func (r *Recrawl) Close() error { return r.due.Close() }
 
-// Visited implements crawl.Planner.
+// Visited implements visit.Planner.
 func (r *Recrawl) Visited(v *visit.Visit) ([]byte, error) {
 	k := v.Link.PageKey()
 	h := r.out[k].history
@@ -202,7 +202,7 @@ func dueOf(entry []byte) int64 { return int64(binary.BigEndian.Uint64(entry) ^ 1
 // never is the due time of a page that stays in the schedule for the report only.
 const never = math.MaxInt64
 
-// Restore implements crawl.Planner.
+// Restore implements visit.Planner.
 func (r *Recrawl) Restore(l link.Link, state []byte) error {
 	h, err := decodeHistory(state)
 	if err != nil {
@@ -211,13 +211,13 @@ func (r *Recrawl) Restore(l link.Link, state []byte) error {
 	return r.plan(l, h)
 }
 
-// Forget implements crawl.Forgetter. The pages of the host stay in the schedule and in the
+// Forget implements visit.Forgetter. The pages of the host stay in the schedule and in the
 // report; Next skips them when they are due.
 func (r *Recrawl) Forget(host string, at time.Time) {
 	r.forgotten[strings.Clone(host)] = at.UnixMilli()
 }
 
-// Next implements crawl.Planner.
+// Next implements visit.Planner.
 func (r *Recrawl) Next(now time.Time) (*visit.Wanted, time.Time, error) {
 	for range atOnce {
 		w, wake, err := r.next(now)
@@ -270,7 +270,7 @@ func (r *Recrawl) next(now time.Time) (*visit.Wanted, time.Time, error) {
 	return nil, now, nil // let the dispatcher do other work
 }
 
-// PutOff implements crawl.Postponer.
+// PutOff implements visit.Postponer.
 func (r *Recrawl) PutOff(w *visit.Wanted, until time.Time) error {
 	k := w.Link.PageKey()
 	h := r.out[k].history
@@ -281,7 +281,7 @@ func (r *Recrawl) PutOff(w *visit.Wanted, until time.Time) error {
 	return r.schedule(until.UnixMilli()+1, w.Link, h)
 }
 
-// TakeOut implements crawl.Mover.
+// TakeOut implements visit.Mover.
 func (r *Recrawl) TakeOut(w *visit.Wanted) ([]byte, error) {
 	k := w.Link.PageKey()
 	h := r.out[k].history

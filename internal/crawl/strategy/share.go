@@ -7,7 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Share implements crawl.Sharer. Its tasks are the walkers.
+// Share implements visit.Sharer. Its tasks are the walkers.
 func (w *Walk) Share(mine func(task string) bool) {
 	lost := false
 	for i := range w.walkers {
@@ -41,7 +41,7 @@ func (w *Walk) beginAgain() {
 	}
 }
 
-// Recall implements crawl.Sharer. It also knows pages of other agents.
+// Recall implements visit.Sharer. It also knows pages of other agents.
 func (w *Walk) Recall(u weburl.URL) (l link.Link, state []byte, err error) {
 	s := w.pages[link.KeyOf(u)]
 	if s == nil || s.at == unknownStop {
@@ -50,7 +50,7 @@ func (w *Walk) Recall(u weburl.URL) (l link.Link, state []byte, err error) {
 	return w.read(s.at)
 }
 
-// Told implements crawl.Sharer. From a page that no agent knows, walkers jump.
+// Told implements visit.Sharer. From a page that no agent knows, walkers jump.
 func (w *Walk) Told(l link.Link, state []byte) error {
 	if state != nil {
 		return w.Restore(l, state)

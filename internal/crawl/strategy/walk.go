@@ -66,7 +66,7 @@ func (c WalkConfig) withDefaults() WalkConfig {
 // walker depends on the pages alone, not on how fast they arrive. After a kill, the Walk
 // computes the way again from the links in the journal. It never stores a position.
 //
-// In a cluster each walker is a task of one agent, its driver (see crawl.Sharer). The driver asks
+// In a cluster each walker is a task of one agent, its driver (see visit.Sharer). The driver asks
 // the other agents for the links of their pages. So the visits of all drivers together are those of
 // a single agent. If a walker gets another driver, that one starts it at step 0, and computes its
 // way again.
@@ -176,7 +176,7 @@ func (w *Walk) Close() error {
 	return err
 }
 
-// Follow implements crawl.Strategy. It offers links to the walkers, takes embedded files if
+// Follow implements visit.Strategy. It offers links to the walkers, takes embedded files if
 // the crawl fetches requisites, and drops the URLs of sitemaps.
 func (w *Walk) Follow(_ *visit.Page, l *link.Link) visit.Choice {
 	switch l.Hops[len(l.Hops)-1] {
@@ -241,7 +241,7 @@ func decodeStop(b []byte, each func(i int, url []byte)) (kind byte, n int, err e
 	return kind, n, nil
 }
 
-// Visited implements crawl.Planner. A page keeps its first links.
+// Visited implements visit.Planner. A page keeps its first links.
 func (w *Walk) Visited(v *visit.Visit) ([]byte, error) {
 	kind, links := stopDead, v.Offered
 	switch {
@@ -266,7 +266,7 @@ func (w *Walk) Visited(v *visit.Visit) ([]byte, error) {
 	return w.enc, w.arrive(v.Link, w.enc)
 }
 
-// Restore implements crawl.Planner.
+// Restore implements visit.Planner.
 func (w *Walk) Restore(l link.Link, state []byte) error {
 	if s := w.pages[link.KeyOf(l.URL)]; s != nil && s.at != unknownStop {
 		return nil
@@ -274,7 +274,7 @@ func (w *Walk) Restore(l link.Link, state []byte) error {
 	return w.arrive(l, state)
 }
 
-// Retry implements crawl.Retrier: walkers that come to u wait for another fetch of it.
+// Retry implements visit.Retrier: walkers that come to u wait for another fetch of it.
 func (w *Walk) Retry(u weburl.URL) { delete(w.pages, link.KeyOf(u)) }
 
 // arrive adds a page, and makes the walkers that wait for it ready.
@@ -310,7 +310,7 @@ func (w *Walk) goOn(k link.Key) {
 // atOnce bounds the steps of a call of Next, so that the dispatcher can do other work.
 const atOnce = 200
 
-// Next implements crawl.Planner. It moves walkers over known pages until one needs a page
+// Next implements visit.Planner. It moves walkers over known pages until one needs a page
 // that the crawl has to fetch.
 func (w *Walk) Next(now time.Time) (*visit.Wanted, time.Time, error) {
 	for range atOnce {

@@ -19,7 +19,7 @@ import (
 // What only one feature needs is in an annotation of that feature, so that a new feature adds no field.
 type Attempt struct {
 	Task    frontier.Task
-	Asked   link.Link // the request: task.Link, or a robots.txt for it
+	Asked   link.Link // the request: Task.Link, or a robots.txt for it
 	Thread  int
 	worker  *worker // the worker that makes the visit
 	Drops   uint64  // number of the last drop when the visit was taken
@@ -29,7 +29,7 @@ type Attempt struct {
 	Outcome Outcome
 	Err     error   // a failure of this machine
 	Permit  *Permit // nil: the visit uses no lease
-	// within bounds the time to connect; 0: as for all. hostLives says that pages of the host were fetched.
+	// Within bounds the time to connect; 0: as for all. HostLives says that pages of the host were fetched.
 	Within    time.Duration
 	HostLives bool
 	Turn      rate.Turn
@@ -83,8 +83,8 @@ type Record struct {
 type Content struct {
 	HTML       parse.Page
 	Shown      Page   // for Strategy and Pages
-	decoded    bool   // shown has the body
-	parsed     bool   // html has its links
+	decoded    bool   // Shown has the body
+	parsed     bool   // HTML has its links
 	Stops      bool   // Pages has stopped the run
 	InHost     inHost // depths of the links that stay in the host
 	References int    // number of references on the page, before any check

@@ -104,7 +104,7 @@ func (f *Follower) destination(v *Attempt, k link.Key) (to link.Destination, awa
 	return to, !f.Others.Keeps(to)
 }
 
-// isKnown reports whether a link of v's page was accepted, as far as p.known can tell.
+// isKnown reports whether a link of v's page was accepted, as far as f.known can tell.
 func (f *Follower) isKnown(v *Attempt, k link.Key) bool {
 	if to, away := f.destination(v, k); away {
 		k = k.To(to)

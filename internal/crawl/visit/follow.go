@@ -17,7 +17,7 @@ type Follower struct {
 	reader       Reader
 	Others       Others
 	Applications Applications
-	known        known
+	known        *known
 }
 
 // Follow asks the Strategy about a link on v's page, and judges, offers or drops it.

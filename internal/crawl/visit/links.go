@@ -15,7 +15,7 @@ type Links struct {
 
 type Found struct {
 	Key      link.Key
-	From, To int // in Links.enc
+	From, To int // in Links.Encoded
 	Foreign  bool
 }
 

@@ -27,7 +27,7 @@ const (
 	// Stale is a visit over a kept connection that the server closed without an answer. The
 	// next visit, after the delay, uses a new connection.
 	Stale
-	// OverQuota is a URL of a host that has reached Config.HostPageLimit.
+	// OverQuota is a URL of a host that has reached crawl.Config.HostPageLimit.
 	OverQuota
 	// Unresolved is a host without an address.
 	Unresolved

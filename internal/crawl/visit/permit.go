@@ -49,7 +49,7 @@ func (p *Permit) begin(ctx context.Context) (context.Context, context.CancelFunc
 	return ctx, stop
 }
 
-// cutOff reports whether the visit was cut off.
+// WasCutOff reports whether the visit was cut off.
 func (p *Permit) WasCutOff() bool {
 	if p == nil {
 		return false

@@ -98,7 +98,7 @@ func New(cfg Config, parts Parts, lookUps int) *Pool {
 	p.planner, _ = parts.Strategy.(Planner)
 	p.reader, _ = parts.Strategy.(Reader)
 	p.Links = Follower{cfg: &p.cfg, Scope: p.Scope, Strategy: p.Strategy, planner: p.planner, reader: p.reader,
-		Others: p.Others, Applications: p.Applications}
+		Others: p.Others, Applications: p.Applications, known: new(known)}
 	p.tasks = make(chan *Attempt, p.cfg.Handed())
 	p.results = make(chan *Attempt, p.cfg.Handed()+max(p.cfg.SlowVisits, 0)+lookUps)
 	p.slow.init()

@@ -75,7 +75,7 @@ func (followAll) Follow(*Page, *link.Link) Choice { return Take }
 // The crawl asks a Strategy about every link of every page, and knows most of them already. That
 // must cost no memory.
 func TestFollowKnownAllocatesNothing(t *testing.T) {
-	f := &Follower{Strategy: followAll{}}
+	f := &Follower{Strategy: followAll{}, known: new(known)}
 	u, err := weburl.Parse("http://a.example/page")
 	if err != nil {
 		t.Fatal(err)

@@ -132,7 +132,7 @@ func hostStart(https bool) int {
 }
 
 // Clone returns a copy of u in its own memory. Call it before you keep a URL that shares memory
-// with others, such as a URL of a Batch or of a Link from PeekLink.
+// with others, such as a URL of a link.Batch or of a Link from link.Peek.
 func (u URL) Clone() URL {
 	u.s = strings.Clone(u.s)
 	return u
