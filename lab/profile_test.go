@@ -23,12 +23,13 @@ func stack(names ...string) []frame {
 
 func TestPlace(t *testing.T) {
 	const o = "github.com/orbweaver/orbweaver/"
+	const visits = o + "internal/crawl/visit.(*Pool)"
 	for _, c := range []struct {
 		name  string
 		stack []frame
 		want  []string
 	}{
-		{"own code", stack(o+"internal/web/parse.(*scanner).skim@skim.go", o+"internal/crawl/visit.(*Pool).visit@visit.go"),
+		{"own code", stack(o+"internal/web/parse.(*scanner).skim@skim.go", visits+".visit@visit.go"),
 			[]string{"parse", "own code", "parse.(*scanner).skim"}},
 		{"a digest", stack("crypto/sha1.blockSHANI", "crypto/sha1.(*digest).Write",
 			o+"archive.(*group).hash@encode.go"), []string{"archive", "SHA-1", "archive.(*group).hash"}},
@@ -47,9 +48,10 @@ func TestPlace(t *testing.T) {
 		{"a record", stack("crypto/internal/fips140/aes/gcm.seal", "crypto/tls.(*Conn).writeRecordLocked",
 			"crypto/tls.(*Conn).Write", o+"fetch.(*exchange).send@wire.go"),
 			[]string{"tls", "records", "fetch.(*exchange).send"}},
-		{"the dispatcher", stack("runtime.mallocgc", "runtime.newobject", o+"internal/crawl.(*Crawler).dispatch@crawl.go"),
+		{"the dispatcher", stack("runtime.mallocgc", "runtime.newobject",
+			o+"internal/crawl.(*Crawler).dispatch@crawl.go"),
 			[]string{"dispatcher", "allocation", "crawl.(*Crawler).dispatch"}},
-		{"a visit", stack(o+"internal/crawl/visit.(*Pool).visit@visit.go", o+"internal/crawl/visit.(*Pool).work@slow.go"),
+		{"a visit", stack(visits+".visit@visit.go", visits+".work@slow.go"),
 			[]string{"visit", "own code", "visit.(*Pool).visit"}},
 		{"collector", stack("runtime.scanobject", "runtime.gcDrain", "runtime.gcBgMarkWorker.func2",
 			"runtime.systemstack", "runtime.gcBgMarkWorker"), []string{"runtime", "collector", "in the background"}},

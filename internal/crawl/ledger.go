@@ -16,8 +16,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A ledger makes the crawl durable: it collects the records of a visit in a batch, appends batches to the journal, writes
-// and syncs the journal when that is due, and replaces it by a checkpoint when it has grown. The dispatcher owns it.
+// A ledger makes the crawl durable: it collects the records of a visit in a batch, appends batches to the journal,
+// writes and syncs the journal when that is due, and replaces it by a checkpoint when it has grown. The dispatcher owns
+// it.
 type ledger struct {
 	cfg     *Config
 	fs      disk.FS // of the journal
@@ -87,8 +88,8 @@ func newLedger(c *Crawler) *ledger {
 		l.parts = append(l.parts, c.Near)
 	}
 	l.parts = append(l.parts, c.Delivery)
-	l.small = []saver{&c.widened, tallyCounts{c.Tally, &c.skips}, &c.failures, queryCounts{c.Queries}, &c.drops, &c.apps,
-		clusterState{c.cluster}, hostStates{&c.origins, c.Frontier}}
+	l.small = []saver{&c.widened, tallyCounts{c.Tally, &c.skips}, &c.failures, queryCounts{c.Queries}, &c.drops,
+		&c.apps, clusterState{c.cluster}, hostStates{&c.origins, c.Frontier}}
 	return l
 }
 
@@ -139,8 +140,8 @@ func (t tallyCounts) save(put func(kind byte, p []byte) error, _ time.Time) erro
 	return nil
 }
 
-func (s *failures) save(put func(kind byte, p []byte) error, _ time.Time) error {
-	for _, enc := range s.again {
+func (n *failures) save(put func(kind byte, p []byte) error, _ time.Time) error {
+	for _, enc := range n.again {
 		if err := put(state.Failed, enc); err != nil {
 			return err
 		}

@@ -112,7 +112,8 @@ func (r *repair) finish(_ byte, p []byte) error {
 // rebuildSeen rebuilds the damaged parts of the seen-set from the journal.
 func (c *Crawler) rebuildSeen() error {
 	repaired, err := c.Seen.Repair(func(yield func([]link.Key) error, add func(uint64, keyset.List) error) error {
-		_, err := journal.ReplayWithout(c.ledger.fs, c.ledger.dir, func(p journal.Part) bool { return p.Label[0] != state.Keys },
+		l := c.ledger
+		_, err := journal.ReplayWithout(l.fs, l.dir, func(p journal.Part) bool { return p.Label[0] != state.Keys },
 			table.Repair(&repair{keys: c.cluster.Keys(), yield: yield, add: add}))
 		return err
 	})

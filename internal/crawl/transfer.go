@@ -38,9 +38,10 @@ func (l *Loop) Transfer() *Transfer {
 	if l.Fail(err) {
 		return nil
 	}
-	c.ledger.reading = true
-	return &Transfer{History: state.NewHistory(spoolOf(c.ledger.fs, c.ledger.dir, 0)), done: spoolOf(c.ledger.fs, c.ledger.dir, 1),
-		states: c.states(), keys: c.cluster.Keys().Freeze(), files: files, release: func() { c.ledger.reading = false }}
+	led := c.ledger
+	led.reading = true
+	return &Transfer{History: state.NewHistory(spoolOf(led.fs, led.dir, 0)), done: spoolOf(led.fs, led.dir, 1),
+		states: c.states(), keys: c.cluster.Keys().Freeze(), files: files, release: func() { led.reading = false }}
 }
 
 // Release ends the use of the files. Only the dispatcher calls it, after Close.
