@@ -156,12 +156,20 @@ func TestReferenceSkipReasons(t *testing.T) {
 			if !ok || !inCrawl(dir) || len(made.Elts) != 2 {
 				return true
 			}
-			if of, _ := made.Type.(*ast.Ident); of == nil || of.Name != "skip" {
+			of := made.Type
+			if s, ok := of.(*ast.SelectorExpr); ok {
+				of = s.Sel
+			}
+			if id, _ := of.(*ast.Ident); id == nil || id.Name != "Skip" {
 				return true
 			}
-			if text, ok := literal(made.Elts[1]); ok {
+			reason := made.Elts[1]
+			if kv, ok := reason.(*ast.KeyValueExpr); ok {
+				reason = kv.Value
+			}
+			if text, ok := literal(reason); ok {
 				want[text] = true
-			} else if id, ok := made.Elts[1].(*ast.Ident); ok && constants[id.Name] != "" {
+			} else if id, ok := reason.(*ast.Ident); ok && constants[id.Name] != "" {
 				want[constants[id.Name]] = true
 			}
 			return true
@@ -208,5 +216,6 @@ func TestReferenceCodes(t *testing.T) {
 
 // inCrawl reports whether a directory has a part of the crawl loop.
 func inCrawl(dir string) bool {
-	return strings.HasSuffix(dir, "internal/crawl") || strings.HasSuffix(dir, "internal/cluster")
+	return strings.HasSuffix(dir, "internal/crawl") || strings.HasSuffix(dir, "internal/crawl/visit") ||
+		strings.HasSuffix(dir, "internal/cluster")
 }

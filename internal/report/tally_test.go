@@ -2,7 +2,6 @@ package report
 
 import (
 	"encoding/csv"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -194,20 +193,6 @@ func TestMIME(t *testing.T) {
 		if got := MIME(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
-	}
-}
-
-func readsTally(t *testing.T, file string) {
-	text, err := os.ReadFile(file)
-	must(t, err)
-	enc, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	must(t, err)
-	got := NewTally()
-	must(t, got.Decode(enc))
-	if diff := cmp.Diff(sampleTally().Summary(time.Second, ""), got.Summary(time.Second, ""),
-		cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "PeakMemory" || p.String() == "Started" },
-			cmp.Ignore())); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
 	}
 }
 
