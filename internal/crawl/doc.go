@@ -1,13 +1,13 @@
 // Package crawl answers: what happens to a URL, from the seed to the archive?
 //
 //	seeds, links -> intake: scope -> seen -> journal -> frontier
-//	frontier -> journey: robots -> fetch -> archive -> parse -> scope
-//	         -> disposition: retry, slow down or finish; links back to intake
+//	frontier -> visit (package visit): robots -> fetch -> archive -> parse -> scope
+//	         -> settle: retry, slow down or finish; links back to intake
 //
 // One goroutine, the dispatcher, owns the frontier, the seen-set, the journal and all
 // counters. Each worker owns one visit at a time. Workers share only parts that are safe for
-// concurrent use: the fetcher, the robots cache and the archive. No other package knows the
-// order of these parts.
+// concurrent use: the fetcher, the robots cache and the archive. The ledger owns what is durable. No other
+// package knows the order of these parts.
 //
 // The states of a URL:
 //
