@@ -95,6 +95,20 @@ func (s *story) alive() bool {
 	return false
 }
 
+// joining returns a new agent that looks for an agent to join and can find only one, or nil.
+func (s *story) joining(only *actor) (looks *actor) {
+	for _, o := range s.actors {
+		switch {
+		case o == only || !o.lives():
+		case o.newcomer && time.Since(o.run.began) < restartTime:
+			looks = o
+		default:
+			return nil
+		}
+	}
+	return looks
+}
+
 // later runs f after d. The story does not end before.
 func (s *story) later(d time.Duration, f func()) {
 	s.pending.Add(1)
@@ -195,6 +209,10 @@ func (s *story) strike(f Fault) bool {
 	case Seed:
 		s.seeds(a)
 	case Lose:
+		if o := s.joining(a); o != nil {
+			s.log("%s is not lost: %s could not join any other agent", a.name, o.name)
+			return true
+		}
 		a.lose()
 	case Replace:
 		a.lose()
