@@ -30,7 +30,7 @@ type ledger struct {
 	events  *report.Events
 	logs    []flusher // written before the journal; see also journal.Config.Before
 	loop    ledgerLoop
-	cluster clusterRecordsAndSync
+	cluster ledgerCluster
 	parts   []syncer // are told of syncs
 	small   []saver  // in the order of a snapshot
 
@@ -60,8 +60,8 @@ type ledgerLoop interface {
 	tidy()
 }
 
-// clusterRecordsAndSync is what the ledger tells the cluster, and asks it.
-type clusterRecordsAndSync interface {
+// A ledgerCluster is the cluster, as the ledger sees it.
+type ledgerCluster interface {
 	Keys() Keys
 	Prepare()
 	Committed(now time.Time)

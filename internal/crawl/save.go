@@ -34,9 +34,13 @@ func (l *ledger) save(now time.Time) error {
 	if err := l.write(now); err != nil {
 		return err
 	}
+	if err := l.loop.failure(); err != nil { // of the cluster, which was told
+		return err
+	}
 	return l.endCheckpoint(false)
 }
 
+// write writes, syncs or replaces the journal if that is due.
 func (l *ledger) write(now time.Time) error {
 	switch {
 	case !l.dirty && !(l.syncing == nil && l.seen.WantsSync()):
@@ -72,6 +76,7 @@ func (l *ledger) write(now time.Time) error {
 	return nil
 }
 
+// flushLogs writes the lines of all logs, also after an error.
 func (l *ledger) flushLogs() (err error) {
 	for _, log := range l.logs {
 		err = errors.Join(err, log.Flush())

@@ -144,6 +144,6 @@ type AppNote struct {
 	ArchivedAt time.Time    // when that was fetched
 }
 
-func (n *AppNote) reset() { *n = AppNote{} }
+func (n *AppNote) Reset() { *n = AppNote{} }
 
 func (v *Attempt) App() *AppNote { return Annotated[AppNote](v) }

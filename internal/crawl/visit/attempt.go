@@ -100,16 +100,20 @@ type RobotsAnswer struct {
 	Entries []robots.Entry // of the origin of the URL, and of that of the robots.txt
 }
 
+// Reset makes v a visit of t that has not begun. v keeps its memory.
 func (v *Attempt) Reset(t frontier.Task) {
 	*v = Attempt{Task: t, Asked: t.Link, Links: Links{v.Found[:0], v.Encoded[:0], v.Skipped[:0]}, Notes: v.Notes[:0],
 		Record: Record{meta: v.Record.meta[:0]}, Page: Content{HTML: v.Page.HTML}, annotations: v.annotations}
 	for _, a := range v.annotations {
-		a.reset()
+		a.Reset()
 	}
 }
 
-// An Annotation is what one feature notes about a visit. Its zero value says nothing.
-type Annotation interface{ reset() }
+// An Annotation is what one feature notes about a visit.
+type Annotation interface {
+	// Reset makes the annotation say nothing, for the next visit.
+	Reset()
+}
 
 // Annotated returns the annotation of type T of v, and makes it when it is asked for the first time. A visit keeps its
 // annotations when it is used again.

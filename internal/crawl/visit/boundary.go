@@ -124,6 +124,6 @@ type BoundaryNote struct {
 	Topic    string    // the name of the page's category; empty: none is known
 }
 
-func (n *BoundaryNote) reset() { *n = BoundaryNote{} }
+func (n *BoundaryNote) Reset() { *n = BoundaryNote{} }
 
 func (v *Attempt) Boundary() *BoundaryNote { return Annotated[BoundaryNote](v) }

@@ -28,6 +28,6 @@ type ContentsNote struct {
 	first     warc.Original // the page that had the content first
 }
 
-func (n *ContentsNote) reset() { *n = ContentsNote{} }
+func (n *ContentsNote) Reset() { *n = ContentsNote{} }
 
 func (v *Attempt) Contents() *ContentsNote { return Annotated[ContentsNote](v) }

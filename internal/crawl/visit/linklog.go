@@ -31,6 +31,6 @@ func (p *Pool) linksOf(v *Attempt) {
 // A LinkLogNote has the links of a page for the link log.
 type LinkLogNote struct{ Out linklog.Links }
 
-func (n *LinkLogNote) reset() { n.Out.Reset(false) }
+func (n *LinkLogNote) Reset() { n.Out.Reset(false) }
 
 func (v *Attempt) LinkLog() *LinkLogNote { return Annotated[LinkLogNote](v) }

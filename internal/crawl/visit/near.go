@@ -96,6 +96,6 @@ type NearNote struct {
 	claim    *index.Claim    // others may become near-duplicates of this page
 }
 
-func (n *NearNote) reset() { *n = NearNote{} }
+func (n *NearNote) Reset() { *n = NearNote{} }
 
 func (v *Attempt) Near() *NearNote { return Annotated[NearNote](v) }

@@ -93,6 +93,6 @@ type PlanNote struct {
 	Modified   time.Time
 }
 
-func (n *PlanNote) reset() { *n = PlanNote{} }
+func (n *PlanNote) Reset() { *n = PlanNote{} }
 
 func (v *Attempt) Plan() *PlanNote { return Annotated[PlanNote](v) }
