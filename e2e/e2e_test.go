@@ -24,6 +24,15 @@ import (
 // orbweaver is the program under test, built once.
 var orbweaver string
 
+// roomFor returns the most memory that the program may take which needs at most bytes. The race detector takes up to
+// twice as much for itself.
+func roomFor(bytes float64) float64 {
+	if *raced {
+		return 3 * bytes
+	}
+	return bytes
+}
+
 var raced = flag.Bool("raced", false, "test a program with the race detector in it")
 
 func TestMain(m *testing.M) {

@@ -326,8 +326,8 @@ func light(t *testing.T, dir string, args ...string) run {
 	own, _ := summary(t, dir)["peak_memory_bytes"].(float64)
 	t.Logf("peak memory: %.0f MB in summary.json, %.0f MB by the system", own/1e6, system/1e6)
 	for _, n := range []float64{own, system} {
-		if n < 1e6 || n > peakMemory && !*raced { // the race detector takes memory of its own
-			t.Errorf("peak memory %.0f bytes, want at most %.0f", n, float64(peakMemory))
+		if most := roomFor(peakMemory); n < 1e6 || n > most {
+			t.Errorf("peak memory %.0f bytes, want at most %.0f", n, most)
 		}
 	}
 	return r
