@@ -75,8 +75,7 @@ func (l *ledger) beginCheckpoint(counts verdict) error {
 	return nil
 }
 
-// ended returns the result of work that sends it to done. With wait it blocks until the work is
-// over.
+// ended returns the result of work that sends it to done. With wait it blocks until the work is over.
 func ended(done <-chan error, wait bool) (over bool, err error) {
 	if wait {
 		return true, <-done

@@ -10,8 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// errandWait is how long a URL waits for a robots.txt from another host before the crawl
-// looks again.
+// errandWait is how long a URL waits for a robots.txt from another host before the crawl looks again.
 const errandWait = time.Second
 
 func errandID(l link.Link) string { return l.URL.String() + " " + l.Via }

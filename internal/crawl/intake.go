@@ -30,8 +30,7 @@ func (c *Crawler) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 	return c.fatal
 }
 
-// intake accepts new links. The seen-set drops known ones. The worker has
-// checked the scope already.
+// intake accepts new links. The seen-set drops known ones. The worker has checked the scope already.
 func (c *Crawler) intake(ls *visit.Links) {
 	if len(ls.Found) == 0 {
 		return

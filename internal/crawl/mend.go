@@ -144,9 +144,8 @@ func (c *Crawler) restoreLists(lists *state.Spool) error {
 	return c.fatal
 }
 
-// repair handles an error of the seen-set. If a part of the seen-set is damaged, it rebuilds the
-// part from the journal and emits the new links again. It tries that three times. Any other error
-// ends the run.
+// repair handles an error of the seen-set. If a part of the seen-set is damaged, it rebuilds the part from the journal
+// and emits the new links again. It tries that three times. Any other error ends the run.
 func (c *Crawler) repair(err error) {
 	defer c.lostLinks()
 	for tries := 0; err != nil; tries++ {

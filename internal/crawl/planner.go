@@ -9,8 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
-// want asks the Planner for URLs and queues them. wake is the time to ask again; zero means
-// when a visit has ended.
+// want asks the Planner for URLs and queues them. wake is the time to ask again; zero means when a visit has ended.
 func (c *Crawler) want(now time.Time) (wake time.Time) {
 	quota := quotaMax
 	for c.planner != nil && c.fatal == nil && len(c.revisiting) < againMax {
