@@ -62,9 +62,9 @@ var layers = func() map[string]int {
 			"internal/cluster/boundary " +
 			"internal/output/captures internal/output/rewrite internal/testkit/testarchive " +
 			"internal/web/classify/builtin",
+		// one attempt at a URL; what a crawl makes durable
+		"internal/crawl/visit internal/crawl/ledger",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
-		// one attempt at a URL
-		"internal/crawl/visit",
 		"internal/crawl internal/cli internal/report/view internal/testweb/demo internal/testweb/gen " +
 			"internal/testweb/netns internal/testweb/record internal/testweb/topical " +
 			"internal/testkit/walk internal/testkit/textweb internal/testkit/testparts " +

@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -438,7 +439,7 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page link.Link, 
 		cl.tenants.done = cl.Keys().Page(cl.tenants.done, found)
 		if cl.byPages() { // links to it that are found later lead to a known URL
 			own := cl.ownKey(link.KeyOf(found.URL))
-			cl.loop.Learn([]crawl.Ranged{{Host: own.Host, Paths: keyset.PathsOf(own.Path)}})
+			cl.loop.Learn([]ledger.Ranged{{Host: own.Host, Paths: keyset.PathsOf(own.Path)}})
 		}
 		cl.whenFinishesSafe(func() { done <- nil })
 	}); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -114,7 +114,7 @@ func (cl *Clustered) moved(states []planned) {
 // eachState calls see for each state whose version has no key yet. seen is the highest version seen of
 // the moves, 0 for none. If see returns true, the state's version is seen now.
 func (cl *Clustered) eachState(states []planned, see func(p *planned, seen uint64) bool) {
-	var all []crawl.Ranged
+	var all []ledger.Ranged
 	for i := 0; i < len(states) && !cl.loop.Failed(); {
 		marks := statesKey(link.KeyOf(states[i].link.URL).Host)
 		had, fresh := cl.rangeOf(marks), keyset.Paths{}
@@ -137,7 +137,7 @@ func (cl *Clustered) eachState(states []planned, see func(p *planned, seen uint6
 			had.Order()
 		}
 		fresh.Order()
-		all = append(all, crawl.Ranged{Host: marks, Paths: fresh})
+		all = append(all, ledger.Ranged{Host: marks, Paths: fresh})
 	}
 	cl.loop.Learn(all) // in one batch of the journal with the states
 }

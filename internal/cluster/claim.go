@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -226,7 +226,7 @@ func (cl *Clustered) unite(key uint64) {
 	done := cl.rangeOf(doneKey(link.Key{Host: key}).Host)
 	cl.foundElsewhere(key, &done)
 	own := h.key(link.Key{Host: key}).Host
-	if cl.loop.Learn([]crawl.Ranged{{Host: own, Paths: done}}); cl.loop.Failed() {
+	if cl.loop.Learn([]ledger.Ranged{{Host: own, Paths: done}}); cl.loop.Failed() {
 		return
 	}
 	h.apart = false

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -319,7 +320,7 @@ func (cl *Clustered) learn(l *learnBatch, now time.Time) {
 			cl.loop.Frontier.Touched(host, 0, now)
 		}
 	}
-	var news []crawl.Ranged
+	var news []ledger.Ranged
 	for i := range l.finished {
 		if news = cl.news(news, l.finished[i].host, &l.finished[i].paths); cl.loop.Failed() {
 			return
@@ -353,7 +354,7 @@ func (cl *Clustered) learn(l *learnBatch, now time.Time) {
 
 // news appends to dst the unknown ones of the finished URLs of a host, for Loop.Learn, and ships them
 // to the host's heir.
-func (cl *Clustered) news(dst []crawl.Ranged, key uint64, finished *keyset.Paths) []crawl.Ranged {
+func (cl *Clustered) news(dst []ledger.Ranged, key uint64, finished *keyset.Paths) []ledger.Ranged {
 	if cl.unite(key); cl.loop.Failed() {
 		return dst
 	}
@@ -368,8 +369,8 @@ func (cl *Clustered) news(dst []crawl.Ranged, key uint64, finished *keyset.Paths
 		cl.copyKnown(key, l)
 	}
 	own := cl.ownKey(link.Key{Host: key}).Host
-	return append(dst, crawl.Ranged{Host: done, Done: true, Paths: fresh},
-		crawl.Ranged{Host: own, Paths: fresh})
+	return append(dst, ledger.Ranged{Host: done, Done: true, Paths: fresh},
+		ledger.Ranged{Host: own, Paths: fresh})
 }
 
 // foundElsewhere records which waiting links are finished on other agents. The paths must not

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -247,7 +248,7 @@ func (f *leaveReport) politeness(now time.Time) (rests []*handoff.Record) {
 	return rests
 }
 
-func (f *leaveReport) run(ctx context.Context, files *crawl.Transfer, rests []*handoff.Record, counts []byte) (
+func (f *leaveReport) run(ctx context.Context, files *ledger.Transfer, rests []*handoff.Record, counts []byte) (
 	err error) {
 	defer func() { err = errors.Join(err, files.Close()) }()
 	put := func(r *handoff.Record, host uint64) error { return f.put(ctx, r, host) }

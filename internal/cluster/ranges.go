@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"maps"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -38,7 +38,7 @@ func (h handed) key(k link.Key) link.Key {
 func (cl *Clustered) ownKey(k link.Key) link.Key { return cl.hostKeys().own(k) }
 
 // Keys returns the keys of the seen-set.
-func (cl *Clustered) Keys() crawl.Keys { return cl.hostKeys() }
+func (cl *Clustered) Keys() ledger.Keys { return cl.hostKeys() }
 
 func (cl *Clustered) hostKeys() hostKeys { return hostKeys{cl.tenants.handed, cl.PageBox != nil} }
 
@@ -86,7 +86,7 @@ func (h hostKeys) Page(dst []link.Key, l link.Link) []link.Key {
 	return dst
 }
 
-func (h hostKeys) Freeze() crawl.Keys { return hostKeys{maps.Clone(h.handed), h.moves} }
+func (h hostKeys) Freeze() ledger.Keys { return hostKeys{maps.Clone(h.handed), h.moves} }
 
 // doneKey returns the key of a finished URL. No host has its host part, as with foreignKey.
 func doneKey(k link.Key) link.Key {

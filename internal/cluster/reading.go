@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -14,7 +14,7 @@ import (
 // A reading passes on, as records, all that this agent's journal says of hosts. It runs beside the
 // dispatcher.
 type reading struct {
-	files  *crawl.Transfer
+	files  *ledger.Transfer
 	wanted func(host uint64) bool
 	// put takes a record of a host. The record is valid until put returns.
 	put     func(r *handoff.Record, host uint64) error

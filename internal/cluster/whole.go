@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -120,7 +120,7 @@ func (cl *Clustered) toldPending() {
 // A telling reads the journal and queues the whole state for the heirs.
 type telling struct {
 	cl     *Clustered
-	files  *crawl.Transfer
+	files  *ledger.Transfer
 	nth    uint64
 	before Heirs // the heirs that had the whole state before
 	heirs  Heirs

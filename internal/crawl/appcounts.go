@@ -92,7 +92,7 @@ func (a *applications) define(app string) (isNew bool) {
 	return !known
 }
 
-// accepted, left and finished are told what becomes of a link that this agent crawls.
+// accepted, left and Finished are told what becomes of a link that this agent crawls.
 func (a *applications) accepted(l *link.Link) {
 	if l.Ext == "" {
 		return
@@ -111,12 +111,8 @@ func (a *applications) left(l *link.Link) {
 	}
 }
 
-func (a *applications) finished(f *state.Finish) { a.finish(f, 1) }
-
-// finishedBefore is told of a finish of an earlier run. This run has not counted its link among those that wait.
-func (a *applications) finishedBefore(f *state.Finish) { a.finish(f, 0) }
-
-func (a *applications) finish(f *state.Finish, queued int64) {
+// Finished counts a finish. This run has not counted the link of a finish of an earlier run among those that wait.
+func (a *applications) Finished(f *state.Finish, before bool) {
 	if f.Link.Ext == "" || f.IsRobots() {
 		return
 	}
@@ -125,7 +121,9 @@ func (a *applications) finish(f *state.Finish, queued int64) {
 		return
 	}
 	a.count(app, func(n *appCount) {
-		n.queued -= queued
+		if !before {
+			n.queued--
+		}
 		switch {
 		case f.IsShared():
 			n.shared++
@@ -135,28 +133,14 @@ func (a *applications) finish(f *state.Finish, queued int64) {
 	})
 }
 
-// save writes the counts into a checkpoint.
-func (a *applications) save(put func(kind byte, p []byte) error, _ time.Time) error {
+// Save writes the counts into a checkpoint.
+func (a *applications) Save(put func(kind byte, p []byte) error, _ time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for app, n := range a.counts {
 		if err := put(state.Application, state.AppendApplication(nil, app, n.fetched, n.shared)); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// application reads the counts of an application. A later record only says that it exists.
-func (r *resume) application(_ byte, p []byte) error {
-	app, fetched, shared, err := state.DecodeApplication(p)
-	if err != nil {
-		return err
-	}
-	a := &r.c.apps
-	a.some.Store(true)
-	if isNew := a.define(app); isNew {
-		a.count(app, func(n *appCount) { n.fetched, n.shared = fetched, shared })
 	}
 	return nil
 }

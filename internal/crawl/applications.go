@@ -139,7 +139,7 @@ func (c *Crawler) heedApps() {
 		c.activity++
 		for name := range *t {
 			if c.apps.define(name) { // from now on visits look into the archive, also after a restart
-				c.ledger.batch.add(state.Application, state.AppendApplication(nil, name, 0, 0))
+				c.ledger.Add(state.Application, state.AppendApplication(nil, name, 0, 0))
 			}
 			delete(c.apps.unknown, name)
 		}
@@ -197,7 +197,7 @@ func (c *Crawler) idle() bool {
 		return true
 	}
 	before := c.Frontier.Pending()
-	c.flushSeen()
+	c.fail(c.ledger.Flush())
 	return c.fatal != nil || c.Frontier.Pending() > before
 }
 

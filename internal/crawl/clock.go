@@ -6,12 +6,21 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 )
 
-// A pastClock collects the pauses of hosts in the journal, by the clock of the runs that wrote it.
+// A pastClock collects the times and the pauses of hosts in the journal, by the clock of the runs that wrote it.
 // If that clock was set back, a pause has as much left as it had at the last earlier time in the
 // journal. If it was set forward, the difference looks like a time without a crawl.
 type pastClock struct {
-	hosts []frontier.HostState
-	last  time.Time
+	hosts  []frontier.HostState
+	delays map[string]time.Duration // of hosts
+	last   time.Time
+	took   time.Duration // time of the runs
+}
+
+// touch starts the quiet time of a host. Hush covers the hosts that have no delay of their own.
+func (p *pastClock) touch(host string, d time.Duration) {
+	if d > 0 {
+		p.delays[host] = max(p.delays[host], d)
+	}
 }
 
 // outOfOrder bounds how much earlier a time in the journal may be than one before it in the

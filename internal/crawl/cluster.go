@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -62,7 +63,7 @@ type clusterHosts interface {
 // clusterRecords follows what the journal gets, and has records of its own there.
 type clusterRecords interface {
 	// Keys returns the keys of the seen-set.
-	Keys() Keys
+	Keys() ledger.Keys
 	// Accepted is told of each accepted link with its encoding.
 	Accepted(class Class, number uint64, l link.Link, enc []byte) error
 	// Finished is told of each finish. Both are in the present batch.
@@ -139,48 +140,6 @@ const (
 	Passed = Class(state.Passed)
 )
 
-// Keys tells which key of the seen-set a URL has, and a record of the journal.
-type Keys interface {
-	// Of returns the key of a URL with key k. foreign reports that another agent crawls it.
-	Of(k link.Key, foreign bool) link.Key
-	// Accept returns the key of an accept with this kind, number and payload. ok is false if the
-	// seen-set does not need it.
-	Accept(kind byte, number uint64, p []byte) (k link.Key, ok bool, err error)
-	// Finish returns the key that stands for the finish of the URL with key k. ok is false if there
-	// is none.
-	Finish(k link.Key) (done link.Key, ok bool)
-	// Page appends the keys that stand for a page that this agent has, and that another one may have fetched, too.
-	Page(dst []link.Key, l link.Link) []link.Key
-	// Freeze returns Keys that do not change any more. They are safe for concurrent use.
-	Freeze() Keys
-}
-
-// pageKeys appends the keys that stand for the page of f, which is not the finish of a robots.txt.
-func pageKeys(dst []link.Key, keys Keys, f *state.Finish) []link.Key {
-	if f.Imported() || f.IsPage() && !f.Exported() {
-		dst = keys.Page(dst, f.Link)
-	}
-	return dst
-}
-
-// doneKey returns the key that stands for the finish of the URL of f, which is not that of a robots.txt. ok is false if
-// there is none.
-func doneKey(keys Keys, f *state.Finish) (k link.Key, ok bool) {
-	if f.Imported() {
-		return k, false
-	}
-	return keys.Finish(f.Link.Key())
-}
-
-// finishKeys appends the keys that stand for f, which is not the finish of a robots.txt.
-func finishKeys(dst []link.Key, keys Keys, f *state.Finish) []link.Key {
-	dst = pageKeys(dst, keys, f)
-	if k, ok := doneKey(keys, f); ok {
-		dst = append(dst, k)
-	}
-	return dst
-}
-
 // ClusterStatus is the part of a Status that tells of other agents.
 type ClusterStatus struct {
 	Waits    string           `json:"-"`                // what this agent waits for, in words; see Status.WaitsFor
@@ -226,7 +185,7 @@ func (alone) MayCarry(string) bool                         { return false }
 func (alone) Carry(link.Link, []byte)                      {}
 func (alone) Spent(int64, time.Time) (bool, time.Time)     { return false, time.Time{} }
 func (alone) PagesElsewhere(string) int64                  { return 0 }
-func (alone) Keys() Keys                                   { return plainKeys{} }
+func (alone) Keys() ledger.Keys                            { return ledger.PlainKeys{} }
 func (alone) Finished(*state.Finish)                       {}
 func (alone) Archived([20]byte, warc.Original)             {}
 func (alone) Rests(frontier.HostState, time.Time)          {}
@@ -262,17 +221,4 @@ func (alone) Export(context.Context, link.Link, *warc.Exchange, func([]byte) ([]
 
 func (alone) First(context.Context, *warc.Exchange, int64) (first warc.Original, duplicate, asked bool, err error) {
 	return first, false, false, nil
-}
-
-// plainKeys are the Keys of a single agent: each URL has its own key, and a finish has none.
-type plainKeys struct{}
-
-func (plainKeys) Of(k link.Key, _ bool) link.Key              { return k }
-func (plainKeys) Finish(k link.Key) (link.Key, bool)          { return k, false }
-func (plainKeys) Page(dst []link.Key, _ link.Link) []link.Key { return dst }
-func (p plainKeys) Freeze() Keys                              { return p }
-
-func (plainKeys) Accept(kind byte, _ uint64, p []byte) (link.Key, bool, error) {
-	k, err := acceptedKey(p)
-	return k, err == nil && kind == state.Accept, err
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -145,7 +146,6 @@ type Crawler struct {
 	trouble    troubles            // failed look-ups in a row, by host
 	origins    origins             // those that fail
 	errands    map[string]int      // fetches of a robots.txt that are queued for other hosts
-	nth        uint64              // number of the last drop
 	underWay   map[uint64]int      // visits in progress, by the number of drops before them
 	planned    bool                // the journal has state of a Planner of an earlier run
 	stamped    []byte              // reused memory for links on their way to the seen-set
@@ -154,7 +154,6 @@ type Crawler struct {
 	numbers    []uint64            // URLs logged as skipped lately
 	items      []keyset.Item
 	skips      skips
-	rec        []byte    // reused memory for an encoded record
 	nextSlot   time.Time // no visit begins before, because the hosts rest after a restart
 	stop       Stop
 	pagesStop  bool      // Pages has stopped the run
@@ -162,7 +161,7 @@ type Crawler struct {
 	fatal      error
 	began      time.Time
 	paced      atomic.Pointer[[]string] // domains that may have a pace, see Repace
-	earlier    time.Duration            // time of earlier runs
+	past       pastClock                // of earlier runs
 	seeding    map[link.Key]bool        // what is accepted during AddSeeds; nil otherwise
 	widened    widened                  // targets of seeds' redirects, which widen the scope
 	lastURL    string
@@ -188,7 +187,7 @@ type Crawler struct {
 	activity   uint64 // grows with each event that may give this agent work
 
 	visits   *visit.Pool
-	ledger   *ledger
+	ledger   *ledger.Ledger
 	apps     applications
 	commands chan func(now time.Time)
 	ended    chan struct{} // closed when commands are no longer accepted
@@ -234,7 +233,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	defer abandon()
 	c.visits.Start(work)
 	c.began = c.cfg.Now()
-	c.ledger.committed, c.ledger.synced = c.began, c.began
+	c.ledger.Begin(c.began)
 	c.publish(c.began)
 	c.heedPaces()
 	c.dispatch(ctx, work, abandon)
@@ -246,33 +245,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	// for their results, so no worker blocks.
 	abandon()
 	c.visits.End()
-	// Report the first error.
-	if err := c.ledger.endSync(true); c.fatal == nil {
-		c.fatal = err
-	}
-	if c.fatal == nil {
-		c.fatal = c.ledger.sync()
-	}
-	if c.fatal == nil {
-		c.cluster.Deliver(work, c.cfg.Now())
-	}
-	if c.fatal == nil && c.ledger.dirty {
-		c.fatal = c.ledger.sync()
-	}
-	if c.fatal == nil {
-		c.fatal = c.ledger.endCheckpoint(true)
-	}
-	if c.fatal == nil && (c.Journal.SinceSnapshot() > c.ledger.snapSize/4 || len(c.skips.counted) > 0) {
-		// This lets the next run begin quickly, and saves what no finish record contains.
-		if c.fatal = c.ledger.beginCheckpoint(all()); c.fatal == nil {
-			c.fatal = c.ledger.endCheckpoint(true)
-		}
-	}
-	if c.ledger.checkpoint != nil { // an error came first
-		<-c.ledger.checkpoint.done
-		c.ledger.checkpoint.Abandon()
-		c.ledger.checkpoint = nil
-	}
+	c.fail(c.ledger.End(func() { c.cluster.Deliver(work, c.cfg.Now()) })) // the first error counts
 	c.shown.over = true
 	c.publish(c.cfg.Now())
 	c.cluster.Ended()
@@ -320,7 +293,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 				continue
 			}
 		}
-		c.save(now)
+		c.fail(c.ledger.Save(now))
 		wake = earlier(wake, c.cluster.Deliver(work, now))
 		c.publishEvery(now)
 		timer.Reset(c.sleep(now, wake))
@@ -333,7 +306,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		case <-c.visits.More():
 			// A worker is free again.
 		case <-c.Seen.Ready():
-			c.emit()
+			c.fail(c.ledger.Emit())
 		case <-done:
 			done = nil
 			c.halt(stopOf(ctx))
@@ -347,7 +320,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 // time.
 func (c *Crawler) finished() {
 	before := c.Frontier.Pending()
-	if c.flushSeen(); c.fatal != nil {
+	if c.fail(c.ledger.Flush()) {
 		return
 	}
 	switch err := c.Frontier.Err(); {
@@ -478,6 +451,17 @@ func (c *Crawler) settleAll(v *visit.Attempt) {
 		}
 	}
 }
+
+// fail ends the run with an error if err is not nil. It reports whether the run has failed, now or before.
+func (c *Crawler) fail(err error) (failed bool) {
+	if c.fatal == nil {
+		c.fatal = err
+	}
+	return c.fatal != nil
+}
+
+// append appends the present batch to the journal, unless the run has failed.
+func (c *Crawler) append() { c.fail(c.ledger.Append()) }
 
 func (c *Crawler) halt(why Stop) {
 	if c.stop == notStopping {

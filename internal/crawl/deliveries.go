@@ -104,10 +104,16 @@ func (c *Crawler) pageTails() (pageTails, error) {
 	return tails, nil
 }
 
-// have reports that a log has the line of a finish, or that there is no log for it.
-func (p pageTails) have(f *state.Finish) bool {
+// Has implements ledger.Witness. Each application has a log of its own, so a line says nothing of the finishes of
+// others: all before must have theirs.
+func (p pageTails) Has(f *state.Finish, all, synced bool) bool {
 	urls, ok := p[f.Link.App()]
-	if !ok || f.IsRobots() {
+	switch {
+	case synced:
+		return true
+	case !all:
+		return false
+	case !ok || f.IsRobots():
 		return true
 	}
 	_, ok = urls[xxhash.Sum64String(f.Link.URL.String())]

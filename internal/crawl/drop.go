@@ -83,10 +83,10 @@ func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
 }
 
 func (c *Crawler) drop(host string, now time.Time) error {
-	d := drop{c.nth + 1, c.ledger.accepted, now}
+	d := drop{c.drops.nth + 1, c.ledger.Accepted(), now}
 	c.activity++
-	c.noteDrop(host, d)
-	c.ledger.batch.add(state.Drop, appendDrop(nil, host, d))
+	c.drops.put(host, d)
+	c.ledger.Add(state.Drop, appendDrop(nil, host, d))
 	c.Frontier.Withdraw(host)
 	c.Frontier.ReviewAside()
 	if err := c.withdrawLater(host); err != nil {
@@ -101,9 +101,10 @@ func (c *Crawler) drop(host string, now time.Time) error {
 // drops has the last drop of each host. The dispatcher changes it, and workers read it. While
 // it is empty, as in most crawls, reading takes no lock.
 type drops struct {
-	n  atomic.Int64 // len(of)
-	mu sync.RWMutex // guards of
-	of map[string]drop
+	nth uint64       // number of the last drop; the dispatcher's
+	n   atomic.Int64 // len(of)
+	mu  sync.RWMutex // guards of
+	of  map[string]drop
 }
 
 // last returns the last drop of host, or the zero drop.
@@ -116,7 +117,9 @@ func (s *drops) last(host string) drop {
 	return s.of[host]
 }
 
+// put stores a drop.
 func (s *drops) put(host string, d drop) {
+	s.nth = max(s.nth, d.nth)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {
@@ -138,12 +141,6 @@ func (s *drops) forget(fn func(host string, d drop) bool) {
 	s.n.Store(int64(len(s.of)))
 }
 
-// noteDrop stores a drop.
-func (c *Crawler) noteDrop(host string, d drop) {
-	c.drops.put(host, d)
-	c.nth = max(c.nth, d.nth)
-}
-
 // dropped reports whether the operator dropped the accept with this number. Safe for
 // concurrent use.
 func (c *Crawler) dropped(host string, number uint64) bool {
@@ -160,7 +157,7 @@ func (c *Crawler) Overtaken(v *visit.Attempt) bool {
 
 // begins and ends count the visits in progress by the number of drops before them.
 func (c *Crawler) begins(v *visit.Attempt) {
-	v.Drops = c.nth
+	v.Drops = c.drops.nth
 	c.underWay[v.Drops]++
 	v.Permit = c.cluster.Permit(v.Task.Host)
 }
@@ -182,12 +179,12 @@ func (c *Crawler) forgetDrops() {
 		c.Frontier.Stats().Aside > 0 || !c.cluster.Settled() {
 		return
 	}
-	first := c.nth
+	first := c.drops.nth
 	for nth := range c.underWay {
 		first = min(first, nth)
 	}
 	c.drops.forget(func(host string, d drop) bool {
-		return d.nth <= first && d.nth < c.nth && !c.Frontier.Withdrawing(host)
+		return d.nth <= first && d.nth < c.drops.nth && !c.Frontier.Withdrawing(host)
 	})
 }
 
@@ -252,18 +249,18 @@ func (c *Crawler) finishDropped(t frontier.Task, now time.Time) {
 
 // stamp appends the number of drops to the encoding of a link for the seen-set.
 func (c *Crawler) stamp(enc []byte) []byte {
-	if c.nth == 0 {
+	if c.drops.nth == 0 {
 		return enc
 	}
 	from := len(c.stamped)
-	c.stamped = binary.AppendUvarint(append(c.stamped, enc...), c.nth)
+	c.stamped = binary.AppendUvarint(append(c.stamped, enc...), c.drops.nth)
 	return c.stamped[from:]
 }
 
 // unstamp removes the number of drops from the encoding of l. dropped reports whether l's
 // host was dropped since l was found.
 func (c *Crawler) unstamp(aux []byte, l link.Link) (enc []byte, dropped bool, err error) {
-	if c.nth == 0 {
+	if c.drops.nth == 0 {
 		return aux, false, nil
 	}
 	_, n, err := link.Peek(aux)

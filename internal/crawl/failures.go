@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -43,6 +44,8 @@ const (
 
 // failures holds what the operator of a crawl that fetched nothing needs to know.
 type failures struct {
+	tally *report.Tally
+	rules *robots.Cache
 	seeds []FailedSeed
 	count int64
 	// robots has, by origin, why the last fetch of robots.txt failed. robotsAt has the origin of
@@ -174,18 +177,16 @@ func failedSeed(f *state.Finish) bool {
 	return f.Code <= 0 && !dropped && !f.IsRobots() && isSeed(f.Link)
 }
 
-// noteFailed keeps a failed seed for SeedAgain until the crawl has an answer. Recovery does
-// the same. In a cluster it keeps nothing.
-func (c *Crawler) noteFailed(f *state.Finish) {
-	n := &c.failures
+// Finished keeps a failed seed for SeedAgain until the crawl has an answer. In a cluster it keeps nothing.
+func (n *failures) Finished(f *state.Finish, _ bool) {
 	switch {
 	case f.Code > 0 && n.again == nil || f.Flags&state.FlagAgain != 0:
-	case failedSeed(f) && c.Tally.Answered() == 0:
+	case failedSeed(f) && n.tally.Answered() == 0:
 		if len(n.again) == maxAgain {
 			return
 		}
 		n.again = append(n.again, f.Link.AppendTo(nil))
-	case c.Tally.Answered() > 0:
+	case n.tally.Answered() > 0:
 		n.again = nil
 	}
 }
@@ -202,8 +203,8 @@ func (c *Crawler) SeedAgain() error {
 	now := c.cfg.Now()
 	for _, enc := range again {
 		// Accept appends the batch, so both records are in it.
-		c.ledger.batch.add(state.Again, enc)
-		l, err := c.tookBack(enc)
+		c.ledger.Add(state.Again, enc)
+		l, err := c.failures.takeBack(enc)
 		if err != nil {
 			return err
 		}
@@ -218,24 +219,23 @@ func (c *Crawler) SeedAgain() error {
 			return err
 		}
 	}
-	c.append()
-	if c.fatal == nil && len(again) > 0 {
-		c.fatal = c.ledger.sync()
+	if len(again) > 0 {
+		c.fail(c.ledger.Secure())
 	}
 	return c.fatal
 }
 
-// tookBack removes the first kept seed from the counts of URLs and forgets its robots.txt,
+// takeBack removes the first kept seed from the counts of URLs and forgets its robots.txt,
 // because the seed is accepted again.
-func (c *Crawler) tookBack(enc []byte) (link.Link, error) {
+func (n *failures) takeBack(enc []byte) (link.Link, error) {
 	l, _, err := link.Decode(enc)
 	if err != nil {
 		return l, err
 	}
-	if n := &c.failures; len(n.again) > 0 && bytes.Equal(n.again[0], enc) {
+	if len(n.again) > 0 && bytes.Equal(n.again[0], enc) {
 		n.again = n.again[1:]
-		c.Tally.TakeBack(l.URL.Host(), l.Seed, l.Hops == "")
+		n.tally.TakeBack(l.URL.Host(), l.Seed, l.Hops == "")
 	} // else its finish did not survive a power failure
-	c.Robots.Forget(l.URL) // a setting of ours, or the site, may have changed
+	n.rules.Forget(l.URL) // a setting of ours, or the site, may have changed
 	return l, nil
 }

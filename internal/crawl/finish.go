@@ -74,17 +74,10 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 	v.EndClaim(c.fatal == nil)
 }
 
-// record counts a finish and adds it to the batch. Recovery counts it in the same way.
+// record counts a finish and adds it to the batch.
 func (c *Crawler) record(v *visit.Attempt, f *state.Finish) {
 	f.Found, f.Skips = v.Page.References, c.skips.counted
-	c.Tally.Add(visitOf(f))
-	c.noteFailed(f)
-	c.apps.finished(f)
-	c.Tally.Found(int64(f.Found))
-	c.Tally.Retried(int64(f.Tries))
-	c.rec = f.AppendTo(c.rec[:0])
-	c.ledger.batch.add(state.Finished, c.rec)
-	c.cluster.Finished(f)
+	c.ledger.Finish(f)
 	f.Skips, c.skips.counted = nil, c.skips.counted[:0]
 }
 
@@ -100,8 +93,10 @@ func (c *Crawler) logRobots(v *visit.Attempt, now time.Time) {
 	c.log(v, f, now)
 	c.record(v, &f)
 	for _, e := range v.Robots.Entries {
-		c.ledger.batch.add(state.Robots, e.AppendTo(nil))
-		c.ledger.urgent = c.ledger.urgent || v.Robots.Delay > 0
+		c.ledger.Add(state.Robots, e.AppendTo(nil))
+		if v.Robots.Delay > 0 {
+			c.ledger.Hasten()
+		}
 	}
 }
 

@@ -22,11 +22,8 @@ func (c *Crawler) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 		c.skips.add(k)
 	}
 	c.intake(&ls)
-	c.append()
-	if c.fatal == nil {
-		// The next run must know in any case that this run existed and may have sent requests.
-		c.fatal = c.ledger.sync()
-	}
+	// The next run must know in any case that this run existed and may have sent requests.
+	c.fail(c.ledger.Secure())
 	return c.fatal
 }
 
@@ -40,39 +37,14 @@ func (c *Crawler) intake(ls *visit.Links) {
 	for _, f := range ls.Found {
 		c.items = append(c.items, keyset.Item{Key: keys.Of(f.Key, f.Foreign), Aux: c.stamp(ls.Encoded[f.From:f.To])})
 	}
-	if c.repair(c.Seen.Add(c.items)); c.fatal != nil {
+	if c.fail(c.ledger.Offer(c.items)) {
 		return
 	}
-	c.ledger.holds()
 	// From now on a page that names one of these links may finish without it. If the link is new,
 	// the journal has its accept before that finish. If the seen-set holds the link back, it is in
 	// a file that is written before the finish.
 	for _, f := range ls.Found {
 		c.visits.Know(f.Key)
-	}
-}
-
-// emit accepts the held-back links that the seen-set has found to be new.
-func (c *Crawler) emit() {
-	if c.repair(c.Seen.Emit()); c.fatal == nil {
-		c.append()
-	}
-}
-
-// flushTries is more than the number of parts of the seen-set that may be damaged.
-const flushTries = 100
-
-// flushSeen accepts all new links that the seen-set holds back.
-func (c *Crawler) flushSeen() {
-	err := c.Seen.Flush()
-	for tries := 0; err != nil && tries < flushTries; tries++ {
-		if c.repair(err); c.fatal != nil {
-			return
-		}
-		err = c.Seen.Flush() // damage stopped it before all links were answered
-	}
-	if c.repair(err); c.fatal == nil {
-		c.append()
 	}
 }
 
@@ -88,7 +60,7 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		}
 		c.arrived = append(c.arrived, l)
 	}
-	order, before := frontier.Scramble(c.arrived), c.ledger.accepted
+	order, before := frontier.Scramble(c.arrived), c.ledger.Accepted()
 	for i := range items {
 		if order != nil {
 			i = order[i]
@@ -106,8 +78,8 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 			}
 		}
 		if l.Hops != "" && isSeed(l) {
-			c.widen(l.URL.Clone())
-			c.ledger.batch.add(state.Seed, []byte(l.URL.String()))
+			c.widened.add(l.URL.Clone())
+			c.ledger.Add(state.Seed, []byte(l.URL.String()))
 		}
 		if class == Own && l.Hops == "" {
 			c.Tally.Found(1)
@@ -119,34 +91,25 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		if err != nil {
 			return err
 		}
-		c.ledger.batch.add(byte(class), enc)
-		c.ledger.accepted++
+		number := c.ledger.Accept(byte(class), enc)
 		if class == Own {
 			c.apps.accepted(&l)
 		}
 		if dropped {
-			err = c.acceptDropped(enc, c.ledger.accepted)
+			err = c.acceptDropped(enc, number)
 		} else {
-			err = c.cluster.Accepted(class, c.ledger.accepted, l, enc)
+			err = c.cluster.Accepted(class, number, l, enc)
 		}
 		if err != nil {
 			return err
 		}
 		if class == Own && !dropped {
-			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, c.ledger.accepted)
+			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, number)
 		}
-		if len(c.ledger.batch.arena) > batchBytes {
-			if c.append(); c.fatal != nil {
-				return c.fatal
-			}
+		if c.fail(c.ledger.AppendLarge()) {
+			return c.fatal
 		}
 	}
-	c.Tally.Accepted(int64(c.ledger.accepted - before))
+	c.Tally.Accepted(int64(c.ledger.Accepted() - before))
 	return c.Frontier.PushAt(c.fresh, c.numbers)
-}
-
-// widen adds the target of a seed's redirects to the seeds of the scope.
-func (c *Crawler) widen(u weburl.URL) {
-	c.Scope.AddSeed(u)
-	c.widened = append(c.widened, u)
 }

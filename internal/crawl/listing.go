@@ -62,8 +62,9 @@ type Count struct {
 // more. nth must be another number for each open Listing. The reading ends early when ctx is done. Safe for concurrent
 // use while Run runs.
 func (c *Crawler) List(ctx context.Context, nth int, match func(l *link.Link) bool) *Listing {
-	ls := &Listing{fs: c.ledger.fs, at: c.cfg.Now(), ended: make(chan struct{}), files: map[uint8]*listingLevel{}}
-	prefix := filepath.Join(c.ledger.dir, fmt.Sprintf("listing-%d-", nth))
+	fs, dir := c.ledger.Scratch()
+	ls := &Listing{fs: fs, at: c.cfg.Now(), ended: make(chan struct{}), files: map[uint8]*listingLevel{}}
+	prefix := filepath.Join(dir, fmt.Sprintf("listing-%d-", nth))
 	go func() {
 		defer close(ls.ended)
 		err := c.readQueue(ctx, func(l *link.Link, enc []byte) error {

@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
-	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -62,12 +61,7 @@ func (l *Loop) Go(f func()) { l.c.visits.Go(f) }
 
 // Fail ends the run with an error if err is not nil. It reports whether the run has failed, now or
 // before.
-func (l *Loop) Fail(err error) (failed bool) {
-	if l.c.fatal == nil {
-		l.c.fatal = err
-	}
-	return l.c.fatal != nil
-}
+func (l *Loop) Fail(err error) (failed bool) { return l.c.fail(err) }
 
 // Err returns the error that ends the run, or nil.
 func (l *Loop) Err() error { return l.c.fatal }
@@ -121,35 +115,28 @@ func (l *Loop) Sharer() visit.Sharer {
 }
 
 // Record adds a record to the present batch. The payload is copied.
-func (l *Loop) Record(kind byte, payload []byte) { l.c.ledger.batch.add(kind, payload) }
+func (l *Loop) Record(kind byte, payload []byte) { l.c.ledger.Add(kind, payload) }
 
 // Flush appends the present batch to the journal.
 func (l *Loop) Flush() { l.c.append() }
 
 // FlushForSync appends the present batch to the journal, which is synced soon, even if only the seen-set
 // has links to write.
-func (l *Loop) FlushForSync() {
-	l.c.append()
-	l.c.ledger.dirty = true
-}
+func (l *Loop) FlushForSync() { l.Fail(l.c.ledger.AppendForSync()) }
 
 // Accepted returns the number of the last accept.
-func (l *Loop) Accepted() uint64 { return l.c.ledger.accepted }
+func (l *Loop) Accepted() uint64 { return l.c.ledger.Accepted() }
 
 // Accept adds an accept to the present batch, and returns its number.
 func (l *Loop) Accept(class Class, enc []byte) (number uint64) {
-	l.c.ledger.batch.add(byte(class), enc)
-	l.c.ledger.accepted++
 	l.Tally.Accepted(1)
-	return l.c.ledger.accepted
+	return l.c.ledger.Accept(byte(class), enc)
 }
 
 // EndOutgoing ends links that other agents have. returned reports that this agent has accepted them
 // again.
 func (l *Loop) EndOutgoing(numbers []uint64, returned bool) {
-	l.c.rec = state.AppendSent(l.c.rec[:0], numbers, returned)
-	l.c.ledger.batch.add(state.Sent, l.c.rec)
-	l.c.append()
+	l.Fail(l.c.ledger.EndOutgoing(numbers, returned))
 	l.c.countSent(int64(len(numbers)), returned)
 }
 
@@ -286,140 +273,44 @@ func (l *Loop) Unblock(host string) { l.c.unbar(host) }
 func (l *Loop) ForgetKnown() { l.c.visits.ForgetKnown() }
 
 // FlushSeen accepts all new links that the seen-set holds back.
-func (l *Loop) FlushSeen() { l.c.flushSeen() }
+func (l *Loop) FlushSeen() { l.Fail(l.c.ledger.Flush()) }
 
 // Checkpoint begins a checkpoint, unless one is in progress.
 func (l *Loop) Checkpoint() {
-	if c := l.c; c.ledger.checkpoint == nil && !l.Fail(c.ledger.endSync(true)) {
-		l.Fail(c.ledger.beginCheckpoint(all()))
+	_, err := l.c.ledger.Checkpoint()
+	l.Fail(err)
+}
+
+// Transfer returns the journal's files as they are now, see ledger.Transfer. It returns nil if that is not possible
+// now, or if the run has failed.
+func (l *Loop) Transfer() *ledger.Transfer {
+	if l.Stopping() {
+		return nil
 	}
+	t, err := l.c.ledger.Transfer()
+	l.Fail(err)
+	return t
 }
 
 // Range reads a range of the seen-set.
-func (l *Loop) Range(host uint64) (s keyset.Paths) {
-	for tries := 0; !l.Failed(); tries++ {
-		s = keyset.Paths{}
-		err := l.Seen.Range(host, func(list keyset.List) error { s.Add(list); return nil })
-		if err == nil {
-			break
-		}
-		if l.c.repair(err); tries > 2 {
-			l.Fail(err)
-		}
-	}
-	s.Order()
+func (l *Loop) Range(host uint64) keyset.Paths {
+	s, err := l.c.ledger.Range(host)
+	l.Fail(err)
 	return s
 }
 
 // EmptyRange reports that the seen-set has no key of a range.
 func (l *Loop) EmptyRange(host uint64) bool {
-	some := errors.New("some")
-	err := l.Seen.Range(host, func(keyset.List) error { return some })
-	if err != nil && err != some {
-		l.c.repair(err)
-	}
-	return err == nil
+	empty, err := l.c.ledger.EmptyRange(host)
+	l.Fail(err)
+	return empty
 }
 
 // Note adds keys to the seen-set whose records are in the journal.
-func (l *Loop) Note(keys []link.Key) {
-	l.c.repair(l.Seen.Note(keys))
-	l.c.append()
-}
+func (l *Loop) Note(keys []link.Key) { l.Fail(l.c.ledger.Note(keys)) }
 
-// A Ranged is a set of paths to add to a range of the seen-set.
-type Ranged struct {
-	Host uint64
-	// Done reports that the range has finished URLs, see Keys.Finish.
-	Done bool
-	keyset.Paths
-}
-
-// kinds returns the kinds of the journal's records of whole and of truncated keys.
-func (r *Ranged) kinds() (whole, truncated byte) {
-	if r.Done {
-		return state.DoneKeys, state.DoneList
-	}
-	return state.Keys, state.KeyList
-}
-
-// Learn adds keys to the seen-set, and then to the journal. So the seen-set has all truncated keys
-// of the journal on disk.
-func (l *Loop) Learn(all []Ranged) {
-	narrow := false
-	for _, r := range all {
-		kind, _ := r.kinds()
-		for _, list := range r.Lists {
-			if list.Width != keyset.WholeKey {
-				narrow = true
-				continue
-			}
-			keys := make([]link.Key, 0, len(list.Paths))
-			for _, p := range list.Paths {
-				keys = append(keys, link.Key{Host: r.Host, Path: p})
-			}
-			for part := range slices.Chunk(keys, state.KeysPiece) {
-				l.Record(kind, state.AppendKeys(nil, part))
-			}
-			if l.Flush(); !l.Failed() {
-				l.c.repair(l.Seen.Note(keys))
-			}
-		}
-	}
-	if !narrow || l.Failed() {
-		return
-	}
-	l.Flush()
-	if l.Failed() || l.Fail(l.c.ledger.endSync(true)) { // Insert writes to disk at once, and names all runs
-		return
-	}
-	if l.c.repair(l.insert(all)); l.Failed() {
-		return
-	}
-	for _, r := range all {
-		_, kind := r.kinds()
-		for _, list := range r.Lists {
-			if list.Width == keyset.WholeKey {
-				continue
-			}
-			for part := range slices.Chunk(list.Paths, state.KeysPiece) {
-				l.Record(kind, state.AppendList(nil, r.Host, keyset.List{Width: list.Width, Paths: part}))
-			}
-		}
-		if len(l.c.ledger.batch.arena) > batchBytes {
-			l.Flush()
-		}
-	}
-	l.Flush()
-}
-
-// insert adds truncated keys.
-func (l *Loop) insert(all []Ranged) error {
-	load := func(add func(uint64, keyset.List) error) error {
-		for _, r := range all {
-			for _, list := range r.Lists {
-				if list.Width == keyset.WholeKey {
-					continue
-				}
-				if err := add(r.Host, list); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
-	err := l.Seen.Insert(load)
-	for tries := 0; tries < flushTries; tries++ {
-		if _, damage := errors.AsType[*drum.Damage](err); !damage {
-			break
-		}
-		if l.c.repair(err); l.Failed() {
-			return nil // Err has the error
-		}
-		err = l.Seen.Insert(load)
-	}
-	return err
-}
+// Learn adds keys to the seen-set, and then to the journal.
+func (l *Loop) Learn(all []ledger.Ranged) { l.Fail(l.c.ledger.Learn(all)) }
 
 // tell lets the dispatcher call f. It reports whether the dispatcher did.
 func (c *Crawler) tell(f func(now time.Time)) (told bool) {

@@ -114,12 +114,8 @@ func (c *Crawler) waiting(host string, now time.Time) (e frontier.Explanation, n
 
 // secure makes all pending records durable at once.
 func (c *Crawler) secure() error {
-	c.append()
 	if c.fatal == nil {
-		c.fatal = c.ledger.endSync(true)
-	}
-	if c.fatal == nil {
-		c.fatal = c.ledger.sync()
+		c.fatal = c.ledger.Secure()
 	}
 	return c.fatal
 }
@@ -176,13 +172,14 @@ func (c *Crawler) Checkpoint(ctx context.Context) (string, error) {
 		if err := c.secure(); err != nil {
 			return "", err
 		}
-		if c.ledger.checkpoint != nil {
-			return "saved; a checkpoint was being written already", nil
-		}
-		if c.fatal = c.ledger.beginCheckpoint(all()); c.fatal != nil {
+		begun, err := c.ledger.Checkpoint()
+		switch {
+		case c.fail(err):
 			return "", c.fatal
+		case begun:
+			return "saved; a checkpoint is being written", nil
 		}
-		return "saved; a checkpoint is being written", nil
+		return "saved; a checkpoint was being written already", nil
 	})
 }
 

@@ -69,7 +69,7 @@ func (e *origin) cause() string {
 // record journals the state of a host, and ships it to other agents.
 func (o *origins) record(c *Crawler, host string, now time.Time) frontier.HostState {
 	st := o.hostState(c.Frontier, host)
-	c.ledger.batch.add(state.Host, st.AppendTo(nil))
+	c.ledger.Add(state.Host, st.AppendTo(nil))
 	c.cluster.Rests(st, now)
 	return st
 }

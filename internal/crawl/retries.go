@@ -87,7 +87,7 @@ func (t *troubles) clear(host string) {
 // number is the number of its accept, or 0 if the URL is finished.
 func (c *Crawler) requeue(l link.Link, number uint64) error {
 	c.requeued[l.Key()] = number
-	return c.Frontier.PushAt([]link.Link{l}, []uint64{c.ledger.accepted})
+	return c.Frontier.PushAt([]link.Link{l}, []uint64{c.ledger.Accepted()})
 }
 
 // A delayed is a URL that failed, while its host works, and waits for its retry.

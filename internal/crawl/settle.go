@@ -144,7 +144,7 @@ func (c *Crawler) settleRobots(v *visit.Attempt, d *frontier.Done, now time.Time
 // noteSlow records that a host demands fewer requests.
 func (c *Crawler) noteSlow(v *visit.Attempt, host string, now time.Time) {
 	st := c.origins.record(c, host, now)
-	c.ledger.urgent = true
+	c.ledger.Hasten()
 	c.Events.Write("host-paused", report.F("host", host), report.F("status", v.Response.Status),
 		report.F("until", st.NotBefore))
 }

@@ -118,9 +118,9 @@ func (c *Crawler) queued() int64 {
 // Elapsed returns the time that the crawl has run, with earlier runs.
 func (c *Crawler) Elapsed(now time.Time) time.Duration {
 	if c.began.IsZero() {
-		return c.earlier
+		return c.past.took
 	}
-	return c.earlier + now.Sub(c.began)
+	return c.past.took + now.Sub(c.began)
 }
 
 // Status returns the state of the crawl, or nil before Run. Safe for concurrent use.

@@ -97,14 +97,14 @@ func FuzzRecords(f *testing.F) {
 
 // The failed seeds that are kept take bounded memory, and the first of them are kept.
 func TestFailedSeedsAreBounded(t *testing.T) {
-	c := &Crawler{Parts: Parts{Tally: report.NewTally()}}
+	n := &failures{tally: report.NewTally()}
 	seed := func(i int) link.Link {
 		return link.Link{URL: weburl.MustParse(fmt.Sprintf("http://h%d.example/", i)), Seed: "h.example"}
 	}
 	for i := range maxAgain + 5 {
-		c.noteFailed(&state.Finish{Link: seed(i), Code: report.CodeDNS})
+		n.Finished(&state.Finish{Link: seed(i), Code: report.CodeDNS}, false)
 	}
-	again := c.failures.again
+	again := n.again
 	if len(again) != maxAgain {
 		t.Fatalf("%d failed seeds are kept, want %d", len(again), maxAgain)
 	}

@@ -195,16 +195,7 @@ func duration(d time.Duration) string {
 // sleep returns how long the dispatcher may wait for a result.
 func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	d := publishEvery
-	if c.ledger.dirty {
-		d = min(d, c.ledger.commitAt().Sub(now))
-	}
-	if c.ledger.syncing == nil && c.Seen.WantsSync() {
-		d = min(d, c.ledger.synced.Add(c.cfg.SyncEvery).Sub(now))
-	}
-	if c.ledger.syncing == nil && c.cluster.WantsSync() {
-		d = min(d, c.ledger.ackAt().Sub(now))
-	}
-	if !wake.IsZero() {
+	if wake = earlier(wake, c.ledger.Due()); !wake.IsZero() {
 		d = min(d, wake.Sub(now))
 	}
 	if c.cfg.TimeLimit > 0 && c.stop == notStopping {

@@ -27,6 +27,9 @@ func (t *Table[A, B, C, D]) Add(kind byte, name string, resume Handler[A], check
 	t[kind] = row[A, B, C, D]{name, resume, checkpoint, repair, transfer}
 }
 
+// Has reports that a kind has a row.
+func (t *Table[A, B, C, D]) Has(kind byte) bool { return t[kind].name != "" }
+
 // Resume returns the function that processes a record after a restart.
 func (t *Table[A, B, C, D]) Resume(to A) func(kind byte, p []byte) error {
 	return func(kind byte, p []byte) error { return apply(t[kind].name, t[kind].resume, to, kind, p) }

@@ -1,10 +1,6 @@
-package crawl
+package ledger
 
-import (
-	"time"
-
-	"github.com/orbweaver/orbweaver/internal/store/journal"
-)
+import "github.com/orbweaver/orbweaver/internal/store/journal"
 
 // A batch collects the journal records of a visit, in one piece of memory that the next visit
 // reuses.
@@ -42,9 +38,9 @@ func (b *batch) reset() {
 	b.arena, b.recs, b.ends = b.arena[:0], b.recs[:0], b.ends[:0]
 }
 
-// append appends the present batch to the journal.
-func (l *ledger) append() error {
-	if len(l.batch.recs) == 0 {
+// Append appends the present batch to the journal, unless the run has failed.
+func (l *Ledger) Append() error {
+	if len(l.batch.recs) == 0 || l.crawl.Failure() != nil {
 		return nil
 	}
 	err := l.journal.Append(l.batch.records())
@@ -53,19 +49,16 @@ func (l *ledger) append() error {
 	return err
 }
 
-// append appends the present batch to the journal, unless the run has failed.
-func (c *Crawler) append() {
-	if c.fatal == nil {
-		c.fatal = c.ledger.append()
+// AppendLarge is Append if the present batch is large.
+func (l *Ledger) AppendLarge() error {
+	if len(l.batch.arena) <= batchBytes {
+		return nil
 	}
+	return l.Append()
 }
 
-// save writes the journal when it is due, unless the run has failed.
-func (c *Crawler) save(now time.Time) {
-	if c.fatal != nil {
-		return
-	}
-	if err := c.ledger.save(now); c.fatal == nil { // the cluster, which is told, may have failed the run
-		c.fatal = err
-	}
+// AppendForSync is Append for a batch that is synced soon, even if only the seen-set has links to write.
+func (l *Ledger) AppendForSync() error {
+	l.dirty = true
+	return l.Append()
 }

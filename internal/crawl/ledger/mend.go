@@ -1,4 +1,4 @@
-package crawl
+package ledger
 
 import (
 	"encoding/binary"
@@ -16,42 +16,42 @@ import (
 const mendSeen = "restore the whole folder state, or delete state/seen: the program rebuilds it from the journal"
 
 // bindSeen checks that the seen-set belongs to this crawl, and mends it.
-func (c *Crawler) bindSeen() error {
-	if err := c.Seen.Bind(c.ledger.id); err != nil {
+func (l *Ledger) bindSeen() error {
+	if err := l.seen.Bind(l.id); err != nil {
 		return fmt.Errorf("state/seen does not belong to state/journal: %w; %s", err, mendSeen)
 	}
-	for _, d := range c.Seen.Lost() { // which the doubt knows of
-		c.damaged(&d)
+	for _, d := range l.seen.Lost() { // which the doubt knows of
+		l.damaged(&d)
 	}
-	if err := c.rebuildSeen(); err != nil {
+	if err := l.rebuildSeen(); err != nil {
 		return fmt.Errorf("seen: %w", err)
 	}
 	return nil
 }
 
 // checkSeen checks that the journal has what the seen-set has.
-func (c *Crawler) checkSeen() error {
-	if c.ledger.accepted >= c.Seen.Mark() {
+func (l *Ledger) checkSeen() error {
+	if l.accepted >= l.seen.Mark() {
 		return nil
 	}
 	return fmt.Errorf("state/seen has the keys of %d accepted URLs, state/journal knows of %d: the journal is an "+
-		"older copy; %s", c.Seen.Mark(), c.ledger.accepted, mendSeen)
+		"older copy; %s", l.seen.Mark(), l.accepted, mendSeen)
 }
 
 // damaged reports a damaged part of the seen-set.
-func (c *Crawler) damaged(d *drum.Damage) {
-	c.Events.Write("seen-damaged", report.F("file", d.File), report.F("offset", d.Offset), report.F("error", d.Err))
+func (l *Ledger) damaged(d *drum.Damage) {
+	l.events.Write("seen-damaged", report.F("file", d.File), report.F("offset", d.Offset), report.F("error", d.Err))
 }
 
 // restoreSeen adds keys that the seen-set does not have on disk.
-func (c *Crawler) restoreSeen(keys []link.Key) error {
-	err := c.Seen.Restore(keys)
+func (l *Ledger) restoreSeen(keys []link.Key) error {
+	err := l.seen.Restore(keys)
 	for tries := 0; err != nil && tries < flushTries; tries++ {
 		if _, damage := errors.AsType[*drum.Damage](err); !damage {
 			break
 		}
-		if err = c.rebuildSeen(); err == nil {
-			err = c.Seen.Restore(nil)
+		if err = l.rebuildSeen(); err == nil {
+			err = l.seen.Restore(nil)
 		}
 	}
 	if err != nil {
@@ -110,63 +110,65 @@ func (r *repair) finish(_ byte, p []byte) error {
 }
 
 // rebuildSeen rebuilds the damaged parts of the seen-set from the journal.
-func (c *Crawler) rebuildSeen() error {
-	repaired, err := c.Seen.Repair(func(yield func([]link.Key) error, add func(uint64, keyset.List) error) error {
-		l := c.ledger
+func (l *Ledger) rebuildSeen() error {
+	repaired, err := l.seen.Repair(func(yield func([]link.Key) error, add func(uint64, keyset.List) error) error {
 		_, err := journal.ReplayWithout(l.fs, l.dir, func(p journal.Part) bool { return p.Label[0] != state.Keys },
-			table.Repair(&repair{keys: c.cluster.Keys(), yield: yield, add: add}))
+			l.known(table.Repair(&repair{keys: l.cluster.Keys(), yield: yield, add: add})))
 		return err
 	})
 	for i := range repaired {
-		c.damaged(&repaired[i])
+		l.damaged(&repaired[i])
 	}
 	return err
 }
 
 // restoreLists adds lists of keys in the journal to the seen-set.
-func (c *Crawler) restoreLists(lists *state.Spool) error {
+func (l *Ledger) restoreLists(lists *state.Spool) error {
 	if lists.Empty() {
 		return nil
 	}
-	err := c.Seen.Insert(func(add func(uint64, keyset.List) error) error {
+	err := l.seen.Insert(func(add func(uint64, keyset.List) error) error {
 		return lists.Each(func(_ byte, _ uint64, p []byte) error {
-			host, l, err := state.DecodeList(p)
+			host, keys, err := state.DecodeList(p)
 			if err != nil {
 				return err
 			}
-			return add(host, l)
+			return add(host, keys)
 		})
 	})
 	if err != nil {
 		return fmt.Errorf("seen: %w", err)
 	}
-	c.append() // the batch that Accept has filled
-	return c.fatal
+	return l.Append() // the batch that Accept has filled
 }
 
 // repair handles an error of the seen-set. If a part of the seen-set is damaged, it rebuilds the part from the journal
-// and emits the new links again. It tries that three times. Any other error ends the run.
-func (c *Crawler) repair(err error) {
-	defer c.lostLinks()
+// and emits the new links again. It tries that three times. It returns any other error. If the run has failed, it only
+// reports lost links.
+func (l *Ledger) repair(err error) error {
+	defer l.lostLinks()
+	if l.crawl.Failure() != nil {
+		return nil
+	}
 	for tries := 0; err != nil; tries++ {
 		if _, damage := errors.AsType[*drum.Damage](err); !damage || tries > 2 {
-			c.fatal = fmt.Errorf("seen: %w", err)
-			return
+			return fmt.Errorf("seen: %w", err)
 		}
-		if c.append(); c.fatal != nil {
-			return
+		if err := l.Append(); err != nil {
+			return err
 		}
 		// rebuildSeen writes the rebuilt part to disk at once. The seen-set must never be ahead of
 		// the journal, so the journal is synced first. A sync in progress must end before, because
 		// it names the seen-set's runs, too.
-		if c.fatal = c.ledger.endSync(true); c.fatal != nil {
-			return
+		if err := l.endSync(true); err != nil {
+			return err
 		}
-		if c.fatal = c.ledger.sync(); c.fatal != nil {
-			return
+		if err := l.sync(); err != nil {
+			return err
 		}
-		if err = c.rebuildSeen(); err == nil {
-			err = c.Seen.Emit()
+		if err = l.rebuildSeen(); err == nil {
+			err = l.seen.Emit()
 		}
 	}
+	return nil
 }

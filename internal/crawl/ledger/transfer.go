@@ -1,4 +1,4 @@
-package crawl
+package ledger
 
 import (
 	"errors"
@@ -16,36 +16,37 @@ type Transfer struct {
 	*state.History              // its methods are handlers of the table
 	done           *state.Spool // keys of finished URLs, and the states of a Planner
 	states         lastStates
+	ledger         *Ledger // only what never changes; Release is the exception
 	keys           Keys
 	files          *journal.Checkpoint
 	read           *journal.Files
 	parts          []journal.Part
 	rests          func(frontier.HostState) error
-	release        func()
 }
 
-// Transfer returns the journal's files as they are now. No checkpoint can replace them before the
-// dispatcher has called Release. It returns nil if that is not possible now, or if the run has failed.
-func (l *Loop) Transfer() *Transfer {
-	c := l.c
-	if c.ledger.reading || c.ledger.checkpoint != nil || l.Stopping() {
-		return nil
+// Transfer returns the journal's files as they are now. No checkpoint can replace them before the dispatcher has called
+// Release. It returns nil if a checkpoint or another Transfer is in progress.
+func (l *Ledger) Transfer() (*Transfer, error) {
+	if l.reading || l.checkpoint != nil {
+		return nil, nil
 	}
-	if l.Fail(c.ledger.endSync(true)) || l.Fail(c.ledger.sync()) {
-		return nil
+	if err := l.endSync(true); err != nil {
+		return nil, err
 	}
-	files, err := c.Journal.Begin()
-	if l.Fail(err) {
-		return nil
+	if err := l.sync(); err != nil {
+		return nil, err
 	}
-	led := c.ledger
-	led.reading = true
-	return &Transfer{History: state.NewHistory(spoolOf(led.fs, led.dir, 0)), done: spoolOf(led.fs, led.dir, 1),
-		states: c.states(), keys: c.cluster.Keys().Freeze(), files: files, release: func() { led.reading = false }}
+	files, err := l.journal.Begin()
+	if err != nil {
+		return nil, err
+	}
+	l.reading = true
+	return &Transfer{History: state.NewHistory(l.spool(0)), done: l.spool(1), states: l.states(), ledger: l,
+		keys: l.cluster.Keys().Freeze(), files: files}, nil
 }
 
 // Release ends the use of the files. Only the dispatcher calls it, after Close.
-func (t *Transfer) Release() { t.release() }
+func (t *Transfer) Release() { t.ledger.reading = false }
 
 // Close closes the files.
 func (t *Transfer) Close() error {
@@ -65,7 +66,7 @@ func (t *Transfer) Pending(link func(number uint64, enc []byte) error, rests fun
 	}
 	t.read = files
 	t.rests = rests
-	one := table.Transfer(t)
+	one := t.ledger.known(table.Transfer(t))
 	if err := files.Snapshot(one); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package crawl
+package ledger
 
 import (
 	"encoding/binary"
@@ -11,9 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
-	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
-	"github.com/orbweaver/orbweaver/internal/web/robots"
 )
 
 // A checkpoint replaces the journal by a shorter equivalent: a snapshot with parts. The
@@ -47,7 +45,7 @@ func (k *checkpoint) put(kind byte, p []byte) error {
 }
 
 // beginCheckpoint starts a checkpoint. counts decides which finishes of the journal count.
-func (l *ledger) beginCheckpoint(counts verdict) error {
+func (l *Ledger) beginCheckpoint(counts verdict) error {
 	// The seen-set's files must contain all that the journal has when Begin syncs it.
 	if err := l.sync(); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
@@ -58,13 +56,14 @@ func (l *ledger) beginCheckpoint(counts verdict) error {
 	}
 	k := &checkpoint{Checkpoint: j, began: time.Now(), done: make(chan error, 1), accepted: l.accepted,
 		keys: l.cluster.Keys().Freeze()}
-	if err := l.putSmall(k); err != nil {
+	now := l.cfg.Now() // one time for the span and the pauses: the clock may have been set since the last visit
+	if err := l.putSmall(k, now); err != nil {
 		k.Abandon()
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	l.checkpoint = k
 	go func() {
-		err := k.merge(l.archive, l.robots, counts, &merge{History: state.NewHistory(spoolOf(l.fs, l.dir, 0))})
+		err := k.merge(counts, now, &merge{History: state.NewHistory(l.spool(0)), ledger: l})
 		if err != nil {
 			k.Abandon()
 		} else {
@@ -88,9 +87,20 @@ func ended(done <-chan error, wait bool) (over bool, err error) {
 	}
 }
 
+// Checkpoint begins a checkpoint, unless one is in progress.
+func (l *Ledger) Checkpoint() (begun bool, err error) {
+	if l.checkpoint != nil {
+		return false, nil
+	}
+	if err := l.endSync(true); err != nil {
+		return false, err
+	}
+	return true, l.beginCheckpoint(all())
+}
+
 // endCheckpoint puts the running checkpoint into service if it is ready. With wait it blocks
 // until it is. Without a running checkpoint it does nothing.
-func (l *ledger) endCheckpoint(wait bool) error {
+func (l *Ledger) endCheckpoint(wait bool) error {
 	k := l.checkpoint
 	if k == nil {
 		return nil
@@ -112,7 +122,7 @@ func (l *ledger) endCheckpoint(wait bool) error {
 }
 
 // putSmall writes the state that the dispatcher owns.
-func (l *ledger) putSmall(k *checkpoint) error {
+func (l *Ledger) putSmall(k *checkpoint, now time.Time) error {
 	if err := k.put(state.Crawl, state.AppendCrawl(nil, l.id)); err != nil {
 		return err
 	}
@@ -121,16 +131,11 @@ func (l *ledger) putSmall(k *checkpoint) error {
 			return err
 		}
 	}
-	now := l.cfg.Now() // one time for the span and the pauses: the clock may have been set since the last visit
-	if err := k.put(state.Span, l.loop.span(now)); err != nil {
-		return err
-	}
 	if err := k.put(state.Number, binary.AppendUvarint(nil, l.accepted)); err != nil {
 		return err
 	}
-	l.loop.tidy()
-	for _, s := range l.small {
-		if err := s.save(k.put, now); err != nil {
+	for _, p := range l.small {
+		if err := p.Save(k.put, now); err != nil {
 			return err
 		}
 	}
@@ -139,24 +144,11 @@ func (l *ledger) putSmall(k *checkpoint) error {
 
 // merge writes the other state. It runs beside the dispatcher: it reads files that do not
 // change any more, and calls parts that are safe for concurrent use.
-func (k *checkpoint) merge(a *warc.Writer, rc *robots.Cache, counts verdict, m *merge) error {
-	var buf []byte
-	if err := a.EachRemembered(func(digest [20]byte, o warc.Original) error {
-		buf = state.AppendOriginal(buf[:0], digest, o)
-		return k.put(state.Digest, buf)
-	}); err != nil {
-		return err
-	}
-	// A payload that was remembered after the checkpoint began may not be synced yet. But a payload
-	// that the snapshot recognizes must exist after a crash.
-	if err := a.Sync(); err != nil {
-		return err
-	}
-	if err := rc.Each(func(e robots.Entry) error {
-		buf = e.AppendTo(buf[:0])
-		return k.put(state.Robots, buf)
-	}); err != nil {
-		return err
+func (k *checkpoint) merge(counts verdict, now time.Time, m *merge) error {
+	for _, p := range m.ledger.beside {
+		if err := p.Save(k.put, now); err != nil {
+			return err
+		}
 	}
 	return k.mergeLinks(counts, m)
 }
@@ -165,7 +157,8 @@ func (k *checkpoint) merge(a *warc.Writer, rc *robots.Cache, counts verdict, m *
 type merge struct {
 	*state.History
 	assembly
-	keys   Keys // from the start of the checkpoint
+	ledger *Ledger // only what never changes
+	keys   Keys    // from the start of the checkpoint
 	counts verdict
 	states lastStates
 	pages  []link.Key // reused memory
@@ -228,7 +221,7 @@ func (k *checkpoint) mergeLinks(counts verdict, m *merge) (err error) {
 	if err != nil {
 		return err
 	}
-	one := table.Checkpoint(m)
+	one := m.ledger.known(table.Checkpoint(m))
 	if err := files.Snapshot(one); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package crawl
+package ledger
 
 import "github.com/orbweaver/orbweaver/internal/crawl/state"
 
@@ -24,17 +24,8 @@ func ownRows(t *recordTable) {
 	t.Add(state.Pending, "pending", nil, nil, nil, nil) // History.EachIn reads them
 	t.Add(state.Again, "again", (*resume).ordered, (*merge).again, nil, (*Transfer).again)
 	t.Add(state.Visited, "visited", (*resume).visited, (*merge).visited, nil, (*Transfer).visited)
-	t.Add(state.Robots, "robots", (*resume).ordered, nil, nil, nil)
-	t.Add(state.Host, "host", (*resume).host, nil, nil, (*Transfer).host)
-	t.Add(state.Drop, "drop", (*resume).drop, nil, nil, nil)
+	t.Add(state.Host, "host", nil, nil, nil, (*Transfer).host)
 	t.Add(state.Held, "held", (*resume).mark, nil, nil, nil)
-	t.Add(state.Span, "span", (*resume).span, nil, nil, nil)
-	t.Add(state.Tally, "tally", (*resume).counts, nil, nil, nil)
-	t.Add(state.Queries, "queries", (*resume).queries, nil, nil, nil)
-	t.Add(state.Digest, "digest", (*resume).digest, nil, nil, nil)
-	t.Add(state.Failed, "failed", (*resume).failed, nil, nil, nil)
-	t.Add(state.Seed, "seed", (*resume).seed, nil, nil, nil)
-	t.Add(state.Application, "application", (*resume).application, nil, nil, nil)
 }
 
 // clusterRows adds the kinds that only an agent of a cluster writes.
@@ -48,7 +39,4 @@ func clusterRows(t *recordTable) {
 	t.Add(state.KeyList, "key list", (*resume).list, (*merge).keysRecord, (*repair).list, nil)
 	t.Add(state.DoneList, "done list", (*resume).list, (*merge).keysRecord, (*repair).list, (*Transfer).doneKeys)
 	t.Add(state.Told, "told", (*resume).ordered, (*merge).told, nil, (*Transfer).told)
-	t.Add(state.Absent, "absent", (*resume).load, nil, nil, nil)
-	t.Add(state.Handed, "handed", (*resume).load, nil, nil, nil)
-	t.Add(state.HostPages, "pages of a host", (*resume).load, nil, nil, nil)
 }

@@ -1,4 +1,4 @@
-package crawl
+package ledger
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 const urgentCommitEvery = 5 * time.Millisecond
 
 // commitAt returns the time of the next write of the journal.
-func (l *ledger) commitAt() time.Time {
+func (l *Ledger) commitAt() time.Time {
 	if l.urgent {
 		return l.committed.Add(min(urgentCommitEvery, l.cfg.CommitEvery))
 	}
@@ -23,25 +23,47 @@ func (l *ledger) commitAt() time.Time {
 }
 
 // ackAt returns the time of the next sync for callers that wait for one.
-func (l *ledger) ackAt() time.Time { return l.synced.Add(l.cfg.CommitEvery) }
+func (l *Ledger) ackAt() time.Time { return l.synced.Add(l.cfg.CommitEvery) }
 
-// save writes the journal when it is due. The journal's Before writes archive and logs first, so
-// that the journal never has a finish without its record.
-func (l *ledger) save(now time.Time) error {
+// Due returns when Save has work next; zero means not before there are records.
+func (l *Ledger) Due() (at time.Time) {
+	due := func(t time.Time) {
+		if at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	if l.dirty {
+		due(l.commitAt())
+	}
+	if l.syncing == nil && l.seen.WantsSync() {
+		due(l.synced.Add(l.cfg.SyncEvery))
+	}
+	if l.syncing == nil && l.cluster.WantsSync() {
+		due(l.ackAt())
+	}
+	return at
+}
+
+// Save writes the journal when it is due, unless the run has failed. The journal's Before writes archive and logs
+// first, so that the journal never has a finish without its record.
+func (l *Ledger) Save(now time.Time) error {
+	if l.crawl.Failure() != nil {
+		return nil
+	}
 	if err := l.endSync(false); err != nil {
 		return err
 	}
 	if err := l.write(now); err != nil {
 		return err
 	}
-	if err := l.loop.failure(); err != nil { // of the cluster, which was told
-		return err
+	if l.crawl.Failure() != nil { // of the cluster, which was told
+		return nil
 	}
 	return l.endCheckpoint(false)
 }
 
 // write writes, syncs or replaces the journal if that is due.
-func (l *ledger) write(now time.Time) error {
+func (l *Ledger) write(now time.Time) error {
 	switch {
 	case !l.dirty && !(l.syncing == nil && l.seen.WantsSync()):
 		// The journal needs no write, but a log may have buffered lines or an error.
@@ -56,16 +78,16 @@ func (l *ledger) write(now time.Time) error {
 		l.synced, l.committed, l.dirty, l.urgent = now, now, false, false
 		return err
 	case l.syncing == nil && (now.Sub(l.synced) >= l.cfg.SyncEvery || l.cluster.WantsSync() && !now.Before(l.ackAt())):
-		l.batch.add(state.Span, l.loop.span(now))
-		if err := l.append(); err != nil {
+		l.batch.add(state.Span, l.crawl.Span(now))
+		if err := l.Append(); err != nil {
 			return err
 		}
 		err := l.beginSync()
 		l.synced, l.committed, l.dirty, l.urgent = now, now, false, false
 		return err
 	case !now.Before(l.commitAt()):
-		l.batch.add(state.Span, l.loop.span(now)) // even if only the seen-set has links to write
-		if err := l.append(); err != nil {
+		l.batch.add(state.Span, l.crawl.Span(now)) // even if only the seen-set has links to write
+		if err := l.Append(); err != nil {
 			return err
 		}
 		err := l.journal.Commit()
@@ -77,7 +99,7 @@ func (l *ledger) write(now time.Time) error {
 }
 
 // flushLogs writes the lines of all logs, also after an error.
-func (l *ledger) flushLogs() (err error) {
+func (l *Ledger) flushLogs() (err error) {
 	for _, log := range l.logs {
 		err = errors.Join(err, log.Flush())
 	}
@@ -85,7 +107,7 @@ func (l *ledger) flushLogs() (err error) {
 }
 
 // checkpointDue reports that the journal has grown by as much as the last checkpoint wrote.
-func (l *ledger) checkpointDue() bool {
+func (l *Ledger) checkpointDue() bool {
 	return l.checkpoint == nil && !l.reading &&
 		l.journal.SinceSnapshot() > max(l.cfg.SnapshotBytes, l.snapSize)
 }
@@ -109,9 +131,9 @@ func (s *syncing) run() error {
 }
 
 // startSync writes what endSync will report as durable.
-func (l *ledger) startSync() (*syncing, error) {
+func (l *Ledger) startSync() (*syncing, error) {
 	l.cluster.Prepare()
-	if err := l.loop.failure(); err != nil {
+	if err := l.crawl.Failure(); err != nil {
 		return nil, err
 	}
 	j, err := l.journal.BeginSync()
@@ -124,7 +146,7 @@ func (l *ledger) startSync() (*syncing, error) {
 	}
 	l.cluster.Committed(l.cfg.Now())
 	var told []func()
-	for _, p := range l.parts {
+	for _, p := range l.syncers {
 		told = append(told, p.Syncing())
 	}
 	durable := func() {
@@ -136,7 +158,7 @@ func (l *ledger) startSync() (*syncing, error) {
 }
 
 // noteSync processes the result of a sync.
-func (l *ledger) noteSync(s *syncing, err error) error {
+func (l *Ledger) noteSync(s *syncing, err error) error {
 	if err := l.journal.EndSync(s.journal, err); err != nil {
 		return err
 	}
@@ -148,7 +170,7 @@ func (l *ledger) noteSync(s *syncing, err error) error {
 }
 
 // beginSync starts to make the journal durable.
-func (l *ledger) beginSync() error {
+func (l *Ledger) beginSync() error {
 	s, err := l.startSync()
 	if err != nil {
 		return err
@@ -156,14 +178,14 @@ func (l *ledger) beginSync() error {
 	l.syncing = s
 	go func() {
 		s.done <- s.run()
-		l.loop.tell(func(time.Time) {})
+		l.crawl.Tell(func(time.Time) {})
 	}()
 	return nil
 }
 
 // endSync processes the end of the running sync if it has ended. With wait it waits for the end.
 // Without a running sync it does nothing.
-func (l *ledger) endSync(wait bool) error {
+func (l *Ledger) endSync(wait bool) error {
 	s := l.syncing
 	if s == nil {
 		return nil
@@ -176,8 +198,19 @@ func (l *ledger) endSync(wait bool) error {
 	return l.noteSync(s, err)
 }
 
-// sync makes the journal durable before it returns.
-func (l *ledger) sync() error {
+// Secure makes all records so far durable before it returns.
+func (l *Ledger) Secure() error {
+	if err := l.Append(); err != nil {
+		return err
+	}
+	if err := l.endSync(true); err != nil {
+		return err
+	}
+	return l.sync()
+}
+
+// sync makes the journal durable before it returns. No other sync may be in progress.
+func (l *Ledger) sync() error {
 	if err := l.markAnyway(); err != nil {
 		return err
 	}
@@ -186,4 +219,47 @@ func (l *ledger) sync() error {
 		return err
 	}
 	return l.noteSync(s, s.run())
+}
+
+// End saves all at the end of a run, after its last visit. It calls deliver when all records are durable. Without work
+// for the next run it leaves a short journal.
+func (l *Ledger) End(deliver func()) error {
+	err := l.endSync(true)
+	if err == nil {
+		err = l.end(deliver)
+	}
+	if l.checkpoint != nil { // an error came first
+		<-l.checkpoint.done
+		l.checkpoint.Abandon()
+		l.checkpoint = nil
+	}
+	return err
+}
+
+func (l *Ledger) end(deliver func()) error {
+	if err := l.crawl.Failure(); err != nil {
+		return err
+	}
+	if err := l.sync(); err != nil {
+		return err
+	}
+	if deliver(); l.crawl.Failure() != nil {
+		return l.crawl.Failure()
+	}
+	if l.dirty {
+		if err := l.sync(); err != nil {
+			return err
+		}
+	}
+	if err := l.endCheckpoint(true); err != nil {
+		return err
+	}
+	if l.journal.SinceSnapshot() <= l.snapSize/4 && !l.crawl.Unsaved() {
+		return nil
+	}
+	// This lets the next run begin quickly, and saves what no finish record contains.
+	if err := l.beginCheckpoint(all()); err != nil {
+		return err
+	}
+	return l.endCheckpoint(true)
 }

@@ -1,88 +1,21 @@
-package crawl
+package ledger
 
 import (
 	"bytes"
 	"maps"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 )
 
-// The links that the seen-set holds back are only in its files, until it has answered whether they
-// are new. These files are written before the journal records the finish of the page. But a power
-// failure may keep a later write and lose an earlier one. So while links are held back, each write
-// of the journal ends with a mark (state.Held), which names these files and their ends. After a power
-// failure, a finish counts only if a mark after it agrees with the files on disk, see doubt. The finish of
-// a link that the operator dropped needs no mark, because it brought no links.
-//
-// One such mark is enough: every link of the pages before it is safe. Either a record before the
-// mark accepts the link or shows that it was known, or the link is in a file that the mark names.
-//
-// A finish always counts once a sync has covered it, because the same sync covers a mark after it
-// and all files that the mark names. The seen-set deletes a file only after a later sync, whose
-// mark does not name the file any more.
-
-// A holding is what the journal knows about the links that the seen-set holds back.
-type holding struct {
-	open  bool // the journal says that a mark must follow its finishes
-	mute  bool // write no mark: the journal has finishes that do not count
-	files []keyset.HeldFile
-	buf   []byte
-}
-
-// holds adds a record to the present batch which says that a mark must follow the finishes
-// from here on.
-func (l *ledger) holds() {
-	if !l.holding.open && l.seen.Holds() {
-		l.holding.open = true
-		l.batch.add(state.Held, nil)
-	}
-}
-
-// mark returns the last record of a write of the journal. ok is false if none is needed.
-func (l *ledger) mark() (r journal.Record, ok bool) {
-	h := &l.holding
-	if !h.open || h.mute {
-		return r, false
-	}
-	return journal.Record{Kind: state.Held, Payload: l.holding.encode(l.seen)}, true
-}
-
-// encode returns a mark for the held links.
-func (h *holding) encode(s *keyset.Store) []byte {
-	h.files = s.Held(h.files[:0])
-	h.buf = state.AppendHeld(h.buf[:0], h.files)
-	h.open = len(h.files) > 0
-	return h.buf
-}
-
-// markAnyway writes the journal with a mark even if there is nothing else to write. After the
-// next sync, files that older marks name may be deleted.
-func (l *ledger) markAnyway() error {
-	if !l.holding.open || l.holding.mute {
-		return nil
-	}
-	return l.journal.Append([]journal.Record{{Kind: state.Held}})
-}
-
-// reasonLost is the reason for a link that was held back in a file which is damaged or gone.
-const reasonLost = "seenLost"
-
-// lostLinks reports held links that the seen-set could not read.
-func (c *Crawler) lostLinks() {
-	for _, d := range c.Seen.Lost() {
-		c.Events.Write("seen-lost", report.F("file", d.File), report.F("offset", d.Offset), report.F("links", d.Items),
-			report.F("error", d.Err))
-		for range d.Items {
-			c.skips.count(reasonLost)
-		}
-		// Accept them again when a page names them.
-		c.visits.ForgetKnown()
-		c.cluster.Forget()
-	}
+// A Witness is written before the journal. After a power failure, a finish counts only if its witnesses have what
+// belongs to it. crawl.log, the link log and the pages that applications collect are witnesses, and so are the ends of
+// the archive's files.
+type Witness interface {
+	// Has reports that the witness has what belongs to f, or has nothing of such a finish. all reports that the
+	// witnesses have what belongs to all finishes before f. synced reports that a sync has covered f.
+	Has(f *state.Finish, all, synced bool) bool
 }
 
 // A verdict decides which finishes of a journal count. It must see all of them, in their
@@ -129,9 +62,8 @@ type doubt struct {
 	verdict
 	missing func([]keyset.HeldFile) int64 // links that were held back in files and are gone
 	tail    *report.Tail                  // of crawl.log
-	links   *linklog.Tail                 // of the link log; nil: there is none
-	pages   pageTails                     // of the logs of applications
-	sure    int64                         // number of first records of the last segment that a sync has covered
+	others  []Witness
+	sure    int64 // number of first records of the last segment that a sync has covered
 
 	records int64 // of the last segment
 	recent  bool  // the present record is not one of the sure ones
@@ -173,7 +105,7 @@ func (d *doubt) finish(f *state.Finish) (waits bool) {
 	switch {
 	case d.tail == nil:
 		d.logged = d.n
-	case d.tail.Has(f.Link.URL.String(), f.Code, f.Began) && d.linked(f) && d.delivered(f):
+	case d.tail.Has(f.Link.URL.String(), f.Code, f.Began) && d.seen(f):
 		d.found, d.logged = true, d.n
 	case !d.found && !d.recent:
 		d.begun, d.logged = true, d.n
@@ -181,19 +113,14 @@ func (d *doubt) finish(f *state.Finish) (waits bool) {
 	return d.doubtful()
 }
 
-// linked reports that the link log has the line of a finish, or needs none. A robots.txt has no line, so it says
-// nothing of the finishes before it.
-func (d *doubt) linked(f *state.Finish) bool {
-	if f.IsRobots() {
-		return d.links == nil || d.logged == d.n-1
+// seen reports that all witnesses but crawl.log have what belongs to a finish.
+func (d *doubt) seen(f *state.Finish) bool {
+	for _, w := range d.others {
+		if !w.Has(f, d.logged == d.n-1, !d.recent) {
+			return false
+		}
 	}
-	return d.links.Has(f.Link.URL.String(), f.Code)
-}
-
-// delivered reports that the log of the application has the line of a finish, or needs none. Each application has a log
-// of its own, so a line says nothing of the finishes of others: all before must have theirs.
-func (d *doubt) delivered(f *state.Finish) bool {
-	return len(d.pages) == 0 || !d.recent || d.logged == d.n-1 && d.pages.have(f)
+	return true
 }
 
 // hold holds a copy of a record back.

@@ -1,4 +1,4 @@
-package crawl
+package ledger
 
 import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -8,20 +8,16 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
-// donePiece bounds a record of finished numbers, for the same reason as tallyPiece.
+// donePiece bounds a record of finished numbers. It is in memory several times while it is written or read.
 const donePiece = 256 << 10
-
-// tallyPiece bounds the size of a tally record in bytes. A crawl of many hosts has a large
-// tally, and a record is in memory several times while it is written or read.
-var tallyPiece = 256 << 10
 
 // Sizes of parts, in bytes. They are variables so that tests have many parts.
 var (
-	// smallPart is the size below which a part of pending links is merged with its
+	// SmallPart is the size below which a part of pending links is merged with its
 	// neighbours.
-	smallPart int64 = 16 << 20
-	// largePart is the size at which a part is closed.
-	largePart int64 = 256 << 20
+	SmallPart int64 = 16 << 20
+	// LargePart is the size at which a part is closed.
+	LargePart int64 = 256 << 20
 )
 
 // An assembly writes the parts of a checkpoint.
@@ -50,7 +46,7 @@ func (a *assembly) pending(kind byte, number uint64, link []byte) error {
 	if err := a.w.Append(kind, a.buf); err != nil {
 		return err
 	}
-	if a.w.Bytes() >= largePart {
+	if a.w.Bytes() >= LargePart {
 		return a.endPending()
 	}
 	return nil
@@ -142,7 +138,7 @@ func (a *assembly) carryPending(f *journal.Files, p journal.Part, h *state.Histo
 	switch {
 	case left <= 0:
 		return nil
-	case 2*left > p.Records && p.Bytes >= smallPart:
+	case 2*left > p.Records && p.Bytes >= SmallPart:
 		if err := a.endPending(); err != nil { // the order
 			return err
 		}
@@ -165,7 +161,7 @@ func (a *assembly) carryKeys(f *journal.Files, parts []journal.Part, fresh int64
 		}
 	}
 	keep, sum := len(ks), fresh
-	for keep > 0 && ks[keep-1].Bytes < largePart && ks[keep-1].Bytes <= 2*sum {
+	for keep > 0 && ks[keep-1].Bytes < LargePart && ks[keep-1].Bytes <= 2*sum {
 		keep--
 		sum += ks[keep].Bytes
 	}
@@ -184,13 +180,4 @@ func (a *assembly) carryKeys(f *journal.Files, parts []journal.Part, fresh int64
 		}
 	}
 	return nil
-}
-
-// acceptedKey returns the key of the link of an accept.
-func acceptedKey(encoded []byte) (link.Key, error) {
-	l, _, err := link.Peek(encoded)
-	if err != nil {
-		return link.Key{}, err
-	}
-	return l.Key(), nil
 }

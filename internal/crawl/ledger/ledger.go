@@ -1,0 +1,284 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/link"
+)
+
+// Config tunes a Ledger.
+type Config struct {
+	Now func() time.Time
+	// CommitEvery bounds how long a record is only in memory. SyncEvery bounds how long a power failure can undo it.
+	CommitEvery, SyncEvery time.Duration
+	// SnapshotBytes is the least growth of the journal between two checkpoints.
+	SnapshotBytes int64
+	// Planned tells that finishes may have the state of a Planner, see Past.Planned.
+	Planned bool
+}
+
+// Parts are what a Ledger works with. The caller owns them.
+type Parts struct {
+	Crawl   Crawl
+	Cluster Cluster
+	Journal *journal.Journal
+	Seen    *keyset.Store
+	Events  *report.Events
+	Logs    []Log
+	// Participants save their records in this order. What they save is the dispatcher's. Those of Beside are safe for
+	// concurrent use: a checkpoint saves them beside the dispatcher.
+	Participants, Beside []Participant
+	// Syncers are told of syncs in this order, after the Cluster.
+	Syncers []Syncer
+}
+
+// A Crawl is the crawl loop, as its Ledger sees it.
+type Crawl interface {
+	// Tell lets the dispatcher call f. It reports whether the dispatcher did. Safe for concurrent use.
+	Tell(f func(now time.Time)) bool
+	// Failure returns the error that ends the run, or nil.
+	Failure() error
+	// Span returns the record of the time of the runs.
+	Span(now time.Time) []byte
+	// Lost is told that the seen-set has lost links that it held back.
+	Lost(links int)
+	// Unsaved reports that participants have something to save that no record of this run has.
+	Unsaved() bool
+}
+
+// A Cluster is the cluster, as the ledger of one of its agents sees it.
+type Cluster interface {
+	Syncer
+	// Keys returns the keys of the seen-set.
+	Keys() Keys
+	// Prepare adds the records that a sync must cover.
+	Prepare()
+	// Committed is told that all records so far are written.
+	Committed(now time.Time)
+	// WantsSync reports that an answer to another agent waits for the next sync.
+	WantsSync() bool
+}
+
+// A Log buffers lines of a log.
+type Log interface{ Flush() error }
+
+// A Syncer is told that a sync of the journal begins. The ledger calls durable when all records so far are durable.
+type Syncer interface{ Syncing() (durable func()) }
+
+// A Participant keeps records of its own in the journal. A checkpoint writes them anew.
+type Participant interface {
+	Kinds() []Kind
+	// Save writes the records into a checkpoint that begins now.
+	Save(put func(kind byte, p []byte) error, now time.Time) error
+	// Load reads a record after a restart.
+	Load(kind byte, p []byte) error
+}
+
+// A Finisher is a Participant that is told of each finish: of this run's, and after a restart of those before that
+// count. Both have the same effect, except where before says so.
+type Finisher interface {
+	Finished(f *state.Finish, before bool)
+}
+
+// A Kind is a kind of records.
+type Kind struct {
+	Kind byte
+	Name string // for people
+	// Ordered tells that Load must know which of the finishes before the record count.
+	Ordered bool
+	// NamesLinks tells that the batch of the record has links. If they may be lost, the record does not count.
+	NamesLinks bool
+}
+
+// A Ledger makes a crawl durable: it collects the records of a visit in a batch, appends batches to the journal, writes
+// and syncs the journal when that is due, and replaces it by a checkpoint when it has grown. One goroutine owns it.
+type Ledger struct {
+	cfg     Config
+	fs      disk.FS // of the journal
+	dir     string  // likewise
+	journal *journal.Journal
+	seen    *keyset.Store
+	events  *report.Events
+	logs    []Log // written before the journal; see also journal.Config.Before
+	crawl   Crawl
+	cluster Cluster
+	syncers []Syncer
+	small   []Participant // in the order of a snapshot; the dispatcher owns what they save
+	beside  []Participant // their records are saved beside the dispatcher
+	told    []Finisher    // those of all participants that are finishers, in their order
+	of      [256]owned    // by kind of records
+
+	id         keyset.Crawl
+	accepted   uint64 // the number of the last accept
+	batch      batch
+	dirty      bool // the journal has records that are not synced
+	urgent     bool // a server in the journal's batch demands fewer requests
+	committed  time.Time
+	synced     time.Time
+	syncing    *syncing    // nil: none is in progress
+	checkpoint *checkpoint // nil: none is in progress
+	snapSize   int64
+	holding    holding
+	reading    bool   // something reads the journal's files: no checkpoint may replace them
+	rec        []byte // reused memory for an encoded record
+}
+
+// owned tells which participant has a kind of records. The zero owned stands for a kind of the ledger's own.
+type owned struct {
+	by Participant
+	Kind
+}
+
+// New returns a Ledger of the parts. It does not touch the disk.
+func New(cfg Config, parts Parts) *Ledger {
+	l := &Ledger{cfg: cfg, journal: parts.Journal, seen: parts.Seen, events: parts.Events, logs: parts.Logs,
+		crawl: parts.Crawl, cluster: parts.Cluster, syncers: append([]Syncer{parts.Cluster}, parts.Syncers...),
+		small: parts.Participants, beside: parts.Beside}
+	for _, p := range slices.Concat(l.small, l.beside) {
+		if f, ok := p.(Finisher); ok {
+			l.told = append(l.told, f)
+		}
+		for _, k := range p.Kinds() {
+			if other := l.of[k.Kind]; other.by != nil {
+				panic(fmt.Sprintf("record kind %q has two owners", k.Kind))
+			}
+			l.of[k.Kind] = owned{p, k}
+		}
+	}
+	return l
+}
+
+// Begin begins a run, after Recover.
+func (l *Ledger) Begin(now time.Time) { l.committed, l.synced = now, now }
+
+// Accepted returns the number of the last accept.
+func (l *Ledger) Accepted() uint64 { return l.accepted }
+
+// Scratch returns where a temporary file may lie that is worthless after a restart.
+func (l *Ledger) Scratch() (fs disk.FS, dir string) { return l.fs, l.dir }
+
+// Add adds a record to the present batch. The payload is copied.
+func (l *Ledger) Add(kind byte, payload []byte) { l.batch.add(kind, payload) }
+
+// Accept adds an accept to the present batch: kind is state.Accept, state.Outgoing or state.Passed, and enc the link's
+// encoding. It returns the number of the accept.
+func (l *Ledger) Accept(kind byte, enc []byte) (number uint64) {
+	l.batch.add(kind, enc)
+	l.accepted++
+	return l.accepted
+}
+
+// Finish adds a finish to the present batch, and tells the participants of it. It comes after the accepts of the links
+// that the visit has brought, and may be in a later batch than the first of them.
+func (l *Ledger) Finish(f *state.Finish) {
+	l.rec = f.AppendTo(l.rec[:0])
+	l.batch.add(state.Finished, l.rec)
+	l.finished(f, false)
+}
+
+func (l *Ledger) finished(f *state.Finish, before bool) {
+	for _, p := range l.told {
+		p.Finished(f, before)
+	}
+}
+
+// EndOutgoing adds that links which other agents have are ended, and appends the batch. returned reports that this
+// agent has accepted them again.
+func (l *Ledger) EndOutgoing(numbers []uint64, returned bool) error {
+	l.rec = state.AppendSent(l.rec[:0], numbers, returned)
+	l.batch.add(state.Sent, l.rec)
+	return l.Append()
+}
+
+// Hasten lets the present batch be written soon: a server in it demands fewer requests. A kill may repeat a fetch, but
+// must not make the crawl disregard a Retry-After.
+func (l *Ledger) Hasten() { l.urgent = true }
+
+// load gives a record to its participant.
+func (o *owned) load(p []byte) error {
+	if err := o.by.Load(o.Kind.Kind, p); err != nil {
+		return fmt.Errorf("%s record: %w", o.Name, err)
+	}
+	return nil
+}
+
+// known returns the handler of a file's records that leaves out those that only participants know. next gets all
+// others.
+func (l *Ledger) known(next func(kind byte, p []byte) error) func(kind byte, p []byte) error {
+	return func(kind byte, p []byte) error {
+		if l.of[kind].by != nil && !table.Has(kind) {
+			return nil
+		}
+		return next(kind, p)
+	}
+}
+
+// Keys tells which key of the seen-set a URL has, and a record of the journal.
+type Keys interface {
+	// Of returns the key of a URL with key k. foreign reports that another agent crawls it.
+	Of(k link.Key, foreign bool) link.Key
+	// Accept returns the key of an accept with this kind, number and payload. ok is false if the
+	// seen-set does not need it.
+	Accept(kind byte, number uint64, p []byte) (k link.Key, ok bool, err error)
+	// Finish returns the key that stands for the finish of the URL with key k. ok is false if there
+	// is none.
+	Finish(k link.Key) (done link.Key, ok bool)
+	// Page appends the keys that stand for a page that this agent has, and that another one may have fetched, too.
+	Page(dst []link.Key, l link.Link) []link.Key
+	// Freeze returns Keys that do not change any more. They are safe for concurrent use.
+	Freeze() Keys
+}
+
+// PlainKeys are the Keys of a single agent: each URL has its own key, and a finish has none.
+type PlainKeys struct{}
+
+// Of implements Keys.
+func (PlainKeys) Of(k link.Key, _ bool) link.Key { return k }
+
+// Accept implements Keys.
+func (PlainKeys) Accept(kind byte, _ uint64, p []byte) (link.Key, bool, error) {
+	l, _, err := link.Peek(p)
+	return l.Key(), err == nil && kind == state.Accept, err
+}
+
+// Finish implements Keys.
+func (PlainKeys) Finish(k link.Key) (link.Key, bool) { return k, false }
+
+// Page implements Keys.
+func (PlainKeys) Page(dst []link.Key, _ link.Link) []link.Key { return dst }
+
+// Freeze implements Keys.
+func (p PlainKeys) Freeze() Keys { return p }
+
+// pageKeys appends the keys that stand for the page of f, which is not the finish of a robots.txt.
+func pageKeys(dst []link.Key, keys Keys, f *state.Finish) []link.Key {
+	if f.Imported() || f.IsPage() && !f.Exported() {
+		dst = keys.Page(dst, f.Link)
+	}
+	return dst
+}
+
+// doneKey returns the key that stands for the finish of the URL of f, which is not that of a robots.txt. ok is false if
+// there is none.
+func doneKey(keys Keys, f *state.Finish) (k link.Key, ok bool) {
+	if f.Imported() {
+		return k, false
+	}
+	return keys.Finish(f.Link.Key())
+}
+
+// finishKeys appends the keys that stand for f, which is not the finish of a robots.txt.
+func finishKeys(dst []link.Key, keys Keys, f *state.Finish) []link.Key {
+	dst = pageKeys(dst, keys, f)
+	if k, ok := doneKey(keys, f); ok {
+		dst = append(dst, k)
+	}
+	return dst
+}

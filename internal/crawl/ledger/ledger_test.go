@@ -1,0 +1,276 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+const urls = 120
+
+func urlOf(n int) string { return fmt.Sprintf("http://h%d.example/%d", n%7, n) }
+
+// linksOf returns the links of a page. From page 0 all pages can be reached.
+func linksOf(n int) (to []int) {
+	for i := 1; i <= 3; i++ {
+		to = append(to, (n*3+i)%urls)
+	}
+	return to
+}
+
+// A loop is a crawl loop that only knows which URLs are pending and which are finished.
+type loop struct {
+	t        *testing.T
+	ledger   *ledger.Ledger
+	seen     *keyset.Store
+	journal  *journal.Journal
+	events   *report.Events
+	now      time.Time
+	fatal    error
+	pending  map[uint64]int // URLs by the numbers of their accepts
+	finished map[int]bool
+	lost     int
+}
+
+func (c *loop) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// open continues a crawl after the last process has ended in some way.
+func open(t *testing.T, fs disk.FS, memory int64, now time.Time) *loop {
+	c := &loop{t: t, now: now, pending: map[uint64]int{}, finished: map[int]bool{}}
+	clock := func() time.Time { return c.now }
+	c.must(fs.MkdirAll("/journal", 0o755))
+	var err error
+	c.events, err = report.OpenEvents(fs, "/events.jsonl", clock)
+	c.must(err)
+	c.seen, err = keyset.Open(fs, "/seen", keyset.Config{MemoryBytes: memory}, c.accept)
+	c.must(err)
+	c.journal, err = journal.Open(fs, "/journal", journal.Config{Before: c.seen.Commit})
+	c.must(err)
+	c.ledger = ledger.New(ledger.Config{Now: clock, CommitEvery: 100 * time.Millisecond, SyncEvery: time.Second,
+		SnapshotBytes: 2000}, ledger.Parts{Crawl: c, Cluster: alone{}, Journal: c.journal, Seen: c.seen, Events: c.events,
+		Participants: []ledger.Participant{c}})
+	_, err = c.ledger.Recover(fs, "/journal", nil, ledger.Evidence{}, past{c})
+	c.must(err)
+	c.ledger.Begin(now)
+	return c
+}
+
+// close ends the process. What it writes is not read any more.
+func (c *loop) close() {
+	_ = c.ledger.End(func() {}) // a broken disk may fail it
+	_ = errors.Join(c.journal.Close(), c.seen.Close(), c.events.Close())
+}
+
+func (c *loop) accept(items []keyset.Item) error {
+	for _, it := range items {
+		c.pending[c.ledger.Accept(state.Accept, it.Aux)] = c.number(it.Aux)
+		if err := c.ledger.AppendLarge(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *loop) number(enc []byte) (n int) {
+	l, _, err := link.Decode(enc)
+	c.must(err)
+	var host int
+	_, err = fmt.Sscanf(l.URL.String(), "http://h%d.example/%d", &host, &n)
+	c.must(err)
+	return n
+}
+
+func (c *loop) offer(to ...int) {
+	var items []keyset.Item
+	for _, n := range to {
+		l := link.Link{URL: weburl.MustParse(urlOf(n)), Hops: "L"}
+		items = append(items, keyset.Item{Key: l.Key(), Aux: l.AppendTo(nil)})
+	}
+	c.must(c.ledger.Offer(items))
+}
+
+// visit finishes a pending URL after its links were offered.
+func (c *loop) visit(number uint64) {
+	n := c.pending[number]
+	c.offer(linksOf(n)...)
+	c.ledger.Finish(&state.Finish{Link: link.Link{URL: weburl.MustParse(urlOf(n)), Hops: "L"}, Number: number, Code: 200,
+		Began: c.now})
+	delete(c.pending, number)
+	c.must(c.ledger.Append())
+}
+
+// known returns the URLs that are pending or finished. It fails if one is both, or pending twice.
+func (c *loop) known() map[int]bool {
+	all := maps.Clone(c.finished)
+	for number, n := range c.pending {
+		if all[n] {
+			c.t.Fatalf("URL %d with number %d is pending, and also finished or pending", n, number)
+		}
+		all[n] = true
+	}
+	return all
+}
+
+// check fails if a promise is broken: what was secured is there, and no link of a finished page is lost.
+func (c *loop) check(finished, known map[int]bool) {
+	c.t.Helper()
+	c.must(c.ledger.Flush())
+	now := c.known()
+	for n := range known {
+		if !now[n] {
+			c.t.Fatalf("URL %d was secured and is lost", n)
+		}
+	}
+	for n := range finished {
+		if !c.finished[n] {
+			c.t.Fatalf("the finish of URL %d was secured and is lost", n)
+		}
+	}
+	for n := range c.finished {
+		for _, to := range linksOf(n) {
+			if !now[to] {
+				c.t.Fatalf("URL %d is finished, and its link to %d is lost", n, to)
+			}
+		}
+	}
+}
+
+// The loop is a Participant: it keeps which URLs are finished.
+func (c *loop) Kinds() []ledger.Kind {
+	return []ledger.Kind{{Kind: state.Queries, Name: "finished"}, {Kind: state.Span, Name: "span"}}
+}
+
+func (c *loop) Save(put func(kind byte, p []byte) error, _ time.Time) error {
+	var b []byte
+	for n := range c.finished {
+		b = append(b, byte(n))
+	}
+	return put(state.Queries, b)
+}
+
+func (c *loop) Load(_ byte, p []byte) error {
+	// The records of Span are empty.
+	for _, n := range p {
+		c.finished[int(n)] = true
+	}
+	return nil
+}
+
+func (c *loop) Finished(f *state.Finish, _ bool) {
+	n := c.number(f.Link.AppendTo(nil))
+	if c.finished[n] {
+		c.t.Fatalf("URL %d is finished twice", n)
+	}
+	c.finished[n] = true
+}
+
+func (c *loop) Tell(func(now time.Time)) bool { return true }
+func (c *loop) Failure() error                { return c.fatal }
+func (c *loop) Span(time.Time) []byte         { return nil }
+func (c *loop) Lost(links int)                { c.lost += links }
+func (c *loop) Unsaved() bool                 { return false }
+
+// past takes what a restart finds.
+type past struct{ *loop }
+
+func (past) Accepted(byte, link.Link)        {}
+func (past) Sent(int64, bool)                {}
+func (past) Saw(*state.Finish)               {}
+func (past) Read()                           {}
+func (past) Planned(link.Link, []byte) error { return nil }
+func (past) Queued() error                   { return nil }
+func (past) Restored(*ledger.Recovered)      {}
+func (p past) Pending(_ byte, number uint64, enc []byte, _ link.Link) (bool, error) {
+	if _, twice := p.pending[number]; twice {
+		p.t.Fatalf("accept %d is pending twice", number)
+	}
+	p.pending[number] = p.number(enc)
+	return false, nil
+}
+
+// alone is a cluster of one.
+type alone struct{}
+
+func (alone) Keys() ledger.Keys   { return ledger.PlainKeys{} }
+func (alone) Prepare()            {}
+func (alone) Committed(time.Time) {}
+func (alone) WantsSync() bool     { return false }
+func (alone) Syncing() func()     { return func() {} }
+
+// Random crawls of a small web, which end in kills and power failures at any moment: what was secured is never lost,
+// the links of a finished page are never lost, and no URL is accepted or finished twice. In the end all are finished.
+func TestCrawls(t *testing.T) {
+	ledger.SmallPart, ledger.LargePart, state.SpoolBytes = 300, 1500, 200
+	first := testseed.New(t)
+	for i := range uint64(25) {
+		rng := rand.New(rand.NewPCG(first, i))
+		mem, memory := testdisk.NewMem(), 1+rng.Int64N(2)<<6
+		c := open(t, mem, memory, time.Unix(1e9, 0))
+		c.offer(0)
+		c.must(c.ledger.Secure())
+		finished, known := maps.Clone(c.finished), c.known()
+		for range 6 { // processes
+			for range rng.IntN(40) {
+				c.now = c.now.Add(time.Duration(rng.IntN(400)) * time.Millisecond)
+				switch n := rng.IntN(12); {
+				case n < 6 && len(c.pending) > 0:
+					numbers := slices.Sorted(maps.Keys(c.pending))
+					c.visit(numbers[rng.IntN(len(numbers))])
+				case n < 8:
+					c.must(c.ledger.Save(c.now))
+				case n == 8:
+					c.must(c.ledger.Emit())
+				case n == 9:
+					_, err := c.ledger.Checkpoint()
+					c.must(err)
+				case n == 10:
+					c.must(c.ledger.Secure())
+					finished, known = maps.Clone(c.finished), c.known()
+				}
+			}
+			next := mem.Clone()
+			if rng.IntN(2) == 0 {
+				next = mem.Crash(rng.Uint64())
+			}
+			c.close()
+			mem, c = next, open(t, next, memory, c.now)
+			c.check(finished, known)
+		}
+		for len(c.pending) > 0 {
+			for _, number := range slices.Sorted(maps.Keys(c.pending)) {
+				c.visit(number)
+			}
+			c.must(c.ledger.Flush())
+			c.must(c.ledger.Save(c.now))
+		}
+		c.check(c.finished, c.known())
+		c.must(c.ledger.End(func() {}))
+		c.close()
+		c = open(t, mem, memory, c.now)
+		if len(c.finished) != urls || len(c.pending) > 0 || c.lost > 0 {
+			t.Fatalf("crawl %d: %d of %d URLs are finished, %d are pending, %d links are lost", i, len(c.finished), urls,
+				len(c.pending), c.lost)
+		}
+		c.close()
+	}
+}

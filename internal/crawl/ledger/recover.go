@@ -1,0 +1,418 @@
+package ledger
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/web/link"
+)
+
+// Recovered has the counts that a restart found.
+type Recovered struct {
+	// Pending includes the links of blocked hosts.
+	Accepted, Finished, Pending int64
+	// Repeated counts the finishes whose WARC record, line in crawl.log, or held-back links a power
+	// failure has destroyed. Their URLs are pending again.
+	Repeated int64
+	// Lost is the number of held-back links that may be lost, and whose pages are not known.
+	Lost int64
+	// Planned reports that an earlier run had states of a Planner.
+	Planned bool
+}
+
+// A Past takes what Recover reads in the journal, beside the records of participants: first Accepted, Sent and Saw in
+// the order of the records, then the other methods once or for each link, in the order of this list.
+type Past interface {
+	// Accepted is told of an accept of this kind.
+	Accepted(kind byte, l link.Link)
+	// Sent is told that a number of outgoing links have ended, see Ledger.EndOutgoing.
+	Sent(n int64, returned bool)
+	// Saw is told of a finish, even if it does not count.
+	Saw(f *state.Finish)
+	// Read is told that all records are read, except for pending links and the states of a Planner.
+	Read()
+	// Pending takes a link that is not finished; kind is state.Pending or state.PendingOut. again reports that the link
+	// stands for a page that is lost: its URL is fetched again.
+	Pending(kind byte, number uint64, enc []byte, l link.Link) (again bool, err error)
+	// Planned takes the last state that a Planner has had of a URL.
+	Planned(l link.Link, state []byte) error
+	// Queued is told that all pending links and states were given.
+	Queued() error
+	// Restored is told of the end, before the ledger writes anything. Then the ledger may begin a checkpoint.
+	Restored(r *Recovered)
+}
+
+// Evidence is what may tell, beside the journal and the archive, whether a finish counts.
+type Evidence struct {
+	Log    *report.Tail // of crawl.log
+	Others []Witness
+}
+
+// A resume rebuilds a crawl from its journal. It reads each file once: the snapshot, the parts of keys,
+// the segments, and the parts of pending links. The accepts in the segments wait in the History until
+// all finishes are known. A finish that a power failure may have undone waits in the doubt.
+type resume struct {
+	*state.History
+	ledger *Ledger
+	past   Past
+	result Recovered
+	begun  bool // the first record was read
+	doubt  doubt
+	last   lastStates
+	lists  *state.Spool // key lists that the seen-set may lack
+
+	keys []link.Key // of accepts and finishes, for the seen-set
+
+	undone    map[link.Stored]struct{} // pages for other agents whose finishes do not count
+	withdrawn []uint64                 // the numbers of such pages
+}
+
+// Recover rebuilds seen-set, participants and pending links from the journal in dir. It comes before Begin. A finish
+// that a power failure may have undone counts only with the evidence for it. intact reports whether a WARC file still
+// has all bytes up to end; nil means that all have. It must be safe for concurrent use.
+func (l *Ledger) Recover(fs disk.FS, dir string, intact func(file string, end int64) bool, evidence Evidence,
+	past Past) (Recovered, error) {
+	l.fs, l.dir = fs, dir
+	l.journal.EndWith(l.mark)
+	r := &resume{
+		History: state.NewHistory(l.spool(0)), lists: l.spool(1), ledger: l, past: past, last: l.states(),
+		doubt: doubt{verdict: verdict{intact: intact}, missing: l.seen.Missing, tail: evidence.Log,
+			others: evidence.Others, sure: l.journal.Sure()},
+	}
+	if err := errors.Join(r.read(), r.Later.Close(), r.lists.Close()); err != nil {
+		return r.result, err
+	}
+	past.Restored(&r.result)
+	if len(r.withdrawn) > 0 {
+		if err := l.EndOutgoing(r.withdrawn, true); err != nil {
+			return r.result, err
+		}
+		past.Sent(int64(len(r.withdrawn)), true)
+	}
+	if r.result.Repeated > 0 || r.result.Lost > 0 || r.doubt.doubtful() {
+		// A power failure has destroyed what these finishes refer to. But the next recovery could
+		// take them for valid: their WARC file may grow past their ends or be deleted, and so may
+		// the files of the seen-set. So a checkpoint removes these finishes from the journal now.
+		l.holding.mute = true // no mark may confirm these finishes
+		counts := r.doubt.verdict
+		counts.n = 0
+		if err := l.beginCheckpoint(counts); err != nil {
+			return r.result, err
+		}
+		if err := l.endCheckpoint(true); err != nil {
+			return r.result, err
+		}
+		l.holding.mute = false
+	}
+	return r.result, nil
+}
+
+// spool returns an empty Spool in the journal's directory. One reading of the journal at a time uses it. A file that a
+// killed process has left there is overwritten or does no harm.
+func (l *Ledger) spool(n int) *state.Spool {
+	return state.NewSpool(l.fs, filepath.Join(l.dir, fmt.Sprintf("spool-%d.tmp", n)))
+}
+
+// read reads the journal.
+func (r *resume) read() error {
+	files, err := journal.List(r.ledger.fs, r.ledger.dir)
+	if err != nil {
+		return err
+	}
+	row := table.Resume(r)
+	record := func(kind byte, p []byte) error { return r.record(row, kind, p) }
+	if err := files.Snapshot(record); err != nil {
+		return err
+	}
+	parts, err := state.PartsOf(files)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if p.Label[0] == state.Keys && !r.hasKeys(p) {
+			if err := files.Part(p, record); err != nil {
+				return err
+			}
+		}
+	}
+	if err := files.Segments(func(last bool, kind byte, p []byte) error {
+		r.doubt.next(last)
+		return record(kind, p)
+	}); err != nil {
+		return err
+	}
+	r.result.Lost = r.doubt.decide()
+	r.ledger.holding.open = r.doubt.open
+	if err := errors.Join(r.doubt.release(r.settle), r.restoreKeys()); err != nil {
+		return err
+	}
+	if !r.begun {
+		if err := r.begin(); err != nil {
+			return err
+		}
+	}
+	if err := r.ledger.checkSeen(); err != nil {
+		return err
+	}
+	r.past.Read()
+	for _, p := range parts {
+		if err := r.EachIn(files, p, r.pending); err != nil {
+			return err
+		}
+	}
+	if err := r.EachLater(r.pending, r.planned); err != nil {
+		return err
+	}
+	if err := r.past.Queued(); err != nil {
+		return err
+	}
+	return r.ledger.restoreLists(r.lists)
+}
+
+// begin writes the first record of a journal.
+func (r *resume) begin() error {
+	rand.Read(r.ledger.id[:])
+	r.ledger.batch.add(state.Crawl, state.AppendCrawl(nil, r.ledger.id))
+	if err := r.ledger.Append(); err != nil {
+		return err
+	}
+	return r.ledger.bindSeen()
+}
+
+// record reads a record, one of the ledger's own kinds by row. The first record names the crawl.
+func (r *resume) record(row func(kind byte, p []byte) error, kind byte, p []byte) error {
+	of := &r.ledger.of[kind]
+	switch {
+	case !r.begun:
+		return r.crawlRecord(kind, p)
+	case of.by == nil:
+		return row(kind, p)
+	case of.Ordered:
+		return r.ordered(kind, p)
+	}
+	return of.load(p)
+}
+
+// hasKeys reports that the seen-set has the keys of a part on disk.
+func (r *resume) hasKeys(p journal.Part) bool {
+	_, _, last, err := state.ParseLabel(p.Label)
+	if _, ok := r.ledger.cluster.Keys().Finish(link.Key{}); ok { // finishes have keys in the seen-set, too
+		last++
+	}
+	return err == nil && last <= r.ledger.seen.Mark()
+}
+
+// crawlRecord reads the first record.
+func (r *resume) crawlRecord(kind byte, p []byte) (err error) {
+	r.begun = true
+	if r.ledger.id, err = state.DecodeCrawl(kind, p); err != nil {
+		return err
+	}
+	return r.ledger.bindSeen()
+}
+
+func (r *resume) number(kind byte, p []byte) error {
+	err := r.Number(kind, p)
+	r.ledger.accepted, r.doubt.begun = r.Last, true
+	return err
+}
+
+func (r *resume) accept(kind byte, p []byte) error {
+	l, _, err := link.Peek(p)
+	if err != nil {
+		return err
+	}
+	r.past.Accepted(kind, l)
+	if err := r.History.Accept(kind, p); err != nil {
+		return err
+	}
+	if r.ledger.accepted = r.Last; r.ledger.accepted <= r.ledger.seen.Mark() {
+		return nil
+	}
+	k, ok, err := r.ledger.cluster.Keys().Accept(kind, r.ledger.accepted, p)
+	if err != nil || !ok {
+		return err
+	}
+	return r.addKey(k)
+}
+
+func (r *resume) sent(_ byte, p []byte) error {
+	n, returned, err := r.CountEnded(p)
+	if err == nil {
+		r.past.Sent(n, returned)
+	}
+	return err
+}
+
+// finish reads a finish.
+func (r *resume) finish(kind byte, p []byte) error {
+	f, err := state.DecodeFinish(p)
+	if err != nil {
+		return err
+	}
+	if f.Number > r.Last {
+		return state.ErrRecord
+	}
+	r.past.Saw(&f)
+	waits := r.doubt.finish(&f)
+	if err := r.doubt.release(r.settle); err != nil {
+		return err
+	}
+	if waits {
+		r.doubt.hold(kind, p)
+		return nil
+	}
+	return r.count(&f, r.doubt.lost(r.doubt.n, &f))
+}
+
+// count counts a finish, or notes that it does not count.
+func (r *resume) count(f *state.Finish, lost bool) error {
+	if lost {
+		if !f.IsRobots() {
+			r.result.Repeated++
+		}
+		if at, ok := f.Link.Stored(); ok { // its URL is fetched again, so no other agent need have this page
+			if r.undone == nil {
+				r.undone = map[link.Stored]struct{}{}
+			}
+			at.File = strings.Clone(at.File)
+			r.undone[at] = struct{}{}
+		}
+		return nil
+	}
+	r.ledger.finished(f, true)
+	if !f.IsRobots() {
+		if err := r.History.Finish(f.Number); err != nil {
+			return err
+		}
+		if r.ledger.accepted >= r.ledger.seen.Mark() {
+			for _, k := range finishKeys(nil, r.ledger.cluster.Keys(), f) {
+				if err := r.addKey(k); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	r.result.Planned = r.result.Planned || len(f.State) > 0
+	return r.last.add(r.Later, f)
+}
+
+// ordered reads a record whose effect depends on the finishes before it.
+func (r *resume) ordered(kind byte, p []byte) error {
+	if r.doubt.doubtful() {
+		r.doubt.hold(kind, p)
+		return nil
+	}
+	return r.settle(r.doubt.n, kind, p)
+}
+
+// settle processes an ordered record. nth is the number of the last finish before it.
+func (r *resume) settle(nth uint64, kind byte, p []byte) error {
+	if kind == state.Finished {
+		f, err := state.DecodeFinish(p)
+		if err != nil {
+			return err
+		}
+		return r.count(&f, r.doubt.lost(nth, &f))
+	}
+	of := &r.ledger.of[kind]
+	if of.NamesLinks && nth > r.doubt.safe() {
+		return nil
+	}
+	if of.by != nil {
+		if err := of.load(p); err != nil {
+			return err
+		}
+	}
+	switch kind {
+	case state.Again:
+		l, _, err := link.Peek(p)
+		if err != nil {
+			return err
+		}
+		return r.last.addAgain(r.Later, l)
+	case state.Told:
+		r.result.Planned = true
+		return r.last.addTold(r.Later, p)
+	}
+	return nil
+}
+
+// mark reads a mark about held-back links.
+func (r *resume) mark(_ byte, p []byte) error {
+	if err := r.doubt.mark(p); err != nil {
+		return err
+	}
+	return r.doubt.release(r.settle)
+}
+
+func (r *resume) key(_ byte, p []byte) (err error) {
+	if r.keys, err = state.DecodeKeys(r.keys, p); err != nil {
+		return err
+	}
+	return r.restoreKeys()
+}
+
+// addKey adds a key to the seen-set, which does not have it on disk.
+func (r *resume) addKey(k link.Key) error {
+	if r.keys = append(r.keys, k); len(r.keys) < state.KeysPiece {
+		return nil
+	}
+	return r.restoreKeys()
+}
+
+func (r *resume) restoreKeys() error {
+	err := r.ledger.restoreSeen(r.keys)
+	r.keys = r.keys[:0]
+	return err
+}
+
+func (r *resume) list(kind byte, p []byte) error {
+	if r.ledger.accepted < r.ledger.seen.Mark() {
+		return nil
+	}
+	return r.lists.Add(kind, 0, p)
+}
+
+func (r *resume) visited(kind byte, p []byte) error {
+	r.result.Planned = true
+	if r.last == nil {
+		return nil
+	}
+	return r.Later.Add(kind, inSnapshot, p)
+}
+
+// planned gives the states of a Planner back.
+func (r *resume) planned(kind byte, number uint64, p []byte) error {
+	l, s, err := r.last.last(kind, number, p)
+	if err != nil || s == nil {
+		return err
+	}
+	return r.past.Planned(l, s)
+}
+
+// pending gives a link that is not finished. A page for another agent whose finish does not count is none.
+func (r *resume) pending(kind byte, number uint64, enc []byte) error {
+	l, _, err := link.Decode(enc)
+	if err != nil {
+		return err
+	}
+	if at, page := l.Stored(); page {
+		if _, undone := r.undone[at]; undone {
+			r.withdrawn = append(r.withdrawn, number)
+			return nil
+		}
+	}
+	again, err := r.past.Pending(kind, number, enc, l)
+	if again {
+		r.result.Repeated++
+	}
+	return err
+}
