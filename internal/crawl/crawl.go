@@ -5,11 +5,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -137,21 +138,18 @@ type Crawler struct {
 	rng *rand.Rand
 
 	// Owned by the dispatcher.
-	busy       int                 // visits that the workers have and that are not settled
-	resolving  int                 // look-ups in progress
-	unresolved []*visit.Attempt    // visits that wait until a look-up ends
-	later      waiting             // URLs that wait for a retry beside the queues
-	attempts   map[link.Key]int    // visits made to URLs that came back from later
-	requeued   map[link.Key]uint64 // numbers of the accepts of URLs that are queued again
-	trouble    troubles            // failed look-ups in a row, by host
-	origins    origins             // those that fail
-	errands    map[string]int      // fetches of a robots.txt that are queued for other hosts
-	underWay   map[uint64]int      // visits in progress, by the number of drops before them
-	planned    bool                // the journal has state of a Planner of an earlier run
-	stamped    []byte              // reused memory for links on their way to the seen-set
-	arrived    []link.Link         // reused memory for links from the seen-set
-	fresh      []link.Link         // new links of the current batch
-	numbers    []uint64            // URLs logged as skipped lately
+	busy       int              // visits that the workers have and that are not settled
+	resolving  int              // look-ups in progress
+	unresolved []*visit.Attempt // visits that wait until a look-up ends
+	retries    *retry.Book
+	gate       *orders.Gate
+	origins    origins        // those that fail
+	errands    map[string]int // fetches of a robots.txt that are queued for other hosts
+	planned    bool           // the journal has state of a Planner of an earlier run
+	stamped    []byte         // reused memory for links on their way to the seen-set
+	arrived    []link.Link    // reused memory for links from the seen-set
+	fresh      []link.Link    // new links of the current batch
+	numbers    []uint64       // URLs logged as skipped lately
 	items      []keyset.Item
 	skips      skips
 	nextSlot   time.Time // no visit begins before, because the hosts rest after a restart
@@ -160,28 +158,19 @@ type Crawler struct {
 	noProxy    time.Time // when the proxy became unreachable; zero: it is reachable
 	fatal      error
 	began      time.Time
-	paced      atomic.Pointer[[]string] // domains that may have a pace, see Repace
-	past       pastClock                // of earlier runs
-	seeding    map[link.Key]bool        // what is accepted during AddSeeds; nil otherwise
-	widened    widened                  // targets of seeds' redirects, which widen the scope
+	past       pastClock         // of earlier runs
+	seeding    map[link.Key]bool // what is accepted during AddSeeds; nil otherwise
+	widened    widened           // targets of seeds' redirects, which widen the scope
 	lastURL    string
 	shown      shown
-	pause      pausing
-	bars       atomic.Pointer[bars]       // nil: there are none
-	heeded     *bars                      // see heedBars
-	barred     map[string]netip.Addr      // hosts that are blocked because of bars, with the address that was known
-	blocked    []string                   // their names, see blockedHosts; nil: to be sorted
-	exclusions atomic.Pointer[exclusions] // nil: there are none
-	reviewed   *exclusions                // see heedExclusions
 	topics     map[string]int64           // pages that this agent keeps, by category; see countKept
-	retrying   retrying                   // URLs that have failed and will be retried
 	planner    visit.Planner              // the Strategy, if it is a Planner
 	reader     visit.Reader               // likewise
 	revisiting map[link.Key]*visit.Before // URLs that the Planner wants again and that are not finished
 	hostsAgain map[string]*hostAgain      // the hosts of revisiting
 	nextWanted time.Time                  // when the Planner wants the next URL
 	remembered int64                      // number of URLs with a Planner's state from an earlier run
-	failures   failures
+	failures   retry.Failures
 	plain      map[string]struct{} // origins without an https connection; see notePlain
 	cluster    Cluster
 	activity   uint64 // grows with each event that may give this agent work
@@ -191,7 +180,6 @@ type Crawler struct {
 	apps     applications
 	commands chan func(now time.Time)
 	ended    chan struct{} // closed when commands are no longer accepted
-	drops    drops
 	status   atomic.Pointer[Status]
 }
 
@@ -201,10 +189,8 @@ func New(cfg Config, parts Parts) *Crawler {
 	c := &Crawler{
 		cfg: cfg, Parts: parts,
 		rng:        rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
-		attempts:   map[link.Key]int{},
-		requeued:   map[link.Key]uint64{},
+		retries:    retry.NewBook(),
 		errands:    map[string]int{},
-		underWay:   map[uint64]int{},
 		commands:   make(chan func(time.Time)),
 		ended:      make(chan struct{}),
 		revisiting: map[link.Key]*visit.Before{},
@@ -216,10 +202,12 @@ func New(cfg Config, parts Parts) *Crawler {
 	if c.cluster = parts.Cluster; c.cluster == nil {
 		c.cluster = Alone()
 	}
+	c.gate = orders.NewGate(gateLoop{c}, c.Frontier, c.Events)
 	c.ledger = newLedger(c)
 	c.visits = visit.New(cfg.Config, visit.Parts{Scope: c.Scope, Robots: c.Robots, Sheets: c.Sheets,
 		Cookies: c.Cookies, Fetch: c.Fetch, Archive: c.Archive, Near: c.Near, Rate: c.Rate, Events: c.Events,
-		LinkLog: c.LinkLog, Strategy: c.Strategy, Pages: c.Pages, Others: c.cluster, Applications: &c.apps, Gate: c},
+		LinkLog: c.LinkLog, Strategy: c.Strategy, Pages: c.Pages, Others: c.cluster, Applications: &c.apps,
+		Gate: c.gate},
 		resolversMax)
 	c.cluster.Bind(newLoop(c))
 	return c
@@ -235,7 +223,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	c.began = c.cfg.Now()
 	c.ledger.Begin(c.began)
 	c.publish(c.began)
-	c.heedPaces()
+	c.gate.HeedPaces(c.began)
 	c.dispatch(ctx, work, abandon)
 	close(c.ended)
 	c.shown.saving = true
@@ -350,8 +338,8 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	if held, ask := c.obstructed(ofRound[:], now); held {
 		return earlier(wake, ask)
 	}
-	c.heedBars()
-	c.heedExclusions()
+	c.gate.HeedBars()
+	c.gate.HeedExclusions()
 	c.heedApps()
 	quota := quotaMax
 	for {
@@ -382,19 +370,15 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			continue
 		}
 		key := t.Link.Key()
-		if n, ok := c.attempts[key]; ok {
-			t.Attempt += n
-		}
-		if n, ok := c.requeued[key]; ok {
-			t.Number = n
-		}
+		t.Attempt += c.retries.Attempts(key)
+		t.Number = c.retries.Number(key, t.Number)
 		v := c.visits.New(t)
 		v.Plan().Before = c.revisiting[key]
 		v.App().Elsewhere = c.apps.some.Load() && (c.cluster.PagesElsewhere(t.Host) > 0 || c.isSpread(t.Link))
 		c.begins(v)
 		host := t.Host
 		switch {
-		case c.dropped(host, t.Number) || c.withoutApp(&t.Link):
+		case c.gate.Dropped(host, t.Number) || c.withoutApp(&t.Link):
 			// The operator dropped the host, and the URL came back to the queue after that; or removed the application.
 			v.Outcome = visit.Dropped
 			c.settle(v, now)
@@ -416,11 +400,11 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			c.unresolved = append(c.unresolved, v)
 			c.lookUp(work)
 		default:
-			v.Last = c.trouble.of(host) > c.cfg.Retries || origin != nil && origin.dead
+			v.Last = c.retries.FailedLookUps(host) > c.cfg.Retries || origin != nil && origin.dead
 			v.Within, v.HostLives = c.origins.patience(t.Link.URL, now), c.Tally.HostPages(host) > 0
 			c.busy++
 			v.Turn = c.Rate.Begin()
-			v.Turn.Held = func() bool { return c.HeldBack(v) }
+			v.Turn.Held = func() bool { return c.gate.HeldBack(v) }
 			c.shown.begun = v.Task.Link.URL
 			c.visits.Begin(v)
 		}

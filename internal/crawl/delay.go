@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -31,17 +30,10 @@ type Delays struct {
 // Redelay applies delays that the Frontier's DelayOf has changed to the hosts that rest now; see Frontier.Redelay. Safe
 // for concurrent use, also before Run; ctx bounds the wait.
 func (c *Crawler) Redelay(ctx context.Context, was func(host string) (d time.Duration, ok bool)) error {
-	if c.Status() == nil {
-		return nil // DelayOf holds for all hosts that Run asks
-	}
-	err := c.ask(ctx, "delay", func() {
+	return c.heed(ctx, "delay", func() {
 		c.activity++
 		c.Frontier.Redelay(was, c.cfg.Now())
 	})
-	if errors.Is(err, ErrNotRunning) {
-		return nil
-	}
-	return err
 }
 
 // autoDelay returns the delay of a host by the response times of its last requests, with Config.DelayFactor; otherwise

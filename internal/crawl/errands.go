@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
@@ -18,7 +19,7 @@ func errandID(l link.Link) string { return l.URL.String() + " " + l.Via }
 // runErrand queues, once, the fetch of a robots.txt on another host. It does not queue it if
 // the operator has blocked that host.
 func (c *Crawler) runErrand(l link.Link, now time.Time) {
-	if host := l.URL.Host(); c.isBlocked(host) {
+	if host := l.URL.Host(); c.gate.Bars(host, netip.Addr{}) {
 		c.failErrand(l, theyBlocked, now)
 		return
 	}
@@ -39,7 +40,7 @@ func (c *Crawler) settleErrand(v *visit.Attempt, now time.Time) {
 		c.logRobots(v, now)
 	default:
 		why := v.ErrorKind()
-		if cause := c.causeOf(v); cause != "" {
+		if cause := c.failures.CauseOf(v); cause != "" {
 			why += ": " + cause
 		}
 		c.failErrand(l, why, now)
@@ -49,7 +50,7 @@ func (c *Crawler) settleErrand(v *visit.Attempt, now time.Time) {
 // failErrand records that the fetch of a robots.txt from another host failed, and why. The
 // rules of that file stay unknown.
 func (c *Crawler) failErrand(l link.Link, why string, now time.Time) {
-	setBounded(&c.failures.robots, l.URL.Origin(), why)
+	c.failures.RobotsFailed(l.URL.Origin(), why)
 	if about, err := weburl.Parse(l.Via); err == nil {
 		c.Robots.Learn(about, weburl.URL{}, robots.Reply{Failed: true}, now)
 	}

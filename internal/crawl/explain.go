@@ -35,7 +35,7 @@ type hostTurn struct {
 }
 
 func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
-	t = hostTurn{Explanation: c.Frontier.Explain(host, now), blocks: c.whyBlocked(host), crawl: c.hindrances(now),
+	t = hostTurn{Explanation: c.Frontier.Explain(host, now), blocks: c.gate.WhyBarred(host), crawl: c.hindrances(now),
 		perS: c.shown.speed.rate, now: now}
 	if t.limited, _ = c.tooFast(now); t.limited {
 		t.perS = c.Rate.Pace()
@@ -65,15 +65,12 @@ func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 	}
 	const most = 10 // URLs in the text
 	failed := 0
-	for _, d := range c.later {
-		if d.link.URL.Host() != host {
-			continue
-		}
-		t.retry = earlier(t.retry, d.at)
-		if _, known := c.retrying[d.link.Key()]; !known {
-			s += "  " + d.link.URL.String() + " waits for its robots.txt, which is on another host\n"
+	for d := range c.retries.Of(host) {
+		t.retry = earlier(t.retry, d.At)
+		if _, known := c.retries.Failure(d.Link.Key()); !known {
+			s += "  " + d.Link.URL.String() + " waits for its robots.txt, which is on another host\n"
 		} else if failed++; failed <= most {
-			s += "  " + d.link.URL.String() + " failed; next try at " + d.at.UTC().Format(time.RFC3339) + "\n"
+			s += "  " + d.Link.URL.String() + " failed; next try at " + d.At.UTC().Format(time.RFC3339) + "\n"
 		}
 	}
 	if failed > most {
@@ -89,7 +86,7 @@ func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 	for _, why := range t.blocks {
 		s += "  blocked by " + why + "\n"
 	}
-	if n := c.trouble.of(host); n > 0 {
+	if n := c.retries.FailedLookUps(host); n > 0 {
 		s += "  failed look-ups in a row: " + strconv.Itoa(n) + "\n"
 	}
 	if e.Queued > 0 || !t.retry.IsZero() || t.busy() {

@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -65,7 +66,7 @@ type urlTurn struct {
 	unsure    bool  // the seen-set has not answered for some links
 	elsewhere int64 // pages of its host that other agents have fetched
 	again     bool  // a Planner wants it again
-	retry     retry
+	retry     retry.Failure
 	later     time.Time // of its next try, outside of the queues; zero: none
 	origin    time.Time // no URL of its origin is tried before; zero: at any time
 	robots    robots.Answer
@@ -109,7 +110,7 @@ func (e *urlTurn) ask(c *Crawler, now time.Time) {
 		if done, ok := keys.Finish(k); ok { // by another agent
 			e.accepted = e.accepted || c.Seen.MayHave(done)
 		}
-		if r, ok := c.retrying[k]; ok {
+		if r, ok := c.retries.Failure(k); ok {
 			e.retry = r
 		}
 		if _, ok := c.revisiting[k]; ok {
@@ -120,9 +121,9 @@ func (e *urlTurn) ask(c *Crawler, now time.Time) {
 	if c.cluster.Direct(&l); l.Ext != "" { // its key is that of a destination
 		e.accepted = true
 	}
-	for _, d := range c.later {
-		if d.link.URL == e.u {
-			e.later = d.at
+	for d := range c.retries.All() {
+		if d.Link.URL == e.u {
+			e.later = d.At
 		}
 	}
 }
@@ -132,7 +133,7 @@ func (e *urlTurn) look(ctx context.Context, c *Crawler) error {
 	short, cancel := context.WithTimeout(ctx, queueWait)
 	defer cancel()
 	var before [256]int64 // links of the host so far, by level
-	host, excluded := e.u.Host(), c.exclusions.Load()
+	host := e.u.Host()
 	err := c.readQueue(short, func(l *link.Link, enc []byte) error {
 		if l.URL.Host() != host || visit.IsErrand(*l) {
 			return nil
@@ -144,7 +145,7 @@ func (e *urlTurn) look(ctx context.Context, c *Crawler) error {
 			}
 			e.places = append(e.places, place{link: own, ahead: before[l.Level]})
 		}
-		if l.URL == e.u || !excluded.holds(l) {
+		if l.URL == e.u || !c.gate.Excludes(l) {
 			e.waiting++
 			before[l.Level]++
 		}
@@ -217,7 +218,7 @@ func (e *urlTurn) state(excluded string) string {
 		return "set aside until its exclusion ends"
 	case !e.later.IsZero():
 		return "failed, and waits for its next try"
-	case e.waits() && e.retry.kind != "":
+	case e.waits() && e.retry.Kind != "":
 		return "failed, and waits for its next try in the queue"
 	case len(e.places) > 0 && !e.origin.IsZero():
 		return "waits until its origin has been tried again"
@@ -250,8 +251,8 @@ func (e *urlTurn) tellPlace(line func(string, ...any), p *place) {
 		what += ", for application " + app
 	}
 	line("%s", what)
-	if e.retry.kind != "" {
-		line("last failure: %s", failureText(e.retry.kind))
+	if e.retry.Kind != "" {
+		line("last failure: %s", failureText(e.retry.Kind))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/linklog"
@@ -15,7 +16,7 @@ import (
 func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 	f := c.finishOf(v, c.visits.Policy(v).Tries > 1 && !v.Plain)
 	f.Tries, f.Number = v.Task.Attempt, v.Task.Number // 0 if it was finished before
-	if isSeed(v.Task.Link) {
+	if retry.IsSeed(v.Task.Link) {
 		f.Link.Via = v.Task.Link.Via
 	}
 	if v.Outcome == visit.Fetched {
@@ -53,14 +54,13 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 		c.skips.add(s)
 	}
 	if !v.Plain { // otherwise the http URL tells whether the seed failed
-		c.noteSeed(v, &f)
+		c.failures.NoteSeed(v, &f)
 	}
 	c.log(v, f, now)
 	c.logLinks(v, &f, now)
 	c.deliver(v, &f, now)
 	c.lastURL = v.Asked.URL.String()
-	c.retrying.forget(v.Task.Link.Key())
-	delete(c.requeued, v.Task.Link.Key())
+	c.retries.Forget(v.Task.Link.Key())
 	if v.Plain { // it counts as skipped, not as failed
 		f.Kind, f.Cause = "", ""
 	}
@@ -87,7 +87,7 @@ func (c *Crawler) logRobots(v *visit.Attempt, now time.Time) {
 	for _, s := range v.Skipped {
 		c.skips.add(s)
 	}
-	c.noteRobots(v)
+	c.failures.NoteRobots(v)
 	f := c.finishOf(v, false)
 	f.Flags |= state.FlagRobots
 	c.log(v, f, now)
@@ -103,7 +103,7 @@ func (c *Crawler) logRobots(v *visit.Attempt, now time.Time) {
 func (c *Crawler) finishOf(v *visit.Attempt, exhausted bool) state.Finish {
 	f := state.Finish{
 		Link: link.Link{URL: v.Asked.URL, Hops: v.Asked.Hops, Seed: v.Asked.Seed, Ext: v.Asked.Ext},
-		Code: v.Code(exhausted), Kind: v.ErrorKind(), Cause: c.causeOf(v), Mime: v.Response.MIME,
+		Code: v.Code(exhausted), Kind: v.ErrorKind(), Cause: c.failures.CauseOf(v), Mime: v.Response.MIME,
 		Size: v.Response.Size, Began: v.Response.Began, Took: v.Response.Took,
 		Delay: max(v.Robots.Delay, v.Robots.Auto),
 	}

@@ -93,7 +93,7 @@ func (c *Crawler) Hosts(ctx context.Context, q HostQuery) (rows []HostRow, match
 				r.HostCount = n
 			}
 			r.Queued, r.State = c.Frontier.HostQueue(r.Host)
-			r.Blocked = c.bars.Load().of(r.Host, c.barred[r.Host]) != nil
+			r.Blocked = c.gate.BarsKnown(r.Host)
 			switch {
 			case r.Blocked && r.Queued == 0:
 				r.State = "blocked"

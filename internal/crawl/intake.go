@@ -3,6 +3,7 @@ package crawl
 import (
 	"fmt"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -35,7 +36,9 @@ func (c *Crawler) intake(ls *visit.Links) {
 	c.items, c.stamped = c.items[:0], c.stamped[:0]
 	keys := c.cluster.Keys()
 	for _, f := range ls.Found {
-		c.items = append(c.items, keyset.Item{Key: keys.Of(f.Key, f.Foreign), Aux: c.stamp(ls.Encoded[f.From:f.To])})
+		var aux []byte
+		aux, c.stamped = c.gate.Stamp(ls.Encoded[f.From:f.To], c.stamped)
+		c.items = append(c.items, keyset.Item{Key: keys.Of(f.Key, f.Foreign), Aux: aux})
 	}
 	if c.fail(c.ledger.Offer(c.items)) {
 		return
@@ -77,7 +80,7 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 				continue
 			}
 		}
-		if l.Hops != "" && isSeed(l) {
+		if l.Hops != "" && retry.IsSeed(l) {
 			c.widened.add(l.URL.Clone())
 			c.ledger.Add(state.Seed, []byte(l.URL.String()))
 		}
@@ -87,7 +90,7 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		if c.seeding != nil {
 			c.seeding[l.Key()] = true
 		}
-		enc, dropped, err := c.unstamp(items[i].Aux, l)
+		enc, dropped, err := c.gate.Unstamp(items[i].Aux, l)
 		if err != nil {
 			return err
 		}
@@ -106,7 +109,8 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		if class == Own && !dropped {
 			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, number)
 		}
-		if c.fail(c.ledger.AppendLarge()) {
+		if err := c.ledger.AppendLarge(); err != nil {
+			c.fail(err)
 			return c.fatal
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
@@ -99,7 +100,7 @@ func (l *Loop) Busy() int { return l.c.busy }
 // Idle reports that no visit and no look-up is in progress, and that no URL waits for a retry.
 func (l *Loop) Idle() bool {
 	c := l.c
-	return c.busy == 0 && c.resolving == 0 && len(c.unresolved) == 0 && len(c.later) == 0
+	return c.busy == 0 && c.resolving == 0 && len(c.unresolved) == 0 && c.retries.Waiting() == 0
 }
 
 // Uncollected returns the number of pages that applications have still to collect from this agent.
@@ -169,10 +170,10 @@ func (l *Loop) Intake(ls *visit.Links) {
 }
 
 // Dropped reports whether the operator dropped the accept with this number.
-func (l *Loop) Dropped(host string, number uint64) bool { return l.c.dropped(host, number) }
+func (l *Loop) Dropped(host string, number uint64) bool { return l.c.gate.Dropped(host, number) }
 
 // Drops reports whether the operator has dropped any host's links.
-func (l *Loop) Drops() bool { return l.c.drops.n.Load() > 0 }
+func (l *Loop) Drops() bool { return l.c.gate.Drops() }
 
 // Withdraw finishes a link whose host was dropped.
 func (l *Loop) Withdraw(link link.Link, number uint64) { l.c.withdrawLink(link, number, 0) }
@@ -204,10 +205,7 @@ func (l *Loop) Restore(st frontier.HostState, now time.Time) frontier.HostState 
 // Number returns the number of the accept of a waiting link. number is the one in its queue. 0 means
 // that the URL is finished and waits for another visit.
 func (l *Loop) Number(k link.Key, number uint64) uint64 {
-	if n, ok := l.c.requeued[k]; ok {
-		return n
-	}
-	return number
+	return l.c.retries.Number(k, number)
 }
 
 // Forget forgets the state of a waiting link that leaves this agent, and returns the number of its
@@ -216,9 +214,7 @@ func (l *Loop) Forget(link link.Link, number uint64) uint64 {
 	k := link.Key()
 	number = l.Number(k, number)
 	l.c.apps.left(&link)
-	delete(l.c.requeued, k)
-	delete(l.c.attempts, k)
-	l.c.retrying.forget(k)
+	l.c.retries.Forget(k)
 	if before, ok := l.c.revisiting[k]; ok {
 		l.c.revisited(link)
 		if p, ok := l.c.planner.(visit.Postponer); ok {
@@ -251,8 +247,11 @@ func (l *Loop) Moved(link link.Link) { l.Record(state.Told, state.AppendVisited(
 
 // HostsLater appends up to n hosts with URLs that wait for a retry.
 func (l *Loop) HostsLater(hosts []string, n int) []string {
-	for _, d := range l.c.later[:min(len(l.c.later), n)] {
-		hosts = append(hosts, d.link.URL.Host())
+	for d := range l.c.retries.All() {
+		if n--; n < 0 {
+			break
+		}
+		hosts = append(hosts, d.Link.URL.Host())
 	}
 	return hosts
 }
@@ -261,13 +260,13 @@ func (l *Loop) HostsLater(hosts []string, n int) []string {
 func (l *Loop) LetGo(host string) { l.c.visits.LetGo(host) }
 
 // Blocked reports whether the operator has blocked a host.
-func (l *Loop) Blocked(host string) bool { return l.c.isBlocked(host) }
+func (l *Loop) Blocked(host string) bool { return l.c.gate.Bars(host, netip.Addr{}) }
 
 // BlockedHosts returns the hosts that are in the frontier and blocked by the operator. They must not be changed.
-func (l *Loop) BlockedHosts() []string { return l.c.blockedHosts() }
+func (l *Loop) BlockedHosts() []string { return l.c.gate.BlockedHosts() }
 
 // Unblock unblocks a host in the frontier. If the operator has blocked it, it is blocked again when it is due.
-func (l *Loop) Unblock(host string) { l.c.unbar(host) }
+func (l *Loop) Unblock(host string) { l.c.gate.Unblock(host) }
 
 // ForgetKnown makes the workers judge links again that were found lately.
 func (l *Loop) ForgetKnown() { l.c.visits.ForgetKnown() }

@@ -120,7 +120,8 @@ func (c *Crawler) whyPaused(_ *ClusterStatus, now time.Time) hindrance {
 	if by == "" {
 		by = "the operator"
 	}
-	return hindrance{text: fmt.Sprintf("the crawl is paused for %s by %s", duration(now.Sub(laterOf(c.pause.since,
+	_, since := c.gate.Paused()
+	return hindrance{text: fmt.Sprintf("the crawl is paused for %s by %s", duration(now.Sub(laterOf(since,
 		c.began))), by), until: `after "orbweaver ctl resume"`}
 }
 

@@ -61,7 +61,7 @@ var ErrUnderWay = errors.New("still in progress, the result will appear in logs/
 func (c *Crawler) Waiting(ctx context.Context, host string) (text string, blocks []string, err error) {
 	var why []string
 	text, err = c.order(ctx, "count the links of", host, func(now time.Time) (string, error) {
-		why = c.whyBlocked(host)
+		why = c.gate.WhyBarred(host)
 		e, n, others := c.waiting(host, now)
 		return links(n) + " wait" + verbEnding(n) + others + underWay(e), nil
 	})
@@ -114,18 +114,14 @@ func (c *Crawler) waiting(host string, now time.Time) (e frontier.Explanation, n
 
 // secure makes all pending records durable at once.
 func (c *Crawler) secure() error {
-	if c.fatal == nil {
-		c.fatal = c.ledger.Secure()
-	}
+	c.fail(c.ledger.Secure())
 	return c.fatal
 }
 
 // laterOf counts the links of host that wait for a retry, outside of the queues.
 func (c *Crawler) laterOf(host string) (n int64) {
-	for _, d := range c.later {
-		if d.link.URL.Host() == host {
-			n++
-		}
+	for range c.retries.Of(host) {
+		n++
 	}
 	for _, o := range c.origins.byHost[host] {
 		n += o.waiting.Len()

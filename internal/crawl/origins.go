@@ -8,6 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -23,7 +24,7 @@ import (
 // many they are. If it answers, they go back to their host's queue. After as many failures in a row as a URL has tries,
 // they fail together. Then each further URL fails at once, except for one try after each back-off.
 //
-//	  a URL fails -> c.later -> after the back-off, first of its host -> answers: all go back
+//	  a URL fails -> retry.Book -> after the back-off, first of its host -> answers: all go back
 //	                                                                  -> fails: next back-off
 //	other URLs, as they are due -> origin.waiting                     -> fails too often: all fail
 //
@@ -49,7 +50,7 @@ type origin struct {
 	until    time.Time     // no try before
 	outcome  visit.Outcome // of the last try, for URLs that fail without one
 	fail     *fetch.Failure
-	next     bool // one of its URLs is in Crawler.later, for the next try
+	next     bool // one of its URLs waits in the retry.Book, for the next try
 	waiting  *frontier.Side
 	moves    bool // it is in origins.moving
 }
@@ -127,7 +128,7 @@ const (
 func (o *origins) hold(c *Crawler, t *frontier.Task, now time.Time) (*origin, hold) {
 	l := &t.Link
 	e := o.of(l.URL)
-	if e == nil || !e.until.After(now) || visit.IsErrand(*l) || c.dropped(t.Host, t.Number) || c.withoutApp(l) ||
+	if e == nil || !e.until.After(now) || visit.IsErrand(*l) || c.gate.Dropped(t.Host, t.Number) || c.withoutApp(l) ||
 		c.hostFull(t.Host) {
 		return e, visitIt
 	}
@@ -144,22 +145,18 @@ func (o *origins) hold(c *Crawler, t *frontier.Task, now time.Time) (*origin, ho
 // for that try, t does.
 func (e *origin) await(c *Crawler, t *frontier.Task, now time.Time) (due time.Time) {
 	k := t.Link.Key()
-	attempt, number := t.Attempt+c.attempts[k], t.Number
+	attempt, number := t.Attempt+c.retries.Attempts(k), t.Number
 	d := frontier.Done{NoRequest: true}
 	if !e.next {
-		if n, ok := c.requeued[k]; ok {
-			number = n
-		}
-		delete(c.attempts, k)
-		if !c.later.put(c, delayed{e.until, t.Link, number, attempt, true}) {
+		c.retries.SetAttempts(k, 0)
+		if !c.later(retry.Delayed{At: e.until, Link: t.Link, Number: c.retries.Number(k, number), Attempt: attempt,
+			First: true}) {
 			d.Again, d.Attempt, d.NotBefore = &t.Link, attempt, e.until
 		}
 		c.fatal = c.Frontier.Done(t.Host, d, now)
 		return e.until
 	}
-	if attempt > 0 {
-		c.attempts[k] = attempt
-	}
+	c.retries.SetAttempts(k, attempt)
 	if c.fatal = c.Frontier.Done(t.Host, d, now); c.fatal == nil {
 		c.fatal = e.waiting.Put(t.Link, number)
 	}
@@ -176,12 +173,9 @@ func (e *origin) promote(c *Crawler) error {
 		return fmt.Errorf("frontier: %w", err)
 	}
 	k := l.Key()
-	attempt, accept := c.attempts[k], number
-	if n, ok := c.requeued[k]; ok {
-		accept = n
-	}
-	if c.later.put(c, delayed{e.until, l, accept, attempt, true}) {
-		delete(c.attempts, k)
+	if c.later(retry.Delayed{At: e.until, Link: l, Number: c.retries.Number(k, number), Attempt: c.retries.Attempts(k),
+		First: true}) {
+		c.retries.SetAttempts(k, 0)
 		return nil
 	}
 	return c.Frontier.PutBack(l, number)
@@ -354,8 +348,7 @@ func (o *origins) moveSome(c *Crawler, now time.Time) (any bool) {
 	}
 	for left := moveSlice; left > 0 && len(o.moving) > 0 && c.fatal == nil; {
 		e := o.moving[0]
-		_, blocked := c.barred[e.host]
-		if e.waiting.Len() == 0 || !e.dead && e.until.After(now) && !blocked {
+		if e.waiting.Len() == 0 || !e.dead && e.until.After(now) && !c.gate.Blocked(e.host) {
 			e.moves = false
 			o.moving = slices.Delete(o.moving, 0, 1)
 			if e.failures == 0 {
@@ -382,11 +375,8 @@ func (o *origins) moveSome(c *Crawler, now time.Time) (any bool) {
 // fail finishes a waiting link of a dead origin.
 func (o *origins) fail(c *Crawler, e *origin, l link.Link, number uint64, now time.Time) {
 	k := l.Key()
-	t := frontier.Task{Link: l, Host: l.URL.Host(), Number: number, Attempt: c.attempts[k]}
-	if n, ok := c.requeued[k]; ok {
-		t.Number = n
-	}
-	delete(c.attempts, k)
+	t := frontier.Task{Link: l, Host: l.URL.Host(), Number: c.retries.Number(k, number), Attempt: c.retries.Attempts(k)}
+	c.retries.SetAttempts(k, 0)
 	v := c.visits.New(t)
 	v.Plan().Before = c.revisiting[k]
 	e.giveTo(v)

@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"encoding/binary"
-	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
@@ -17,7 +16,7 @@ import (
 
 // newLedger returns the ledger of a Crawler that has its parts.
 func newLedger(c *Crawler) *ledger.Ledger {
-	c.widened.scope, c.failures.tally, c.failures.rules = c.Scope, c.Tally, c.Robots
+	c.widened.scope, c.failures.Tally, c.failures.Rules = c.Scope, c.Tally, c.Robots
 	syncers := []ledger.Syncer{c.Delivery}
 	if c.Near != nil {
 		syncers = []ledger.Syncer{c.Near, c.Delivery}
@@ -27,7 +26,7 @@ func newLedger(c *Crawler) *ledger.Ledger {
 		ledger.Parts{Crawl: ledgerCrawl{c}, Cluster: c.cluster, Journal: c.Journal, Seen: c.Seen, Events: c.Events,
 			Logs: []ledger.Log{c.Log, c.Events, c.Skipped, c.LinkLog}, Syncers: syncers,
 			Participants: []ledger.Participant{spans{c}, &c.widened, &tallyCounts{tally: c.Tally, skips: &c.skips},
-				&c.failures, queryCounts{c.Queries}, dropRecords{c}, &c.apps, clusterState{c.cluster}, hostStates{c}},
+				&c.failures, queryCounts{c.Queries}, c.gate, &c.apps, clusterState{c.cluster}, hostStates{c}},
 			Beside: []ledger.Participant{archiveDigests{c.Archive}, robotsEntries{c.Robots}}})
 }
 
@@ -122,7 +121,7 @@ type tallyCounts struct {
 
 func (t *tallyCounts) Kinds() []ledger.Kind { return []ledger.Kind{{Kind: state.Tally, Name: "tally"}} }
 
-// save writes the counts in pieces, as state.PutPieces does. The counts of a million hosts are
+// Save writes the counts in pieces, as state.PutPieces does. The counts of a million hosts are
 // large, and encoding them as a whole would take much memory.
 func (t *tallyCounts) Save(put func(kind byte, p []byte) error, _ time.Time) error {
 	var buf []byte
@@ -162,31 +161,6 @@ func (t *tallyCounts) Finished(f *state.Finish, before bool) {
 	}
 }
 
-func (n *failures) Kinds() []ledger.Kind {
-	return []ledger.Kind{
-		{Kind: state.Failed, Name: "failed"},
-		{Kind: state.Again, Name: "again", Ordered: true},
-	}
-}
-
-func (n *failures) Save(put func(kind byte, p []byte) error, _ time.Time) error {
-	for _, enc := range n.again {
-		if err := put(state.Failed, enc); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (n *failures) Load(kind byte, p []byte) error {
-	if kind == state.Again {
-		_, err := n.takeBack(p)
-		return err
-	}
-	n.again = append(n.again, slices.Clone(p))
-	return nil
-}
-
 // queryCounts are the counts of queries of each path; nil: there is no bound on them.
 type queryCounts struct{ of *scope.Queries }
 
@@ -217,34 +191,11 @@ func (q queryCounts) Load(_ byte, p []byte) error {
 	return nil
 }
 
-// dropRecords are the drops that can still matter.
-type dropRecords struct{ c *Crawler }
-
-func (dropRecords) Kinds() []ledger.Kind { return []ledger.Kind{{Kind: state.Drop, Name: "drop"}} }
-
-func (s dropRecords) Save(put func(kind byte, p []byte) error, _ time.Time) error {
-	s.c.forgetDrops()
-	for host, d := range s.c.drops.of {
-		if err := put(state.Drop, appendDrop(nil, host, d)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s dropRecords) Load(_ byte, p []byte) error {
-	host, d, err := decodeDrop(p)
-	if err == nil {
-		s.c.drops.put(host, d)
-	}
-	return err
-}
-
 func (a *applications) Kinds() []ledger.Kind {
 	return []ledger.Kind{{Kind: state.Application, Name: "application"}}
 }
 
-// load reads the counts of an application. A later record only says that it exists.
+// Load reads the counts of an application. A later record only says that it exists.
 func (a *applications) Load(_ byte, p []byte) error {
 	app, fetched, shared, err := state.DecodeApplication(p)
 	if err != nil {
@@ -287,7 +238,7 @@ func (a archiveDigests) Kinds() []ledger.Kind {
 	return []ledger.Kind{{Kind: state.Digest, Name: "digest"}}
 }
 
-// save writes the digests. A payload that was remembered after the checkpoint began may not be synced yet. But a
+// Save writes the digests. A payload that was remembered after the checkpoint began may not be synced yet. But a
 // payload that the snapshot recognizes must exist after a crash.
 func (a archiveDigests) Save(put func(kind byte, p []byte) error, _ time.Time) error {
 	var buf []byte
@@ -300,7 +251,7 @@ func (a archiveDigests) Save(put func(kind byte, p []byte) error, _ time.Time) e
 	return a.of.Sync()
 }
 
-// finished remembers the payload of a finish of an earlier run. The archive remembers those of this run itself.
+// Finished remembers the payload of a finish of an earlier run. The archive remembers those of this run itself.
 func (a archiveDigests) Finished(f *state.Finish, before bool) {
 	if !before || f.File == "" || f.Code <= 0 || f.Flags&(state.FlagDuplicate|state.FlagTruncated) != 0 {
 		return

@@ -100,16 +100,14 @@ func (r *recovery) Saw(f *state.Finish) {
 // Read implements ledger.Past.
 func (r *recovery) Read() {
 	if f, ok := r.c.planner.(visit.Forgetter); ok {
-		for host, d := range r.c.drops.of {
-			f.Forget(host, d.at)
-		}
+		r.c.gate.EachDrop(f.Forget)
 	}
 }
 
 // Pending implements ledger.Past. It queues the link, unless another agent crawls it now.
 func (r *recovery) Pending(kind byte, number uint64, enc []byte, l link.Link) (again bool, err error) {
 	c := r.c
-	if _, page := l.Stored(); !page && c.dropped(l.URL.Host(), number) {
+	if _, page := l.Stored(); !page && c.gate.Dropped(l.URL.Host(), number) {
 		c.apps.accepted(&l)
 		return false, c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
 	}
@@ -150,9 +148,9 @@ func (r *recovery) Queued() error {
 
 // Restored implements ledger.Past. Hosts rest: the last run may have ended during a request to any of them, without a
 // record.
-func (r *recovery) Restored(n *ledger.Recovered) {
+func (r *recovery) Restored(n *ledger.Recovered, planned bool) {
 	c, p := r.c, &r.c.past
-	c.planned = c.planned || n.Planned
+	c.planned = c.planned || planned
 	p.restore(c.Frontier, r.now)
 	for i := range p.hosts {
 		st := &p.hosts[i]

@@ -3,16 +3,13 @@ package crawl
 import (
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 )
-
-// laterMax bounds the URLs that wait for a retry outside of the queues. Beyond it, a URL waits
-// at the front of its host's queue, and the host waits with it.
-const laterMax = 100_000
 
 // settle processes an ended visit: it decides between again, later and finished, accepts the
 // links, frees the host, and appends the journal's batch. The links must be in the same batch
@@ -30,16 +27,16 @@ func (c *Crawler) settle(v *visit.Attempt, now time.Time) {
 	v.Robots.Auto = c.autoDelay(v, host)
 	c.pagesStop = c.pagesStop || v.Page.Stops
 	if v.Lookup.Done && v.Outcome == visit.Fetched {
-		if !c.Overtaken(v) {
+		if !c.gate.Overtaken(v) {
 			c.Frontier.Resolved(host, v.Lookup.Addr, v.Lookup.Expires, now)
 			c.visits.Recycle(v)
 			return
 		}
 		v.Outcome = visit.Dropped
 	}
-	delete(c.attempts, v.Task.Link.Key())
+	c.retries.SetAttempts(v.Task.Link.Key(), 0)
 	d := c.dispose(v, now)
-	if d.Again != nil && c.Overtaken(v) {
+	if d.Again != nil && c.gate.Overtaken(v) {
 		d.Again = nil
 		c.withdraw(v)
 	}
@@ -76,7 +73,7 @@ func (c *Crawler) dispose(v *visit.Attempt, now time.Time) frontier.Done {
 	d := frontier.Done{Delay: max(v.Robots.Delay, v.Robots.Auto), NoRequest: v.Response.Began.IsZero(),
 		Sent: v.Response.SentAt, Robots: v.RobotsRead()}
 	c.notePlain(v)
-	c.noteFailure(v) // of robots.txt, too
+	c.failures.NoteFailure(v) // of robots.txt, too
 	c.origins.settle(c, v, now)
 	switch {
 	case v.Outcome == visit.Abandoned || v.Outcome == visit.Stale:
@@ -85,10 +82,11 @@ func (c *Crawler) dispose(v *visit.Attempt, now time.Time) frontier.Done {
 	case v.ProxyDown():
 		c.awaitProxy(v, &d, now)
 	case v.Outcome == visit.Elsewhere:
-		c.noteRobotsAt(l.URL.Origin(), v.Robots.Errand.URL.Origin())
+		c.failures.NoteRobotsAt(l.URL.Origin(), v.Robots.Errand.URL.Origin())
 		c.runErrand(v.Robots.Errand, now)
 		v.Robots.Until = c.origins.awaitRobots(c, v, now)
-		putOff(c, v, &d, delayed{v.Robots.Until, l, v.Task.Number, v.Task.Attempt, true})
+		c.putOff(v, &d, retry.Delayed{At: v.Robots.Until, Link: l, Number: v.Task.Number, Attempt: v.Task.Attempt,
+			First: true})
 	case visit.IsErrand(l):
 		c.settleErrand(v, now)
 	case v.Outcome == visit.Prerequisite:
@@ -122,7 +120,7 @@ func (c *Crawler) settleRobots(v *visit.Attempt, d *frontier.Done, now time.Time
 		return
 	}
 	if v.Response.Failure != 0 {
-		c.retrying.put(l.Key(), v.Reason(), now)
+		c.retries.Failed(l.Key(), v.Reason(), now)
 	}
 	a := c.Robots.Ask(l.URL, now)
 	if a.Verdict != robots.Unreachable {
@@ -152,7 +150,7 @@ func (c *Crawler) noteSlow(v *visit.Attempt, host string, now time.Time) {
 // again puts off a URL that failed temporarily.
 func (c *Crawler) again(v *visit.Attempt, p visit.Patience, d *frontier.Done, now time.Time) {
 	l := v.Task.Link
-	if c.Overtaken(v) {
+	if c.gate.Overtaken(v) {
 		c.withdraw(v)
 		return
 	}
@@ -162,10 +160,10 @@ func (c *Crawler) again(v *visit.Attempt, p visit.Patience, d *frontier.Done, no
 	if first {
 		at = v.Robots.Until
 	}
-	c.retrying.put(l.Key(), v.Reason(), at)
+	c.retries.Failed(l.Key(), v.Reason(), at)
 	switch {
 	case !p.Host:
-		putOff(c, v, d, delayed{at, l, v.Task.Number, v.Task.Attempt + 1, first})
+		c.putOff(v, d, retry.Delayed{At: at, Link: l, Number: v.Task.Number, Attempt: v.Task.Attempt + 1, First: first})
 	case p.Wait > 0:
 		d.NotBefore = at
 		fallthrough
@@ -175,12 +173,12 @@ func (c *Crawler) again(v *visit.Attempt, p visit.Patience, d *frontier.Done, no
 }
 
 // putOff lets the URL of v wait beside the queues, or if there are too many, in that of its host.
-func putOff(c *Crawler, v *visit.Attempt, d *frontier.Done, w delayed) {
+func (c *Crawler) putOff(v *visit.Attempt, d *frontier.Done, w retry.Delayed) {
 	switch {
-	case c.Overtaken(v):
+	case c.gate.Overtaken(v):
 		c.withdraw(v)
-	case !c.later.put(c, w):
-		d.Again, d.Attempt, d.NotBefore = &w.link, w.attempt, w.at
+	case !c.later(w):
+		d.Again, d.Attempt, d.NotBefore = &w.Link, w.Attempt, w.At
 	}
 }
 
@@ -196,13 +194,13 @@ func (c *Crawler) settleHost(v *visit.Attempt, host string, d *frontier.Done, no
 	case v.Plain:
 		return // another port of the host may answer
 	case v.Outcome == visit.Fetched:
-		c.trouble.clear(host)
+		c.retries.HostAnswers(host)
 		return
 	}
 	if v.Outcome != visit.Unresolved && (v.Outcome != visit.Failed || v.Response.Failure != fetch.DNS) {
 		return // the host has an address
 	}
-	if n := c.trouble.add(host); n == c.cfg.Retries+1 {
+	if n := c.retries.LookUpFailed(host); n == c.cfg.Retries+1 {
 		c.Events.Write("host-in-trouble", report.F("host", host), report.F("kind", v.Reason()), report.F("failures", n))
 	}
 }

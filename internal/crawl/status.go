@@ -80,32 +80,33 @@ func (c *Crawler) publishEvery(now time.Time) {
 }
 
 func (c *Crawler) publish(now time.Time) {
-	retrying, next := c.retrying.sum(now)
+	retrying, next := c.retries.Sum(now)
 	others := c.cluster.Status(now)
+	paused, _ := c.gate.Paused()
 	others.Categories = c.countCategories(others.Categories)
 	c.shown.speed.add(c.Tally.Pages(), now)
-	c.pause.total.Store(int64(now.Sub(c.began) - c.active(now)))
+	c.shown.paused.Store(int64(c.gate.Pauses(c.began, now)))
 	c.status.Store(&Status{
 		Type: "status", At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
-		Queued: c.queued(), Later: len(c.later), Open: c.underWayNow(), Slow: c.visits.Slow(),
+		Queued: c.queued(), Later: c.retries.Waiting(), Open: c.underWayNow(), Slow: c.visits.Slow(),
 		Resolving: c.resolving + len(c.unresolved), Unique: c.Tally.Unique(),
 		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Seen: c.Seen.Stats(), HostCounts: c.Tally.Hosts(),
-		Blocked: c.blockedHosts(),
+		Blocked: c.gate.BlockedHosts(),
 		Errors:  c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
 		Near: c.Tally.Near(), Refetched: c.Tally.Refetched(),
 		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted,
 		Skipped: c.Tally.SkippedBy(), Sent: c.Tally.SentTotal(), ClusterStatus: others,
 		Retrying: retrying, NextRetry: next, LastURL: c.lastURL, NowURL: c.shown.begun.String(),
 		WaitsFor: c.waitsFor(others, now), Hosts: c.watch(now), Stop: c.stop,
-		Paused: c.pause.on, PagesPerS: c.shown.speed.rate, TimeLeft: c.timeLeft(now),
+		Paused: paused, PagesPerS: c.shown.speed.rate, TimeLeft: c.timeLeft(now),
 	})
 }
 
 // Pending returns the number of accepted URLs that are not finished. During Run only the
 // dispatcher may call it.
 func (c *Crawler) Pending() int64 {
-	return c.Frontier.Len() + c.cluster.Outgoing() + int64(len(c.later)-len(c.errands)-len(c.revisiting))
+	return c.Frontier.Len() + c.cluster.Outgoing() + int64(c.retries.Waiting()-len(c.errands)-len(c.revisiting))
 }
 
 // queued returns the number of accepted URLs that wait: for a visit, for a retry, or to be sent to other

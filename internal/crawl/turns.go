@@ -41,9 +41,9 @@ func (c *Crawler) turns(links []link.Link, now time.Time) []LinkTurn {
 	for i := range links {
 		wanted[links[i].Key()] = time.Time{}
 	}
-	for _, d := range c.later {
-		if _, ok := wanted[d.link.Key()]; ok {
-			wanted[d.link.Key()] = d.at
+	for d := range c.retries.All() {
+		if _, ok := wanted[d.Link.Key()]; ok {
+			wanted[d.Link.Key()] = d.At
 		}
 	}
 	for i := range links {
@@ -62,15 +62,15 @@ func (c *Crawler) turns(links []link.Link, now time.Time) []LinkTurn {
 			h = c.Frontier.Turn(host, now)
 			hosts[host] = h
 		}
-		x := c.exclusions.Load().of(l)
+		excluded := c.gate.WhyExcluded(l)
 		retry := wanted[l.Key()]
 		t.State, t.Due = h.State, h.Due
 		switch {
 		case h.Fetching == l.URL.String():
 			t.State = "fetching"
-		case x != nil:
-			t.State, t.Due, t.Why = "excluded", time.Time{}, x.Why
-		case c.isBlocked(host) || c.bars.Load().of(host, c.barred[host]) != nil:
+		case excluded != "":
+			t.State, t.Due, t.Why = "excluded", time.Time{}, excluded
+		case c.gate.BarsKnown(host):
 			t.State, t.Due = "blocked", time.Time{}
 		case !retry.IsZero():
 			t.State, t.Due = "retry", laterOf(retry, h.Due)

@@ -2,18 +2,15 @@ package crawl
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"testing"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
-	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/near/index"
-	"github.com/orbweaver/orbweaver/internal/web/sheet"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -33,24 +30,6 @@ func TestCountsOfRefetches(t *testing.T) {
 		if got := (&Delivery{Note: note}).refetches(); got != n {
 			t.Errorf("note %q: %d, want %d", note, got, n)
 		}
-	}
-}
-
-func TestTroublesAreBounded(t *testing.T) {
-	var tr troubles
-	for i := range 3 * troublesMax {
-		tr.add(fmt.Sprint("h", i))
-	}
-	if n := len(tr.now) + len(tr.before); n > 2*troublesMax {
-		t.Errorf("%d hosts", n)
-	}
-	last := fmt.Sprint("h", 3*troublesMax-1)
-	if n := tr.add(last); n != 2 || tr.of(last) != 2 {
-		t.Errorf("%s failed twice, counted %d", last, n)
-	}
-	tr.clear(last)
-	if tr.of(last) != 0 {
-		t.Error("cleared, and still counted")
 	}
 }
 
@@ -74,7 +53,6 @@ func FuzzRecords(f *testing.F) {
 	f.Add(sample.AppendTo(nil))
 	f.Add(state.AppendOriginal(nil, [20]byte{1}, warc.Original{URL: "http://a.example/"}))
 	f.Add([]byte{0xe0, 1, 7})
-	f.Add(appendDrop(nil, "a.example", drop{1, 2, time.UnixMilli(3)}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if fin, err := state.DecodeFinish(b); err == nil {
 			again, err := state.DecodeFinish(fin.AppendTo(nil))
@@ -83,57 +61,11 @@ func FuzzRecords(f *testing.F) {
 			}
 		}
 		state.DecodeOriginal(b)
-		if host, d, err := decodeDrop(b); err == nil {
-			if host2, again, err := decodeDrop(appendDrop(nil, host, d)); err != nil || host2 != host || again != d {
-				t.Fatalf("drop of %q %+v became %q %+v, %v", host, d, host2, again, err)
-			}
-		}
 		state.DecodeSpan(b)
 		if ks, err := state.DecodeKeys(nil, b); err == nil && !bytes.Equal(state.AppendKeys(nil, ks), b) {
 			t.Errorf("%x became other keys", b)
 		}
 	})
-}
-
-// The failed seeds that are kept take bounded memory, and the first of them are kept.
-func TestFailedSeedsAreBounded(t *testing.T) {
-	n := &failures{tally: report.NewTally()}
-	seed := func(i int) link.Link {
-		return link.Link{URL: weburl.MustParse(fmt.Sprintf("http://h%d.example/", i)), Seed: "h.example"}
-	}
-	for i := range maxAgain + 5 {
-		n.Finished(&state.Finish{Link: seed(i), Code: report.CodeDNS}, false)
-	}
-	again := n.again
-	if len(again) != maxAgain {
-		t.Fatalf("%d failed seeds are kept, want %d", len(again), maxAgain)
-	}
-	l, _, err := link.Decode(again[maxAgain-1])
-	if want := seed(maxAgain - 1).URL; err != nil || l.URL != want {
-		t.Errorf("the last one kept is %v, %v, want %v", l.URL, err, want)
-	}
-}
-
-// Exclusions whose alternation is too large hold all the same, and a wrong pattern changes nothing.
-func TestExclusions(t *testing.T) {
-	var list []Exclusion
-	for i := range 40 {
-		list = append(list, Exclusion{Pattern: fmt.Sprintf("/%d/c{3}$", i), Deeper: -1, Why: fmt.Sprint(i)})
-	}
-	e, err := newExclusions(list)
-	if err != nil || e.apart {
-		t.Fatal(err)
-	}
-	e.apart, e.patterns = true, sheet.Patterns{} // an alternation that is too large takes much memory
-	for u, want := range map[string]string{"http://a.example/17/ccc": "17", "http://a.example/40/ccc": ""} {
-		got := ""
-		if x := e.of(&link.Link{URL: weburl.MustParse(u)}); x != nil {
-			got = x.Why
-		}
-		if got != want {
-			t.Errorf("%s: excluded by %q, want %q", u, got, want)
-		}
-	}
 }
 
 func TestFollowed(t *testing.T) {

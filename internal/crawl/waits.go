@@ -20,6 +20,7 @@ const idleAfter = 3 * time.Second
 
 // shown is what only a Status needs.
 type shown struct {
+	paused  atomic.Int64 // time of all pauses of this run at the last Status, in nanoseconds
 	rows    atomic.Int32 // number of hosts in a Status
 	hosts   []string     // of the last Status
 	lastEnd time.Time    // of a visit or look-up
@@ -53,12 +54,13 @@ func (c *Crawler) watch(now time.Time) []frontier.Glimpse {
 // nor leaves.
 func (c *Crawler) waitsFor(cs ClusterStatus, now time.Time) string {
 	stopping := c.stop != notStopping
+	paused, _ := c.gate.Paused()
 	switch {
 	case c.shown.over:
 		return ""
 	case cs.Leaving != "" && !stopping:
 		return cmp.Or(cs.Waits, cs.Leaving)
-	case c.pause.on && !stopping && c.underWayNow() == 0:
+	case paused && !stopping && c.underWayNow() == 0:
 		return "the operator, who has paused the crawl"
 	case c.shown.saving:
 		return "the state to be saved"
@@ -134,18 +136,18 @@ func (c *Crawler) waitsForTime(now time.Time) string {
 			return text // a lease: nobody knows when it comes
 		}
 	}
-	if len(c.later) > 0 && (text == "" || c.later[0].at.Before(at)) {
-		d := c.later[0]
-		at = d.at
-		kind := c.retrying[d.link.Key()].kind
-		if e := c.origins.of(d.link.URL); kind == "" && e != nil && e.failures > 0 {
+	if d, some := c.retries.Next(); some && (text == "" || d.At.Before(at)) {
+		at = d.At
+		failure, _ := c.retries.Failure(d.Link.Key())
+		kind := failure.Kind
+		if e := c.origins.of(d.Link.URL); kind == "" && e != nil && e.failures > 0 {
 			kind = e.cause() // of another of its URLs
 		}
 		if text = fmt.Sprintf("the next try of a URL that failed (%s), in %s: %s",
-			kind, duration(at.Sub(now)), d.link.URL); kind == "" {
-			text = fmt.Sprintf("the robots.txt of %s, which is on another host", d.link.URL.Origin())
+			kind, duration(at.Sub(now)), d.Link.URL); kind == "" {
+			text = fmt.Sprintf("the robots.txt of %s, which is on another host", d.Link.URL.Origin())
 		} else if kind == visit.RobotsUnreachable.String() {
-			text = fmt.Sprintf("the robots.txt of %s, which cannot be fetched: next try in %s", d.link.URL.Origin(),
+			text = fmt.Sprintf("the robots.txt of %s, which cannot be fetched: next try in %s", d.Link.URL.Origin(),
 				duration(at.Sub(now)))
 		}
 	}
@@ -162,7 +164,8 @@ func (c *Crawler) waitsForHost(g frontier.Glimpse, now time.Time) string {
 	in := duration(g.Due.Sub(now))
 	kind := ""
 	if u, err := weburl.Parse(g.URL); err == nil {
-		kind = c.retrying[link.KeyOf(u)].kind
+		failure, _ := c.retries.Failure(link.KeyOf(u))
+		kind = failure.Kind
 	}
 	switch {
 	case kind != "":

@@ -89,6 +89,9 @@ func ended(done <-chan error, wait bool) (over bool, err error) {
 
 // Checkpoint begins a checkpoint, unless one is in progress.
 func (l *Ledger) Checkpoint() (begun bool, err error) {
+	if err := l.crawl.Failure(); err != nil {
+		return false, err
+	}
 	if l.checkpoint != nil {
 		return false, nil
 	}
@@ -209,7 +212,7 @@ func (m *merge) told(_ byte, p []byte) error { return m.states.addTold(m.Later, 
 
 func (m *merge) visited(kind byte, p []byte) error { return m.Later.Add(kind, inSnapshot, p) }
 
-// mergeLinks writes the parts, and the states of a Planner. accepted is the number of accepts so far.
+// mergeLinks writes the parts, and the states of a Planner.
 func (k *checkpoint) mergeLinks(counts verdict, m *merge) (err error) {
 	m.assembly = assembly{Checkpoint: k.Checkpoint, kept: roaring64.New()}
 	m.counts, m.keys, m.states = counts, k.keys, lastStates{}
@@ -221,7 +224,7 @@ func (k *checkpoint) mergeLinks(counts verdict, m *merge) (err error) {
 	if err != nil {
 		return err
 	}
-	one := m.ledger.known(table.Checkpoint(m))
+	one := m.ledger.ownOnly(table.Checkpoint(m))
 	if err := files.Snapshot(one); err != nil {
 		return err
 	}

@@ -9,9 +9,8 @@
 // A URL's accept and its finish are the durable events. Each has one record; everything else is rebuilt from the newest
 // snapshot and the records after it. A batch is whole in the journal or absent. The ledger keeps four promises:
 //
-//   - The journal never names what is not on the disk. Archive and logs are written first, and the links that the
-//     seen-set holds back are, too.
-//   - The seen-set is never ahead of the journal: a key that it has on disk has a record.
+//   - What a record refers to was written before the record: archive, logs, and the links that the seen-set holds back.
+//   - The seen-set is never ahead of the journal: the whole key of a URL that it has on disk has a record.
 //   - A finish that a power failure may have undone counts only if its witnesses have what belongs to it. Otherwise its
 //     URL is pending again.
 //   - A checkpoint changes nothing that a restart can see.

@@ -9,12 +9,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 )
 
-// A Witness is written before the journal. After a power failure, a finish counts only if its witnesses have what
-// belongs to it. crawl.log, the link log and the pages that applications collect are witnesses, and so are the ends of
-// the archive's files.
+// A Witness is a log that is written before the journal. After a power failure, a finish that no sync is known to have
+// covered counts only if crawl.log and all Witnesses have its line. Besides, each finish needs its record in the
+// archive.
 type Witness interface {
-	// Has reports that the witness has what belongs to f, or has nothing of such a finish. all reports that the
-	// witnesses have what belongs to all finishes before f. synced reports that a sync has covered f.
+	// Has reports that the log has the line of f, or keeps no line of such a finish. all reports that crawl.log and the
+	// Witnesses have the lines of all finishes before f. synced reports that a sync has covered f.
 	Has(f *state.Finish, all, synced bool) bool
 }
 
@@ -105,7 +105,7 @@ func (d *doubt) finish(f *state.Finish) (waits bool) {
 	switch {
 	case d.tail == nil:
 		d.logged = d.n
-	case d.tail.Has(f.Link.URL.String(), f.Code, f.Began) && d.seen(f):
+	case d.tail.Has(f.Link.URL.String(), f.Code, f.Began) && d.witnessed(f):
 		d.found, d.logged = true, d.n
 	case !d.found && !d.recent:
 		d.begun, d.logged = true, d.n
@@ -113,8 +113,8 @@ func (d *doubt) finish(f *state.Finish) (waits bool) {
 	return d.doubtful()
 }
 
-// seen reports that all witnesses but crawl.log have what belongs to a finish.
-func (d *doubt) seen(f *state.Finish) bool {
+// witnessed reports that all logs but crawl.log have the line of a finish, or keep none.
+func (d *doubt) witnessed(f *state.Finish) bool {
 	for _, w := range d.others {
 		if !w.Has(f, d.logged == d.n-1, !d.recent) {
 			return false

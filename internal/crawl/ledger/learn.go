@@ -14,8 +14,8 @@ import (
 // flushTries is more than the number of parts of the seen-set that may be damaged.
 const flushTries = 100
 
-// Offer gives links to the seen-set, which gives those that are new to the crawl loop's Accept, at once or later. It
-// repairs the seen-set if a part of it is damaged. So do all methods that change or read the seen-set.
+// Offer gives links to the seen-set, which emits those that are new, at once or later, see keyset.Open. Offer repairs
+// the seen-set if a part of it is damaged. So do all methods that change or read the seen-set.
 func (l *Ledger) Offer(items []keyset.Item) error {
 	if err := l.repair(l.seen.Add(items)); err != nil || l.crawl.Failure() != nil {
 		return err
@@ -110,13 +110,14 @@ func (l *Ledger) Learn(all []Ranged) error {
 			}
 		}
 	}
-	if !narrow {
+	if !narrow || l.crawl.Failure() != nil {
 		return nil
 	}
 	if err := l.Append(); err != nil {
 		return err
 	}
-	if err := l.endSync(true); err != nil { // Insert writes to disk at once, and names all runs
+	// Insert writes to disk at once, and names all runs.
+	if err := l.endSync(true); err != nil || l.crawl.Failure() != nil {
 		return err
 	}
 	if err := l.insert(all); err != nil || l.crawl.Failure() != nil {

@@ -32,14 +32,14 @@ type Parts struct {
 	Seen    *keyset.Store
 	Events  *report.Events
 	Logs    []Log
-	// Participants save their records in this order. What they save is the dispatcher's. Those of Beside are safe for
-	// concurrent use: a checkpoint saves them beside the dispatcher.
+	// Participants save their records in this order, on the goroutine of the Ledger's owner. A checkpoint saves those
+	// of Beside on a goroutine of its own, so their Save must be safe for concurrent use.
 	Participants, Beside []Participant
 	// Syncers are told of syncs in this order, after the Cluster.
 	Syncers []Syncer
 }
 
-// A Crawl is the crawl loop, as its Ledger sees it.
+// A Crawl is the crawl loop, as its Ledger sees it. Only the owner of the Ledger calls it, except for Tell.
 type Crawl interface {
 	// Tell lets the dispatcher call f. It reports whether the dispatcher did. Safe for concurrent use.
 	Tell(f func(now time.Time)) bool
@@ -74,10 +74,11 @@ type Syncer interface{ Syncing() (durable func()) }
 
 // A Participant keeps records of its own in the journal. A checkpoint writes them anew.
 type Participant interface {
+	// Kinds returns the kinds of its records. No other Participant has them.
 	Kinds() []Kind
-	// Save writes the records into a checkpoint that begins now.
+	// Save writes the records into a checkpoint that begins now. put copies p.
 	Save(put func(kind byte, p []byte) error, now time.Time) error
-	// Load reads a record after a restart.
+	// Load reads a record after a restart. p is valid until Load returns.
 	Load(kind byte, p []byte) error
 }
 
@@ -91,9 +92,9 @@ type Finisher interface {
 type Kind struct {
 	Kind byte
 	Name string // for people
-	// Ordered tells that Load must know which of the finishes before the record count.
+	// Ordered tells that Load must come after those finishes before the record that count.
 	Ordered bool
-	// NamesLinks tells that the batch of the record has links. If they may be lost, the record does not count.
+	// NamesLinks tells that the batch of an Ordered record has links. If they may be lost, the record does not count.
 	NamesLinks bool
 }
 
@@ -146,7 +147,7 @@ func New(cfg Config, parts Parts) *Ledger {
 			l.told = append(l.told, f)
 		}
 		for _, k := range p.Kinds() {
-			if other := l.of[k.Kind]; other.by != nil {
+			if l.of[k.Kind].by != nil || table.Resumes(k.Kind) && k.Kind != state.Again {
 				panic(fmt.Sprintf("record kind %q has two owners", k.Kind))
 			}
 			l.of[k.Kind] = owned{p, k}
@@ -197,21 +198,12 @@ func (l *Ledger) EndOutgoing(numbers []uint64, returned bool) error {
 	return l.Append()
 }
 
-// Hasten lets the present batch be written soon: a server in it demands fewer requests. A kill may repeat a fetch, but
-// must not make the crawl disregard a Retry-After.
+// Hasten lets the present batch be written soon, because a server in it demands fewer requests.
 func (l *Ledger) Hasten() { l.urgent = true }
 
-// load gives a record to its participant.
-func (o *owned) load(p []byte) error {
-	if err := o.by.Load(o.Kind.Kind, p); err != nil {
-		return fmt.Errorf("%s record: %w", o.Name, err)
-	}
-	return nil
-}
-
-// known returns the handler of a file's records that leaves out those that only participants know. next gets all
+// ownOnly returns the handler of a file's records that leaves out those that only participants know. next gets all
 // others.
-func (l *Ledger) known(next func(kind byte, p []byte) error) func(kind byte, p []byte) error {
+func (l *Ledger) ownOnly(next func(kind byte, p []byte) error) func(kind byte, p []byte) error {
 	return func(kind byte, p []byte) error {
 		if l.of[kind].by != nil && !table.Has(kind) {
 			return nil

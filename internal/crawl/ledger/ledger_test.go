@@ -67,8 +67,8 @@ func open(t *testing.T, fs disk.FS, memory int64, now time.Time) *loop {
 	c.journal, err = journal.Open(fs, "/journal", journal.Config{Before: c.seen.Commit})
 	c.must(err)
 	c.ledger = ledger.New(ledger.Config{Now: clock, CommitEvery: 100 * time.Millisecond, SyncEvery: time.Second,
-		SnapshotBytes: 2000}, ledger.Parts{Crawl: c, Cluster: alone{}, Journal: c.journal, Seen: c.seen, Events: c.events,
-		Participants: []ledger.Participant{c}})
+		SnapshotBytes: 2000}, ledger.Parts{Crawl: c, Cluster: alone{}, Journal: c.journal, Seen: c.seen,
+		Events: c.events, Participants: []ledger.Participant{c}})
 	_, err = c.ledger.Recover(fs, "/journal", nil, ledger.Evidence{}, past{c})
 	c.must(err)
 	c.ledger.Begin(now)
@@ -113,8 +113,8 @@ func (c *loop) offer(to ...int) {
 func (c *loop) visit(number uint64) {
 	n := c.pending[number]
 	c.offer(linksOf(n)...)
-	c.ledger.Finish(&state.Finish{Link: link.Link{URL: weburl.MustParse(urlOf(n)), Hops: "L"}, Number: number, Code: 200,
-		Began: c.now})
+	c.ledger.Finish(&state.Finish{Link: link.Link{URL: weburl.MustParse(urlOf(n)), Hops: "L"}, Number: number,
+		Code: 200, Began: c.now})
 	delete(c.pending, number)
 	c.must(c.ledger.Append())
 }
@@ -193,13 +193,13 @@ func (c *loop) Unsaved() bool                 { return false }
 // past takes what a restart finds.
 type past struct{ *loop }
 
-func (past) Accepted(byte, link.Link)        {}
-func (past) Sent(int64, bool)                {}
-func (past) Saw(*state.Finish)               {}
-func (past) Read()                           {}
-func (past) Planned(link.Link, []byte) error { return nil }
-func (past) Queued() error                   { return nil }
-func (past) Restored(*ledger.Recovered)      {}
+func (past) Accepted(byte, link.Link)         {}
+func (past) Sent(int64, bool)                 {}
+func (past) Saw(*state.Finish)                {}
+func (past) Read()                            {}
+func (past) Planned(link.Link, []byte) error  { return nil }
+func (past) Queued() error                    { return nil }
+func (past) Restored(*ledger.Recovered, bool) {}
 func (p past) Pending(_ byte, number uint64, enc []byte, _ link.Link) (bool, error) {
 	if _, twice := p.pending[number]; twice {
 		p.t.Fatalf("accept %d is pending twice", number)
@@ -268,8 +268,8 @@ func TestCrawls(t *testing.T) {
 		c.close()
 		c = open(t, mem, memory, c.now)
 		if len(c.finished) != urls || len(c.pending) > 0 || c.lost > 0 {
-			t.Fatalf("crawl %d: %d of %d URLs are finished, %d are pending, %d links are lost", i, len(c.finished), urls,
-				len(c.pending), c.lost)
+			t.Fatalf("crawl %d: %d of %d URLs are finished, %d are pending, %d links are lost", i, len(c.finished),
+				urls, len(c.pending), c.lost)
 		}
 		c.close()
 	}

@@ -23,12 +23,11 @@ type Recovered struct {
 	Repeated int64
 	// Lost is the number of held-back links that may be lost, and whose pages are not known.
 	Lost int64
-	// Planned reports that an earlier run had states of a Planner.
-	Planned bool
 }
 
-// A Past takes what Recover reads in the journal, beside the records of participants: first Accepted, Sent and Saw in
-// the order of the records, then the other methods once or for each link, in the order of this list.
+// A Past takes what Recover reads in the journal, beside the records of participants. Accepted, Sent and Saw come
+// first, in the order of the records. Then comes Read, then Pending and Planned for each link and state, then Queued,
+// then Restored. After that Sent may come once more.
 type Past interface {
 	// Accepted is told of an accept of this kind.
 	Accepted(kind byte, l link.Link)
@@ -45,8 +44,9 @@ type Past interface {
 	Planned(l link.Link, state []byte) error
 	// Queued is told that all pending links and states were given.
 	Queued() error
-	// Restored is told of the end, before the ledger writes anything. Then the ledger may begin a checkpoint.
-	Restored(r *Recovered)
+	// Restored is told of the end of the reading, before a checkpoint may begin. planned reports that the journal has
+	// states of a Planner. Restored sets Accepted, Finished and Pending of r.
+	Restored(r *Recovered, planned bool)
 }
 
 // Evidence is what may tell, beside the journal and the archive, whether a finish counts.
@@ -64,9 +64,11 @@ type resume struct {
 	past   Past
 	result Recovered
 	begun  bool // the first record was read
-	doubt  doubt
-	last   lastStates
-	lists  *state.Spool // key lists that the seen-set may lack
+	// hasPlans reports that the journal has states of a Planner.
+	hasPlans bool
+	doubt    doubt
+	states   lastStates
+	lists    *state.Spool // key lists that the seen-set may lack
 
 	keys []link.Key // of accepts and finishes, for the seen-set
 
@@ -76,20 +78,20 @@ type resume struct {
 
 // Recover rebuilds seen-set, participants and pending links from the journal in dir. It comes before Begin. A finish
 // that a power failure may have undone counts only with the evidence for it. intact reports whether a WARC file still
-// has all bytes up to end; nil means that all have. It must be safe for concurrent use.
+// has all bytes up to end; nil means that all have.
 func (l *Ledger) Recover(fs disk.FS, dir string, intact func(file string, end int64) bool, evidence Evidence,
 	past Past) (Recovered, error) {
 	l.fs, l.dir = fs, dir
 	l.journal.EndWith(l.mark)
 	r := &resume{
-		History: state.NewHistory(l.spool(0)), lists: l.spool(1), ledger: l, past: past, last: l.states(),
+		History: state.NewHistory(l.spool(0)), lists: l.spool(1), ledger: l, past: past, states: l.states(),
 		doubt: doubt{verdict: verdict{intact: intact}, missing: l.seen.Missing, tail: evidence.Log,
 			others: evidence.Others, sure: l.journal.Sure()},
 	}
 	if err := errors.Join(r.read(), r.Later.Close(), r.lists.Close()); err != nil {
 		return r.result, err
 	}
-	past.Restored(&r.result)
+	past.Restored(&r.result, r.hasPlans)
 	if len(r.withdrawn) > 0 {
 		if err := l.EndOutgoing(r.withdrawn, true); err != nil {
 			return r.result, err
@@ -192,12 +194,17 @@ func (r *resume) record(row func(kind byte, p []byte) error, kind byte, p []byte
 	switch {
 	case !r.begun:
 		return r.crawlRecord(kind, p)
-	case of.by == nil:
+	case of.by == nil || table.Resumes(kind):
 		return row(kind, p)
-	case of.Ordered:
-		return r.ordered(kind, p)
 	}
-	return of.load(p)
+	load := r.ordered
+	if !of.Ordered {
+		load = of.by.Load
+	}
+	if err := load(kind, p); err != nil {
+		return fmt.Errorf("%s record: %w", of.Name, err)
+	}
+	return nil
 }
 
 // hasKeys reports that the seen-set has the keys of a part on disk.
@@ -300,8 +307,8 @@ func (r *resume) count(f *state.Finish, lost bool) error {
 			}
 		}
 	}
-	r.result.Planned = r.result.Planned || len(f.State) > 0
-	return r.last.add(r.Later, f)
+	r.hasPlans = r.hasPlans || len(f.State) > 0
+	return r.states.add(r.Later, f)
 }
 
 // ordered reads a record whose effect depends on the finishes before it.
@@ -327,7 +334,7 @@ func (r *resume) settle(nth uint64, kind byte, p []byte) error {
 		return nil
 	}
 	if of.by != nil {
-		if err := of.load(p); err != nil {
+		if err := of.by.Load(kind, p); err != nil {
 			return err
 		}
 	}
@@ -337,10 +344,10 @@ func (r *resume) settle(nth uint64, kind byte, p []byte) error {
 		if err != nil {
 			return err
 		}
-		return r.last.addAgain(r.Later, l)
+		return r.states.addAgain(r.Later, l)
 	case state.Told:
-		r.result.Planned = true
-		return r.last.addTold(r.Later, p)
+		r.hasPlans = true
+		return r.states.addTold(r.Later, p)
 	}
 	return nil
 }
@@ -382,8 +389,8 @@ func (r *resume) list(kind byte, p []byte) error {
 }
 
 func (r *resume) visited(kind byte, p []byte) error {
-	r.result.Planned = true
-	if r.last == nil {
+	r.hasPlans = true
+	if r.states == nil {
 		return nil
 	}
 	return r.Later.Add(kind, inSnapshot, p)
@@ -391,14 +398,14 @@ func (r *resume) visited(kind byte, p []byte) error {
 
 // planned gives the states of a Planner back.
 func (r *resume) planned(kind byte, number uint64, p []byte) error {
-	l, s, err := r.last.last(kind, number, p)
+	l, s, err := r.states.last(kind, number, p)
 	if err != nil || s == nil {
 		return err
 	}
 	return r.past.Planned(l, s)
 }
 
-// pending gives a link that is not finished. A page for another agent whose finish does not count is none.
+// pending gives a link that is not finished. It leaves out a page for another agent whose finish does not count.
 func (r *resume) pending(kind byte, number uint64, enc []byte) error {
 	l, _, err := link.Decode(enc)
 	if err != nil {

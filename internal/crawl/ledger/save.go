@@ -50,7 +50,7 @@ func (l *Ledger) Save(now time.Time) error {
 	if l.crawl.Failure() != nil {
 		return nil
 	}
-	if err := l.endSync(false); err != nil {
+	if err := l.endSync(false); err != nil || l.crawl.Failure() != nil {
 		return err
 	}
 	if err := l.write(now); err != nil {
@@ -200,6 +200,9 @@ func (l *Ledger) endSync(wait bool) error {
 
 // Secure makes all records so far durable before it returns.
 func (l *Ledger) Secure() error {
+	if err := l.crawl.Failure(); err != nil {
+		return err
+	}
 	if err := l.Append(); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func init() {
 
 // ownRows adds the kinds that a single agent writes. A checkpoint writes the kinds of a snapshot anew, from memory.
 func ownRows(t *recordTable) {
-	t.Add(state.Crawl, "crawl", nil, nil, nil, nil) // resume.crawl reads the first record
+	t.Add(state.Crawl, "crawl", nil, nil, nil, nil) // resume.crawlRecord reads the first record
 	t.Add(state.Number, "number", (*resume).number, (*merge).Number, (*repair).last, (*Transfer).Number)
 	t.Add(state.Done, "done", (*resume).Runs, (*merge).Runs, nil, (*Transfer).Runs)
 	t.Add(state.Accept, "accept", (*resume).accept, (*merge).accept, (*repair).accept, (*Transfer).Accept)

@@ -25,7 +25,8 @@ type Transfer struct {
 }
 
 // Transfer returns the journal's files as they are now. No checkpoint can replace them before the dispatcher has called
-// Release. It returns nil if a checkpoint or another Transfer is in progress.
+// Release. It returns nil if a checkpoint or another Transfer is in progress, or if the run
+// has failed.
 func (l *Ledger) Transfer() (*Transfer, error) {
 	if l.reading || l.checkpoint != nil {
 		return nil, nil
@@ -33,7 +34,7 @@ func (l *Ledger) Transfer() (*Transfer, error) {
 	if err := l.endSync(true); err != nil {
 		return nil, err
 	}
-	if err := l.sync(); err != nil {
+	if err := l.sync(); err != nil || l.crawl.Failure() != nil {
 		return nil, err
 	}
 	files, err := l.journal.Begin()
@@ -66,7 +67,7 @@ func (t *Transfer) Pending(link func(number uint64, enc []byte) error, rests fun
 	}
 	t.read = files
 	t.rests = rests
-	one := t.ledger.known(table.Transfer(t))
+	one := t.ledger.ownOnly(table.Transfer(t))
 	if err := files.Snapshot(one); err != nil {
 		return err
 	}

@@ -30,6 +30,9 @@ func (t *Table[A, B, C, D]) Add(kind byte, name string, resume Handler[A], check
 // Has reports that a kind has a row.
 func (t *Table[A, B, C, D]) Has(kind byte) bool { return t[kind].name != "" }
 
+// Resumes reports that a kind has a row that reads its records after a restart.
+func (t *Table[A, B, C, D]) Resumes(kind byte) bool { return t[kind].resume != nil }
+
 // Resume returns the function that processes a record after a restart.
 func (t *Table[A, B, C, D]) Resume(to A) func(kind byte, p []byte) error {
 	return func(kind byte, p []byte) error { return apply(t[kind].name, t[kind].resume, to, kind, p) }
