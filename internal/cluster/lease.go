@@ -68,17 +68,6 @@ func (cl *Clustered) Permit(host string) *visit.Permit {
 	return p
 }
 
-// pausedFor is the interval at which an agent without the Right asks for it.
-const pausedFor = 250 * time.Millisecond
-
-// Paused implements crawl.Cluster.
-func (cl *Clustered) Paused(now time.Time) (ask time.Time) {
-	if cl.Right == nil || cl.Right(now) {
-		return time.Time{}
-	}
-	return now.Add(pausedFor)
-}
-
 // Resume tells the Crawler that visits may begin again. It returns when the dispatcher knows, or when the run has
 // ended. Safe for concurrent use.
 func (cl *Clustered) Resume() { cl.loop.Tell(func(time.Time) {}) }

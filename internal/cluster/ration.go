@@ -42,14 +42,3 @@ func (cl *Clustered) Ration(ctx context.Context, f func(Need) (allowed int64)) e
 
 // rationWait is the interval at which a crawl without a rest of its ration looks again.
 const rationWait = 100 * time.Millisecond
-
-// Spent reports that the ration is used up.
-func (cl *Clustered) Spent(used int64, now time.Time) (spent bool, ask time.Time) {
-	switch r := cl.remote.ration; {
-	case !r.shared || used < r.allowed:
-		return false, time.Time{}
-	case cl.loop.Frontier.Pending() == 0:
-		return true, time.Time{} // a ration would change nothing
-	}
-	return true, now.Add(rationWait)
-}

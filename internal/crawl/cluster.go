@@ -41,9 +41,8 @@ type clusterHosts interface {
 	// Permit returns the permission to contact the addresses and domains that the host shares with
 	// hosts of other agents. Nil means that the host shares none.
 	Permit(host string) *visit.Permit
-	// Paused returns when to ask again if no visit may begin now, because this agent may have lost its hosts. Zero
-	// means that visits may begin.
-	Paused(now time.Time) (ask time.Time)
+	// Obstacles returns the conditions of the cluster under which this agent may begin no visit. They come after Bind.
+	Obstacles() []Obstacle
 	// SendAway takes a link that was withdrawn from the frontier because its host has another owner
 	// now. sent is false if the operator has dropped the link.
 	SendAway(w frontier.Waiting) (sent bool, err error)
@@ -55,9 +54,6 @@ type clusterHosts interface {
 	// PagesElsewhere returns how many pages of a host other agents have fetched, as far as this agent has
 	// been told. Before a visit that MayVisit allows, it has been told of all that their last owners know.
 	PagesElsewhere(host string) int64
-	// Spent reports that no visit may begin now because this agent's share of the page limit, of
-	// which it has used a number, is used up. ask is the time to look again; zero means never.
-	Spent(used int64, now time.Time) (spent bool, ask time.Time)
 }
 
 // clusterRecords follows what the journal gets, and has records of its own there.
@@ -179,11 +175,10 @@ func (alone) KnownOwner(string) (string, bool)             { return "", true }
 func (alone) Class(link.Key, link.Link) Class              { return Own }
 func (alone) MayVisit(*frontier.Task, time.Time) bool      { return true }
 func (alone) Permit(string) *visit.Permit                  { return nil }
-func (alone) Paused(time.Time) time.Time                   { return time.Time{} }
+func (alone) Obstacles() []Obstacle                        { return nil }
 func (alone) SendAway(frontier.Waiting) (bool, error)      { return false, nil }
 func (alone) MayCarry(string) bool                         { return false }
 func (alone) Carry(link.Link, []byte)                      {}
-func (alone) Spent(int64, time.Time) (bool, time.Time)     { return false, time.Time{} }
 func (alone) PagesElsewhere(string) int64                  { return 0 }
 func (alone) Keys() ledger.Keys                            { return ledger.PlainKeys{} }
 func (alone) Finished(*state.Finish)                       {}

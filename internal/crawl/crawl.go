@@ -143,6 +143,7 @@ type Crawler struct {
 	unresolved []*visit.Attempt // visits that wait until a look-up ends
 	retries    *retry.Book
 	gate       *orders.Gate
+	obstacles  obstacles
 	origins    origins        // those that fail
 	errands    map[string]int // fetches of a robots.txt that are queued for other hosts
 	planned    bool           // the journal has state of a Planner of an earlier run
@@ -161,7 +162,6 @@ type Crawler struct {
 	past       pastClock         // of earlier runs
 	seeding    map[link.Key]bool // what is accepted during AddSeeds; nil otherwise
 	widened    widened           // targets of seeds' redirects, which widen the scope
-	lastURL    string
 	shown      shown
 	topics     map[string]int64           // pages that this agent keeps, by category; see countKept
 	planner    visit.Planner              // the Strategy, if it is a Planner
@@ -210,6 +210,7 @@ func New(cfg Config, parts Parts) *Crawler {
 		Gate: c.gate},
 		resolversMax)
 	c.cluster.Bind(newLoop(c))
+	c.obstacles = newObstacles(c)
 	return c
 }
 
@@ -335,7 +336,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		return wake
 	}
 	c.lookUp(work)
-	if held, ask := c.obstructed(ofRound[:], now); held {
+	if held, ask := obstructed(c.obstacles.ofRound, now); held {
 		return earlier(wake, ask)
 	}
 	c.gate.HeedBars()
@@ -343,7 +344,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	c.heedApps()
 	quota := quotaMax
 	for {
-		if held, ask := c.obstructed(ofVisit[:], now); held {
+		if held, ask := obstructed(c.obstacles.ofVisit, now); held {
 			return earlier(wake, ask)
 		}
 		t, due, ok := c.Frontier.Next(now)

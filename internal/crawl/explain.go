@@ -27,7 +27,7 @@ type hostTurn struct {
 	frontier.Explanation
 	text    string
 	blocks  []string    // which blocks hold
-	crawl   []hindrance // of the crawl as a whole
+	crawl   []Hindrance // of the crawl as a whole
 	limited bool        // the rate holds the crawl back
 	perS    float64     // visits that the agent begins a second; 0: not known
 	retry   time.Time   // of the first of its URLs that failed; zero: none
@@ -95,7 +95,7 @@ func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 	if len(t.crawl) > 0 {
 		s += "the crawl:\n"
 		for _, h := range t.crawl {
-			s += "  " + h.text + "\n"
+			s += "  " + h.Text + "\n"
 		}
 	}
 	t.text = s
@@ -113,8 +113,8 @@ func (t *hostTurn) until() (events []string) {
 		events = append(events, "when the other agents have answered")
 	}
 	for _, h := range t.crawl {
-		if h.until != "" {
-			events = append(events, h.until)
+		if h.Until != "" {
+			events = append(events, h.Until)
 		}
 	}
 	return events
@@ -128,7 +128,7 @@ func (t *hostTurn) when(others int) string {
 		at = laterOf(at, t.retry)
 	}
 	for _, h := range t.crawl {
-		at = laterOf(at, h.ends)
+		at = laterOf(at, h.Ends)
 	}
 	switch {
 	case t.busy() && others == 0:

@@ -48,11 +48,12 @@ type adrift struct {
 	held    int
 }
 
-func (a *adrift) Paused(now time.Time) time.Time {
-	if a.lost {
-		return now.Add(time.Second)
-	}
-	return time.Time{}
+func (a *adrift) Obstacles() []crawl.Obstacle { return []crawl.Obstacle{a} }
+
+func (a *adrift) Holds(now time.Time) (bool, time.Time) { return a.lost, now.Add(time.Second) }
+
+func (a *adrift) Why(time.Time) crawl.Hindrance {
+	return crawl.Hindrance{Text: "the agent has lost its hosts", Until: "when the agents agree again"}
 }
 
 func (a *adrift) Status(time.Time) crawl.ClusterStatus {
@@ -97,8 +98,7 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 			}, wants: []string{"rate 0.01/s now; the next request may begin in 1 min "},
 			until: "2000-01-01 00:0"},
 		"lost hosts": {with: away(&adrift{Cluster: crawl.Alone(), lost: true}),
-			wants: []string{"this agent may have lost its hosts to " +
-				"other agents; it waits for the other agents"}, until: "when the agents agree again"},
+			wants: []string{"the agent has lost its hosts\n"}, until: "when the agents agree again"},
 		"leaving": {with: away(&adrift{Cluster: crawl.Alone(),
 			leaving: "other agents, which take its 3 links", held: 2}), wants: []string{
 			"this agent leaves the crawl: it waits for other agents, which take its 3 links",

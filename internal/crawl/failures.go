@@ -7,7 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 )
 
-// A FailedSeed is a seed that brought no response.
+// A FailedSeed is a seed, or the target of a seed's redirects, that brought no HTTP response.
 type FailedSeed = retry.FailedSeed
 
 // FailedSeeds returns the first 100 seeds that brought no response in this run, and their

@@ -59,7 +59,7 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 	c.log(v, f, now)
 	c.logLinks(v, &f, now)
 	c.deliver(v, &f, now)
-	c.lastURL = v.Asked.URL.String()
+	c.shown.lastURL = v.Asked.URL.String()
 	c.retries.Forget(v.Task.Link.Key())
 	if v.Plain { // it counts as skipped, not as failed
 		f.Kind, f.Cause = "", ""

@@ -109,7 +109,7 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		if class == Own && !dropped {
 			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, number)
 		}
-		if err := c.ledger.AppendLarge(); err != nil {
+		if err := c.ledger.AppendLarge(); err != nil || c.fatal != nil {
 			c.fail(err)
 			return c.fatal
 		}

@@ -6,19 +6,6 @@ import (
 	"time"
 )
 
-// spent reports that no visit may begin now because of the page limit. ask is the time to look again;
-// zero means never.
-func (c *Crawler) spent(now time.Time) (spent bool, ask time.Time) {
-	if c.cfg.PageLimit == 0 {
-		return false, time.Time{}
-	}
-	used := c.Tally.Pages() + int64(c.busy)
-	if spent, ask := c.cluster.Spent(used, now); spent {
-		return true, ask
-	}
-	return used >= c.cfg.PageLimit, time.Time{}
-}
-
 // hostFull reports that a host has as many pages as its limit allows.
 func (c *Crawler) hostFull(host string) bool {
 	limit := c.hostLimit(host)

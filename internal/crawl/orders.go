@@ -93,7 +93,7 @@ func (c *Crawler) explainPace(host string) string {
 type gateLoop struct{ c *Crawler }
 
 func (l gateLoop) Foreign(host string) bool { return l.c.agentOf(host) != "" }
-func (l gateLoop) Blocked(host string)      { l.c.origins.openHost(host) } // no try of an origin may come
+func (l gateLoop) HostBlocked(host string)  { l.c.origins.openHost(host) } // no try of an origin may come
 func (l gateLoop) Stirred()                 { l.c.activity++ }
 
 func (l gateLoop) Hides() bool {
@@ -117,7 +117,7 @@ func (c *Crawler) paused(now time.Time) (paused bool, ask time.Time) {
 
 // active returns how long this run has been going on without pauses.
 func (c *Crawler) active(now time.Time) time.Duration {
-	return now.Sub(c.began) - c.gate.Pauses(c.began, now)
+	return now.Sub(c.began) - c.gate.Pauses(now)
 }
 
 // theyBlocked is why a robots.txt on a blocked host cannot be fetched.

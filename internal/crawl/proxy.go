@@ -22,5 +22,5 @@ func (c *Crawler) awaitProxy(v *visit.Attempt, d *frontier.Done, now time.Time) 
 	}
 	l := v.Task.Link
 	d.Again, d.Attempt, d.NotBefore = &l, v.Task.Attempt, now.Add(c.jitter(c.cfg.RetryWait))
-	c.retries.Failed(l.Key(), "proxy", d.NotBefore)
+	c.retries.NoteFailure(l.Key(), "proxy", d.NotBefore)
 }

@@ -120,7 +120,7 @@ func (c *Crawler) settleRobots(v *visit.Attempt, d *frontier.Done, now time.Time
 		return
 	}
 	if v.Response.Failure != 0 {
-		c.retries.Failed(l.Key(), v.Reason(), now)
+		c.retries.NoteFailure(l.Key(), v.Reason(), now)
 	}
 	a := c.Robots.Ask(l.URL, now)
 	if a.Verdict != robots.Unreachable {
@@ -160,7 +160,7 @@ func (c *Crawler) again(v *visit.Attempt, p visit.Patience, d *frontier.Done, no
 	if first {
 		at = v.Robots.Until
 	}
-	c.retries.Failed(l.Key(), v.Reason(), at)
+	c.retries.NoteFailure(l.Key(), v.Reason(), at)
 	switch {
 	case !p.Host:
 		c.putOff(v, d, retry.Delayed{At: at, Link: l, Number: v.Task.Number, Attempt: v.Task.Attempt + 1, First: first})

@@ -85,7 +85,7 @@ func (c *Crawler) publish(now time.Time) {
 	paused, _ := c.gate.Paused()
 	others.Categories = c.countCategories(others.Categories)
 	c.shown.speed.add(c.Tally.Pages(), now)
-	c.shown.paused.Store(int64(c.gate.Pauses(c.began, now)))
+	c.shown.paused.Store(int64(c.gate.Pauses(now)))
 	c.status.Store(&Status{
 		Type: "status", At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
@@ -97,7 +97,7 @@ func (c *Crawler) publish(now time.Time) {
 		Near: c.Tally.Near(), Refetched: c.Tally.Refetched(),
 		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted,
 		Skipped: c.Tally.SkippedBy(), Sent: c.Tally.SentTotal(), ClusterStatus: others,
-		Retrying: retrying, NextRetry: next, LastURL: c.lastURL, NowURL: c.shown.begun.String(),
+		Retrying: retrying, NextRetry: next, LastURL: c.shown.lastURL, NowURL: c.shown.begun.String(),
 		WaitsFor: c.waitsFor(others, now), Hosts: c.watch(now), Stop: c.stop,
 		Paused: paused, PagesPerS: c.shown.speed.rate, TimeLeft: c.timeLeft(now),
 	})

@@ -62,14 +62,13 @@ func (c *Crawler) turns(links []link.Link, now time.Time) []LinkTurn {
 			h = c.Frontier.Turn(host, now)
 			hosts[host] = h
 		}
-		excluded := c.gate.WhyExcluded(l)
 		retry := wanted[l.Key()]
 		t.State, t.Due = h.State, h.Due
 		switch {
 		case h.Fetching == l.URL.String():
 			t.State = "fetching"
-		case excluded != "":
-			t.State, t.Due, t.Why = "excluded", time.Time{}, excluded
+		case c.gate.Excludes(l):
+			t.State, t.Due, t.Why = "excluded", time.Time{}, c.gate.WhyExcluded(l)
 		case c.gate.BarsKnown(host):
 			t.State, t.Due = "blocked", time.Time{}
 		case !retry.IsZero():

@@ -27,7 +27,7 @@ type shown struct {
 	begun   weburl.URL   // of the last visit that began
 	saving  bool         // all visits have ended, and the state is being saved
 	over    bool         // the run has ended
-	limited bool         // no visit may begin, because of the page limit
+	lastURL string       // of the last finish
 	speed   speed        // of pages
 	waited  string       // what a run waited for that was stopped before the first response
 }
@@ -88,11 +88,11 @@ func (c *Crawler) waits(cs ClusterStatus, now time.Time) string {
 		return "other agents, which take over what only this agent knows"
 	case !c.noProxy.IsZero():
 		return fmt.Sprintf("the proxy, which cannot be reached, for %s", duration(now.Sub(c.noProxy)))
-	case cs.Waits != "" && !c.cluster.Paused(now).IsZero():
-		return cs.Waits
-	case c.shown.limited:
-		return "other agents: the pages that are left up to the limit are theirs"
-	case c.nextSlot.After(now):
+	}
+	if text := c.obstacles.waitsFor(now); text != "" {
+		return text
+	}
+	if c.nextSlot.After(now) {
 		return fmt.Sprintf("the delay of all hosts after a restart, for %s", duration(c.nextSlot.Sub(now)))
 	}
 	if text := c.waitsForRate(now); text != "" {

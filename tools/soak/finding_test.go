@@ -147,7 +147,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	if got := quoted(names["tests: tools/soak"].command("1", "")); got !=
-		"go -C tools test -count=1 -vet=off -json -timeout 30m0s ./soak" {
+		"go -C tools test -count=1 -vet=off -json -timeout 1h0m0s ./soak" {
 		t.Errorf("the command for tools/soak: %s", got)
 	}
 	raced := names["race: tools/soak"]

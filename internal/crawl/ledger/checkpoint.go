@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (k *checkpoint) put(kind byte, p []byte) error {
 // beginCheckpoint starts a checkpoint. counts decides which finishes of the journal count.
 func (l *Ledger) beginCheckpoint(counts verdict) error {
 	// The seen-set's files must contain all that the journal has when Begin syncs it.
-	if err := l.sync(); err != nil {
+	if err := cmp.Or(l.sync(), l.crawl.Failure()); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	j, err := l.journal.Begin()

@@ -1,7 +1,7 @@
 // Package ledger answers: what does a crawl still know after its process was killed, or its machine lost power?
 //
 //	accepts, finishes, records of participants -> batch -> journal
-//	witnesses: archive, logs                   -> are written before the journal
+//	archive; crawl.log and other witnesses     -> are written before the journal
 //	journal, seen-set                          -> sync: durable
 //	journal that has grown                     -> checkpoint: snapshot with parts
 //	after a restart: snapshot, parts, segments -> participants, seen-set; pending links -> the crawl loop

@@ -39,7 +39,7 @@ type Parts struct {
 	Syncers []Syncer
 }
 
-// A Crawl is the crawl loop, as its Ledger sees it. Only the owner of the Ledger calls it, except for Tell.
+// A Crawl is the crawl loop, as its Ledger sees it. The Ledger calls it on its owner's goroutine, except for Tell.
 type Crawl interface {
 	// Tell lets the dispatcher call f. It reports whether the dispatcher did. Safe for concurrent use.
 	Tell(f func(now time.Time)) bool
@@ -100,6 +100,8 @@ type Kind struct {
 
 // A Ledger makes a crawl durable: it collects the records of a visit in a batch, appends batches to the journal, writes
 // and syncs the journal when that is due, and replaces it by a checkpoint when it has grown. One goroutine owns it.
+//
+// After the run has failed, see Crawl.Failure, no method begins to write. Then some return the failure, and others nil.
 type Ledger struct {
 	cfg     Config
 	fs      disk.FS // of the journal
@@ -205,7 +207,7 @@ func (l *Ledger) Hasten() { l.urgent = true }
 // others.
 func (l *Ledger) ownOnly(next func(kind byte, p []byte) error) func(kind byte, p []byte) error {
 	return func(kind byte, p []byte) error {
-		if l.of[kind].by != nil && !table.Has(kind) {
+		if l.of[kind].by != nil && table.Name(kind) == "" {
 			return nil
 		}
 		return next(kind, p)

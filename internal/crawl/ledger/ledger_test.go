@@ -274,3 +274,67 @@ func TestCrawls(t *testing.T) {
 		c.close()
 	}
 }
+
+// After the run has failed, nothing is written, and a restart finds what was secured before.
+func TestFailedRunWritesNothing(t *testing.T) {
+	mem := testdisk.NewMem()
+	fs := testdisk.NewFaulty(mem, func(testdisk.Call) (f testdisk.Fault) { return f })
+	c := open(t, fs, 64, time.Unix(1e9, 0))
+	c.offer(0)
+	c.must(c.ledger.Secure())
+	finished, known := maps.Clone(c.finished), c.known()
+	c.offer(linksOf(0)...)
+	c.ledger.Finish(&state.Finish{Link: link.Link{URL: weburl.MustParse(urlOf(0)), Hops: "L"}, Number: 1, Code: 200})
+	c.fatal = errors.New("the disk is broken")
+	_, before := fs.Calls()
+	wide := keyset.List{Width: keyset.WholeKey, Paths: []uint64{1}}
+	narrow := keyset.List{Width: 1, Paths: []uint64{2}}
+	c.now = c.now.Add(time.Hour)
+	_ = c.ledger.Append()
+	_ = c.ledger.AppendLarge()
+	_ = c.ledger.EndOutgoing([]uint64{1}, false)
+	_ = c.ledger.Save(c.now)
+	_ = c.ledger.Learn([]ledger.Ranged{{Host: 1, Paths: keyset.Paths{Lists: []keyset.List{wide, narrow}}}})
+	if err := c.ledger.Secure(); !errors.Is(err, c.fatal) {
+		t.Errorf("Secure: %v", err)
+	}
+	if begun, err := c.ledger.Checkpoint(); begun || !errors.Is(err, c.fatal) {
+		t.Errorf("Checkpoint: begun %v, %v", begun, err)
+	}
+	if files, err := c.ledger.Transfer(); files != nil || !errors.Is(err, c.fatal) {
+		t.Errorf("Transfer: %v, %v", files, err)
+	}
+	if err := c.ledger.End(func() { t.Error("delivered") }); !errors.Is(err, c.fatal) {
+		t.Errorf("End: %v", err)
+	}
+	if _, after := fs.Calls(); after != before {
+		t.Errorf("%d calls have changed the disk", after-before)
+	}
+	left := mem.Clone()
+	_ = errors.Join(c.journal.Close(), c.seen.Close(), c.events.Close())
+	c = open(t, left, 64, c.now)
+	c.check(finished, known)
+	c.close()
+}
+
+// A kind of records has one owner.
+func TestKindsHaveOneOwner(t *testing.T) {
+	for _, kind := range []byte{state.Accept, state.Finished, state.Held} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("a participant may own the ledger's kind %q", kind)
+				}
+			}()
+			ledger.New(ledger.Config{}, ledger.Parts{Cluster: alone{},
+				Participants: []ledger.Participant{owner{kind: kind}}})
+		}()
+	}
+}
+
+type owner struct {
+	*loop
+	kind byte
+}
+
+func (o owner) Kinds() []ledger.Kind { return []ledger.Kind{{Kind: o.kind, Name: "owned"}} }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -152,7 +153,7 @@ func (r *resume) read() error {
 	}
 	r.result.Lost = r.doubt.decide()
 	r.ledger.holding.open = r.doubt.open
-	if err := errors.Join(r.doubt.release(r.settle), r.restoreKeys()); err != nil {
+	if err := errors.Join(r.release(), r.restoreKeys()); err != nil {
 		return err
 	}
 	if !r.begun {
@@ -269,7 +270,7 @@ func (r *resume) finish(kind byte, p []byte) error {
 	}
 	r.past.Saw(&f)
 	waits := r.doubt.finish(&f)
-	if err := r.doubt.release(r.settle); err != nil {
+	if err := r.release(); err != nil {
 		return err
 	}
 	if waits {
@@ -320,6 +321,17 @@ func (r *resume) ordered(kind byte, p []byte) error {
 	return r.settle(r.doubt.n, kind, p)
 }
 
+// release processes the records that need not be held back any more.
+func (r *resume) release() error {
+	return r.doubt.release(func(nth uint64, kind byte, p []byte) error {
+		err := r.settle(nth, kind, p)
+		if err != nil {
+			err = fmt.Errorf("%s record that was held back: %w", cmp.Or(r.ledger.of[kind].Name, table.Name(kind)), err)
+		}
+		return err
+	})
+}
+
 // settle processes an ordered record. nth is the number of the last finish before it.
 func (r *resume) settle(nth uint64, kind byte, p []byte) error {
 	if kind == state.Finished {
@@ -357,7 +369,7 @@ func (r *resume) mark(_ byte, p []byte) error {
 	if err := r.doubt.mark(p); err != nil {
 		return err
 	}
-	return r.doubt.release(r.settle)
+	return r.release()
 }
 
 func (r *resume) key(_ byte, p []byte) (err error) {

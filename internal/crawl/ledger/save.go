@@ -200,9 +200,6 @@ func (l *Ledger) endSync(wait bool) error {
 
 // Secure makes all records so far durable before it returns.
 func (l *Ledger) Secure() error {
-	if err := l.crawl.Failure(); err != nil {
-		return err
-	}
 	if err := l.Append(); err != nil {
 		return err
 	}
@@ -214,6 +211,9 @@ func (l *Ledger) Secure() error {
 
 // sync makes the journal durable before it returns. No other sync may be in progress.
 func (l *Ledger) sync() error {
+	if err := l.crawl.Failure(); err != nil {
+		return err
+	}
 	if err := l.markAnyway(); err != nil {
 		return err
 	}

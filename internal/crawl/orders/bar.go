@@ -108,7 +108,7 @@ func (g *Gate) WhyBarred(host string) (why []string) {
 }
 
 // HeedBars lifts the blocks of hosts that no Bar holds for any more, and blocks those that one holds for now. The
-// frontier gets other hosts of a Bar later, with their first links: see Block.
+// frontier gets other hosts of a Bar later, with their first links. The crawl loop blocks those when they are due.
 func (g *Gate) HeedBars() {
 	b := g.bars.Load()
 	if b == g.heeded {
@@ -139,7 +139,7 @@ func (g *Gate) Block(host string, addr netip.Addr) {
 	}
 	g.barred[strings.Clone(host)] = addr
 	g.blocked = nil
-	g.loop.Blocked(host)
+	g.loop.HostBlocked(host)
 }
 
 // Unblock unblocks a host in the frontier. If a Bar holds for it, it is blocked again when it is due.

@@ -146,8 +146,8 @@ func (g *Gate) Ends(v *visit.Attempt) {
 // after its encoding; nothing means none. So when the link comes out, the crawl knows whether it
 // was found before its host was dropped.
 
-// Stamp returns the encoding of a link for the seen-set, with the number of drops. The memory may be that of buf, which
-// is returned as it is then.
+// Stamp returns the encoding of a link for the seen-set, with the number of drops. If there was a drop, it appends to
+// buf, and stamped is valid until the caller reuses that memory. grown is buf after that.
 func (g *Gate) Stamp(enc, buf []byte) (stamped, grown []byte) {
 	if g.drops.nth == 0 {
 		return enc, buf

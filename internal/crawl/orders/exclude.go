@@ -81,9 +81,6 @@ func (e *exclusions) of(l *link.Link) *Exclusion {
 	return nil
 }
 
-// CheckExclusion returns the error of a pattern, for people.
-func CheckExclusion(pattern string) error { return sheet.CheckPattern(pattern) }
-
 // SetExclusions replaces the Exclusions that are in force. The error names the pattern. Safe for concurrent use.
 func (g *Gate) SetExclusions(list []Exclusion) error {
 	e, err := newExclusions(list)

@@ -2,7 +2,7 @@
 //
 //	order of an operator, on any goroutine -> Set -> in force
 //	dispatcher: Heed -> hosts are blocked or unblocked, links that were set aside are looked at again
-//	dispatcher, before a visit -> Bars, Excludes, Dropped, Paused
+//	dispatcher, before a visit -> HeedPause, Bars, Excludes, Dropped
 //	worker, before a request -> HeldBack, Overtaken
 //
 // No order loses a link: the links of a barred host, and excluded links, wait until the order is taken back. Only a
@@ -25,8 +25,8 @@ import (
 type Loop interface {
 	// Foreign reports that another agent crawls a host.
 	Foreign(host string) bool
-	// Blocked is told that a host is blocked: all of its links wait.
-	Blocked(host string)
+	// HostBlocked is told that a host is blocked: all of its links wait.
+	HostBlocked(host string)
 	// Stirred is told that orders have changed, which may give this agent work.
 	Stirred()
 	// Hides reports that links may wait where their hosts cannot be told: in the seen-set, on their way to other
@@ -103,18 +103,13 @@ func (g *Gate) HeedPause(now time.Time) (paused bool) {
 	return on
 }
 
-// Paused reports whether the crawl is paused, and since when.
+// Paused reports whether the crawl was paused at the last HeedPause, and if so since when.
 func (g *Gate) Paused() (paused bool, since time.Time) { return g.pause.on, g.pause.since }
 
-// Pauses returns how long a run that began at a time has been paused.
-func (g *Gate) Pauses(began, now time.Time) time.Duration {
-	d := g.pause.past
+// Pauses returns how long the run has been paused.
+func (g *Gate) Pauses(now time.Time) time.Duration {
 	if g.pause.on {
-		since := g.pause.since
-		if since.Before(began) {
-			since = began
-		}
-		d += now.Sub(since)
+		return g.pause.past + now.Sub(g.pause.since)
 	}
-	return d
+	return g.pause.past
 }

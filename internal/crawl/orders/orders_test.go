@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -58,7 +59,7 @@ type loop struct {
 }
 
 func (l *loop) Foreign(host string) bool { return host == l.foreign }
-func (l *loop) Blocked(host string)      { l.blocked = append(l.blocked, host) }
+func (l *loop) HostBlocked(host string)  { l.blocked = append(l.blocked, host) }
 func (l *loop) Stirred()                 { l.stirs++ }
 func (l *loop) Hides() bool              { return l.hides }
 
@@ -97,8 +98,8 @@ func TestBars(t *testing.T) {
 		{Host: "foreign.example", Why: "order 3"}, {Prefix: netip.MustParsePrefix("192.0.2.0/24"), Why: "order 4"}})
 	g.HeedBars()
 	if got := g.BlockedHosts(); !slices.Equal(got, []string{"a.own.example", "b.own.example"}) || l.stirs != 1 ||
-		len(l.blocked) != 2 {
-		t.Fatalf("blocked %q, told of %q, stirred %d times", got, l.blocked, l.stirs)
+		len(l.blocked) != 2 || g.frontier.Stats().Blocked != 2 {
+		t.Fatalf("blocked %q, told of %q, stirred %d times, %+v", got, l.blocked, l.stirs, g.frontier.Stats())
 	}
 	if why := g.WhyBarred("a.own.example"); !slices.Equal(why, []string{"order 2", "order 1"}) {
 		t.Errorf("a.own.example is blocked by %q", why)
@@ -111,8 +112,8 @@ func TestBars(t *testing.T) {
 		t.Error("the address of a blocked host is forgotten")
 	}
 	g.SetBars([]Bar{{Host: "a.own.example"}})
-	if g.HeedBars(); !slices.Equal(g.BlockedHosts(), []string{"a.own.example"}) {
-		t.Errorf("after the end of the other Bars, %q are blocked", g.BlockedHosts())
+	if g.HeedBars(); !slices.Equal(g.BlockedHosts(), []string{"a.own.example"}) || g.frontier.Stats().Blocked != 1 {
+		t.Errorf("after the end of the other Bars, %q are blocked, %+v", g.BlockedHosts(), g.frontier.Stats())
 	}
 }
 
@@ -137,7 +138,7 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// A pause is counted only from the start of the run on.
+// The time of all pauses counts, also of the one in progress.
 func TestPauses(t *testing.T) {
 	g, _ := newGate(t)
 	at := func(s int) time.Time { return time.Unix(1e9+int64(s), 0) }
@@ -145,16 +146,55 @@ func TestPauses(t *testing.T) {
 		at   int
 		on   bool
 		want time.Duration
-	}{{0, true, 0}, {15, true, 5 * time.Second}, {20, false, 10 * time.Second}, {30, false, 10 * time.Second},
+	}{{10, true, 0}, {15, true, 5 * time.Second}, {20, false, 10 * time.Second}, {30, false, 10 * time.Second},
 		{40, true, 10 * time.Second}, {41, true, 11 * time.Second}} {
 		g.SetPause(step.on)
-		if step.at == 0 { // before the run, which begins at 10
-			g.HeedPause(at(10))
-			continue
+		paused := g.HeedPause(at(step.at))
+		if on, _ := g.Paused(); paused != step.on || on != step.on || g.Pauses(at(step.at)) != step.want {
+			t.Errorf("after %d s: paused %v and %v, for %s, want %s", step.at, paused, on, g.Pauses(at(step.at)),
+				step.want)
 		}
-		if g.HeedPause(at(step.at)); g.Pauses(at(10), at(step.at)) != step.want {
-			t.Errorf("after %d s: %s, want %s", step.at, g.Pauses(at(10), at(step.at)), step.want)
+	}
+}
+
+// A link that was set aside is looked at again when an Exclusion that held before holds no more, and not when another
+// one comes. A wrong pattern changes nothing.
+func TestHeedExclusions(t *testing.T) {
+	g, l := newGate(t)
+	deep, seed := link.Link{URL: weburl.MustParse("http://a.example/"), Hops: "LL"}, linkTo("a.example")
+	set := func(list ...Exclusion) {
+		if err := g.SetExclusions(list); err != nil {
+			t.Fatal(err)
 		}
+		g.HeedExclusions()
+	}
+	g.HeedExclusions()
+	set(Exclusion{Deeper: 1, Why: "order 1"})
+	if g.WhyExcluded(&deep) != "order 1" || g.Excludes(&seed) || l.stirs != 1 {
+		t.Errorf("by depth: %q, a seed: %v, stirred %d times", g.WhyExcluded(&deep), g.Excludes(&seed), l.stirs)
+	}
+	if err := g.frontier.SetAside(deep, 1); err != nil {
+		t.Fatal(err)
+	}
+	reviewed := func() (n int) {
+		if _, err := g.frontier.Reviewed(10, func(link.Link, uint64) error { n++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	set(Exclusion{Deeper: 1, Why: "order 1"}, Exclusion{Pattern: "x", Deeper: -1, Why: "order 2"})
+	if n := reviewed(); n != 0 {
+		t.Errorf("after one more Exclusion, %d links are looked at", n)
+	}
+	if err := g.SetExclusions([]Exclusion{{Pattern: "(", Deeper: -1}}); err == nil || !g.Excludes(&deep) {
+		t.Errorf("a wrong pattern: %v, and the link is excluded: %v", err, g.Excludes(&deep))
+	}
+	set(Exclusion{Pattern: "x", Deeper: -1, Why: "order 2"})
+	if n := reviewed(); n != 1 {
+		t.Errorf("after the end of the Exclusion, %d links are looked at", n)
+	}
+	if set(); g.Excludes(&deep) {
+		t.Error("without an Exclusion, a link is excluded")
 	}
 }
 
@@ -176,10 +216,15 @@ func TestDrops(t *testing.T) {
 	if !g.Dropped("a.example", 7) || g.Dropped("a.example", 8) || g.Dropped("b.example", 7) || !g.Drops() {
 		t.Error("the drop holds for other links than those before it")
 	}
-	if !g.Overtaken(before) || g.Overtaken(after) {
-		t.Error("the drop holds for other visits than those before it")
+	if !g.Overtaken(before) || g.Overtaken(after) || g.Dropped("a.example", 0) {
+		t.Error("the drop holds for other visits than those before it, or for a URL that is visited again")
 	}
-	late, _ := g.Stamp(enc, nil)
+	before.Task.Link.Hops = "P" // the robots.txt of another host
+	if g.Overtaken(before) {
+		t.Error("the drop ends the fetch of a robots.txt for another host")
+	}
+	_, buf := g.Stamp(enc, nil) // that of another link before it
+	late, _ := g.Stamp(enc, buf)
 	for _, c := range []struct {
 		stamped []byte
 		dropped bool
@@ -210,7 +255,19 @@ func TestDrops(t *testing.T) {
 		t.Errorf("in the end, %d drops are kept; the last one must be", n)
 	}
 	again, _ := newGate(t)
-	if err := again.Load('G', record); err != nil || !again.Dropped("a.example", 7) {
-		t.Errorf("after a restart the drop is gone: %v", err)
+	for _, p := range [][]byte{g.Drop("c.example", 11, time.UnixMilli(3)), record} { // in any order
+		if err := again.Load(state.Drop, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !again.Dropped("a.example", 7) || !again.Dropped("c.example", 11) {
+		t.Error("after a restart a drop is gone")
+	}
+	if v := attempt(); v.Drops != 3 {
+		t.Errorf("%d drops, want 3", v.Drops)
+	}
+	w := &visit.Attempt{}
+	if again.Begins(w); w.Drops != 3 {
+		t.Errorf("after a restart there are %d drops, want 3", w.Drops)
 	}
 }

@@ -92,7 +92,7 @@ func (b *Book) All() iter.Seq[*Delayed] {
 	}
 }
 
-// Of yields those of a host.
+// Of yields the URLs of a host that wait beside the queues.
 func (b *Book) Of(host string) iter.Seq[*Delayed] {
 	return func(yield func(*Delayed) bool) {
 		for d := range b.All() {
@@ -103,7 +103,7 @@ func (b *Book) Of(host string) iter.Seq[*Delayed] {
 	}
 }
 
-// Withdraw takes the URLs of a host.
+// Withdraw removes the URLs of a host that wait beside the queues, and returns them.
 func (b *Book) Withdraw(host string) (its []frontier.Waiting) {
 	b.later = slices.DeleteFunc(b.later, func(d Delayed) bool {
 		mine := d.Link.URL.Host() == host
@@ -119,7 +119,7 @@ func (b *Book) Withdraw(host string) (its []frontier.Waiting) {
 // Attempts returns the number of visits to a URL that came back, besides those that its queue counts.
 func (b *Book) Attempts(k link.Key) int { return b.attempts[k] }
 
-// SetAttempts sets this number; 0 forgets it.
+// SetAttempts sets the number of visits to a URL that came back; 0 forgets it.
 func (b *Book) SetAttempts(k link.Key, n int) {
 	if n == 0 {
 		delete(b.attempts, k)
@@ -158,9 +158,9 @@ type Failure struct {
 	At   time.Time // not before this time; in the past if something else decides
 }
 
-// Failed records that a URL has failed and will be visited again at a time. If its robots.txt cannot be fetched, the
-// reason of that is recorded.
-func (b *Book) Failed(k link.Key, kind string, at time.Time) {
+// NoteFailure records that a URL has failed and will be visited again at a time. If its robots.txt cannot be fetched,
+// the reason of that is kept. Beyond 200,000 URLs it records nothing.
+func (b *Book) NoteFailure(k link.Key, kind string, at time.Time) {
 	old, known := b.failed[k]
 	if !known && len(b.failed) >= 2*most {
 		return
@@ -192,7 +192,7 @@ func (b *Book) Sum(now time.Time) (kinds map[string]int64, next time.Time) {
 // FailedLookUps returns how many look-ups of a host have failed in a row.
 func (b *Book) FailedLookUps(host string) int { return b.lookups.of(host) }
 
-// LookUpFailed counts one more, and returns how many.
+// LookUpFailed counts a failed look-up of a host, and returns how many have failed in a row.
 func (b *Book) LookUpFailed(host string) int { return b.lookups.add(host) }
 
 // HostAnswers forgets the failed look-ups of a host.

@@ -175,7 +175,7 @@ func failedSeed(f *state.Finish) bool {
 	return f.Code <= 0 && !dropped && !f.IsRobots() && IsSeed(f.Link)
 }
 
-// Finished keeps a failed seed for SeedAgain until the crawl has an answer. In a cluster it keeps nothing.
+// Finished keeps a failed seed for Again until the crawl has an answer.
 func (n *Failures) Finished(f *state.Finish, _ bool) {
 	switch {
 	case f.Code > 0 && n.again == nil || f.Flags&state.FlagAgain != 0:
@@ -204,6 +204,7 @@ func (n *Failures) TakeBack(enc []byte) (link.Link, error) {
 	return l, nil
 }
 
+// Kinds implements ledger.Participant. The ledger orders Again among the finishes.
 func (n *Failures) Kinds() []ledger.Kind {
 	return []ledger.Kind{
 		{Kind: state.Failed, Name: "failed"},
@@ -211,6 +212,7 @@ func (n *Failures) Kinds() []ledger.Kind {
 	}
 }
 
+// Save implements ledger.Participant.
 func (n *Failures) Save(put func(kind byte, p []byte) error, _ time.Time) error {
 	for _, enc := range n.again {
 		if err := put(state.Failed, enc); err != nil {
@@ -220,6 +222,7 @@ func (n *Failures) Save(put func(kind byte, p []byte) error, _ time.Time) error 
 	return nil
 }
 
+// Load implements ledger.Participant.
 func (n *Failures) Load(kind byte, p []byte) error {
 	if kind == state.Again {
 		_, err := n.TakeBack(p)

@@ -2,11 +2,13 @@ package retry
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -110,5 +112,45 @@ func TestFailedSeedsAreBounded(t *testing.T) {
 	l, _, err := link.Decode(again[maxAgain-1])
 	if want := seed(maxAgain - 1).URL; err != nil || l.URL != want {
 		t.Errorf("the last one kept is %v, %v, want %v", l.URL, err, want)
+	}
+}
+
+// The display counts URLs that will be tried again by the kind of their last failure, and knows when the next one
+// comes.
+func TestSum(t *testing.T) {
+	b, now := NewBook(), time.Unix(1e9, 0)
+	key := func(n int) link.Key { return link.Key{Path: uint64(n)} }
+	b.NoteFailure(key(1), "dns", now.Add(time.Minute))
+	b.NoteFailure(key(2), "dns", now.Add(-time.Minute))
+	b.NoteFailure(key(3), "connect", now.Add(time.Hour))
+	b.NoteFailure(key(3), visit.RobotsUnreachable.String(), now.Add(time.Second)) // the reason stays
+	kinds, next := b.Sum(now)
+	if !maps.Equal(kinds, map[string]int64{"dns": 2, "connect": 1}) || !next.Equal(now.Add(time.Second)) {
+		t.Errorf("kinds %v, next at %s", kinds, next)
+	}
+	if b.Forget(key(3)); true {
+		if _, ok := b.Failure(key(3)); ok {
+			t.Error("a finished URL is still said to be tried again")
+		}
+	}
+	for n := range 2*most + 5 {
+		b.NoteFailure(key(n), "dns", now)
+	}
+	if kinds, _ := b.Sum(now); kinds["dns"] != 2*most {
+		t.Errorf("%d failures are kept, want %d", kinds["dns"], 2*most)
+	}
+}
+
+// The URLs beside the queues, and those that came back, are bounded.
+func TestBookIsBounded(t *testing.T) {
+	b := NewBook()
+	for n := range most {
+		b.SetAttempts(link.Key{Path: uint64(n)}, 1)
+	}
+	if b.Put(Delayed{}) {
+		t.Error("a URL more than the bound waits")
+	}
+	if b.SetAttempts(link.Key{}, 0); !b.Put(Delayed{}) {
+		t.Error("there is no room, although a URL was forgotten")
 	}
 }

@@ -27,8 +27,8 @@ func (t *Table[A, B, C, D]) Add(kind byte, name string, resume Handler[A], check
 	t[kind] = row[A, B, C, D]{name, resume, checkpoint, repair, transfer}
 }
 
-// Has reports that a kind has a row.
-func (t *Table[A, B, C, D]) Has(kind byte) bool { return t[kind].name != "" }
+// Name returns the name of a kind, for people; empty: it has no row.
+func (t *Table[A, B, C, D]) Name(kind byte) string { return t[kind].name }
 
 // Resumes reports that a kind has a row that reads its records after a restart.
 func (t *Table[A, B, C, D]) Resumes(kind byte) bool { return t[kind].resume != nil }
