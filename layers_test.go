@@ -33,7 +33,7 @@ var layers = func() map[string]int {
 	m := map[string]int{}
 	for layer, packages := range []string{
 		// basic types and functions: URLs, files, messages
-		"internal/web/weburl internal/web/message internal/store/disk internal/cluster/rpc/pb " +
+		"internal/web/weburl internal/web/message internal/store/disk internal/store/frames internal/cluster/rpc/pb " +
 			"internal/node/operate/pb " +
 			"internal/hours internal/urlfrontier/pb internal/testkit/testcost " +
 			"internal/testkit/testtier internal/testkit/testwire internal/testkit/simnet " +

@@ -3,26 +3,28 @@ package frontier
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"slices"
 
 	"github.com/klauspost/compress/s2"
+
+	"github.com/orbweaver/orbweaver/internal/store/frames"
 )
 
 // A poolFile is Polybot's request file: frames that are written and read in sequence. It is deleted when it has been
 // read. The last file of a pool is continued until it is as large as a spill segment.
 //
-//	frame: uint32 LE  CRC-32C of what follows
-//	       uint32 LE  length of the rest
-//	       uint32 LE  number of links
-//	       uint64 LE  request number of the first
-//	       bytes      entries, an S2 block
+// A frame is one of package frames. Its payload is
+//
+//	uint32 LE  number of links
+//	uint64 LE  request number of the first
+//	bytes      entries, an S2 block
 type poolFile struct {
 	tempFile
 	read int64 // bytes consumed
 }
 
-const frameHeader = 4 + 4 + 4 + 8
+// frameHeader is the length of a frame before its entries.
+const frameHeader = frames.Head + 4 + 8
 
 // writePools writes the closed frames of pools that have enough of them. After an error, the frames that could not be
 // written are still in RAM.
@@ -72,11 +74,10 @@ func (c *frame) appendTo(dst []byte) []byte {
 	at := len(dst)
 	dst = slices.Grow(dst, frameHeader+s2.MaxEncodedLen(len(c.entries)))[:at+frameHeader]
 	packed := s2.Encode(dst[at+frameHeader:cap(dst)], c.entries)
-	binary.LittleEndian.PutUint32(dst[at+4:], uint32(len(packed)))
-	binary.LittleEndian.PutUint32(dst[at+8:], uint32(c.n))
-	binary.LittleEndian.PutUint64(dst[at+12:], c.first)
+	binary.LittleEndian.PutUint32(dst[at+frames.Head:], uint32(c.n))
+	binary.LittleEndian.PutUint64(dst[at+frames.Head+4:], c.first)
 	dst = dst[:at+frameHeader+len(packed)]
-	binary.LittleEndian.PutUint32(dst[at:], crc32.Checksum(dst[at+4:], castagnoli))
+	frames.Seal(dst[at:])
 	return dst
 }
 
@@ -86,23 +87,23 @@ func decodeFrame(dst, src []byte) (c frame, size, short int, ok bool) {
 	if len(src) < frameHeader {
 		return c, 0, frameHeader, false
 	}
-	n := binary.LittleEndian.Uint32(src[4:])
-	if n > frameMost {
+	n := frames.Size(src)
+	if n < frameHeader || n > frameMost {
 		return c, 0, 0, false
 	}
-	if size = frameHeader + int(n); size > len(src) {
+	if size = int(n); size > len(src) {
 		return c, 0, size, false
 	}
-	if binary.LittleEndian.Uint32(src) != crc32.Checksum(src[4:size], castagnoli) {
+	payload, err := frames.Payload(src[:size])
+	if err != nil {
 		return c, 0, 0, false
 	}
-	c.n = int32(binary.LittleEndian.Uint32(src[8:]))
-	c.first = binary.LittleEndian.Uint64(src[12:])
+	c.n = int32(binary.LittleEndian.Uint32(payload))
+	c.first = binary.LittleEndian.Uint64(payload[4:])
 	packed := src[frameHeader:size]
 	if k, err := s2.DecodedLen(packed); err != nil || k > frameMost {
 		return c, 0, 0, false
 	}
-	var err error
 	c.entries, err = s2.Decode(dst[:cap(dst)], packed)
 	return c, size, 0, err == nil && c.n > 0
 }

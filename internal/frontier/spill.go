@@ -1,34 +1,28 @@
 package frontier
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"iter"
 	"slices"
+
+	"github.com/orbweaver/orbweaver/internal/store/frames"
 )
 
 // ErrSpill means that a block of queued links on disk does not hold what was written. The error names file and offset.
 var ErrSpill = errors.New("damaged spill block")
 
-// A segment is an append-only file of blocks. It is deleted when all blocks are consumed.
-//
-//	block: uint32 LE  CRC-32C of what follows
-//	       uint32 LE  length of the entries
-//	       bytes      entries
+// A segment is an append-only file of blocks. It is deleted when all blocks are consumed. A block is a frame of package
+// frames whose payload is entries.
 type segment struct {
 	tempFile
 	live int // number of blocks not yet consumed
 }
 
 const (
-	blockHeader = 8
-	writeBytes  = 1 << 20 // size of one sequential write
-	spillBytes  = 4 << 20 // freed by one spill, unless more is needed
+	writeBytes = 1 << 20 // size of one sequential write
+	spillBytes = 4 << 20 // freed by one spill, unless more is needed
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // A run is a sequence of blocks of a queue that become one block on disk.
 type run struct {
@@ -147,9 +141,9 @@ func (f *Frontier) gather(q *queue) (freed int64) {
 		}
 		entries := b.buf[b.r:]
 		if r == nil || r.size+len(entries) > spillBlockBytes {
-			f.runs = append(f.runs, run{q: q, first: i, off: len(f.out), size: blockHeader})
+			f.runs = append(f.runs, run{q: q, first: i, off: len(f.out), size: frames.Head})
 			r = &f.runs[len(f.runs)-1]
-			f.out = append(f.out, make([]byte, blockHeader)...)
+			f.out = append(f.out, make([]byte, frames.Head)...)
 		}
 		f.out = append(f.out, entries...)
 		r.last = i
@@ -165,9 +159,7 @@ func (f *Frontier) writeRuns() error {
 		return nil
 	}
 	for _, r := range f.runs {
-		b := f.out[r.off : r.off+r.size]
-		binary.LittleEndian.PutUint32(b[4:], uint32(r.size-blockHeader))
-		binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+		frames.Seal(f.out[r.off : r.off+r.size])
 	}
 	s, err := f.writable()
 	if err != nil {
@@ -277,7 +269,7 @@ func (p place) damaged(i int) error {
 	if !p.onDisk() {
 		return fmt.Errorf("a queue in memory: %w", ErrSpill)
 	}
-	return p.seg.at(p.off+blockHeader+int64(i), ErrSpill)
+	return p.seg.at(p.off+frames.Head+int64(i), ErrSpill)
 }
 
 func (f *Frontier) read(p place) ([]byte, error) { return f.readBlock(p, make([]byte, p.size)) }
@@ -286,9 +278,9 @@ func (f *Frontier) readBlock(p place, buf []byte) ([]byte, error) {
 	if err := f.readAt(&p.seg.tempFile, buf, p.off); err != nil {
 		return nil, err
 	}
-	if binary.LittleEndian.Uint32(buf) != crc32.Checksum(buf[4:], castagnoli) ||
-		int64(binary.LittleEndian.Uint32(buf[4:])) != int64(len(buf)-blockHeader) {
+	entries, err := frames.Payload(buf)
+	if err != nil {
 		return nil, p.seg.at(p.off, ErrSpill)
 	}
-	return buf[blockHeader:], nil
+	return entries, nil
 }

@@ -4,15 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/frames"
 )
 
 // fileBytes is the size at which another file is begun, so that old files can be deleted. It is a
@@ -103,7 +100,7 @@ func (q *Queue) load() (err error) {
 		if q.head, err = f.read(q.head[:0], f.at); err != nil {
 			return err
 		}
-		f.at += blockHeader + int64(len(q.head))
+		f.at += frames.Head + int64(len(q.head))
 		if f.at == f.end {
 			q.files = q.files[1:]
 			if err := f.remove(); err != nil {
@@ -201,21 +198,16 @@ type file struct {
 	live int64 // in a store: the octets of blocks that are in use
 }
 
-const blockHeader = 12
-
 // full reports whether the next block must go to another file.
 func (f *file) full() bool { return f.broken || f.end >= fileBytes }
 
 // write appends a block.
 func (f *file) write(p []byte) error {
-	b := make([]byte, blockHeader, blockHeader+len(p))
-	binary.BigEndian.PutUint32(b, uint32(len(p)))
-	binary.BigEndian.PutUint64(b[4:], xxhash.Sum64(p))
-	if _, err := f.f.Write(append(b, p...)); err != nil {
+	if _, err := f.f.Write(frames.Append(make([]byte, 0, frames.Head+len(p)), p)); err != nil {
 		f.broken = true
 		return fmt.Errorf("outbox: %w", err)
 	}
-	f.end += int64(blockHeader + len(p))
+	f.end += int64(frames.Head + len(p))
 	return nil
 }
 
@@ -227,30 +219,14 @@ func (f *file) read(dst []byte, at int64) ([]byte, error) {
 			return dst, fmt.Errorf("outbox: %w", err)
 		}
 	}
-	var head [blockHeader]byte
-	if err := f.readAt(head[:], at); err != nil {
-		return dst, err
+	dst, err := frames.Read(f.f, at, f.end, dst)
+	if errors.Is(err, frames.ErrDamaged) {
+		err = ErrDamaged
 	}
-	n := int64(binary.BigEndian.Uint32(head[:]))
-	if n > f.end-at-blockHeader {
-		return dst, fmt.Errorf("outbox: %s: %w", f.name, ErrDamaged)
+	if err != nil {
+		err = fmt.Errorf("outbox: %s: %w", f.name, err)
 	}
-	from := len(dst)
-	dst = slices.Grow(dst, int(n))[:from+int(n)]
-	if err := f.readAt(dst[from:], at+blockHeader); err != nil {
-		return dst[:from], err
-	}
-	if xxhash.Sum64(dst[from:]) != binary.BigEndian.Uint64(head[4:]) {
-		return dst[:from], fmt.Errorf("outbox: %s: %w", f.name, ErrDamaged)
-	}
-	return dst, nil
-}
-
-func (f *file) readAt(p []byte, at int64) error {
-	if _, err := io.ReadFull(io.NewSectionReader(f.f, at, int64(len(p))), p); err != nil {
-		return fmt.Errorf("outbox: %s: %w", f.name, err)
-	}
-	return nil
+	return dst, err
 }
 
 func (f *file) close() error {

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"unsafe"
+
+	"github.com/orbweaver/orbweaver/internal/store/frames"
 )
 
 // pageBytes is the size at which a leaf with several keys is divided. It is a variable, so that
@@ -198,7 +200,7 @@ func (w *waitingRoom) divide(i int) error {
 func (w *waitingRoom) release(blocks []block) error {
 	var errs []error
 	for _, b := range blocks {
-		b.f.live -= int64(blockHeader + b.size)
+		b.f.live -= int64(frames.Head + b.size)
 		if b.f.live > 0 {
 			continue
 		}
@@ -308,7 +310,7 @@ func (w *waitingRoom) append(p []byte) (b block, err error) {
 		}
 		return b, err
 	}
-	f.live += int64(blockHeader + len(p))
+	f.live += int64(frames.Head + len(p))
 	return b, nil
 }
 

@@ -19,11 +19,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"slices"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/frames"
 )
 
 // ErrDamaged means that a run does not have the bytes that were written.
@@ -36,8 +36,6 @@ const (
 	maxBlock   = 64 << 20 // no record is as large, so a larger block is damage
 	stopEvery  = 1024     // records between two calls of stop
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // A Queue holds records and returns the least one first.
 type Queue struct {
@@ -341,13 +339,12 @@ func (q *Queue) write(class int, fill func(put func([]byte) error) error) (*run,
 	if r.file, err = q.fs.OpenFile(r.name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644); err != nil {
 		return nil, fmt.Errorf("sort: %w", err)
 	}
-	buf := make([]byte, 8, q.blockBytes()+1024)
+	buf := make([]byte, frames.Head, q.blockBytes()+1024)
 	flush := func() error {
-		binary.LittleEndian.PutUint32(buf[4:], uint32(len(buf)-8))
-		binary.LittleEndian.PutUint32(buf, crc32.Checksum(buf[4:], castagnoli))
+		frames.Seal(buf)
 		_, err := r.file.Write(buf)
 		r.end += int64(len(buf))
-		buf = buf[:8]
+		buf = buf[:frames.Head]
 		return err
 	}
 	n := 0
@@ -364,7 +361,7 @@ func (q *Queue) write(class int, fill func(put func([]byte) error) error) (*run,
 		}
 		return flush()
 	})
-	if err == nil && len(buf) > 8 {
+	if err == nil && len(buf) > frames.Head {
 		err = flush()
 	}
 	if err == nil {
@@ -415,24 +412,13 @@ func (r *run) next() (ok bool, err error) {
 
 // load reads the next block and checks its checksum.
 func (r *run) load() error {
-	var head [8]byte
-	if n, err := r.file.ReadAt(head[:], r.off); n < len(head) {
-		return err
-	}
-	n := binary.LittleEndian.Uint32(head[4:])
-	if n == 0 || n > maxBlock || int64(n) > r.end-r.off-8 {
+	b, err := frames.Read(r.file, r.off, min(r.end, r.off+frames.Head+maxBlock), r.block[:0])
+	if r.block = b; len(b) == 0 && err == nil || errors.Is(err, frames.ErrDamaged) {
 		return ErrDamaged
 	}
-	r.block = slices.Grow(r.block[:0], int(n)+4)[:n+4]
-	if k, err := r.file.ReadAt(r.block, r.off+4); k < len(r.block) {
-		return err
-	}
-	if crc32.Checksum(r.block, castagnoli) != binary.LittleEndian.Uint32(head[:]) {
-		return ErrDamaged
-	}
-	r.off += 8 + int64(n)
-	r.rest = r.block[4:]
-	return nil
+	r.off += frames.Head + int64(len(b))
+	r.rest = b
+	return err
 }
 
 // A record is a record in RAM.
