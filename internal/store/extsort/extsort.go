@@ -416,9 +416,12 @@ func (r *run) load() error {
 	if r.block = b; len(b) == 0 && err == nil || errors.Is(err, frames.ErrDamaged) {
 		return ErrDamaged
 	}
+	if err != nil {
+		return err
+	}
 	r.off += frames.Head + int64(len(b))
 	r.rest = b
-	return err
+	return nil
 }
 
 // A record is a record in RAM.

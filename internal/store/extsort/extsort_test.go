@@ -275,3 +275,50 @@ func BenchmarkSort(b *testing.B) {
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
 }
+
+// A read that fails leaves the run where it was, so that the error names the block, and a later read goes on.
+func TestFailedRead(t *testing.T) {
+	mem := testdisk.NewMem()
+	fails := false
+	fs := testdisk.NewFaulty(mem, func(c testdisk.Call) testdisk.Fault {
+		if fails && c.Op == testdisk.OpRead {
+			return testdisk.Fault{Err: syscall.EIO}
+		}
+		return testdisk.Fault{}
+	})
+	q := newQueue(t, fs, 1<<20)
+	r, err := q.write(0, func(put func([]byte) error) error {
+		for i := range 3000 {
+			if err := put(binary.BigEndian.AppendUint32(nil, uint32(i))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 1 // write has read the first record
+	for {
+		before := r.off
+		fails = n%7 != 0
+		ok, err := r.next()
+		if err != nil {
+			if !errors.Is(err, syscall.EIO) || r.off != before {
+				t.Fatalf("after %d records: %v, and the run goes on at %d, not at %d", n, err, r.off, before)
+			}
+			fails = false
+			ok, err = r.next()
+		}
+		if err != nil || ok && binary.BigEndian.Uint32(r.head) != uint32(n) {
+			t.Fatalf("record %d: %x, %v", n, r.head, err)
+		}
+		if !ok {
+			break
+		}
+		n++
+	}
+	if n != 3000 {
+		t.Errorf("%d records", n)
+	}
+}

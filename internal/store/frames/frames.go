@@ -50,8 +50,8 @@ func Payload(frame []byte) ([]byte, error) {
 	return frame[Head:], nil
 }
 
-// Read appends the payload of the frame at an offset to dst. The frame must end before end. The error is ErrDamaged, or
-// that of r; then dst is as it was.
+// Read appends the payload of the frame at an offset to dst. The frame must end at end or before. The error is
+// ErrDamaged, or that of r; then dst is as it was.
 func Read(r io.ReaderAt, off, end int64, dst []byte) ([]byte, error) {
 	var head [Head]byte
 	if err := readFull(r, head[:], off); err != nil {
