@@ -55,15 +55,15 @@ func activeFor(speed float64, quiet time.Duration, memory int64) int {
 
 // adapt sets the number of active hosts according to the speed.
 func (f *Frontier) adapt() {
-	if f.pace.ended(f.clock) && f.cfg.Active == 0 && !f.readAll {
-		f.active = activeFor(f.pace.speed, f.quietTime(), f.cfg.MemoryBytes)
+	if f.pace.ended(f.time.now) && f.cfg.Active == 0 && !f.readAll {
+		f.active = activeFor(f.pace.speed, f.cfg.quietTime(), f.cfg.MemoryBytes)
 	}
 }
 
 // quietTime returns how long the hosts of a request must rest at least: the longest configured delay. Delays of single
 // hosts make no other host wait and do not count.
-func (f *Frontier) quietTime() time.Duration {
-	return max(f.cfg.HostDelay, f.cfg.IPDelay, f.cfg.SiteDelay)
+func (c *Config) quietTime() time.Duration {
+	return max(c.HostDelay, c.IPDelay, c.SiteDelay)
 }
 
 // Active returns how many hosts are kept ready at present (Polybot's x). A negative value means all.

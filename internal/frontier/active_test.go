@@ -35,7 +35,7 @@ func TestActiveFor(t *testing.T) {
 func TestActiveFollowsSpeed(t *testing.T) {
 	const delay, took = 2 * time.Second, 100 * time.Millisecond
 	f := open(t, Config{HostDelay: delay, NoAddresses: true, MemoryBytes: 64 << 20})
-	f.frameBytes = 8 << 10
+	f.pools.frameBytes = 8 << 10
 	const hosts, each = 30_000, 6
 	for range each {
 		var ls []link.Link

@@ -50,95 +50,95 @@ func (s share) ended(clock int64) (at int64, ok bool) {
 
 // freeAt returns when the quiet times of h's address and site are over, for a host that is alone. It includes the quiet
 // time that a Hush began only if hushed is true.
-func (f *Frontier) freeAt(h *host, hushed bool) (addr, site int64) {
+func (s *shares) freeAt(h *host, hushed bool) (addr, site int64) {
 	if !h.share.alone() {
 		return 0, 0
 	}
-	began, ok := h.share.ended(f.clock)
-	if hushed && f.hushed && (!ok || f.hushedAt > began) {
-		began, ok = f.hushedAt, true
+	began, ok := h.share.ended(s.time.now)
+	if hushed && s.time.hushed && (!ok || s.time.hushedAt > began) {
+		began, ok = s.time.hushedAt, true
 	}
 	if !ok {
 		return 0, 0
 	}
-	if f.cfg.IPDelay > 0 && h.addr().IsValid() {
-		addr = began + int64(f.cfg.IPDelay)
+	if s.cfg.IPDelay > 0 && h.addr().IsValid() {
+		addr = began + int64(s.cfg.IPDelay)
 	}
-	if f.cfg.SiteDelay > 0 {
-		site = began + int64(f.cfg.SiteDelay)
+	if s.cfg.SiteDelay > 0 {
+		site = began + int64(s.cfg.SiteDelay)
 	}
 	return addr, site
 }
 
 // quietAt returns when both are over.
-func (f *Frontier) quietAt(h *host) int64 {
-	addr, site := f.freeAt(h, true)
+func (s *shares) quietAt(h *host) int64 {
+	addr, site := s.freeAt(h, true)
 	return max(addr, site)
 }
 
 // tryAlone makes h alone if no other host has its address (if that is valid) or its site (if there is one). h must
 // have no share. It reports whether h is alone now.
-func (f *Frontier) tryAlone(h *host, addr, site bucketKey) bool {
+func (s *shares) tryAlone(h *host, addr, site bucketKey) bool {
 	// With a Lease, other agents may have hosts there.
-	others := max(f.cfg.IPDelay, f.cfg.SiteDelay) > aloneMost || f.cfg.Lease != nil || f.paced[site.site]
+	others := max(s.cfg.IPDelay, s.cfg.SiteDelay) > aloneMost || s.cfg.Lease != nil || s.paced[site.site]
 	if addr.addr.IsValid() {
-		if o := f.aloneAt.of(addr); o != nil {
-			f.makeShared(o)
+		if o := s.aloneAt.of(addr); o != nil {
+			s.makeShared(o)
 		}
-		others = others || f.addrs[addr.addr] != nil
+		others = others || s.addrs[addr.addr] != nil
 	}
 	if site.site != "" {
-		if o := f.aloneIn.of(site); o != nil {
-			f.makeShared(o)
+		if o := s.aloneIn.of(site); o != nil {
+			s.makeShared(o)
 		}
-		others = others || f.sites[site.site] != nil
+		others = others || s.sites[site.site] != nil
 	}
 	if others {
 		return false
 	}
 	h.share = unasked
 	if addr.addr.IsValid() {
-		f.aloneAt.add(h, addr)
+		s.aloneAt.add(h, addr)
 	}
 	if site.site != "" {
-		f.aloneIn.add(h, site)
+		s.aloneIn.add(h, site)
 	}
 	return true
 }
 
 // keys returns the bucket keys of h's address and site, as far as these have quiet times.
-func (f *Frontier) keys(h *host, a netip.Addr) (addr, site bucketKey) {
-	if f.cfg.IPDelay > 0 {
+func (s *shares) keys(h *host, a netip.Addr) (addr, site bucketKey) {
+	if s.cfg.IPDelay > 0 {
 		addr.addr = a
 	}
-	return addr, f.siteKey(h.name)
+	return addr, s.siteKey(h.name)
 }
 
 // leaveAlone ends that h is alone. h has no share afterwards.
-func (f *Frontier) leaveAlone(h *host) {
-	addr, site := f.keys(h, h.addr())
+func (s *shares) leaveAlone(h *host) {
+	addr, site := s.keys(h, h.addr())
 	if addr.addr.IsValid() {
-		f.aloneAt.remove(h, addr)
+		s.aloneAt.remove(h, addr)
 	}
 	if site.site != "" {
-		f.aloneIn.remove(h, site)
+		s.aloneIn.remove(h, site)
 	}
 	h.share = 0
 }
 
 // makeShared gives o, which is alone, a group and buckets, as busy as its address and site are. It is called when
 // another host has one of them too, or when they must be remembered without o.
-func (f *Frontier) makeShared(o *host) {
+func (s *shares) makeShared(o *host) {
 	moves := o.pos >= 0 && (o.state == ready || o.state == parked)
 	if moves {
-		f.leave(o)
+		s.hosts.leave(o)
 	}
-	addr, site := f.keys(o, o.addr())
-	addrAt, siteAt := f.freeAt(o, false)
+	addr, site := s.keys(o, o.addr())
+	addrAt, siteAt := s.freeAt(o, false)
 	asked := o.share > unasked
-	f.leaveAlone(o)
-	f.group(o, addr, site)
-	g := f.groupOf(o)
+	s.leaveAlone(o)
+	s.group(o, addr, site)
+	g := s.groupOf(o)
 	for i, b := range [...]*bucket{g.addr, g.site} {
 		if b == nil {
 			continue
@@ -152,31 +152,31 @@ func (f *Frontier) makeShared(o *host) {
 				b.in = nil
 			}
 		}
-		if at := [...]int64{addrAt, siteAt}[i]; at > max(b.freeAt, f.clock) {
+		if at := [...]int64{addrAt, siteAt}[i]; at > max(b.freeAt, s.time.now) {
 			if b.freeAt = at; b.holder == nil {
-				f.retime(b)
+				s.retime(b)
 			}
 		}
 	}
 	if moves {
-		f.place(o)
+		s.hosts.place(o)
 	}
 }
 
 // hushAlone makes the hosts wait that are alone and ready or parked.
-func (f *Frontier) hushAlone() {
-	if f.aloneAt.n == 0 && f.aloneIn.n == 0 {
+func (hs *hosts) hushAlone() {
+	if hs.shares.aloneAt.n == 0 && hs.shares.aloneIn.n == 0 {
 		return
 	}
-	var hs []*host
-	for h := range f.hosts.all() {
+	var moving []*host
+	for h := range hs.dict.all() {
 		if h.share.alone() && (h.state == ready || h.state == parked) {
-			hs = append(hs, h)
+			moving = append(moving, h)
 		}
 	}
-	for _, h := range hs {
-		f.leave(h)
-		f.place(h)
+	for _, h := range moving {
+		hs.leave(h)
+		hs.place(h)
 	}
 }
 

@@ -43,6 +43,6 @@ func (f *Frontier) PutBack(l link.Link, number uint64) error {
 		return f.err
 	}
 	f.enc = l.AppendTo(f.enc[:0])
-	f.insert(f.host(l.URL.Host()), f.rank(&l), number, f.enc)
+	f.hosts.insert(f.hosts.host(l.URL.Host()), f.cfg.rank(&l), number, f.enc)
 	return f.overflow()
 }

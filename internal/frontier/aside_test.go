@@ -18,7 +18,7 @@ func TestAside(t *testing.T) {
 	r := testseed.Rand(t)
 	for _, memory := range []int64{1, 4000, 1 << 20} {
 		f := open(t, Config{HostDelay: -1, MemoryBytes: memory, SegmentBytes: 500, Active: 3})
-		f.frameBytes = 300
+		f.pools.frameBytes = 300
 		now, numbers, gone := time.Unix(1000, 0), map[string]uint64{}, map[string]bool{}
 		excluded := "none"
 		set, sides := 0, []*Side{NewSide(f), NewSide(f), NewSide(f)}

@@ -7,7 +7,7 @@ import (
 
 // Hosts calls fn for each host in the dictionary, with its address if that is known. fn may block hosts.
 func (f *Frontier) Hosts(fn func(host string, addr netip.Addr)) {
-	for _, h := range slices.Collect(f.hosts.all()) {
+	for _, h := range slices.Collect(f.hosts.dict.all()) {
 		fn(h.name, h.addr())
 	}
 }
@@ -15,37 +15,37 @@ func (f *Frontier) Hosts(fn func(host string, addr netip.Addr)) {
 // Block excludes a host: Next gives out none of its links, but they stay queued. A request in process ends as usual.
 // Links in the pools reach the host's queue when the pools are read, and stay there.
 func (f *Frontier) Block(host string) {
-	h := f.host(host)
+	h := f.hosts.host(host)
 	if h.retired {
 		return
 	}
 	busy := h.busy()
 	if !busy {
-		f.leave(h)
+		f.hosts.leave(h)
 	}
-	f.retire(h)
+	f.hosts.retire(h)
 	if !busy {
-		f.place(h)
+		f.hosts.place(h)
 	}
 }
 
 // retire blocks h, which must be in no heap.
-func (f *Frontier) retire(h *host) {
+func (hs *hosts) retire(h *host) {
 	if !h.retired && !h.busy() {
-		f.stats.BlockedLinks += h.links()
+		hs.stats.BlockedLinks += h.links()
 	}
 	h.retired = true
 }
 
 // Unblock reverses Block.
 func (f *Frontier) Unblock(host string) {
-	h := f.hosts.of(host)
+	h := f.hosts.dict.of(host)
 	if h == nil || !h.retired {
 		return
 	}
 	h.retired = false
 	if h.state == blocked {
-		f.stats.BlockedLinks -= h.links()
-		f.place(h)
+		f.hosts.stats.BlockedLinks -= h.links()
+		f.hosts.place(h)
 	}
 }

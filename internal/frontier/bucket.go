@@ -27,7 +27,7 @@ type bucket struct {
 	holder *host
 	last   string         // the last host that held it
 	parked *heap[*group]  // the groups that it holds back; nil if there are none
-	in     *heap[*bucket] // Frontier.freeing, Frontier.fading or nil
+	in     *heap[*bucket] // shares.freeing, shares.fading or nil
 	pos    int32
 	refs   int32 // number of groups with this bucket
 }
@@ -39,7 +39,7 @@ func (b *bucket) heapPos() *int32 { return &b.pos }
 type groupKey struct{ addr, site *bucket }
 
 // A group is the set of ready hosts that share both address and site. The same buckets hold all of them back. Without
-// IPDelay and SiteDelay there is only one group. A group with hosts is in Frontier.ready or in a bucket's parked heap.
+// IPDelay and SiteDelay there is only one group. A group with hosts is in shares.ready or in a bucket's parked heap.
 // A group without hosts is in no heap.
 type group struct {
 	addr, site *bucket // nil if there is none
@@ -101,25 +101,25 @@ func (g *group) obstacle(clock int64) *bucket {
 }
 
 // regroup updates the position of g after its hosts have changed.
-func (f *Frontier) regroup(g *group) {
+func (s *shares) regroup(g *group) {
 	if g.hosts.len() == 0 {
-		f.detach(g)
-		f.wakeParked(g.addr, nil)
-		f.wakeParked(g.site, nil)
+		s.detach(g)
+		s.wakeParked(g.addr, nil)
+		s.wakeParked(g.site, nil)
 		return
 	}
 	g.key = g.hosts.first()
-	if g.in == nil || g.obstacle(f.clock) != g.parkedAt {
-		f.placeGroup(g)
+	if g.in == nil || g.obstacle(s.time.now) != g.parkedAt {
+		s.placeGroup(g)
 	} else {
 		g.in.fix(g, g.key)
 	}
-	f.wakeParked(g.addr, g)
-	f.wakeParked(g.site, g)
+	s.wakeParked(g.addr, g)
+	s.wakeParked(g.site, g)
 }
 
 // detach removes g from the heap that it is in.
-func (f *Frontier) detach(g *group) {
+func (s *shares) detach(g *group) {
 	if g.in == nil {
 		return
 	}
@@ -127,11 +127,11 @@ func (f *Frontier) detach(g *group) {
 	g.in = nil
 	if b := g.parkedAt; b != nil {
 		g.parkedAt = nil
-		f.stats.RestingShared -= g.hosts.len()
+		s.heldBack -= g.hosts.len()
 		if b.parked.len() == 0 {
 			b.parked = nil
-			if b.in == &f.freeing {
-				f.time(b, &f.fading)
+			if b.in == &s.freeing {
+				s.schedule(b, &s.fading)
 			}
 		}
 	}
@@ -139,11 +139,11 @@ func (f *Frontier) detach(g *group) {
 
 // placeGroup puts g into the ready queue, or parks it at the bucket that holds it back. It reports whether g is ready.
 // g must have hosts.
-func (f *Frontier) placeGroup(g *group) bool {
-	f.detach(g)
-	b := g.obstacle(f.clock)
+func (s *shares) placeGroup(g *group) bool {
+	s.detach(g)
+	b := g.obstacle(s.time.now)
 	if b == nil {
-		g.in = &f.ready
+		g.in = &s.ready
 		g.in.push(g, g.key)
 		return true
 	}
@@ -152,15 +152,15 @@ func (f *Frontier) placeGroup(g *group) bool {
 	}
 	g.parkedAt, g.in = b, b.parked
 	g.in.push(g, g.key)
-	f.stats.RestingShared += g.hosts.len()
+	s.heldBack += g.hosts.len()
 	if b.holder == nil {
-		f.time(b, &f.freeing)
+		s.schedule(b, &s.freeing)
 	}
 	return false
 }
 
-// time moves b to the heap to.
-func (f *Frontier) time(b *bucket, to *heap[*bucket]) {
+// schedule moves b to the heap to.
+func (s *shares) schedule(b *bucket, to *heap[*bucket]) {
 	if b.in == to {
 		return
 	}
@@ -173,31 +173,31 @@ func (f *Frontier) time(b *bucket, to *heap[*bucket]) {
 
 // wakeParked lets the best group that b holds back become ready if b is free, unless the ready group taker comes before
 // it.
-func (f *Frontier) wakeParked(b *bucket, taker *group) {
-	if taker != nil && taker.in != &f.ready {
+func (s *shares) wakeParked(b *bucket, taker *group) {
+	if taker != nil && taker.in != &s.ready {
 		taker = nil
 	}
-	for b != nil && b.free(f.clock) && b.parked != nil {
+	for b != nil && b.free(s.time.now) && b.parked != nil {
 		g := b.parked.top()
 		if taker != nil && g.key >= taker.key {
 			return
 		}
-		if f.placeGroup(g) {
+		if s.placeGroup(g) {
 			return
 		}
 	}
 }
 
 // releaseBuckets ends h's hold on its address and site. Their quiet times begin, unless nothing was sent.
-func (f *Frontier) releaseBuckets(h *host, d *Done) {
+func (s *shares) releaseBuckets(h *host, d *Done) {
 	noRequest := d.NoRequest
 	if h.share.alone() {
 		if h.state == inProcess && !noRequest {
-			h.share = endedAt(f.clock)
+			h.share = endedAt(s.time.now)
 		}
 		return
 	}
-	g := f.groupOf(h)
+	g := s.groupOf(h)
 	for _, b := range [...]*bucket{g.addr, g.site} {
 		if b == nil || b.holder != h {
 			continue
@@ -205,72 +205,72 @@ func (f *Frontier) releaseBuckets(h *host, d *Done) {
 		b.holder = nil
 		if !noRequest {
 			// Round up to milliseconds, as for hosts that are alone.
-			rest := f.quietOf(b.key, f.sentAt(d))
-			b.freeAt = max(b.freeAt, millis(f.clock)*int64(time.Millisecond)+int64(rest))
+			rest := s.quietOf(b.key, s.sentAt(d))
+			b.freeAt = max(b.freeAt, millis(s.time.now)*int64(time.Millisecond)+int64(rest))
 		}
-		if f.cfg.Lease != nil {
-			f.used(b, d)
+		if s.cfg.Lease != nil {
+			s.used(b, d)
 		}
 	}
 	// h must release both before wakeParked is called for either.
 	for _, b := range [...]*bucket{g.addr, g.site} {
 		switch {
 		case b == nil:
-		case b.free(f.clock):
-			f.wakeParked(b, nil)
+		case b.free(s.time.now):
+			s.wakeParked(b, nil)
 		case b.holder == nil:
-			f.retime(b)
+			s.retime(b)
 		}
 	}
 }
 
 // moveTo makes a the address of h, which must not be among the ready hosts of a group.
-func (f *Frontier) moveTo(h *host, a netip.Addr) {
+func (s *shares) moveTo(h *host, a netip.Addr) {
 	if h.share.alone() && h.addr() == a {
 		return
 	}
-	addr, site := f.keys(h, a)
+	addr, site := s.keys(h, a)
 	if h.share > free {
 		// h stays in its group, unless it is the last host that needs the group.
-		g := f.groupOf(h)
+		g := s.groupOf(h)
 		same := (g.addr == nil) == !addr.addr.IsValid() && (g.addr == nil || g.addr.key == addr)
-		if same && (g.refs > 1 || f.shared(g.addr) || f.shared(g.site)) {
-			f.setAddr(h, a)
+		if same && (g.refs > 1 || s.shared(g.addr) || s.shared(g.site)) {
+			s.setAddr(h, a)
 			return
 		}
 	}
-	f.leaveGroup(h)
-	f.setAddr(h, a)
+	s.leaveGroup(h)
+	s.setAddr(h, a)
 	switch {
 	case !addr.addr.IsValid() && site.site == "":
 		h.share = free
-	case !f.tryAlone(h, addr, site):
-		f.group(h, addr, site)
+	case !s.tryAlone(h, addr, site):
+		s.group(h, addr, site)
 	}
 }
 
 // shared reports whether another group needs b, or b is not free yet. b may be nil.
-func (f *Frontier) shared(b *bucket) bool { return b != nil && (b.refs > 1 || !b.free(f.clock)) }
+func (s *shares) shared(b *bucket) bool { return b != nil && (b.refs > 1 || !b.free(s.time.now)) }
 
 // group gives h, which has no share, the group of this address and site as its share.
-func (f *Frontier) group(h *host, addr, site bucketKey) {
+func (s *shares) group(h *host, addr, site bucketKey) {
 	var k groupKey
 	if addr.addr.IsValid() {
-		k.addr = f.bucket(addr, h)
+		k.addr = s.bucket(addr, h)
 	}
 	if site.site != "" {
-		k.site = f.bucket(site, h)
+		k.site = s.bucket(site, h)
 	}
-	n, ok := f.groups[k]
+	n, ok := s.groups[k]
 	if !ok {
-		if last := len(f.freeGroups); last > 0 {
-			n, f.freeGroups = f.freeGroups[last-1], f.freeGroups[:last-1]
+		if last := len(s.freeGroups); last > 0 {
+			n, s.freeGroups = s.freeGroups[last-1], s.freeGroups[:last-1]
 		} else {
-			n = grouped | share(len(f.groupsByNumber))
-			f.groupsByNumber = append(f.groupsByNumber, nil)
+			n = grouped | share(len(s.groupsByNumber))
+			s.groupsByNumber = append(s.groupsByNumber, nil)
 		}
-		f.groupsByNumber[n&^grouped] = newGroup(k.addr, k.site)
-		f.groups[k] = n
+		s.groupsByNumber[n&^grouped] = newGroup(k.addr, k.site)
+		s.groups[k] = n
 		for _, b := range [...]*bucket{k.addr, k.site} {
 			if b != nil {
 				b.refs++
@@ -278,116 +278,118 @@ func (f *Frontier) group(h *host, addr, site bucketKey) {
 		}
 	}
 	h.share = n
-	f.groupsByNumber[n&^grouped].refs++
+	s.groupsByNumber[n&^grouped].refs++
 }
 
 // leaveGroup takes the share of h away. Quiet times that run stay.
-func (f *Frontier) leaveGroup(h *host) {
+func (s *shares) leaveGroup(h *host) {
 	if h.share.alone() {
-		if addr, site := f.freeAt(h, false); max(addr, site) <= f.clock {
-			f.leaveAlone(h)
+		if addr, site := s.freeAt(h, false); max(addr, site) <= s.time.now {
+			s.leaveAlone(h)
 			return
 		}
-		f.makeShared(h)
+		s.makeShared(h)
 	}
 	n := h.share
 	h.share = 0
 	if n <= free {
 		return
 	}
-	g := f.groupsByNumber[n&^grouped]
+	g := s.groupsByNumber[n&^grouped]
 	if g.refs--; g.refs > 0 {
 		return
 	}
-	f.groupsByNumber[n&^grouped] = nil
-	f.freeGroups = append(f.freeGroups, n)
-	delete(f.groups, groupKey{g.addr, g.site})
+	s.groupsByNumber[n&^grouped] = nil
+	s.freeGroups = append(s.freeGroups, n)
+	delete(s.groups, groupKey{g.addr, g.site})
 	for _, b := range [...]*bucket{g.addr, g.site} {
 		if b != nil {
 			b.refs--
-			f.forgetBucket(b)
+			s.forgetBucket(b)
 		}
 	}
 }
 
 // bucket returns the bucket of a key, and makes it if necessary for the host h.
-func (f *Frontier) bucket(k bucketKey, h *host) *bucket {
-	b := f.addrs[k.addr]
+func (s *shares) bucket(k bucketKey, h *host) *bucket {
+	b := s.addrs[k.addr]
 	if k.site != "" {
-		b = f.sites[k.site]
+		b = s.sites[k.site]
 	}
 	if b == nil {
 		b = &bucket{key: k, pos: -1}
 		if k.site != "" {
-			f.sites[k.site] = b
+			s.sites[k.site] = b
 		} else {
-			f.addrs[k.addr] = b
+			s.addrs[k.addr] = b
 		}
-		if f.hushed {
-			f.quiet(b, f.hushedAt)
+		if s.time.hushed {
+			s.quiet(b, s.time.hushedAt)
 		}
-		f.want(k, h)
+		s.want(k, h)
 	}
 	return b
 }
 
-// hushing reports whether all hosts are still in their quiet time after Hush.
-func (f *Frontier) hushing() bool { return f.quietTill > f.clock }
-
 // hush starts the quiet times of all addresses and sites now, including those met later.
-func (f *Frontier) hush() {
-	if f.hushed && f.hushedAt == f.clock {
+func (hs *hosts) hush() {
+	if hs.time.hushed && hs.time.hushedAt == hs.time.now {
 		return
 	}
-	f.hushed, f.hushedAt = true, f.clock
-	for _, b := range f.addrs {
-		f.quiet(b, f.clock)
+	hs.time.hushed, hs.time.hushedAt = true, hs.time.now
+	hs.shares.hushShared()
+	hs.hushAlone()
+}
+
+// hushShared starts the quiet times of all addresses and sites that are shared.
+func (s *shares) hushShared() {
+	for _, b := range s.addrs {
+		s.quiet(b, s.time.now)
 	}
-	for _, b := range f.sites {
-		f.quiet(b, f.clock)
+	for _, b := range s.sites {
+		s.quiet(b, s.time.now)
 	}
-	f.hushAlone()
 }
 
 // quiet starts the quiet time of b at from, unless b is quiet for longer.
-func (f *Frontier) quiet(b *bucket, from int64) {
-	if at := from + int64(f.delay(b.key)); at > max(b.freeAt, f.clock) {
+func (s *shares) quiet(b *bucket, from int64) {
+	if at := from + int64(s.delay(b.key)); at > max(b.freeAt, s.time.now) {
 		if b.freeAt = at; b.holder == nil {
-			f.retime(b)
+			s.retime(b)
 		}
 	}
 }
 
 // retime puts b among the timers after its quiet time has changed.
-func (f *Frontier) retime(b *bucket) {
+func (s *shares) retime(b *bucket) {
 	if b.in != nil {
 		b.in.remove(b)
 		b.in = nil
 	}
 	if b.parked != nil {
-		f.time(b, &f.freeing)
+		s.schedule(b, &s.freeing)
 	} else {
-		f.time(b, &f.fading)
+		s.schedule(b, &s.fading)
 	}
 }
 
 // forgetBucket removes b if no group has it and its quiet time is over.
-func (f *Frontier) forgetBucket(b *bucket) {
-	if b.refs == 0 && b.free(f.clock) {
-		if f.endAwait(b) {
-			f.cfg.Lease.Leave(b.key.point(), f.timeAt(f.clock))
+func (s *shares) forgetBucket(b *bucket) {
+	if b.refs == 0 && b.free(s.time.now) {
+		if s.endAwait(b) {
+			s.cfg.Lease.Leave(b.key.point(), s.time.timeAt(s.time.now))
 		}
 		if b.in != nil {
 			b.in.remove(b)
 			b.in = nil
 		}
-		if len(f.asked) > 0 {
-			delete(f.asked, b.key.point())
+		if len(s.asked) > 0 {
+			delete(s.asked, b.key.point())
 		}
 		if b.key.site != "" {
-			delete(f.sites, b.key.site)
+			delete(s.sites, b.key.site)
 		} else {
-			delete(f.addrs, b.key.addr)
+			delete(s.addrs, b.key.addr)
 		}
 	}
 }

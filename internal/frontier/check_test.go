@@ -15,14 +15,14 @@ import (
 func (f *Frontier) check() error {
 	var want Stats
 	var slots [MaxClasses]int // ready hosts by class
-	want.Hosts = f.hosts.len()
+	want.Hosts = f.hosts.dict.len()
 	var fixed, queued, blockedLinks int64
 	extras, visits := 0, 0
 	sums := sums{live: map[*segment]int{}}
 	if !reflect.DeepEqual(noExtra, extra{}) {
 		return fmt.Errorf("noExtra was written: %+v", noExtra)
 	}
-	for h := range f.hosts.all() {
+	for h := range f.hosts.dict.all() {
 		name := h.name
 		var n int64
 		if h.front != nil {
@@ -36,7 +36,7 @@ func (f *Frontier) check() error {
 		}
 		if h.busy() {
 			visits++
-			v := &f.visits[visitOf(h)]
+			v := &f.hosts.visits.all[visitOf(h)]
 			if fixed += v.link.ram(); v.h != h || v.name != name {
 				return fmt.Errorf("%s: %v, but its visit is of %s", name, h.state, v.name)
 			}
@@ -59,7 +59,7 @@ func (f *Frontier) check() error {
 		if n != h.links() || (n == 0) != h.empty() {
 			return fmt.Errorf("%s: %d links found, links() is %d", name, n, h.links())
 		}
-		if f.hosts.of(name) != h {
+		if f.hosts.dict.of(name) != h {
 			return fmt.Errorf("%s: the dictionary does not find it", name)
 		}
 		if h.extra != &noExtra {
@@ -70,37 +70,38 @@ func (f *Frontier) check() error {
 		if h.look != 0 && h.state != exhausted {
 			return fmt.Errorf("%s: %v, but look is %d", name, h.state, h.look)
 		}
-		in := f.heapOf(h)
+		in := f.hosts.heapOf(h)
 		queued += n
 		switch h.state {
 		case exhausted:
 			want.Empty++
-			if n != 0 || f.due(h) <= f.clock {
+			if n != 0 || f.hosts.due(h) <= f.time.now {
 				return fmt.Errorf("%s: exhausted with %d links, or its time is over", name, n)
 			}
 		case ready:
-			if n == 0 || h.at > f.clock {
-				return fmt.Errorf("%s: ready with %d links, not before %d, the time is %d", name, n, h.at, f.clock)
+			if n == 0 || h.at > f.time.now {
+				return fmt.Errorf("%s: ready with %d links, not before %d, the time is %d", name, n, h.at, f.time.now)
 			}
-			if f.quietAt(h) > f.clock {
-				return fmt.Errorf("%s: ready, but alone and quiet until %d, the time is %d", name, f.quietAt(h),
-					f.clock)
+			if f.hosts.shares.quietAt(h) > f.time.now {
+				return fmt.Errorf("%s: ready, but alone and quiet until %d, the time is %d", name,
+					f.hosts.shares.quietAt(h),
+					f.time.now)
 			}
-			if f.groupOf(h).parkedAt != nil {
+			if f.hosts.shares.groupOf(h).parkedAt != nil {
 				want.RestingShared++
 			} else {
 				want.Ready++
 			}
-			in = &f.groupOf(h).hosts
+			in = &f.hosts.shares.groupOf(h).hosts
 			slots[h.q.turn]++
-			if k, ok := in.has(h); !ok || !f.classes.on && k != h.key().order() {
+			if k, ok := in.has(h); !ok || !f.hosts.classes.on && k != h.key().order() {
 				return fmt.Errorf("%s: at the wrong position in its group", name)
 			}
 		case parked:
 			want.RestingShared++
-			if n == 0 || h.at > f.clock || f.quietAt(h) <= f.clock {
+			if n == 0 || h.at > f.time.now || f.hosts.shares.quietAt(h) <= f.time.now {
 				return fmt.Errorf("%s: parked with %d links, not before %d, quiet until %d, the time is %d",
-					name, n, h.at, f.quietAt(h), f.clock)
+					name, n, h.at, f.hosts.shares.quietAt(h), f.time.now)
 			}
 		case waiting, slowed:
 			if h.state == waiting {
@@ -108,8 +109,8 @@ func (f *Frontier) check() error {
 			} else {
 				want.Paused++
 			}
-			if n == 0 || f.due(h) != h.at {
-				return fmt.Errorf("%s: waiting with %d links until %d, due says %d", name, n, h.at, f.due(h))
+			if n == 0 || f.hosts.due(h) != h.at {
+				return fmt.Errorf("%s: waiting with %d links until %d, due says %d", name, n, h.at, f.hosts.due(h))
 			}
 		case resolving:
 			want.Resolving++
@@ -126,20 +127,20 @@ func (f *Frontier) check() error {
 			return fmt.Errorf("%s: %v, but pos is %d", name, h.state, h.pos)
 		}
 		if in != nil {
-			if k, ok := in.has(h); !ok || h.state != ready && k != uint64(f.due(h)) {
+			if k, ok := in.has(h); !ok || h.state != ready && k != uint64(f.hosts.due(h)) {
 				return fmt.Errorf("%s: not at its position in the heap", name)
 			}
 		}
 	}
 	want.Resting += want.RestingShared
-	if f.classes.on && slots != f.classes.ready {
-		return fmt.Errorf("%v hosts have slots, the counts are %v", slots, f.classes.ready)
+	if f.hosts.classes.on && slots != f.hosts.classes.ready {
+		return fmt.Errorf("%v hosts have slots, the counts are %v", slots, f.hosts.classes.ready)
 	}
 	pools, err := f.checkPools()
 	if err != nil {
 		return err
 	}
-	for h := range f.hosts.all() {
+	for h := range f.hosts.dict.all() {
 		for q := h.first(); q != nil; q = q.next() {
 			if first, ok := pools.first[q.level]; ok && first < q.last() {
 				return fmt.Errorf("%s: number %d is in a queue, but %d is in the pool of level %d",
@@ -182,21 +183,22 @@ func (f *Frontier) check() error {
 	fixed += pools.ram
 	want.Pooled, want.PoolBytes, want.PoolFiles = pools.n, pools.bytes, pools.files
 	want.Queued, want.BlockedLinks = queued+pools.n, blockedLinks
-	want.RAMBytes = sums.ram + fixed + f.overhead()
-	if extras != f.extras || visits != len(f.visits)-len(f.freeVisits) {
+	want.RAMBytes = sums.ram + fixed + f.hosts.overhead()
+	if extras != f.hosts.extras.n || visits != len(f.hosts.visits.all)-len(f.hosts.visits.unused) {
 		return fmt.Errorf("%d hosts with an extra, %d with a visit; the counts are %d, %d",
-			extras, visits, f.extras, len(f.visits)-len(f.freeVisits))
+			extras, visits, f.hosts.extras.n, len(f.hosts.visits.all)-len(f.hosts.visits.unused))
 	}
-	want.SpilledBytes, want.SpillFiles = sums.spilled, f.files
-	want.LeasesAwaited, want.LeaseWaits = len(f.awaiting), f.stats.LeaseWaits
-	for point, b := range f.awaiting {
-		if b.key.point() != point || b.holder != nil || b.freeAt <= f.clock || b.in != &f.freeing && b.in != &f.fading {
+	want.SpilledBytes, want.SpillFiles = sums.spilled, f.queues.segments
+	want.LeasesAwaited, want.LeaseWaits = len(f.hosts.shares.awaiting), f.hosts.shares.leaseWaits
+	for point, b := range f.hosts.shares.awaiting {
+		if b.key.point() != point || b.holder != nil || b.freeAt <= f.time.now || b.in != &f.hosts.shares.freeing &&
+			b.in != &f.hosts.shares.fading {
 			return fmt.Errorf("%s: awaits a lease, free at %d, the time is %d, without a timer", b.key, b.freeAt,
-				f.clock)
+				f.time.now)
 		}
 	}
-	if sums.tails != f.tails {
-		return fmt.Errorf("%d queues in the spill lists of tails, the count is %d", sums.tails, f.tails)
+	if sums.tails != f.queues.tails {
+		return fmt.Errorf("%d queues in the spill lists of tails, the count is %d", sums.tails, f.queues.tails)
 	}
 	if got := f.Stats(); got != want {
 		return fmt.Errorf("wrong stats\n got %+v\nwant %+v", got, want)
@@ -206,8 +208,8 @@ func (f *Frontier) check() error {
 			return fmt.Errorf("%s: %d live blocks found, the count is %d", s.name, n, s.live)
 		}
 	}
-	if want := len(sums.live); f.files < want {
-		return fmt.Errorf("%d spill files, but blocks in %d", f.files, want)
+	if want := len(sums.live); f.queues.segments < want {
+		return fmt.Errorf("%d spill files, but blocks in %d", f.queues.segments, want)
 	}
 	if err := f.checkShares(); err != nil {
 		return err
@@ -261,13 +263,14 @@ func (s *sums) queue(name string, q *queue) error {
 
 // checkShares checks which hosts are alone at their address and site, and which are in groups.
 func (f *Frontier) checkShares() error {
+	s := &f.hosts.shares
 	at, in := map[netip.Addr]int{}, map[string]int{} // number of hosts
 	refs := map[share]int32{}
-	for h := range f.hosts.all() {
+	for h := range f.hosts.dict.all() {
 		if h.share == 0 {
 			continue
 		}
-		addr, site := f.keys(h, h.addr())
+		addr, site := f.hosts.shares.keys(h, h.addr())
 		at[addr.addr]++
 		in[site.site]++
 		if !h.share.alone() {
@@ -275,9 +278,9 @@ func (f *Frontier) checkShares() error {
 		}
 	}
 	found := 0
-	for h := range f.hosts.all() {
-		addr, site := f.keys(h, h.addr())
-		g := f.groupOf(h)
+	for h := range f.hosts.dict.all() {
+		addr, site := f.hosts.shares.keys(h, h.addr())
+		g := f.hosts.shares.groupOf(h)
 		switch {
 		case h.share == 0:
 		case h.share == free:
@@ -286,10 +289,10 @@ func (f *Frontier) checkShares() error {
 			}
 		case !h.share.alone():
 			right := func(b, known *bucket, k bucketKey) bool { return b == nil || b.key == k && known == b }
-			if (g.addr != nil) != addr.addr.IsValid() || !right(g.addr, f.addrs[addr.addr], addr) {
+			if (g.addr != nil) != addr.addr.IsValid() || !right(g.addr, f.hosts.shares.addrs[addr.addr], addr) {
 				return fmt.Errorf("%s: not in the group of %v", h.name, addr)
 			}
-			if (g.site != nil) != (site.site != "") || !right(g.site, f.sites[site.site], site) {
+			if (g.site != nil) != (site.site != "") || !right(g.site, f.hosts.shares.sites[site.site], site) {
 				return fmt.Errorf("%s: not in the group of %v", h.name, site)
 			}
 			if g.refs != refs[h.share] {
@@ -298,33 +301,33 @@ func (f *Frontier) checkShares() error {
 		default:
 			if addr.addr.IsValid() {
 				found++
-				if f.aloneAt.of(addr) != h || at[addr.addr] != 1 || f.addrs[addr.addr] != nil {
+				if s.aloneAt.of(addr) != h || at[addr.addr] != 1 || s.addrs[addr.addr] != nil {
 					return fmt.Errorf("%s: not alone at %v", h.name, addr)
 				}
 			}
 			if site.site != "" {
 				found++
-				if f.aloneIn.of(site) != h || in[site.site] != 1 || f.sites[site.site] != nil {
+				if s.aloneIn.of(site) != h || in[site.site] != 1 || s.sites[site.site] != nil {
 					return fmt.Errorf("%s: not alone in %v", h.name, site)
 				}
 			}
 		}
 	}
-	if n := f.aloneAt.n + f.aloneIn.n; n != found {
+	if n := f.hosts.shares.aloneAt.n + f.hosts.shares.aloneIn.n; n != found {
 		return fmt.Errorf("%d entries for hosts that are alone, the tables have %d", found, n)
 	}
-	for n := range f.groupsByNumber {
-		if k := grouped | share(n); n > 0 && (f.groupsByNumber[n] == nil) == (refs[k] > 0) {
-			return fmt.Errorf("group %d exists: %t, with %d hosts", n, f.groupsByNumber[n] != nil, refs[k])
+	for n := range f.hosts.shares.groupsByNumber {
+		if k := grouped | share(n); n > 0 && (f.hosts.shares.groupsByNumber[n] == nil) == (refs[k] > 0) {
+			return fmt.Errorf("group %d exists: %t, with %d hosts", n, f.hosts.shares.groupsByNumber[n] != nil, refs[k])
 		}
 	}
 	return nil
 }
 
 func (f *Frontier) checkBuckets() error {
-	groups := []*group{f.unbound}
-	for k, n := range f.groups {
-		g := f.groupsByNumber[n&^grouped]
+	groups := []*group{f.hosts.shares.unbound}
+	for k, n := range f.hosts.shares.groups {
+		g := f.hosts.shares.groupsByNumber[n&^grouped]
 		if groups = append(groups, g); g.addr != k.addr || g.site != k.site {
 			return fmt.Errorf("a group is under the wrong key")
 		}
@@ -345,32 +348,32 @@ func (f *Frontier) checkBuckets() error {
 			return fmt.Errorf("the key of a group is not that of its best host")
 		}
 	}
-	buckets := slices.Collect(maps.Values(f.addrs))
-	for _, b := range slices.AppendSeq(buckets, maps.Values(f.sites)) {
+	buckets := slices.Collect(maps.Values(f.hosts.shares.addrs))
+	for _, b := range slices.AppendSeq(buckets, maps.Values(f.hosts.shares.sites)) {
 		if b.parked != nil && b.parked.len() == 0 {
 			return fmt.Errorf("%s: has an empty heap", b.key)
 		}
 		if b.holder != nil && (b.holder.state != inProcess || b.in != nil) {
 			return fmt.Errorf("%s: held by %s, which is %v", b.key, b.holder.name, b.holder.state)
 		}
-		if b.refs == 0 && b.free(f.clock) {
+		if b.refs == 0 && b.free(f.time.now) {
 			return fmt.Errorf("%s: not forgotten, though nothing needs it", b.key)
 		}
-		if b.holder == nil && b.freeAt > f.clock {
-			if want := &f.freeing; b.parked != nil && b.in != want {
+		if b.holder == nil && b.freeAt > f.time.now {
+			if want := &f.hosts.shares.freeing; b.parked != nil && b.in != want {
 				return fmt.Errorf("%s: holds groups back without a timer", b.key)
 			}
 			if b.in == nil {
 				return fmt.Errorf("%s: is quiet without a timer", b.key)
 			}
 		}
-		if !b.free(f.clock) || b.parked == nil {
+		if !b.free(f.time.now) || b.parked == nil {
 			continue
 		}
 		// If a bucket is free, the best of its groups must be ready.
 		ok := false
 		for _, g := range groups {
-			ok = ok || (g.addr == b || g.site == b) && g.in == &f.ready && b.parked.top().key >= g.key
+			ok = ok || (g.addr == b || g.site == b) && g.in == &f.hosts.shares.ready && b.parked.top().key >= g.key
 		}
 		if !ok {
 			return fmt.Errorf("%s: is free, but holds back %d groups", b.key, b.parked.len())
@@ -389,7 +392,7 @@ type poolsFound struct {
 func (f *Frontier) checkPools() (poolsFound, error) {
 	found := poolsFound{first: map[uint8]uint64{}}
 	level := 256
-	for _, p := range f.pools {
+	for _, p := range f.pools.list {
 		if int(p.level) >= level {
 			return found, fmt.Errorf("the pool of level %d is after that of level %d", p.level, level)
 		}
@@ -403,7 +406,7 @@ func (f *Frontier) checkPools() (poolsFound, error) {
 			found.bytes += s.size - s.read
 			for off := s.read; off < s.size; {
 				var w frameWindow
-				c, size, err := f.readFrame(s, off, &w)
+				c, size, err := f.pools.readFrame(s, off, &w)
 				if err != nil {
 					return found, err
 				}
@@ -430,7 +433,7 @@ func (f *Frontier) checkPools() (poolsFound, error) {
 				}
 				last = number
 				l, k, err := link.Decode(enc)
-				if err != nil || k != len(enc) || f.rank(&l) != p.level {
+				if err != nil || k != len(enc) || f.cfg.rank(&l) != p.level {
 					return found, fmt.Errorf("level %d: link %v, %v", p.level, l, err)
 				}
 				n++
@@ -484,7 +487,7 @@ func (f *Frontier) walk() (all []standing, err error) {
 		for i := range q.blocks() {
 			c := *q.block(i)
 			if c.buf == nil {
-				if c.buf, err = f.read(q.place(i)); err != nil {
+				if c.buf, err = f.queues.read(q.place(i)); err != nil {
 					return err
 				}
 			}
@@ -510,8 +513,8 @@ func (f *Frontier) walk() (all []standing, err error) {
 		}
 		return nil
 	}
-	for h := range f.hosts.all() {
-		if e := f.cur(h); e != nil {
+	for h := range f.hosts.dict.all() {
+		if e := f.hosts.visits.link(h); e != nil {
 			if err := add(e.enc, standing{number: e.number}); err != nil {
 				return nil, err
 			}
@@ -527,7 +530,7 @@ func (f *Frontier) walk() (all []standing, err error) {
 			}
 		}
 	}
-	for _, p := range f.pools {
+	for _, p := range f.pools.list {
 		place := p.at
 		walkFrame := func(c *frame) error {
 			number := c.first
@@ -548,7 +551,7 @@ func (f *Frontier) walk() (all []standing, err error) {
 		for _, s := range p.files {
 			for off := s.read; off < s.size; {
 				var w frameWindow
-				c, size, err := f.readFrame(s, off, &w)
+				c, size, err := f.pools.readFrame(s, off, &w)
 				if err != nil {
 					return nil, err
 				}

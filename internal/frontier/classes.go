@@ -73,37 +73,37 @@ func (f *Frontier) SetClasses(cs []Class) {
 			step[i] = uint64(unit / min(max(c.Weight, weightMin), weightMax))
 		}
 	}
-	was := f.classes.held
-	f.classes.step, f.classes.held = step, held
+	was := f.hosts.classes.held
+	f.hosts.classes.step, f.hosts.classes.held = step, held
 	var again []*host // lose their places
-	for h := range f.hosts.all() {
-		if h.state == ready && (!f.classes.on || held[h.q.turn] && !was[h.q.turn]) {
+	for h := range f.hosts.dict.all() {
+		if h.state == ready && (!f.hosts.classes.on || held[h.q.turn] && !was[h.q.turn]) {
 			again = append(again, h)
 		}
 	}
-	slices.SortFunc(again, func(a, b *host) int { return cmp.Compare(f.placeOf(a), f.placeOf(b)) })
+	slices.SortFunc(again, func(a, b *host) int { return cmp.Compare(f.hosts.placeOf(a), f.hosts.placeOf(b)) })
 	for _, h := range again {
-		f.leave(h)
+		f.hosts.leave(h)
 	}
-	f.classes.on = true
+	f.hosts.classes.on = true
 	for _, h := range again {
-		f.place(h)
+		f.hosts.place(h)
 	}
 }
 
 // rank returns the level under which l is queued: its class and its level.
-func (f *Frontier) rank(l *link.Link) uint8 {
-	if f.cfg.ClassOf == nil {
+func (c *Config) rank(l *link.Link) uint8 {
+	if c.ClassOf == nil {
 		return l.Level
 	}
-	return f.cfg.ClassOf(l)<<classShift | min(l.Level, levels-1)
+	return c.ClassOf(l)<<classShift | min(l.Level, levels-1)
 }
 
 func classOf(rank uint8) uint8 { return rank >> classShift }
 
 // lead returns the queue of h whose turn it is. It has no links if h has none in its queues.
-func (f *Frontier) lead(h *host) *queue {
-	if f.classes.on {
+func (hs *hosts) lead(h *host) *queue {
+	if hs.classes.on {
 		for q := h.first(); q != nil; q = q.next() {
 			if classOf(q.level) == h.q.turn {
 				return q // the highest level of the class
@@ -115,8 +115,8 @@ func (f *Frontier) lead(h *host) *queue {
 
 // choose gives h the class whose turn it is: that of its front queue, or the one that is furthest behind its share. It
 // returns false if all links are held.
-func (f *Frontier) choose(h *host) bool {
-	c := &f.classes
+func (hs *hosts) choose(h *host) bool {
+	c := &hs.classes
 	if h.front.len() > 0 {
 		h.q.turn = classOf(h.front.items[h.front.head].level)
 		return !c.held[h.q.turn]
@@ -157,18 +157,18 @@ func (c *classes) pick(of [MaxClasses]bool, least uint64) (best uint8) {
 }
 
 // order returns the place of h among the ready hosts. If there are classes, h gets a slot of its class.
-func (f *Frontier) order(h *host) uint64 {
-	if !f.classes.on {
+func (hs *hosts) order(h *host) uint64 {
+	if !hs.classes.on {
 		return h.key().order()
 	}
-	c := &f.classes
+	c := &hs.classes
 	c.ready[h.q.turn]++
 	start := max(c.now, c.finish[h.q.turn])
 	c.finish[h.q.turn] = start + c.step[h.q.turn]
 	if h.turns > 0 {
 		return c.now // its connection is open
 	}
-	level := f.lead(h).level % levels
+	level := hs.lead(h).level % levels
 	if h.front.len() > 0 {
 		level = max(level, h.front.items[h.front.head].level%levels)
 	}
@@ -176,28 +176,28 @@ func (f *Frontier) order(h *host) uint64 {
 }
 
 // placeOf returns what order has returned for h, which is ready.
-func (f *Frontier) placeOf(h *host) uint64 { return f.groupOf(h).hosts.tree[h.pos].key }
+func (hs *hosts) placeOf(h *host) uint64 { return hs.shares.groupOf(h).hosts.tree[h.pos].key }
 
 // unready records that h has no place among the ready hosts any more.
-func (f *Frontier) unready(h *host) {
-	if f.classes.on {
-		f.classes.ready[h.q.turn]--
+func (hs *hosts) unready(h *host) {
+	if hs.classes.on {
+		hs.classes.ready[h.q.turn]--
 	}
 }
 
 // poolToRead returns the pool that is to be read next; nil: none is.
 func (f *Frontier) poolToRead() (best *pool) {
-	if !f.classes.on {
-		if len(f.pools) > 0 && f.needsHosts(f.pools[0].level) {
-			return f.pools[0]
+	if !f.hosts.classes.on {
+		if len(f.pools.list) > 0 && f.hosts.needed(f.pools.list[0].level, f.active) {
+			return f.pools.list[0]
 		}
 		return nil
 	}
 	least := uint64(math.MaxUint64)
-	for _, p := range f.pools { // the highest level of a class comes first
+	for _, p := range f.pools.list { // the highest level of a class comes first
 		i := classOf(p.level)
-		n := uint64(f.classes.ready[i]) * f.classes.step[i]
-		if !f.classes.held[i] && n < least && f.needsHosts(p.level) {
+		n := uint64(f.hosts.classes.ready[i]) * f.hosts.classes.step[i]
+		if !f.hosts.classes.held[i] && n < least && f.hosts.needed(p.level, f.active) {
 			best, least = p, n
 		}
 	}
@@ -205,20 +205,20 @@ func (f *Frontier) poolToRead() (best *pool) {
 }
 
 // holding reports whether a pool has links that are held.
-func (f *Frontier) holding() bool {
-	return f.classes.on && slices.ContainsFunc(f.pools, func(p *pool) bool { return f.classes.held[classOf(p.level)] })
+func (ps *pools) holding(c *classes) bool {
+	return c.on && slices.ContainsFunc(ps.list, func(p *pool) bool { return c.held[classOf(p.level)] })
 }
 
 // withheld reports whether all links of h are held.
-func (f *Frontier) withheld(h *host) bool {
-	if !f.classes.on || h.empty() {
+func (hs *hosts) withheld(h *host) bool {
+	if !hs.classes.on || h.empty() {
 		return false
 	}
 	if h.front.len() > 0 {
-		return f.classes.held[classOf(h.front.items[h.front.head].level)]
+		return hs.classes.held[classOf(h.front.items[h.front.head].level)]
 	}
 	for q := h.first(); q != nil; q = q.next() {
-		if !f.classes.held[classOf(q.level)] {
+		if !hs.classes.held[classOf(q.level)] {
 			return false
 		}
 	}

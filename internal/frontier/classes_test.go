@@ -291,7 +291,7 @@ func TestClassModel(t *testing.T) {
 		if len(waits) != 0 {
 			t.Fatalf("seed %d: %d links are lost", seed, len(waits))
 		}
-		if s := f.Stats(); s.RAMBytes > f.overhead() {
+		if s := f.Stats(); s.RAMBytes > f.hosts.overhead() {
 			t.Errorf("seed %d: an empty frontier counts %+v", seed, s)
 		}
 	}

@@ -19,27 +19,27 @@ type Turn struct {
 // Turn tells when it is the turn of a host, in a short time. In contrast to Explain, it reads no queue.
 func (f *Frontier) Turn(host string, now time.Time) Turn {
 	f.tick(now)
-	h := f.hosts.of(host)
+	h := f.hosts.dict.of(host)
 	if h == nil {
 		return Turn{State: "unknown"}
 	}
 	t := Turn{State: h.state.String()}
 	switch h.state {
 	case inProcess, resolving:
-		if l, _, err := link.Peek(f.cur(h).enc); err == nil {
+		if l, _, err := link.Peek(f.hosts.visits.link(h).enc); err == nil {
 			t.Fetching = l.URL.Clone().String()
 		}
 	case blocked:
 	case ready:
-		t.Due = f.timeAt(f.clock)
-		if b := f.groupOf(h).obstacle(f.clock); b != nil {
+		t.Due = f.time.timeAt(f.time.now)
+		if b := f.hosts.shares.groupOf(h).obstacle(f.time.now); b != nil {
 			t.State = "resting"
-			if t.Due = f.timeAt(b.freeAt); b.holder != nil {
+			if t.Due = f.time.timeAt(b.freeAt); b.holder != nil {
 				t.Due = time.Time{}
 			}
 		}
 	default:
-		t.Due = f.timeAt(max(f.due(h), f.clock))
+		t.Due = f.time.timeAt(max(f.hosts.due(h), f.time.now))
 	}
 	return t
 }
@@ -47,5 +47,5 @@ func (f *Frontier) Turn(host string, now time.Time) Turn {
 // Ready reports whether a host is due at now, as far as that is known without looking at its leases.
 func (f *Frontier) Ready(now time.Time) bool {
 	f.tick(now)
-	return f.ready.len() > 0
+	return f.hosts.shares.ready.len() > 0
 }

@@ -63,8 +63,8 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	f.tick(now)
 	e = Explanation{Host: host, State: "unknown"}
 	why := func(format string, a ...any) { e.Reasons = append(e.Reasons, fmt.Sprintf(format, a...)) }
-	h := f.hosts.of(host)
-	if n := f.pooled; n > 0 {
+	h := f.hosts.dict.of(host)
+	if n := f.pools.links; n > 0 {
 		defer func() {
 			why("%s in the pools, in no host's queue yet; some may be of this host",
 				english.Plural(int(n), "link is", "links are"))
@@ -79,9 +79,9 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	if a := h.addr(); a.IsValid() {
 		e.Address = a.String()
 	}
-	if c := f.cur(h); c != nil {
+	if c := f.hosts.visits.link(h); c != nil {
 		e.show(*c)
-	} else if c, ok, err := f.peek(h); err != nil {
+	} else if c, ok, err := f.hosts.peek(h); err != nil {
 		why("its queue cannot be read: %v", err)
 	} else if ok {
 		e.show(c)
@@ -91,26 +91,26 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	}
 	switch h.state {
 	case inProcess:
-		why("a request is open for %s; one at a time is allowed", f.ago(f.began(h)))
+		why("a request is open for %s; one at a time is allowed", f.time.ago(f.hosts.visits.began(h)))
 	case resolving:
-		why("its address is being looked up for %s", f.ago(f.began(h)))
+		why("its address is being looked up for %s", f.time.ago(f.hosts.visits.began(h)))
 	case exhausted:
 		why("no link is queued")
 	}
-	if !h.busy() && f.withheld(h) {
+	if !h.busy() && f.hosts.withheld(h) {
 		e.Open = true
 		why("the links of its applications are held for now")
-	} else if !h.busy() && h.at > f.clock {
-		if e.Due = f.timeAt(h.at); h.slowUntil >= h.at && h.slow == 0 {
-			why("paused until %s, in %s, as the host asks with Retry-After", clock(e.Due), f.until(h.at))
+	} else if !h.busy() && h.at > f.time.now {
+		if e.Due = f.time.timeAt(h.at); h.slowUntil >= h.at && h.slow == 0 {
+			why("paused until %s, in %s, as the host asks with Retry-After", clockText(e.Due), f.time.until(h.at))
 		} else if h.slowUntil >= h.at {
-			why("paused until %s, in %s (%s not yet forgiven)", clock(e.Due), f.until(h.at),
+			why("paused until %s, in %s (%s not yet forgiven)", clockText(e.Due), f.time.until(h.at),
 				english.Plural(int(h.slow), "pause", ""))
-		} else if f.byShare(h) {
-			why("host share: at most one request in %s, until %s, in %s", round(f.distance()),
-				clock(e.Due), f.until(h.at))
+		} else if f.hosts.byShare(h) {
+			why("host share: at most one request in %s, until %s, in %s", round(f.hosts.distance()),
+				clockText(e.Due), f.time.until(h.at))
 		} else {
-			why("delay of %s until %s, in %s", e.Delay, clock(e.Due), f.until(h.at))
+			why("delay of %s until %s, in %s", e.Delay, clockText(e.Due), f.time.until(h.at))
 		}
 	}
 	quiet := func(k bucketKey, last string, freeAt int64) {
@@ -118,23 +118,23 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 		if last != "" {
 			by = ", last used by " + last + ","
 		}
-		t := f.timeAt(freeAt)
-		why("%s%s rests until %s, in %s", f.show(k), by, clock(t), f.until(freeAt))
+		t := f.time.timeAt(freeAt)
+		why("%s%s rests until %s, in %s", f.hosts.shares.show(k), by, clockText(t), f.time.until(freeAt))
 		if t.After(e.Due) {
 			e.Due = t
 		}
 	}
 	if h.state == parked {
-		addr, site := f.keys(h, h.addr())
+		addr, site := f.hosts.shares.keys(h, h.addr())
 		last := ""
 		if h.share > unasked {
 			last = h.name
 		}
-		addrAt, siteAt := f.freeAt(h, true)
-		if addrAt > f.clock {
+		addrAt, siteAt := f.hosts.shares.freeAt(h, true)
+		if addrAt > f.time.now {
 			quiet(addr, last, addrAt)
 		}
-		if siteAt > f.clock {
+		if siteAt > f.time.now {
 			quiet(site, last, siteAt)
 		}
 		return e
@@ -142,23 +142,24 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	if h.state != ready {
 		return e
 	}
-	if g := f.groupOf(h); g.parkedAt != nil {
+	if g := f.hosts.shares.groupOf(h); g.parkedAt != nil {
 		e.State = parked.String()
 		for _, b := range [...]*bucket{g.addr, g.site} {
 			switch {
-			case b == nil || b.free(f.clock):
+			case b == nil || b.free(f.time.now):
 			case b.holder != nil:
 				e.Open = true
-				why("%s is busy with %s for %s", f.show(b.key), b.holder.name, f.ago(f.began(b.holder)))
-			case f.awaited(b):
+				why("%s is busy with %s for %s", f.hosts.shares.show(b.key), b.holder.name,
+					f.time.ago(f.hosts.visits.began(b.holder)))
+			case f.hosts.shares.awaited(b):
 				e.Open = true
-				why("waits for the lease of %s, which another agent may have", f.show(b.key))
+				why("waits for the lease of %s, which another agent may have", f.hosts.shares.show(b.key))
 			default:
 				quiet(b.key, b.last, b.freeAt)
 			}
 		}
 	}
-	e.Behind = f.behind(h)
+	e.Behind = f.hosts.behind(h)
 	if e.Behind > 0 {
 		why("%s with earlier request numbers", english.Plural(e.Behind, "host comes first", "hosts come first"))
 	} else if e.State == "ready" {
@@ -175,17 +176,17 @@ func (e *Explanation) show(c entry) {
 }
 
 // peek returns h's first link without removing it.
-func (f *Frontier) peek(h *host) (e entry, ok bool, err error) {
+func (hs *hosts) peek(h *host) (e entry, ok bool, err error) {
 	if h.front.len() > 0 {
 		return h.front.items[h.front.head], true, nil
 	}
 	if h.q.n == 0 {
 		return entry{}, false, nil
 	}
-	q := f.lead(h)
+	q := hs.lead(h)
 	c := q.head
 	if c.buf == nil {
-		if c.buf, err = f.read(q.place(0)); err != nil {
+		if c.buf, err = hs.queues.read(q.place(0)); err != nil {
 			return entry{}, false, err
 		}
 	}
@@ -194,21 +195,17 @@ func (f *Frontier) peek(h *host) (e entry, ok bool, err error) {
 }
 
 // behind counts the hosts that come before h: among the ready ones, or among those parked at the same bucket.
-func (f *Frontier) behind(h *host) (n int) {
-	mine := f.placeOf(h)
-	groups := &f.ready
-	if b := f.groupOf(h).parkedAt; b != nil {
+func (hs *hosts) behind(h *host) (n int) {
+	mine := hs.placeOf(h)
+	groups := &hs.shares.ready
+	if b := hs.shares.groupOf(h).parkedAt; b != nil {
 		groups = b.parked
 	}
 	groups.before(mine, func(g *group) { n += g.hosts.before(mine, nil) })
 	return n
 }
 
-func (f *Frontier) timeAt(at int64) time.Time { return f.epoch.Add(time.Duration(at)) }
-func (f *Frontier) ago(at int64) string       { return round(time.Duration(f.clock - at)).String() }
-func (f *Frontier) until(at int64) string     { return round(time.Duration(at - f.clock)).String() }
-
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+func clockText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
 func round(d time.Duration) time.Duration {
 	if d >= time.Minute {

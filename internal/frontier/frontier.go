@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -108,95 +107,23 @@ func (c Config) withDefaults() Config {
 
 // A Frontier holds the links that are still to be fetched. One goroutine owns it.
 type Frontier struct {
-	cfg  Config
-	fs   disk.FS
-	dir  string
-	rand *rand.Rand
-	err  error // the error that stopped the frontier: a queue that could not be read
-
-	hosts          dict
-	addrs          map[netip.Addr]*bucket
-	sites          map[string]*bucket
-	paced          map[string]bool // sites with a pace, see Repace
-	groups         map[groupKey]share
-	groupsByNumber []*group // groups by number; 0: unbound
-	unbound        *group   // the hosts that no address or site holds back
-
-	aloneAt, aloneIn table   // the hosts that are alone at an address, in a site
-	freeGroups       []share // numbers of removed groups
-
-	ready   heap[*group]  // groups that may be fetched, by level and request number
-	waiting heap[*host]   // hosts with links, by time; including hosts that are alone and parked
-	freeing heap[*bucket] // buckets that hold groups back, by time
-	resting heap[*host]   // hosts without links, by time
-	fading  heap[*bucket] // buckets that hold no group back, by time
-
-	epoch  time.Time
-	clock  int64  // nanoseconds since epoch; never goes back
+	cfg    Config
+	err    error // the error that stopped the frontier: a queue that could not be read
+	time   clock
 	number uint64 // the last request number
 
-	hushed    bool  // Touched or Hush was called
-	hushedAt  int64 // time of the last such call
-	quietTill int64 // end of the quiet time of all hosts after Hush
-	quieted   bool  // Hush was called
-	quietFrom int64 // time of the last such call
-	enc       []byte
-	fronts    []*frontQueue // empty ones, for reuse
-
-	restored []HostState // states to restore once a time is known
-
-	stats  Stats
-	queued int64 // links in hosts' queues, withdrawn ones, and those in Sides
-	extras int   // number of hosts with an extra
-
-	visits     []visit
-	freeVisits []int32
-	visitAt    []int32 // index of the visit of a name, see visitSlot
-
-	// Memory to reuse.
-	spareHosts  []*host
-	spareExtras []*extra
-	spareBufs   [bufClasses][][]byte
-	prefetched  int // keeps the compiler from removing reads that fill the processor's cache
-
-	awaiting     map[uint64]*bucket // buckets that wait for a lease, by point; each has a timer
-	leaseBegan   bool               // a request has begun since remind last asked for a lease
-	asked        map[uint64]int64   // when it began to wait for a lease that is missing, by point
-	awaitedLeast int                // this many of them are never too many
-	points       [2]uint64          // scratch memory
-
-	pace    pace
-	recent  recent
-	active  int  // number of hosts to keep ready; negative: all
-	readAll bool // read all pools, even if Config.Active hosts are ready; see ReadAll
-
-	// Links that are in no queue yet.
-	pools      []*pool     // the pools that are not empty, highest level first
-	pooled     int64       // number of links in them
-	poolBytes  int64       // bytes on disk
-	poolFiles  int         // files on disk
-	spares     [][]byte    // memory for frames
-	window     frameWindow // the file that is being read
-	arrivals   []arrival   // scratch memory for the links of a frame
-	frameBytes int         // size at which a frame is closed
-	readAtOnce int         // limit of frames that one Next reads
-
+	hosts     hosts  // that are known, with their queues
+	queues    queues // the blocks of these queues
+	pools     pools  // links that are in no queue yet
 	withdrawn withdrawn
 	aside     aside
-	classes   classes
 
-	// Queues in RAM and on disk.
-	ram      int64 // bytes of queued links in RAM
-	fixed    int64 // bytes in RAM that cannot be spilled, without the hosts
-	spilled  int64 // bytes of blocks on disk that are not yet consumed
-	lists    [64]*queue
-	tails    int // queues in the lists with a tail in RAM
-	out      []byte
-	runs     []run
-	segments int // number of segments and pool files ever made
-	files    int // segments on disk now
-	current  *segment
-	open     []*tempFile
+	restored   []HostState // states to restore once a time is known
+	pace       pace
+	active     int    // number of hosts to keep ready; negative: all
+	readAll    bool   // read all pools, even if Config.Active hosts are ready; see ReadAll
+	readAtOnce int    // limit of frames that one Next reads
+	enc        []byte // memory to reuse
 }
 
 // Open makes an empty frontier whose queues spill into dir. It deletes everything in dir: the durable copy of the links
@@ -210,51 +137,31 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 	}
 	cfg = cfg.withDefaults()
 	f := &Frontier{
-		cfg: cfg, fs: fs, dir: dir,
-		rand:     rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
-		hosts:    newDict(),
-		addrs:    make(map[netip.Addr]*bucket),
-		sites:    make(map[string]*bucket),
-		paced:    make(map[string]bool),
-		groups:   make(map[groupKey]share),
-		awaiting: make(map[uint64]*bucket),
-		asked:    make(map[uint64]int64),
-		aloneAt:  newTable(),
-		aloneIn:  newTable(),
-		active:   cfg.Active,
+		cfg:    cfg,
+		queues: queues{files: tempFiles{fs: fs, dir: dir}, memory: cfg.MemoryBytes, segmentBytes: cfg.SegmentBytes},
+		active: cfg.Active,
 
-		frameBytes: int(min(max(cfg.MemoryBytes/64, frameMin), frameMax)),
 		readAtOnce: framesRead,
 	}
 	if cfg.Active == 0 {
 		f.active = activeFor(0, 0, cfg.MemoryBytes)
 	}
-	for _, s := range cfg.Paced {
-		f.paced[s] = true
-	}
-	f.unbound = newGroup(nil, nil)
-	f.groupsByNumber = []*group{f.unbound}
-	f.unbound.refs = 1
+	f.pools = pools{queues: &f.queues, frameBytes: int(min(max(cfg.MemoryBytes/64, frameMin), frameMax))}
+	f.hosts = hosts{cfg: &f.cfg, time: &f.time, queues: &f.queues, dict: newDict(),
+		rand: rand.New(rand.NewPCG(cfg.Seed, 0x6f7262))}
+	f.hosts.shares = newShares(&f.cfg, &f.time, &f.hosts.extras, &f.hosts)
 	f.aside.f = f
 	return f, nil
 }
 
 // Close deletes the frontier's files. The frontier must not be used afterwards.
 func (f *Frontier) Close() error {
-	var first error
-	for _, t := range slices.Clone(f.open) {
-		if err := f.closeFile(t); err != nil && first == nil {
-			first = err
-		}
-	}
-	f.current = nil
-	if err := f.fs.RemoveAll(f.dir); err != nil && first == nil {
-		first = fmt.Errorf("delete the frontier's directory: %w", err)
-	}
+	err := f.queues.files.close()
+	f.queues.current = nil
 	if f.err == nil {
 		f.err = errors.New("frontier is closed")
 	}
-	return first
+	return err
 }
 
 // Err returns the error that stopped the frontier, or nil: a queue could not be read back from disk. After it, the
@@ -295,41 +202,60 @@ func (f *Frontier) push(l *link.Link, number uint64) {
 	name := l.URL.Host()
 	f.enc = l.AppendTo(f.enc[:0])
 	if f.cfg.Gather {
-		if h := f.hosts.of(name); h != nil {
-			f.insert(h, f.rank(l), number, f.enc)
+		if h := f.hosts.dict.of(name); h != nil {
+			f.hosts.insert(h, f.cfg.rank(l), number, f.enc)
 			return
 		}
 	}
-	rank := f.rank(l)
+	rank := f.cfg.rank(l)
 	if f.intoPool(rank, number, f.enc) {
 		return
 	}
-	f.insert(f.host(name), rank, number, f.enc)
+	f.hosts.insert(f.hosts.host(name), rank, number, f.enc)
 }
 
 // overflow writes to disk what exceeds the memory budget.
 func (f *Frontier) overflow() error {
-	return errors.Join(f.writePools(), f.spill())
+	return errors.Join(f.pools.writePools(), f.queues.spill(f.hosts.overhead(), f.loose))
+}
+
+// loose yields the queues that may be in no spill list, each once. Those without a host come first.
+func (f *Frontier) loose(yield func(*queue) bool) {
+	for _, q := range f.withdrawn.qs {
+		if !yield(q) {
+			return
+		}
+	}
+	for _, s := range f.aside.sides {
+		if !yield(s.q) {
+			return
+		}
+	}
+	for q := range f.hosts.dict.queues() {
+		if !yield(q) {
+			return
+		}
+	}
 }
 
 // insert queues a link of h and updates h's position.
-func (f *Frontier) insert(h *host, level uint8, number uint64, enc []byte) {
+func (hs *hosts) insert(h *host, level uint8, number uint64, enc []byte) {
 	// Look at the front queue only if it matters: it is elsewhere in memory.
 	first, higher := false, false
 	if h.q.n == 0 || level > h.q.level {
 		first, higher = h.empty(), level > h.key().level
 	}
-	f.enqueue(h, level, number, enc)
+	hs.enqueue(h, level, number, enc)
 	switch {
 	case h.busy():
 	case first:
-		f.leave(h)
-		f.place(h)
+		hs.leave(h)
+		hs.place(h)
 	case higher:
-		f.rekey(h)
+		hs.rekey(h)
 	}
 	if h.state == blocked {
-		f.stats.BlockedLinks++
+		hs.stats.BlockedLinks++
 	}
 }
 
@@ -339,24 +265,24 @@ func (f *Frontier) PushFront(l link.Link) error {
 	if f.err != nil {
 		return f.err
 	}
-	h := f.host(l.URL.Host())
-	f.front(h, entry{level: f.rank(&l), enc: l.AppendTo(nil)}, false)
+	h := f.hosts.host(l.URL.Host())
+	f.hosts.front(h, entry{level: f.cfg.rank(&l), enc: l.AppendTo(nil)}, false)
 	return f.overflow()
 }
 
-func (f *Frontier) front(h *host, e entry, first bool) {
+func (hs *hosts) front(h *host, e entry, first bool) {
 	empty := h.empty()
-	f.putFront(h, e, first)
+	hs.putFront(h, e, first)
 	if h.state == blocked {
-		f.stats.BlockedLinks++
+		hs.stats.BlockedLinks++
 	}
 	switch {
 	case h.busy():
 	case empty:
-		f.leave(h)
-		f.place(h)
+		hs.leave(h)
+		hs.place(h)
 	default:
-		f.rekey(h)
+		hs.rekey(h)
 	}
 }
 
@@ -388,19 +314,19 @@ func (f *Frontier) Next(now time.Time) (t Task, wake time.Time, ok bool) {
 	}
 	var g *group
 	var err error
-	for g == nil || !f.beginLeased(g) {
+	for g == nil || !f.hosts.shares.beginLeased(g) {
 		if g, err = f.best(); err != nil {
 			f.err = err
 		}
 		if g != nil {
 			continue
 		}
-		if wake = f.wake(); !f.remind(wake) {
+		if wake = f.wake(); !f.hosts.shares.remind(wake) {
 			return Task{}, wake, false
 		}
 	}
 	h := g.hosts.top()
-	e, err := f.dequeue(h)
+	e, err := f.hosts.dequeue(h)
 	if err == nil {
 		t.Link, err = decode(e)
 	}
@@ -409,10 +335,10 @@ func (f *Frontier) Next(now time.Time) (t Task, wake time.Time, ok bool) {
 		return Task{}, time.Time{}, false
 	}
 	t.Host, t.Attempt, t.Number = h.name, int(e.attempt), e.number
-	f.begin(h, g, e)
+	f.hosts.begin(h, g, e)
 	if h.state == inProcess {
 		t.Addr = h.addr()
-		t.Robots = f.robotsPrint(&t, g)
+		t.Robots = f.hosts.robotsPrint(&t, g)
 	}
 	return t, time.Time{}, true
 }
@@ -423,18 +349,18 @@ func (f *Frontier) best() (*group, error) {
 		if err := f.refill(); err != nil {
 			return nil, err
 		}
-		if f.ready.len() == 0 {
+		if f.hosts.shares.ready.len() == 0 {
 			return nil, nil
 		}
-		g := f.ready.top()
-		if g.obstacle(f.clock) == nil && f.leased(g) {
+		g := f.hosts.shares.ready.top()
+		if g.obstacle(f.time.now) == nil && f.hosts.shares.leased(g) && !f.hosts.learn(g) {
 			return g, nil
 		}
 		if g.hosts.len() > 0 {
-			f.placeGroup(g)
+			f.hosts.shares.placeGroup(g)
 		}
-		f.wakeParked(g.addr, nil)
-		f.wakeParked(g.site, nil)
+		f.hosts.shares.wakeParked(g.addr, nil)
+		f.hosts.shares.wakeParked(g.site, nil)
 	}
 }
 
@@ -443,19 +369,19 @@ func (f *Frontier) best() (*group, error) {
 // being resolved, Resolved does nothing.
 func (f *Frontier) Resolved(host string, addr netip.Addr, expires, now time.Time) {
 	f.tick(now)
-	h := f.visited(host)
+	h := f.hosts.visited(host)
 	if h == nil || h.state != resolving {
 		return
 	}
 	if addr.IsValid() {
-		f.moveTo(h, addr.Unmap())
-		h.until = secondsOf(f.since(expires))
-		h.fresh = secondsOf(f.clock + int64(freshAddress))
+		f.hosts.shares.moveTo(h, addr.Unmap())
+		h.until = secondsOf(f.time.since(expires))
+		h.fresh = secondsOf(f.time.now + int64(freshAddress))
 	} else {
-		f.slowDown(h, 0)
+		f.hosts.slowDown(h, 0)
 	}
-	back := *f.cur(h)
-	f.end(h, &back)
+	back := *f.hosts.visits.link(h)
+	f.hosts.end(h, &back)
 }
 
 // Done describes how the fetch of a link has ended.
@@ -493,82 +419,83 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	if f.err != nil {
 		return f.err
 	}
-	h := f.visited(host)
+	h := f.hosts.visited(host)
 	if h == nil || !h.busy() {
 		return fmt.Errorf("done %s: %w", host, ErrNotInProcess)
 	}
 	if !d.NoRequest {
 		f.pace.n++
 		if delay := max(d.Delay, 0); delay != h.delay {
-			f.needExtra(h).delay = delay
-			f.trimExtra(h)
+			f.hosts.extras.need(h).delay = delay
+			f.hosts.extras.trim(h)
 		}
-		f.notBefore(h, f.clock+int64(max(f.HostDelay(h.name), d.Delay)))
+		f.hosts.notBefore(h, f.time.now+int64(max(f.HostDelay(h.name), d.Delay)))
 	}
 	if !d.NotBefore.IsZero() {
-		f.notBefore(h, min(f.since(d.NotBefore), f.clock+int64(f.cfg.SlowMax)))
+		f.hosts.notBefore(h, min(f.time.since(d.NotBefore), f.time.now+int64(f.cfg.SlowMax)))
 	}
-	f.answered(h, d)
+	f.hosts.answered(h, d)
 	if d.SlowDown || d.RetryAfter > 0 {
-		f.slowDownOrWait(h, d)
+		f.hosts.slowDownOrWait(h, d)
 	}
-	if h.turns++; int(h.turns) >= f.cfg.Burst || h.at > f.clock || h.share != free {
+	if h.turns++; int(h.turns) >= f.cfg.Burst || h.at > f.time.now || h.share != free {
 		h.turns = 0
 	}
-	f.keep(h, &d)
+	f.hosts.keep(h, &d)
 	if !d.NoRequest {
-		f.takeShare(h) // of this agent's requests: other agents need not know
+		f.hosts.takeShare(h) // of this agent's requests: other agents need not know
 	}
-	f.releaseBuckets(h, &d)
+	f.hosts.shares.releaseBuckets(h, &d)
 	var back *entry
 	if d.Again != nil {
 		back = &entry{
-			level: f.rank(d.Again), number: f.cur(h).number, attempt: int32(d.Attempt), enc: d.Again.AppendTo(nil),
+			level: f.cfg.rank(d.Again), number: f.hosts.visits.link(h).number, attempt: int32(d.Attempt),
+			enc: d.Again.AppendTo(nil),
 		}
 	}
-	f.end(h, back)
-	f.readAhead(h)
+	f.hosts.end(h, back)
+	f.queues.readAhead(h.first())
 	return f.overflow()
 }
 
 // tick sets the clock to now and moves hosts and buckets whose time has come.
 func (f *Frontier) tick(now time.Time) {
-	if f.epoch.IsZero() {
-		f.epoch = now
+	if f.time.epoch.IsZero() {
+		f.time.epoch = now
 		f.restore(f.restored)
 		f.restored = nil
 	}
-	f.clock = max(f.clock, f.follow(now))
+	f.time.tick(now)
 	f.adapt()
-	for n := 0; f.waiting.len() > 0 && f.waiting.first() <= uint64(f.clock); n++ {
+	for n := 0; f.hosts.waiting.len() > 0 && f.hosts.waiting.first() <= uint64(f.time.now); n++ {
 		if n%prefetchCount == 0 {
 			// Read many hosts at once, as in dict.findAll.
-			f.waiting.ahead(uint64(f.clock), prefetchCount, f.prefetchHost)
-			f.waiting.ahead(uint64(f.clock), prefetchCount, f.prefetchLink)
+			f.hosts.waiting.ahead(uint64(f.time.now), prefetchCount, f.hosts.prefetchHost)
+			f.hosts.waiting.ahead(uint64(f.time.now), prefetchCount, f.hosts.prefetchLink)
 		}
-		h := f.waiting.top()
-		f.leave(h)
-		f.place(h)
+		h := f.hosts.waiting.top()
+		f.hosts.leave(h)
+		f.hosts.place(h)
 	}
-	for f.freeing.len() > 0 && f.freeing.first() <= uint64(f.clock) {
-		b := f.freeing.pop()
+	for f.hosts.shares.freeing.len() > 0 && f.hosts.shares.freeing.first() <= uint64(f.time.now) {
+		b := f.hosts.shares.freeing.pop()
 		b.in = nil
-		f.endAwait(b)
-		f.wakeParked(b, nil)
+		f.hosts.shares.endAwait(b)
+		f.hosts.shares.wakeParked(b, nil)
 	}
-	for n := 0; f.resting.len() > 0 && f.resting.first() <= uint64(f.clock); n++ {
+	for n := 0; f.hosts.resting.len() > 0 && f.hosts.resting.first() <= uint64(f.time.now); n++ {
 		if n%prefetchCount == 0 {
-			f.resting.ahead(uint64(f.clock), prefetchCount, f.prefetchHost)
+			f.hosts.resting.ahead(uint64(f.time.now), prefetchCount, f.hosts.prefetchHost)
 		}
-		h := f.resting.top()
-		f.leave(h)
-		f.place(h)
+		h := f.hosts.resting.top()
+		f.hosts.leave(h)
+		f.hosts.place(h)
 	}
-	for f.fading.len() > 0 && f.fading.first() <= uint64(f.clock) {
-		b := f.fading.pop()
+	for f.hosts.shares.fading.len() > 0 && f.hosts.shares.fading.first() <= uint64(f.time.now) {
+		b := f.hosts.shares.fading.pop()
 		b.in = nil
-		f.forgetBucket(b)
-		f.endAwait(b)
+		f.hosts.shares.forgetBucket(b)
+		f.hosts.shares.endAwait(b)
 	}
 }
 
@@ -576,23 +503,11 @@ func (f *Frontier) tick(now time.Time) {
 const prefetchCount = 16
 
 // prefetchHost reads the fields of h that moving it needs, so that they are in the processor's cache.
-func (f *Frontier) prefetchHost(h *host) { f.prefetched += int(h.pos) + int(h.q.head.r) }
-
-// follow returns now by the frontier's clock. If the wall clock was set, the epoch follows: its
-// monotonic reading stays as it is.
-func (f *Frontier) follow(now time.Time) int64 {
-	elapsed := f.since(now)
-	f.epoch = now.Add(-time.Duration(elapsed))
-	return elapsed
-}
+func (hs *hosts) prefetchHost(h *host) { hs.prefetched += int(h.pos) + int(h.q.head.r) }
 
 // prefetchLink reads the first link of h, which will soon be needed.
-func (f *Frontier) prefetchLink(h *host) {
+func (hs *hosts) prefetchLink(h *host) {
 	if b := &h.q.head; int(b.r) < len(b.buf) {
-		f.prefetched += int(b.buf[b.r])
+		hs.prefetched += int(b.buf[b.r])
 	}
 }
-
-// since converts t to the frontier's clock. If both times have monotonic readings, it uses them, so that a step of the
-// wall clock shortens no quiet time. Any other t is a time of the wall clock as it was at the last tick.
-func (f *Frontier) since(t time.Time) int64 { return int64(t.Sub(f.epoch)) }

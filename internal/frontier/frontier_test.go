@@ -43,8 +43,8 @@ func TestSlowDown(t *testing.T) {
 		t.Errorf("after 91 quiet minutes the pause is %v, want 32m within a tenth", got)
 	}
 	now = now.Add(24 * time.Hour)
-	if _, _, ok := f.Next(now); ok || f.hosts.len() != 0 {
-		t.Errorf("after a day %d hosts are remembered, want none", f.hosts.len())
+	if _, _, ok := f.Next(now); ok || f.hosts.dict.len() != 0 {
+		t.Errorf("after a day %d hosts are remembered, want none", f.hosts.dict.len())
 	}
 	if got := pause(); got > 66*time.Second {
 		t.Errorf("after a day the pause is %v, want 1m", got)

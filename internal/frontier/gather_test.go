@@ -20,7 +20,7 @@ func TestGather(t *testing.T) {
 		for _, gather := range []bool{false, true} {
 			f := open(t, Config{HostDelay: -1, NoAddresses: true, Active: active,
 				Gather: gather, MemoryBytes: []int64{20_000, 1 << 20}[seed%2], SegmentBytes: 10_000})
-			f.frameBytes = 300
+			f.pools.frameBytes = 300
 			want := map[uint64]string{}
 			pages := map[int]int{}
 			push := func(h int) {

@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"math"
+	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"time"
@@ -30,7 +31,7 @@ func (s state) String() string {
 }
 
 // A host is an entry of Polybot's host dictionary. It is in one heap or in none: a ready host in that of its group, a
-// waiting, slowed or parked one in Frontier.waiting, an exhausted one in Frontier.resting. In all other states pos is
+// waiting, slowed or parked one in hosts.waiting, an exhausted one in hosts.resting. In all other states pos is
 // negative. The struct holds what one level and one block of links need. What few hosts have is in extra; what only a
 // host that was given out has is in its visit. A host takes two cache lines; what moving it needs is in the first.
 type host struct {
@@ -59,29 +60,60 @@ type extra struct {
 	slow      uint8
 }
 
+// hosts has the hosts that the frontier knows, and the order in which it gives them out.
+type hosts struct {
+	cfg    *Config
+	time   *clock
+	queues *queues
+	rand   *rand.Rand
+
+	dict    dict
+	waiting heap[*host] // hosts with links, by time; including hosts that are alone and parked
+	resting heap[*host] // hosts without links, by time
+	shares  shares      // has the ready ones
+	visits  visits
+	classes classes
+	recent  recent
+
+	stats  Stats // the counts of hosts by their states, and of the links of blocked hosts
+	queued int64 // links in hosts' queues, withdrawn ones, and those in Sides
+
+	// Memory to reuse.
+	spareHosts []*host
+	extras     extras
+	fronts     []*frontQueue // empty ones
+	prefetched int           // keeps the compiler from removing reads that fill the processor's cache
+}
+
+// extras makes and reuses extras.
+type extras struct {
+	n     int // hosts with an extra
+	spare []*extra
+}
+
 // noExtra is the extra of all hosts without one of their own. It must not be written.
 var noExtra extra
 
-// needExtra returns an extra of h that may be written.
-func (f *Frontier) needExtra(h *host) *extra {
+// need returns an extra of h that may be written.
+func (x *extras) need(h *host) *extra {
 	if h.extra == &noExtra {
-		if n := len(f.spareExtras); n > 0 {
-			h.extra, f.spareExtras = f.spareExtras[n-1], f.spareExtras[:n-1]
+		if n := len(x.spare); n > 0 {
+			h.extra, x.spare = x.spare[n-1], x.spare[:n-1]
 		} else {
 			h.extra = new(extra)
 		}
-		f.extras++
+		x.n++
 	}
 	return h.extra
 }
 
-// trimExtra removes h's extra if it is empty.
-func (f *Frontier) trimExtra(h *host) {
+// trim removes h's extra if it is empty.
+func (x *extras) trim(h *host) {
 	if own := h.extra; own != &noExtra && *own == noExtra {
 		h.extra = &noExtra
-		f.extras--
-		if len(f.spareExtras) < spareMax {
-			f.spareExtras = append(f.spareExtras, own)
+		x.n--
+		if len(x.spare) < spareMax {
+			x.spare = append(x.spare, own)
 		}
 	}
 }
@@ -94,7 +126,7 @@ func (h *host) addr() netip.Addr {
 	return h.extra.addr
 }
 
-func (f *Frontier) setAddr(h *host, a netip.Addr) {
+func (s *shares) setAddr(h *host, a netip.Addr) {
 	h.ip4 = [4]byte{}
 	if a.Is4() {
 		h.ip4 = a.As4()
@@ -103,8 +135,8 @@ func (f *Frontier) setAddr(h *host, a netip.Addr) {
 		a = netip.Addr{}
 	}
 	if h.extra.addr != a {
-		f.needExtra(h).addr = a
-		f.trimExtra(h)
+		s.extras.need(h).addr = a
+		s.extras.trim(h)
 	}
 }
 
@@ -121,36 +153,36 @@ func secondsOf(at int64) seconds {
 func (s seconds) after(clock int64) bool { return int64(s)*int64(time.Second) > clock }
 
 // host returns the dictionary's entry for name and adds it if it is missing.
-func (f *Frontier) host(name string) *host {
-	h := f.hosts.of(name)
+func (hs *hosts) host(name string) *host {
+	h := hs.dict.of(name)
 	if h != nil {
 		return h
 	}
-	if n := len(f.spareHosts); n > 0 {
-		h, f.spareHosts = f.spareHosts[n-1], f.spareHosts[:n-1]
+	if n := len(hs.spareHosts); n > 0 {
+		h, hs.spareHosts = hs.spareHosts[n-1], hs.spareHosts[:n-1]
 	} else {
 		h = new(host)
 	}
 	*h = host{extra: &noExtra, name: strings.Clone(name), pos: -1, state: exhausted}
-	f.stats.Empty++
-	f.hosts.add(h)
-	if f.hushing() {
-		f.notBefore(h, f.quietTill)
+	hs.stats.Empty++
+	hs.dict.add(h)
+	if hs.time.hushing() {
+		hs.notBefore(h, hs.time.quietTill)
 	}
-	if f.cfg.DelayOf != nil && f.quieted {
-		if d := f.HostDelay(h.name); d > f.cfg.HostDelay {
-			f.notBefore(h, f.quietFrom+int64(d))
+	if hs.cfg.DelayOf != nil && hs.time.quieted {
+		if d := hs.cfg.hostDelay(h.name); d > hs.cfg.HostDelay {
+			hs.notBefore(h, hs.time.quietFrom+int64(d))
 		}
 	}
-	if f.cfg.Lease != nil {
-		if k := f.siteKey(h.name); k.site != "" {
-			f.want(k, h)
+	if hs.cfg.Lease != nil {
+		if k := hs.shares.siteKey(h.name); k.site != "" {
+			hs.shares.want(k, h)
 		}
 	}
-	if f.cfg.NoAddresses {
-		f.moveTo(h, netip.Addr{})
+	if hs.cfg.NoAddresses {
+		hs.shares.moveTo(h, netip.Addr{})
 	} else if a, ok := addrIn(h.name); ok {
-		f.moveTo(h, a)
+		hs.shares.moveTo(h, a)
 		h.until = always
 	}
 	return h
@@ -166,16 +198,16 @@ func addrIn(name string) (a netip.Addr, ok bool) {
 }
 
 // notBefore holds h back until at. h must be in no heap.
-func (f *Frontier) notBefore(h *host, at int64) {
+func (hs *hosts) notBefore(h *host, at int64) {
 	if at > h.at {
 		h.at = at
 	}
 }
 
 // due returns the key of h in waiting or resting.
-func (f *Frontier) due(h *host) int64 {
+func (hs *hosts) due(h *host) int64 {
 	if h.state == parked {
-		return f.quietAt(h)
+		return hs.shares.quietAt(h)
 	}
 	return max(h.at, h.look)
 }
@@ -214,21 +246,21 @@ func (h *host) key() key {
 }
 
 // groupOf returns the group of h when it is ready.
-func (f *Frontier) groupOf(h *host) *group {
+func (s *shares) groupOf(h *host) *group {
 	if h.share > free {
-		return f.groupsByNumber[h.share&^grouped]
+		return s.groupsByNumber[h.share&^grouped]
 	}
-	return f.unbound
+	return s.unbound
 }
 
 // heapOf returns the heap of h's state, or nil. Ready hosts are in their group instead. The state of a host must not
 // change while it is in a heap.
-func (f *Frontier) heapOf(h *host) *heap[*host] {
+func (hs *hosts) heapOf(h *host) *heap[*host] {
 	switch h.state {
 	case waiting, slowed, parked:
-		return &f.waiting
+		return &hs.waiting
 	case exhausted:
-		return &f.resting
+		return &hs.resting
 	}
 	return nil
 }
@@ -239,126 +271,126 @@ func (h *host) busy() bool { return h.state == inProcess || h.state == resolving
 func (h *host) heapPos() *int32 { return &h.pos }
 
 // count adds d to the number of hosts in state s.
-func (f *Frontier) count(s state, d int) {
+func (hs *hosts) count(s state, d int) {
 	switch s {
 	case exhausted:
-		f.stats.Empty += d
+		hs.stats.Empty += d
 	case ready:
-		f.stats.Ready += d // Stats subtracts the parked ones
+		hs.stats.Ready += d // Stats subtracts the parked ones
 	case parked:
-		f.stats.Ready += d
-		f.stats.RestingShared += d
+		hs.stats.Ready += d
+		hs.shares.heldBack += d
 	case waiting:
-		f.stats.Resting += d
+		hs.stats.Resting += d
 	case slowed:
-		f.stats.Paused += d
+		hs.stats.Paused += d
 	case resolving:
-		f.stats.Resolving += d
+		hs.stats.Resolving += d
 	case inProcess:
-		f.stats.Fetching += d
+		hs.stats.Fetching += d
 	case blocked:
-		f.stats.Blocked += d
+		hs.stats.Blocked += d
 	}
 }
 
-func (f *Frontier) become(h *host, s state) {
-	f.count(h.state, -1)
+func (hs *hosts) become(h *host, s state) {
+	hs.count(h.state, -1)
 	h.state = s
-	f.count(s, +1)
+	hs.count(s, +1)
 }
 
 // leave removes h from the heap that it is in, if any.
-func (f *Frontier) leave(h *host) {
+func (hs *hosts) leave(h *host) {
 	if h.pos < 0 {
 		return
 	}
 	if h.state == ready {
-		f.unready(h)
-		f.groupOf(h).hosts.remove(h)
+		hs.unready(h)
+		hs.shares.groupOf(h).hosts.remove(h)
 	} else {
-		f.heapOf(h).remove(h)
+		hs.heapOf(h).remove(h)
 	}
 	if h.look != 0 {
 		h.look = 0
-		f.trimExtra(h)
+		hs.extras.trim(h)
 	}
 	if h.state == ready {
-		g := f.groupOf(h)
+		g := hs.shares.groupOf(h)
 		if g.parkedAt != nil {
-			f.stats.RestingShared--
+			hs.shares.heldBack--
 		}
-		f.regroup(g)
+		hs.shares.regroup(g)
 	}
 }
 
 // place puts h where it belongs. h must be in no heap and not in process.
-func (f *Frontier) place(h *host) {
+func (hs *hosts) place(h *host) {
 	if h.empty() {
 		h.turns = 0 // links that come from the pools later do not find it warm
 	}
 	switch {
 	case h.retired:
-		f.become(h, blocked)
+		hs.become(h, blocked)
 	case h.empty():
-		f.forgive(h)
-		if h.at <= f.clock && h.slow == 0 {
-			f.forget(h)
+		hs.forgive(h)
+		if h.at <= hs.time.now && h.slow == 0 {
+			hs.forget(h)
 			return
 		}
-		f.become(h, exhausted)
-		if h.at <= f.clock {
+		hs.become(h, exhausted)
+		if h.at <= hs.time.now {
 			// Only a slow-down is left: check again when it is forgiven.
-			f.needExtra(h).look = max(h.slowUntil+int64(f.cfg.ForgiveAfter), f.clock+1)
+			hs.extras.need(h).look = max(h.slowUntil+int64(hs.cfg.ForgiveAfter), hs.time.now+1)
 		}
-		f.resting.push(h, uint64(f.due(h)))
-	case h.at > f.clock:
-		if h.slowUntil > f.clock {
-			f.become(h, slowed)
+		hs.resting.push(h, uint64(hs.due(h)))
+	case h.at > hs.time.now:
+		if h.slowUntil > hs.time.now {
+			hs.become(h, slowed)
 		} else {
-			f.become(h, waiting)
+			hs.become(h, waiting)
 		}
-		f.waiting.push(h, uint64(f.due(h)))
-	case f.quietAt(h) > f.clock:
-		f.become(h, parked)
-		f.waiting.push(h, uint64(f.due(h)))
-	case f.classes.on && !f.choose(h):
-		f.notBefore(h, f.clock+heldWait)
-		f.become(h, waiting)
-		f.waiting.push(h, uint64(f.due(h)))
+		hs.waiting.push(h, uint64(hs.due(h)))
+	case hs.shares.quietAt(h) > hs.time.now:
+		hs.become(h, parked)
+		hs.waiting.push(h, uint64(hs.due(h)))
+	case hs.classes.on && !hs.choose(h):
+		hs.notBefore(h, hs.time.now+heldWait)
+		hs.become(h, waiting)
+		hs.waiting.push(h, uint64(hs.due(h)))
 	default:
 		if h.share.alone() {
 			h.share = unasked // before the stored end wraps around
 		}
-		f.become(h, ready)
-		g := f.groupOf(h)
-		g.hosts.push(h, f.order(h))
+		hs.become(h, ready)
+		g := hs.shares.groupOf(h)
+		g.hosts.push(h, hs.order(h))
 		if g.parkedAt != nil {
-			f.stats.RestingShared++
+			hs.shares.heldBack++
 		}
-		f.regroup(g)
+		hs.shares.regroup(g)
 	}
 }
 
 // rekey moves h after its first link has changed. If there are classes, h keeps its slot.
-func (f *Frontier) rekey(h *host) {
-	if h.state == ready && !f.classes.on {
-		g := f.groupOf(h)
+func (hs *hosts) rekey(h *host) {
+	if h.state == ready && !hs.classes.on {
+		g := hs.shares.groupOf(h)
 		g.hosts.fix(h, h.key().order())
-		f.regroup(g)
+		hs.shares.regroup(g)
 	}
 }
 
 // begin gives h, the best host of g, to the caller.
-func (f *Frontier) begin(h *host, g *group, e entry) {
-	if f.classes.on {
-		f.classes.now = max(f.classes.now, g.key)
-		f.unready(h)
+func (hs *hosts) begin(h *host, g *group, e entry) {
+	if hs.classes.on {
+		hs.classes.now = max(hs.classes.now, g.key)
+		hs.unready(h)
 	}
 	g.hosts.remove(h)
-	f.visit(h, e)
-	f.fixed += e.ram()
-	if f.resolved(h) {
-		f.become(h, inProcess)
+	hs.visits.begin(h, e, hs.time.now)
+	hs.queues.fixed += e.ram()
+	if hs.shares.resolved(h) {
+		hs.become(h, inProcess)
 		h.fresh = 0
 		for _, b := range [...]*bucket{g.addr, g.site} {
 			if b != nil {
@@ -366,36 +398,36 @@ func (f *Frontier) begin(h *host, g *group, e entry) {
 			}
 		}
 	} else {
-		f.become(h, resolving)
+		hs.become(h, resolving)
 	}
-	f.regroup(g)
+	hs.shares.regroup(g)
 }
 
 // end takes h back from the caller. back is nil or the link that comes next.
-func (f *Frontier) end(h *host, back *entry) {
-	f.fixed -= f.cur(h).ram()
+func (hs *hosts) end(h *host, back *entry) {
+	hs.queues.fixed -= hs.visits.link(h).ram()
 	if back != nil {
-		f.putFront(h, *back, true)
+		hs.putFront(h, *back, true)
 	}
-	f.leaveVisit(h)
+	hs.visits.end(h)
 	if h.retired {
-		f.stats.BlockedLinks += h.links()
+		hs.stats.BlockedLinks += h.links()
 	}
-	f.place(h)
+	hs.place(h)
 }
 
 // forget removes a host about which nothing must be remembered.
-func (f *Frontier) forget(h *host) {
-	f.count(h.state, -1)
-	f.leaveGroup(h)
-	f.hosts.remove(h)
+func (hs *hosts) forget(h *host) {
+	hs.count(h.state, -1)
+	hs.shares.leaveGroup(h)
+	hs.dict.remove(h)
 	if h.extra != &noExtra {
 		*h.extra = extra{}
-		f.trimExtra(h)
+		hs.extras.trim(h)
 	}
-	if len(f.spareHosts) < spareMax {
+	if len(hs.spareHosts) < spareMax {
 		*h = host{}
-		f.spareHosts = append(f.spareHosts, h)
+		hs.spareHosts = append(hs.spareHosts, h)
 	}
 }
 
@@ -404,57 +436,57 @@ func (f *Frontier) forget(h *host) {
 const spareMax = 1 << 10
 
 // slowDownOrWait applies the pause that d asks for.
-func (f *Frontier) slowDownOrWait(h *host, d Done) {
+func (hs *hosts) slowDownOrWait(h *host, d Done) {
 	if d.SlowDown {
-		f.slowDown(h, d.RetryAfter)
+		hs.slowDown(h, d.RetryAfter)
 		return
 	}
-	f.needExtra(h).slowUntil = max(h.slowUntil, f.clock+int64(min(d.RetryAfter, f.cfg.SlowMax)))
-	f.notBefore(h, h.slowUntil)
+	hs.extras.need(h).slowUntil = max(h.slowUntil, hs.time.now+int64(min(d.RetryAfter, hs.cfg.SlowMax)))
+	hs.notBefore(h, h.slowUntil)
 }
 
 // slowDown makes h pause. The first pause is as long as the host has asked for with least, but at most SlowBase;
 // without least it is SlowBase. It is doubled for each pause that is not yet forgiven, within a tenth. The pause is at
 // least least and at most SlowMax.
-func (f *Frontier) slowDown(h *host, least time.Duration) {
-	f.forgive(h)
+func (hs *hosts) slowDown(h *host, least time.Duration) {
+	hs.forgive(h)
 	if h.slow < maxSlow {
-		f.needExtra(h).slow++
+		hs.extras.need(h).slow++
 	}
-	first := f.cfg.SlowBase
+	first := hs.cfg.SlowBase
 	if least > 0 {
 		first = min(first, least)
 	}
-	pause := f.cfg.SlowMax
-	if n := h.slow - 1; first <= f.cfg.SlowMax>>n {
+	pause := hs.cfg.SlowMax
+	if n := h.slow - 1; first <= hs.cfg.SlowMax>>n {
 		pause = first << n
 	}
-	pause += time.Duration((f.rand.Float64()*0.2 - 0.1) * float64(pause))
-	pause = min(max(pause, least), f.cfg.SlowMax)
-	f.needExtra(h).slowUntil = max(h.slowUntil, f.clock+int64(pause))
-	f.notBefore(h, h.slowUntil)
+	pause += time.Duration((hs.rand.Float64()*0.2 - 0.1) * float64(pause))
+	pause = min(max(pause, least), hs.cfg.SlowMax)
+	hs.extras.need(h).slowUntil = max(h.slowUntil, hs.time.now+int64(pause))
+	hs.notBefore(h, h.slowUntil)
 }
 
 // answered records how a request to h has ended. Each good answer halves the next pause, as it halves the way back to
 // the usual delay in Scrapy's AutoThrottle. If it took several, a host that refuses one request in five would pause
 // ever longer. If more than half of the answers are refusals, the pauses grow.
-func (f *Frontier) answered(h *host, d Done) {
+func (hs *hosts) answered(h *host, d Done) {
 	if h.slow > 0 && !d.NoRequest && !d.SlowDown && !d.Failed && d.RetryAfter == 0 {
 		h.slow--
 	}
 }
 
 // forgive halves the next pause of h once per ForgiveAfter that has passed since the end of the last pause.
-func (f *Frontier) forgive(h *host) {
+func (hs *hosts) forgive(h *host) {
 	if h.slow == 0 {
 		return
 	}
-	if f.cfg.ForgiveAfter == 0 && f.clock >= h.slowUntil {
+	if hs.cfg.ForgiveAfter == 0 && hs.time.now >= h.slowUntil {
 		h.slow = 0
 	}
-	for h.slow > 0 && f.clock-h.slowUntil >= int64(f.cfg.ForgiveAfter) {
+	for h.slow > 0 && hs.time.now-h.slowUntil >= int64(hs.cfg.ForgiveAfter) {
 		h.slow--
-		h.slowUntil += int64(f.cfg.ForgiveAfter)
+		h.slowUntil += int64(hs.cfg.ForgiveAfter)
 	}
 }
 

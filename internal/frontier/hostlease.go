@@ -36,14 +36,14 @@ func originKey(origin string) uint64 { return xxhash.Sum64String("robots:" + ori
 
 // siteKey returns the key of the bucket of a host's site, if that has a delay or a pace; otherwise that of the host
 // if other agents crawl it. All agents have the same SiteDelay, so their points mean the same.
-func (f *Frontier) siteKey(name string) bucketKey {
+func (s *shares) siteKey(name string) bucketKey {
 	switch {
-	case f.cfg.SiteDelay > 0:
+	case s.cfg.SiteDelay > 0:
 		return bucketKey{site: siteOf(name)}
-	case f.cfg.HostLease != nil:
+	case s.cfg.HostLease != nil:
 		return bucketKey{site: name}
-	case len(f.paced) > 0:
-		if site := siteOf(name); f.paced[site] {
+	case len(s.paced) > 0:
+		if site := siteOf(name); s.paced[site] {
 			return bucketKey{site: site}
 		}
 	}
@@ -51,92 +51,93 @@ func (f *Frontier) siteKey(name string) bucketKey {
 }
 
 // show returns the name of k for people.
-func (f *Frontier) show(k bucketKey) string {
-	if f.cfg.SiteDelay <= 0 && f.cfg.HostLease != nil && !k.addr.IsValid() {
+func (s *shares) show(k bucketKey) string {
+	if s.cfg.SiteDelay <= 0 && s.cfg.HostLease != nil && !k.addr.IsValid() {
 		return "host " + k.site
 	}
 	return k.String()
 }
 
 // leaseQuiet returns the quiet time to ask a lease for. It includes the delay of h if h's state travels with it.
-func (f *Frontier) leaseQuiet(k bucketKey, h *host) time.Duration {
-	if f.cfg.HostLease == nil || k.site == "" {
-		return f.delay(k)
+func (s *shares) leaseQuiet(k bucketKey, h *host) time.Duration {
+	if s.cfg.HostLease == nil || k.site == "" {
+		return s.delay(k)
 	}
-	return max(f.delay(k), f.HostDelay(h.name), h.delay)
+	return max(s.delay(k), s.cfg.hostDelay(h.name), h.delay)
 }
 
 // learn applies to the best host of g what the last agent has noted of it. It reports whether the host must wait
 // now. Then g may have no host any more.
-func (f *Frontier) learn(g *group) (waits bool) {
-	if f.cfg.HostLease == nil || g.site == nil {
+func (hs *hosts) learn(g *group) (waits bool) {
+	if hs.cfg.HostLease == nil || g.site == nil {
 		return false
 	}
 	h := g.hosts.top()
-	n, ok := f.cfg.HostLease.Kept(g.site.key.point(), hostKey(h.name), f.timeAt(f.clock))
+	n, ok := hs.cfg.HostLease.Kept(g.site.key.point(), hostKey(h.name), hs.time.timeAt(hs.time.now))
 	if !ok {
 		return false
 	}
-	own, end := f.needExtra(h), f.clock+int64(f.cfg.SlowMax)
+	own, end := hs.extras.need(h), hs.time.now+int64(hs.cfg.SlowMax)
 	own.delay = max(own.delay, n.Delay)
 	if !n.SlowUntil.IsZero() {
 		// This agent may know of a later pause, if it lost the lease without handing it on.
-		if until := min(f.since(n.SlowUntil), end); until >= own.slowUntil {
+		if until := min(hs.time.since(n.SlowUntil), end); until >= own.slowUntil {
 			own.slow, own.slowUntil = min(n.Slow, maxSlow), until
 		}
 	}
-	f.trimExtra(h)
+	hs.extras.trim(h)
 	var at int64
 	if !n.NotBefore.IsZero() {
-		at = min(f.since(n.NotBefore), end)
+		at = min(hs.time.since(n.NotBefore), end)
 	}
 	if !n.Ended.IsZero() {
-		at = max(at, f.since(n.Ended)+int64(max(f.HostDelay(h.name), h.delay)))
+		at = max(at, hs.time.since(n.Ended)+int64(max(hs.cfg.hostDelay(h.name), h.delay)))
 	}
-	if at <= f.clock {
+	if at <= hs.time.now {
 		return false
 	}
-	f.leave(h)
-	f.notBefore(h, at)
-	f.place(h)
+	hs.leave(h)
+	hs.notBefore(h, at)
+	hs.place(h)
 	return true
 }
 
 // keep notes the state of h, whose request ends with d, for the next agent.
-func (f *Frontier) keep(h *host, d *Done) {
-	if f.cfg.HostLease == nil || h.state != inProcess {
+func (hs *hosts) keep(h *host, d *Done) {
+	if hs.cfg.HostLease == nil || h.state != inProcess {
 		return
 	}
-	b := f.groupOf(h).site
+	b := hs.shares.groupOf(h).site
 	if b == nil || b.holder != h {
 		return
 	}
-	s, now := f.hostState(h), f.timeAt(f.clock)
+	s, now := hs.hostState(h), hs.time.timeAt(hs.time.now)
 	n := LeaseNote{Delay: s.Delay, Slow: s.Slow, SlowUntil: s.SlowUntil}
-	if h.at > f.clock {
-		n.NotBefore = f.timeAt(h.at)
+	if h.at > hs.time.now {
+		n.NotBefore = hs.time.timeAt(h.at)
 	}
 	point := b.key.point()
 	if d.Robots.Print != 0 {
-		f.cfg.HostLease.Keep(point, originKey(d.Robots.Origin), LeaseNote{Robots: d.Robots.Print}, now)
+		hs.cfg.HostLease.Keep(point, originKey(d.Robots.Origin), LeaseNote{Robots: d.Robots.Print}, now)
 	}
-	f.cfg.HostLease.Keep(point, hostKey(h.name), n, now)
+	hs.cfg.HostLease.Keep(point, hostKey(h.name), n, now)
 	if h.empty() && d.Again == nil {
 		return
 	}
-	for _, b := range [...]*bucket{f.groupOf(h).addr, b} {
+	for _, b := range [...]*bucket{hs.shares.groupOf(h).addr, b} {
 		if b != nil && b.holder == h {
-			f.cfg.HostLease.Expect(b.key.point(), f.timeAt(max(h.at, f.clock+int64(f.delay(b.key)))), now)
+			due := max(h.at, hs.time.now+int64(hs.shares.delay(b.key)))
+			hs.cfg.HostLease.Expect(b.key.point(), hs.time.timeAt(due), now)
 		}
 	}
 }
 
 // robotsPrint returns the print of the robots.txt of t's origin as another agent has read it last; 0: unknown.
-func (f *Frontier) robotsPrint(t *Task, g *group) uint64 {
-	if f.cfg.HostLease == nil || g.site == nil {
+func (hs *hosts) robotsPrint(t *Task, g *group) uint64 {
+	if hs.cfg.HostLease == nil || g.site == nil {
 		return 0
 	}
-	n, _ := f.cfg.HostLease.Kept(g.site.key.point(), originKey(t.Link.URL.Origin()), f.timeAt(f.clock))
+	n, _ := hs.cfg.HostLease.Kept(g.site.key.point(), originKey(t.Link.URL.Origin()), hs.time.timeAt(hs.time.now))
 	return n.Robots
 }
 

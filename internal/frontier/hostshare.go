@@ -39,11 +39,11 @@ func (r *recent) add(clock int64, d int32) {
 }
 
 // distance returns the least time between two requests to a host.
-func (f *Frontier) distance() time.Duration {
-	f.recent.add(f.clock, 0)
+func (hs *hosts) distance() time.Duration {
+	hs.recent.add(hs.time.now, 0)
 	// Until the crawl is an hour old, the share is one of the requests so far.
-	span := min(time.Duration(f.clock-f.recent.minFrom*int64(time.Minute)), shareSpan)
-	allowed := f.cfg.HostShare * float64(f.recent.n)
+	span := min(time.Duration(hs.time.now-hs.recent.minFrom*int64(time.Minute)), shareSpan)
+	allowed := hs.cfg.HostShare * float64(hs.recent.n)
 	if allowed*float64(shareLeast) <= float64(span) {
 		return shareLeast
 	}
@@ -51,15 +51,15 @@ func (f *Frontier) distance() time.Duration {
 }
 
 // takeShare counts a request to h, and holds h back if its share requires that.
-func (f *Frontier) takeShare(h *host) {
-	if f.cfg.HostShare > 0 {
-		f.recent.add(f.clock, 1)
-		f.notBefore(h, f.clock+int64(f.distance()))
+func (hs *hosts) takeShare(h *host) {
+	if hs.cfg.HostShare > 0 {
+		hs.recent.add(hs.time.now, 1)
+		hs.notBefore(h, hs.time.now+int64(hs.distance()))
 	}
 }
 
 // byShare reports whether its share holds h back, and not its delay or a pause.
-func (f *Frontier) byShare(h *host) bool {
-	return f.cfg.HostShare > 0 && h.at > f.clock && h.slowUntil < h.at &&
-		f.distance() > max(f.HostDelay(h.name), h.delay)
+func (hs *hosts) byShare(h *host) bool {
+	return hs.cfg.HostShare > 0 && h.at > hs.time.now && h.slowUntil < h.at &&
+		hs.distance() > max(hs.cfg.hostDelay(h.name), h.delay)
 }

@@ -48,29 +48,29 @@ func (k bucketKey) point() uint64 {
 }
 
 // resolved reports whether h can be fetched without a look-up.
-func (f *Frontier) resolved(h *host) bool {
-	return f.cfg.NoAddresses || h.share != 0 && (h.until.after(f.clock) || h.fresh.after(f.clock))
+func (s *shares) resolved(h *host) bool {
+	return s.cfg.NoAddresses || h.share != 0 && (h.until.after(s.time.now) || h.fresh.after(s.time.now))
 }
 
 // want asks ahead for the lease of an address or a site of h.
-func (f *Frontier) want(k bucketKey, h *host) {
-	if f.cfg.Lease != nil {
-		f.cfg.Lease.Want(k.point(), f.leaseQuiet(k, h), f.timeAt(f.clock))
+func (s *shares) want(k bucketKey, h *host) {
+	if s.cfg.Lease != nil {
+		s.cfg.Lease.Want(k.point(), s.leaseQuiet(k, h), s.time.timeAt(s.time.now))
 	}
 }
 
 // delay returns the quiet time of an address or a site.
-func (f *Frontier) delay(k bucketKey) time.Duration {
+func (s *shares) delay(k bucketKey) time.Duration {
 	if k.addr.IsValid() {
-		return f.cfg.IPDelay
+		return s.cfg.IPDelay
 	}
-	return max(f.cfg.SiteDelay, f.gap(k.site)) // 0 for a host, which itself waits for its delay
+	return max(s.cfg.SiteDelay, s.gap(k.site)) // 0 for a host, which itself waits for its delay
 }
 
 // leased reports whether the leases allow a request to the best host of g, which no bucket may hold back. If a lease is
 // missing, leased makes its bucket quiet until the lease is asked for again.
-func (f *Frontier) leased(g *group) bool {
-	if f.cfg.Lease == nil || g == f.unbound {
+func (s *shares) leased(g *group) bool {
+	if s.cfg.Lease == nil || g == s.unbound {
 		return true
 	}
 	for _, b := range [...]*bucket{g.addr, g.site} {
@@ -78,141 +78,146 @@ func (f *Frontier) leased(g *group) bool {
 			continue
 		}
 		point := b.key.point()
-		yes, at := f.cfg.Lease.Ready(point, f.leaseQuiet(b.key, g.hosts.top()), f.timeAt(f.clock))
+		yes, at := s.cfg.Lease.Ready(point, s.leaseQuiet(b.key, g.hosts.top()), s.time.timeAt(s.time.now))
 		switch {
 		case yes:
-			delete(f.asked, point)
+			delete(s.asked, point)
 			continue
 		case at.IsZero():
-			f.awaiting[point] = b
-			if _, again := f.asked[point]; !again {
-				f.asked[point] = f.clock
+			s.awaiting[point] = b
+			if _, again := s.asked[point]; !again {
+				s.asked[point] = s.time.now
 			}
-			f.stats.LeaseWaits++
-			f.quietUntil(b, f.clock+int64(leaseAgain))
+			s.leaseWaits++
+			s.quietUntil(b, s.time.now+int64(leaseAgain))
 		default:
-			f.quietUntil(b, max(f.since(at), f.clock+1))
+			s.quietUntil(b, max(s.time.since(at), s.time.now+1))
 		}
 		// Ask for the site only with the lease of the address: if one agent had the address and another the site, each
 		// would wait for the other.
 		return false
 	}
-	return !f.learn(g)
+	return true
 }
 
 // quietUntil makes b, which must be free, quiet until at.
-func (f *Frontier) quietUntil(b *bucket, at int64) {
+func (s *shares) quietUntil(b *bucket, at int64) {
 	b.freeAt = at
-	f.retime(b)
+	s.retime(b)
 }
 
 // remind asks once more for the point that is awaited for longest, if a request has begun since the last refusal and no
 // host has its turn soon. wake is when one has. The Lease learns from this that it holds back all that is left here:
 // until then it may put off the calls for leases, since an agent with other hosts continues without them.
-func (f *Frontier) remind(wake time.Time) (asks bool) {
-	if !f.leaseBegan || len(f.awaiting) == 0 || wake.Sub(f.timeAt(f.clock)) < leaseLack {
+func (s *shares) remind(wake time.Time) (asks bool) {
+	if !s.leaseBegan || len(s.awaiting) == 0 || wake.Sub(s.time.timeAt(s.time.now)) < leaseLack {
 		return false
 	}
-	f.leaseBegan = false
+	s.leaseBegan = false
 	var first uint64
-	for point, b := range f.awaiting {
-		if w := f.awaiting[first]; w == nil || b.freeAt < w.freeAt || b.freeAt == w.freeAt && point < first {
+	for point, b := range s.awaiting {
+		if w := s.awaiting[first]; w == nil || b.freeAt < w.freeAt || b.freeAt == w.freeAt && point < first {
 			first = point
 		}
 	}
-	f.Leased([]uint64{first}, f.timeAt(f.clock))
+	s.askAgain([]uint64{first})
 	return true
 }
 
 // endAwait records that the lease of b is no longer awaited, and reports whether it was.
-func (f *Frontier) endAwait(b *bucket) (was bool) {
-	if len(f.awaiting) == 0 {
+func (s *shares) endAwait(b *bucket) (was bool) {
+	if len(s.awaiting) == 0 {
 		return false
 	}
 	point := b.key.point()
-	if was = f.awaiting[point] == b; was {
-		delete(f.awaiting, point)
+	if was = s.awaiting[point] == b; was {
+		delete(s.awaiting, point)
 	}
 	return was
 }
 
 // awaited reports whether the lease of b is awaited.
-func (f *Frontier) awaited(b *bucket) bool {
-	return len(f.awaiting) > 0 && f.awaiting[b.key.point()] == b
+func (s *shares) awaited(b *bucket) bool {
+	return len(s.awaiting) > 0 && s.awaiting[b.key.point()] == b
 }
 
 // beginLeased begins the request of g's best host with the Lease. If the Lease refuses, g waits for leaseSoon.
-func (f *Frontier) beginLeased(g *group) bool {
-	if f.cfg.Lease == nil || g == f.unbound || !f.resolved(g.hosts.top()) {
+func (s *shares) beginLeased(g *group) bool {
+	if s.cfg.Lease == nil || g == s.unbound || !s.resolved(g.hosts.top()) {
 		return true
 	}
-	points := f.points[:0]
+	points := s.points[:0]
 	for _, b := range [...]*bucket{g.addr, g.site} {
 		if b != nil {
 			points = append(points, b.key.point())
 		}
 	}
-	if f.cfg.Lease.Begin(f.timeAt(f.clock), points...) {
-		f.leaseBegan = true
+	if s.cfg.Lease.Begin(s.time.timeAt(s.time.now), points...) {
+		s.leaseBegan = true
 		return true
 	}
 	for _, b := range [...]*bucket{g.addr, g.site} {
 		if b != nil {
-			f.quietUntil(b, f.clock+int64(leaseSoon))
+			s.quietUntil(b, s.time.now+int64(leaseSoon))
 		}
 	}
-	f.placeGroup(g)
+	s.placeGroup(g)
 	return false
 }
 
 // used ends at b what beginLeased has begun.
-func (f *Frontier) used(b *bucket, d *Done) {
+func (s *shares) used(b *bucket, d *Done) {
 	quiet := time.Duration(0)
 	if !d.NoRequest {
-		quiet = f.quietOf(b.key, f.sentAt(d))
+		quiet = s.quietOf(b.key, s.sentAt(d))
 	}
-	now := f.timeAt(f.clock)
-	f.cfg.Lease.Used(b.key.point(), now, quiet, !d.NoRequest, now)
+	now := s.time.timeAt(s.time.now)
+	s.cfg.Lease.Used(b.key.point(), now, quiet, !d.NoRequest, now)
 }
 
 // Leased tells that Ready may answer differently than before at points.
 func (f *Frontier) Leased(points []uint64, now time.Time) {
 	f.tick(now)
+	f.hosts.shares.askAgain(points)
+}
+
+// askAgain lets the hosts that wait for these points ask their leases again.
+func (s *shares) askAgain(points []uint64) {
 	for _, point := range points {
-		b := f.awaiting[point]
+		b := s.awaiting[point]
 		if b == nil {
 			continue
 		}
-		delete(f.awaiting, point)
+		delete(s.awaiting, point)
 		// No request has used b since; but a Hush may have come.
-		b.freeAt = f.clock
-		if f.hushed {
-			b.freeAt = max(b.freeAt, f.hushedAt+int64(f.delay(b.key)))
+		b.freeAt = s.time.now
+		if s.time.hushed {
+			b.freeAt = max(b.freeAt, s.time.hushedAt+int64(s.delay(b.key)))
 		}
-		if b.freeAt > f.clock {
-			f.retime(b)
+		if b.freeAt > s.time.now {
+			s.retime(b)
 			continue
 		}
 		b.in.remove(b)
 		b.in = nil
-		f.wakeParked(b, nil)
-		f.forgetBucket(b)
+		s.wakeParked(b, nil)
+		s.forgetBucket(b)
 	}
 }
 
 // tooManyAwaited reports whether so many points are awaited that the pools are not read for other hosts. The awaited
 // ones will become free one by one.
-func (f *Frontier) tooManyAwaited() bool {
-	return f.active >= 0 && len(f.awaiting) > 0 && len(f.awaiting) >= max(awaitedShare*f.active, f.awaitedLeast)
+func (s *shares) tooManyAwaited(active int) bool {
+	return active >= 0 && len(s.awaiting) > 0 && len(s.awaiting) >= max(awaitedShare*active, s.awaitedLeast)
 }
 
 // Points returns the points that a host in process uses. It returns nil without a Lease.
 func (f *Frontier) Points(host string) (points []uint64) {
-	h := f.visited(host)
+	h := f.hosts.visited(host)
 	if f.cfg.Lease == nil || h == nil || h.state != inProcess {
 		return nil
 	}
-	g := f.groupOf(h)
+	g := f.hosts.shares.groupOf(h)
 	for _, b := range [...]*bucket{g.addr, g.site} {
 		if b != nil && b.holder == h {
 			points = append(points, b.key.point())

@@ -187,7 +187,7 @@ func TestLeaseNothingStarves(t *testing.T) {
 		l := newSlowLease(t, seed, 8*time.Second)
 		f := open(t, Config{HostDelay: time.Second, IPDelay: 300 * time.Millisecond, SiteDelay: 200 * time.Millisecond,
 			Active: 1 + r.IntN(5), Lease: l, Seed: seed})
-		f.frameBytes = 200
+		f.pools.frameBytes = 200
 		var ls []link.Link
 		for i := range 300 {
 			ls = append(ls, linkOf(t, fmt.Sprintf("http://h%d.s%d.example/%d", r.IntN(40), r.IntN(9), i),
@@ -258,7 +258,7 @@ func sooner(a, b time.Time) time.Time {
 func TestLeaseCrowd(t *testing.T) {
 	l := newSlowLease(t, 1, time.Hour)
 	f := open(t, Config{IPDelay: time.Second, SiteDelay: time.Second, Active: 10, Lease: l})
-	f.frameBytes = 500
+	f.pools.frameBytes = 500
 	for i := range 5000 {
 		push(t, f, fmt.Sprintf("http://www.host-%d.example/", i))
 	}

@@ -38,14 +38,14 @@ func (f *Frontier) Look(names []string, n int, now time.Time) []Glimpse {
 		}
 	}
 	for _, name := range names {
-		add(f.hosts.of(name))
+		add(f.hosts.dict.of(name))
 	}
-	for i := range f.visits[:min(len(f.visits), lookMax/2)] {
-		add(f.visits[i].h)
+	for i := range f.hosts.visits.all[:min(len(f.hosts.visits.all), lookMax/2)] {
+		add(f.hosts.visits.all[i].h)
 	}
-	f.waiting.least(n, add)
-	f.ready.least(n, func(g *group) { g.hosts.least(n, add) })
-	f.freeing.least(n, func(b *bucket) { b.parked.top().hosts.least(1, add) })
+	f.hosts.waiting.least(n, add)
+	f.hosts.shares.ready.least(n, func(g *group) { g.hosts.least(n, add) })
+	f.hosts.shares.freeing.least(n, func(b *bucket) { b.parked.top().hosts.least(1, add) })
 
 	links := make(map[*host]int64, len(all))
 	for _, h := range all {
@@ -58,13 +58,13 @@ func (f *Frontier) Look(names []string, n int, now time.Time) []Glimpse {
 		return cmp.Or(cmp.Compare(links[b], links[a]), strings.Compare(a.name, b.name))
 	})
 	rows := all[:min(n, len(all))]
-	troubled := slices.DeleteFunc(slices.Clone(all[len(rows):]), func(h *host) bool { return !f.troubled(h) })
+	troubled := slices.DeleteFunc(slices.Clone(all[len(rows):]), func(h *host) bool { return !f.hosts.troubled(h) })
 	if k := min(len(troubled), n/4); k > 0 {
 		rows = append(rows[:len(rows)-k:len(rows)-k], troubled[:k]...)
 	}
 	glimpses := make([]Glimpse, 0, len(rows))
 	for _, h := range rows {
-		g := f.glimpse(h)
+		g := f.hosts.glimpse(h)
 		g.Links = links[h]
 		glimpses = append(glimpses, g)
 	}
@@ -74,17 +74,17 @@ func (f *Frontier) Look(names []string, n int, now time.Time) []Glimpse {
 // longVisit is the time after which a look counts a visit as one that takes long.
 const longVisit = 10 * time.Second
 
-func (f *Frontier) troubled(h *host) bool {
-	return h.state == slowed || h.busy() && f.clock-f.began(h) > int64(longVisit)
+func (hs *hosts) troubled(h *host) bool {
+	return h.state == slowed || h.busy() && hs.time.now-hs.visits.began(h) > int64(longVisit)
 }
 
-func (f *Frontier) glimpse(h *host) Glimpse {
+func (hs *hosts) glimpse(h *host) Glimpse {
 	g := Glimpse{Host: h.name, State: h.state.String()}
-	if c := f.cur(h); c != nil {
-		g.URL, g.Since = c.url(), f.timeAt(f.began(h))
+	if c := hs.visits.link(h); c != nil {
+		g.URL, g.Since = c.url(), hs.time.timeAt(hs.visits.began(h))
 		return g
 	}
-	switch q := f.lead(h); {
+	switch q := hs.lead(h); {
 	case h.front.len() > 0:
 		g.URL = h.front.items[h.front.head].url()
 	case q.n > 0 && q.head.buf != nil:
@@ -94,24 +94,24 @@ func (f *Frontier) glimpse(h *host) Glimpse {
 	}
 	switch h.state {
 	case waiting, slowed:
-		g.Due, g.Share = f.timeAt(h.at), f.byShare(h)
+		g.Due, g.Share = hs.time.timeAt(h.at), hs.byShare(h)
 	case parked:
-		addr, site := f.keys(h, h.addr())
-		addrAt, siteAt := f.freeAt(h, true)
-		g.Due, g.Behind = f.timeAt(addrAt), addr.short()
+		addr, site := hs.shares.keys(h, h.addr())
+		addrAt, siteAt := hs.shares.freeAt(h, true)
+		g.Due, g.Behind = hs.time.timeAt(addrAt), addr.short()
 		if siteAt > addrAt {
-			g.Due, g.Behind = f.timeAt(siteAt), site.short()
+			g.Due, g.Behind = hs.time.timeAt(siteAt), site.short()
 		}
 	case ready:
-		if b := f.groupOf(h).parkedAt; b != nil {
+		if b := hs.shares.groupOf(h).parkedAt; b != nil {
 			g.State, g.Behind = parked.String(), b.key.short()
 			switch {
 			case b.holder != nil:
 				g.Holder = b.holder.name
-			case f.awaited(b):
-				g.Leased, g.Since = true, f.timeAt(f.asked[b.key.point()])
+			case hs.shares.awaited(b):
+				g.Leased, g.Since = true, hs.time.timeAt(hs.shares.asked[b.key.point()])
 			default:
-				g.Due = f.timeAt(b.freeAt)
+				g.Due = hs.time.timeAt(b.freeAt)
 			}
 		}
 	}
@@ -122,8 +122,8 @@ func (f *Frontier) glimpse(h *host) Glimpse {
 // false if there is none.
 func (f *Frontier) Oldest(lookUps bool) (g Glimpse, ok bool) {
 	var first *visit
-	for i := range f.visits {
-		v := &f.visits[i]
+	for i := range f.hosts.visits.all {
+		v := &f.hosts.visits.all[i]
 		if v.h != nil && (v.h.state == resolving) == lookUps && (first == nil || v.began < first.began) {
 			first = v
 		}
@@ -131,7 +131,7 @@ func (f *Frontier) Oldest(lookUps bool) (g Glimpse, ok bool) {
 	if first == nil {
 		return g, false
 	}
-	return f.glimpse(first.h), true
+	return f.hosts.glimpse(first.h), true
 }
 
 // Coming returns a glimpse of the host whose time comes next, if no host is ready. ok is false if no host waits for a
@@ -140,18 +140,18 @@ func (f *Frontier) Coming(now time.Time) (g Glimpse, ok bool) {
 	f.tick(now)
 	var h *host
 	var at int64
-	if f.waiting.len() > 0 {
-		h, at = f.waiting.top(), int64(f.waiting.first())
+	if f.hosts.waiting.len() > 0 {
+		h, at = f.hosts.waiting.top(), int64(f.hosts.waiting.first())
 	}
-	if f.freeing.len() > 0 {
-		if b := f.freeing.top(); h == nil || b.freeAt < at {
+	if f.hosts.shares.freeing.len() > 0 {
+		if b := f.hosts.shares.freeing.top(); h == nil || b.freeAt < at {
 			h = b.parked.top().hosts.top()
 		}
 	}
 	if h == nil {
 		return g, false
 	}
-	return f.glimpse(h), true
+	return f.hosts.glimpse(h), true
 }
 
 // url returns the URL of e, or "" if e is damaged.

@@ -151,8 +151,8 @@ func TestComing(t *testing.T) {
 	lease.given = true
 	now = now.Add(6 * time.Second)
 	f.Next(now)
-	if len(f.asked) != 0 {
-		t.Errorf("%d leases are still missing", len(f.asked))
+	if len(f.hosts.shares.asked) != 0 {
+		t.Errorf("%d leases are still missing", len(f.hosts.shares.asked))
 	}
 }
 

@@ -50,8 +50,8 @@ func (m *model) push() {
 	} else {
 		m.must(m.f.Push(ls))
 	}
-	if m.f.ram > m.cfg.MemoryBytes { // compare with the memory: the budget may have shrunk while it spilled
-		m.t.Fatalf("%d bytes of queues in RAM after a push, want at most %d", m.f.ram, m.cfg.MemoryBytes)
+	if m.f.queues.ram > m.cfg.MemoryBytes { // compare with the memory: the budget may have shrunk while it spilled
+		m.t.Fatalf("%d bytes of queues in RAM after a push, want at most %d", m.f.queues.ram, m.cfg.MemoryBytes)
 	}
 }
 
@@ -78,7 +78,7 @@ func (m *model) next() {
 	// Advance the time and read the pools first: both change which hosts the frontier remembers.
 	m.f.tick(m.now)
 	m.sync()
-	for more := true; more; more = m.f.reading() {
+	for more := true; more; more = m.f.poolToRead() != nil {
 		_, err := m.f.best()
 		m.must(err)
 	}
@@ -174,7 +174,7 @@ func (m *model) checkWake(wake time.Time) {
 func (m *model) inProcess(resolved bool) *modelHost {
 	var names []string
 	for _, h := range m.hosts {
-		if h.cur != nil && (m.f.hosts.of(h.name).state == inProcess) == resolved {
+		if h.cur != nil && (m.f.hosts.dict.of(h.name).state == inProcess) == resolved {
 			names = append(names, h.name)
 		}
 	}
@@ -187,7 +187,7 @@ func (m *model) inProcess(resolved bool) *modelHost {
 
 // whole rounds t down to whole seconds of the frontier's clock, as the expiry of look-ups.
 func (m *model) whole(t time.Time) time.Time {
-	return m.f.epoch.Add(t.Sub(m.f.epoch).Truncate(time.Second))
+	return m.f.time.epoch.Add(t.Sub(m.f.time.epoch).Truncate(time.Second))
 }
 
 func (m *model) resolved() {
@@ -205,7 +205,7 @@ func (m *model) done() {
 	h := m.inProcess(rapid.IntRange(0, 4).Draw(m.t, "unresolved") > 0)
 	m.advance()
 	d := Done{
-		NoRequest: m.f.hosts.of(h.name).state == resolving || rapid.IntRange(0, 5).Draw(m.t, "no request") == 0,
+		NoRequest: m.f.hosts.dict.of(h.name).state == resolving || rapid.IntRange(0, 5).Draw(m.t, "no request") == 0,
 		Delay:     time.Duration(max(0, rapid.IntRange(-6000, 5000).Draw(m.t, "delay"))) * time.Millisecond,
 		SlowDown:  rapid.IntRange(0, 6).Draw(m.t, "slow") == 0,
 		Failed:    rapid.IntRange(0, 3).Draw(m.t, "failed") == 0,
@@ -262,7 +262,7 @@ func (m *model) done() {
 	for _, k := range h.held {
 		b := m.bucket(k)
 		b.holder = ""
-		ended := m.f.epoch.Add((m.now.Sub(m.f.epoch) + time.Millisecond - 1).Truncate(time.Millisecond))
+		ended := m.f.time.epoch.Add((m.now.Sub(m.f.time.epoch) + time.Millisecond - 1).Truncate(time.Millisecond))
 		rest := m.delay(k)
 		if site, ok := strings.CutPrefix(k, "site "); ok && m.paced[site] { // the pace counts from when it was sent
 			rest = max(m.cfg.SiteDelay, m.pace-ago)
@@ -274,9 +274,9 @@ func (m *model) done() {
 	h.held = nil
 	m.must(m.f.Done(h.name, d, m.now))
 	h.at = least
-	if fh := m.f.hosts.of(h.name); fh != nil {
+	if fh := m.f.hosts.dict.of(h.name); fh != nil {
 		// The frontier chooses the jitter; check its bounds.
-		at := m.f.epoch.Add(time.Duration(fh.at))
+		at := m.f.time.epoch.Add(time.Duration(fh.at))
 		most := least
 		if d.SlowDown {
 			most = m.now.Add(max(m.cfg.SlowBase<<(h.slow-1)*11/10, least.Sub(m.now)))
@@ -287,7 +287,7 @@ func (m *model) done() {
 		if fh.at > 0 {
 			h.at = at
 		}
-		h.slowEnd = m.f.epoch.Add(time.Duration(fh.slowUntil))
+		h.slowEnd = m.f.time.epoch.Add(time.Duration(fh.slowUntil))
 		h.slow = int(fh.slow)
 	}
 	if h.turns++; h.turns >= m.cfg.Burst || h.at.After(m.now) || !h.addr.IsValid() || len(m.shared(h)) > 0 {
@@ -345,7 +345,7 @@ func (m *model) withdraw() {
 		return
 	}
 	m.must(err)
-	if fh := m.f.hosts.of(name); fh != nil {
+	if fh := m.f.hosts.dict.of(name); fh != nil {
 		m.t.Fatalf("%s is in the dictionary after HandOver", name)
 	}
 	*h = modelHost{name: name, queues: h.queues, at: m.hushEnd(name)}
@@ -436,14 +436,14 @@ func (m *model) explain() {
 	m.sync()
 	e := m.f.Explain(name, m.now)
 	h := m.hosts[name]
-	if m.f.hosts.of(name) == nil {
+	if m.f.hosts.dict.of(name) == nil {
 		if e.State != "unknown" {
 			m.t.Fatalf("a host that is not in the dictionary is explained as %s", e)
 		}
 		return
 	}
 	n := h.n() - m.pooled(h)
-	held, alone, quiet := false, m.f.hosts.of(name).share.alone(), time.Time{}
+	held, alone, quiet := false, m.f.hosts.dict.of(name).share.alone(), time.Time{}
 	for _, k := range m.shared(h) {
 		b := m.bucket(k)
 		if held = held || b.holder != ""; b.freeAt.After(quiet) {
@@ -453,7 +453,7 @@ func (m *model) explain() {
 	var ok bool
 	switch e.State {
 	case "fetching", "resolving":
-		ok = h.cur != nil && (e.State == "resolving") == (m.f.hosts.of(name).state == resolving)
+		ok = h.cur != nil && (e.State == "resolving") == (m.f.hosts.dict.of(name).state == resolving)
 	case "blocked":
 		ok = h.blocked && h.cur == nil
 	case "empty":

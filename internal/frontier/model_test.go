@@ -203,7 +203,7 @@ func (m *model) touched() {
 	}
 	h := m.host(name)
 	least := max(m.hostDelay(name), d)
-	if fh := m.f.hosts.of(name); fh != nil {
+	if fh := m.f.hosts.dict.of(name); fh != nil {
 		least = max(least, fh.delay)
 	}
 	if at := m.now.Add(least); at.After(h.at) {
@@ -224,7 +224,7 @@ func (m *model) hush() {
 	}
 	for name, h := range m.hosts {
 		least := max(m.cfg.HostDelay, m.hostDelay(name))
-		if fh := m.f.hosts.of(name); fh != nil {
+		if fh := m.f.hosts.dict.of(name); fh != nil {
 			least = max(least, fh.delay)
 		}
 		if at := m.now.Add(least); at.After(h.at) {
@@ -290,7 +290,7 @@ func (m *model) forgive(h *modelHost) {
 // sync makes the model forget what the frontier has forgotten, if it may forget that.
 func (m *model) sync() {
 	for name, h := range m.hosts {
-		if m.f.hosts.of(name) != nil {
+		if m.f.hosts.dict.of(name) != nil {
 			continue
 		}
 		m.forgive(h)
@@ -307,7 +307,7 @@ func (m *model) sync() {
 		}
 	}
 	for name, h := range m.hosts {
-		if fh := m.f.hosts.of(name); fh != nil && fh.empty() && !fh.busy() {
+		if fh := m.f.hosts.dict.of(name); fh != nil && fh.empty() && !fh.busy() {
 			h.turns = 0 // no link waits for its connection
 		}
 	}
@@ -378,10 +378,10 @@ func (m *model) start() {
 	}
 	m.f, err = Open(m.mem, "frontier", cfg)
 	m.must(err)
-	m.f.awaitedLeast = 1 << 30
+	m.f.hosts.shares.awaitedLeast = 1 << 30
 	// Frames are small, so that there are several. Next may read any number of them, so that it always finds the best
 	// link of all.
-	m.f.frameBytes, m.f.readAtOnce = m.frame, 1<<20
+	m.f.pools.frameBytes, m.f.readAtOnce = m.frame, 1<<20
 }
 
 func TestModel(t *testing.T) { testModel(t, false) }

@@ -18,27 +18,27 @@ type Paces struct {
 }
 
 // gap returns the least time between two requests to a site, or 0 if the site is not paced.
-func (f *Frontier) gap(site string) time.Duration {
-	if len(f.paced) == 0 || !f.paced[site] {
+func (s *shares) gap(site string) time.Duration {
+	if len(s.paced) == 0 || !s.paced[site] {
 		return 0
 	}
-	return max(f.cfg.PaceOf(site), time.Millisecond) // a lease needs some
+	return max(s.cfg.PaceOf(site), time.Millisecond) // a lease needs some
 }
 
 // quietOf returns how long an address or a site is left alone after a request that was sent at sent and has ended now.
-func (f *Frontier) quietOf(k bucketKey, sent int64) time.Duration {
+func (s *shares) quietOf(k bucketKey, sent int64) time.Duration {
 	if k.addr.IsValid() {
-		return f.cfg.IPDelay
+		return s.cfg.IPDelay
 	}
-	return max(f.cfg.SiteDelay, f.gap(k.site)-time.Duration(f.clock-sent))
+	return max(s.cfg.SiteDelay, s.gap(k.site)-time.Duration(s.time.now-sent))
 }
 
 // sentAt returns when the request of d was sent, at the latest now. If it is unknown, that is now.
-func (f *Frontier) sentAt(d *Done) int64 {
+func (s *shares) sentAt(d *Done) int64 {
 	if d.Sent.IsZero() {
-		return f.clock
+		return s.time.now
 	}
-	return min(f.since(d.Sent), f.clock)
+	return min(s.time.since(d.Sent), s.time.now)
 }
 
 // Repace tells that Config.PaceOf has a pace for more sites. With the pace, one link at a time is in process for all
@@ -47,7 +47,7 @@ func (f *Frontier) Repace(sites []string, now time.Time) {
 	f.tick(now)
 	more := map[string]bool{}
 	for _, s := range sites {
-		if !f.paced[s] {
+		if !f.hosts.shares.paced[s] {
 			more[s] = true
 		}
 	}
@@ -56,29 +56,29 @@ func (f *Frontier) Repace(sites []string, now time.Time) {
 	}
 	var moving []*host // ready hosts, which leave their groups
 	var hosts []*host
-	for _, h := range slices.Collect(f.hosts.all()) {
+	for _, h := range slices.Collect(f.hosts.dict.all()) {
 		if !more[weburl.Site(h.name)] || h.share == 0 {
 			continue
 		}
 		if h.share.alone() {
-			f.makeShared(h)
+			f.hosts.shares.makeShared(h)
 		}
 		if h.pos >= 0 && h.state == ready {
-			f.leave(h)
+			f.hosts.leave(h)
 			moving = append(moving, h)
 		}
 		hosts = append(hosts, h)
-		f.leaveGroup(h)
+		f.hosts.shares.leaveGroup(h)
 	}
-	maps.Copy(f.paced, more)
+	maps.Copy(f.hosts.shares.paced, more)
 	for _, h := range hosts {
-		addr, site := f.keys(h, h.addr())
-		f.group(h, addr, site)
-		if b := f.groupOf(h).site; f.hushed && b != nil {
-			f.quiet(b, f.hushedAt)
+		addr, site := f.hosts.shares.keys(h, h.addr())
+		f.hosts.shares.group(h, addr, site)
+		if b := f.hosts.shares.groupOf(h).site; f.time.hushed && b != nil {
+			f.hosts.shares.quiet(b, f.time.hushedAt)
 		}
 	}
 	for _, h := range moving {
-		f.place(h)
+		f.hosts.place(h)
 	}
 }

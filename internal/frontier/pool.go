@@ -23,6 +23,20 @@ type pool struct {
 	withdrawn map[string]int64 // the last mark of each host
 }
 
+// pools are the pools that are not empty.
+type pools struct {
+	queues *queues // have the files and the count of memory
+
+	list       []*pool     // highest level first
+	links      int64       // in them
+	bytes      int64       // on disk
+	onDisk     int         // number of files
+	spares     [][]byte    // memory for frames
+	window     frameWindow // the file that is being read
+	arrivals   []arrival   // links of the frame that is being read
+	frameBytes int         // size at which a frame is closed
+}
+
 // A mark records that the links of a host before a position in the pool are withdrawn.
 type mark struct {
 	name string
@@ -61,38 +75,36 @@ func (p *pool) passed(n int64) {
 type frame struct {
 	entries     []byte
 	n           int32
+	inRAM       bool   // set by read: it was in no file, and its memory is used again
 	first, last uint64 // numbers
 }
 
-// needsHosts reports whether links of this level should go to their hosts' queues: too few hosts are ready, or no ready
-// host has a link of this level or a higher one.
-func (f *Frontier) needsHosts(level uint8) bool {
-	n := f.stats.Ready - f.stats.RestingShared
-	if f.tooManyAwaited() {
+// needed reports whether links of this level should go to their hosts' queues: fewer than active hosts are ready, or no
+// ready host has a link of this level or a higher one. A negative active means all hosts.
+func (hs *hosts) needed(level uint8, active int) bool {
+	n := hs.stats.Ready - hs.shares.heldBack
+	if hs.shares.tooManyAwaited(active) {
 		return false
 	}
-	if f.hushing() {
+	if hs.time.hushing() {
 		// No host may be fetched now, and the waiting ones will be ready at the same time.
-		return f.active < 0 || n+f.stats.Resting < f.active
+		return active < 0 || n+hs.stats.Resting < active
 	}
-	return f.active < 0 || n < f.active || !f.readyAt(level)
+	return active < 0 || n < active || !hs.readyAt(level)
 }
-
-// reading reports whether the pools have links that should be read.
-func (f *Frontier) reading() bool { return f.poolToRead() != nil }
 
 // readyAt reports whether a ready host has a link of this level or a higher one. If there are classes, it reports
 // whether the class has a ready host.
-func (f *Frontier) readyAt(level uint8) bool {
-	if f.classes.on {
-		return f.classes.ready[classOf(level)] > 0
+func (hs *hosts) readyAt(level uint8) bool {
+	if hs.classes.on {
+		return hs.classes.ready[classOf(level)] > 0
 	}
-	return f.ready.len() > 0 && levelOf(f.ready.first()) >= level
+	return hs.shares.ready.len() > 0 && levelOf(hs.shares.ready.first()) >= level
 }
 
-// poolAt returns the pool of a level, nil if it is empty, and its index in f.pools.
-func (f *Frontier) poolAt(level uint8) (*pool, int) {
-	for i, p := range f.pools {
+// at returns the pool of a level, nil if it is empty, and its index in the list.
+func (ps *pools) at(level uint8) (*pool, int) {
+	for i, p := range ps.list {
 		if p.level <= level {
 			if p.level == level {
 				return p, i
@@ -100,47 +112,52 @@ func (f *Frontier) poolAt(level uint8) (*pool, int) {
 			return nil, i
 		}
 	}
-	return nil, len(f.pools)
+	return nil, len(ps.list)
 }
 
 // intoPool puts the link into the pool of its level and returns true. It returns false if the link should go to its
 // host's queue now and the pool of its level is empty.
 func (f *Frontier) intoPool(level uint8, number uint64, enc []byte) (taken bool) {
-	p, i := f.poolAt(level)
+	p, i := f.pools.at(level)
 	if p == nil {
-		if f.needsHosts(level) {
+		if f.hosts.needed(level, f.active) {
 			return false
 		}
 		p = &pool{level: level}
-		f.pools = slices.Insert(f.pools, i, p)
+		f.pools.list = slices.Insert(f.pools.list, i, p)
 	}
+	f.pools.push(p, number, enc)
+	return true
+}
+
+// push adds a link to the end of p.
+func (ps *pools) push(p *pool, number uint64, enc []byte) {
 	var c *frame
-	if k := len(p.frames); k > 0 && len(p.frames[k-1].entries) < f.frameBytes {
+	if k := len(p.frames); k > 0 && len(p.frames[k-1].entries) < ps.frameBytes {
 		c = p.frames[k-1]
 	} else {
 		c = &frame{first: number, last: number}
-		if k := len(f.spares); k > 0 {
-			c.entries, f.spares = f.spares[k-1], f.spares[:k-1]
+		if k := len(ps.spares); k > 0 {
+			c.entries, ps.spares = ps.spares[k-1], ps.spares[:k-1]
 		}
-		f.fixed += int64(cap(c.entries))
+		ps.queues.fixed += int64(cap(c.entries))
 		p.frames = append(p.frames, c)
 	}
 	was := cap(c.entries)
 	c.entries = binary.AppendUvarint(c.entries, number-c.last)
 	c.entries = binary.AppendUvarint(c.entries, uint64(len(enc)))
 	c.entries = append(c.entries, enc...)
-	f.fixed += int64(cap(c.entries) - was)
+	ps.queues.fixed += int64(cap(c.entries) - was)
 	c.last = number
 	c.n++
 	p.n++
-	f.pooled++
-	return true
+	ps.links++
 }
 
 // reuse keeps the memory of a frame that was written or read.
-func (f *Frontier) reuse(entries []byte) {
-	if len(f.spares) <= framesWritten {
-		f.spares = append(f.spares, entries[:0])
+func (ps *pools) reuse(entries []byte) {
+	if len(ps.spares) <= framesWritten {
+		ps.spares = append(ps.spares, entries[:0])
 	}
 }
 
@@ -181,7 +198,7 @@ const (
 func (f *Frontier) refill() error {
 	for i := range f.readAtOnce {
 		p := f.poolToRead()
-		if p == nil || i > 0 && f.readyAt(p.level) {
+		if p == nil || i > 0 && f.hosts.readyAt(p.level) {
 			return nil
 		}
 		if err := f.readOn(p); err != nil {
@@ -193,51 +210,67 @@ func (f *Frontier) refill() error {
 
 // readOn moves the links of p's first frame into the queues.
 func (f *Frontier) readOn(p *pool) error {
-	var c *frame
-	var err error
+	c, err := f.pools.read(p)
+	if err != nil {
+		return err
+	}
+	for i, a := range f.pools.arrivals {
+		if len(p.withdrawn) > 0 && p.at+int64(i) < p.withdrawn[a.name] {
+			f.withdrawn.add(&f.hosts, a.number, a.enc)
+			continue
+		}
+		f.hosts.insert(f.hosts.host(a.name), p.level, a.number, a.enc)
+	}
+	f.pools.passed(p, c)
+	// Links that cannot be spilled stay in RAM. The next Push or Done tries again and returns the error.
+	_ = f.queues.spill(f.hosts.overhead(), f.loose)
+	return nil
+}
+
+// read takes p's first frame, and decodes its links into ps.arrivals. If p is empty then, read removes it from the
+// list. After success the caller must call passed.
+func (ps *pools) read(p *pool) (c *frame, err error) {
 	place := "pool in memory"
 	if len(p.files) > 0 {
 		s := p.files[0]
 		place = fmt.Sprintf("queue file %s, byte %d", s.name, s.read)
 		var size int64
-		if c, size, err = f.readFrame(s, s.read, &f.window); err != nil {
-			return err
+		if c, size, err = ps.readFrame(s, s.read, &ps.window); err != nil {
+			return nil, err
 		}
 		s.read += size
-		f.poolBytes -= size
+		ps.bytes -= size
 		if s.read == s.size {
 			p.files = p.files[1:]
-			if err := f.deletePoolFile(s); err != nil {
-				return err
+			if err := ps.deletePoolFile(s); err != nil {
+				return nil, err
 			}
 		}
 	} else {
 		c = p.frames[0]
+		c.inRAM = true
 		p.frames[0] = nil
 		p.frames = p.frames[1:]
-		f.fixed -= int64(cap(c.entries))
-		defer f.reuse(c.entries)
+		ps.queues.fixed -= int64(cap(c.entries))
 	}
 	if p.n == int64(c.n) {
-		_, i := f.poolAt(p.level)
-		f.pools = slices.Delete(f.pools, i, i+1)
+		_, i := ps.at(p.level)
+		ps.list = slices.Delete(ps.list, i, i+1)
 	}
-	if err = f.arrive(c); err != nil {
-		return fmt.Errorf("%s: %w", place, err)
+	if err = ps.arrive(c); err != nil {
+		return nil, fmt.Errorf("%s: %w", place, err)
 	}
-	for i, a := range f.arrivals {
-		f.pooled--
-		if len(p.withdrawn) > 0 && p.at+int64(i) < p.withdrawn[a.name] {
-			f.withdrawn.add(f, a.number, a.enc)
-			continue
-		}
-		f.insert(f.host(a.name), p.level, a.number, a.enc)
-	}
-	clear(f.arrivals)
+	return c, nil
+}
+
+// passed records that the links of c, the first frame of p, are in their queues.
+func (ps *pools) passed(p *pool, c *frame) {
+	ps.links -= int64(len(ps.arrivals))
+	clear(ps.arrivals)
 	p.passed(int64(c.n))
-	// Links that cannot be spilled stay in RAM. The next Push or Done tries again and returns the error.
-	_ = f.spill()
-	return nil
+	if c.inRAM {
+		ps.reuse(c.entries)
+	}
 }
 
 // An arrival is a link of a frame on its way to its host's queue.
@@ -247,9 +280,9 @@ type arrival struct {
 	number uint64
 }
 
-// arrive decodes the links of c into f.arrivals.
-func (f *Frontier) arrive(c *frame) error {
-	f.arrivals = f.arrivals[:0]
+// arrive decodes the links of c into ps.arrivals.
+func (ps *pools) arrive(c *frame) error {
+	ps.arrivals = ps.arrivals[:0]
 	number, at := c.first, 0
 	for at < len(c.entries) {
 		enc, num, end, ok := c.at(at, number)
@@ -261,9 +294,9 @@ func (f *Frontier) arrive(c *frame) error {
 		if !ok {
 			return ErrSpill
 		}
-		f.arrivals = append(f.arrivals, arrival{enc, name, number})
+		ps.arrivals = append(ps.arrivals, arrival{enc, name, number})
 	}
-	if n := int32(len(f.arrivals)); n != c.n {
+	if n := int32(len(ps.arrivals)); n != c.n {
 		return fmt.Errorf("%d links, but the frame's header says %d: %w", n, c.n, ErrSpill)
 	}
 	return nil

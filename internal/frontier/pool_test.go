@@ -38,7 +38,7 @@ func TestPoolOrder(t *testing.T) {
 				must(t, f.check())
 				shows(t, f, want)
 				most := 0
-				drains(t, f, want, func() { most = max(most, f.hosts.len()) })
+				drains(t, f, want, func() { most = max(most, f.hosts.dict.len()) })
 				if bound := active + 1500; most > bound { // 1500: the hosts of one frame
 					t.Errorf("up to %d hosts in RAM, want at most %d", most, bound)
 				}
@@ -124,9 +124,9 @@ func TestPoolWhale(t *testing.T) {
 	}
 	calls := 0
 	for {
-		queued := f.queued
+		queued := f.hosts.queued
 		task, wake, ok := f.Next(now)
-		if read := f.queued - queued; read > int64(framesRead*frameMax/20) {
+		if read := f.hosts.queued - queued; read > int64(framesRead*frameMax/20) {
 			t.Fatalf("one call reads %d links", read)
 		}
 		if ok {
@@ -322,7 +322,7 @@ func TestPoolHush(t *testing.T) {
 			t.Fatalf("%v, wake in %v, want 1m", ok, wake.Sub(start))
 		}
 	}
-	if n := f.hosts.len(); n > 20 {
+	if n := f.hosts.dict.len(); n > 20 {
 		t.Errorf("%d hosts in RAM, want at most 20", n)
 	}
 	if _, ok := take(t, f, start.Add(time.Minute)); !ok {

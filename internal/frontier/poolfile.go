@@ -28,10 +28,10 @@ const frameHeader = frames.Head + 4 + 8
 
 // writePools writes the closed frames of pools that have enough of them. After an error, the frames that could not be
 // written are still in RAM.
-func (f *Frontier) writePools() error {
-	for _, p := range f.pools {
+func (ps *pools) writePools() error {
+	for _, p := range ps.list {
 		for len(p.frames) > framesWritten {
-			if err := f.writeFrames(p, min(len(p.frames)-1, 4*framesWritten)); err != nil {
+			if err := ps.writeFrames(p, min(len(p.frames)-1, 4*framesWritten)); err != nil {
 				return err
 			}
 		}
@@ -40,29 +40,29 @@ func (f *Frontier) writePools() error {
 }
 
 // writeFrames writes the first n frames of p that are in RAM, with one write.
-func (f *Frontier) writeFrames(p *pool, n int) error {
-	f.out = f.out[:0]
+func (ps *pools) writeFrames(p *pool, n int) error {
+	ps.queues.out = ps.queues.out[:0]
 	for _, c := range p.frames[:n] {
-		f.out = c.appendTo(f.out)
+		ps.queues.out = c.appendTo(ps.queues.out)
 	}
-	s, err := f.writableFile(p)
+	s, err := ps.writableFile(p)
 	if err != nil {
 		return err
 	}
-	if _, err := s.file.Write(f.out); err != nil {
+	if _, err := s.file.Write(ps.queues.out); err != nil {
 		// It is unknown how much was written: write no more to this file.
 		p.broken = true
 		if s.size == 0 {
 			p.files = p.files[:len(p.files)-1]
-			_ = f.deletePoolFile(s) // the error of the write says more
+			_ = ps.deletePoolFile(s) // the error of the write says more
 		}
 		return fmt.Errorf("write queue file %s: %w", s.name, err)
 	}
-	s.size += int64(len(f.out))
-	f.poolBytes += int64(len(f.out))
+	s.size += int64(len(ps.queues.out))
+	ps.bytes += int64(len(ps.queues.out))
 	for i, c := range p.frames[:n] {
-		f.fixed -= int64(cap(c.entries))
-		f.reuse(c.entries)
+		ps.queues.fixed -= int64(cap(c.entries))
+		ps.reuse(c.entries)
 		p.frames[i] = nil
 	}
 	p.frames = append([]*frame(nil), p.frames[n:]...)
@@ -128,7 +128,7 @@ func (w *frameWindow) at(s *poolFile, off int64) []byte {
 }
 
 // readFrame reads the frame of s at off. size is its length in the file. The entries are valid until w is used again.
-func (f *Frontier) readFrame(s *poolFile, off int64, w *frameWindow) (c *frame, size int64, err error) {
+func (ps *pools) readFrame(s *poolFile, off int64, w *frameWindow) (c *frame, size int64, err error) {
 	for {
 		got, n, short, ok := decodeFrame(w.entries, w.at(s, off))
 		if ok {
@@ -139,10 +139,10 @@ func (f *Frontier) readFrame(s *poolFile, off int64, w *frameWindow) (c *frame, 
 			return nil, 0, s.at(off, ErrSpill)
 		}
 		// This nearly always covers the frame and the beginning of the next ones.
-		want := int(min(int64(max(short, frameHeader+f.frameBytes)), s.size-off))
+		want := int(min(int64(max(short, frameHeader+ps.frameBytes)), s.size-off))
 		w.s = nil
 		w.bytes = slices.Grow(w.bytes[:0], want)[:want]
-		if err := f.readAt(&s.tempFile, w.bytes, off); err != nil {
+		if err := ps.queues.files.readAt(&s.tempFile, w.bytes, off); err != nil {
 			return nil, 0, err
 		}
 		w.s, w.off = s, off
@@ -150,29 +150,29 @@ func (f *Frontier) readFrame(s *poolFile, off int64, w *frameWindow) (c *frame, 
 }
 
 // writableFile returns the last file of p, or a new one.
-func (f *Frontier) writableFile(p *pool) (*poolFile, error) {
+func (ps *pools) writableFile(p *pool) (*poolFile, error) {
 	if k := len(p.files); k > 0 && !p.broken {
 		s := p.files[k-1]
-		if s.size < f.cfg.SegmentBytes && s.file != nil {
+		if s.size < ps.queues.segmentBytes && s.file != nil {
 			return s, nil
 		}
 		if k > 1 { // the first file stays open, because it is being read
-			if err := f.closeFile(&s.tempFile); err != nil {
+			if err := ps.queues.files.closeFile(&s.tempFile); err != nil {
 				return nil, err
 			}
 		}
 	}
 	s := &poolFile{}
-	if err := f.create(&s.tempFile, "pool"); err != nil {
+	if err := ps.queues.files.create(&s.tempFile, "pool"); err != nil {
 		return nil, err
 	}
 	p.broken = false
 	p.files = append(p.files, s)
-	f.poolFiles++
+	ps.onDisk++
 	return s, nil
 }
 
-func (f *Frontier) deletePoolFile(s *poolFile) error {
-	f.poolFiles--
-	return f.deleteFile(&s.tempFile)
+func (ps *pools) deletePoolFile(s *poolFile) error {
+	ps.onDisk--
+	return ps.queues.files.deleteFile(&s.tempFile)
 }

@@ -28,10 +28,9 @@ const (
 )
 
 // overhead returns the memory of hosts, groups and buckets, without the links.
-func (f *Frontier) overhead() int64 {
-	return int64(f.hosts.len())*hostOverhead + int64(f.extras)*extraOverhead +
-		int64(f.aloneAt.n+f.aloneIn.n)*aloneOverhead +
-		int64(len(f.groups))*groupOverhead + int64(len(f.addrs)+len(f.sites))*bucketOverhead
+func (hs *hosts) overhead() int64 {
+	return int64(hs.dict.len())*hostOverhead + int64(hs.extras.n)*extraOverhead +
+		hs.shares.overhead()
 }
 
 // An entry is a link outside the queues: in process, or in a front queue.
@@ -142,36 +141,36 @@ func (q *queue) last() (number uint64) {
 	return number
 }
 
-func (f *Frontier) setNext(q, next *queue) {
-	f.need(q).next = next
-	f.trim(q)
+func (qs *queues) setNext(q, next *queue) {
+	qs.need(q).next = next
+	qs.trim(q)
 }
 
 // need returns the tail of q and makes one if it is missing.
-func (f *Frontier) need(q *queue) *queueTail {
+func (qs *queues) need(q *queue) *queueTail {
 	if q.tail == nil {
 		r := &queueTail{}
 		if q.n > 0 {
 			r.last = q.last()
 		}
 		q.tail = r
-		f.fixed += restOverhead
-		f.enlist(q)
+		qs.fixed += restOverhead
+		qs.enlist(q)
 	}
 	return q.tail
 }
 
 // trim removes q's rest if it is empty.
-func (f *Frontier) trim(q *queue) {
+func (qs *queues) trim(q *queue) {
 	if r := q.tail; r != nil && !r.place.onDisk() && len(r.blocks) == 0 && r.next == nil {
-		f.delist(q)
-		f.fixed -= restOverhead + int64(cap(r.blocks))*blockOverhead
+		qs.delist(q)
+		qs.fixed -= restOverhead + int64(cap(r.blocks))*blockOverhead
 		q.tail = nil
 	}
 }
 
 // add appends a link to q.
-func (f *Frontier) add(q *queue, number uint64, enc []byte) {
+func (qs *queues) add(q *queue, number uint64, enc []byte) {
 	var head [2 * binary.MaxVarintLen64]byte
 	k := binary.PutUvarint(head[:], number)
 	k += binary.PutUvarint(head[k:], uint64(len(enc)))
@@ -183,7 +182,7 @@ func (f *Frontier) add(q *queue, number uint64, enc []byte) {
 	case q.n == 0:
 		b.first = number
 	case q.place(i).onDisk() || len(b.buf)-int(b.r)+need > blockBytes:
-		b = f.extend(q, number)
+		b = qs.extend(q, number)
 		i++
 	}
 	if b.r > 0 && len(b.buf)+need > cap(b.buf) {
@@ -191,44 +190,44 @@ func (f *Frontier) add(q *queue, number uint64, enc []byte) {
 		b.r = 0
 	}
 	if was := cap(b.buf); len(b.buf)+need > was {
-		f.growBuf(b, need)
-		f.grow(q, i, int64(cap(b.buf)-was))
+		qs.growBuf(b, need)
+		qs.grow(q, i, int64(cap(b.buf)-was))
 	}
 	b.buf = append(append(b.buf, head[:k]...), enc...)
 	b.n++
 	q.n++
 	if q.tail != nil {
 		q.tail.last = number
-		f.enlist(q)
+		qs.enlist(q)
 	}
 }
 
 // extend appends a new block to q. The block gets its full size at once, because the queue has filled one already. If
 // so many queues have tails that these would be spilled while nearly empty, it starts small instead.
-func (f *Frontier) extend(q *queue, number uint64) *block {
-	r := f.need(q)
+func (qs *queues) extend(q *queue, number uint64) *block {
+	r := qs.need(q)
 	was := cap(r.blocks)
 	b := tailBlock{block: block{first: number}}
-	if int64(f.tails) < f.budget()/2/blockBytes {
-		b.buf = f.allocBuf(blockBytes)
+	if int64(qs.tails) < qs.budget()/2/blockBytes {
+		b.buf = qs.allocBuf(blockBytes)
 	}
 	r.blocks = append(r.blocks, b)
-	f.fixed += int64(cap(r.blocks)-was) * blockOverhead
-	f.grow(q, len(r.blocks), int64(cap(b.buf)))
+	qs.fixed += int64(cap(r.blocks)-was) * blockOverhead
+	qs.grow(q, len(r.blocks), int64(cap(b.buf)))
 	return &r.blocks[len(r.blocks)-1].block
 }
 
 // growBuf makes room for n more bytes in b. It doubles the size, up to blockBytes. The first link gets exactly what it
 // needs.
-func (f *Frontier) growBuf(b *block, n int) {
+func (qs *queues) growBuf(b *block, n int) {
 	n += len(b.buf)
 	if cap(b.buf) == 0 || n > blockBytes {
 		b.buf = slices.Grow(b.buf, n-len(b.buf))
 		return
 	}
 	old := b.buf
-	b.buf = append(f.allocBuf(max(n, min(2*cap(old), blockBytes))), old...)
-	f.freeBuf(old)
+	b.buf = append(qs.allocBuf(max(n, min(2*cap(old), blockBytes))), old...)
+	qs.freeBuf(old)
 }
 
 const (
@@ -240,29 +239,29 @@ const (
 )
 
 // allocBuf returns memory for n bytes, at most blockBytes.
-func (f *Frontier) allocBuf(n int) []byte {
+func (qs *queues) allocBuf(n int) []byte {
 	c := max(bits.Len(uint(n-1)), bufMinBits) - bufMinBits
-	if k := len(f.spareBufs[c]); k > 0 {
-		b := f.spareBufs[c][k-1]
-		f.spareBufs[c] = f.spareBufs[c][:k-1]
+	if k := len(qs.spares[c]); k > 0 {
+		b := qs.spares[c][k-1]
+		qs.spares[c] = qs.spares[c][:k-1]
 		return b
 	}
 	return make([]byte, 0, 1<<(c+bufMinBits))
 }
 
 // freeBuf keeps the memory of a block for reuse.
-func (f *Frontier) freeBuf(buf []byte) {
+func (qs *queues) freeBuf(buf []byte) {
 	n := cap(buf)
 	c := bits.Len(uint(n)) - 1 - bufMinBits
-	if c >= 0 && c < bufClasses && n&(n-1) == 0 && len(f.spareBufs[c])*n < spareBufBytes {
-		f.spareBufs[c] = append(f.spareBufs[c], buf[:0])
+	if c >= 0 && c < bufClasses && n&(n-1) == 0 && len(qs.spares[c])*n < spareBufBytes {
+		qs.spares[c] = append(qs.spares[c], buf[:0])
 	}
 }
 
 // take removes q's first entry. The caller owns the bytes of the link.
-func (f *Frontier) take(q *queue) (entry, error) {
+func (qs *queues) take(q *queue) (entry, error) {
 	b := &q.head
-	if err := f.load(q); err != nil {
+	if err := qs.load(q); err != nil {
 		return entry{}, err
 	}
 	number, enc, end, err := b.at(int(b.r))
@@ -283,21 +282,21 @@ func (f *Frontier) take(q *queue) (entry, error) {
 		b.first, _ = uvarint(b.buf[b.r:])
 		return e, nil
 	}
-	f.grow(q, 0, -int64(cap(b.buf)))
+	qs.grow(q, 0, -int64(cap(b.buf)))
 	if !alone {
-		f.freeBuf(b.buf)
+		qs.freeBuf(b.buf)
 	}
 	old := q.place(0)
-	f.dropHead(q)
+	qs.dropHead(q)
 	if old.onDisk() {
-		return e, f.release(old)
+		return e, qs.release(old)
 	}
 	return e, nil
 }
 
 // dropHead removes the first block of q; the second one, if any, becomes the first. The bytes of the removed block must
 // already be subtracted.
-func (f *Frontier) dropHead(q *queue) {
+func (qs *queues) dropHead(q *queue) {
 	q.head = block{}
 	r := q.tail
 	if r == nil {
@@ -310,10 +309,10 @@ func (f *Frontier) dropHead(q *queue) {
 		r.ram -= int64(cap(q.head.buf)) // r.ram does not count the head
 		*second = tailBlock{}
 		r.blocks = r.blocks[1:]
-		f.fixed -= blockOverhead
+		qs.fixed -= blockOverhead
 	}
-	f.enlist(q)
-	f.trim(q)
+	qs.enlist(q)
+	qs.trim(q)
 }
 
 // at decodes the entry at offset i of b. end is the offset of the next one.
@@ -331,8 +330,8 @@ func (b *block) at(i int) (number uint64, enc []byte, end int, err error) {
 }
 
 // grow counts n more bytes in RAM for block i of q.
-func (f *Frontier) grow(q *queue, i int, n int64) {
-	f.ram += n
+func (qs *queues) grow(q *queue, i int, n int64) {
+	qs.ram += n
 	if i > 0 {
 		q.tail.ram += n
 	}
@@ -343,7 +342,7 @@ const tailClass = 32
 
 // enlist puts q into the spill list of its size, so that the longest tail is found without a search. Tails are spilled
 // before heads, because the next request needs the head of a queue. Queues without a rest are in no list.
-func (f *Frontier) enlist(q *queue) {
+func (qs *queues) enlist(q *queue) {
 	r := q.tail
 	if r == nil {
 		return
@@ -352,24 +351,24 @@ func (f *Frontier) enlist(q *queue) {
 	headRAM := int64(cap(q.head.buf))
 	switch {
 	case r.ram > 0 && q.tailInRAM():
-		class = int8(min(tailClass+bits.Len64(uint64(r.ram)), len(f.lists)-1))
+		class = int8(min(tailClass+bits.Len64(uint64(r.ram)), len(qs.lists)-1))
 	case headRAM > 0:
 		class = int8(min(bits.Len64(uint64(headRAM)), tailClass-1))
 	}
 	if class == r.class {
 		return
 	}
-	f.delist(q)
+	qs.delist(q)
 	if class > 0 {
 		r.class = class
 		if class >= tailClass {
-			f.tails++
+			qs.tails++
 		}
-		r.listNext = f.lists[class]
+		r.listNext = qs.lists[class]
 		if r.listNext != nil {
 			r.listNext.tail.listPrev = q
 		}
-		f.lists[class] = q
+		qs.lists[class] = q
 	}
 }
 
@@ -378,7 +377,7 @@ func (q *queue) tailInRAM() bool {
 	return q.tail != nil && len(q.tail.blocks) > 0 && q.tail.blocks[len(q.tail.blocks)-1].buf != nil
 }
 
-func (f *Frontier) delist(q *queue) {
+func (qs *queues) delist(q *queue) {
 	r := q.tail
 	if r == nil || r.class == 0 {
 		return
@@ -386,13 +385,13 @@ func (f *Frontier) delist(q *queue) {
 	if r.listPrev != nil {
 		r.listPrev.tail.listNext = r.listNext
 	} else {
-		f.lists[r.class] = r.listNext
+		qs.lists[r.class] = r.listNext
 	}
 	if r.listNext != nil {
 		r.listNext.tail.listPrev = r.listPrev
 	}
 	if r.class >= tailClass {
-		f.tails--
+		qs.tails--
 	}
 	r.listPrev, r.listNext, r.class = nil, nil, 0
 }
@@ -442,99 +441,99 @@ func (q *frontQueue) take() entry {
 }
 
 // enqueue appends a link to the queue of its level. The host itself has the queue of the highest level.
-func (f *Frontier) enqueue(h *host, level uint8, number uint64, enc []byte) {
+func (hs *hosts) enqueue(h *host, level uint8, number uint64, enc []byte) {
 	q := &h.q
 	switch {
 	case q.n == 0:
 		q.level = level
 	case q.level < level:
 		lower := &queue{}
-		f.move(lower, q)
-		f.fixed += queueOverhead
+		hs.queues.move(lower, q)
+		hs.queues.fixed += queueOverhead
 		q.level, q.turn = level, lower.turn
-		f.setNext(q, lower)
+		hs.queues.setNext(q, lower)
 	default:
 		for next := q.next(); next != nil && next.level >= level; next = q.next() {
 			q = next
 		}
 		if q.level > level {
 			lower := &queue{level: level}
-			f.fixed += queueOverhead
+			hs.queues.fixed += queueOverhead
 			if next := q.next(); next != nil {
-				f.setNext(lower, next)
+				hs.queues.setNext(lower, next)
 			}
-			f.setNext(q, lower)
+			hs.queues.setNext(q, lower)
 			q = lower
 		}
 	}
-	f.add(q, number, enc)
-	f.queued++
+	hs.queues.add(q, number, enc)
+	hs.queued++
 }
 
 // move moves the content of from to to, and empties from.
-func (f *Frontier) move(to, from *queue) {
-	f.delist(from)
+func (qs *queues) move(to, from *queue) {
+	qs.delist(from)
 	*to = *from
 	*from = queue{}
-	f.enlist(to)
+	qs.enlist(to)
 }
 
 // dequeue removes h's first link.
-func (f *Frontier) dequeue(h *host) (entry, error) {
+func (hs *hosts) dequeue(h *host) (entry, error) {
 	if h.front.len() > 0 {
 		e := h.front.take()
-		f.fixed -= e.ram()
+		hs.queues.fixed -= e.ram()
 		if h.front.len() == 0 {
-			if cap(h.front.items) <= frontSpare && len(f.fronts) < frontSpare {
+			if cap(h.front.items) <= frontSpare && len(hs.fronts) < frontSpare {
 				h.front.items, h.front.head = h.front.items[:0], 0
-				f.fronts = append(f.fronts, h.front)
+				hs.fronts = append(hs.fronts, h.front)
 			}
 			h.front = nil
-			f.trimExtra(h)
+			hs.extras.trim(h)
 		}
-		f.queued--
+		hs.queued--
 		return e, nil
 	}
-	q := f.lead(h)
-	e, err := f.take(q)
+	q := hs.lead(h)
+	e, err := hs.queues.take(q)
 	if e.enc != nil {
-		f.queued--
+		hs.queued--
 	}
 	if q.n == 0 {
-		f.dropQueue(h, q)
+		hs.dropQueue(h, q)
 	}
 	return e, err
 }
 
 // dropQueue removes a queue of h that is empty.
-func (f *Frontier) dropQueue(h *host, q *queue) {
+func (hs *hosts) dropQueue(h *host, q *queue) {
 	next := q.next()
 	if q.tail != nil {
-		f.setNext(q, nil)
+		hs.queues.setNext(q, nil)
 	}
 	if q != &h.q {
 		before := &h.q
 		for before.next() != q {
 			before = before.next()
 		}
-		f.setNext(before, next)
-		f.fixed -= queueOverhead
+		hs.queues.setNext(before, next)
+		hs.queues.fixed -= queueOverhead
 		return
 	}
 	turn := q.turn
 	if *q = (queue{}); next != nil {
-		f.move(q, next)
-		f.fixed -= queueOverhead
+		hs.queues.move(q, next)
+		hs.queues.fixed -= queueOverhead
 	}
 	q.turn = turn
 }
 
 // putFront puts a link into h's front queue: before all others if first is true, otherwise after them.
-func (f *Frontier) putFront(h *host, e entry, first bool) {
+func (hs *hosts) putFront(h *host, e entry, first bool) {
 	if h.front == nil {
-		own := f.needExtra(h)
-		if k := len(f.fronts); k > 0 {
-			own.front, f.fronts = f.fronts[k-1], f.fronts[:k-1]
+		own := hs.extras.need(h)
+		if k := len(hs.fronts); k > 0 {
+			own.front, hs.fronts = hs.fronts[k-1], hs.fronts[:k-1]
 		} else {
 			own.front = &frontQueue{}
 		}
@@ -544,8 +543,8 @@ func (f *Frontier) putFront(h *host, e entry, first bool) {
 	} else {
 		h.front.append(e)
 	}
-	f.fixed += e.ram()
-	f.queued++
+	hs.queues.fixed += e.ram()
+	hs.queued++
 }
 
 func decode(e entry) (link.Link, error) {

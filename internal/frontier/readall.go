@@ -9,7 +9,7 @@ func (f *Frontier) ReadAll() { f.active = -1; f.readAll = true }
 // ReadSome ends a ReadAll. Links that were read stay in their queues.
 func (f *Frontier) ReadSome() {
 	if f.readAll = false; f.cfg.Active == 0 {
-		f.active = activeFor(f.pace.speed, f.quietTime(), f.cfg.MemoryBytes)
+		f.active = activeFor(f.pace.speed, f.cfg.quietTime(), f.cfg.MemoryBytes)
 	} else {
 		f.active = f.cfg.Active
 	}
@@ -18,7 +18,7 @@ func (f *Frontier) ReadSome() {
 // Queued appends the names of up to most hosts that have links in their queues and are not in process. Its cost grows
 // with the number of hosts in the dictionary.
 func (f *Frontier) Queued(dst []string, most int) []string {
-	for h := range f.hosts.all() {
+	for h := range f.hosts.dict.all() {
 		if len(dst) >= most {
 			break
 		}

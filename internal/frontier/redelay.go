@@ -12,9 +12,9 @@ func (f *Frontier) Redelay(was func(host string) (d time.Duration, ok bool), now
 	f.tick(now)
 	least := time.Duration(0)
 	if f.cfg.HostShare > 0 {
-		least = f.distance()
+		least = f.hosts.distance()
 	}
-	for _, h := range slices.Collect(f.hosts.all()) { // a copy, because hosts may be removed
+	for _, h := range slices.Collect(f.hosts.dict.all()) { // a copy, because hosts may be removed
 		before, ok := was(h.name)
 		if !ok {
 			before = f.cfg.HostDelay
@@ -26,31 +26,35 @@ func (f *Frontier) Redelay(was func(host string) (d time.Duration, ok bool), now
 		case h.busy():
 		case after > before && h.at > 0:
 			// The last response has ended before now.
-			at = max(at, min(at+int64(after-before), f.clock+int64(after)))
-		case after < before && h.at <= f.clock+int64(before):
-			at = min(h.at, max(f.clock+int64(max(after, least)), h.slowUntil))
+			at = max(at, min(at+int64(after-before), f.time.now+int64(after)))
+		case after < before && h.at <= f.time.now+int64(before):
+			at = min(h.at, max(f.time.now+int64(max(after, least)), h.slowUntil))
 		}
 		if at != h.at {
-			f.leave(h)
+			f.hosts.leave(h)
 			h.at = at
-			f.place(h)
+			f.hosts.place(h)
 		}
 	}
 }
 
 // HostDelay returns the quiet time that is configured for a host.
-func (f *Frontier) HostDelay(name string) time.Duration {
-	if d, ok := f.OwnDelay(name); ok {
-		return d
-	}
-	return f.cfg.HostDelay
-}
+func (f *Frontier) HostDelay(name string) time.Duration { return f.cfg.hostDelay(name) }
 
 // OwnDelay is HostDelay for a host with another delay than Config.HostDelay; otherwise ok is false.
-func (f *Frontier) OwnDelay(name string) (d time.Duration, ok bool) {
-	if f.cfg.DelayOf == nil {
+func (f *Frontier) OwnDelay(name string) (d time.Duration, ok bool) { return f.cfg.ownDelay(name) }
+
+func (c *Config) hostDelay(name string) time.Duration {
+	if d, ok := c.ownDelay(name); ok {
+		return d
+	}
+	return c.HostDelay
+}
+
+func (c *Config) ownDelay(name string) (d time.Duration, ok bool) {
+	if c.DelayOf == nil {
 		return 0, false
 	}
-	d, ok = f.cfg.DelayOf(name)
+	d, ok = c.DelayOf(name)
 	return max(d, 0), ok
 }

@@ -134,7 +134,7 @@ func TestBreadthFirst(t *testing.T) {
 		t.Run(fmt.Sprintf("active=%d/gather=%v", tt.active, tt.gather), func(t *testing.T) {
 			f := open(t, Config{HostDelay: -1, Burst: -1, NoAddresses: true,
 				Active: tt.active, Gather: tt.gather, MemoryBytes: 200_000, SegmentBytes: 50_000})
-			f.frameBytes = 2000
+			f.pools.frameBytes = 2000
 			r := rand.New(rand.NewPCG(seed, 2))
 			const pages, hosts = 60, 400
 			serial := 0
@@ -154,9 +154,9 @@ func TestBreadthFirst(t *testing.T) {
 				ls = in(t, ls)
 				for _, l := range ls {
 					parent[l], depth[visited] = visited, d
-					h := f.hosts.of(l.URL.Host())
+					h := f.hosts.dict.of(l.URL.Host())
 					first = h == nil
-					p, _ := f.poolAt(0)
+					p, _ := f.pools.at(0)
 					passed[l] = tt.gather && p != nil && !first
 					must(t, f.Push([]link.Link{l}))
 				}

@@ -34,13 +34,13 @@ func (s *Side) Put(l link.Link, number uint64) error {
 	}
 	if s.q == nil {
 		s.q = &queue{}
-		f.fixed += queueOverhead
+		f.queues.fixed += queueOverhead
 		s.at = len(f.aside.sides)
 		f.aside.sides = append(f.aside.sides, s)
 	}
 	f.enc = l.AppendTo(f.enc[:0])
-	f.add(s.q, number, f.enc)
-	f.queued++
+	f.queues.add(s.q, number, f.enc)
+	f.hosts.queued++
 	return f.overflow()
 }
 
@@ -50,7 +50,7 @@ func (s *Side) Take() (l link.Link, number uint64, err error) {
 	if f.err != nil {
 		return l, 0, f.err
 	}
-	e, err := f.take(s.q)
+	e, err := f.queues.take(s.q)
 	if err == nil {
 		l, _, err = link.Decode(e.enc)
 	}
@@ -58,9 +58,9 @@ func (s *Side) Take() (l link.Link, number uint64, err error) {
 		f.err = fmt.Errorf("read links that were set aside: %w", err)
 		return l, 0, f.err
 	}
-	f.queued--
+	f.hosts.queued--
 	if s.q.n == 0 {
-		f.fixed -= queueOverhead
+		f.queues.fixed -= queueOverhead
 		s.leave()
 	}
 	return l, e.number, nil

@@ -87,8 +87,9 @@ func hostSize(t *testing.T, cfg Config, asked bool, want float64) {
 	}
 	took := heap() - before
 	s := f.Stats()
-	per := float64(took-f.ram) / float64(hosts)
-	t.Logf("%.0f bytes a host, and %.0f of links; struct %d, extra %d, block %d", per, float64(f.ram)/float64(hosts),
+	per := float64(took-f.queues.ram) / float64(hosts)
+	t.Logf("%.0f bytes a host, and %.0f of links; struct %d, extra %d, block %d", per,
+		float64(f.queues.ram)/float64(hosts),
 		unsafe.Sizeof(host{}), unsafe.Sizeof(extra{}), unsafe.Sizeof(tailBlock{}))
 	if s.Hosts != hosts || s.Queued != int64(hosts) {
 		t.Fatalf("stats %+v", s)
@@ -100,7 +101,7 @@ func hostSize(t *testing.T, cfg Config, asked bool, want float64) {
 		t.Errorf("%d bytes used, but RAMBytes is %.0f", took, said)
 	}
 	f.tick(start.Add(time.Minute))
-	if s, per := f.Stats(), float64(heap()-before-f.ram)/float64(hosts); s.Ready != hosts || per > want {
+	if s, per := f.Stats(), float64(heap()-before-f.queues.ram)/float64(hosts); s.Ready != hosts || per > want {
 		t.Errorf("a ready host takes %.0f bytes, want at most %.0f; %+v", per, want, s)
 	}
 	runtime.KeepAlive(f)

@@ -19,6 +19,27 @@ type segment struct {
 	live int // number of blocks not yet consumed
 }
 
+// queues owns the blocks of all queues of links: those in RAM, within a budget, and the files to which they spill. It
+// has the files of the pools, too, and counts the memory that cannot be spilled.
+type queues struct {
+	files        tempFiles
+	memory       int64 // Config.MemoryBytes
+	segmentBytes int64 // of the Config
+	hostBytes    int64 // in RAM, of hosts, groups and buckets, as spill was told last
+
+	ram      int64 // bytes of queued links in RAM
+	fixed    int64 // bytes in RAM that cannot be spilled, without the hosts
+	spilled  int64 // bytes of blocks on disk that are not yet consumed
+	lists    [64]*queue
+	tails    int // queues in the lists with a tail in RAM
+	out      []byte
+	runs     []run
+	segments int // on disk now
+	current  *segment
+
+	spares [bufClasses][][]byte // memory to reuse
+}
+
 const (
 	writeBytes = 1 << 20 // size of one sequential write
 	spillBytes = 4 << 20 // freed by one spill, unless more is needed
@@ -33,15 +54,17 @@ type run struct {
 }
 
 // spill writes tails, and then heads, until the queues fit into the budget. After an error, the links that could not be
-// written are still in RAM.
-func (f *Frontier) spill() error {
-	if f.ram <= f.budget() {
+// written are still in RAM. hostBytes is the memory of hosts, groups and buckets. loose yields the queues that may be
+// in no list, each once.
+func (qs *queues) spill(hostBytes int64, loose iter.Seq[*queue]) error {
+	qs.hostBytes = hostBytes
+	if qs.ram <= qs.budget() {
 		return nil
 	}
 	// Go below the budget, so that not every push writes; but not so far that one Next or Push waits for all of it.
-	target := min(f.budget(), max(f.budget()*7/8, f.ram-spillBytes))
-	for class := len(f.lists) - 1; class >= 0 && f.ram > target; {
-		q := f.lists[class]
+	target := min(qs.budget(), max(qs.budget()*7/8, qs.ram-spillBytes))
+	for class := len(qs.lists) - 1; class >= 0 && qs.ram > target; {
+		q := qs.lists[class]
 		if q == nil {
 			class--
 			continue
@@ -49,61 +72,49 @@ func (f *Frontier) spill() error {
 		// Take queues off the lists until one write is full.
 		var pending []*queue
 		var freed int64
-		f.out, f.runs = f.out[:0], f.runs[:0]
-		for q != nil && len(f.out) < writeBytes && f.ram-freed > target {
-			f.delist(q)
+		qs.out, qs.runs = qs.out[:0], qs.runs[:0]
+		for q != nil && len(qs.out) < writeBytes && qs.ram-freed > target {
+			qs.delist(q)
 			pending = append(pending, q)
-			freed += f.gather(q)
-			if q = f.lists[class]; q == nil && class > 0 {
+			freed += qs.gather(q)
+			if q = qs.lists[class]; q == nil && class > 0 {
 				class--
-				q = f.lists[class]
+				q = qs.lists[class]
 			}
 		}
-		err := f.writeRuns()
+		err := qs.writeRuns()
 		for _, q := range pending {
-			f.enlist(q)
+			qs.enlist(q)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return f.spillHeads(target)
+	return qs.spillLoose(target, loose)
 }
 
-// spillHeads writes the heads that are in no list, until the queues fit into target. It finds them in the
-// dictionary, in the withdrawn queues and in the Sides. Every queue with bytes in RAM is in a list
-// or found here, whatever its level. So there is something to write while ram exceeds target.
-func (f *Frontier) spillHeads(target int64) error {
-	loose := slices.Clone(f.withdrawn.qs)
-	for _, s := range f.aside.sides {
-		loose = append(loose, s.q)
-	}
-	if err := f.spillLoose(target, slices.Values(loose)); err != nil || f.ram <= target {
-		return err
-	}
-	return f.spillLoose(target, f.hosts.queues())
-}
-
-// spillLoose writes those of qs that are in no list, until all queues fit into target.
-func (f *Frontier) spillLoose(target int64, qs iter.Seq[*queue]) error {
+// spillLoose writes the heads of those queues that are in no list, until all queues fit into target. Every queue with
+// bytes in RAM is in a list or among these, whatever its level. So there is something to write while ram exceeds
+// target.
+func (qs *queues) spillLoose(target int64, loose iter.Seq[*queue]) error {
 	var freed int64
 	write := func() error {
-		err := f.writeRuns()
-		for i := range f.runs {
-			f.enlist(f.runs[i].q)
+		err := qs.writeRuns()
+		for i := range qs.runs {
+			qs.enlist(qs.runs[i].q)
 		}
-		f.out, f.runs, freed = f.out[:0], f.runs[:0], 0
+		qs.out, qs.runs, freed = qs.out[:0], qs.runs[:0], 0
 		return err
 	}
-	f.out, f.runs = f.out[:0], f.runs[:0]
-	for q := range qs {
-		if f.ram-freed <= target {
+	qs.out, qs.runs = qs.out[:0], qs.runs[:0]
+	for q := range loose {
+		if qs.ram-freed <= target {
 			break
 		}
 		if q.n > 0 && q.tail == nil {
-			freed += f.gather(q)
+			freed += qs.gather(q)
 		}
-		if len(f.out) >= writeBytes {
+		if len(qs.out) >= writeBytes {
 			if err := write(); err != nil {
 				return err
 			}
@@ -114,13 +125,13 @@ func (f *Frontier) spillLoose(target int64, qs iter.Seq[*queue]) error {
 
 // budget returns the limit for the bytes of queues in RAM: the memory without what cannot be spilled. It is never less
 // than a quarter of the memory, because otherwise every push would write.
-func (f *Frontier) budget() int64 {
-	return max(f.cfg.MemoryBytes-f.overhead()-f.fixed, f.cfg.MemoryBytes/4)
+func (qs *queues) budget() int64 {
+	return max(qs.memory-qs.hostBytes-qs.fixed, qs.memory/4)
 }
 
 // gather adds to the write buffer what q can spare: its tail or, without a tail, its head. It returns the number of
 // bytes that writing them will free. Blocks that are on disk already lose their copy in RAM at once.
-func (f *Frontier) gather(q *queue) (freed int64) {
+func (qs *queues) gather(q *queue) (freed int64) {
 	i := 0
 	if q.tailInRAM() {
 		i = 1
@@ -134,18 +145,18 @@ func (f *Frontier) gather(q *queue) (freed int64) {
 		}
 		freed += int64(cap(b.buf))
 		if q.place(i).onDisk() {
-			f.grow(q, i, -int64(cap(b.buf)))
+			qs.grow(q, i, -int64(cap(b.buf)))
 			freed -= int64(cap(b.buf))
 			b.buf, r = nil, nil
 			continue
 		}
 		entries := b.buf[b.r:]
 		if r == nil || r.size+len(entries) > spillBlockBytes {
-			f.runs = append(f.runs, run{q: q, first: i, off: len(f.out), size: frames.Head})
-			r = &f.runs[len(f.runs)-1]
-			f.out = append(f.out, make([]byte, frames.Head)...)
+			qs.runs = append(qs.runs, run{q: q, first: i, off: len(qs.out), size: frames.Head})
+			r = &qs.runs[len(qs.runs)-1]
+			qs.out = append(qs.out, make([]byte, frames.Head)...)
 		}
-		f.out = append(f.out, entries...)
+		qs.out = append(qs.out, entries...)
 		r.last = i
 		r.n += b.n
 		r.size += len(entries)
@@ -154,32 +165,32 @@ func (f *Frontier) gather(q *queue) (freed int64) {
 }
 
 // writeRuns writes the buffer to the current segment and then replaces the blocks in RAM by references.
-func (f *Frontier) writeRuns() error {
-	if len(f.runs) == 0 {
+func (qs *queues) writeRuns() error {
+	if len(qs.runs) == 0 {
 		return nil
 	}
-	for _, r := range f.runs {
-		frames.Seal(f.out[r.off : r.off+r.size])
+	for _, r := range qs.runs {
+		frames.Seal(qs.out[r.off : r.off+r.size])
 	}
-	s, err := f.writable()
+	s, err := qs.writable()
 	if err != nil {
 		return err
 	}
-	if _, err := s.file.Write(f.out); err != nil {
+	if _, err := s.file.Write(qs.out); err != nil {
 		// It is unknown how much was written: write no more to this file.
-		f.current = nil
+		qs.leave()
 		if s.live == 0 {
-			_ = f.deleteSegment(s) // the error of the write says more
+			_ = qs.deleteSegment(s) // the error of the write says more
 		}
 		return fmt.Errorf("write queue file %s: %w", s.name, err)
 	}
-	for i := range f.runs {
-		r := &f.runs[i]
-		rest := f.need(r.q)
+	for i := range qs.runs {
+		r := &qs.runs[i]
+		rest := qs.need(r.q)
 		for j := r.first; j <= r.last; j++ {
 			b := r.q.block(j)
-			f.grow(r.q, j, -int64(cap(b.buf)))
-			f.freeBuf(b.buf)
+			qs.grow(r.q, j, -int64(cap(b.buf)))
+			qs.freeBuf(b.buf)
 			b.buf, b.r = nil, 0
 		}
 		r.q.block(r.first).n = r.n
@@ -190,79 +201,85 @@ func (f *Frontier) writeRuns() error {
 			rest.blocks[r.first-1].place = p
 		}
 		s.live++
-		f.spilled += int64(r.size)
+		qs.spilled += int64(r.size)
 	}
-	f.joinRuns()
-	s.size += int64(len(f.out))
-	if s.size >= f.cfg.SegmentBytes {
-		f.current = nil
+	qs.joinRuns()
+	s.size += int64(len(qs.out))
+	if s.size >= qs.segmentBytes {
+		qs.leave()
 	}
 	return nil
 }
 
 // joinRuns removes the blocks that were joined with the block before them.
-func (f *Frontier) joinRuns() {
-	for i := len(f.runs) - 1; i >= 0; i-- { // from the last run on, so that the indexes of earlier ones stay valid
-		if r := &f.runs[i]; r.last > r.first {
+func (qs *queues) joinRuns() {
+	for i := len(qs.runs) - 1; i >= 0; i-- { // from the last run on, so that the indexes of earlier ones stay valid
+		if r := &qs.runs[i]; r.last > r.first {
 			r.q.tail.blocks = slices.Delete(r.q.tail.blocks, r.first, r.last)
 		}
 	}
 }
 
-func (f *Frontier) writable() (*segment, error) {
-	if f.current != nil {
-		return f.current, nil
+func (qs *queues) writable() (*segment, error) {
+	if qs.current != nil {
+		return qs.current, nil
 	}
 	s := &segment{}
-	if err := f.create(&s.tempFile, "spill"); err != nil {
+	if err := qs.files.create(&s.tempFile, "spill"); err != nil {
 		return nil, err
 	}
-	f.current = s
-	f.files++
+	s.keep, qs.current = true, s
+	qs.segments++
 	return s, nil
 }
 
-func (f *Frontier) deleteSegment(s *segment) error {
-	f.files--
-	return f.deleteFile(&s.tempFile)
+// leave ends the writing of the current segment.
+func (qs *queues) leave() {
+	if qs.current != nil {
+		qs.current.keep, qs.current = false, nil
+	}
+}
+
+func (qs *queues) deleteSegment(s *segment) error {
+	qs.segments--
+	return qs.files.deleteFile(&s.tempFile)
 }
 
 // load reads the head of q into RAM.
-func (f *Frontier) load(q *queue) error {
+func (qs *queues) load(q *queue) error {
 	if q.head.buf != nil {
 		return nil
 	}
-	buf, err := f.read(q.tail.place)
+	buf, err := qs.read(q.tail.place)
 	if err != nil {
 		return err
 	}
 	q.head.buf = buf
-	f.grow(q, 0, int64(cap(buf)))
-	f.enlist(q)
+	qs.grow(q, 0, int64(cap(buf)))
+	qs.enlist(q)
 	return nil
 }
 
-// readAhead reads the next link of a host that is not due yet into RAM, if there is memory or the tail of another queue
-// can be spilled. It ignores read errors: Next will meet them again.
-func (f *Frontier) readAhead(h *host) {
-	q := h.first()
-	if q == nil || q.head.buf != nil || f.ram+int64(q.tail.place.size) > f.budget() && f.tails == 0 {
+// readAhead reads the head of q into RAM, if there is memory or the tail of another queue can be spilled. It ignores
+// read errors: take will meet them again.
+func (qs *queues) readAhead(q *queue) {
+	if q == nil || q.head.buf != nil || qs.ram+int64(q.tail.place.size) > qs.budget() && qs.tails == 0 {
 		return
 	}
-	_ = f.load(q)
+	_ = qs.load(q)
 }
 
 // release records that the block at p is consumed.
-func (f *Frontier) release(p place) error {
+func (qs *queues) release(p place) error {
 	s := p.seg
-	f.spilled -= int64(p.size)
+	qs.spilled -= int64(p.size)
 	if s.live--; s.live > 0 {
 		return nil
 	}
-	if s == f.current {
-		f.current = nil
+	if s == qs.current {
+		qs.leave()
 	}
-	return f.deleteSegment(s)
+	return qs.deleteSegment(s)
 }
 
 func (p place) damaged(i int) error {
@@ -272,10 +289,10 @@ func (p place) damaged(i int) error {
 	return p.seg.at(p.off+frames.Head+int64(i), ErrSpill)
 }
 
-func (f *Frontier) read(p place) ([]byte, error) { return f.readBlock(p, make([]byte, p.size)) }
+func (qs *queues) read(p place) ([]byte, error) { return qs.readBlock(p, make([]byte, p.size)) }
 
-func (f *Frontier) readBlock(p place, buf []byte) ([]byte, error) {
-	if err := f.readAt(&p.seg.tempFile, buf, p.off); err != nil {
+func (qs *queues) readBlock(p place, buf []byte) ([]byte, error) {
+	if err := qs.files.readAt(&p.seg.tempFile, buf, p.off); err != nil {
 		return nil, err
 	}
 	entries, err := frames.Payload(buf)

@@ -38,8 +38,8 @@ func TestSpill(t *testing.T) {
 			if bound := memory + memory/4 + 50*hostOverhead; memory >= 200_000 && s.RAMBytes > bound {
 				t.Errorf("%d bytes in RAM, want at most %d", s.RAMBytes, bound)
 			}
-			if f.ram > f.budget() {
-				t.Errorf("%d bytes of queues in RAM, want at most %d", f.ram, f.budget())
+			if f.queues.ram > f.queues.budget() {
+				t.Errorf("%d bytes of queues in RAM, want at most %d", f.queues.ram, f.queues.budget())
 			}
 			shows(t, f, want)
 			drains(t, f, want, nil)
@@ -75,13 +75,13 @@ func TestSpillLevels(t *testing.T) {
 					want[levels-l.Level] = append(want[levels-l.Level], l)
 				}
 				must(t, f.Push(ls))
-				if f.ram > f.budget() {
-					t.Fatalf("host %d: %d bytes of queues in RAM, want at most %d", i, f.ram, f.budget())
+				if f.queues.ram > f.queues.budget() {
+					t.Fatalf("host %d: %d bytes of queues in RAM, want at most %d", i, f.queues.ram, f.queues.budget())
 				}
 			}
 			must(t, f.check())
 			s := f.Stats()
-			t.Logf("%d bytes in RAM, %d of them of queues; %d spilled", s.RAMBytes, f.ram, s.SpilledBytes)
+			t.Logf("%d bytes in RAM, %d of them of queues; %d spilled", s.RAMBytes, f.queues.ram, s.SpilledBytes)
 			if s.RAMBytes > memory {
 				t.Errorf("%d bytes in RAM, want at most %d", s.RAMBytes, memory)
 			}

@@ -42,34 +42,35 @@ type Stats struct {
 
 // Stats returns the current figures, in constant time.
 func (f *Frontier) Stats() Stats {
-	s := f.stats
-	s.Hosts = f.hosts.len()
+	s := f.hosts.stats
+	s.Hosts = f.hosts.dict.len()
+	s.RestingShared, s.LeaseWaits = f.hosts.shares.heldBack, f.hosts.shares.leaseWaits
 	s.Ready -= s.RestingShared
 	s.Resting += s.RestingShared
-	s.Queued = f.queued + f.pooled
-	s.Pooled = f.pooled
+	s.Queued = f.hosts.queued + f.pools.links
+	s.Pooled = f.pools.links
 	s.Withdrawn = f.withdrawn.n
 	s.Aside = f.aside.Len()
-	s.RAMBytes = f.ram + f.fixed + f.overhead()
-	s.SpilledBytes = f.spilled
-	s.SpillFiles = f.files
-	s.PoolBytes = f.poolBytes
-	s.PoolFiles = f.poolFiles
-	s.LeasesAwaited = len(f.awaiting)
+	s.RAMBytes = f.queues.ram + f.queues.fixed + f.hosts.overhead()
+	s.SpilledBytes = f.queues.spilled
+	s.SpillFiles = f.queues.segments
+	s.PoolBytes = f.pools.bytes
+	s.PoolFiles = f.pools.onDisk
+	s.LeasesAwaited = len(f.hosts.shares.awaiting)
 	return s
 }
 
 // Len returns the number of links that are queued or in process, including those of blocked hosts.
 func (f *Frontier) Len() int64 {
-	return f.queued + f.pooled + int64(f.stats.Fetching+f.stats.Resolving)
+	return f.hosts.queued + f.pools.links + int64(f.hosts.stats.Fetching+f.hosts.stats.Resolving)
 }
 
 // Pending returns the number of links that are queued or in process, without those in the queues of blocked hosts, and
 // without those set aside that need no review. At 0 the crawl is complete. Links of blocked hosts in the pools count
 // until the pools are read, which happens before.
 func (f *Frontier) Pending() int64 {
-	return f.queued + f.pooled - f.stats.BlockedLinks - (f.aside.Len() - f.aside.review) +
-		int64(f.stats.Fetching+f.stats.Resolving)
+	return f.hosts.queued + f.pools.links - f.hosts.stats.BlockedLinks - (f.aside.Len() - f.aside.review) +
+		int64(f.hosts.stats.Fetching+f.hosts.stats.Resolving)
 }
 
 // ErrHostState means that an encoded HostState cannot be decoded.
@@ -192,20 +193,20 @@ func DecodeHostState(src []byte) (HostState, error) {
 
 // Host returns the state of a host. It is empty if the frontier does not know the host.
 func (f *Frontier) Host(host string) HostState {
-	h := f.hosts.of(host)
+	h := f.hosts.dict.of(host)
 	if h == nil {
 		return HostState{Host: host}
 	}
-	return f.hostState(h)
+	return f.hosts.hostState(h)
 }
 
-func (f *Frontier) hostState(h *host) HostState {
+func (hs *hosts) hostState(h *host) HostState {
 	s := HostState{Host: h.name, Delay: h.delay, Slow: h.slow, Blocked: h.retired}
 	if h.at > 0 {
-		s.NotBefore = f.epoch.Add(time.Duration(h.at)).Round(0)
+		s.NotBefore = hs.time.epoch.Add(time.Duration(h.at)).Round(0)
 	}
 	if h.slow > 0 || h.slowUntil > 0 {
-		s.SlowUntil = f.epoch.Add(time.Duration(h.slowUntil)).Round(0)
+		s.SlowUntil = hs.time.epoch.Add(time.Duration(h.slowUntil)).Round(0)
 	}
 	return s
 }
@@ -213,12 +214,12 @@ func (f *Frontier) hostState(h *host) HostState {
 // EachHost calls fn for each host with something to remember. It stops at the first error. The times of the states are
 // of the wall clock as it is at now.
 func (f *Frontier) EachHost(now time.Time, fn func(HostState) error) error {
-	if !f.epoch.IsZero() {
-		f.follow(now)
+	if !f.time.epoch.IsZero() {
+		f.time.follow(now)
 	}
-	for h := range f.hosts.all() {
-		if h.at > f.clock || h.slow > 0 || h.retired || h.delay > 0 {
-			if err := fn(f.hostState(h)); err != nil {
+	for h := range f.hosts.dict.all() {
+		if h.at > f.time.now || h.slow > 0 || h.retired || h.delay > 0 {
+			if err := fn(f.hosts.hostState(h)); err != nil {
 				return err
 			}
 		}
@@ -230,7 +231,7 @@ func (f *Frontier) EachHost(now time.Time, fn func(HostState) error) error {
 // is blocked. A pause ends at most SlowMax from now, whatever the clock was when the state was written. Before the
 // frontier knows the time, it keeps the state and applies it at the first call with a time.
 func (f *Frontier) Restore(s HostState) {
-	if f.epoch.IsZero() {
+	if f.time.epoch.IsZero() {
 		f.restored = append(f.restored, s)
 		return
 	}
@@ -238,30 +239,30 @@ func (f *Frontier) Restore(s HostState) {
 }
 
 func (f *Frontier) restore(ss []HostState) {
-	end := f.clock + int64(f.cfg.SlowMax)
+	end := f.time.now + int64(f.cfg.SlowMax)
 	for _, s := range ss {
 		if !s.Blocked {
 			f.Unblock(s.Host)
 		}
-		h := f.host(s.Host)
+		h := f.hosts.host(s.Host)
 		busy := h.busy()
 		if !busy {
-			f.leave(h)
+			f.hosts.leave(h)
 		}
-		own := f.needExtra(h) // may stay empty until trimExtra
+		own := f.hosts.extras.need(h) // may stay empty until trim
 		own.delay, own.slow = max(s.Delay, 0), min(s.Slow, maxSlow)
 		if !s.NotBefore.IsZero() {
-			f.notBefore(h, min(f.since(s.NotBefore), end))
+			f.hosts.notBefore(h, min(f.time.since(s.NotBefore), end))
 		}
 		if !s.SlowUntil.IsZero() {
-			own.slowUntil = min(f.since(s.SlowUntil), end)
+			own.slowUntil = min(f.time.since(s.SlowUntil), end)
 		}
 		if s.Blocked {
-			f.retire(h)
+			f.hosts.retire(h)
 		}
-		f.trimExtra(h)
+		f.hosts.extras.trim(h)
 		if !busy {
-			f.place(h)
+			f.hosts.place(h)
 		}
 	}
 }
@@ -270,16 +271,16 @@ func (f *Frontier) restore(ss []HostState) {
 // that has just ended may have fetched any host. A host with a longer delay of its own also needs Touched.
 func (f *Frontier) Hush(now time.Time) {
 	f.tick(now)
-	f.hush()
-	f.quieted, f.quietFrom, f.quietTill = true, f.clock, f.clock+int64(f.cfg.HostDelay)
-	for _, h := range slices.Collect(f.hosts.all()) { // a copy, because hosts may be removed
+	f.hosts.hush()
+	f.time.quieted, f.time.quietFrom, f.time.quietTill = true, f.time.now, f.time.now+int64(f.cfg.HostDelay)
+	for _, h := range slices.Collect(f.hosts.dict.all()) { // a copy, because hosts may be removed
 		busy := h.busy()
 		if !busy {
-			f.leave(h)
+			f.hosts.leave(h)
 		}
-		f.notBefore(h, f.clock+int64(max(f.cfg.HostDelay, f.HostDelay(h.name), h.delay)))
+		f.hosts.notBefore(h, f.time.now+int64(max(f.cfg.HostDelay, f.HostDelay(h.name), h.delay)))
 		if !busy {
-			f.place(h)
+			f.hosts.place(h)
 		}
 	}
 }
@@ -289,17 +290,17 @@ func (f *Frontier) Hush(now time.Time) {
 // used.
 func (f *Frontier) Touched(host string, delay time.Duration, now time.Time) {
 	f.tick(now)
-	f.hush()
-	h := f.host(host)
+	f.hosts.hush()
+	h := f.hosts.host(host)
 	busy := h.busy()
 	if !busy {
-		f.leave(h)
+		f.hosts.leave(h)
 	}
 	if delay > h.delay {
-		f.needExtra(h).delay = delay // for a snapshot that is taken before its next request
+		f.hosts.extras.need(h).delay = delay // for a snapshot that is taken before its next request
 	}
-	f.notBefore(h, f.clock+int64(max(f.HostDelay(h.name), h.delay)))
+	f.hosts.notBefore(h, f.time.now+int64(max(f.HostDelay(h.name), h.delay)))
 	if !busy {
-		f.place(h)
+		f.hosts.place(h)
 	}
 }

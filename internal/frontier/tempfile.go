@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,43 +16,52 @@ type tempFile struct {
 	name string
 	file disk.File // nil: open it when needed
 	size int64     // bytes written
+	keep bool      // it stays open: the current segment
 }
 
 // openFiles limits the files that are kept open.
 const openFiles = 32
 
-// create makes t's file.
-func (f *Frontier) create(t *tempFile, kind string) error {
-	f.segments++
-	t.name = filepath.Join(f.dir, fmt.Sprintf("%s-%08d", kind, f.segments))
-	return f.openFile(t, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+// tempFiles are the files of a frontier. The files that are read or written last are open.
+type tempFiles struct {
+	fs   disk.FS
+	dir  string
+	made int // number of files ever made
+	open []*tempFile
 }
 
-func (f *Frontier) openFile(t *tempFile, flag int) error {
-	if len(f.open) >= openFiles {
-		for _, o := range f.open {
-			if f.current == nil || o != &f.current.tempFile {
-				if err := f.closeFile(o); err != nil {
+// create makes t's file.
+func (fs *tempFiles) create(t *tempFile, kind string) error {
+	fs.made++
+	t.name = filepath.Join(fs.dir, fmt.Sprintf("%s-%08d", kind, fs.made))
+	return fs.openFile(t, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+}
+
+func (fs *tempFiles) openFile(t *tempFile, flag int) error {
+	if len(fs.open) >= openFiles {
+		for _, o := range fs.open {
+			if !o.keep {
+				if err := fs.closeFile(o); err != nil {
 					return err
 				}
 				break
 			}
 		}
 	}
-	file, err := f.fs.OpenFile(t.name, flag, 0o600)
+	file, err := fs.fs.OpenFile(t.name, flag, 0o600)
 	if err != nil {
 		return fmt.Errorf("open queue file %s: %w", t.name, err)
 	}
 	t.file = file
-	f.open = append(f.open, t)
+	fs.open = append(fs.open, t)
 	return nil
 }
 
-func (f *Frontier) closeFile(t *tempFile) error {
+func (fs *tempFiles) closeFile(t *tempFile) error {
 	if t.file == nil {
 		return nil
 	}
-	f.open = slices.DeleteFunc(f.open, func(o *tempFile) bool { return o == t })
+	fs.open = slices.DeleteFunc(fs.open, func(o *tempFile) bool { return o == t })
 	err := t.file.Close()
 	t.file = nil
 	if err != nil {
@@ -60,20 +70,20 @@ func (f *Frontier) closeFile(t *tempFile) error {
 	return nil
 }
 
-func (f *Frontier) deleteFile(t *tempFile) error {
-	if err := f.closeFile(t); err != nil {
+func (fs *tempFiles) deleteFile(t *tempFile) error {
+	if err := fs.closeFile(t); err != nil {
 		return err
 	}
-	if err := f.fs.Remove(t.name); err != nil {
+	if err := fs.fs.Remove(t.name); err != nil {
 		return fmt.Errorf("delete queue file %s: %w", t.name, err)
 	}
 	return nil
 }
 
 // readAt fills buf. A file that is too short is damaged.
-func (f *Frontier) readAt(t *tempFile, buf []byte, off int64) error {
+func (fs *tempFiles) readAt(t *tempFile, buf []byte, off int64) error {
 	if t.file == nil {
-		if err := f.openFile(t, os.O_RDONLY); err != nil {
+		if err := fs.openFile(t, os.O_RDONLY); err != nil {
 			return err
 		}
 	}
@@ -84,6 +94,18 @@ func (f *Frontier) readAt(t *tempFile, buf []byte, off int64) error {
 		return t.at(off, err)
 	}
 	return nil
+}
+
+// close closes and deletes all files.
+func (fs *tempFiles) close() error {
+	var errs []error
+	for _, t := range slices.Clone(fs.open) {
+		errs = append(errs, fs.closeFile(t))
+	}
+	if err := fs.fs.RemoveAll(fs.dir); err != nil {
+		errs = append(errs, fmt.Errorf("delete the frontier's directory: %w", err))
+	}
+	return errors.Join(errs...)
 }
 
 // at adds the file and the offset to an error.

@@ -17,58 +17,74 @@ type visit struct {
 	began int64 // when it was given out
 }
 
+// visits are the visits in progress.
+type visits struct {
+	all    []visit
+	unused []int32 // indexes of visits without a host
+	at     []int32 // index of the visit of a name, see slot
+}
+
 // visitOf returns the index of h's visit. h must be busy.
 func visitOf(h *host) int32 { return -2 - h.pos }
 
-// visit starts a visit of h, which must be in no heap.
-func (f *Frontier) visit(h *host, e entry) {
+// begin starts a visit of h, which must be in no heap.
+func (vs *visits) begin(h *host, e entry, clock int64) {
 	var i int32
-	if k := len(f.freeVisits); k > 0 {
-		i, f.freeVisits = f.freeVisits[k-1], f.freeVisits[:k-1]
+	if k := len(vs.unused); k > 0 {
+		i, vs.unused = vs.unused[k-1], vs.unused[:k-1]
 	} else {
-		i = int32(len(f.visits))
-		f.visits = append(f.visits, visit{})
-		if len(f.visits) > len(f.visitAt)/8 {
-			f.visitAt = make([]int32, max(1024, 2*len(f.visitAt)))
+		i = int32(len(vs.all))
+		vs.all = append(vs.all, visit{})
+		if len(vs.all) > len(vs.at)/8 {
+			vs.at = make([]int32, max(1024, 2*len(vs.at)))
 		}
 	}
-	f.visits[i] = visit{h: h, name: h.name, link: e, began: f.clock}
+	vs.all[i] = visit{h: h, name: h.name, link: e, began: clock}
 	h.pos = -2 - i
-	f.visitAt[f.visitSlot(h.name)] = i
+	vs.at[vs.slot(h.name)] = i
 }
 
-// leaveVisit ends the visit of h.
-func (f *Frontier) leaveVisit(h *host) {
+// end ends the visit of h.
+func (vs *visits) end(h *host) {
 	i := visitOf(h)
-	f.visits[i] = visit{}
-	f.freeVisits = append(f.freeVisits, i)
+	vs.all[i] = visit{}
+	vs.unused = append(vs.unused, i)
 	h.pos = -1
 }
 
-// cur returns the link of h's visit, or nil.
-func (f *Frontier) cur(h *host) *entry {
+// link returns the link of h's visit, or nil.
+func (vs *visits) link(h *host) *entry {
 	if !h.busy() {
 		return nil
 	}
-	return &f.visits[visitOf(h)].link
+	return &vs.all[visitOf(h)].link
 }
 
-func (f *Frontier) began(h *host) int64 { return f.visits[visitOf(h)].began }
+func (vs *visits) began(h *host) int64 { return vs.all[visitOf(h)].began }
 
-// visitSlot returns the index of a name in visitAt. It depends on the memory address of the name's bytes.
-func (f *Frontier) visitSlot(name string) int {
+// slot returns the index of a name in at. It depends on the memory address of the name's bytes.
+func (vs *visits) slot(name string) int {
 	x := uint64(uintptr(unsafe.Pointer(unsafe.StringData(name)))) * 0x9e3779b97f4a7c15
-	return int(x >> 32 * uint64(len(f.visitAt)) >> 32)
+	return int(x >> 32 * uint64(len(vs.at)) >> 32)
 }
 
-// visited returns the host with this name, or nil. If the caller passes back the string of the Task, the visit is found
-// without reading the dictionary, the host's name, or the bytes of either.
-func (f *Frontier) visited(name string) *host {
-	if len(f.visitAt) > 0 {
-		v := &f.visits[f.visitAt[f.visitSlot(name)]]
-		if v.h != nil && len(v.name) == len(name) && unsafe.StringData(v.name) == unsafe.StringData(name) {
-			return v.h
-		}
+// find returns the host with this name if the caller passes back the string of the Task, without reading a byte of a
+// name. It returns nil for any other string, and sometimes for that one, too.
+func (vs *visits) find(name string) *host {
+	if len(vs.at) == 0 {
+		return nil
 	}
-	return f.hosts.of(name)
+	v := &vs.all[vs.at[vs.slot(name)]]
+	if v.h != nil && len(v.name) == len(name) && unsafe.StringData(v.name) == unsafe.StringData(name) {
+		return v.h
+	}
+	return nil
+}
+
+// visited returns the host with this name, or nil. It reads the dictionary only if find does not know the name.
+func (hs *hosts) visited(name string) *host {
+	if h := hs.visits.find(name); h != nil {
+		return h
+	}
+	return hs.dict.of(name)
 }

@@ -33,20 +33,20 @@ type withdrawn struct {
 // out any more. Withdrawn delivers them; those in the pools after they are read. A link in process and links that are
 // queued later are not affected.
 func (f *Frontier) Withdraw(host string) {
-	for _, p := range f.pools {
+	for _, p := range f.pools.list {
 		p.withdraw(strings.Clone(host))
 	}
-	h := f.hosts.of(host)
+	h := f.hosts.dict.of(host)
 	if h == nil || h.empty() {
 		return
 	}
 	busy := h.busy()
 	if !busy {
-		f.leave(h)
+		f.hosts.leave(h)
 	}
 	n := h.links()
 	if h.state == blocked {
-		f.stats.BlockedLinks -= n
+		f.hosts.stats.BlockedLinks -= n
 	}
 	w := &f.withdrawn
 	w.n += n
@@ -55,35 +55,35 @@ func (f *Frontier) Withdraw(host string) {
 	}
 	if h.front != nil {
 		h.front = nil
-		f.trimExtra(h)
+		f.hosts.extras.trim(h)
 	}
 	if h.q.n > 0 {
 		q := &queue{}
-		f.fixed += queueOverhead
-		f.move(q, &h.q)
+		f.queues.fixed += queueOverhead
+		f.queues.move(q, &h.q)
 		for q != nil {
 			w.qs = append(w.qs, q)
 			next := q.next()
 			if next != nil {
-				f.setNext(q, nil)
+				f.queues.setNext(q, nil)
 			}
 			q = next
 		}
 	}
 	if !busy {
-		f.place(h)
+		f.hosts.place(h)
 	}
 }
 
 // add appends a link.
-func (w *withdrawn) add(f *Frontier, number uint64, enc []byte) {
+func (w *withdrawn) add(hs *hosts, number uint64, enc []byte) {
 	if len(w.qs) == 0 {
 		w.qs = append(w.qs, &queue{})
-		f.fixed += queueOverhead
+		hs.queues.fixed += queueOverhead
 	}
-	f.add(w.qs[len(w.qs)-1], number, enc)
+	hs.queues.add(w.qs[len(w.qs)-1], number, enc)
 	w.n++
-	f.queued++
+	hs.queued++
 }
 
 // PushWithdrawn queues links as withdrawn: as if they had been queued before a Withdraw.
@@ -95,15 +95,15 @@ func (f *Frontier) PushWithdrawn(ws []Waiting) error {
 		w := &ws[i]
 		f.enc = w.Link.AppendTo(f.enc[:0])
 		if w.Attempt == 0 && !w.Front {
-			f.withdrawn.add(f, w.Number, f.enc)
+			f.withdrawn.add(&f.hosts, w.Number, f.enc)
 			continue
 		}
-		e := entry{number: w.Number, attempt: int32(w.Attempt), level: f.rank(&w.Link),
+		e := entry{number: w.Number, attempt: int32(w.Attempt), level: f.cfg.rank(&w.Link),
 			enc: append([]byte(nil), f.enc...)}
 		f.withdrawn.front.append(e)
-		f.fixed += e.ram()
+		f.queues.fixed += e.ram()
 		f.withdrawn.n++
-		f.queued++
+		f.hosts.queued++
 	}
 	return f.overflow()
 }
@@ -113,7 +113,7 @@ func (f *Frontier) PushWithdrawn(ws []Waiting) error {
 // removed all the same. done reports whether no withdrawn links are left outside the pools.
 func (f *Frontier) Withdrawn(most int, fn func(Waiting) error) (done bool, err error) {
 	for ; most > 0 && f.withdrawn.n > 0 && f.err == nil; most-- {
-		e, front, err := f.unqueueWithdrawn()
+		e, front, err := f.withdrawn.take(&f.hosts)
 		var l link.Link
 		if err == nil {
 			l, _, err = link.Decode(e.enc)
@@ -129,22 +129,22 @@ func (f *Frontier) Withdrawn(most int, fn func(Waiting) error) (done bool, err e
 	return f.withdrawn.n == 0, f.err
 }
 
-func (f *Frontier) unqueueWithdrawn() (e entry, front bool, err error) {
-	w := &f.withdrawn
+// take removes the first link.
+func (w *withdrawn) take(hs *hosts) (e entry, front bool, err error) {
 	w.n--
-	f.queued--
+	hs.queued--
 	if w.front.len() > 0 {
 		e = w.front.take()
-		f.fixed -= e.ram()
+		hs.queues.fixed -= e.ram()
 		if w.front.len() == 0 {
 			w.front = frontQueue{}
 		}
 		return e, true, nil
 	}
 	q := w.qs[0]
-	e, err = f.take(q)
+	e, err = hs.queues.take(q)
 	if q.n == 0 {
-		f.fixed -= queueOverhead
+		hs.queues.fixed -= queueOverhead
 		if w.qs = w.qs[1:]; len(w.qs) == 0 {
 			w.qs = nil
 		}
@@ -154,7 +154,7 @@ func (f *Frontier) unqueueWithdrawn() (e entry, front bool, err error) {
 
 // Withdrawing reports whether the pools may still have withdrawn links of host.
 func (f *Frontier) Withdrawing(host string) bool {
-	for _, p := range f.pools {
+	for _, p := range f.pools.list {
 		if _, ok := p.withdrawn[host]; ok {
 			return true
 		}
@@ -166,16 +166,16 @@ func (f *Frontier) Withdrawing(host string) bool {
 // returned state before it queues the links, which get new request numbers there. Quiet times of addresses and sites
 // stay, because other hosts here may share them. If the host is in process, the error is ErrInProcess.
 func (f *Frontier) HandOver(host string) (HostState, error) {
-	h := f.hosts.of(host)
+	h := f.hosts.dict.of(host)
 	if h != nil && h.busy() {
 		return HostState{}, fmt.Errorf("hand over %s: %w", host, ErrInProcess)
 	}
 	s := f.Host(host)
 	f.Withdraw(host)
 	f.Unblock(host)
-	if h := f.hosts.of(host); h != nil {
-		f.leave(h)
-		f.forget(h)
+	if h := f.hosts.dict.of(host); h != nil {
+		f.hosts.leave(h)
+		f.hosts.forget(h)
 	}
 	return s, nil
 }

@@ -29,7 +29,7 @@ func TestHandOver(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 3))
 			f := open(t, Config{HostDelay: time.Second, NoAddresses: true, Seed: seed,
 				Active: []int{-1, 1, 4}[r.IntN(3)], MemoryBytes: []int64{1, 1 << 20}[r.IntN(2)], SegmentBytes: 2000})
-			f.frameBytes = 300
+			f.pools.frameBytes = 300
 			now, serial := start, 0
 			busy := map[string]bool{}
 			var running []Task
@@ -117,8 +117,8 @@ func TestHandOver(t *testing.T) {
 		}
 		move()
 		total := from.Len()
-		for len(from.pools) > 0 {
-			must(t, from.readOn(from.pools[0]))
+		for len(from.pools.list) > 0 {
+			must(t, from.readOn(from.pools.list[0]))
 			if err := from.check(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -136,7 +136,7 @@ func TestHandOver(t *testing.T) {
 			h, owner := name(i), from
 			if slices.Contains(given, h) {
 				owner = taker
-				if from.hosts.of(h) != nil {
+				if from.hosts.dict.of(h) != nil {
 					t.Fatalf("seed %d: the from still knows %s", seed, h)
 				}
 			}
