@@ -6,8 +6,9 @@
 //
 // One goroutine, the dispatcher, owns the frontier, the seen-set, the journal and all
 // counters. Each worker owns one visit at a time. Workers share only parts that are safe for
-// concurrent use: the fetcher, the robots cache and the archive. The ledger owns what is durable. No other
-// package knows the order of these parts.
+// concurrent use: the fetcher, the robots cache and the archive. Package ledger owns what is durable, package
+// retry what has failed and is tried again, and package orders what the operator has ordered. No other package
+// knows the order of these parts.
 //
 // The states of a URL:
 //
