@@ -63,7 +63,7 @@ func (cl *Clustered) receive(ctx context.Context, links []link.Link, hops int,
 		}
 		cl.loop.Judge(&a.links, as(l))
 	}
-	if err := cl.loop.Post(ctx, func(now time.Time) { cl.arrive(a, now) }); err != nil {
+	if err := cl.loop.Do(ctx, func(now time.Time) { cl.arrive(a, now) }); err != nil {
 		return fmt.Errorf("receive: %w", err)
 	}
 	select {
@@ -125,7 +125,7 @@ func (cl *Clustered) pass(enc []byte, hops int, now time.Time) error {
 
 // receiptWhenDurable queues a receipt that is sent after the next sync.
 func (cl *Clustered) receiptWhenDurable(d receipt) {
-	cl.loop.FlushForSync()
+	cl.loop.Fail(cl.loop.Ledger.AppendForSync())
 	d.safe = cl.shipping.now()
 	cl.remote.unsynced = append(cl.remote.unsynced, d)
 }
@@ -134,14 +134,14 @@ func (cl *Clustered) receiptWhenDurable(d receipt) {
 // the heirs. From that time on nothing can undo them, and the loss of this machine loses none
 // of their links.
 func (cl *Clustered) whenFinishesSafe(then func()) {
-	cl.loop.FlushForSync()
+	cl.loop.Fail(cl.loop.Ledger.AppendForSync())
 	cl.remote.unsynced = append(cl.remote.unsynced, receipt{then: then, finish: cl.shipping.begun()})
 }
 
 // whenNamed calls then when whenFinishesSafe would, and the heirs have the finishes. From that time on, the loss of
 // this machine loses no name of a page in its archive. It may wait for other agents that take pages of this one.
 func (cl *Clustered) whenNamed(then func()) {
-	cl.loop.FlushForSync()
+	cl.loop.Fail(cl.loop.Ledger.AppendForSync())
 	cl.remote.unsynced = append(cl.remote.unsynced, receipt{then: then, finish: cl.shipping.begun(), named: true})
 }
 

@@ -421,9 +421,7 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page link.Link, 
 	if err != nil {
 		return nil, err
 	}
-	settled := make(chan struct{})
-	if err := cl.loop.Post(ctx, func(now time.Time) {
-		defer close(settled)
+	if err := cl.loop.Do(ctx, func(now time.Time) { // until it is over, the page must not be taken twice
 		if cl.loop.Stopping() {
 			imported.Abandon()
 			done <- crawl.ErrNotRunning
@@ -439,14 +437,13 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page link.Link, 
 		cl.tenants.done = cl.Keys().Page(cl.tenants.done, found)
 		if cl.byPages() { // links to it that are found later lead to a known URL
 			own := cl.ownKey(link.KeyOf(found.URL))
-			cl.loop.Learn([]ledger.Ranged{{Host: own.Host, Paths: keyset.PathsOf(own.Path)}})
+			cl.loop.Fail(cl.loop.Ledger.Learn([]ledger.Ranged{{Host: own.Host, Paths: keyset.PathsOf(own.Path)}}))
 		}
 		cl.whenFinishesSafe(func() { done <- nil })
 	}); err != nil {
 		imported.Abandon()
 		return nil, err
 	}
-	<-settled // the dispatcher has it; until then the page must not be taken twice
 	return cl.wait(ctx, done, DurableKey(found), generation), nil
 }
 
@@ -484,7 +481,7 @@ func (cl *Clustered) claimPage(ctx context.Context, key link.Key) (free func(), 
 // this one, and they may wait for the answer to this call. So the name is shipped alone.
 func (cl *Clustered) knowsPage(ctx context.Context, link link.Link, done chan error) (known bool, err error) {
 	stopping := false
-	err = cl.loop.Ask(ctx, "page", func() {
+	err = cl.loop.Do(ctx, func(time.Time) {
 		if stopping = cl.loop.Stopping(); stopping {
 			return
 		}

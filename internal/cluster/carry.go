@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -106,7 +107,7 @@ func (cl *Clustered) moved(states []planned) {
 		if p.version <= seen {
 			return false
 		}
-		cl.loop.Moved(p.link)
+		cl.loop.Ledger.Add(state.Told, state.AppendVisited(nil, p.link, nil))
 		return true
 	})
 }
@@ -139,7 +140,7 @@ func (cl *Clustered) eachState(states []planned, see func(p *planned, seen uint6
 		fresh.Order()
 		all = append(all, ledger.Ranged{Host: marks, Paths: fresh})
 	}
-	cl.loop.Learn(all) // in one batch of the journal with the states
+	cl.loop.Fail(cl.loop.Ledger.Learn(all)) // in one batch of the journal with the states
 }
 
 // mark returns the path that stands for a version of the state.

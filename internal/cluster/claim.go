@@ -51,7 +51,7 @@ func (cl *Clustered) hold(host string, mine bool, since uint64) {
 		return
 	}
 	w.others, w.enough = cl.Peers.Before(host)
-	cl.askFor(host, w, cl.loop.Now())
+	cl.askFor(host, w, cl.loop.Config.Now())
 }
 
 // askFor asks as many agents about a host as answers are needed. If no agent is left to ask, this
@@ -191,7 +191,7 @@ func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 	t.claimed[key] = w.since
 	delete(t.given, key)
 	t.n.Claimed++
-	rest := politenessOf(cl.loop.HostState(host), now)
+	rest := politenessOf(cl.loop.Hosts.State(host), now)
 	if st, ok := t.clocks[host]; ok { // this agent owned it before
 		old := politenessOf(st, now)
 		rest.Delay, rest.Quiet = max(rest.Delay, old.Delay), max(rest.Quiet, old.Quiet)
@@ -201,8 +201,8 @@ func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 	rest.Quiet = max(rest.Quiet, cl.firstRest(host, now))
 	st := stateOf(host, rest, now)
 	st.Blocked = true // held still blocks it; unhold lifts that
-	cl.loop.Restore(st, now)
-	cl.loop.Flush()
+	cl.loop.Hosts.Take(st, now)
+	cl.loop.Fail(cl.loop.Ledger.Append())
 	cl.unhold(host)
 }
 
@@ -226,10 +226,10 @@ func (cl *Clustered) unite(key uint64) {
 	done := cl.rangeOf(doneKey(link.Key{Host: key}).Host)
 	cl.foundElsewhere(key, &done)
 	own := h.key(link.Key{Host: key}).Host
-	if cl.loop.Learn([]ledger.Ranged{{Host: own, Paths: done}}); cl.loop.Failed() {
+	if cl.loop.Fail(cl.loop.Ledger.Learn([]ledger.Ranged{{Host: own, Paths: done}})) {
 		return
 	}
 	h.apart = false
 	cl.setHanded(key, h)
-	cl.loop.Flush()
+	cl.loop.Fail(cl.loop.Ledger.Append())
 }

@@ -125,13 +125,13 @@ func (cl *Clustered) beginCopies() {
 	}
 	s := &cl.shipping
 	s.first, s.lanes, s.whole.anew = 1, map[string]*shipLane{}, map[string]bool{}
-	if cl.loop.Accepted() > 0 {
+	if cl.loop.Ledger.Accepted() > 0 {
 		s.whole.lacking, s.whole.unnamed = true, true
-		s.epochs = append(s.epochs, epoch{from: 1, began: cl.loop.Now(), closed: true,
+		s.epochs = append(s.epochs, epoch{from: 1, began: cl.loop.Config.Now(), closed: true,
 			away: int(cl.Outbox.Len()), pages: int(cl.pagesOut()), copies: 1, held: cl.lastHeld()})
 		s.synced = s.first
 	}
-	s.epochs = append(s.epochs, epoch{from: cl.loop.Accepted() + 1})
+	s.epochs = append(s.epochs, epoch{from: cl.loop.Ledger.Accepted() + 1})
 }
 
 // stage keeps a record until the journal is written.
@@ -284,7 +284,7 @@ func (cl *Clustered) copyCommitted() {
 	if len(s.epochs) < epochsMax {
 		e := &s.epochs[len(s.epochs)-1]
 		e.closed, e.held = true, cl.lastHeld()
-		s.epochs = append(s.epochs, epoch{from: cl.loop.Accepted() + 1})
+		s.epochs = append(s.epochs, epoch{from: cl.loop.Ledger.Accepted() + 1})
 	}
 }
 

@@ -42,7 +42,7 @@ func (cl *Clustered) openEpoch() *epoch {
 	s := &cl.shipping
 	e := &s.epochs[len(s.epochs)-1]
 	if e.began.IsZero() {
-		e.began = cl.loop.Now()
+		e.began = cl.loop.Config.Now()
 	}
 	return e
 }

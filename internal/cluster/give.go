@@ -74,11 +74,11 @@ func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint
 	[]ClaimAnswer, error) {
 	var vs []ClaimAnswer
 	for part := range slices.Chunk(hosts, 32) { // each may need a disk access
-		err := cl.loop.Ask(ctx, "claim", func() {
+		err := cl.loop.Do(ctx, func(now time.Time) {
 			for _, host := range part {
-				vs = append(vs, cl.claimedBy(host, by, identity, view, cl.loop.Now()))
+				vs = append(vs, cl.claimedBy(host, by, identity, view, now))
 			}
-			cl.loop.Flush()
+			cl.loop.Fail(cl.loop.Ledger.Append())
 		})
 		if err != nil {
 			return nil, fmt.Errorf("claim: %w", err)
@@ -109,7 +109,7 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 	if _, crawled := t.claimed[key]; crawled || began {
 		nothing = Nothing
 	}
-	if !cl.loop.EmptyRange(cl.ownKey(link.Key{Host: key}).Host) {
+	if !cl.hasNone(cl.ownKey(link.Key{Host: key}).Host) {
 		if !cl.giveAway(host, by, now) {
 			return Again // a request to the host is under way
 		}
@@ -122,7 +122,7 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 		return Again
 	}
 	tellsClock := ok && !restless(politenessOf(st, now))
-	if !tellsClock && len(t.pages[host]) == 0 && cl.loop.EmptyRange(doneKey(link.Key{Host: key}).Host) {
+	if !tellsClock && len(t.pages[host]) == 0 && cl.hasNone(doneKey(link.Key{Host: key}).Host) {
 		delete(t.clocks, host)
 		return nothing
 	}
@@ -261,7 +261,7 @@ func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) 
 		}
 	}
 	cl.moved(b.states)
-	cl.loop.Flush()
+	cl.loop.Fail(cl.loop.Ledger.Append())
 	t.n.KeysOut += b.keys
 	cl.tellMoves("hosts-given", b.agent, len(b.hosts), b.keys)
 }

@@ -244,10 +244,13 @@ func (in *learner) give() error {
 	}
 	in.begin()
 	for i, link := range l.links {
-		loop.JudgeAs(&l.a.links, link, !l.ours[i])
+		n := len(l.a.links.Found)
+		if loop.Judge(&l.a.links, link); len(l.a.links.Found) > n {
+			l.a.links.Found[n].Foreign = !l.ours[i]
+		}
 	}
-	if err := loop.Post(in.ctx, func(now time.Time) { in.cl.learn(l, now) }); err != nil {
-		return err
+	if !loop.Tell(func(now time.Time) { in.cl.learn(l, now) }) {
+		return crawl.ErrNotRunning
 	}
 	in.given = append(in.given, l)
 	return in.wait(takeAhead)
@@ -326,7 +329,7 @@ func (cl *Clustered) learn(l *learnBatch, now time.Time) {
 			return
 		}
 	}
-	if cl.loop.Learn(news); cl.loop.Failed() {
+	if cl.loop.Fail(cl.loop.Ledger.Learn(news)) {
 		return
 	}
 	if cl.remember(l.states); cl.loop.Failed() {
@@ -391,10 +394,10 @@ func (cl *Clustered) foundElsewhere(key uint64, finished *keyset.Paths) {
 	})
 	for _, l := range twice.Lists {
 		for part := range slices.Chunk(l.Paths, state.KeysPiece) {
-			cl.loop.Record(state.Absent, state.AppendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
+			cl.loop.Ledger.Add(state.Absent, state.AppendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
 		}
 	}
-	cl.loop.Flush()
+	cl.loop.Fail(cl.loop.Ledger.Append())
 }
 
 // learnRest processes how long a host must rest. If another agent owns the host, that agent gets it
@@ -409,6 +412,6 @@ func (cl *Clustered) learnRest(r *handoff.Record, now time.Time) {
 		return
 	}
 	st.Blocked = cl.tenants.held[r.Name] != nil // if the operator has blocked it, it is blocked when it is due
-	st = cl.loop.Restore(st, now)
-	cl.loop.Record(state.Host, st.AppendTo(nil))
+	st = cl.loop.Hosts.Take(st, now)
+	cl.loop.Ledger.Add(state.Host, st.AppendTo(nil))
 }

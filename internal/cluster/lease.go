@@ -42,7 +42,7 @@ func (cl *Clustered) Permit(host string) *visit.Permit {
 		cl.Leases.Uses(host, points)
 	}
 	grip := func() bool {
-		return (cl.Right == nil || cl.Right(cl.loop.Now())) && (len(points) == 0 || cl.Leases.Grip())
+		return (cl.Right == nil || cl.Right(cl.loop.Config.Now())) && (len(points) == 0 || cl.Leases.Grip())
 	}
 	all := &cl.permits
 	var p *visit.Permit

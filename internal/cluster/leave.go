@@ -50,12 +50,11 @@ type leaving struct {
 // ended or stops. Safe for concurrent use while Run runs.
 func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 	stopping := false
-	err := cl.loop.Ask(ctx, "leave", func() {
+	err := cl.loop.Do(ctx, func(now time.Time) {
 		l := &cl.tenants.leaving
 		if stopping = cl.loop.Stop() != ""; stopping || l.on {
 			return
 		}
-		now := cl.loop.Now()
 		cl.loop.Stir()
 		*l = leaving{on: true, next: now, limit: now.Add(within), collect: now.Add(within / 2)}
 		cl.loop.Frontier.ReadAll()
@@ -72,7 +71,7 @@ func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 // continues with those that the Placement leaves it. It reports whether this agent was leaving.
 // Safe for concurrent use while Run runs.
 func (cl *Clustered) Stay(ctx context.Context) (was bool, err error) {
-	err = cl.loop.Ask(ctx, "stay", func() {
+	err = cl.loop.Do(ctx, func(time.Time) {
 		l := &cl.tenants.leaving
 		if was = l.on; was && cl.loop.Stop() == "" {
 			cl.loop.Stir()
@@ -95,7 +94,13 @@ func (cl *Clustered) leaveOn(work context.Context, now time.Time) (wake time.Tim
 	}
 	l.next = now.Add(leaveEvery)
 	hosts := cl.loop.Frontier.Queued(nil, leaveHosts)
-	hosts = cl.loop.HostsLater(hosts, leaveHosts)
+	most := len(hosts) + leaveHosts
+	for d := range cl.loop.Retries.All() {
+		if len(hosts) == most {
+			break
+		}
+		hosts = append(hosts, d.Link.URL.Host())
+	}
 	for _, host := range hosts {
 		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner != "" {
 			cl.giveAway(host, owner, now)
@@ -107,7 +112,7 @@ func (cl *Clustered) leaveOn(work context.Context, now time.Time) (wake time.Tim
 	// It may have the only replica of an agent that is gone. Then it passes on that agent's links first.
 	done := cl.loop.Idle() && !l.telling && !cl.Peers.Inheriting() && cl.loop.Frontier.Len() == 0 && cl.Settled()
 	if done && cl.loop.Seen.Holds() {
-		cl.loop.FlushSeen() // may bring more links
+		cl.loop.Fail(cl.loop.Ledger.Flush()) // may bring more links
 		return now
 	}
 	collected := cl.loop.Uncollected() == 0
@@ -219,7 +224,7 @@ func (cl *Clustered) reportLeaving(work context.Context, heirs Heirs) {
 		return
 	}
 	f := &leaveReport{cl: cl, heirs: heirs, given: maps.Clone(cl.tenants.given), to: map[string]*bundle{}}
-	rests, counts := f.politeness(cl.loop.Now()), cl.allPages(func(uint64) bool { return true })
+	rests, counts := f.politeness(cl.loop.Config.Now()), cl.allPages(func(uint64) bool { return true })
 	cl.loop.Go(func() {
 		err := f.run(work, files, rests, counts)
 		cl.loop.Tell(func(time.Time) {
@@ -241,7 +246,7 @@ func (f *leaveReport) politeness(now time.Time) (rests []*handoff.Record) {
 		rests = append(rests, clockRecord(st, now))
 		return nil
 	}
-	_ = f.cl.loop.EachHostState(now, add) // has only errors of add
+	_ = f.cl.loop.Hosts.Each(now, add) // has only errors of add
 	for _, st := range f.cl.tenants.clocks {
 		_ = add(st)
 	}

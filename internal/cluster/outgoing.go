@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -116,7 +117,7 @@ func (cl *Clustered) Assigned(hosts ...string) {
 				cl.unhold(host)
 			}
 		}
-		cl.tenants.blocks = cl.tenants.blocks || len(cl.loop.BlockedHosts()) > 0
+		cl.tenants.blocks = cl.tenants.blocks || len(cl.loop.Gate.BlockedHosts()) > 0
 		cl.recalls.stale = cl.loop.Sharer() != nil
 	})
 }
@@ -186,14 +187,14 @@ func (cl *Clustered) wayOf(number uint64, enc []byte) (to outbox.To, err error) 
 	if !ok {
 		return to, fmt.Errorf("link from the outbox: %w", link.ErrDamaged)
 	}
-	if cl.loop.Drops() && cl.loop.Dropped(host, number) {
+	if cl.loop.Gate.Drops() && cl.loop.Gate.Dropped(host, number) {
 		l, _, err := link.Decode(enc)
 		if err != nil {
 			return to, fmt.Errorf("link from the outbox: %w", err)
 		}
-		cl.loop.Withdraw(l, number)
 		cl.arrivedElsewhere(number)
-		return outbox.To{Way: outbox.Gone}, cl.loop.Err()
+		gone := []frontier.Waiting{{Link: l, Number: number}}
+		return outbox.To{Way: outbox.Gone}, cl.loop.Frontier.PushWithdrawn(gone)
 	}
 	agent, mine := cl.Peers.Owner(host)
 	if cl.byPages() {

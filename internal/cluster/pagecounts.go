@@ -103,7 +103,7 @@ func (cl *Clustered) learnPages(r *handoff.Record) {
 	if !cl.tenants.count(r.Name, c) {
 		return
 	}
-	cl.loop.Record(state.HostPages, appendPages(nil, r.Name, c))
+	cl.loop.Ledger.Add(state.HostPages, appendPages(nil, r.Name, c))
 	key := link.HostKey(r.Name)
 	cl.tenants.newlyDone(key)
 	if cl.Copies != nil {

@@ -124,7 +124,16 @@ func decodeHanded(p []byte) (host uint64, h handed, err error) {
 // rangeOf reads a range of the seen-set.
 func (cl *Clustered) rangeOf(host uint64) keyset.Paths {
 	cl.Prepare()
-	return cl.loop.Range(host)
+	s, err := cl.loop.Ledger.Range(host)
+	cl.loop.Fail(err)
+	return s
+}
+
+// hasNone reports that the seen-set has no key of a range.
+func (cl *Clustered) hasNone(host uint64) bool {
+	none, err := cl.loop.Ledger.EmptyRange(host)
+	cl.loop.Fail(err)
+	return none
 }
 
 // isDone records that a URL is finished, for the host's next owner.
@@ -140,7 +149,7 @@ func (cl *Clustered) Prepare() {
 	}
 	keys := cl.tenants.done
 	cl.tenants.done = nil
-	if cl.loop.Note(keys); cl.tenants.done == nil {
+	if cl.loop.Fail(cl.loop.Ledger.Note(keys)); cl.tenants.done == nil {
 		cl.tenants.done = keys[:0]
 	}
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -270,7 +271,7 @@ func (cl *Clustered) answeredState(k link.Key) {
 // while Run runs; ctx bounds the wait.
 func (cl *Clustered) Recalled(ctx context.Context, links []link.Link, accept bool) (as []Recalled, err error) {
 	for part := range slices.Chunk(links, 16) { // each may need a disk access
-		err := cl.loop.Ask(ctx, "recall", func() {
+		err := cl.loop.Do(ctx, func(time.Time) {
 			for _, l := range part {
 				a := cl.recallHere(l, accept)
 				a.State = slices.Clone(a.State)
@@ -311,7 +312,7 @@ func (cl *Clustered) recallHere(l link.Link, accept bool) (a Recalled) {
 			a.RecallVerdict = RecallKnown
 		case cl.doneElsewhere(l.URL.Host(), k):
 			a.RecallVerdict = RecallNone
-		case cl.loop.Blocked(l.URL.Host()):
+		case cl.loop.Gate.Bars(l.URL.Host(), netip.Addr{}):
 			a.RecallVerdict = RecallBlocked
 		case cl.nothingPending():
 			a.RecallVerdict = RecallNone
@@ -322,11 +323,11 @@ func (cl *Clustered) recallHere(l link.Link, accept bool) (a Recalled) {
 
 // acceptAsked accepts a link of an own host, if it is new. The agent that asks has found it in scope.
 func (cl *Clustered) acceptAsked(l link.Link) {
-	before := cl.loop.Accepted()
+	before := cl.loop.Ledger.Accepted()
 	var ls visit.Links
 	ls.AddOwn(link.KeyOf(l.URL), l.AppendTo(nil))
 	cl.loop.Intake(&ls)
-	if cl.loop.Flush(); cl.loop.Accepted() != before {
+	if cl.loop.Fail(cl.loop.Ledger.Append()); cl.loop.Ledger.Accepted() != before {
 		cl.loop.Stir()
 	}
 }
@@ -351,6 +352,6 @@ func (cl *Clustered) nothingPending() bool {
 	if !none() {
 		return false
 	}
-	cl.loop.FlushSeen() // may bring more links
+	cl.loop.Fail(cl.loop.Ledger.Flush()) // may bring more links
 	return !cl.loop.Failed() && none()
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"time"
 )
 
 // A crawl of several agents ends when no agent has work left. A link under way is pending at its
@@ -43,7 +44,7 @@ func (cl *Clustered) Rest() bool {
 
 // Pulse returns the agent's Pulse. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) Pulse(ctx context.Context) (p Pulse, err error) {
-	err = cl.loop.Ask(ctx, "pulse", func() {
+	err = cl.loop.Do(ctx, func(time.Time) {
 		// A task that this agent has to begin is work, unless the agents are ending already.
 		idle := cl.resting() && (!cl.recalls.stale || cl.loop.Sharer() == nil)
 		p = Pulse{Idle: idle, Blocked: cl.loop.Frontier.Len() > 0, Activity: cl.loop.Activity(),
@@ -55,7 +56,7 @@ func (cl *Clustered) Pulse(ctx context.Context) (p Pulse, err error) {
 // End ends the run if the agent is idle and has been since activity, because all agents are
 // idle. It reports whether it did. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) End(ctx context.Context, activity uint64) (agreed bool, err error) {
-	err = cl.loop.Ask(ctx, "end", func() {
+	err = cl.loop.Do(ctx, func(time.Time) {
 		if agreed = cl.resting() && cl.loop.Activity() == activity; agreed && cl.loop.Stop() == "" {
 			cl.loop.End()
 		}
@@ -66,7 +67,7 @@ func (cl *Clustered) End(ctx context.Context, activity uint64) (agreed bool, err
 // EndWithoutLinks ends the run if no link waits at this agent, whatever else it waits for, because the crawl is over.
 // It reports whether links wait. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) EndWithoutLinks(ctx context.Context) (left bool, err error) {
-	err = cl.loop.Ask(ctx, "end", func() {
+	err = cl.loop.Do(ctx, func(time.Time) {
 		f := cl.loop.Frontier
 		none := func() bool {
 			return cl.loop.Idle() && f.Pending() == 0 && f.Stats().Withdrawn == 0 && cl.Outgoing() == 0
@@ -74,7 +75,7 @@ func (cl *Clustered) EndWithoutLinks(ctx context.Context) (left bool, err error)
 		if left = !none(); left {
 			return
 		}
-		cl.loop.FlushSeen() // may bring more links
+		cl.loop.Fail(cl.loop.Ledger.Flush()) // may bring more links
 		if left = !none(); !left && !cl.loop.Failed() && cl.loop.Stop() == "" {
 			cl.loop.End()
 		}

@@ -217,7 +217,7 @@ func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {
 	done := frontier.Done{NoRequest: true}
 	switch {
 	case mine && cl.isTenant(k.Host, since):
-		again := cl.loop.Number(k, t.Number) == 0 // a page that is due again
+		again := cl.loop.Retries.Number(k, t.Number) == 0 // a page that is due again
 		if again || !cl.isElsewhere(k) && !cl.isKept(t.Link) {
 			return true
 		}
@@ -257,26 +257,19 @@ func (cl *Clustered) giveUpElsewhere(t *frontier.Task) {
 // at a time. The host's keys stay here.
 func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 	key := link.HostKey(host)
-	st, err := cl.loop.Frontier.HandOver(host)
+	st, err := cl.loop.Hosts.HandOver(host)
 	if err != nil {
 		if !errors.Is(err, frontier.ErrInProcess) {
 			cl.loop.Fail(fmt.Errorf("frontier: %w", err))
 		}
 		return false
 	}
-	st.Origins = cl.loop.HostState(host).Origins
-	cl.loop.LetGo(host)
-	cl.loop.Unblock(host)
 	t := &cl.tenants
 	cl.loop.Stir()
-	if err := cl.loop.WithdrawLater(host); err != nil {
-		cl.loop.Fail(fmt.Errorf("frontier: %w", err))
-		return false
-	}
 	h := t.handed[key]
-	h.gen, h.apart, h.last = h.gen+1, true, cl.loop.Accepted()
+	h.gen, h.apart, h.last = h.gen+1, true, cl.loop.Ledger.Accepted()
 	cl.setHanded(key, h)
-	cl.loop.Flush()
+	cl.loop.Fail(cl.loop.Ledger.Append())
 	if !restless(politenessOf(st, now)) {
 		t.clocks[host] = st
 	}
@@ -290,13 +283,13 @@ func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 
 func (cl *Clustered) setHanded(host uint64, h handed) {
 	cl.tenants.handed[host] = h
-	cl.loop.Record(state.Handed, appendHanded(nil, host, h))
+	cl.loop.Ledger.Add(state.Handed, appendHanded(nil, host, h))
 }
 
 // SendAway puts a link of a host that was handed over into the outbox.
 func (cl *Clustered) SendAway(w frontier.Waiting) (sent bool, err error) {
 	k := w.Link.Key()
-	if cl.loop.Dropped(w.Link.URL.Host(), cmp.Or(cl.loop.Number(k, w.Number), w.Number)) {
+	if cl.loop.Gate.Dropped(w.Link.URL.Host(), cmp.Or(cl.loop.Retries.Number(k, w.Number), w.Number)) {
 		return false, nil
 	}
 	number := cl.loop.Forget(w.Link, w.Number)
@@ -327,7 +320,7 @@ func (cl *Clustered) resettle() {
 // unhold allows visits to a host again.
 func (cl *Clustered) unhold(host string) {
 	delete(cl.tenants.held, host)
-	cl.loop.Unblock(host)
+	cl.loop.Gate.Unblock(host)
 }
 
 // settleIn asks for hosts and hands hosts over. wake is the time of the next work.
@@ -348,12 +341,12 @@ func (cl *Clustered) giveBlocked(now time.Time) (wake time.Time) {
 		return next
 	}
 	t.blocks, t.tried = false, now
-	for _, host := range cl.loop.BlockedHosts() {
+	for _, host := range cl.loop.Gate.BlockedHosts() {
 		owner, mine, _ := cl.Peers.Tenure(host)
 		switch {
 		case mine || owner == "":
-		case cl.loop.EmptyRange(cl.ownKey(link.Key{Host: link.HostKey(host)}).Host):
-			cl.loop.Unblock(host)
+		case cl.hasNone(cl.ownKey(link.Key{Host: link.HostKey(host)}).Host):
+			cl.loop.Gate.Unblock(host)
 		case !cl.giveAway(host, owner, now): // a request to the host is under way
 			t.blocks, wake = true, now.Add(claimWait)
 		}

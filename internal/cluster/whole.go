@@ -77,7 +77,7 @@ func (cl *Clustered) tellWhole(work context.Context) {
 	}
 	t := telling{
 		cl: cl, files: files, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, old: w.unnamed,
-		last: s.begun(), began: cl.loop.Now(),
+		last: s.begun(), began: cl.loop.Config.Now(),
 	}
 	w.anew = map[string]bool{}
 	cl.loop.Go(func() {

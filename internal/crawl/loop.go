@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -16,8 +17,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
-// A Loop is a crawl loop, as its Cluster sees it. Only the dispatcher may use it, except for what is
-// safe for concurrent use: Config, Now, Events, Tell, Ask, Post, Ended, Go, Judge and Blocked.
+// A Loop is a crawl loop, as its Cluster sees it: the parts of the agent, which the Cluster uses as the loop does, and
+// what only the loop itself can do. Only the dispatcher may use it, except for what is safe for concurrent use: Config,
+// Events, Tell, Do, Ended, Go, Judge and Import.
 type Loop struct {
 	c *Crawler
 
@@ -26,33 +28,23 @@ type Loop struct {
 	Seen     *keyset.Store
 	Events   *report.Events
 	Tally    *report.Tally
+	Ledger   *ledger.Ledger
+	Gate     *orders.Gate
+	Retries  *retry.Book
+	Hosts    Hosts
 }
 
 func newLoop(c *Crawler) *Loop {
-	return &Loop{c: c, Config: c.cfg, Frontier: c.Frontier, Seen: c.Seen, Events: c.Events, Tally: c.Tally}
+	return &Loop{c: c, Config: c.cfg, Frontier: c.Frontier, Seen: c.Seen, Events: c.Events, Tally: c.Tally,
+		Ledger: c.ledger, Gate: c.gate, Retries: c.retries, Hosts: Hosts{c}}
 }
-
-// Now returns the time by the agent's clock.
-func (l *Loop) Now() time.Time { return l.c.cfg.Now() }
 
 // Tell lets the dispatcher call f. It reports whether the dispatcher did.
 func (l *Loop) Tell(f func(now time.Time)) (told bool) { return l.c.tell(f) }
 
-// Ask lets the dispatcher call f and waits for it. ctx bounds the wait for the dispatcher.
-func (l *Loop) Ask(ctx context.Context, name string, f func()) error { return l.c.ask(ctx, name, f) }
-
-// Post lets the dispatcher call f, and does not wait for the end of f. ctx bounds the wait for the
-// dispatcher.
-func (l *Loop) Post(ctx context.Context, f func(now time.Time)) error {
-	select {
-	case l.c.commands <- f:
-		return nil
-	case <-l.c.ended:
-		return ErrNotRunning
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+// Do lets the dispatcher call f, and returns after that. ctx bounds the wait for the dispatcher. If f was not called,
+// the error is that of ctx, or ErrNotRunning.
+func (l *Loop) Do(ctx context.Context, f func(now time.Time)) error { return l.c.do(ctx, f) }
 
 // Ended returns a channel that is closed when the dispatcher takes no more calls.
 func (l *Loop) Ended() <-chan struct{} { return l.c.ended }
@@ -63,9 +55,6 @@ func (l *Loop) Go(f func()) { l.c.visits.Go(f) }
 // Fail ends the run with an error if err is not nil. It reports whether the run has failed, now or
 // before.
 func (l *Loop) Fail(err error) (failed bool) { return l.c.fail(err) }
-
-// Err returns the error that ends the run, or nil.
-func (l *Loop) Err() error { return l.c.fatal }
 
 // Failed reports that the run has failed.
 func (l *Loop) Failed() bool { return l.c.fatal != nil }
@@ -115,19 +104,6 @@ func (l *Loop) Sharer() visit.Sharer {
 	return s
 }
 
-// Record adds a record to the present batch. The payload is copied.
-func (l *Loop) Record(kind byte, payload []byte) { l.c.ledger.Add(kind, payload) }
-
-// Flush appends the present batch to the journal.
-func (l *Loop) Flush() { l.c.append() }
-
-// FlushForSync appends the present batch to the journal, which is synced soon, even if only the seen-set
-// has links to write.
-func (l *Loop) FlushForSync() { l.Fail(l.c.ledger.AppendForSync()) }
-
-// Accepted returns the number of the last accept.
-func (l *Loop) Accepted() uint64 { return l.c.ledger.Accepted() }
-
 // Accept adds an accept to the present batch, and returns its number.
 func (l *Loop) Accept(class Class, enc []byte) (number uint64) {
 	l.Tally.Accepted(1)
@@ -138,7 +114,15 @@ func (l *Loop) Accept(class Class, enc []byte) (number uint64) {
 // again.
 func (l *Loop) EndOutgoing(numbers []uint64, returned bool) {
 	l.Fail(l.c.ledger.EndOutgoing(numbers, returned))
-	l.c.countSent(int64(len(numbers)), returned)
+	countSent(l.Tally, int64(len(numbers)), returned)
+}
+
+func countSent(t *report.Tally, n int64, returned bool) {
+	if returned {
+		t.Accepted(-n)
+	} else {
+		t.Sent(n)
+	}
 }
 
 // Judge checks a link against the scope, and adds it to ls. A link of an application that is not known here yet waits
@@ -153,14 +137,6 @@ func (l *Loop) Judge(ls *visit.Links, link link.Link) {
 	l.c.visits.Links.Judge(ls, link, link.Key())
 }
 
-// JudgeAs is Judge for a link of which the caller knows whether another agent crawls it.
-func (l *Loop) JudgeAs(ls *visit.Links, link link.Link, foreign bool) {
-	n := len(ls.Found)
-	if l.Judge(ls, link); len(ls.Found) > n {
-		ls.Found[n].Foreign = foreign
-	}
-}
-
 // Intake accepts the new links of ls, and logs the skipped ones.
 func (l *Loop) Intake(ls *visit.Links) {
 	l.c.intake(ls)
@@ -169,56 +145,17 @@ func (l *Loop) Intake(ls *visit.Links) {
 	}
 }
 
-// Dropped reports whether the operator dropped the accept with this number.
-func (l *Loop) Dropped(host string, number uint64) bool { return l.c.gate.Dropped(host, number) }
-
-// Drops reports whether the operator has dropped any host's links.
-func (l *Loop) Drops() bool { return l.c.gate.Drops() }
-
-// Withdraw finishes a link whose host was dropped.
-func (l *Loop) Withdraw(link link.Link, number uint64) { l.c.withdrawLink(link, number, 0) }
-
-// WithdrawLater moves the URLs of a host that is handed over and that wait for a retry to the frontier, as withdrawn.
-func (l *Loop) WithdrawLater(host string) error {
-	err := l.c.withdrawLater(host)
-	l.c.origins.forgetHost(host)
-	return err
-}
-
-// HostState returns what the next owner of a host must know: the state in the frontier, and the failing origins.
-func (l *Loop) HostState(host string) frontier.HostState {
-	return l.c.origins.hostState(l.Frontier, host)
-}
-
-// EachHostState calls fn for each host with such a state. It stops at the first error.
-func (l *Loop) EachHostState(now time.Time, fn func(frontier.HostState) error) error {
-	return l.c.origins.eachHost(l.Frontier, now, fn)
-}
-
-// Restore takes over such a state, and returns it as it is then.
-func (l *Loop) Restore(st frontier.HostState, now time.Time) frontier.HostState {
-	l.Frontier.Restore(st)
-	l.c.origins.restore(l.c, &st, now)
-	return l.HostState(st.Host)
-}
-
-// Number returns the number of the accept of a waiting link. number is the one in its queue. 0 means
-// that the URL is finished and waits for another visit.
-func (l *Loop) Number(k link.Key, number uint64) uint64 {
-	return l.c.retries.Number(k, number)
-}
-
 // Forget forgets the state of a waiting link that leaves this agent, and returns the number of its
 // accept. It gives a visit that a Planner wanted back to the Planner.
 func (l *Loop) Forget(link link.Link, number uint64) uint64 {
 	k := link.Key()
-	number = l.Number(k, number)
+	number = l.Retries.Number(k, number)
 	l.c.apps.left(&link)
-	l.c.retries.Forget(k)
+	l.Retries.Forget(k)
 	if before, ok := l.c.revisiting[k]; ok {
 		l.c.revisited(link)
 		if p, ok := l.c.planner.(visit.Postponer); ok {
-			l.Fail(p.PutOff(&visit.Wanted{Link: link, Before: before}, l.Now()))
+			l.Fail(p.PutOff(&visit.Wanted{Link: link, Before: before}, l.c.cfg.Now()))
 		}
 	}
 	return number
@@ -236,80 +173,25 @@ func (l *Loop) Remember(link link.Link, planned []byte) (ok bool) {
 		}
 		return false
 	}
-	l.Record(state.Told, state.AppendVisited(nil, link, planned))
+	l.Ledger.Add(state.Told, state.AppendVisited(nil, link, planned))
 	l.c.planned = true
 	l.Stir()
 	return true
 }
 
-// Moved records that another agent has the Planner's state of a URL.
-func (l *Loop) Moved(link link.Link) { l.Record(state.Told, state.AppendVisited(nil, link, nil)) }
-
-// HostsLater appends up to n hosts with URLs that wait for a retry.
-func (l *Loop) HostsLater(hosts []string, n int) []string {
-	for d := range l.c.retries.All() {
-		if n--; n < 0 {
-			break
-		}
-		hosts = append(hosts, d.Link.URL.Host())
-	}
-	return hosts
-}
-
-// LetGo closes the idle connection to a host.
-func (l *Loop) LetGo(host string) { l.c.visits.LetGo(host) }
-
-// Blocked reports whether the operator has blocked a host.
-func (l *Loop) Blocked(host string) bool { return l.c.gate.Bars(host, netip.Addr{}) }
-
-// BlockedHosts returns the hosts that are in the frontier and blocked by the operator. They must not be changed.
-func (l *Loop) BlockedHosts() []string { return l.c.gate.BlockedHosts() }
-
-// Unblock unblocks a host in the frontier. If the operator has blocked it, it is blocked again when it is due.
-func (l *Loop) Unblock(host string) { l.c.gate.Unblock(host) }
-
-// ForgetKnown makes the workers judge links again that were found lately.
-func (l *Loop) ForgetKnown() { l.c.visits.ForgetKnown() }
-
-// FlushSeen accepts all new links that the seen-set holds back.
-func (l *Loop) FlushSeen() { l.Fail(l.c.ledger.Flush()) }
-
-// Checkpoint begins a checkpoint, unless one is in progress.
-func (l *Loop) Checkpoint() {
-	_, err := l.c.ledger.Checkpoint()
-	l.Fail(err)
-}
-
 // Transfer returns the journal's files as they are now, see ledger.Transfer. It returns nil if that is not possible
-// now, or if the run has failed.
+// now, or if the run stops or has failed.
 func (l *Loop) Transfer() *ledger.Transfer {
 	if l.Stopping() {
 		return nil
 	}
-	t, err := l.c.ledger.Transfer()
+	t, err := l.Ledger.Transfer()
 	l.Fail(err)
 	return t
 }
 
-// Range reads a range of the seen-set.
-func (l *Loop) Range(host uint64) keyset.Paths {
-	s, err := l.c.ledger.Range(host)
-	l.Fail(err)
-	return s
-}
-
-// EmptyRange reports that the seen-set has no key of a range.
-func (l *Loop) EmptyRange(host uint64) bool {
-	empty, err := l.c.ledger.EmptyRange(host)
-	l.Fail(err)
-	return empty
-}
-
-// Note adds keys to the seen-set whose records are in the journal.
-func (l *Loop) Note(keys []link.Key) { l.Fail(l.c.ledger.Note(keys)) }
-
-// Learn adds keys to the seen-set, and then to the journal.
-func (l *Loop) Learn(all []ledger.Ranged) { l.Fail(l.c.ledger.Learn(all)) }
+// ForgetKnown makes the workers judge links again that were found lately.
+func (l *Loop) ForgetKnown() { l.c.visits.ForgetKnown() }
 
 // tell lets the dispatcher call f. It reports whether the dispatcher did.
 func (c *Crawler) tell(f func(now time.Time)) (told bool) {
@@ -321,24 +203,25 @@ func (c *Crawler) tell(f func(now time.Time)) (told bool) {
 	}
 }
 
-// ask runs question on the dispatcher and waits for it.
+// ask lets the dispatcher answer a question, whose name is for errors.
 func (c *Crawler) ask(ctx context.Context, name string, question func()) error {
+	err := c.do(ctx, func(time.Time) { question() })
+	if err != nil && !errors.Is(err, ErrNotRunning) {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return err
+}
+
+// do lets the dispatcher call f, and returns after that.
+func (c *Crawler) do(ctx context.Context, f func(now time.Time)) error {
 	done := make(chan struct{})
 	select {
-	case c.commands <- func(time.Time) { question(); close(done) }:
+	case c.commands <- func(now time.Time) { f(now); close(done) }:
 		<-done // the dispatcher has it
 		return nil
 	case <-c.ended:
 		return ErrNotRunning
 	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", name, ctx.Err())
-	}
-}
-
-func (c *Crawler) countSent(n int64, returned bool) {
-	if returned {
-		c.Tally.Accepted(-n)
-	} else {
-		c.Tally.Sent(n)
+		return ctx.Err()
 	}
 }

@@ -18,6 +18,43 @@ import (
 // errEarlier stands for the error of a failure that an earlier run, or another agent, has had.
 var errEarlier = errors.New("at an earlier try")
 
+// Hosts lets the hosts of a crawl move between agents: it makes the state of a host that goes to the next owner, and
+// takes such a state over. Only the dispatcher may use it.
+type Hosts struct{ c *Crawler }
+
+// State returns what the next owner of a host must know: the state in the frontier, and the failing origins.
+func (h Hosts) State(host string) frontier.HostState {
+	return h.c.origins.hostState(h.c.Frontier, host)
+}
+
+// Each calls fn for each host with such a state. It stops at the first error.
+func (h Hosts) Each(now time.Time, fn func(frontier.HostState) error) error {
+	return h.c.origins.eachHost(h.c.Frontier, now, fn)
+}
+
+// Take takes over such a state, and returns it as it is then.
+func (h Hosts) Take(st frontier.HostState, now time.Time) frontier.HostState {
+	h.c.Frontier.Restore(st)
+	h.c.origins.restore(h.c, &st, now)
+	return h.State(st.Host)
+}
+
+// HandOver gives a host away, and returns its state. All of its URLs are withdrawn, those that wait for a retry, too:
+// Cluster.SendAway gets them. The error is frontier.ErrInProcess if a request to the host is under way, otherwise one
+// of the disk.
+func (h Hosts) HandOver(host string) (frontier.HostState, error) {
+	st, err := h.c.Frontier.HandOver(host)
+	if err != nil {
+		return st, err
+	}
+	st.Origins = h.c.origins.states(host)
+	h.c.visits.LetGo(host)
+	h.c.gate.Unblock(host)
+	err = h.c.withdrawLater(host)
+	h.c.origins.forgetHost(host)
+	return st, err
+}
+
 // hostState returns what must survive of a host: what the frontier knows, and its failing origins.
 func (o *origins) hostState(f *frontier.Frontier, host string) frontier.HostState {
 	st := f.Host(host)

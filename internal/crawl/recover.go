@@ -87,7 +87,7 @@ func (r *recovery) Accepted(kind byte, l link.Link) {
 }
 
 // Sent implements ledger.Past.
-func (r *recovery) Sent(n int64, returned bool) { r.c.countSent(n, returned) }
+func (r *recovery) Sent(n int64, returned bool) { countSent(r.c.Tally, n, returned) }
 
 // Saw implements ledger.Past. What a finish says of the host and of the time holds even if it does not count.
 func (r *recovery) Saw(f *state.Finish) {
