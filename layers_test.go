@@ -54,10 +54,10 @@ var layers = func() map[string]int {
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/consensus internal/cluster/coordinator " +
 			"internal/node/admin internal/node/console internal/node/operate internal/store/entries " +
 			"internal/urlfrontier internal/testkit/testbrowser",
-		// the records of a crawl's journal; what the files of a crawl say; what the coordinators say of hosts; the
-		// models in the program
+		// the records of a crawl's journal; how its run stands; what its files say; what the coordinators say of hosts;
+		// the models in the program
 		"internal/cluster/contents internal/cluster/spare internal/web/near/index " +
-			"internal/crawl/state internal/report/review internal/report/broken " +
+			"internal/crawl/state internal/crawl/run internal/report/review internal/report/broken " +
 			"internal/report/warclinks internal/cluster/sites " +
 			"internal/cluster/boundary " +
 			"internal/output/captures internal/output/rewrite internal/testkit/testarchive " +

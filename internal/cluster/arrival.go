@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -63,7 +64,7 @@ func (cl *Clustered) receive(ctx context.Context, links []link.Link, hops int,
 		}
 		cl.loop.Judge(&a.links, as(l))
 	}
-	if err := cl.loop.Do(ctx, func(now time.Time) { cl.arrive(a, now) }); err != nil {
+	if err := cl.run.Do(ctx, func(now time.Time) { cl.arrive(a, now) }); err != nil {
 		return fmt.Errorf("receive: %w", err)
 	}
 	select {
@@ -71,27 +72,27 @@ func (cl *Clustered) receive(ctx context.Context, links []link.Link, hops int,
 		return cl.received(a, generation, err)
 	case <-ctx.Done():
 		return fmt.Errorf("receive: %w", ctx.Err())
-	case <-cl.loop.Ended():
+	case <-cl.run.Ended():
 	}
 	select {
 	case err := <-a.done:
 		return cl.received(a, generation, err)
 	default:
-		return crawl.ErrNotRunning
+		return run.ErrNotRunning
 	}
 }
 
 // arrive accepts received links.
 func (cl *Clustered) arrive(a *arrival, now time.Time) {
 	if cl.refuses() {
-		a.done <- crawl.ErrNotRunning
+		a.done <- run.ErrNotRunning
 		return
 	}
-	cl.loop.Stir()
+	cl.run.Stir()
 	cl.remote.received += int64(a.n)
 	// The seen-set is not asked about links of other agents. Even if such a link was sent on before, its
 	// owner may not have it, because two agents may take each other for the owner.
-	if cl.loop.Fail(a.links.TakeForeign(func(enc []byte) error { return cl.pass(enc, a.hops, now) })) {
+	if cl.run.Fail(a.links.TakeForeign(func(enc []byte) error { return cl.pass(enc, a.hops, now) })) {
 		return
 	}
 	cl.intakeSafely(&a.links)
@@ -101,7 +102,7 @@ func (cl *Clustered) arrive(a *arrival, now time.Time) {
 // refuses reports that this agent takes no links any more. An agent that stops and has pages for others takes their
 // links for a while: they acknowledge a page only when its links have arrived.
 func (cl *Clustered) refuses() bool {
-	return cl.loop.Failed() || cl.loop.Stopping() && (cl.pagesOut() == 0 || cl.shipping.lingering.IsZero())
+	return cl.run.Failed() || cl.run.Stopping() && (cl.pagesOut() == 0 || cl.shipping.lingering.IsZero())
 }
 
 // pass accepts a link and sends it on to another agent. Its sender forgets the link when the
@@ -125,7 +126,7 @@ func (cl *Clustered) pass(enc []byte, hops int, now time.Time) error {
 
 // receiptWhenDurable queues a receipt that is sent after the next sync.
 func (cl *Clustered) receiptWhenDurable(d receipt) {
-	cl.loop.Fail(cl.loop.Ledger.AppendForSync())
+	cl.run.Fail(cl.loop.Ledger.AppendForSync())
 	d.safe = cl.shipping.now()
 	cl.remote.unsynced = append(cl.remote.unsynced, d)
 }
@@ -134,14 +135,14 @@ func (cl *Clustered) receiptWhenDurable(d receipt) {
 // the heirs. From that time on nothing can undo them, and the loss of this machine loses none
 // of their links.
 func (cl *Clustered) whenFinishesSafe(then func()) {
-	cl.loop.Fail(cl.loop.Ledger.AppendForSync())
+	cl.run.Fail(cl.loop.Ledger.AppendForSync())
 	cl.remote.unsynced = append(cl.remote.unsynced, receipt{then: then, finish: cl.shipping.begun()})
 }
 
 // whenNamed calls then when whenFinishesSafe would, and the heirs have the finishes. From that time on, the loss of
 // this machine loses no name of a page in its archive. It may wait for other agents that take pages of this one.
 func (cl *Clustered) whenNamed(then func()) {
-	cl.loop.Fail(cl.loop.Ledger.AppendForSync())
+	cl.run.Fail(cl.loop.Ledger.AppendForSync())
 	cl.remote.unsynced = append(cl.remote.unsynced, receipt{then: then, finish: cl.shipping.begun(), named: true})
 }
 
@@ -152,16 +153,16 @@ func (cl *Clustered) sendReceipts(now time.Time) (sent bool) {
 	left := cl.remote.due[:0]
 	for _, d := range cl.remote.due {
 		switch {
-		case !cl.loop.Failed() && (!cl.shipping.copied(d.safe) || d.finish > cl.shipping.released ||
+		case !cl.run.Failed() && (!cl.shipping.copied(d.safe) || d.finish > cl.shipping.released ||
 			d.named && !cl.shipping.named(d.finish)):
 			left = append(left, d)
-		case cl.loop.Failed():
+		case cl.run.Failed():
 		case d.then != nil:
 			d.then()
 		case d.from != nil:
 			d.from.done <- nil
 		default:
-			cl.loop.Stir()
+			cl.run.Stir()
 			cl.finishSent(d.back.Numbers, true)
 			cl.Outbox.Done(d.back, true, now)
 		}

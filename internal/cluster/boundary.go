@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -169,28 +170,28 @@ func (cl *Clustered) pagesChanged() {
 
 // sendPages sends pages to other agents.
 func (cl *Clustered) sendPages(work context.Context, now time.Time) (wake time.Time) {
-	if cl.PageBox == nil || cl.loop.Fail(cl.PageBox.Route(routeSlice, cl.wayOfPage)) {
+	if cl.PageBox == nil || cl.run.Fail(cl.PageBox.Route(routeSlice, cl.wayOfPage)) {
 		return time.Time{}
 	}
 	cl.PageBox.Linger(cl.linger())
 	if cl.PageBox.Loose() {
 		wake = now
 	}
-	for !cl.loop.Failed() {
+	for !cl.run.Failed() {
 		b, next, err := cl.PageBox.Next(now, cl.wayOfPage)
-		if cl.loop.Fail(err) {
+		if cl.run.Fail(err) {
 			return wake
 		}
 		if b == nil {
 			return earlier(wake, next)
 		}
 		pages, err := pagesOf(b)
-		if cl.loop.Fail(err) {
+		if cl.run.Fail(err) {
 			return wake
 		}
-		cl.loop.Go(func() {
+		cl.run.Go(func() {
 			results := cl.deliver(work, b.Agent, pages)
-			cl.loop.Tell(func(now time.Time) { cl.pagesSent(b, pages, results, now) })
+			cl.run.Tell(func(now time.Time) { cl.pagesSent(b, pages, results, now) })
 		})
 	}
 	return wake
@@ -268,7 +269,7 @@ func awaits(err error) bool {
 
 // pagesSent records the results of sending a batch of pages.
 func (cl *Clustered) pagesSent(b *outbox.Batch, pages []link.Link, results []error, now time.Time) {
-	cl.loop.Stir()
+	cl.run.Stir()
 	first := slices.IndexFunc(results, awaits)
 	if first >= 0 && !slices.ContainsFunc(results, func(err error) bool { return !awaits(err) }) {
 		cl.tellPush(b, inPages, results[first])
@@ -282,13 +283,13 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []link.Link, results []err
 		at, _ := page.Stored()
 		switch err := results[i]; {
 		case awaits(err):
-			if cl.loop.Fail(cl.PageBox.PushLoose(b.Numbers[i], page.AppendTo(nil))) {
+			if cl.run.Fail(cl.PageBox.PushLoose(b.Numbers[i], page.AppendTo(nil))) {
 				return
 			}
 			continue
 		case errors.Is(err, errPageDamaged):
 			cl.remote.pagesDamaged++
-			if cl.fetchAgain(page); cl.loop.Failed() {
+			if cl.fetchAgain(page); cl.run.Failed() {
 				return
 			}
 			stayed = append(stayed, b.Numbers[i])
@@ -319,7 +320,7 @@ func (cl *Clustered) fetchAgain(page link.Link) {
 	enc := l.AppendTo(nil)
 	again := cl.loop.Accept(crawl.Own, enc)
 	cl.copyAccept(again, link.HostKey(l.URL.Host()), enc)
-	if cl.loop.Fail(cl.loop.Frontier.PushAt([]link.Link{l}, []uint64{again})) {
+	if cl.run.Fail(cl.loop.Frontier.PushAt([]link.Link{l}, []uint64{again})) {
 		return
 	}
 	cl.loop.Events.Write("page-damaged", report.F("url", l.URL.String()), report.F("file", at.File))
@@ -359,7 +360,7 @@ func (cl *Clustered) forgetPages() (durable func()) {
 	if cl.exports.arrived = nil; len(pages) == 0 {
 		return func() {}
 	}
-	return func() { cl.loop.Fail(cl.Boundary.Release(pages)) }
+	return func() { cl.run.Fail(cl.Boundary.Release(pages)) }
 }
 
 // requeuePage queues a page of an earlier run. whole is false if a power failure has destroyed the page: then its URL
@@ -386,7 +387,7 @@ var ErrNotKeeper = errors.New("the page belongs to another agent")
 // TakePage takes a page that another agent has fetched, from its WARC records. It reads records to their end, unless
 // this agent has the page already. When durable returns nil, the loss of this machine loses the page only if it loses
 // the archive, and with replication none of the page's links. Safe for concurrent use. The error is an ErrNotKeeper, a
-// crawl.ErrNotRunning, a crawl.ErrImport, or of reading records; after it, the page may come again.
+// run.ErrNotRunning, a crawl.ErrImport, or of reading records; after it, the page may come again.
 func (cl *Clustered) TakePage(ctx context.Context, from string, page link.Link, records io.Reader) (
 	durable func() error, err error) {
 	to, ok := page.Destination()
@@ -421,23 +422,23 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page link.Link, 
 	if err != nil {
 		return nil, err
 	}
-	if err := cl.loop.Do(ctx, func(now time.Time) { // until it is over, the page must not be taken twice
-		if cl.loop.Stopping() {
+	if err := cl.run.Do(ctx, func(now time.Time) { // until it is over, the page must not be taken twice
+		if cl.run.Stopping() {
 			imported.Abandon()
-			done <- crawl.ErrNotRunning
+			done <- run.ErrNotRunning
 			return
 		}
-		cl.loop.Stir()
+		cl.run.Stir()
 		if !cl.loop.Settle(imported, now) {
 			imported.Abandon()
-			done <- crawl.ErrNotRunning
+			done <- run.ErrNotRunning
 			return
 		}
 		cl.tookPage(from, imported.Size())
 		cl.tenants.done = cl.Keys().Page(cl.tenants.done, found)
 		if cl.byPages() { // links to it that are found later lead to a known URL
 			own := cl.ownKey(link.KeyOf(found.URL))
-			cl.loop.Fail(cl.loop.Ledger.Learn([]ledger.Ranged{{Host: own.Host, Paths: keyset.PathsOf(own.Path)}}))
+			cl.run.Fail(cl.loop.Ledger.Learn([]ledger.Ranged{{Host: own.Host, Paths: keyset.PathsOf(own.Path)}}))
 		}
 		cl.whenFinishesSafe(func() { done <- nil })
 	}); err != nil {
@@ -481,8 +482,8 @@ func (cl *Clustered) claimPage(ctx context.Context, key link.Key) (free func(), 
 // this one, and they may wait for the answer to this call. So the name is shipped alone.
 func (cl *Clustered) knowsPage(ctx context.Context, link link.Link, done chan error) (known bool, err error) {
 	stopping := false
-	err = cl.loop.Do(ctx, func(time.Time) {
-		if stopping = cl.loop.Stopping(); stopping {
+	err = cl.run.Do(ctx, func(time.Time) {
+		if stopping = cl.run.Stopping(); stopping {
 			return
 		}
 		if known = cl.hasKey(VersionKey(link)); known {
@@ -492,7 +493,7 @@ func (cl *Clustered) knowsPage(ctx context.Context, link link.Link, done chan er
 		}
 	})
 	if stopping && err == nil {
-		err = crawl.ErrNotRunning
+		err = run.ErrNotRunning
 	}
 	return known, err
 }
@@ -517,13 +518,13 @@ func (cl *Clustered) wait(ctx context.Context, done chan error, key link.Key, ge
 			return err
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-cl.loop.Ended():
+		case <-cl.run.Ended():
 		}
 		select {
 		case err := <-done:
 			return err
 		default:
-			return crawl.ErrNotRunning
+			return run.ErrNotRunning
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (cl *Clustered) Carry(l link.Link, state []byte) {
 	g := cl.queueTo(agent)
 	l.Via = ""
 	g.states = append(g.states, planned{link: l, state: state})
-	cl.loop.Stir()
+	cl.run.Stir()
 }
 
 // bundleStates adds queued states to a bundle.
@@ -116,7 +116,7 @@ func (cl *Clustered) moved(states []planned) {
 // the moves, 0 for none. If see returns true, the state's version is seen now.
 func (cl *Clustered) eachState(states []planned, see func(p *planned, seen uint64) bool) {
 	var all []ledger.Ranged
-	for i := 0; i < len(states) && !cl.loop.Failed(); {
+	for i := 0; i < len(states) && !cl.run.Failed(); {
 		marks := statesKey(link.KeyOf(states[i].link.URL).Host)
 		had, fresh := cl.rangeOf(marks), keyset.Paths{}
 		for host := states[i].link.URL.Host(); i < len(states) && states[i].link.URL.Host() == host; i++ {
@@ -140,7 +140,7 @@ func (cl *Clustered) eachState(states []planned, see func(p *planned, seen uint6
 		fresh.Order()
 		all = append(all, ledger.Ranged{Host: marks, Paths: fresh})
 	}
-	cl.loop.Fail(cl.loop.Ledger.Learn(all)) // in one batch of the journal with the states
+	cl.run.Fail(cl.loop.Ledger.Learn(all)) // in one batch of the journal with the states
 }
 
 // mark returns the path that stands for a version of the state.

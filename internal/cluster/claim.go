@@ -43,7 +43,7 @@ func (cl *Clustered) hold(host string, mine bool, since uint64) {
 	if t.held[host] != nil {
 		return
 	}
-	cl.loop.Stir()
+	cl.run.Stir()
 	host = strings.Clone(host)
 	w := &inquiry{view: cl.Peers.View(), since: since, enough: 1} // a foreign host gets no answers
 	t.held[host] = w
@@ -112,9 +112,9 @@ func (cl *Clustered) askAround(work context.Context, now time.Time) (wake time.T
 		}
 		l.busy = true
 		view := t.view
-		cl.loop.Go(func() {
+		cl.run.Go(func() {
 			vs, err := cl.Peers.Claim(work, agent, asked, hosts)
-			cl.loop.Tell(func(now time.Time) {
+			cl.run.Tell(func(now time.Time) {
 				if l.busy = false; view == t.view {
 					cl.answered(agent, asked, hosts, vs, err, now)
 				}
@@ -127,7 +127,7 @@ func (cl *Clustered) askAround(work context.Context, now time.Time) (wake time.T
 // answered processes the answer to a question of the view asked.
 func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []ClaimAnswer, err error, now time.Time) {
 	t, l := &cl.tenants, cl.lineOf(agent)
-	if cl.loop.Stopping() {
+	if cl.run.Stopping() {
 		return
 	}
 	if err != nil || len(vs) != len(hosts) {
@@ -155,7 +155,7 @@ func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []C
 		}
 		switch verdict {
 		case Nothing, Stranger:
-			cl.loop.Stir()
+			cl.run.Stir()
 			w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
 			if verdict == Nothing {
 				w.enough--
@@ -167,7 +167,7 @@ func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []C
 			}
 			l.again = append(l.again, host)
 		}
-		if cl.loop.Failed() {
+		if cl.run.Failed() {
 			return
 		}
 	}
@@ -177,7 +177,7 @@ func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []C
 func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 	t := &cl.tenants
 	key := link.HostKey(host)
-	cl.loop.Stir()
+	cl.run.Stir()
 	if _, mine, since := cl.Peers.Tenure(host); !mine || since != w.since || w.view != cl.Peers.View() {
 		cl.unhold(host) // when it is due, the agent decides again
 		return
@@ -185,7 +185,7 @@ func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 	if cl.Peers.Inheriting() {
 		return // the takeover may bring more finished URLs; the next view starts again
 	}
-	if cl.unite(key); cl.loop.Failed() {
+	if cl.unite(key); cl.run.Failed() {
 		return
 	}
 	t.claimed[key] = w.since
@@ -202,7 +202,7 @@ func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 	st := stateOf(host, rest, now)
 	st.Blocked = true // held still blocks it; unhold lifts that
 	cl.loop.Hosts.Take(st, now)
-	cl.loop.Fail(cl.loop.Ledger.Append())
+	cl.run.Fail(cl.loop.Ledger.Append())
 	cl.unhold(host)
 }
 
@@ -226,10 +226,10 @@ func (cl *Clustered) unite(key uint64) {
 	done := cl.rangeOf(doneKey(link.Key{Host: key}).Host)
 	cl.foundElsewhere(key, &done)
 	own := h.key(link.Key{Host: key}).Host
-	if cl.loop.Fail(cl.loop.Ledger.Learn([]ledger.Ranged{{Host: own, Paths: done}})) {
+	if cl.run.Fail(cl.loop.Ledger.Learn([]ledger.Ranged{{Host: own, Paths: done}})) {
 		return
 	}
 	h.apart = false
 	cl.setHanded(key, h)
-	cl.loop.Fail(cl.loop.Ledger.Append())
+	cl.run.Fail(cl.loop.Ledger.Append())
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -55,6 +56,7 @@ type Others struct {
 // Clustered is the Cluster of an agent that crawls together with others.
 type Clustered struct {
 	loop *crawl.Loop
+	run  *run.Run
 	Others
 	remote    remote
 	shipping  shipping
@@ -76,7 +78,7 @@ func New(others Others) *Clustered {
 }
 
 // Bind implements crawl.Cluster.
-func (cl *Clustered) Bind(loop *crawl.Loop) { cl.loop = loop }
+func (cl *Clustered) Bind(loop *crawl.Loop) { cl.loop, cl.run = loop, loop.Run }
 
 func (cl *Clustered) Owner(host string) (agent string, mine bool) {
 	return cl.Peers.Owner(host)

@@ -250,7 +250,7 @@ func (cl *Clustered) intakeSafely(ls *visit.Links) {
 		return
 	}
 	ever := cl.loop.Seen.Stats().EverHeld
-	if cl.loop.Intake(ls); cl.loop.Failed() || cl.loop.Seen.Stats().EverHeld == ever {
+	if cl.loop.Intake(ls); cl.run.Failed() || cl.loop.Seen.Stats().EverHeld == ever {
 		return
 	}
 	ls.EachOwn(func(k link.Key, enc []byte) { cl.copyAccept(0, k.Host, enc) })
@@ -259,7 +259,7 @@ func (cl *Clustered) intakeSafely(ls *visit.Links) {
 // copyCommitted queues the records that are now in the journal.
 func (cl *Clustered) copyCommitted() {
 	s := &cl.shipping
-	if len(s.epochs) == 0 || cl.loop.Failed() || s.epochs[len(s.epochs)-1].began.IsZero() {
+	if len(s.epochs) == 0 || cl.run.Failed() || s.epochs[len(s.epochs)-1].began.IsZero() {
 		return
 	}
 	from := 0
@@ -273,7 +273,7 @@ func (cl *Clustered) copyCommitted() {
 			err = cl.ship(r.number, r.host, rec)
 		}
 		if err != nil {
-			cl.loop.Fail(err)
+			cl.run.Fail(err)
 			return
 		}
 	}
@@ -428,7 +428,7 @@ func (cl *Clustered) newHeirs() {
 // shipOut ships the records that may go. wake is the time of the next work; zero means not before
 // an answer arrives.
 func (cl *Clustered) shipOut(work context.Context, now time.Time) (wake time.Time) {
-	if cl.Copies == nil || cl.loop.Failed() {
+	if cl.Copies == nil || cl.run.Failed() {
 		return time.Time{}
 	}
 	s, out := &cl.shipping, cl.Copies.Out
@@ -437,13 +437,13 @@ func (cl *Clustered) shipOut(work context.Context, now time.Time) (wake time.Tim
 			return time.Time{}
 		}
 	}
-	if cl.loop.Fail(cl.turn(now)) || cl.loop.Fail(out.Route(routeSlice, cl.heirOf)) {
+	if cl.run.Fail(cl.turn(now)) || cl.run.Fail(out.Route(routeSlice, cl.heirOf)) {
 		return time.Time{}
 	}
-	if _, more, err := cl.releasable(); cl.loop.Fail(err) || more || out.Loose() {
+	if _, more, err := cl.releasable(); cl.run.Fail(err) || more || out.Loose() {
 		wake = now
 	}
-	if cl.tellWhole(work); cl.loop.Failed() {
+	if cl.tellWhole(work); cl.run.Failed() {
 		return wake
 	}
 	out.Linger(min(cl.linger(), SyncEvery))
@@ -451,7 +451,7 @@ func (cl *Clustered) shipOut(work context.Context, now time.Time) (wake time.Tim
 		b, next, err := out.Next(now, cl.heirOf)
 		switch {
 		case err != nil:
-			cl.loop.Fail(err)
+			cl.run.Fail(err)
 			return wake
 		case b == nil:
 			return earlier(wake, next)
@@ -466,9 +466,9 @@ func (cl *Clustered) shipOut(work context.Context, now time.Time) (wake time.Tim
 			l.batch = b
 		}
 		number := l.last
-		cl.loop.Go(func() {
+		cl.run.Go(func() {
 			err := cl.Copies.Ship(work, b.Agent, number, b.Links, len(b.Numbers))
-			cl.loop.Tell(func(now time.Time) { cl.hasShipped(b, l, err, now) })
+			cl.run.Tell(func(now time.Time) { cl.hasShipped(b, l, err, now) })
 		})
 	}
 }
@@ -505,7 +505,7 @@ func (cl *Clustered) hasShipped(b *outbox.Batch, l *shipLane, err error, now tim
 		l.last, l.batch = 0, nil
 		s.whole.anew[b.Agent] = true
 		s.whole.nth++
-	case !l.failing && !cl.loop.Stopping():
+	case !l.failing && !cl.run.Stopping():
 		l.failing = true
 		cl.loop.Events.Write("ship-failed", report.F("agent", b.Agent), report.F("records", len(b.Numbers)),
 			report.F("error", err))

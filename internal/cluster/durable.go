@@ -167,7 +167,7 @@ const (
 
 // linger returns how long links are gathered now.
 func (cl *Clustered) linger() time.Duration {
-	if cl.loop.Stopping() || cl.loop.Frontier.Pending() < lingerFrom {
+	if cl.run.Stopping() || cl.loop.Frontier.Pending() < lingerFrom {
 		return 0
 	}
 	return lingerFor

@@ -74,11 +74,11 @@ func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint
 	[]ClaimAnswer, error) {
 	var vs []ClaimAnswer
 	for part := range slices.Chunk(hosts, 32) { // each may need a disk access
-		err := cl.loop.Do(ctx, func(now time.Time) {
+		err := cl.run.Do(ctx, func(now time.Time) {
 			for _, host := range part {
 				vs = append(vs, cl.claimedBy(host, by, identity, view, now))
 			}
-			cl.loop.Fail(cl.loop.Ledger.Append())
+			cl.run.Fail(cl.loop.Ledger.Append())
 		})
 		if err != nil {
 			return nil, fmt.Errorf("claim: %w", err)
@@ -88,7 +88,7 @@ func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint
 }
 
 func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.Time) ClaimAnswer {
-	if cl.loop.Stopping() {
+	if cl.run.Stopping() {
 		return Again
 	}
 	// Only one of the two agents may know that a third one is lost. That agent may have crawled the
@@ -118,7 +118,7 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 		return nothing
 	}
 	st, ok := t.clocks[host]
-	if cl.Prepare(); cl.loop.Failed() {
+	if cl.Prepare(); cl.run.Failed() {
 		return Again
 	}
 	tellsClock := ok && !restless(politenessOf(st, now))
@@ -167,9 +167,9 @@ func (cl *Clustered) giveOut(work context.Context, now time.Time) (wake time.Tim
 	for agent, g := range cl.tenants.giving {
 		if b := g.ready; b != nil {
 			g.ready = nil
-			cl.loop.Go(func() {
+			cl.run.Go(func() {
 				err := b.send(work, cl.Peers)
-				cl.loop.Tell(func(now time.Time) { cl.told(g, b, err, now) })
+				cl.run.Tell(func(now time.Time) { cl.told(g, b, err, now) })
 			})
 		}
 		switch {
@@ -182,7 +182,7 @@ func (cl *Clustered) giveOut(work context.Context, now time.Time) (wake time.Tim
 				wake = now
 			}
 		}
-		if cl.loop.Failed() {
+		if cl.run.Failed() {
 			return wake
 		}
 	}
@@ -202,11 +202,11 @@ func (cl *Clustered) bundleUp(agent string, g *handoffQueue, now time.Time) {
 		if owner, mine, _ := cl.Peers.Tenure(host); mine || owner != agent {
 			continue
 		}
-		if cl.bundleHost(b, host, now); cl.loop.Failed() {
+		if cl.bundleHost(b, host, now); cl.run.Failed() {
 			return
 		}
 	}
-	if cl.bundleStates(b, g); cl.loop.Failed() {
+	if cl.bundleStates(b, g); cl.run.Failed() {
 		return
 	}
 	if len(b.batches) == 0 {
@@ -240,7 +240,7 @@ func (cl *Clustered) bundleHost(b *bundle, host string, now time.Time) {
 
 // told records the result of sending a bundle.
 func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) {
-	cl.loop.Stir()
+	cl.run.Stir()
 	g.busy = false
 	if err != nil {
 		for _, host := range b.hosts {
@@ -261,7 +261,7 @@ func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) 
 		}
 	}
 	cl.moved(b.states)
-	cl.loop.Fail(cl.loop.Ledger.Append())
+	cl.run.Fail(cl.loop.Ledger.Append())
 	t.n.KeysOut += b.keys
 	cl.tellMoves("hosts-given", b.agent, len(b.hosts), b.keys)
 }

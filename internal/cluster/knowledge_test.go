@@ -38,7 +38,7 @@ func TestLeavePassesOn(t *testing.T) {
 		told := func(c *cluster) (n int, counted int64) {
 			for _, node := range c.present() {
 				if w := node.w.Load(); w != nil && !w.cl.tenants.leaving.on {
-					if err := w.cl.loop.Do(context.Background(), func(time.Time) {
+					if err := w.cl.loop.Run.Do(context.Background(), func(time.Time) {
 						done := w.cl.rangeOf(doneKey(link.Key{Host: whole.Host}).Host)
 						n += done.N
 						counted += w.cl.PagesElsewhere(pages.Name)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -249,8 +249,8 @@ func (in *learner) give() error {
 			l.a.links.Found[n].Foreign = !l.ours[i]
 		}
 	}
-	if !loop.Tell(func(now time.Time) { in.cl.learn(l, now) }) {
-		return crawl.ErrNotRunning
+	if !loop.Run.Tell(func(now time.Time) { in.cl.learn(l, now) }) {
+		return run.ErrNotRunning
 	}
 	in.given = append(in.given, l)
 	return in.wait(takeAhead)
@@ -264,8 +264,8 @@ func (in *learner) wait(ahead int) error {
 			if err != nil {
 				return err
 			}
-		case <-in.cl.loop.Ended():
-			return crawl.ErrNotRunning
+		case <-in.cl.run.Ended():
+			return run.ErrNotRunning
 		case <-in.ctx.Done():
 			return in.ctx.Err()
 		}
@@ -301,20 +301,20 @@ func (cl *Clustered) Handed(ctx context.Context, from string, records []byte) er
 
 // learn processes a batch.
 func (cl *Clustered) learn(l *learnBatch, now time.Time) {
-	if cl.loop.Stopping() {
-		l.a.done <- crawl.ErrNotRunning
+	if cl.run.Stopping() {
+		l.a.done <- run.ErrNotRunning
 		return
 	}
 	t := &cl.tenants
 	t.taught = true
-	cl.loop.Stir()
+	cl.run.Stir()
 	for i := range l.hostStates {
-		if cl.learnRest(&l.hostStates[i], now); cl.loop.Failed() {
+		if cl.learnRest(&l.hostStates[i], now); cl.run.Failed() {
 			return
 		}
 	}
 	for i := range l.pages {
-		if cl.learnPages(&l.pages[i]); cl.loop.Failed() {
+		if cl.learnPages(&l.pages[i]); cl.run.Failed() {
 			return
 		}
 	}
@@ -325,14 +325,14 @@ func (cl *Clustered) learn(l *learnBatch, now time.Time) {
 	}
 	var news []ledger.Ranged
 	for i := range l.finished {
-		if news = cl.news(news, l.finished[i].host, &l.finished[i].paths); cl.loop.Failed() {
+		if news = cl.news(news, l.finished[i].host, &l.finished[i].paths); cl.run.Failed() {
 			return
 		}
 	}
-	if cl.loop.Fail(cl.loop.Ledger.Learn(news)) {
+	if cl.run.Fail(cl.loop.Ledger.Learn(news)) {
 		return
 	}
-	if cl.remember(l.states); cl.loop.Failed() {
+	if cl.remember(l.states); cl.run.Failed() {
 		return
 	}
 	for i := range l.named {
@@ -358,13 +358,13 @@ func (cl *Clustered) learn(l *learnBatch, now time.Time) {
 // news appends to dst the unknown ones of the finished URLs of a host, for Loop.Learn, and ships them
 // to the host's heir.
 func (cl *Clustered) news(dst []ledger.Ranged, key uint64, finished *keyset.Paths) []ledger.Ranged {
-	if cl.unite(key); cl.loop.Failed() {
+	if cl.unite(key); cl.run.Failed() {
 		return dst
 	}
 	done := doneKey(link.Key{Host: key}).Host
 	known := cl.rangeOf(done)
 	fresh := finished.Without(&known)
-	if cl.foundElsewhere(key, &fresh); cl.loop.Failed() || fresh.N == 0 {
+	if cl.foundElsewhere(key, &fresh); cl.run.Failed() || fresh.N == 0 {
 		return dst
 	}
 	cl.tenants.newlyDone(key)
@@ -379,7 +379,7 @@ func (cl *Clustered) news(dst []ledger.Ranged, key uint64, finished *keyset.Path
 // foundElsewhere records which waiting links are finished on other agents. The paths must not
 // contain URLs finished here.
 func (cl *Clustered) foundElsewhere(key uint64, finished *keyset.Paths) {
-	if finished.N == 0 || cl.loop.Failed() {
+	if finished.N == 0 || cl.run.Failed() {
 		return
 	}
 	own := cl.rangeOf(cl.ownKey(link.Key{Host: key}).Host)
@@ -397,7 +397,7 @@ func (cl *Clustered) foundElsewhere(key uint64, finished *keyset.Paths) {
 			cl.loop.Ledger.Add(state.Absent, state.AppendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
 		}
 	}
-	cl.loop.Fail(cl.loop.Ledger.Append())
+	cl.run.Fail(cl.loop.Ledger.Append())
 }
 
 // learnRest processes how long a host must rest. If another agent owns the host, that agent gets it

@@ -70,7 +70,7 @@ func (cl *Clustered) Permit(host string) *visit.Permit {
 
 // Resume tells the Crawler that visits may begin again. It returns when the dispatcher knows, or when the run has
 // ended. Safe for concurrent use.
-func (cl *Clustered) Resume() { cl.loop.Tell(func(time.Time) {}) }
+func (cl *Clustered) Resume() { cl.run.Tell(func(time.Time) {}) }
 
 // CutAll ends all visits in progress that depend on the Right, because it is lost. It returns their number. Their URLs
 // go back to the front of their hosts. It does not block. Safe for concurrent use.
@@ -109,7 +109,7 @@ func (cl *Clustered) CutOff(points []uint64) (n int) {
 // Leased tells the Frontier for which points leases may have arrived. It returns when the
 // Frontier knows, or when the run has ended. Safe for concurrent use.
 func (cl *Clustered) Leased(points []uint64) {
-	cl.loop.Tell(func(now time.Time) { cl.loop.Frontier.Leased(points, now) })
+	cl.run.Tell(func(now time.Time) { cl.loop.Frontier.Leased(points, now) })
 }
 
 // leaseCounts returns the counts of leases in this run, or nil without leases.

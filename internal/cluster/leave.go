@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -46,23 +47,23 @@ type leaving struct {
 
 // Leave starts to hand all hosts to other agents. The run ends when that is done, at the latest after within. The
 // applications have half of that time to collect the pages of this agent. The caller must remove this agent from the
-// view of the Placement. Leave returns when the handoff has started. The error is crawl.ErrNotRunning if the run has
+// view of the Placement. Leave returns when the handoff has started. The error is run.ErrNotRunning if the run has
 // ended or stops. Safe for concurrent use while Run runs.
 func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 	stopping := false
-	err := cl.loop.Do(ctx, func(now time.Time) {
+	err := cl.run.Do(ctx, func(now time.Time) {
 		l := &cl.tenants.leaving
-		if stopping = cl.loop.Stop() != ""; stopping || l.on {
+		if stopping = cl.run.Halted(); stopping || l.on {
 			return
 		}
-		cl.loop.Stir()
+		cl.run.Stir()
 		*l = leaving{on: true, next: now, limit: now.Add(within), collect: now.Add(within / 2)}
 		cl.loop.Frontier.ReadAll()
 		cl.loop.Frontier.ReviewAside()
 		cl.loop.Events.Write("leaving", report.F("links", cl.loop.Pending()), report.F("hosts", cl.loop.Tally.Hosts()))
 	})
 	if stopping {
-		return crawl.ErrNotRunning
+		return run.ErrNotRunning
 	}
 	return err
 }
@@ -71,10 +72,10 @@ func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 // continues with those that the Placement leaves it. It reports whether this agent was leaving.
 // Safe for concurrent use while Run runs.
 func (cl *Clustered) Stay(ctx context.Context) (was bool, err error) {
-	err = cl.loop.Do(ctx, func(time.Time) {
+	err = cl.run.Do(ctx, func(time.Time) {
 		l := &cl.tenants.leaving
-		if was = l.on; was && cl.loop.Stop() == "" {
-			cl.loop.Stir()
+		if was = l.on; was && !cl.run.Halted() {
+			cl.run.Stir()
 			*l = leaving{}
 			cl.loop.Frontier.ReadSome()
 			cl.loop.Events.Write("leave-undone", report.F("links", cl.loop.Pending()))
@@ -86,7 +87,7 @@ func (cl *Clustered) Stay(ctx context.Context) (was bool, err error) {
 // leaveOn continues to leave. wake is the time of the next step.
 func (cl *Clustered) leaveOn(work context.Context, now time.Time) (wake time.Time) {
 	l := &cl.tenants.leaving
-	if !l.on || cl.loop.Failed() {
+	if !l.on || cl.run.Failed() {
 		return time.Time{}
 	}
 	if l.next.After(now) {
@@ -105,14 +106,14 @@ func (cl *Clustered) leaveOn(work context.Context, now time.Time) (wake time.Tim
 		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner != "" {
 			cl.giveAway(host, owner, now)
 		}
-		if cl.loop.Failed() {
+		if cl.run.Failed() {
 			return time.Time{}
 		}
 	}
 	// It may have the only replica of an agent that is gone. Then it passes on that agent's links first.
 	done := cl.loop.Idle() && !l.telling && !cl.Peers.Inheriting() && cl.loop.Frontier.Len() == 0 && cl.Settled()
 	if done && cl.loop.Seen.Holds() {
-		cl.loop.Fail(cl.loop.Ledger.Flush()) // may bring more links
+		cl.run.Fail(cl.loop.Ledger.Flush()) // may bring more links
 		return now
 	}
 	collected := cl.loop.Uncollected() == 0
@@ -150,7 +151,7 @@ func (cl *Clustered) leaveOn(work context.Context, now time.Time) (wake time.Tim
 func (cl *Clustered) returnPages(work context.Context) {
 	l := &cl.tenants.leaving
 	l.returning = true
-	cl.loop.Go(func() {
+	cl.run.Go(func() {
 		links, spent, done, err := cl.loop.Recollect()
 		if err == nil {
 			err = cl.receive(work, links, 0, func(link link.Link) link.Link {
@@ -161,13 +162,13 @@ func (cl *Clustered) returnPages(work context.Context) {
 		if err == nil {
 			err = done()
 		}
-		cl.loop.Tell(func(time.Time) {
-			cl.loop.Stir()
+		cl.run.Tell(func(time.Time) {
+			cl.run.Stir()
 			switch l.returning = false; {
 			case err == nil && len(links)+spent > 0:
 				cl.loop.Events.Write("pages-returned", report.F("pages", len(links)), report.F("given_up", spent))
-			case err != nil && work.Err() == nil && !errors.Is(err, crawl.ErrNotRunning):
-				cl.loop.Fail(fmt.Errorf("leave: %w", err))
+			case err != nil && work.Err() == nil && !errors.Is(err, run.ErrNotRunning):
+				cl.run.Fail(fmt.Errorf("leave: %w", err))
 			}
 		})
 	})
@@ -225,16 +226,16 @@ func (cl *Clustered) reportLeaving(work context.Context, heirs Heirs) {
 	}
 	f := &leaveReport{cl: cl, heirs: heirs, given: maps.Clone(cl.tenants.given), to: map[string]*bundle{}}
 	rests, counts := f.politeness(cl.loop.Config.Now()), cl.allPages(func(uint64) bool { return true })
-	cl.loop.Go(func() {
+	cl.run.Go(func() {
 		err := f.run(work, files, rests, counts)
-		cl.loop.Tell(func(time.Time) {
+		cl.run.Tell(func(time.Time) {
 			files.Release()
-			cl.loop.Stir()
+			cl.run.Stir()
 			if l.telling = false; err == nil {
 				l.told = heirs
 				cl.tenants.n.KeysOut += f.keys
 			} else if !errors.Is(err, errOldView) && !errors.Is(err, errOver) {
-				cl.loop.Fail(fmt.Errorf("leave: %w", err))
+				cl.run.Fail(fmt.Errorf("leave: %w", err))
 			}
 		})
 	})

@@ -91,9 +91,9 @@ const routeSlice = 256
 // ViewChanged tells the Crawler that the answers of the Placement may have changed. It returns when
 // the dispatcher knows, or when the run has ended. Safe for concurrent use.
 func (cl *Clustered) ViewChanged() {
-	cl.loop.Tell(func(time.Time) {
+	cl.run.Tell(func(time.Time) {
 		if cl.Outgoing() > 0 {
-			cl.loop.Stir()
+			cl.run.Stir()
 		}
 		cl.Outbox.Changed()
 		cl.pagesChanged()
@@ -109,8 +109,8 @@ func (cl *Clustered) ViewChanged() {
 // much as the links that wait for the owners. If a host gets another owner, call ViewChanged.
 // Otherwise Assigned is like ViewChanged.
 func (cl *Clustered) Assigned(hosts ...string) {
-	cl.loop.Tell(func(time.Time) {
-		cl.loop.Stir()
+	cl.run.Tell(func(time.Time) {
+		cl.run.Stir()
 		for _, host := range hosts {
 			cl.Outbox.Assigned(link.HostKey(host))
 			if cl.tenants.held[host] != nil {
@@ -126,8 +126,8 @@ func (cl *Clustered) Assigned(hosts ...string) {
 // Placement is to be asked for them again. Otherwise it is like ViewChanged. It costs as much as all links that wait
 // for an owner.
 func (cl *Clustered) Unanswered() {
-	cl.loop.Tell(func(time.Time) {
-		cl.loop.Stir()
+	cl.run.Tell(func(time.Time) {
+		cl.run.Stir()
 		cl.Outbox.Changed()
 		for host, w := range cl.tenants.held {
 			if len(w.open) == 0 { // nobody is asked
@@ -140,7 +140,7 @@ func (cl *Clustered) Unanswered() {
 
 // Tick sends links to other agents, and moves hosts.
 func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) {
-	if cl.loop.Stop() != "" && cl.shipping.lingering.IsZero() || cl.loop.Failed() {
+	if cl.run.Halted() && cl.shipping.lingering.IsZero() || cl.run.Failed() {
 		return time.Time{}
 	}
 	if !cl.remote.begun { // the first view came before the run
@@ -149,7 +149,7 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 	}
 	cl.Outbox.Linger(cl.linger())
 	if err := cl.Outbox.Route(routeSlice, cl.wayOf); err != nil {
-		cl.loop.Fail(err)
+		cl.run.Fail(err)
 		return time.Time{}
 	}
 	if cl.Outbox.Loose() {
@@ -162,19 +162,19 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 		b, next, err := cl.Outbox.Next(now, cl.wayOf)
 		switch {
 		case err != nil:
-			cl.loop.Fail(err)
+			cl.run.Fail(err)
 			return wake
 		case b == nil:
 			return earlier(wake, next)
 		case b.Agent == "":
 			cl.takeBack(b)
 		default:
-			cl.loop.Go(func() {
+			cl.run.Go(func() {
 				err := cl.Peers.Push(work, b.Agent, b.Links, len(b.Numbers), b.Hops)
-				cl.loop.Tell(func(now time.Time) { cl.pushed(b, err, now) })
+				cl.run.Tell(func(now time.Time) { cl.pushed(b, err, now) })
 			})
 		}
-		if cl.loop.Failed() {
+		if cl.run.Failed() {
 			return wake
 		}
 	}
@@ -217,7 +217,7 @@ func (cl *Clustered) wayOf(number uint64, enc []byte) (to outbox.To, err error) 
 
 // pushed records the result of sending a batch.
 func (cl *Clustered) pushed(b *outbox.Batch, err error, now time.Time) {
-	cl.loop.Stir()
+	cl.run.Stir()
 	if err == nil {
 		cl.remote.sent += int64(len(b.Numbers))
 		cl.finishSent(b.Numbers, false)
@@ -239,7 +239,7 @@ func (cl *Clustered) tellPush(b *outbox.Batch, what string, err error) {
 		if was {
 			cl.loop.Events.Write("push-again", report.F("agent", b.Agent))
 		}
-	case cl.loop.Stopping():
+	case cl.run.Stopping():
 	case !was:
 		if cl.remote.failing == nil {
 			cl.remote.failing = map[string]bool{}
@@ -261,7 +261,7 @@ func (cl *Clustered) takeBack(b *outbox.Batch) {
 	for rest := b.Links; len(rest) > 0; {
 		l, n, err := link.Peek(rest)
 		if err != nil {
-			cl.loop.Fail(fmt.Errorf("link from the outbox: %w", err))
+			cl.run.Fail(fmt.Errorf("link from the outbox: %w", err))
 			return
 		}
 		enc := rest[:n]

@@ -125,14 +125,14 @@ func decodeHanded(p []byte) (host uint64, h handed, err error) {
 func (cl *Clustered) rangeOf(host uint64) keyset.Paths {
 	cl.Prepare()
 	s, err := cl.loop.Ledger.Range(host)
-	cl.loop.Fail(err)
+	cl.run.Fail(err)
 	return s
 }
 
 // hasNone reports that the seen-set has no key of a range.
 func (cl *Clustered) hasNone(host uint64) bool {
 	none, err := cl.loop.Ledger.EmptyRange(host)
-	cl.loop.Fail(err)
+	cl.run.Fail(err)
 	return none
 }
 
@@ -144,12 +144,12 @@ func (cl *Clustered) isDone(k link.Key) {
 
 // Prepare adds the keys of finished URLs to the seen-set. It is also called before these keys are read.
 func (cl *Clustered) Prepare() {
-	if len(cl.tenants.done) == 0 || cl.loop.Failed() {
+	if len(cl.tenants.done) == 0 || cl.run.Failed() {
 		return
 	}
 	keys := cl.tenants.done
 	cl.tenants.done = nil
-	if cl.loop.Fail(cl.loop.Ledger.Note(keys)); cl.tenants.done == nil {
+	if cl.run.Fail(cl.loop.Ledger.Note(keys)); cl.tenants.done == nil {
 		cl.tenants.done = keys[:0]
 	}
 }

@@ -31,7 +31,7 @@ func (cl *Clustered) ShareLimit() { cl.remote.ration = ration{shared: cl.loop.Co
 // Ration calls f with the present Need on the dispatcher, and sets the ration to the result of
 // f, or to what is used of it if that is more. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) Ration(ctx context.Context, f func(Need) (allowed int64)) error {
-	return cl.loop.Do(ctx, func(time.Time) {
+	return cl.run.Do(ctx, func(time.Time) {
 		used := cl.loop.Tally.Pages() + int64(cl.loop.Busy())
 		r := &cl.remote.ration
 		r.allowed = max(r.allowed, used)

@@ -123,14 +123,14 @@ func (cl *Clustered) share(s visit.Sharer) (changed bool) {
 	r.stale = false
 	clear(r.open) // the strategy wants the URLs again whose states are still missing
 	s.Share(cl.owns)
-	cl.loop.Stir()
+	cl.run.Stir()
 	return true
 }
 
 // askStates asks the questions that are due. wake is the time of the next one.
 func (cl *Clustered) askStates(work context.Context, now time.Time) (wake time.Time) {
 	s := cl.loop.Sharer()
-	if s == nil || cl.loop.Stopping() {
+	if s == nil || cl.run.Stopping() {
 		return time.Time{}
 	}
 	if cl.share(s) {
@@ -149,7 +149,7 @@ func (cl *Clustered) askStates(work context.Context, now time.Time) (wake time.T
 			wake = earlier(wake, q.due)
 		case q.agent == "":
 			a := cl.recallHere(q.link, true)
-			if cl.loop.Failed() {
+			if cl.run.Failed() {
 				return wake
 			}
 			if cl.recalled(k, q, a, now); r.open[k] == q {
@@ -201,9 +201,9 @@ func (cl *Clustered) askAgent(work context.Context, t turn, qs []*question) {
 	}
 	qs = qs[:n]
 	r.asking[t] = true
-	cl.loop.Go(func() {
+	cl.run.Go(func() {
 		as, err := cl.Peers.Recall(work, t.agent, enc, n, t.accept)
-		cl.loop.Tell(func(now time.Time) {
+		cl.run.Tell(func(now time.Time) {
 			delete(r.asking, t)
 			for i, q := range qs {
 				var a Recalled
@@ -220,7 +220,7 @@ func (cl *Clustered) askAgent(work context.Context, t turn, qs []*question) {
 // recalled processes the answer to a question.
 func (cl *Clustered) recalled(k link.Key, q *question, a Recalled, now time.Time) {
 	s, r := cl.loop.Sharer(), &cl.recalls
-	if cl.loop.Stopping() || r.open[k] != q {
+	if cl.run.Stopping() || r.open[k] != q {
 		return
 	}
 	q.blocked = false
@@ -247,7 +247,7 @@ func (cl *Clustered) recalled(k link.Key, q *question, a Recalled, now time.Time
 			return
 		}
 		if err := s.Told(q.link, nil); err != nil {
-			cl.loop.Fail(fmt.Errorf("strategy: %w", err))
+			cl.run.Fail(fmt.Errorf("strategy: %w", err))
 		}
 		cl.answeredState(k)
 	}
@@ -263,7 +263,7 @@ func (cl *Clustered) finishedHere(k link.Key) {
 // answeredState ends a question. The strategy may want other URLs.
 func (cl *Clustered) answeredState(k link.Key) {
 	delete(cl.recalls.open, k)
-	cl.loop.Stir()
+	cl.run.Stir()
 }
 
 // Recalled answers what this agent's strategy knows of URLs. accept reports that the asking agent
@@ -271,7 +271,7 @@ func (cl *Clustered) answeredState(k link.Key) {
 // while Run runs; ctx bounds the wait.
 func (cl *Clustered) Recalled(ctx context.Context, links []link.Link, accept bool) (as []Recalled, err error) {
 	for part := range slices.Chunk(links, 16) { // each may need a disk access
-		err := cl.loop.Do(ctx, func(time.Time) {
+		err := cl.run.Do(ctx, func(time.Time) {
 			for _, l := range part {
 				a := cl.recallHere(l, accept)
 				a.State = slices.Clone(a.State)
@@ -288,13 +288,13 @@ func (cl *Clustered) Recalled(ctx context.Context, links []link.Link, accept boo
 // recallHere answers a question. As the owner it also accepts the link if it is new.
 func (cl *Clustered) recallHere(l link.Link, accept bool) (a Recalled) {
 	s := cl.loop.Sharer()
-	if s == nil || cl.loop.Stopping() {
+	if s == nil || cl.run.Stopping() {
 		return a
 	}
 	known := func() bool {
 		var err error
 		if a.Link, a.State, err = s.Recall(l.URL); err != nil {
-			cl.loop.Fail(fmt.Errorf("strategy: %w", err))
+			cl.run.Fail(fmt.Errorf("strategy: %w", err))
 		}
 		return a.State != nil
 	}
@@ -307,7 +307,7 @@ func (cl *Clustered) recallHere(l link.Link, accept bool) (a Recalled) {
 	case cl.owns(l.URL.Host()):
 		cl.acceptAsked(l)
 		switch k := link.KeyOf(l.URL); {
-		case cl.loop.Failed():
+		case cl.run.Failed():
 		case known(): // it was refused
 			a.RecallVerdict = RecallKnown
 		case cl.doneElsewhere(l.URL.Host(), k):
@@ -327,8 +327,8 @@ func (cl *Clustered) acceptAsked(l link.Link) {
 	var ls visit.Links
 	ls.AddOwn(link.KeyOf(l.URL), l.AppendTo(nil))
 	cl.loop.Intake(&ls)
-	if cl.loop.Fail(cl.loop.Ledger.Append()); cl.loop.Ledger.Accepted() != before {
-		cl.loop.Stir()
+	if cl.run.Fail(cl.loop.Ledger.Append()); cl.loop.Ledger.Accepted() != before {
+		cl.run.Stir()
 	}
 }
 
@@ -352,6 +352,6 @@ func (cl *Clustered) nothingPending() bool {
 	if !none() {
 		return false
 	}
-	cl.loop.Fail(cl.loop.Ledger.Flush()) // may bring more links
-	return !cl.loop.Failed() && none()
+	cl.run.Fail(cl.loop.Ledger.Flush()) // may bring more links
+	return !cl.run.Failed() && none()
 }

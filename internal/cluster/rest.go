@@ -32,22 +32,22 @@ func (cl *Clustered) Waits() bool { return !cl.Settled() || cl.resting() }
 
 func (cl *Clustered) resting() bool {
 	a := &cl.remote
-	return a.resting && a.restedAt == cl.loop.Activity() && cl.loop.Idle() &&
+	return a.resting && a.restedAt == cl.run.Activity() && cl.loop.Idle() &&
 		cl.loop.Frontier.Pending() == 0 && cl.Settled()
 }
 
 // Rest records that no work is left. The agents end the crawl together.
 func (cl *Clustered) Rest() bool {
-	cl.remote.resting, cl.remote.restedAt = true, cl.loop.Activity()
+	cl.remote.resting, cl.remote.restedAt = true, cl.run.Activity()
 	return true
 }
 
 // Pulse returns the agent's Pulse. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) Pulse(ctx context.Context) (p Pulse, err error) {
-	err = cl.loop.Do(ctx, func(time.Time) {
+	err = cl.run.Do(ctx, func(time.Time) {
 		// A task that this agent has to begin is work, unless the agents are ending already.
 		idle := cl.resting() && (!cl.recalls.stale || cl.loop.Sharer() == nil)
-		p = Pulse{Idle: idle, Blocked: cl.loop.Frontier.Len() > 0, Activity: cl.loop.Activity(),
+		p = Pulse{Idle: idle, Blocked: cl.loop.Frontier.Len() > 0, Activity: cl.run.Activity(),
 			Answered: cl.loop.Tally.Answered()}
 	})
 	return p, err
@@ -56,8 +56,8 @@ func (cl *Clustered) Pulse(ctx context.Context) (p Pulse, err error) {
 // End ends the run if the agent is idle and has been since activity, because all agents are
 // idle. It reports whether it did. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) End(ctx context.Context, activity uint64) (agreed bool, err error) {
-	err = cl.loop.Do(ctx, func(time.Time) {
-		if agreed = cl.resting() && cl.loop.Activity() == activity; agreed && cl.loop.Stop() == "" {
+	err = cl.run.Do(ctx, func(time.Time) {
+		if agreed = cl.resting() && cl.run.Activity() == activity; agreed && !cl.run.Halted() {
 			cl.loop.End()
 		}
 	})
@@ -67,7 +67,7 @@ func (cl *Clustered) End(ctx context.Context, activity uint64) (agreed bool, err
 // EndWithoutLinks ends the run if no link waits at this agent, whatever else it waits for, because the crawl is over.
 // It reports whether links wait. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) EndWithoutLinks(ctx context.Context) (left bool, err error) {
-	err = cl.loop.Do(ctx, func(time.Time) {
+	err = cl.run.Do(ctx, func(time.Time) {
 		f := cl.loop.Frontier
 		none := func() bool {
 			return cl.loop.Idle() && f.Pending() == 0 && f.Stats().Withdrawn == 0 && cl.Outgoing() == 0
@@ -75,8 +75,8 @@ func (cl *Clustered) EndWithoutLinks(ctx context.Context) (left bool, err error)
 		if left = !none(); left {
 			return
 		}
-		cl.loop.Fail(cl.loop.Ledger.Flush()) // may bring more links
-		if left = !none(); !left && !cl.loop.Failed() && cl.loop.Stop() == "" {
+		cl.run.Fail(cl.loop.Ledger.Flush()) // may bring more links
+		if left = !none(); !left && !cl.run.Failed() && !cl.run.Halted() {
 			cl.loop.End()
 		}
 	})

@@ -226,11 +226,11 @@ func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {
 		back := t.Link
 		done.Again, done.Attempt = &back, t.Attempt
 	}
-	if !cl.loop.Failed() {
-		cl.loop.Fail(cl.loop.Frontier.Done(t.Host, done, now))
+	if !cl.run.Failed() {
+		cl.run.Fail(cl.loop.Frontier.Done(t.Host, done, now))
 	}
 	switch {
-	case cl.loop.Failed() || done.Again == nil:
+	case cl.run.Failed() || done.Again == nil:
 	case mine || owner == "":
 		cl.hold(t.Host, mine, since)
 	default:
@@ -246,7 +246,7 @@ func (cl *Clustered) isTenant(host, since uint64) bool {
 
 // giveUpElsewhere drops a link that is finished on another agent. It is not counted.
 func (cl *Clustered) giveUpElsewhere(t *frontier.Task) {
-	cl.loop.Stir()
+	cl.run.Stir()
 	number := cl.loop.Forget(t.Link, t.Number)
 	if number > 0 {
 		cl.loop.EndOutgoing([]uint64{number}, true)
@@ -260,16 +260,16 @@ func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 	st, err := cl.loop.Hosts.HandOver(host)
 	if err != nil {
 		if !errors.Is(err, frontier.ErrInProcess) {
-			cl.loop.Fail(fmt.Errorf("frontier: %w", err))
+			cl.run.Fail(fmt.Errorf("frontier: %w", err))
 		}
 		return false
 	}
 	t := &cl.tenants
-	cl.loop.Stir()
+	cl.run.Stir()
 	h := t.handed[key]
 	h.gen, h.apart, h.last = h.gen+1, true, cl.loop.Ledger.Accepted()
 	cl.setHanded(key, h)
-	cl.loop.Fail(cl.loop.Ledger.Append())
+	cl.run.Fail(cl.loop.Ledger.Append())
 	if !restless(politenessOf(st, now)) {
 		t.clocks[host] = st
 	}
@@ -306,7 +306,7 @@ func (cl *Clustered) resettle() {
 	t := &cl.tenants
 	t.view++
 	t.blocks = true
-	cl.loop.Stir()
+	cl.run.Stir()
 	for host := range t.held {
 		cl.unhold(host)
 	}
@@ -334,7 +334,7 @@ func (cl *Clustered) settleIn(work context.Context, now time.Time) (wake time.Ti
 // due, which a blocked host never is. wake is the time to try again.
 func (cl *Clustered) giveBlocked(now time.Time) (wake time.Time) {
 	t := &cl.tenants
-	if !t.blocks || cl.loop.Failed() {
+	if !t.blocks || cl.run.Failed() {
 		return time.Time{}
 	}
 	if next := t.tried.Add(claimWait); next.After(now) {
@@ -350,7 +350,7 @@ func (cl *Clustered) giveBlocked(now time.Time) (wake time.Time) {
 		case !cl.giveAway(host, owner, now): // a request to the host is under way
 			t.blocks, wake = true, now.Add(claimWait)
 		}
-		if cl.loop.Failed() {
+		if cl.run.Failed() {
 			return time.Time{}
 		}
 	}

@@ -80,9 +80,9 @@ func (cl *Clustered) tellWhole(work context.Context) {
 		last: s.begun(), began: cl.loop.Config.Now(),
 	}
 	w.anew = map[string]bool{}
-	cl.loop.Go(func() {
+	cl.run.Go(func() {
 		err := t.run(work)
-		cl.loop.Tell(func(now time.Time) { cl.toldWhole(&t, err, now) })
+		cl.run.Tell(func(now time.Time) { cl.toldWhole(&t, err, now) })
 	})
 }
 
@@ -100,7 +100,7 @@ func (cl *Clustered) toldWhole(t *telling, err error, now time.Time) {
 			report.F("took_ms", now.Sub(t.began).Milliseconds()))
 		return
 	case err != nil && !errors.Is(err, errOldView) && !errors.Is(err, errOver):
-		cl.loop.Fail(fmt.Errorf("ship anew: %w", err))
+		cl.run.Fail(fmt.Errorf("ship anew: %w", err))
 	}
 	for agent := range t.anew { // they still need it
 		w.anew[agent] = true
@@ -142,7 +142,7 @@ func (t *telling) wanted(host uint64) bool {
 
 func (t *telling) run(ctx context.Context) error {
 	err := errors.Join(t.tell(ctx), t.files.Close())
-	t.cl.loop.Tell(func(time.Time) { t.files.Release() }) // names need not delay a checkpoint
+	t.cl.run.Tell(func(time.Time) { t.files.Release() }) // names need not delay a checkpoint
 	if err == nil && !t.old {
 		err = t.names(ctx)
 	}
@@ -221,10 +221,10 @@ func (t *telling) flush(ctx context.Context) error {
 		cl, from := t.cl, 0
 		w := &cl.shipping.whole
 		for i, end := range t.ends {
-			if !cl.loop.Failed() {
+			if !cl.run.Failed() {
 				w.out++
 				w.records++
-				cl.loop.Fail(cl.ship(w.nth<<countBits|countsWhole, t.hosts[i], t.arena[from:end]))
+				cl.run.Fail(cl.ship(w.nth<<countBits|countsWhole, t.hosts[i], t.arena[from:end]))
 			}
 			from = end
 		}
@@ -239,7 +239,7 @@ func (t *telling) flush(ctx context.Context) error {
 // do lets the dispatcher call f, if the view is still the same.
 func (t *telling) do(ctx context.Context, f func()) error {
 	result := make(chan error, 1)
-	if !t.cl.loop.Tell(func(time.Time) {
+	if !t.cl.run.Tell(func(time.Time) {
 		if t.nth != t.cl.shipping.whole.nth {
 			result <- errOldView
 			return

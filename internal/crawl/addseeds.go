@@ -58,7 +58,7 @@ func (c *Crawler) addSeeds(seeds []link.Link) []SeedFate {
 			fates[i] = SeedExcluded
 		}
 	}
-	c.activity++
+	c.run.Stir()
 	c.intake(&ls)
 	for i, l := range seeds {
 		k := l.Key()

@@ -136,7 +136,7 @@ func (c *Crawler) heedApps() {
 	if before := c.apps.heeded; t != before {
 		c.apps.heeded = t
 		c.apps.remove(before, t)
-		c.activity++
+		c.run.Stir()
 		for name := range *t {
 			if c.apps.define(name) { // from now on visits look into the archive, also after a restart
 				c.ledger.Add(state.Application, state.AppendApplication(nil, name, 0, 0))
@@ -178,7 +178,7 @@ func (c *Crawler) hold(t *appTable) {
 		return
 	}
 	c.apps.classed, c.apps.held = t, held
-	c.activity++
+	c.run.Stir()
 	classes := make([]frontier.Class, MaxApplications+1)
 	for name, a := range *t {
 		if n := c.apps.slot(name); n > 0 {
@@ -197,8 +197,8 @@ func (c *Crawler) idle() bool {
 		return true
 	}
 	before := c.Frontier.Pending()
-	c.fail(c.ledger.Flush())
-	return c.fatal != nil || c.Frontier.Pending() > before
+	c.run.Fail(c.ledger.Flush())
+	return c.run.Failed() || c.Frontier.Pending() > before
 }
 
 // unknownWait is how long links wait for the definition of their application. Orders reach an agent within seconds. But
@@ -237,8 +237,8 @@ func (c *Crawler) awaitsApp(t *frontier.Task, now time.Time) bool {
 	}
 	err := c.Frontier.Done(t.Host, frontier.Done{NoRequest: true, Again: &t.Link, Attempt: t.Attempt,
 		NotBefore: now.Add(unknownWait / 12)}, now)
-	if err != nil && c.fatal == nil {
-		c.fatal = fmt.Errorf("frontier: %w", err)
+	if err != nil {
+		c.run.Fail(fmt.Errorf("frontier: %w", err))
 	}
 	return true
 }

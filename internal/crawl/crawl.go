@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -157,7 +158,6 @@ type Crawler struct {
 	stop       Stop
 	pagesStop  bool      // Pages has stopped the run
 	noProxy    time.Time // when the proxy became unreachable; zero: it is reachable
-	fatal      error
 	began      time.Time
 	past       pastClock         // of earlier runs
 	seeding    map[link.Key]bool // what is accepted during AddSeeds; nil otherwise
@@ -173,14 +173,12 @@ type Crawler struct {
 	failures   retry.Failures
 	plain      map[string]struct{} // origins without an https connection; see notePlain
 	cluster    Cluster
-	activity   uint64 // grows with each event that may give this agent work
 
-	visits   *visit.Pool
-	ledger   *ledger.Ledger
-	apps     applications
-	commands chan func(now time.Time)
-	ended    chan struct{} // closed when commands are no longer accepted
-	status   atomic.Pointer[Status]
+	run    *run.Run
+	visits *visit.Pool
+	ledger *ledger.Ledger
+	apps   applications
+	status atomic.Pointer[Status]
 }
 
 // New returns a Crawler of the parts. It does not touch the disk.
@@ -191,8 +189,7 @@ func New(cfg Config, parts Parts) *Crawler {
 		rng:        rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
 		retries:    retry.NewBook(),
 		errands:    map[string]int{},
-		commands:   make(chan func(time.Time)),
-		ended:      make(chan struct{}),
+		run:        run.New(),
 		revisiting: map[link.Key]*visit.Before{},
 		hostsAgain: map[string]*hostAgain{},
 		skips:      skips{tally: parts.Tally, log: parts.Skipped},
@@ -202,7 +199,7 @@ func New(cfg Config, parts Parts) *Crawler {
 	if c.cluster = parts.Cluster; c.cluster == nil {
 		c.cluster = Alone()
 	}
-	c.gate = orders.NewGate(gateLoop{c}, c.Frontier, c.Events)
+	c.gate = orders.NewGate(c.run, gateLoop{c}, c.Frontier, c.Events)
 	c.ledger = newLedger(c)
 	c.visits = visit.New(cfg.Config, visit.Parts{Scope: c.Scope, Robots: c.Robots, Sheets: c.Sheets,
 		Cookies: c.Cookies, Fetch: c.Fetch, Archive: c.Archive, Near: c.Near, Rate: c.Rate, Events: c.Events,
@@ -226,7 +223,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	c.publish(c.began)
 	c.gate.HeedPaces(c.began)
 	c.dispatch(ctx, work, abandon)
-	close(c.ended)
+	c.run.End()
 	c.shown.saving = true
 	c.publish(c.cfg.Now())
 
@@ -234,11 +231,12 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	// for their results, so no worker blocks.
 	abandon()
 	c.visits.End()
-	c.fail(c.ledger.End(func() { c.cluster.Deliver(work, c.cfg.Now()) })) // the first error counts
+	c.run.Wait()
+	c.run.Fail(c.ledger.End(func() { c.cluster.Deliver(work, c.cfg.Now()) })) // the first error counts
 	c.shown.over = true
 	c.publish(c.cfg.Now())
 	c.cluster.Ended()
-	return c.stop, c.fatal
+	return c.stop, c.run.Err()
 }
 
 // dispatch is the loop of the dispatcher: it settles ended visits, starts new ones, and does the
@@ -248,7 +246,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var patience <-chan time.Time // runs while a stop waits for visits in progress
-	for c.fatal == nil {
+	for !c.run.Failed() {
 		now := c.cfg.Now()
 		switch {
 		case c.pagesStop && ctx.Err() != nil:
@@ -271,7 +269,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		if c.giveUp(now) || reviewed || moved {
 			wake = now
 		}
-		if c.fatal != nil {
+		if c.run.Failed() {
 			break
 		}
 		if c.busy == 0 && c.resolving == 0 {
@@ -282,7 +280,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 				continue
 			}
 		}
-		c.fail(c.ledger.Save(now))
+		c.run.Fail(c.ledger.Save(now))
 		wake = earlier(wake, c.cluster.Deliver(work, now))
 		c.publishEvery(now)
 		timer.Reset(c.sleep(now, wake))
@@ -290,12 +288,12 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		case v := <-c.visits.Results():
 			c.settleAll(v)
 		case <-timer.C:
-		case f := <-c.commands:
+		case f := <-c.run.Calls():
 			f(c.cfg.Now())
 		case <-c.visits.More():
 			// A worker is free again.
 		case <-c.Seen.Ready():
-			c.fail(c.ledger.Emit())
+			c.run.Fail(c.ledger.Emit())
 		case <-done:
 			done = nil
 			c.halt(stopOf(ctx))
@@ -309,21 +307,27 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 // time.
 func (c *Crawler) finished() {
 	before := c.Frontier.Pending()
-	if c.fail(c.ledger.Flush()) {
+	if c.run.Fail(c.ledger.Flush()) {
 		return
 	}
 	switch err := c.Frontier.Err(); {
-	case c.fatal != nil || c.Frontier.Pending() > before || !c.cluster.Settled():
+	case c.run.Failed() || c.Frontier.Pending() > before || !c.cluster.Settled():
 	case err != nil:
-		c.fatal = fmt.Errorf("frontier: %w", err)
+		c.run.Fail(fmt.Errorf("frontier: %w", err))
 	case c.Frontier.Pending() > 0:
-		c.fatal = fmt.Errorf("frontier: %d links pending, and nothing to wait for", c.Frontier.Pending())
+		c.run.Fail(fmt.Errorf("frontier: %d links pending, and nothing to wait for", c.Frontier.Pending()))
 	case c.cluster.Rest():
 	case c.Frontier.Len() > 0:
-		c.stop = OnlyBlocked
+		c.end(OnlyBlocked)
 	default:
-		c.stop = Finished
+		c.end(Finished)
 	}
+}
+
+// end says why the run ends.
+func (c *Crawler) end(why Stop) {
+	c.stop = why
+	c.run.Halt()
 }
 
 // send starts visits while there are free workers and due hosts. wake is the time of the next
@@ -332,7 +336,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	if c.stop != notStopping {
 		return time.Time{}
 	}
-	if wake = earlier(c.release(now), c.want(now)); c.fatal != nil {
+	if wake = earlier(c.release(now), c.want(now)); c.run.Failed() {
 		return wake
 	}
 	c.lookUp(work)
@@ -353,7 +357,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		}
 		if !c.cluster.MayVisit(&t, now) {
 			c.origins.open(c.origins.of(t.Link.URL)) // it may have been the one to try
-			if c.fatal != nil {
+			if c.run.Failed() {
 				return wake
 			}
 			continue
@@ -365,7 +369,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			} else if held == visitIt {
 				c.origins.open(origin)
 			}
-			if quota--; quota == 0 || c.fatal != nil {
+			if quota--; quota == 0 || c.run.Failed() {
 				return now // let other work of the dispatcher run first
 			}
 			continue
@@ -385,14 +389,14 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			c.settle(v, now)
 		case c.hostFull(host) && v.Plan().Before == nil && !visit.IsErrand(t.Link) && !visit.IsRefetch(t.Link):
 			v.Outcome = visit.OverQuota
-			if c.settle(v, now); c.fatal == nil {
+			if c.settle(v, now); !c.run.Failed() {
 				if quota--; quota == 0 {
 					return now // let other work of the dispatcher run first
 				}
 			}
 		case held == failIt:
 			origin.giveTo(v)
-			if c.settle(v, now); c.fatal == nil {
+			if c.settle(v, now); !c.run.Failed() {
 				if quota--; quota == 0 {
 					return now
 				}
@@ -409,7 +413,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			c.shown.begun = v.Task.Link.URL
 			c.visits.Begin(v)
 		}
-		if c.fatal != nil {
+		if c.run.Failed() {
 			return wake
 		}
 	}
@@ -417,7 +421,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 
 // settleAll settles v and all other ended visits.
 func (c *Crawler) settleAll(v *visit.Attempt) {
-	c.activity++
+	c.run.Stir()
 	c.shown.lastEnd = c.cfg.Now()
 	for {
 		if v.Lookup.Done {
@@ -437,23 +441,15 @@ func (c *Crawler) settleAll(v *visit.Attempt) {
 	}
 }
 
-// fail ends the run with an error if err is not nil. It reports whether the run has failed, now or before.
-func (c *Crawler) fail(err error) (failed bool) {
-	if c.fatal == nil {
-		c.fatal = err
-	}
-	return c.fatal != nil
-}
-
 // append appends the present batch to the journal, unless the run has failed.
-func (c *Crawler) append() { c.fail(c.ledger.Append()) }
+func (c *Crawler) append() { c.run.Fail(c.ledger.Append()) }
 
 func (c *Crawler) halt(why Stop) {
 	if c.stop == notStopping {
 		if c.Tally.Fetched() == 0 {
 			c.shown.waited = c.waits(c.cluster.Status(c.cfg.Now()), c.cfg.Now())
 		}
-		c.stop = why
+		c.end(why)
 		c.visits.Refuse()
 		c.Events.Write("stopping", report.F("reason", string(why)), report.F("open_requests", c.underWayNow()))
 	}

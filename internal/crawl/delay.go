@@ -31,7 +31,7 @@ type Delays struct {
 // for concurrent use, also before Run; ctx bounds the wait.
 func (c *Crawler) Redelay(ctx context.Context, was func(host string) (d time.Duration, ok bool)) error {
 	return c.heed(ctx, "delay", func() {
-		c.activity++
+		c.run.Stir()
 		c.Frontier.Redelay(was, c.cfg.Now())
 	})
 }

@@ -45,7 +45,7 @@ type Delivery struct {
 
 // deliver adds a finished URL to the log of its application.
 func (c *Crawler) deliver(v *visit.Attempt, f *state.Finish, now time.Time) {
-	if f.Link.Ext == "" || c.Delivery == nil || c.fatal != nil {
+	if f.Link.Ext == "" || c.Delivery == nil || c.run.Failed() {
 		return
 	}
 	app := f.Link.App()
@@ -75,7 +75,7 @@ func (c *Crawler) deliver(v *visit.Attempt, f *state.Finish, now time.Time) {
 		err = log.Append(func(b []byte) []byte { return append(b, line...) })
 	}
 	if err != nil {
-		c.fatal = fmt.Errorf("pages of application %q: %w", app, err)
+		c.run.Fail(fmt.Errorf("pages of application %q: %w", app, err))
 	}
 }
 
@@ -153,7 +153,7 @@ func (c *Crawler) Acknowledge(app string, position int64) error {
 		return fmt.Errorf("pages of application %q: %w", app, err)
 	}
 	if held := c.apps.heldNow.Load(); held != nil && (*held)[app] && log.Waiting() < c.cfg.Uncollected {
-		c.tell(func(time.Time) {}) // its links need not wait any longer
+		c.run.Tell(func(time.Time) {}) // its links need not wait any longer
 	}
 	return nil
 }

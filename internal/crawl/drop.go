@@ -21,7 +21,7 @@ func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
 	return c.order(ctx, "drop", host, func(now time.Time) (string, error) {
 		e, n, _ := c.waiting(host, now)
 		if err := c.drop(host, now); err != nil {
-			c.fatal = err
+			c.run.Fail(err)
 			return "", err
 		}
 		c.Events.Write("host-dropped", report.F("host", host), report.F("links", n))
@@ -37,7 +37,7 @@ func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
 }
 
 func (c *Crawler) drop(host string, now time.Time) error {
-	c.activity++
+	c.run.Stir()
 	c.ledger.Add(state.Drop, c.gate.Drop(host, c.ledger.Accepted(), now))
 	c.Frontier.Withdraw(host)
 	c.Frontier.ReviewAside()
@@ -67,7 +67,7 @@ var dropSlice = 256
 
 // giveUp finishes some dropped links, and reports whether more of them wait.
 func (c *Crawler) giveUp(now time.Time) (more bool) {
-	if c.stop != notStopping || c.fatal != nil {
+	if c.stop != notStopping || c.run.Failed() {
 		return false
 	}
 	done, err := c.Frontier.Withdrawn(dropSlice, func(w frontier.Waiting) error {
@@ -84,10 +84,10 @@ func (c *Crawler) giveUp(now time.Time) (more bool) {
 		t.Number = c.retries.Number(k, t.Number)
 		c.retries.SetAttempts(k, 0)
 		c.finishDropped(t, now)
-		return c.fatal
+		return c.run.Err()
 	})
-	if c.fatal == nil && err != nil {
-		c.fatal = fmt.Errorf("frontier: %w", err)
+	if err != nil {
+		c.run.Fail(fmt.Errorf("frontier: %w", err))
 	}
 	c.append()
 	return !done
@@ -101,8 +101,8 @@ func (c *Crawler) withdraw(v *visit.Attempt) {
 
 func (c *Crawler) withdrawLink(l link.Link, number uint64, attempt int) {
 	if err := c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number, Attempt: attempt}}); err != nil &&
-		c.fatal == nil {
-		c.fatal = fmt.Errorf("frontier: %w", err)
+		!c.run.Failed() {
+		c.run.Fail(fmt.Errorf("frontier: %w", err))
 	}
 }
 
@@ -125,5 +125,5 @@ func (c *Crawler) acceptDropped(enc []byte, number uint64) error {
 	c.skips.counted = nil
 	c.finishDropped(frontier.Task{Link: l, Host: l.URL.Host(), Number: number}, c.cfg.Now())
 	c.skips.counted = others
-	return c.fatal
+	return c.run.Err()
 }

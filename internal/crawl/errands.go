@@ -28,7 +28,7 @@ func (c *Crawler) runErrand(l link.Link, now time.Time) {
 		return
 	}
 	if err := c.Frontier.PushFront(l); err != nil {
-		c.fatal = fmt.Errorf("frontier: %w", err)
+		c.run.Fail(fmt.Errorf("frontier: %w", err))
 	}
 }
 

@@ -60,7 +60,7 @@ func (c *Crawler) SeedAgain() error {
 		}
 	}
 	if len(again) > 0 {
-		c.fail(c.ledger.Secure())
+		c.run.Fail(c.ledger.Secure())
 	}
-	return c.fatal
+	return c.run.Err()
 }

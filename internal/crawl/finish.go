@@ -31,7 +31,7 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 		c.followPlain(v)
 		c.skips.add(visit.Skip{Link: v.Task.Link, Reason: "askedByHTTP"})
 	}
-	if c.visited(v, &f, now); c.fatal != nil {
+	if c.visited(v, &f, now); c.run.Failed() {
 		return
 	}
 	v.NoteRefetch()
@@ -64,14 +64,14 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 	if v.Plain { // it counts as skipped, not as failed
 		f.Kind, f.Cause = "", ""
 	}
-	if !v.Boundary().Sent.URL.IsZero() && c.fatal == nil {
-		c.fatal = c.cluster.Depart(v.Boundary().Sent)
+	if !v.Boundary().Sent.URL.IsZero() && !c.run.Failed() {
+		c.run.Fail(c.cluster.Depart(v.Boundary().Sent))
 	}
 	c.record(v, &f)
-	if v.Contents().Judged && !v.Contents().Duplicate && v.Record.Archived && !c.visits.Omits(v) && c.fatal == nil {
+	if v.Contents().Judged && !v.Contents().Duplicate && v.Record.Archived && !c.visits.Omits(v) && !c.run.Failed() {
 		c.cluster.Archived(v.Record.Written.BodyDigest, v.Record.Written.Original)
 	}
-	v.EndClaim(c.fatal == nil)
+	v.EndClaim(!c.run.Failed())
 }
 
 // record counts a finish and adds it to the batch.

@@ -69,10 +69,10 @@ func (l *Loop) Settle(p *Imported, now time.Time) (settled bool) {
 	c.log(v, f, now)
 	c.logLinks(v, &f, now)
 	c.record(v, &f)
-	if v.Contents().Judged && !v.Contents().Duplicate && v.Record.Archived && !c.visits.Omits(v) && c.fatal == nil {
+	if v.Contents().Judged && !v.Contents().Duplicate && v.Record.Archived && !c.visits.Omits(v) && !c.run.Failed() {
 		c.cluster.Archived(v.Record.Written.BodyDigest, v.Record.Written.Original)
 	}
-	v.EndClaim(c.fatal == nil)
+	v.EndClaim(!c.run.Failed())
 	c.append()
 	return true
 }

@@ -24,8 +24,8 @@ func (c *Crawler) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 	}
 	c.intake(&ls)
 	// The next run must know in any case that this run existed and may have sent requests.
-	c.fail(c.ledger.Secure())
-	return c.fatal
+	c.run.Fail(c.ledger.Secure())
+	return c.run.Err()
 }
 
 // intake accepts new links. The seen-set drops known ones. The worker has checked the scope already.
@@ -40,7 +40,7 @@ func (c *Crawler) intake(ls *visit.Links) {
 		aux, c.stamped = c.gate.Stamp(ls.Encoded[f.From:f.To], c.stamped)
 		c.items = append(c.items, keyset.Item{Key: keys.Of(f.Key, f.Foreign), Aux: aux})
 	}
-	if c.fail(c.ledger.Offer(c.items)) {
+	if c.run.Fail(c.ledger.Offer(c.items)) {
 		return
 	}
 	// From now on a page that names one of these links may finish without it. If the link is new,
@@ -109,9 +109,9 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		if class == Own && !dropped {
 			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, number)
 		}
-		if err := c.ledger.AppendLarge(); err != nil || c.fatal != nil {
-			c.fail(err)
-			return c.fatal
+		if err := c.ledger.AppendLarge(); err != nil || c.run.Failed() {
+			c.run.Fail(err)
+			return c.run.Err()
 		}
 	}
 	c.Tally.Accepted(int64(c.ledger.Accepted() - before))

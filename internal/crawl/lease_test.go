@@ -87,7 +87,7 @@ http://c.example/ 200
 		time.Sleep(5 * time.Second) // requests to a.example/ and b.example/ are under way, c's visit waits for a worker
 		asked := len(s.web.Told())
 		var point, other []uint64
-		must(t, cluster.loop.Do(t.Context(), func(time.Time) {
+		must(t, cluster.loop.Run.Do(t.Context(), func(time.Time) {
 			point, other = w.Frontier.Points("a.example"), w.Frontier.Points("c.example")
 		}))
 		if len(point) != 1 || len(other) != 1 || point[0] == other[0] {
@@ -114,12 +114,12 @@ http://c.example/ 200
 			t.Errorf("without a lease: asked for\n%s", s.web.Requests())
 		}
 		pending := int64(0)
-		must(t, cluster.loop.Do(t.Context(), func(time.Time) { pending = w.Pending() }))
+		must(t, cluster.loop.Run.Do(t.Context(), func(time.Time) { pending = w.Pending() }))
 		if pending != 2 {
 			t.Errorf("%d pending, want 2", pending)
 		}
 		l.set(true, false)
-		cluster.loop.Tell(func(now time.Time) { w.Frontier.Leased(append(point, other...), now) })
+		cluster.loop.Run.Tell(func(now time.Time) { w.Frontier.Leased(append(point, other...), now) })
 		finished(t)(end())
 		if n := w.Tally.Pages(); n != 3 {
 			t.Errorf("%d pages, want 3\n%s", n, s.web.Requests())

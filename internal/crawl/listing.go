@@ -217,7 +217,7 @@ func (c *Crawler) readQueue(ctx context.Context, fn func(l *link.Link, enc []byt
 		}
 		select {
 		case <-time.After(queueRetry):
-		case <-c.ended:
+		case <-c.run.Ended():
 			return ErrNotRunning
 		case <-ctx.Done():
 			return fmt.Errorf("queue: %w", ctx.Err())
@@ -233,12 +233,12 @@ func (c *Crawler) beginReading(ctx context.Context, fn func(l *link.Link, enc []
 		return nil
 	}
 	done = make(chan error, 1)
-	c.visits.Go(func() {
+	c.run.Go(func() {
 		err := t.Pending(func(_ uint64, enc []byte) error {
 			select {
 			case <-ctx.Done():
 				return fmt.Errorf("queue: %w", ctx.Err())
-			case <-c.ended:
+			case <-c.run.Ended():
 				return ErrNotRunning
 			default:
 			}
@@ -249,7 +249,7 @@ func (c *Crawler) beginReading(ctx context.Context, fn func(l *link.Link, enc []
 			return fn(&l, enc)
 		}, func(frontier.HostState) error { return nil })
 		err = errors.Join(err, t.Close())
-		c.tell(func(time.Time) { t.Release() })
+		c.run.Tell(func(time.Time) { t.Release() })
 		done <- err
 	})
 	return done

@@ -19,7 +19,7 @@ func (c *Crawler) lookUp(work context.Context) {
 		c.unresolved[0] = nil
 		c.unresolved = c.unresolved[1:]
 		c.resolving++
-		c.visits.Go(func() { c.resolve(work, v) })
+		c.run.Go(func() { c.resolve(work, v) })
 	}
 }
 

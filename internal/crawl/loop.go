@@ -9,6 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -19,10 +20,11 @@ import (
 
 // A Loop is a crawl loop, as its Cluster sees it: the parts of the agent, which the Cluster uses as the loop does, and
 // what only the loop itself can do. Only the dispatcher may use it, except for what is safe for concurrent use: Config,
-// Events, Tell, Do, Ended, Go, Judge and Import.
+// Events, Judge and Import.
 type Loop struct {
 	c *Crawler
 
+	Run      *run.Run
 	Config   Config
 	Frontier *frontier.Frontier
 	Seen     *keyset.Store
@@ -35,53 +37,24 @@ type Loop struct {
 }
 
 func newLoop(c *Crawler) *Loop {
-	return &Loop{c: c, Config: c.cfg, Frontier: c.Frontier, Seen: c.Seen, Events: c.Events, Tally: c.Tally,
+	return &Loop{c: c, Run: c.run, Config: c.cfg, Frontier: c.Frontier, Seen: c.Seen, Events: c.Events, Tally: c.Tally,
 		Ledger: c.ledger, Gate: c.gate, Retries: c.retries, Hosts: Hosts{c}}
 }
 
-// Tell lets the dispatcher call f. It reports whether the dispatcher did.
-func (l *Loop) Tell(f func(now time.Time)) (told bool) { return l.c.tell(f) }
-
-// Do lets the dispatcher call f, and returns after that. ctx bounds the wait for the dispatcher. If f was not called,
-// the error is that of ctx, or ErrNotRunning.
-func (l *Loop) Do(ctx context.Context, f func(now time.Time)) error { return l.c.do(ctx, f) }
-
-// Ended returns a channel that is closed when the dispatcher takes no more calls.
-func (l *Loop) Ended() <-chan struct{} { return l.c.ended }
-
-// Go runs f in a goroutine that the run waits for.
-func (l *Loop) Go(f func()) { l.c.visits.Go(f) }
-
-// Fail ends the run with an error if err is not nil. It reports whether the run has failed, now or
-// before.
-func (l *Loop) Fail(err error) (failed bool) { return l.c.fail(err) }
-
-// Failed reports that the run has failed.
-func (l *Loop) Failed() bool { return l.c.fatal != nil }
-
 // Stop returns the reason why the run stops, or "" while it goes on.
 func (l *Loop) Stop() Stop { return l.c.stop }
-
-// Stopping reports that the run stops or has failed.
-func (l *Loop) Stopping() bool { return l.c.stop != notStopping || l.c.fatal != nil }
 
 // Halt stops the run.
 func (l *Loop) Halt(why Stop) { l.c.halt(why) }
 
 // End ends a run that has no work left.
 func (l *Loop) End() {
-	l.c.stop = Finished
+	why := Finished
 	if l.Frontier.Len() > 0 {
-		l.c.stop = OnlyBlocked
+		why = OnlyBlocked
 	}
+	l.c.end(why)
 }
-
-// Stir records an event that may give this agent work. Activity counts these events and all ended
-// visits.
-func (l *Loop) Stir() { l.c.activity++ }
-
-// Activity returns the number of events that may have given this agent work.
-func (l *Loop) Activity() uint64 { return l.c.activity }
 
 // Busy returns the number of visits that the workers have.
 func (l *Loop) Busy() int { return l.c.busy }
@@ -113,7 +86,7 @@ func (l *Loop) Accept(class Class, enc []byte) (number uint64) {
 // EndOutgoing ends links that other agents have. returned reports that this agent has accepted them
 // again.
 func (l *Loop) EndOutgoing(numbers []uint64, returned bool) {
-	l.Fail(l.c.ledger.EndOutgoing(numbers, returned))
+	l.Run.Fail(l.c.ledger.EndOutgoing(numbers, returned))
 	countSent(l.Tally, int64(len(numbers)), returned)
 }
 
@@ -155,7 +128,7 @@ func (l *Loop) Forget(link link.Link, number uint64) uint64 {
 	if before, ok := l.c.revisiting[k]; ok {
 		l.c.revisited(link)
 		if p, ok := l.c.planner.(visit.Postponer); ok {
-			l.Fail(p.PutOff(&visit.Wanted{Link: link, Before: before}, l.c.cfg.Now()))
+			l.Run.Fail(p.PutOff(&visit.Wanted{Link: link, Before: before}, l.c.cfg.Now()))
 		}
 	}
 	return number
@@ -169,59 +142,35 @@ func (l *Loop) Remember(link link.Link, planned []byte) (ok bool) {
 	}
 	if err := l.c.planner.Restore(link, planned); err != nil {
 		if !errors.Is(err, visit.ErrState) {
-			l.Fail(fmt.Errorf("strategy: %s: %w", link.URL, err))
+			l.Run.Fail(fmt.Errorf("strategy: %s: %w", link.URL, err))
 		}
 		return false
 	}
 	l.Ledger.Add(state.Told, state.AppendVisited(nil, link, planned))
 	l.c.planned = true
-	l.Stir()
+	l.Run.Stir()
 	return true
 }
 
 // Transfer returns the journal's files as they are now, see ledger.Transfer. It returns nil if that is not possible
 // now, or if the run stops or has failed.
 func (l *Loop) Transfer() *ledger.Transfer {
-	if l.Stopping() {
+	if l.Run.Stopping() {
 		return nil
 	}
 	t, err := l.Ledger.Transfer()
-	l.Fail(err)
+	l.Run.Fail(err)
 	return t
 }
 
 // ForgetKnown makes the workers judge links again that were found lately.
 func (l *Loop) ForgetKnown() { l.c.visits.ForgetKnown() }
 
-// tell lets the dispatcher call f. It reports whether the dispatcher did.
-func (c *Crawler) tell(f func(now time.Time)) (told bool) {
-	select {
-	case c.commands <- f:
-		return true
-	case <-c.ended:
-		return false
-	}
-}
-
 // ask lets the dispatcher answer a question, whose name is for errors.
 func (c *Crawler) ask(ctx context.Context, name string, question func()) error {
-	err := c.do(ctx, func(time.Time) { question() })
+	err := c.run.Do(ctx, func(time.Time) { question() })
 	if err != nil && !errors.Is(err, ErrNotRunning) {
 		err = fmt.Errorf("%s: %w", name, err)
 	}
 	return err
-}
-
-// do lets the dispatcher call f, and returns after that.
-func (c *Crawler) do(ctx context.Context, f func(now time.Time)) error {
-	done := make(chan struct{})
-	select {
-	case c.commands <- func(now time.Time) { f(now); close(done) }:
-		<-done // the dispatcher has it
-		return nil
-	case <-c.ended:
-		return ErrNotRunning
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

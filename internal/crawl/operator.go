@@ -36,12 +36,11 @@ func (c *Crawler) command(ctx context.Context, name, host string,
 	if c.Status() == nil {
 		return "", ErrNotRunning
 	}
-	select {
-	case c.commands <- f:
-	case <-c.ended:
-		return "", ErrNotRunning
-	case <-ctx.Done():
-		return "", fmt.Errorf("%s %s: %w", name, host, ctx.Err())
+	switch err := c.run.Post(ctx, f); {
+	case errors.Is(err, ErrNotRunning):
+		return "", err
+	case err != nil:
+		return "", fmt.Errorf("%s %s: %w", name, host, err)
 	}
 	select {
 	case a := <-out:
@@ -114,8 +113,8 @@ func (c *Crawler) waiting(host string, now time.Time) (e frontier.Explanation, n
 
 // secure makes all pending records durable at once.
 func (c *Crawler) secure() error {
-	c.fail(c.ledger.Secure())
-	return c.fatal
+	c.run.Fail(c.ledger.Secure())
+	return c.run.Err()
 }
 
 // laterOf counts the links of host that wait for a retry, outside of the queues.
@@ -170,8 +169,8 @@ func (c *Crawler) Checkpoint(ctx context.Context) (string, error) {
 		}
 		begun, err := c.ledger.Checkpoint()
 		switch {
-		case c.fail(err):
-			return "", c.fatal
+		case c.run.Fail(err):
+			return "", c.run.Err()
 		case begun:
 			return "saved; a checkpoint is being written", nil
 		}

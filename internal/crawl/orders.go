@@ -73,7 +73,7 @@ func (c *Crawler) PausedFor() time.Duration { return time.Duration(c.shown.pause
 func (c *Crawler) Repace(ctx context.Context, domains []string) error {
 	c.gate.SetPaced(domains)
 	return c.heed(ctx, "pace", func() {
-		c.activity++
+		c.run.Stir()
 		c.gate.HeedPaces(c.cfg.Now())
 	})
 }
@@ -94,7 +94,6 @@ type gateLoop struct{ c *Crawler }
 
 func (l gateLoop) Foreign(host string) bool { return l.c.agentOf(host) != "" }
 func (l gateLoop) HostBlocked(host string)  { l.c.origins.openHost(host) } // no try of an origin may come
-func (l gateLoop) Stirred()                 { l.c.activity++ }
 
 func (l gateLoop) Hides() bool {
 	c := l.c
@@ -137,7 +136,7 @@ func (c *Crawler) bar(t *frontier.Task, now time.Time) (barred bool) {
 		done.Again, done.Attempt = &back, t.Attempt
 	}
 	if err := c.Frontier.Done(t.Host, done, now); err != nil {
-		c.fatal = fmt.Errorf("frontier: %w", err)
+		c.run.Fail(fmt.Errorf("frontier: %w", err))
 		return true
 	}
 	c.gate.Block(t.Host, t.Addr)
@@ -164,7 +163,7 @@ func (c *Crawler) setAside(t *frontier.Task, now time.Time) bool {
 		err = c.Frontier.SetAside(t.Link, t.Number)
 	}
 	if err != nil {
-		c.fatal = fmt.Errorf("frontier: %w", err)
+		c.run.Fail(fmt.Errorf("frontier: %w", err))
 	}
 	return true
 }
@@ -181,7 +180,7 @@ const (
 // review puts some of the links that were set aside back into their queues, unless they must still wait. Links of hosts
 // that another agent owns go back, too: the host is given away when it is due. It reports whether it has looked at any.
 func (c *Crawler) review() (any bool) {
-	if s := c.Frontier.Stats(); c.stop != notStopping || c.fatal != nil || s.Aside == 0 ||
+	if s := c.Frontier.Stats(); c.stop != notStopping || c.run.Failed() || s.Aside == 0 ||
 		s.Ready+s.Resting > reviewHosts {
 		return false
 	}
@@ -200,8 +199,8 @@ func (c *Crawler) review() (any bool) {
 		}
 		return c.Frontier.PutBack(l, number)
 	})
-	if c.fatal == nil && err != nil {
-		c.fatal = fmt.Errorf("frontier: %w", err)
+	if err != nil {
+		c.run.Fail(fmt.Errorf("frontier: %w", err))
 	}
 	return any
 }

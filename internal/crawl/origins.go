@@ -153,12 +153,12 @@ func (e *origin) await(c *Crawler, t *frontier.Task, now time.Time) (due time.Ti
 			First: true}) {
 			d.Again, d.Attempt, d.NotBefore = &t.Link, attempt, e.until
 		}
-		c.fatal = c.Frontier.Done(t.Host, d, now)
+		c.run.Fail(c.Frontier.Done(t.Host, d, now))
 		return e.until
 	}
 	c.retries.SetAttempts(k, attempt)
-	if c.fatal = c.Frontier.Done(t.Host, d, now); c.fatal == nil {
-		c.fatal = e.waiting.Put(t.Link, number)
+	if !c.run.Fail(c.Frontier.Done(t.Host, d, now)) {
+		c.run.Fail(e.waiting.Put(t.Link, number))
 	}
 	return e.until
 }
@@ -276,8 +276,8 @@ func (o *origins) failed(c *Crawler, v *visit.Attempt, now time.Time) {
 		o.record(c, e.host, now)
 	}
 	if e.failures <= c.cfg.Retries {
-		if c.visits.Final(v) && c.fatal == nil { // another URL is the next to try
-			c.fatal = e.promote(c)
+		if c.visits.Final(v) && !c.run.Failed() { // another URL is the next to try
+			c.run.Fail(e.promote(c))
 		}
 		return
 	}
@@ -343,10 +343,10 @@ func (o *origins) withdraw(host string) {
 
 // moveSome moves some of the waiting links that need not wait any more. It reports whether it has moved any.
 func (o *origins) moveSome(c *Crawler, now time.Time) (any bool) {
-	if len(o.moving) == 0 || c.stop != notStopping || c.fatal != nil {
+	if len(o.moving) == 0 || c.stop != notStopping || c.run.Failed() {
 		return false
 	}
-	for left := moveSlice; left > 0 && len(o.moving) > 0 && c.fatal == nil; {
+	for left := moveSlice; left > 0 && len(o.moving) > 0 && !c.run.Failed(); {
 		e := o.moving[0]
 		if e.waiting.Len() == 0 || !e.dead && e.until.After(now) && !c.gate.Blocked(e.host) {
 			e.moves = false
@@ -364,8 +364,8 @@ func (o *origins) moveSome(c *Crawler, now time.Time) (any bool) {
 		} else if err == nil {
 			err = c.Frontier.PutBack(l, number)
 		}
-		if err != nil && c.fatal == nil {
-			c.fatal = fmt.Errorf("frontier: %w", err)
+		if err != nil {
+			c.run.Fail(fmt.Errorf("frontier: %w", err))
 		}
 	}
 	c.append()

@@ -23,8 +23,8 @@ func newLedger(c *Crawler) *ledger.Ledger {
 	}
 	return ledger.New(ledger.Config{Now: c.cfg.Now, CommitEvery: c.cfg.CommitEvery, SyncEvery: c.cfg.SyncEvery,
 		SnapshotBytes: c.cfg.SnapshotBytes, Planned: c.planner != nil},
-		ledger.Parts{Crawl: ledgerCrawl{c}, Cluster: c.cluster, Journal: c.Journal, Seen: c.Seen, Events: c.Events,
-			Logs: []ledger.Log{c.Log, c.Events, c.Skipped, c.LinkLog}, Syncers: syncers,
+		ledger.Parts{Run: c.run, Crawl: ledgerCrawl{c}, Cluster: c.cluster, Journal: c.Journal, Seen: c.Seen,
+			Events: c.Events, Logs: []ledger.Log{c.Log, c.Events, c.Skipped, c.LinkLog}, Syncers: syncers,
 			Participants: []ledger.Participant{spans{c}, &c.widened, &tallyCounts{tally: c.Tally, skips: &c.skips},
 				&c.failures, queryCounts{c.Queries}, c.gate, &c.apps, clusterState{c.cluster}, hostStates{c}},
 			Beside: []ledger.Participant{archiveDigests{c.Archive}, robotsEntries{c.Robots}}})
@@ -36,9 +36,7 @@ const reasonLost = "seenLost"
 // ledgerCrawl is a Crawler, as its ledger sees it.
 type ledgerCrawl struct{ c *Crawler }
 
-func (l ledgerCrawl) Tell(f func(now time.Time)) bool { return l.c.tell(f) }
-func (l ledgerCrawl) Failure() error                  { return l.c.fatal }
-func (l ledgerCrawl) Unsaved() bool                   { return len(l.c.skips.counted) > 0 }
+func (l ledgerCrawl) Unsaved() bool { return len(l.c.skips.counted) > 0 }
 
 func (l ledgerCrawl) Span(now time.Time) []byte {
 	return state.AppendSpan(nil, l.c.Tally.Started(), l.c.Elapsed(now), now)

@@ -12,11 +12,11 @@ import (
 // want asks the Planner for URLs and queues them. wake is the time to ask again; zero means when a visit has ended.
 func (c *Crawler) want(now time.Time) (wake time.Time) {
 	quota := quotaMax
-	for c.planner != nil && c.fatal == nil && len(c.revisiting) < againMax {
+	for c.planner != nil && !c.run.Failed() && len(c.revisiting) < againMax {
 		w, wake, err := c.planner.Next(now)
 		c.nextWanted = wake
 		if err != nil {
-			c.fatal = fmt.Errorf("strategy: %w", err)
+			c.run.Fail(fmt.Errorf("strategy: %w", err))
 			return time.Time{}
 		}
 		if w == nil {
@@ -32,7 +32,7 @@ func (c *Crawler) want(now time.Time) (wake time.Time) {
 		if !off && err == nil {
 			off, err = c.wantAgain(w, now)
 		}
-		if c.fatal = err; off {
+		if c.run.Fail(err); off {
 			if quota--; quota == 0 {
 				return now // let other work of the dispatcher run first
 			}
@@ -117,7 +117,7 @@ func (c *Crawler) visited(v *visit.Attempt, f *state.Finish, now time.Time) {
 	}
 	state, err := c.planner.Visited(&told)
 	if err != nil {
-		c.fatal = fmt.Errorf("strategy: %w", err)
+		c.run.Fail(fmt.Errorf("strategy: %w", err))
 		return
 	}
 	f.State = state

@@ -17,7 +17,7 @@ func (c *Crawler) awaitProxy(v *visit.Attempt, d *frontier.Done, now time.Time) 
 		c.Events.Write("proxy-down", report.F("error", v.Response.Fail.Err))
 	}
 	if now.Sub(c.noProxy) >= c.cfg.RetryWait<<c.cfg.Retries-c.cfg.RetryWait {
-		c.fatal = v.Response.Fail.Err
+		c.run.Fail(v.Response.Fail.Err)
 		return
 	}
 	l := v.Task.Link

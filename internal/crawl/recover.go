@@ -49,7 +49,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	}
 	c.past.hosts, c.past.delays = nil, nil
 	c.cluster.Recovered()
-	return found, c.fatal
+	return found, c.run.Err()
 }
 
 // linkLines is the end of the link log.

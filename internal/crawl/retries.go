@@ -20,7 +20,7 @@ func (c *Crawler) later(d retry.Delayed) bool {
 
 // release puts due retries back into their host queues, and returns when the next one is due.
 func (c *Crawler) release(now time.Time) (next time.Time) {
-	for c.fatal == nil {
+	for !c.run.Failed() {
 		d, next, ok := c.retries.Due(now)
 		if !ok {
 			return next
@@ -29,9 +29,9 @@ func (c *Crawler) release(now time.Time) (next time.Time) {
 			if e := c.origins.of(d.Link.URL); e != nil {
 				e.next = false
 			}
-			c.fatal = c.Frontier.PushFront(d.Link)
+			c.run.Fail(c.Frontier.PushFront(d.Link))
 		} else {
-			c.fatal = c.requeue(d.Link, d.Number)
+			c.run.Fail(c.requeue(d.Link, d.Number))
 		}
 	}
 	return time.Time{}

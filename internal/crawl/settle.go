@@ -15,10 +15,7 @@ import (
 // links, frees the host, and appends the journal's batch. The links must be in the same batch
 // as the finish, because the page will not be visited again.
 func (c *Crawler) settle(v *visit.Attempt, now time.Time) {
-	if v.Err != nil && c.fatal == nil {
-		c.fatal = v.Err
-	}
-	if c.fatal != nil {
+	if c.run.Fail(v.Err) {
 		c.settleFailed(v, now)
 		return
 	}
@@ -43,8 +40,8 @@ func (c *Crawler) settle(v *visit.Attempt, now time.Time) {
 	if !v.ProxyDown() {
 		c.settleHost(v, host, &d, now)
 	}
-	if c.fatal == nil {
-		c.fatal = c.Frontier.Done(host, d, now)
+	if !c.run.Failed() {
+		c.run.Fail(c.Frontier.Done(host, d, now))
 	}
 	if d.SlowDown || d.RetryAfter > 0 {
 		c.noteSlow(v, host, now)

@@ -1,10 +1,10 @@
 package crawl
 
 import (
-	"errors"
 	"math"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 )
@@ -127,11 +127,11 @@ func (c *Crawler) Elapsed(now time.Time) time.Duration {
 // Status returns the state of the crawl, or nil before Run. Safe for concurrent use.
 func (c *Crawler) Status() *Status { return c.status.Load() }
 
-// ErrNotRunning reports a command to a Crawler that does not run.
-var ErrNotRunning = errors.New("the crawl is not running")
-
 // underWayNow returns the number of visits in progress, as far as the dispatcher knows.
 func (c *Crawler) underWayNow() int {
 	slow := min(c.visits.Slow(), c.busy)
 	return slow + min(c.busy-slow, c.cfg.Workers)
 }
+
+// ErrNotRunning reports a command to a Crawler that does not run.
+var ErrNotRunning = run.ErrNotRunning

@@ -40,7 +40,7 @@ func (b *batch) reset() {
 
 // Append appends the present batch to the journal, unless the run has failed.
 func (l *Ledger) Append() error {
-	if len(l.batch.recs) == 0 || l.crawl.Failure() != nil {
+	if len(l.batch.recs) == 0 || l.run.Failed() {
 		return nil
 	}
 	err := l.journal.Append(l.batch.records())

@@ -48,7 +48,7 @@ func (k *checkpoint) put(kind byte, p []byte) error {
 // beginCheckpoint starts a checkpoint. counts decides which finishes of the journal count.
 func (l *Ledger) beginCheckpoint(counts verdict) error {
 	// The seen-set's files must contain all that the journal has when Begin syncs it.
-	if err := cmp.Or(l.sync(), l.crawl.Failure()); err != nil {
+	if err := cmp.Or(l.sync(), l.run.Err()); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	j, err := l.journal.Begin()
@@ -90,7 +90,7 @@ func ended(done <-chan error, wait bool) (over bool, err error) {
 
 // Checkpoint begins a checkpoint, unless one is in progress.
 func (l *Ledger) Checkpoint() (begun bool, err error) {
-	if err := l.crawl.Failure(); err != nil {
+	if err := l.run.Err(); err != nil {
 		return false, err
 	}
 	if l.checkpoint != nil {

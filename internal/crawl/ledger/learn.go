@@ -17,7 +17,7 @@ const flushTries = 100
 // Offer gives links to the seen-set, which emits those that are new, at once or later, see keyset.Open. Offer repairs
 // the seen-set if a part of it is damaged. So do all methods that change or read the seen-set.
 func (l *Ledger) Offer(items []keyset.Item) error {
-	if err := l.repair(l.seen.Add(items)); err != nil || l.crawl.Failure() != nil {
+	if err := l.repair(l.seen.Add(items)); err != nil || l.run.Failed() {
 		return err
 	}
 	l.holds()
@@ -36,7 +36,7 @@ func (l *Ledger) Emit() error {
 func (l *Ledger) Flush() error {
 	err := l.seen.Flush()
 	for tries := 0; err != nil && tries < flushTries; tries++ {
-		if err := l.repair(err); err != nil || l.crawl.Failure() != nil {
+		if err := l.repair(err); err != nil || l.run.Failed() {
 			return err
 		}
 		err = l.seen.Flush() // damage stopped it before all links were answered
@@ -49,7 +49,7 @@ func (l *Ledger) Flush() error {
 
 // Range returns a range of the seen-set.
 func (l *Ledger) Range(host uint64) (s keyset.Paths, err error) {
-	for tries := 0; l.crawl.Failure() == nil; tries++ {
+	for tries := 0; !l.run.Failed(); tries++ {
 		s = keyset.Paths{}
 		if err = l.seen.Range(host, func(list keyset.List) error { s.Add(list); return nil }); err == nil {
 			break
@@ -110,17 +110,17 @@ func (l *Ledger) Learn(all []Ranged) error {
 			}
 		}
 	}
-	if !narrow || l.crawl.Failure() != nil {
+	if !narrow || l.run.Failed() {
 		return nil
 	}
 	if err := l.Append(); err != nil {
 		return err
 	}
 	// Insert writes to disk at once, and names all runs.
-	if err := l.endSync(true); err != nil || l.crawl.Failure() != nil {
+	if err := l.endSync(true); err != nil || l.run.Failed() {
 		return err
 	}
-	if err := l.insert(all); err != nil || l.crawl.Failure() != nil {
+	if err := l.insert(all); err != nil || l.run.Failed() {
 		return err
 	}
 	for i := range all {
@@ -151,7 +151,7 @@ func (l *Ledger) learn(r *Ranged, paths []uint64) error {
 	for part := range slices.Chunk(keys, state.KeysPiece) {
 		l.Add(kind, state.AppendKeys(nil, part))
 	}
-	if err := l.Append(); err != nil || l.crawl.Failure() != nil {
+	if err := l.Append(); err != nil || l.run.Failed() {
 		return err
 	}
 	return l.repair(l.seen.Note(keys))
@@ -177,7 +177,7 @@ func (l *Ledger) insert(all []Ranged) error {
 		if _, damage := errors.AsType[*drum.Damage](err); !damage {
 			break
 		}
-		if err := l.repair(err); err != nil || l.crawl.Failure() != nil {
+		if err := l.repair(err); err != nil || l.run.Failed() {
 			return err
 		}
 		err = l.seen.Insert(load)

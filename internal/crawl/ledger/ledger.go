@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -26,6 +27,7 @@ type Config struct {
 
 // Parts are what a Ledger works with. The caller owns them.
 type Parts struct {
+	Run     *run.Run
 	Crawl   Crawl
 	Cluster Cluster
 	Journal *journal.Journal
@@ -39,12 +41,8 @@ type Parts struct {
 	Syncers []Syncer
 }
 
-// A Crawl is the crawl loop, as its Ledger sees it. The Ledger calls it on its owner's goroutine, except for Tell.
+// A Crawl is the crawl loop, as its Ledger sees it. The Ledger calls it on its owner's goroutine.
 type Crawl interface {
-	// Tell lets the dispatcher call f. It reports whether the dispatcher did. Safe for concurrent use.
-	Tell(f func(now time.Time)) bool
-	// Failure returns the error that ends the run, or nil.
-	Failure() error
 	// Span returns the record of the time of the runs.
 	Span(now time.Time) []byte
 	// Lost is told that the seen-set has lost links that it held back.
@@ -101,7 +99,7 @@ type Kind struct {
 // A Ledger makes a crawl durable: it collects the records of a visit in a batch, appends batches to the journal, writes
 // and syncs the journal when that is due, and replaces it by a checkpoint when it has grown. One goroutine owns it.
 //
-// After the run has failed, see Crawl.Failure, no method begins to write. Then some return the failure, and others nil.
+// After the run has failed, no method begins to write. Then some return the failure, and others nil.
 type Ledger struct {
 	cfg     Config
 	fs      disk.FS // of the journal
@@ -110,6 +108,7 @@ type Ledger struct {
 	seen    *keyset.Store
 	events  *report.Events
 	logs    []Log // written before the journal; see also journal.Config.Before
+	run     *run.Run
 	crawl   Crawl
 	cluster Cluster
 	syncers []Syncer
@@ -142,8 +141,9 @@ type owned struct {
 // New returns a Ledger of the parts. It does not touch the disk.
 func New(cfg Config, parts Parts) *Ledger {
 	l := &Ledger{cfg: cfg, journal: parts.Journal, seen: parts.Seen, events: parts.Events, logs: parts.Logs,
-		crawl: parts.Crawl, cluster: parts.Cluster, syncers: append([]Syncer{parts.Cluster}, parts.Syncers...),
-		small: parts.Participants, beside: parts.Beside}
+		run: parts.Run, crawl: parts.Crawl, cluster: parts.Cluster,
+		syncers: append([]Syncer{parts.Cluster}, parts.Syncers...),
+		small:   parts.Participants, beside: parts.Beside}
 	for _, p := range slices.Concat(l.small, l.beside) {
 		if f, ok := p.(Finisher); ok {
 			l.told = append(l.told, f)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -41,7 +42,7 @@ type loop struct {
 	journal  *journal.Journal
 	events   *report.Events
 	now      time.Time
-	fatal    error
+	run      *run.Run
 	pending  map[uint64]int // URLs by the numbers of their accepts
 	finished map[int]bool
 	lost     int
@@ -56,7 +57,8 @@ func (c *loop) must(err error) {
 
 // open continues a crawl after the last process has ended in some way.
 func open(t *testing.T, fs disk.FS, memory int64, now time.Time) *loop {
-	c := &loop{t: t, now: now, pending: map[uint64]int{}, finished: map[int]bool{}}
+	c := &loop{t: t, now: now, run: run.New(), pending: map[uint64]int{}, finished: map[int]bool{}}
+	c.run.End() // no goroutine takes calls
 	clock := func() time.Time { return c.now }
 	c.must(fs.MkdirAll("/journal", 0o755))
 	var err error
@@ -67,7 +69,7 @@ func open(t *testing.T, fs disk.FS, memory int64, now time.Time) *loop {
 	c.journal, err = journal.Open(fs, "/journal", journal.Config{Before: c.seen.Commit})
 	c.must(err)
 	c.ledger = ledger.New(ledger.Config{Now: clock, CommitEvery: 100 * time.Millisecond, SyncEvery: time.Second,
-		SnapshotBytes: 2000}, ledger.Parts{Crawl: c, Cluster: alone{}, Journal: c.journal, Seen: c.seen,
+		SnapshotBytes: 2000}, ledger.Parts{Run: c.run, Crawl: c, Cluster: alone{}, Journal: c.journal, Seen: c.seen,
 		Events: c.events, Participants: []ledger.Participant{c}})
 	_, err = c.ledger.Recover(fs, "/journal", nil, ledger.Evidence{}, past{c})
 	c.must(err)
@@ -184,11 +186,9 @@ func (c *loop) Finished(f *state.Finish, _ bool) {
 	c.finished[n] = true
 }
 
-func (c *loop) Tell(func(now time.Time)) bool { return true }
-func (c *loop) Failure() error                { return c.fatal }
-func (c *loop) Span(time.Time) []byte         { return nil }
-func (c *loop) Lost(links int)                { c.lost += links }
-func (c *loop) Unsaved() bool                 { return false }
+func (c *loop) Span(time.Time) []byte { return nil }
+func (c *loop) Lost(links int)        { c.lost += links }
+func (c *loop) Unsaved() bool         { return false }
 
 // past takes what a restart finds.
 type past struct{ *loop }
@@ -285,7 +285,7 @@ func TestFailedRunWritesNothing(t *testing.T) {
 	finished, known := maps.Clone(c.finished), c.known()
 	c.offer(linksOf(0)...)
 	c.ledger.Finish(&state.Finish{Link: link.Link{URL: weburl.MustParse(urlOf(0)), Hops: "L"}, Number: 1, Code: 200})
-	c.fatal = errors.New("the disk is broken")
+	c.run.Fail(errors.New("the disk is broken"))
 	_, before := fs.Calls()
 	wide := keyset.List{Width: keyset.WholeKey, Paths: []uint64{1}}
 	narrow := keyset.List{Width: 1, Paths: []uint64{2}}
@@ -295,16 +295,16 @@ func TestFailedRunWritesNothing(t *testing.T) {
 	_ = c.ledger.EndOutgoing([]uint64{1}, false)
 	_ = c.ledger.Save(c.now)
 	_ = c.ledger.Learn([]ledger.Ranged{{Host: 1, Paths: keyset.Paths{Lists: []keyset.List{wide, narrow}}}})
-	if err := c.ledger.Secure(); !errors.Is(err, c.fatal) {
+	if err := c.ledger.Secure(); !errors.Is(err, c.run.Err()) {
 		t.Errorf("Secure: %v", err)
 	}
-	if begun, err := c.ledger.Checkpoint(); begun || !errors.Is(err, c.fatal) {
+	if begun, err := c.ledger.Checkpoint(); begun || !errors.Is(err, c.run.Err()) {
 		t.Errorf("Checkpoint: begun %v, %v", begun, err)
 	}
-	if files, err := c.ledger.Transfer(); files != nil || !errors.Is(err, c.fatal) {
+	if files, err := c.ledger.Transfer(); files != nil || !errors.Is(err, c.run.Err()) {
 		t.Errorf("Transfer: %v, %v", files, err)
 	}
-	if err := c.ledger.End(func() { t.Error("delivered") }); !errors.Is(err, c.fatal) {
+	if err := c.ledger.End(func() { t.Error("delivered") }); !errors.Is(err, c.run.Err()) {
 		t.Errorf("End: %v", err)
 	}
 	if _, after := fs.Calls(); after != before {

@@ -147,7 +147,7 @@ func (l *Ledger) restoreLists(lists *state.Spool) error {
 // reports lost links.
 func (l *Ledger) repair(err error) error {
 	defer l.lostLinks()
-	if l.crawl.Failure() != nil {
+	if l.run.Failed() {
 		return nil
 	}
 	for tries := 0; err != nil; tries++ {

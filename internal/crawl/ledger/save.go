@@ -47,16 +47,16 @@ func (l *Ledger) Due() (at time.Time) {
 // Save writes the journal when it is due, unless the run has failed. The journal's Before writes archive and logs
 // first, so that the journal never has a finish without its record.
 func (l *Ledger) Save(now time.Time) error {
-	if l.crawl.Failure() != nil {
+	if l.run.Failed() {
 		return nil
 	}
-	if err := l.endSync(false); err != nil || l.crawl.Failure() != nil {
+	if err := l.endSync(false); err != nil || l.run.Failed() {
 		return err
 	}
 	if err := l.write(now); err != nil {
 		return err
 	}
-	if l.crawl.Failure() != nil { // of the cluster, which was told
+	if l.run.Failed() { // of the cluster, which was told
 		return nil
 	}
 	return l.endCheckpoint(false)
@@ -133,7 +133,7 @@ func (s *syncing) run() error {
 // startSync writes what endSync will report as durable.
 func (l *Ledger) startSync() (*syncing, error) {
 	l.cluster.Prepare()
-	if err := l.crawl.Failure(); err != nil {
+	if err := l.run.Err(); err != nil {
 		return nil, err
 	}
 	j, err := l.journal.BeginSync()
@@ -178,7 +178,7 @@ func (l *Ledger) beginSync() error {
 	l.syncing = s
 	go func() {
 		s.done <- s.run()
-		l.crawl.Tell(func(time.Time) {})
+		l.run.Tell(func(time.Time) {})
 	}()
 	return nil
 }
@@ -211,7 +211,7 @@ func (l *Ledger) Secure() error {
 
 // sync makes the journal durable before it returns. No other sync may be in progress.
 func (l *Ledger) sync() error {
-	if err := l.crawl.Failure(); err != nil {
+	if err := l.run.Err(); err != nil {
 		return err
 	}
 	if err := l.markAnyway(); err != nil {
@@ -240,14 +240,14 @@ func (l *Ledger) End(deliver func()) error {
 }
 
 func (l *Ledger) end(deliver func()) error {
-	if err := l.crawl.Failure(); err != nil {
+	if err := l.run.Err(); err != nil {
 		return err
 	}
 	if err := l.sync(); err != nil {
 		return err
 	}
-	if deliver(); l.crawl.Failure() != nil {
-		return l.crawl.Failure()
+	if deliver(); l.run.Failed() {
+		return l.run.Err()
 	}
 	if l.dirty {
 		if err := l.sync(); err != nil {

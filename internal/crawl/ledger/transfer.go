@@ -34,7 +34,7 @@ func (l *Ledger) Transfer() (*Transfer, error) {
 	if err := l.endSync(true); err != nil {
 		return nil, err
 	}
-	if err := l.sync(); err != nil || l.crawl.Failure() != nil {
+	if err := l.sync(); err != nil || l.run.Failed() {
 		return nil, err
 	}
 	files, err := l.journal.Begin()

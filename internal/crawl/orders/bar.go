@@ -115,7 +115,7 @@ func (g *Gate) HeedBars() {
 		return
 	}
 	g.heeded = b
-	g.loop.Stirred()
+	g.run.Stir()
 	for host, addr := range g.barred {
 		if b.of(host, addr) == nil {
 			g.Unblock(host) // a host that is held for other agents is held again when it is due

@@ -109,7 +109,7 @@ func (g *Gate) HeedExclusions() {
 		return
 	}
 	g.reviewed = now
-	g.loop.Stirred()
+	g.run.Stir()
 	if before == nil || now != nil && now.depth == before.depth && !slices.ContainsFunc(before.list,
 		func(x Exclusion) bool { return !slices.Contains(now.list, x) }) {
 		return

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -27,8 +28,6 @@ type Loop interface {
 	Foreign(host string) bool
 	// HostBlocked is told that a host is blocked: all of its links wait.
 	HostBlocked(host string)
-	// Stirred is told that orders have changed, which may give this agent work.
-	Stirred()
 	// Hides reports that links may wait where their hosts cannot be told: in the seen-set, on their way to other
 	// agents, or with a Planner.
 	Hides() bool
@@ -36,6 +35,7 @@ type Loop interface {
 
 // A Gate has the operator's orders that are in force, and what the frontier has been told of them.
 type Gate struct {
+	run      *run.Run
 	loop     Loop
 	frontier *frontier.Frontier
 	events   *report.Events
@@ -53,8 +53,8 @@ type Gate struct {
 }
 
 // NewGate returns a Gate without orders.
-func NewGate(loop Loop, f *frontier.Frontier, events *report.Events) *Gate {
-	return &Gate{loop: loop, frontier: f, events: events, underWay: map[uint64]int{}}
+func NewGate(r *run.Run, loop Loop, f *frontier.Frontier, events *report.Events) *Gate {
+	return &Gate{run: r, loop: loop, frontier: f, events: events, underWay: map[uint64]int{}}
 }
 
 // HeldBack reports whether the orders keep a request of v from being sent. Safe for concurrent use.

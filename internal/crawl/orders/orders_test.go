@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -55,12 +56,11 @@ type loop struct {
 	foreign string
 	hides   bool
 	blocked []string
-	stirs   int
+	*run.Run
 }
 
 func (l *loop) Foreign(host string) bool { return host == l.foreign }
 func (l *loop) HostBlocked(host string)  { l.blocked = append(l.blocked, host) }
-func (l *loop) Stirred()                 { l.stirs++ }
 func (l *loop) Hides() bool              { return l.hides }
 
 func newGate(t *testing.T, hosts ...string) (*Gate, *loop) {
@@ -79,8 +79,8 @@ func newGate(t *testing.T, hosts ...string) (*Gate, *loop) {
 			t.Fatal(err)
 		}
 	}
-	l := &loop{foreign: "foreign.example"}
-	return NewGate(l, f, events), l
+	l := &loop{foreign: "foreign.example", Run: run.New()}
+	return NewGate(l.Run, l, f, events), l
 }
 
 func linkTo(host string) link.Link {
@@ -91,15 +91,15 @@ func linkTo(host string) link.Link {
 func TestBars(t *testing.T) {
 	g, l := newGate(t, "a.own.example", "b.own.example", "foreign.example", "other.example")
 	g.HeedBars()
-	if len(g.BlockedHosts()) > 0 || l.stirs > 0 {
+	if len(g.BlockedHosts()) > 0 || l.Activity() > 0 {
 		t.Fatal("without a Bar, hosts are blocked")
 	}
 	g.SetBars([]Bar{{Domain: "own.example", Why: "order 1"}, {Host: "a.own.example", Why: "order 2"},
 		{Host: "foreign.example", Why: "order 3"}, {Prefix: netip.MustParsePrefix("192.0.2.0/24"), Why: "order 4"}})
 	g.HeedBars()
-	if got := g.BlockedHosts(); !slices.Equal(got, []string{"a.own.example", "b.own.example"}) || l.stirs != 1 ||
+	if got := g.BlockedHosts(); !slices.Equal(got, []string{"a.own.example", "b.own.example"}) || l.Activity() != 1 ||
 		len(l.blocked) != 2 || g.frontier.Stats().Blocked != 2 {
-		t.Fatalf("blocked %q, told of %q, stirred %d times, %+v", got, l.blocked, l.stirs, g.frontier.Stats())
+		t.Fatalf("blocked %q, told of %q, stirred %d times, %+v", got, l.blocked, l.Activity(), g.frontier.Stats())
 	}
 	if why := g.WhyBarred("a.own.example"); !slices.Equal(why, []string{"order 2", "order 1"}) {
 		t.Errorf("a.own.example is blocked by %q", why)
@@ -170,8 +170,8 @@ func TestHeedExclusions(t *testing.T) {
 	}
 	g.HeedExclusions()
 	set(Exclusion{Deeper: 1, Why: "order 1"})
-	if g.WhyExcluded(&deep) != "order 1" || g.Excludes(&seed) || l.stirs != 1 {
-		t.Errorf("by depth: %q, a seed: %v, stirred %d times", g.WhyExcluded(&deep), g.Excludes(&seed), l.stirs)
+	if g.WhyExcluded(&deep) != "order 1" || g.Excludes(&seed) || l.Activity() != 1 {
+		t.Errorf("by depth: %q, a seed: %v, stirred %d times", g.WhyExcluded(&deep), g.Excludes(&seed), l.Activity())
 	}
 	if err := g.frontier.SetAside(deep, 1); err != nil {
 		t.Fatal(err)

@@ -128,10 +128,7 @@ func (p *Pool) More() <-chan struct{} { return p.slow.more }
 // Refuse abandons all visits that have been handed to the workers and have not begun.
 func (p *Pool) Refuse() { p.closing.Store(true) }
 
-// Go runs f in a goroutine that End waits for.
-func (p *Pool) Go(f func()) { p.inFlight.Go(f) }
-
-// End waits for the workers and all goroutines of Go. Nothing may begin any more.
+// End waits for the workers. No visit may begin any more.
 func (p *Pool) End() {
 	close(p.tasks)
 	p.inFlight.Wait()
