@@ -81,10 +81,12 @@ func (o *Operator) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.Cap
 	cut := []byte(nil) // after this line, an agent whose answer was cut may have more
 	for name, a := range got {
 		for _, c := range a.Captures {
-			c.Agent = name
-			r.Captures = append(r.Captures, c)
+			if bytes.Compare(c.Line, q.After) > 0 { // an answer that does not go on would make pages without end
+				c.Agent = name
+				r.Captures = append(r.Captures, c)
+			}
 		}
-		if len(a.Next) > 0 && (cut == nil || bytes.Compare(a.Next, cut) < 0) {
+		if bytes.Compare(a.Next, q.After) > 0 && (cut == nil || bytes.Compare(a.Next, cut) < 0) {
 			cut = a.Next
 		}
 	}
@@ -97,10 +99,12 @@ func (o *Operator) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.Cap
 			return cmp.Or(bytes.Compare(c.Line, cut), -1) // up to it
 		})
 	}
-	if n = min(n, int(limit)); n < len(r.Captures) {
-		r.Next = r.Captures[n-1].Line
-		r.Captures = r.Captures[:n]
-	} else if cut != nil {
+	switch n = min(n, int(limit)); {
+	case n == 0 && cut != nil: // it is before all lines
+		r.Captures, r.Next = nil, cut
+	case n < len(r.Captures):
+		r.Captures, r.Next = r.Captures[:n], r.Captures[n-1].Line
+	case cut != nil:
 		r.Next = cut
 	}
 	return r, nil

@@ -134,7 +134,8 @@ func (o *Operator) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsResp
 	if pb.HostOrder_name[int32(q.By)] == "" {
 		return nil, problem(connect.CodeInvalidArgument, "by %d: there is no such order", q.By)
 	}
-	if _, err := ReadPlace(q.After); err != nil {
+	after, err := ReadPlace(q.After)
+	if err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "after: %v", err)
 	}
 	// One more than asked for tells whether there is a next page.
@@ -148,7 +149,9 @@ func (o *Operator) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsResp
 		r.Matches += a.Matches
 		for _, h := range a.Hosts {
 			h.Agent = name
-			r.Hosts = append(r.Hosts, h)
+			if after == nil || placeOf(h, q.By).Compare(*after) > 0 { // otherwise there could be pages without end
+				r.Hosts = append(r.Hosts, h)
+			}
 		}
 	}
 	slices.SortFunc(r.Hosts, func(a, b *pb.Host) int { return placeOf(a, q.By).Compare(placeOf(b, q.By)) })

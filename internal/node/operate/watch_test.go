@@ -17,6 +17,9 @@ import (
 )
 
 // Each resident knows hosts NAME-0.example to NAME-4.example, with 0 to 4 links, and has answered one for each.
+// A liar's answers begin anew on each page.
+const liar = "liar"
+
 func (r resident) Hosts(_ context.Context, q *pb.HostsRequest) (*pb.HostsResponse, error) {
 	after, err := ReadPlace(q.After)
 	if err != nil {
@@ -32,6 +35,10 @@ func (r resident) Hosts(_ context.Context, q *pb.HostsRequest) (*pb.HostsRespons
 				all = append(all, h)
 			}
 		}
+	}
+	if r.name == liar {
+		a.Hosts = []*pb.Host{{Host: "first.example", Queued: 99}}
+		return a, nil
 	}
 	slices.SortFunc(all, func(x, y *pb.Host) int { return placeOf(x, q.By).Compare(placeOf(y, q.By)) })
 	a.Hosts = all[:min(int(q.Limit), len(all))]
@@ -72,6 +79,10 @@ func (r resident) ArchiveKey() string { return "key" }
 // Captures has captures in the order of their lines: "r" and the agent's number, then a number.
 func (r resident) Captures(_ context.Context, q *pb.CapturesRequest) (*pb.CapturesResponse, error) {
 	a := new(pb.CapturesResponse)
+	if r.name == liar {
+		a.Captures, a.Next = []*pb.Capture{{Line: []byte("00")}, {Line: []byte("00")}}, []byte("0")
+		return a, nil
+	}
 	for i := range 5 {
 		line := fmt.Sprintf("%d %s", i, r.Name())
 		if line > string(q.After) && len(a.Captures) < int(q.Limit) {

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -81,10 +82,14 @@ func Write(dir string, cfg Config) (res Result, err error) {
 	sort := extsort.Config{FS: cfg.FS, Prefix: cfg.Temp, Memory: cfg.memory, Stop: cfg.Stop}
 	visits, rows := sort.Queue("visits"), sort.Queue("rows")
 	defer func() { err = errors.Join(err, visits.Close(), rows.Close()) }()
-	if err := readLog(cfg.FS, filepath.Join(dir, "logs", "crawl.log"), visits, cfg.Stop); err != nil {
+	log, size := filepath.Join(dir, "logs", "crawl.log"), int64(0)
+	if st, err := cfg.FS.Stat(log); err == nil {
+		size = st.Size()
+	}
+	if err := readLog(cfg.FS, log, newFilter(size), visits, cfg.Stop); err != nil {
 		return res, fmt.Errorf("%s: %w", File, err)
 	}
-	targets, found := newFilter(), redirects{}
+	targets, found := newFilter(size), redirects{}
 	if err := lastVisits(visits, rows, targets, found); err != nil {
 		return res, fmt.Errorf("%s: %w", File, err)
 	}
@@ -129,22 +134,34 @@ func small(fs disk.FS, dir string, max int64) (bool, error) {
 }
 
 // A filter knows the hashes of URLs: it has all that were added, and few others.
-type filter []uint64
+type filter struct {
+	bits []uint64
+	drop int // this many low bits of a hash do not count
+}
 
-const filterBits = 27 // 16 MB
+const (
+	// filterBits makes a filter at most 16 MB large.
+	filterBits = 27
+	// A URL has a line of crawl.log, and one bit for so many bytes of it. They are some 20 bits.
+	lineBytes = 8
+)
 
-func newFilter() filter { return make(filter, 1<<filterBits/64) }
+// newFilter returns an empty filter for the URLs in a log of some bytes.
+func newFilter(log int64) filter {
+	n := min(max(bits.Len64(uint64(log)/lineBytes), 10), filterBits)
+	return filter{make([]uint64, 1<<n/64), 64 - n}
+}
 
 func (f filter) add(url []byte) {
-	h := xxhash.Sum64(url) >> (64 - filterBits)
-	f[h/64] |= 1 << (h % 64)
+	h := xxhash.Sum64(url) >> f.drop
+	f.bits[h/64] |= 1 << (h % 64)
 }
 
 func (f filter) has(url []byte) bool { return f.hasHash(xxhash.Sum64(url)) }
 
 func (f filter) hasHash(h uint64) bool {
-	h >>= 64 - filterBits
-	return f[h/64]&(1<<(h%64)) != 0
+	h >>= f.drop
+	return f.bits[h/64]&(1<<(h%64)) != 0
 }
 
 // Columns of a line of crawl.log: see report.Line.
@@ -153,9 +170,9 @@ const (
 	codeTo = 30
 )
 
-// readLog pushes the visits of URLs of which an earlier visit was broken. The lines are in the order of the visits, so
-// a visit before the first broken one does not matter.
-func readLog(fs disk.FS, name string, visits *extsort.Queue, stop func() error) error {
+// readLog pushes the visits of URLs of which an earlier visit was broken; once is empty. The lines are in the order of
+// the visits, so a visit before the first broken one does not matter.
+func readLog(fs disk.FS, name string, once filter, visits *extsort.Queue, stop func() error) error {
 	f, err := fs.OpenFile(name, os.O_RDONLY, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // nothing was visited
@@ -165,7 +182,6 @@ func readLog(fs disk.FS, name string, visits *extsort.Queue, stop func() error) 
 	}
 	defer f.Close()
 	r := bufio.NewReaderSize(f, 1<<20)
-	once := newFilter()
 	var rec []byte
 	for n := uint64(0); ; n++ {
 		if stop != nil && n%4096 == 0 {
