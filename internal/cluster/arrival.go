@@ -114,7 +114,7 @@ func (cl *Clustered) pass(enc []byte, hops int, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("link received: %w", err)
 	}
-	number := cl.loop.Accept(crawl.Passed, enc)
+	number := cl.loop.Ledger.Accept(byte(crawl.Passed), enc)
 	cl.copyAccept(number, link.HostKey(l.URL.Host()), enc)
 	cl.remote.passed++
 	cl.countOutgoing()

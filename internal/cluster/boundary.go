@@ -96,12 +96,9 @@ func DurableKey(l link.Link) link.Key {
 	return k
 }
 
-// Export implements crawl.Cluster.
+// Export implements crawl.Boundary.
 func (cl *Clustered) Export(_ context.Context, l link.Link, x *warc.Exchange,
 	text func([]byte) ([]byte, error)) (page link.Link, category string, away bool, err error) {
-	if cl.Boundary == nil {
-		return page, "", false, nil
-	}
 	to, ok, err := cl.Boundary.Sort(x, text)
 	if err != nil || !ok {
 		return page, "", false, err
@@ -123,10 +120,10 @@ func (cl *Clustered) Export(_ context.Context, l link.Link, x *warc.Exchange,
 	return l, category, true, nil
 }
 
-// Depart implements crawl.Cluster.
+// Depart implements crawl.Boundary.
 func (cl *Clustered) Depart(page link.Link) error {
 	enc := page.AppendTo(nil)
-	number := cl.loop.Accept(crawl.Passed, enc)
+	number := cl.loop.Ledger.Accept(byte(crawl.Passed), enc)
 	cl.countPage()
 	cl.exports.onWay.begins(link.KeyOf(page.URL))
 	to, err := cl.wayOfPage(number, enc)
@@ -306,10 +303,10 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []link.Link, results []err
 		cl.exports.arrived = append(cl.exports.arrived, at)
 	}
 	if len(sent) > 0 {
-		cl.loop.EndOutgoing(sent, false)
+		cl.run.Fail(cl.loop.Ledger.EndOutgoing(sent, false))
 	}
 	if len(stayed) > 0 {
-		cl.loop.EndOutgoing(stayed, true)
+		cl.run.Fail(cl.loop.Ledger.EndOutgoing(stayed, true))
 	}
 }
 
@@ -318,7 +315,7 @@ func (cl *Clustered) fetchAgain(page link.Link) {
 	at, _ := page.Stored()
 	l := page.AsLink()
 	enc := l.AppendTo(nil)
-	again := cl.loop.Accept(crawl.Own, enc)
+	again := cl.loop.Ledger.Accept(byte(crawl.Own), enc)
 	cl.copyAccept(again, link.HostKey(l.URL.Host()), enc)
 	if cl.run.Fail(cl.loop.Frontier.PushAt([]link.Link{l}, []uint64{again})) {
 		return
@@ -329,14 +326,14 @@ func (cl *Clustered) fetchAgain(page link.Link) {
 // byPages reports that every agent may crawl any host.
 func (cl *Clustered) byPages() bool { return cl.Boundary != nil && cl.Boundary.ByPages() }
 
-// Direct implements crawl.Cluster. If every agent may crawl any host, a hash of a seed's host says where it begins.
+// Direct implements crawl.Boundary. If every agent may crawl any host, a hash of a seed's host says where it begins.
 func (cl *Clustered) Direct(seed *link.Link) {
 	if cl.byPages() {
 		seed.SetDestination(link.Destination{Hash: link.HostKey(seed.URL.Host())})
 	}
 }
 
-// Keeps implements crawl.Cluster.
+// Keeps implements crawl.Boundary.
 func (cl *Clustered) Keeps(to link.Destination) bool {
 	_, mine := cl.Boundary.Keeper(to)
 	return mine

@@ -44,23 +44,24 @@ func (p *planned) record() *handoff.Record {
 	return &handoff.Record{Kind: handoff.Finish, Number: p.version, Link: p.link.AppendTo(nil), State: p.state}
 }
 
-// MayCarry implements crawl.Cluster.
-func (cl *Clustered) MayCarry(host string) bool {
-	agent, mine := cl.Peers.Owner(host)
+// Carry implements crawl.Moves. The journal keeps the state until the other agent has it.
+func (cl *Clustered) Carry(l link.Link, take func() ([]byte, error)) (taken bool, err error) {
+	agent, mine := cl.Peers.Owner(l.URL.Host())
 	if mine || agent == "" {
-		return false
+		return false, nil
 	}
-	g := cl.tenants.giving[agent]
-	return g == nil || len(g.states) < carryMax
-}
-
-// Carry implements crawl.Cluster. The journal keeps the state until the other agent has it.
-func (cl *Clustered) Carry(l link.Link, state []byte) {
-	agent, _ := cl.Peers.Owner(l.URL.Host())
 	g := cl.queueTo(agent)
+	if len(g.states) >= carryMax {
+		return false, nil
+	}
+	state, err := take()
+	if err != nil {
+		return false, err
+	}
 	l.Via = ""
 	g.states = append(g.states, planned{link: l, state: state})
 	cl.run.Stir()
+	return true, nil
 }
 
 // bundleStates adds queued states to a bundle.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -37,9 +38,9 @@ type Others struct {
 	// Right reports whether visits may begin now. Nil: always. If it no longer does, call Clustered.CutAll, and
 	// Clustered.Resume when it does again. Safe for concurrent use.
 	Right func(now time.Time) bool
-	// Peek is the Placement's Owner for a question that must not have consequences: if the owner is not known, nobody
-	// is asked for it. Nil: Owner itself. Safe for concurrent use.
-	Peek func(host string) (agent string, mine bool)
+	// PeekOwner is the Placement's Owner for a question that must not have consequences: if the owner is not known,
+	// nobody is asked for it. Nil: Owner itself. Safe for concurrent use.
+	PeekOwner func(host string) (agent string, mine bool)
 	// WaitsFor says in words what this agent waits for; "": nothing. Nil: it is not known. Safe for concurrent use.
 	WaitsFor func() string
 	// Uncollected says in words which pages applications have still to collect from this agent; "": none. Nil: there
@@ -77,17 +78,32 @@ func New(others Others) *Clustered {
 	return cl
 }
 
-// Bind implements crawl.Cluster.
-func (cl *Clustered) Bind(loop *crawl.Loop) { cl.loop, cl.run = loop, loop.Run }
+// Join returns what this agent's crawl loop asks the cluster.
+func (cl *Clustered) Join() crawl.Cluster {
+	c := crawl.Cluster{Owners: cl, Turns: cl, Links: cl, Records: cl, Moves: cl, Sharing: cl}
+	if cl.Contents != nil {
+		c.Contents = cl
+	}
+	if cl.Boundary != nil {
+		c.Boundary = cl
+	}
+	return c
+}
+
+// Bind implements crawl.Turns.
+func (cl *Clustered) Bind(loop *crawl.Loop) []crawl.Obstacle {
+	cl.loop, cl.run = loop, loop.Run
+	return []crawl.Obstacle{lostHosts{cl}, spentShare{cl}}
+}
 
 func (cl *Clustered) Owner(host string) (agent string, mine bool) {
 	return cl.Peers.Owner(host)
 }
 
-// KnownOwner implements crawl.Cluster.
-func (cl *Clustered) KnownOwner(host string) (agent string, mine bool) {
-	if cl.Peek != nil {
-		return cl.Peek(host)
+// Peek implements crawl.Owners.
+func (cl *Clustered) Peek(host string) (agent string, mine bool) {
+	if cl.PeekOwner != nil {
+		return cl.PeekOwner(host)
 	}
 	return cl.Peers.Owner(host)
 }
@@ -130,7 +146,11 @@ func (cl *Clustered) Accepted(class crawl.Class, number uint64, l link.Link, enc
 	return cl.post(number, l, 0, enc)
 }
 
-func (cl *Clustered) Finished(f *state.Finish) {
+// Finished implements ledger.Finisher. Finishes of earlier runs have keys in the seen-set already.
+func (cl *Clustered) Finished(f *state.Finish, before bool) {
+	if before {
+		return
+	}
 	if f.Imported() {
 		cl.copyName(f)
 		return
@@ -169,15 +189,39 @@ func (cl *Clustered) Syncing() (durable func()) {
 	}
 }
 
-func (cl *Clustered) Save(put func(kind byte, p []byte) error) error { return cl.tenants.put(put) }
+// Kinds implements ledger.Participant.
+func (cl *Clustered) Kinds() []ledger.Kind {
+	return []ledger.Kind{
+		{Kind: state.Absent, Name: "absent"},
+		{Kind: state.Handed, Name: "handed"},
+		{Kind: state.HostPages, Name: "pages of a host"},
+	}
+}
+
+func (cl *Clustered) Save(put func(kind byte, p []byte) error, _ time.Time) error {
+	return cl.tenants.put(put)
+}
 
 func (cl *Clustered) Load(kind byte, p []byte) error { return cl.tenants.read(kind, p) }
 
-func (cl *Clustered) Requeue(number uint64, enc []byte) (again bool, err error) {
-	if page, whole, err := cl.requeuePage(number, enc); page || err != nil {
-		return !whole, err
+// Pending implements crawl.Links. If the host of a link was handed over later, the link goes to the new owner. If the
+// link is finished on another agent, it is dropped there.
+func (cl *Clustered) Pending(number uint64, l link.Link, enc []byte, outgoing bool) (mine, again bool, err error) {
+	if outgoing {
+		page, whole, err := cl.requeuePage(number, enc)
+		if page || err != nil {
+			return page && !whole, page && !whole, err
+		}
+		return false, false, cl.Outbox.PushLoose(number, enc)
 	}
-	return false, cl.Outbox.PushLoose(number, enc)
+	k := l.Key()
+	h, handed := cl.tenants.handed[k.Host]
+	e := cl.tenants.elsewhere[k.Host]
+	if handed && number <= h.last || e != nil && e.Has(keyset.WholeKey, k.Path) {
+		// PushLoose does not send: the link leaves when it is routed after the replay.
+		return false, false, cl.Outbox.PushLoose(number, l.AppendTo(nil))
+	}
+	return true, false, nil
 }
 
 func (cl *Clustered) Recovered() {
@@ -199,7 +243,7 @@ func (cl *Clustered) WantsSync() bool {
 	return len(cl.remote.unsynced) > 0 && !cl.loop.Config.AckWritten
 }
 
-// Outgoing implements crawl.Cluster.
+// Outgoing implements crawl.Links.
 func (cl *Clustered) Outgoing() int64 { return cl.Outbox.Len() + cl.pagesOut() }
 
 func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
@@ -213,6 +257,7 @@ func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
 		Contents: cl.contentCounts(), Boundary: cl.exportCounts(), Categories: cl.categories()}
 }
 
+// Ended tells what was shipped to heirs. Call it after the run.
 func (cl *Clustered) Ended() { cl.tellCopies() }
 
 // earlier returns the earlier of two times; zero stands for none.

@@ -36,9 +36,6 @@ type Contents interface {
 // First looks up whether another page has the content of x.
 func (cl *Clustered) First(ctx context.Context, x *warc.Exchange,
 	size int64) (first warc.Original, duplicate, asked bool, err error) {
-	if cl.Contents == nil {
-		return first, false, false, nil
-	}
 	body, stored, ok, err := warc.Digests(x)
 	if err != nil || !ok {
 		return first, false, false, err

@@ -10,7 +10,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -517,11 +516,10 @@ func (cl *Clustered) hasShipped(b *outbox.Batch, l *shipLane, err error, now tim
 // because they may soon continue with its hosts.
 const lingerTime = 2 * time.Second
 
-// Lingers reports whether a stop must wait for that.
-func (cl *Clustered) Lingers(now time.Time) bool {
+// lingers reports whether a stop must wait for that.
+func (cl *Clustered) lingers(now time.Time) bool {
 	s := &cl.shipping
-	why := cl.loop.Stop()
-	if cl.Copies == nil || s.heirs == nil || why == crawl.Finished || why == crawl.OnlyBlocked || cl.copying() == 0 {
+	if cl.Copies == nil || s.heirs == nil || cl.copying() == 0 {
 		return false
 	}
 	if s.lingering.IsZero() {

@@ -219,8 +219,8 @@ func (cl *Clustered) reportLeaving(work context.Context, heirs Heirs) {
 	if l.telling = l.on && work.Err() == nil; !l.telling {
 		return
 	}
-	files := cl.loop.Transfer()
-	if files == nil {
+	files, err := cl.loop.Ledger.Transfer()
+	if cl.run.Fail(err); files == nil {
 		l.telling = false
 		return
 	}

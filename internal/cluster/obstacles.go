@@ -8,11 +8,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// Obstacles implements crawl.Cluster.
-func (cl *Clustered) Obstacles() []crawl.Obstacle {
-	return []crawl.Obstacle{lostHosts{cl}, spentShare{cl}}
-}
-
 // lostHosts is the condition that this agent may have lost its hosts to other agents.
 type lostHosts struct{ cl *Clustered }
 

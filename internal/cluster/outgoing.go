@@ -100,7 +100,7 @@ func (cl *Clustered) ViewChanged() {
 		cl.Forget()
 		cl.newHeirs()
 		cl.resettle()
-		cl.recalls.stale = cl.loop.Sharer() != nil
+		cl.recalls.stale = cl.loop.Sharer != nil
 		cl.loop.Frontier.ReviewAside()
 	})
 }
@@ -118,7 +118,7 @@ func (cl *Clustered) Assigned(hosts ...string) {
 			}
 		}
 		cl.tenants.blocks = cl.tenants.blocks || len(cl.loop.Gate.BlockedHosts()) > 0
-		cl.recalls.stale = cl.loop.Sharer() != nil
+		cl.recalls.stale = cl.loop.Sharer != nil
 	})
 }
 
@@ -278,6 +278,6 @@ func (cl *Clustered) takeBack(b *outbox.Batch) {
 // finishSent ends links that other agents have, or that this agent has accepted again. They were
 // counted as outgoing.
 func (cl *Clustered) finishSent(numbers []uint64, returned bool) {
-	cl.loop.EndOutgoing(numbers, returned)
+	cl.run.Fail(cl.loop.Ledger.EndOutgoing(numbers, returned))
 	cl.arrivedElsewhere(numbers...)
 }

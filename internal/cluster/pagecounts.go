@@ -23,7 +23,7 @@ import (
 // Tally has. Then the entry with its own counter has the difference.
 type pageCount struct{ counter, pages uint64 }
 
-// PagesElsewhere implements crawl.Cluster.
+// PagesElsewhere implements crawl.Owners.
 func (cl *Clustered) PagesElsewhere(host string) (n int64) {
 	for _, c := range cl.tenants.pages[host] {
 		n += int64(c.pages)

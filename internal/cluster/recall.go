@@ -101,9 +101,9 @@ func (r *recalls) settled() bool {
 	return len(r.asking) == 0
 }
 
-// Recall implements crawl.Cluster.
+// Recall implements crawl.Moves.
 func (cl *Clustered) Recall(l link.Link) (taken bool) {
-	if cl.loop.Sharer() == nil {
+	if cl.loop.Sharer == nil {
 		return false
 	}
 	r := &cl.recalls
@@ -129,7 +129,7 @@ func (cl *Clustered) share(s visit.Sharer) (changed bool) {
 
 // askStates asks the questions that are due. wake is the time of the next one.
 func (cl *Clustered) askStates(work context.Context, now time.Time) (wake time.Time) {
-	s := cl.loop.Sharer()
+	s := cl.loop.Sharer
 	if s == nil || cl.run.Stopping() {
 		return time.Time{}
 	}
@@ -219,7 +219,7 @@ func (cl *Clustered) askAgent(work context.Context, t turn, qs []*question) {
 
 // recalled processes the answer to a question.
 func (cl *Clustered) recalled(k link.Key, q *question, a Recalled, now time.Time) {
-	s, r := cl.loop.Sharer(), &cl.recalls
+	s, r := cl.loop.Sharer, &cl.recalls
 	if cl.run.Stopping() || r.open[k] != q {
 		return
 	}
@@ -287,7 +287,7 @@ func (cl *Clustered) Recalled(ctx context.Context, links []link.Link, accept boo
 
 // recallHere answers a question. As the owner it also accepts the link if it is new.
 func (cl *Clustered) recallHere(l link.Link, accept bool) (a Recalled) {
-	s := cl.loop.Sharer()
+	s := cl.loop.Sharer
 	if s == nil || cl.run.Stopping() {
 		return a
 	}

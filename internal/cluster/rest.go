@@ -28,7 +28,13 @@ func (cl *Clustered) Settled() bool {
 	return cl.Outgoing() == 0 && cl.tenants.settled() && waiting == 0 && cl.recalls.settled()
 }
 
-func (cl *Clustered) Waits() bool { return !cl.Settled() || cl.resting() }
+// Waits implements crawl.Turns.
+func (cl *Clustered) Waits(now time.Time) bool {
+	if cl.run.Halted() {
+		return cl.lingers(now)
+	}
+	return !cl.Settled() || cl.resting()
+}
 
 func (cl *Clustered) resting() bool {
 	a := &cl.remote
@@ -37,16 +43,15 @@ func (cl *Clustered) resting() bool {
 }
 
 // Rest records that no work is left. The agents end the crawl together.
-func (cl *Clustered) Rest() bool {
+func (cl *Clustered) Rest() {
 	cl.remote.resting, cl.remote.restedAt = true, cl.run.Activity()
-	return true
 }
 
 // Pulse returns the agent's Pulse. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) Pulse(ctx context.Context) (p Pulse, err error) {
 	err = cl.run.Do(ctx, func(time.Time) {
 		// A task that this agent has to begin is work, unless the agents are ending already.
-		idle := cl.resting() && (!cl.recalls.stale || cl.loop.Sharer() == nil)
+		idle := cl.resting() && (!cl.recalls.stale || cl.loop.Sharer == nil)
 		p = Pulse{Idle: idle, Blocked: cl.loop.Frontier.Len() > 0, Activity: cl.run.Activity(),
 			Answered: cl.loop.Tally.Answered()}
 	})

@@ -191,21 +191,6 @@ func (t *tenants) put(put func(kind byte, p []byte) error) error {
 	return nil
 }
 
-// Away handles a pending link of an earlier run. If the link's host was handed over later,
-// the link goes to the new owner. If the link is finished on another agent, it is dropped. away
-// reports either.
-func (cl *Clustered) Away(l link.Link, number uint64) (away bool, err error) {
-	k := l.Key()
-	if h, ok := cl.tenants.handed[k.Host]; ok && number <= h.last {
-		return true, cl.Outbox.PushLoose(number, l.AppendTo(nil))
-	}
-	if e := cl.tenants.elsewhere[k.Host]; e != nil && e.Has(keyset.WholeKey, k.Path) {
-		// PushLoose does not send: the link leaves when it is routed after the replay.
-		return true, cl.Outbox.PushLoose(number, l.AppendTo(nil))
-	}
-	return false, nil
-}
-
 // MayVisit reports whether t, just taken from the frontier, may be visited. If not, it has put t
 // away.
 func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {
@@ -249,7 +234,7 @@ func (cl *Clustered) giveUpElsewhere(t *frontier.Task) {
 	cl.run.Stir()
 	number := cl.loop.Forget(t.Link, t.Number)
 	if number > 0 {
-		cl.loop.EndOutgoing([]uint64{number}, true)
+		cl.run.Fail(cl.loop.Ledger.EndOutgoing([]uint64{number}, true))
 	}
 }
 

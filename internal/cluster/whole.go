@@ -64,8 +64,8 @@ func (cl *Clustered) tellWhole(work context.Context) {
 	case w.last == s.heirs && len(w.anew) == 0 && !untold:
 		return
 	}
-	files := cl.loop.Transfer()
-	if files == nil {
+	files, err := cl.loop.Ledger.Transfer()
+	if cl.run.Fail(err); files == nil {
 		return
 	}
 	w.reading, w.out, w.records = true, 0, 0

@@ -150,7 +150,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	}
 	w.Crawler = crawl.New(cfg, crawl.Parts{Robots: p.Robots, Tally: p.Tally, Queries: p.Queries, DNS: s.web,
 		Fetch: p.Fetch, Scope: p.Scope, Log: p.Log, Events: p.Events, Skipped: p.Skipped, Archive: p.Archive,
-		Frontier: p.Frontier, Seen: p.Seen, Journal: p.Journal, Cluster: w.cl, Strategy: chosen})
+		Frontier: p.Frontier, Seen: p.Seen, Journal: p.Journal, Cluster: w.cl.Join(), Strategy: chosen})
 	if w.rec, err = w.Recover(fs, p.JournalDir(), p.Intact, time.Now()); err != nil {
 		return nil, err
 	}

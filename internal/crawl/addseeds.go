@@ -84,7 +84,7 @@ func (c *Crawler) seedLink(u weburl.URL, bare bool) link.Link {
 	if bare {
 		l.SetBare()
 	}
-	c.cluster.Direct(&l)
+	c.Cluster.direct(&l)
 	return l
 }
 
@@ -95,7 +95,7 @@ func (c *Crawler) Amend(a scope.Amendment) error { return c.Scope.Amend(a) }
 // SeedAgent returns the other agent that accepts a seed of a host. It is "" if this agent does, or if the owner of the
 // host is not known: then the seed waits here for its owner. Safe for concurrent use.
 func (c *Crawler) SeedAgent(host string) string {
-	owner, mine := c.cluster.KnownOwner(host)
+	owner, mine := c.Cluster.peek(host)
 	if mine {
 		return ""
 	}

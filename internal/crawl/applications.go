@@ -277,6 +277,6 @@ func (c *Crawler) appLink(a *visit.Application, u AppURL) link.Link {
 		l.SetBare()
 	}
 	l.SetApp(a.Name, "")
-	c.cluster.Direct(&l)
+	c.Cluster.direct(&l)
 	return l
 }

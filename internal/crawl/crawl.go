@@ -84,7 +84,7 @@ type Resolver interface {
 // Parts are the parts that a Crawler uses. The caller owns them, and closes them when Run has
 // returned.
 type Parts struct {
-	Cluster  Cluster        // nil: Alone
+	Cluster  Cluster
 	Strategy visit.Strategy // nil: breadth-first
 	Pages    visit.Pages    // nil: no callback
 	PagesTo  string         // what receives the pages, in words; empty: "the program that receives the pages"
@@ -172,7 +172,6 @@ type Crawler struct {
 	remembered int64                      // number of URLs with a Planner's state from an earlier run
 	failures   retry.Failures
 	plain      map[string]struct{} // origins without an https connection; see notePlain
-	cluster    Cluster
 
 	run    *run.Run
 	visits *visit.Pool
@@ -196,17 +195,13 @@ func New(cfg Config, parts Parts) *Crawler {
 	}
 	c.planner, _ = parts.Strategy.(visit.Planner)
 	c.reader, _ = parts.Strategy.(visit.Reader)
-	if c.cluster = parts.Cluster; c.cluster == nil {
-		c.cluster = Alone()
-	}
 	c.gate = orders.NewGate(c.run, gateLoop{c}, c.Frontier, c.Events)
 	c.ledger = newLedger(c)
 	c.visits = visit.New(cfg.Config, visit.Parts{Scope: c.Scope, Robots: c.Robots, Sheets: c.Sheets,
 		Cookies: c.Cookies, Fetch: c.Fetch, Archive: c.Archive, Near: c.Near, Rate: c.Rate, Events: c.Events,
-		LinkLog: c.LinkLog, Strategy: c.Strategy, Pages: c.Pages, Others: c.cluster, Applications: &c.apps,
-		Gate: c.gate},
-		resolversMax)
-	c.cluster.Bind(newLoop(c))
+		LinkLog: c.LinkLog, Strategy: c.Strategy, Pages: c.Pages, Applications: &c.apps, Gate: c.gate,
+		Owners: c.Cluster.Owners, Contents: c.Cluster.Contents, Boundary: c.Cluster.Boundary,
+		Sharing: c.Cluster.Sharing}, resolversMax)
 	c.obstacles = newObstacles(c)
 	return c
 }
@@ -232,10 +227,9 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	abandon()
 	c.visits.End()
 	c.run.Wait()
-	c.run.Fail(c.ledger.End(func() { c.cluster.Deliver(work, c.cfg.Now()) })) // the first error counts
+	c.run.Fail(c.ledger.End(func() { c.Cluster.deliver(work, c.cfg.Now()) })) // the first error counts
 	c.shown.over = true
 	c.publish(c.cfg.Now())
-	c.cluster.Ended()
 	return c.stop, c.run.Err()
 }
 
@@ -264,7 +258,9 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			patience = time.After(c.cfg.DrainTimeout)
 		}
 		wake := c.send(work, now)
-		wake = earlier(wake, c.cluster.Tick(work, now))
+		if c.Cluster.Turns != nil {
+			wake = earlier(wake, c.Cluster.Turns.Tick(work, now))
+		}
 		reviewed, moved := c.review(), c.origins.moveSome(c, now)
 		if c.giveUp(now) || reviewed || moved {
 			wake = now
@@ -273,15 +269,15 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			break
 		}
 		if c.busy == 0 && c.resolving == 0 {
-			if c.stop != notStopping && !c.cluster.Lingers(now) {
+			if c.stop != notStopping && (c.isDone() || !c.Cluster.waits(now)) {
 				return
 			}
-			if c.stop == notStopping && wake.IsZero() && !c.cluster.Waits() && c.idle() {
+			if c.stop == notStopping && wake.IsZero() && !c.Cluster.waits(now) && c.idle() {
 				continue
 			}
 		}
 		c.run.Fail(c.ledger.Save(now))
-		wake = earlier(wake, c.cluster.Deliver(work, now))
+		wake = earlier(wake, c.Cluster.deliver(work, now))
 		c.publishEvery(now)
 		timer.Reset(c.sleep(now, wake))
 		select {
@@ -311,18 +307,22 @@ func (c *Crawler) finished() {
 		return
 	}
 	switch err := c.Frontier.Err(); {
-	case c.run.Failed() || c.Frontier.Pending() > before || !c.cluster.Settled():
+	case c.run.Failed() || c.Frontier.Pending() > before || !c.Cluster.settled():
 	case err != nil:
 		c.run.Fail(fmt.Errorf("frontier: %w", err))
 	case c.Frontier.Pending() > 0:
 		c.run.Fail(fmt.Errorf("frontier: %d links pending, and nothing to wait for", c.Frontier.Pending()))
-	case c.cluster.Rest():
+	case c.Cluster.Turns != nil:
+		c.Cluster.Turns.Rest()
 	case c.Frontier.Len() > 0:
 		c.end(OnlyBlocked)
 	default:
 		c.end(Finished)
 	}
 }
+
+// isDone reports that the run ends because no work is left.
+func (c *Crawler) isDone() bool { return c.stop == Finished || c.stop == OnlyBlocked }
 
 // end says why the run ends.
 func (c *Crawler) end(why Stop) {
@@ -355,7 +355,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		if !ok {
 			return earlier(wake, due)
 		}
-		if !c.cluster.MayVisit(&t, now) {
+		if others := c.Cluster.Turns; others != nil && !others.MayVisit(&t, now) {
 			c.origins.open(c.origins.of(t.Link.URL)) // it may have been the one to try
 			if c.run.Failed() {
 				return wake
@@ -379,7 +379,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		t.Number = c.retries.Number(key, t.Number)
 		v := c.visits.New(t)
 		v.Plan().Before = c.revisiting[key]
-		v.App().Elsewhere = c.apps.some.Load() && (c.cluster.PagesElsewhere(t.Host) > 0 || c.isSpread(t.Link))
+		v.App().Elsewhere = c.apps.some.Load() && (c.Cluster.pagesElsewhere(t.Host) > 0 || c.isSpread(t.Link))
 		c.begins(v)
 		host := t.Host
 		switch {
@@ -447,7 +447,7 @@ func (c *Crawler) append() { c.run.Fail(c.ledger.Append()) }
 func (c *Crawler) halt(why Stop) {
 	if c.stop == notStopping {
 		if c.Tally.Fetched() == 0 {
-			c.shown.waited = c.waits(c.cluster.Status(c.cfg.Now()), c.cfg.Now())
+			c.shown.waited = c.waits(c.Cluster.status(c.cfg.Now()), c.cfg.Now())
 		}
 		c.end(why)
 		c.visits.Refuse()

@@ -53,7 +53,9 @@ func (c *Crawler) drop(host string, now time.Time) error {
 // begins and ends count the visits in progress.
 func (c *Crawler) begins(v *visit.Attempt) {
 	c.gate.Begins(v)
-	v.Permit = c.cluster.Permit(v.Task.Host)
+	if c.Cluster.Turns != nil {
+		v.Permit = c.Cluster.Turns.Permit(v.Task.Host)
+	}
 }
 
 func (c *Crawler) ends(v *visit.Attempt) {
@@ -77,8 +79,10 @@ func (c *Crawler) giveUp(now time.Time) (more bool) {
 		}
 		t := frontier.Task{Link: w.Link, Host: w.Link.URL.Host(), Attempt: w.Attempt, Number: w.Number}
 		k := t.Link.Key()
-		if sent, err := c.cluster.SendAway(w); sent || err != nil {
-			return err
+		if c.Cluster.Moves != nil {
+			if sent, err := c.Cluster.Moves.SendAway(w); sent || err != nil {
+				return err
+			}
 		}
 		t.Attempt += c.retries.Attempts(k)
 		t.Number = c.retries.Number(k, t.Number)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -43,14 +45,32 @@ func (f countingFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.File.ReadAt(p, off)
 }
 
-// A watcher is the Cluster of a single agent that is told of each turn of the dispatcher.
+// quiet are the turns of a cluster whose other agents do nothing.
+type quiet struct{}
+
+func (quiet) Bind(*crawl.Loop) []crawl.Obstacle            { return nil }
+func (quiet) MayVisit(*frontier.Task, time.Time) bool      { return true }
+func (quiet) Permit(string) *visit.Permit                  { return nil }
+func (quiet) Tick(context.Context, time.Time) time.Time    { return time.Time{} }
+func (quiet) Deliver(context.Context, time.Time) time.Time { return time.Time{} }
+func (quiet) Settled() bool                                { return true }
+func (quiet) Waits(time.Time) bool                         { return false }
+func (quiet) Rest()                                        {}
+func (quiet) Status(time.Time) crawl.ClusterStatus         { return crawl.ClusterStatus{} }
+
+// A watcher is told of each turn of the dispatcher. It ends the run when no work is left, as a single agent does.
 type watcher struct {
-	crawl.Cluster
+	quiet
 	loop *crawl.Loop
 	turn func() // nil: nothing is told
 }
 
-func (w *watcher) Bind(l *crawl.Loop) { w.loop = l }
+func (w *watcher) Bind(l *crawl.Loop) []crawl.Obstacle {
+	w.loop = l
+	return nil
+}
+
+func (w *watcher) Rest() { w.loop.End() }
 
 func (w *watcher) Tick(context.Context, time.Time) time.Time {
 	if w.turn != nil {
@@ -59,10 +79,10 @@ func (w *watcher) Tick(context.Context, time.Time) time.Time {
 	return time.Time{}
 }
 
-// watched makes a watcher the Cluster of the story's next processes.
+// watched lets a watcher take part in the turns of the story's next processes.
 func (s *story) watched(turn func()) *watcher {
-	c := &watcher{Cluster: crawl.Alone(), turn: turn}
-	s.with = func(r *crawl.Parts) error { r.Cluster = c; return nil }
+	c := &watcher{turn: turn}
+	s.with = func(r *crawl.Parts) error { r.Cluster.Turns = c; return nil }
 	return c
 }
 

@@ -16,7 +16,7 @@ func TestDuplicatesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{
 			strategy: func() visit.Strategy { return &returner{follower: takeAll, n: 2, every: 60} }, again: true,
-			with: func(r *crawl.Parts) error { r.Cluster = newPartly(nil); return nil },
+			with: func(r *crawl.Parts) error { r.Cluster = newPartly(nil).cluster(); return nil },
 			text: `
 seed http://a.example/
 dns a.example 192.0.2.1

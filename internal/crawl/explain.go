@@ -57,7 +57,7 @@ func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 			s += "  its other URLs are finished without a visit\n"
 		}
 	}
-	switch agent, mine := c.cluster.KnownOwner(host); {
+	switch agent, mine := c.Cluster.peek(host); {
 	case agent != "" && !mine:
 		s = host + " is crawled by agent " + agent + "; ask that agent for more. This agent knows:\n" + s
 	case !mine:

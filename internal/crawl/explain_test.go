@@ -42,13 +42,16 @@ http://a.example/ /1 /2
 
 // adrift is the Cluster of an agent that may have lost its hosts, or that leaves.
 type adrift struct {
-	crawl.Cluster
+	watcher
 	lost    bool
 	leaving string
 	held    int
 }
 
-func (a *adrift) Obstacles() []crawl.Obstacle { return []crawl.Obstacle{a} }
+func (a *adrift) Bind(l *crawl.Loop) []crawl.Obstacle {
+	a.loop = l
+	return []crawl.Obstacle{a}
+}
 
 func (a *adrift) Holds(now time.Time) (bool, time.Time) { return a.lost, now.Add(time.Second) }
 
@@ -75,7 +78,7 @@ func (p noProxy) Fetch(ctx context.Context, r fetch.Request) (*fetch.Response, e
 // visit may be. More of them are in testdata/orders/explain-*.txt.
 func TestExplainTheWholeCrawl(t *testing.T) {
 	away := func(a *adrift) func(*story) {
-		return func(s *story) { s.with = func(r *crawl.Parts) error { r.Cluster = a; return nil } }
+		return func(s *story) { s.with = func(r *crawl.Parts) error { r.Cluster.Turns = a; return nil } }
 	}
 	for name, c := range map[string]struct {
 		web   string
@@ -97,10 +100,9 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 				time.Sleep(10 * time.Second)
 			}, wants: []string{"rate 0.01/s now; the next request may begin in 1 min "},
 			until: "2000-01-01 00:0"},
-		"lost hosts": {with: away(&adrift{Cluster: crawl.Alone(), lost: true}),
+		"lost hosts": {with: away(&adrift{lost: true}),
 			wants: []string{"the agent has lost its hosts\n"}, until: "when the agents agree again"},
-		"leaving": {with: away(&adrift{Cluster: crawl.Alone(),
-			leaving: "other agents, which take its 3 links", held: 2}), wants: []string{
+		"leaving": {with: away(&adrift{leaving: "other agents, which take its 3 links", held: 2}), wants: []string{
 			"this agent leaves the crawl: it waits for other agents, which take its 3 links",
 			"2 hosts are held until other agents have told"}, until: "when another agent has taken over the host"},
 		"pages that a program holds": {with: func(s *story) {

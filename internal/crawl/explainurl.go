@@ -94,7 +94,7 @@ func (e *urlTurn) ask(c *Crawler, now time.Time) {
 	}
 	e.full = c.hostFull(e.u.Host())
 	e.unsure = c.Seen.Holds()
-	e.elsewhere = c.cluster.PagesElsewhere(e.u.Host())
+	e.elsewhere = c.Cluster.pagesElsewhere(e.u.Host())
 	links := []link.Link{{URL: e.u}}
 	if t := c.apps.table.Load(); t != nil {
 		for name := range *t {
@@ -103,7 +103,7 @@ func (e *urlTurn) ask(c *Crawler, now time.Time) {
 			links = append(links, l)
 		}
 	}
-	keys := c.cluster.Keys()
+	keys := c.ledger.Keys()
 	for _, l := range links {
 		k := l.Key()
 		e.accepted = e.accepted || c.Seen.MayHave(keys.Of(k, false))
@@ -118,7 +118,7 @@ func (e *urlTurn) ask(c *Crawler, now time.Time) {
 		}
 	}
 	l := link.Link{URL: e.u}
-	if c.cluster.Direct(&l); l.Ext != "" { // its key is that of a destination
+	if c.Cluster.direct(&l); l.Ext != "" { // its key is that of a destination
 		e.accepted = true
 	}
 	for d := range c.retries.All() {

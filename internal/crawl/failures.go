@@ -54,7 +54,7 @@ func (c *Crawler) SeedAgain() error {
 		}
 		var aux []byte
 		aux, c.stamped = c.gate.Stamp(enc, c.stamped[:0])
-		key := c.cluster.Keys().Of(l.Key(), false)
+		key := c.ledger.Keys().Of(l.Key(), false)
 		if err := c.Accept([]keyset.Item{{Key: key, Aux: aux}}); err != nil {
 			return err
 		}

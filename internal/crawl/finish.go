@@ -65,11 +65,11 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 		f.Kind, f.Cause = "", ""
 	}
 	if !v.Boundary().Sent.URL.IsZero() && !c.run.Failed() {
-		c.run.Fail(c.cluster.Depart(v.Boundary().Sent))
+		c.run.Fail(c.Cluster.Boundary.Depart(v.Boundary().Sent))
 	}
 	c.record(v, &f)
 	if v.Contents().Judged && !v.Contents().Duplicate && v.Record.Archived && !c.visits.Omits(v) && !c.run.Failed() {
-		c.cluster.Archived(v.Record.Written.BodyDigest, v.Record.Written.Original)
+		c.Cluster.Contents.Archived(v.Record.Written.BodyDigest, v.Record.Written.Original)
 	}
 	v.EndClaim(!c.run.Failed())
 }

@@ -70,7 +70,7 @@ func (l *Loop) Settle(p *Imported, now time.Time) (settled bool) {
 	c.logLinks(v, &f, now)
 	c.record(v, &f)
 	if v.Contents().Judged && !v.Contents().Duplicate && v.Record.Archived && !c.visits.Omits(v) && !c.run.Failed() {
-		c.cluster.Archived(v.Record.Written.BodyDigest, v.Record.Written.Original)
+		c.Cluster.Contents.Archived(v.Record.Written.BodyDigest, v.Record.Written.Original)
 	}
 	v.EndClaim(!c.run.Failed())
 	c.append()

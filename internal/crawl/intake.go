@@ -34,7 +34,7 @@ func (c *Crawler) intake(ls *visit.Links) {
 		return
 	}
 	c.items, c.stamped = c.items[:0], c.stamped[:0]
-	keys := c.cluster.Keys()
+	keys := c.ledger.Keys()
 	for _, f := range ls.Found {
 		var aux []byte
 		aux, c.stamped = c.gate.Stamp(ls.Encoded[f.From:f.To], c.stamped)
@@ -63,13 +63,16 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		}
 		c.arrived = append(c.arrived, l)
 	}
-	order, before := frontier.Scramble(c.arrived), c.ledger.Accepted()
+	order, others := frontier.Scramble(c.arrived), c.Cluster.Links
 	for i := range items {
 		if order != nil {
 			i = order[i]
 		}
 		l := c.arrived[i]
-		class := c.cluster.Class(items[i].Key, l)
+		class := Own
+		if others != nil {
+			class = others.Class(items[i].Key, l)
+		}
 		// The owner of a foreign link counts it. The query of a page that is fetched again was counted before.
 		if l.Hops != "" && c.Queries != nil && class == Own && !visit.IsRefetch(l) {
 			if d := c.Queries.AdmitFor(l.App(), l.URL); !d.In {
@@ -100,8 +103,8 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		}
 		if dropped {
 			err = c.acceptDropped(enc, number)
-		} else {
-			err = c.cluster.Accepted(class, number, l, enc)
+		} else if others != nil {
+			err = others.Accepted(class, number, l, enc)
 		}
 		if err != nil {
 			return err
@@ -114,6 +117,5 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 			return c.run.Err()
 		}
 	}
-	c.Tally.Accepted(int64(c.ledger.Accepted() - before))
 	return c.Frontier.PushAt(c.fresh, c.numbers)
 }

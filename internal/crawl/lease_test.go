@@ -82,7 +82,7 @@ http://c.example/ 200
 `}
 		s.frontier.Lease = l
 		cluster := newPartly(l.Grip)
-		s.with = func(r *crawl.Parts) error { r.Cluster = cluster; return nil }
+		s.with = func(r *crawl.Parts) error { r.Cluster = cluster.cluster(); return nil }
 		w, _, end := s.begin(t)
 		time.Sleep(5 * time.Second) // requests to a.example/ and b.example/ are under way, c's visit waits for a worker
 		asked := len(s.web.Told())

@@ -22,7 +22,7 @@ func (c *Crawler) hostLimit(host string) int64 {
 
 // hostPages returns the number of pages of a host that this agent and the others have fetched.
 func (c *Crawler) hostPages(host string) int64 {
-	return c.Tally.HostPages(host) + c.cluster.PagesElsewhere(host)
+	return c.Tally.HostPages(host) + c.Cluster.pagesElsewhere(host)
 }
 
 // Halt stops the run for a reason that another agent has found. Safe for concurrent use; ctx

@@ -227,9 +227,8 @@ func (c *Crawler) readQueue(ctx context.Context, fn func(l *link.Link, enc []byt
 
 // beginReading starts to read the journal, and returns nil if that is not possible now. The run waits for its end.
 func (c *Crawler) beginReading(ctx context.Context, fn func(l *link.Link, enc []byte) error) (done chan error) {
-	l := newLoop(c)
-	t := l.Transfer()
-	if t == nil {
+	t, err := c.ledger.Transfer()
+	if c.run.Fail(err); t == nil {
 		return nil
 	}
 	done = make(chan error, 1)

@@ -34,15 +34,14 @@ type Loop struct {
 	Gate     *orders.Gate
 	Retries  *retry.Book
 	Hosts    Hosts
+	Sharer   visit.Sharer // the strategy, if it is one; otherwise nil
 }
 
 func newLoop(c *Crawler) *Loop {
-	return &Loop{c: c, Run: c.run, Config: c.cfg, Frontier: c.Frontier, Seen: c.Seen, Events: c.Events, Tally: c.Tally,
-		Ledger: c.ledger, Gate: c.gate, Retries: c.retries, Hosts: Hosts{c}}
+	sharer, _ := c.planner.(visit.Sharer)
+	return &Loop{c: c, Sharer: sharer, Run: c.run, Config: c.cfg, Frontier: c.Frontier, Seen: c.Seen,
+		Events: c.Events, Tally: c.Tally, Ledger: c.ledger, Gate: c.gate, Retries: c.retries, Hosts: Hosts{c}}
 }
-
-// Stop returns the reason why the run stops, or "" while it goes on.
-func (l *Loop) Stop() Stop { return l.c.stop }
 
 // Halt stops the run.
 func (l *Loop) Halt(why Stop) { l.c.halt(why) }
@@ -70,33 +69,6 @@ func (l *Loop) Uncollected() int64 { return l.c.Uncollected() }
 
 // Pending returns the number of accepted URLs that are not finished.
 func (l *Loop) Pending() int64 { return l.c.Pending() }
-
-// Sharer returns the strategy if it is a Sharer, otherwise nil.
-func (l *Loop) Sharer() visit.Sharer {
-	s, _ := l.c.planner.(visit.Sharer)
-	return s
-}
-
-// Accept adds an accept to the present batch, and returns its number.
-func (l *Loop) Accept(class Class, enc []byte) (number uint64) {
-	l.Tally.Accepted(1)
-	return l.c.ledger.Accept(byte(class), enc)
-}
-
-// EndOutgoing ends links that other agents have. returned reports that this agent has accepted them
-// again.
-func (l *Loop) EndOutgoing(numbers []uint64, returned bool) {
-	l.Run.Fail(l.c.ledger.EndOutgoing(numbers, returned))
-	countSent(l.Tally, int64(len(numbers)), returned)
-}
-
-func countSent(t *report.Tally, n int64, returned bool) {
-	if returned {
-		t.Accepted(-n)
-	} else {
-		t.Sent(n)
-	}
-}
 
 // Judge checks a link against the scope, and adds it to ls. A link of an application that is not known here yet waits
 // for it.
@@ -150,17 +122,6 @@ func (l *Loop) Remember(link link.Link, planned []byte) (ok bool) {
 	l.c.planned = true
 	l.Run.Stir()
 	return true
-}
-
-// Transfer returns the journal's files as they are now, see ledger.Transfer. It returns nil if that is not possible
-// now, or if the run stops or has failed.
-func (l *Loop) Transfer() *ledger.Transfer {
-	if l.Run.Stopping() {
-		return nil
-	}
-	t, err := l.Ledger.Transfer()
-	l.Run.Fail(err)
-	return t
 }
 
 // ForgetKnown makes the workers judge links again that were found lately.

@@ -50,7 +50,10 @@ func (o condition) Why(now time.Time) Hindrance           { return o.why(now) }
 
 // newObstacles returns the obstacles of a crawl, with those of its Cluster.
 func newObstacles(c *Crawler) obstacles {
-	others := c.cluster.Obstacles()
+	var others []Obstacle
+	if c.Cluster.Turns != nil {
+		others = c.Cluster.Turns.Bind(newLoop(c))
+	}
 	return obstacles{
 		ofRound: []Obstacle{condition{c.stops, c.whyStops}, condition{c.paused, c.whyPaused}},
 		ofVisit: slices.Concat(
@@ -85,7 +88,7 @@ func (o *obstacles) waitsFor(now time.Time) (text string) {
 
 // hindrances returns all reasons why the crawl as a whole does not fetch now, or fetches less.
 func (c *Crawler) hindrances(now time.Time) (all []Hindrance) {
-	cs := c.cluster.Status(now)
+	cs := c.Cluster.status(now)
 	for _, o := range slices.Concat(c.obstacles.ofRound, c.obstacles.ofVisit) {
 		if held, _ := o.Holds(now); held {
 			all = append(all, o.Why(now))

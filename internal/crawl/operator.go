@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -94,7 +93,10 @@ func (c *Crawler) order(
 // agentOf returns the other agent that crawls host. It is "" if this agent crawls host, or
 // if the owner is not known.
 func (c *Crawler) agentOf(host string) string {
-	owner, mine := c.cluster.Owner(host)
+	if c.Cluster.Owners == nil {
+		return ""
+	}
+	owner, mine := c.Cluster.Owners.Owner(host)
 	if mine {
 		return ""
 	}
@@ -181,8 +183,8 @@ func (c *Crawler) Checkpoint(ctx context.Context) (string, error) {
 // isSpread reports whether other agents may have the page of a link because pages are divided by their content. Only an
 // application's link finds such a page: one of the crawl itself leads to a URL that this agent has not fetched.
 func (c *Crawler) isSpread(l link.Link) bool {
-	s, ok := c.cluster.(visit.Sharing)
-	return ok && l.App() != "" && s.Spread()
+	s := c.Cluster.Sharing
+	return s != nil && l.App() != "" && s.Spread()
 }
 
 // OpenCapture is what Capture of other agents asks: it returns the newest response of u that this agent's archive has.

@@ -97,7 +97,7 @@ func (l gateLoop) HostBlocked(host string)  { l.c.origins.openHost(host) } // no
 
 func (l gateLoop) Hides() bool {
 	c := l.c
-	return c.planner != nil || c.planned || c.Seen.Holds() || !c.cluster.Settled()
+	return c.planner != nil || c.planned || c.Seen.Holds() || !c.Cluster.settled()
 }
 
 // pauseLook is how long a paused dispatcher may sleep. It looks again at each command and at each Status.
@@ -194,7 +194,7 @@ func (c *Crawler) review() (any bool) {
 			c.withdrawLink(l, accept, attempt)
 			return nil
 		}
-		if _, mine := c.cluster.KnownOwner(host); mine && c.gate.Excludes(&l) {
+		if _, mine := c.Cluster.peek(host); mine && c.gate.Excludes(&l) {
 			return c.Frontier.SetAside(l, number)
 		}
 		return c.Frontier.PutBack(l, number)

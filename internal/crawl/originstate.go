@@ -107,7 +107,9 @@ func (e *origin) cause() string {
 func (o *origins) record(c *Crawler, host string, now time.Time) frontier.HostState {
 	st := o.hostState(c.Frontier, host)
 	c.ledger.Add(state.Host, st.AppendTo(nil))
-	c.cluster.Rests(st, now)
+	if c.Cluster.Moves != nil {
+		c.Cluster.Moves.Rests(st, now)
+	}
 	return st
 }
 

@@ -21,12 +21,16 @@ func newLedger(c *Crawler) *ledger.Ledger {
 	if c.Near != nil {
 		syncers = []ledger.Syncer{c.Near, c.Delivery}
 	}
+	participants := []ledger.Participant{spans{c}, &c.widened, &tallyCounts{tally: c.Tally, skips: &c.skips},
+		&c.failures, queryCounts{c.Queries}, c.gate, &c.apps, hostStates{c}}
+	if c.Cluster.Records != nil {
+		participants = append(participants, c.Cluster.Records)
+	}
 	return ledger.New(ledger.Config{Now: c.cfg.Now, CommitEvery: c.cfg.CommitEvery, SyncEvery: c.cfg.SyncEvery,
 		SnapshotBytes: c.cfg.SnapshotBytes, Planned: c.planner != nil},
-		ledger.Parts{Run: c.run, Crawl: ledgerCrawl{c}, Cluster: c.cluster, Journal: c.Journal, Seen: c.Seen,
-			Events: c.Events, Logs: []ledger.Log{c.Log, c.Events, c.Skipped, c.LinkLog}, Syncers: syncers,
-			Participants: []ledger.Participant{spans{c}, &c.widened, &tallyCounts{tally: c.Tally, skips: &c.skips},
-				&c.failures, queryCounts{c.Queries}, c.gate, &c.apps, clusterState{c.cluster}, hostStates{c}},
+		ledger.Parts{Run: c.run, Crawl: ledgerCrawl{c}, Cluster: c.Cluster.Records, Journal: c.Journal, Seen: c.Seen,
+			Tally: c.Tally, Events: c.Events, Logs: []ledger.Log{c.Log, c.Events, c.Skipped, c.LinkLog},
+			Syncers: syncers, Participants: participants,
 			Beside: []ledger.Participant{archiveDigests{c.Archive}, robotsEntries{c.Robots}}})
 }
 
@@ -48,7 +52,9 @@ func (l ledgerCrawl) Lost(links int) {
 		l.c.skips.count(reasonLost)
 	}
 	l.c.visits.ForgetKnown()
-	l.c.cluster.Forget()
+	if l.c.Cluster.Links != nil {
+		l.c.Cluster.Links.Forget()
+	}
 }
 
 // spans are the times of the runs.
@@ -205,29 +211,6 @@ func (a *applications) Load(_ byte, p []byte) error {
 	}
 	return nil
 }
-
-// clusterState is the state of the cluster.
-type clusterState struct{ of Cluster }
-
-func (s clusterState) Kinds() []ledger.Kind {
-	return []ledger.Kind{
-		{Kind: state.Absent, Name: "absent"},
-		{Kind: state.Handed, Name: "handed"},
-		{Kind: state.HostPages, Name: "pages of a host"},
-	}
-}
-
-func (s clusterState) Save(put func(kind byte, p []byte) error, _ time.Time) error {
-	return s.of.Save(put)
-}
-
-func (s clusterState) Finished(f *state.Finish, before bool) {
-	if !before {
-		s.of.Finished(f)
-	}
-}
-
-func (s clusterState) Load(kind byte, p []byte) error { return s.of.Load(kind, p) }
 
 // archiveDigests are the payloads that the archive recognizes.
 type archiveDigests struct{ of *warc.Writer }

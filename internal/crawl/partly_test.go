@@ -20,9 +20,11 @@ type partly struct {
 }
 
 func newPartly(grip func() bool) *partly {
-	return &partly{watcher: watcher{Cluster: crawl.Alone()}, grip: grip,
-		firsts: map[[20]byte]warc.Original{}, permits: map[uint64]*visit.Permit{}}
+	return &partly{grip: grip, firsts: map[[20]byte]warc.Original{}, permits: map[uint64]*visit.Permit{}}
 }
+
+// cluster returns what the crawl asks.
+func (p *partly) cluster() crawl.Cluster { return crawl.Cluster{Turns: p, Contents: p} }
 
 func (p *partly) Permit(host string) *visit.Permit {
 	if p.grip == nil {

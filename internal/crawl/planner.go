@@ -23,7 +23,7 @@ func (c *Crawler) want(now time.Time) (wake time.Time) {
 			return wake
 		}
 		if w.Before == nil {
-			if !c.cluster.Recall(w.Link) {
+			if m := c.Cluster.Moves; m == nil || !m.Recall(w.Link) {
 				c.takeIn(w.Link)
 			}
 			continue
@@ -48,18 +48,15 @@ const carryWait = time.Second
 // that it is not this agent.
 func (c *Crawler) moveState(w *visit.Wanted, now time.Time) (off bool, err error) {
 	m, ok := c.planner.(visit.Mover)
-	if !ok {
+	if !ok || c.Cluster.Moves == nil {
 		return false, nil
 	}
-	if _, mine := c.cluster.Owner(w.Link.URL.Host()); mine {
+	if _, mine := c.Cluster.Owners.Owner(w.Link.URL.Host()); mine {
 		return false, nil
 	}
-	if !c.cluster.MayCarry(w.Link.URL.Host()) {
+	taken, err := c.Cluster.Moves.Carry(w.Link, func() ([]byte, error) { return m.TakeOut(w) })
+	if err == nil && !taken {
 		err = m.PutOff(w, now.Add(carryWait))
-	} else if planned, e := m.TakeOut(w); e != nil {
-		err = e
-	} else {
-		c.cluster.Carry(w.Link, planned)
 	}
 	if err != nil {
 		err = fmt.Errorf("strategy: %w", err)

@@ -48,7 +48,9 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		return found, err
 	}
 	c.past.hosts, c.past.delays = nil, nil
-	c.cluster.Recovered()
+	if c.Cluster.Links != nil {
+		c.Cluster.Links.Recovered()
+	}
 	return found, c.run.Err()
 }
 
@@ -74,7 +76,6 @@ type recovery struct {
 // Accepted implements ledger.Past.
 func (r *recovery) Accepted(kind byte, l link.Link) {
 	c := r.c
-	c.Tally.Accepted(1)
 	if kind != state.Accept {
 		return
 	}
@@ -85,9 +86,6 @@ func (r *recovery) Accepted(kind byte, l link.Link) {
 		c.Queries.AdmitFor(l.App(), l.URL)
 	}
 }
-
-// Sent implements ledger.Past.
-func (r *recovery) Sent(n int64, returned bool) { countSent(r.c.Tally, n, returned) }
 
 // Saw implements ledger.Past. What a finish says of the host and of the time holds even if it does not count.
 func (r *recovery) Saw(f *state.Finish) {
@@ -111,13 +109,17 @@ func (r *recovery) Pending(kind byte, number uint64, enc []byte, l link.Link) (a
 		c.apps.accepted(&l)
 		return false, c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
 	}
-	if kind == state.PendingOut {
-		if again, err = c.cluster.Requeue(number, enc); err != nil || !again {
-			return again, err
+	switch outgoing := kind == state.PendingOut; {
+	case c.Cluster.Links != nil:
+		var mine bool
+		if mine, again, err = c.Cluster.Links.Pending(number, l, enc, outgoing); !mine || err != nil {
+			return false, err
 		}
+	case outgoing:
+		return false, ErrAlone
+	}
+	if again {
 		l = l.AsLink()
-	} else if away, err := c.cluster.Away(l, number); away || err != nil {
-		return false, err
 	}
 	c.apps.accepted(&l)
 	r.batch, r.numbers = append(r.batch, l), append(r.numbers, number)

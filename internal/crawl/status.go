@@ -81,7 +81,7 @@ func (c *Crawler) publishEvery(now time.Time) {
 
 func (c *Crawler) publish(now time.Time) {
 	retrying, next := c.retries.Sum(now)
-	others := c.cluster.Status(now)
+	others := c.Cluster.status(now)
 	paused, _ := c.gate.Paused()
 	others.Categories = c.countCategories(others.Categories)
 	c.shown.speed.add(c.Tally.Pages(), now)
@@ -106,7 +106,7 @@ func (c *Crawler) publish(now time.Time) {
 // Pending returns the number of accepted URLs that are not finished. During Run only the
 // dispatcher may call it.
 func (c *Crawler) Pending() int64 {
-	return c.Frontier.Len() + c.cluster.Outgoing() + int64(c.retries.Waiting()-len(c.errands)-len(c.revisiting))
+	return c.Frontier.Len() + c.Cluster.outgoing() + int64(c.retries.Waiting()-len(c.errands)-len(c.revisiting))
 }
 
 // queued returns the number of accepted URLs that wait: for a visit, for a retry, or to be sent to other

@@ -31,7 +31,7 @@ func (o local) Explain(ctx context.Context, host, link string) (string, error) {
 	}
 	return o.a.ofHost(func(ctx context.Context, host string) (string, error) {
 		if o.a.cluster != nil && !o.a.byPages() {
-			if agent, mine := o.a.cluster.KnownOwner(host); agent != "" && !mine {
+			if agent, mine := o.a.cluster.Peek(host); agent != "" && !mine {
 				return "", fmt.Errorf("%w: %s is crawled by agent %q", operate.ErrElsewhere, host, agent)
 			}
 		}

@@ -51,8 +51,7 @@ func (a *Agent) openOthers() (err error) {
 		a.onClose(a.others.PageBox.Close)
 	}
 	a.others.Peers, a.others.Ending = a.membership, a.membership.ending
-	a.others.Counter = sourceOf(a.membership.self).Counter()
-	a.others.Uncollected = a.uncollected
+	a.others.Counter, a.others.Uncollected = sourceOf(a.membership.self).Counter(), a.uncollected
 	if a.membership.copies != nil {
 		a.others.TellLeft = func(ctx context.Context) error {
 			v := a.membership.member.Load().View()
@@ -60,7 +59,7 @@ func (a *Agent) openOthers() (err error) {
 		}
 	}
 	a.cluster = cluster.New(a.others)
-	a.parts.Cluster = a.cluster
+	a.parts.Cluster = a.cluster.Join()
 	if a.others.Copies != nil && a.cfg.Crawl.SyncEvery == 0 {
 		a.cfg.Crawl.SyncEvery = cluster.SyncEvery
 	}
@@ -98,6 +97,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	}
 	endRate := a.rates.begin(visiting)
 	stop, err := a.crawler.Run(ctx)
+	a.cluster.Ended()
 	if lost, ok := errors.AsType[*lostPlace](context.Cause(ctx)); ok && err == nil {
 		err = lost
 	}

@@ -70,7 +70,7 @@ func (a *Agent) openSites() error {
 	}
 	a.onClose(o.table.Close)
 	c.sites = o
-	a.others.Right, a.others.WaitsFor, a.others.Peek = o.table.Right().May, o.waits, o.table.Peek
+	a.others.Right, a.others.WaitsFor, a.others.PeekOwner = o.table.Right().May, o.waits, o.table.Peek
 	return nil
 }
 

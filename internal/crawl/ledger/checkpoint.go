@@ -56,7 +56,7 @@ func (l *Ledger) beginCheckpoint(counts verdict) error {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	k := &checkpoint{Checkpoint: j, began: time.Now(), done: make(chan error, 1), accepted: l.accepted,
-		keys: l.cluster.Keys().Freeze()}
+		keys: l.Keys().Freeze()}
 	now := l.cfg.Now() // one time for the span and the pauses: the clock may have been set since the last visit
 	if err := l.putSmall(k, now); err != nil {
 		k.Abandon()

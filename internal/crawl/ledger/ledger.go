@@ -29,9 +29,10 @@ type Config struct {
 type Parts struct {
 	Run     *run.Run
 	Crawl   Crawl
-	Cluster Cluster
+	Cluster Cluster // nil: this agent is alone
 	Journal *journal.Journal
 	Seen    *keyset.Store
+	Tally   *report.Tally // counts accepts, and outgoing links that have ended
 	Events  *report.Events
 	Logs    []Log
 	// Participants save their records in this order, on the goroutine of the Ledger's owner. A checkpoint saves those
@@ -106,6 +107,7 @@ type Ledger struct {
 	dir     string  // likewise
 	journal *journal.Journal
 	seen    *keyset.Store
+	tally   *report.Tally
 	events  *report.Events
 	logs    []Log // written before the journal; see also journal.Config.Before
 	run     *run.Run
@@ -140,10 +142,13 @@ type owned struct {
 
 // New returns a Ledger of the parts. It does not touch the disk.
 func New(cfg Config, parts Parts) *Ledger {
-	l := &Ledger{cfg: cfg, journal: parts.Journal, seen: parts.Seen, events: parts.Events, logs: parts.Logs,
-		run: parts.Run, crawl: parts.Crawl, cluster: parts.Cluster,
-		syncers: append([]Syncer{parts.Cluster}, parts.Syncers...),
+	l := &Ledger{cfg: cfg, journal: parts.Journal, seen: parts.Seen, tally: parts.Tally, events: parts.Events,
+		logs: parts.Logs, run: parts.Run, crawl: parts.Crawl, cluster: parts.Cluster,
+		syncers: parts.Syncers,
 		small:   parts.Participants, beside: parts.Beside}
+	if l.cluster != nil {
+		l.syncers = append([]Syncer{l.cluster}, l.syncers...)
+	}
 	for _, p := range slices.Concat(l.small, l.beside) {
 		if f, ok := p.(Finisher); ok {
 			l.told = append(l.told, f)
@@ -156,6 +161,14 @@ func New(cfg Config, parts Parts) *Ledger {
 		}
 	}
 	return l
+}
+
+// Keys returns the keys of the seen-set.
+func (l *Ledger) Keys() Keys {
+	if l.cluster == nil {
+		return PlainKeys{}
+	}
+	return l.cluster.Keys()
 }
 
 // Begin begins a run, after Recover.
@@ -175,6 +188,7 @@ func (l *Ledger) Add(kind byte, payload []byte) { l.batch.add(kind, payload) }
 func (l *Ledger) Accept(kind byte, enc []byte) (number uint64) {
 	l.batch.add(kind, enc)
 	l.accepted++
+	l.tally.Accepted(1)
 	return l.accepted
 }
 
@@ -197,7 +211,16 @@ func (l *Ledger) finished(f *state.Finish, before bool) {
 func (l *Ledger) EndOutgoing(numbers []uint64, returned bool) error {
 	l.rec = state.AppendSent(l.rec[:0], numbers, returned)
 	l.batch.add(state.Sent, l.rec)
+	l.ended(int64(len(numbers)), returned)
 	return l.Append()
+}
+
+func (l *Ledger) ended(n int64, returned bool) {
+	if returned {
+		l.tally.Accepted(-n)
+	} else {
+		l.tally.Sent(n)
+	}
 }
 
 // Hasten lets the present batch be written soon, because a server in it demands fewer requests.

@@ -69,8 +69,8 @@ func open(t *testing.T, fs disk.FS, memory int64, now time.Time) *loop {
 	c.journal, err = journal.Open(fs, "/journal", journal.Config{Before: c.seen.Commit})
 	c.must(err)
 	c.ledger = ledger.New(ledger.Config{Now: clock, CommitEvery: 100 * time.Millisecond, SyncEvery: time.Second,
-		SnapshotBytes: 2000}, ledger.Parts{Run: c.run, Crawl: c, Cluster: alone{}, Journal: c.journal, Seen: c.seen,
-		Events: c.events, Participants: []ledger.Participant{c}})
+		SnapshotBytes: 2000}, ledger.Parts{Run: c.run, Tally: report.NewTally(), Crawl: c,
+		Journal: c.journal, Seen: c.seen, Events: c.events, Participants: []ledger.Participant{c}})
 	_, err = c.ledger.Recover(fs, "/journal", nil, ledger.Evidence{}, past{c})
 	c.must(err)
 	c.ledger.Begin(now)
@@ -194,7 +194,6 @@ func (c *loop) Unsaved() bool         { return false }
 type past struct{ *loop }
 
 func (past) Accepted(byte, link.Link)         {}
-func (past) Sent(int64, bool)                 {}
 func (past) Saw(*state.Finish)                {}
 func (past) Read()                            {}
 func (past) Planned(link.Link, []byte) error  { return nil }
@@ -207,15 +206,6 @@ func (p past) Pending(_ byte, number uint64, enc []byte, _ link.Link) (bool, err
 	p.pending[number] = p.number(enc)
 	return false, nil
 }
-
-// alone is a cluster of one.
-type alone struct{}
-
-func (alone) Keys() ledger.Keys   { return ledger.PlainKeys{} }
-func (alone) Prepare()            {}
-func (alone) Committed(time.Time) {}
-func (alone) WantsSync() bool     { return false }
-func (alone) Syncing() func()     { return func() {} }
 
 // Random crawls of a small web, which end in kills and power failures at any moment: what was secured is never lost,
 // the links of a finished page are never lost, and no URL is accepted or finished twice. In the end all are finished.
@@ -326,7 +316,7 @@ func TestKindsHaveOneOwner(t *testing.T) {
 					t.Errorf("a participant may own the ledger's kind %q", kind)
 				}
 			}()
-			ledger.New(ledger.Config{}, ledger.Parts{Cluster: alone{},
+			ledger.New(ledger.Config{}, ledger.Parts{
 				Participants: []ledger.Participant{owner{kind: kind}}})
 		}()
 	}

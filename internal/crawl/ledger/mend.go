@@ -113,7 +113,7 @@ func (r *repair) finish(_ byte, p []byte) error {
 func (l *Ledger) rebuildSeen() error {
 	repaired, err := l.seen.Repair(func(yield func([]link.Key) error, add func(uint64, keyset.List) error) error {
 		_, err := journal.ReplayWithout(l.fs, l.dir, func(p journal.Part) bool { return p.Label[0] != state.Keys },
-			l.ownOnly(table.Repair(&repair{keys: l.cluster.Keys(), yield: yield, add: add})))
+			l.ownOnly(table.Repair(&repair{keys: l.Keys(), yield: yield, add: add})))
 		return err
 	})
 	for i := range repaired {

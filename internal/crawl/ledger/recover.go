@@ -26,14 +26,12 @@ type Recovered struct {
 	Lost int64
 }
 
-// A Past takes what Recover reads in the journal, beside the records of participants. Accepted, Sent and Saw come
-// first, in the order of the records. Then comes Read, then Pending and Planned for each link and state, then Queued,
-// then Restored. After that Sent may come once more.
+// A Past takes what Recover reads in the journal, beside the records of participants. Accepted and Saw come first,
+// in the order of the records. Then comes Read, then Pending and Planned for each link and state, then Queued, then
+// Restored.
 type Past interface {
 	// Accepted is told of an accept of this kind.
 	Accepted(kind byte, l link.Link)
-	// Sent is told that a number of outgoing links have ended, see Ledger.EndOutgoing.
-	Sent(n int64, returned bool)
 	// Saw is told of a finish, even if it does not count.
 	Saw(f *state.Finish)
 	// Read is told that all records are read, except for pending links and the states of a Planner.
@@ -97,7 +95,7 @@ func (l *Ledger) Recover(fs disk.FS, dir string, intact func(file string, end in
 		if err := l.EndOutgoing(r.withdrawn, true); err != nil {
 			return r.result, err
 		}
-		past.Sent(int64(len(r.withdrawn)), true)
+		r.ledger.ended(int64(len(r.withdrawn)), true)
 	}
 	if r.result.Repeated > 0 || r.result.Lost > 0 || r.doubt.doubtful() {
 		// A power failure has destroyed what these finishes refer to. But the next recovery could
@@ -211,7 +209,7 @@ func (r *resume) record(row func(kind byte, p []byte) error, kind byte, p []byte
 // hasKeys reports that the seen-set has the keys of a part on disk.
 func (r *resume) hasKeys(p journal.Part) bool {
 	_, _, last, err := state.ParseLabel(p.Label)
-	if _, ok := r.ledger.cluster.Keys().Finish(link.Key{}); ok { // finishes have keys in the seen-set, too
+	if _, ok := r.ledger.Keys().Finish(link.Key{}); ok { // finishes have keys in the seen-set, too
 		last++
 	}
 	return err == nil && last <= r.ledger.seen.Mark()
@@ -237,6 +235,7 @@ func (r *resume) accept(kind byte, p []byte) error {
 	if err != nil {
 		return err
 	}
+	r.ledger.tally.Accepted(1)
 	r.past.Accepted(kind, l)
 	if err := r.History.Accept(kind, p); err != nil {
 		return err
@@ -244,7 +243,7 @@ func (r *resume) accept(kind byte, p []byte) error {
 	if r.ledger.accepted = r.Last; r.ledger.accepted <= r.ledger.seen.Mark() {
 		return nil
 	}
-	k, ok, err := r.ledger.cluster.Keys().Accept(kind, r.ledger.accepted, p)
+	k, ok, err := r.ledger.Keys().Accept(kind, r.ledger.accepted, p)
 	if err != nil || !ok {
 		return err
 	}
@@ -254,7 +253,7 @@ func (r *resume) accept(kind byte, p []byte) error {
 func (r *resume) sent(_ byte, p []byte) error {
 	n, returned, err := r.CountEnded(p)
 	if err == nil {
-		r.past.Sent(n, returned)
+		r.ledger.ended(n, returned)
 	}
 	return err
 }
@@ -301,7 +300,7 @@ func (r *resume) count(f *state.Finish, lost bool) error {
 			return err
 		}
 		if r.ledger.accepted >= r.ledger.seen.Mark() {
-			for _, k := range finishKeys(nil, r.ledger.cluster.Keys(), f) {
+			for _, k := range finishKeys(nil, r.ledger.Keys(), f) {
 				if err := r.addKey(k); err != nil {
 					return err
 				}

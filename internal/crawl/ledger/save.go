@@ -38,7 +38,7 @@ func (l *Ledger) Due() (at time.Time) {
 	if l.syncing == nil && l.seen.WantsSync() {
 		due(l.synced.Add(l.cfg.SyncEvery))
 	}
-	if l.syncing == nil && l.cluster.WantsSync() {
+	if l.syncing == nil && l.owesAnswer() {
 		due(l.ackAt())
 	}
 	return at
@@ -77,7 +77,7 @@ func (l *Ledger) write(now time.Time) error {
 		err := l.beginCheckpoint(all())
 		l.synced, l.committed, l.dirty, l.urgent = now, now, false, false
 		return err
-	case l.syncing == nil && (now.Sub(l.synced) >= l.cfg.SyncEvery || l.cluster.WantsSync() && !now.Before(l.ackAt())):
+	case l.syncing == nil && (now.Sub(l.synced) >= l.cfg.SyncEvery || l.owesAnswer() && !now.Before(l.ackAt())):
 		l.batch.add(state.Span, l.crawl.Span(now))
 		if err := l.Append(); err != nil {
 			return err
@@ -91,11 +91,21 @@ func (l *Ledger) write(now time.Time) error {
 			return err
 		}
 		err := l.journal.Commit()
-		l.cluster.Committed(now)
+		l.tellCommitted(now)
 		l.committed, l.urgent = now, false
 		return err
 	}
 	return nil
+}
+
+// owesAnswer reports that an answer to another agent waits for the next sync.
+func (l *Ledger) owesAnswer() bool { return l.cluster != nil && l.cluster.WantsSync() }
+
+// tellCommitted tells the cluster that all records so far are written.
+func (l *Ledger) tellCommitted(now time.Time) {
+	if l.cluster != nil {
+		l.cluster.Committed(now)
+	}
 }
 
 // flushLogs writes the lines of all logs, also after an error.
@@ -132,7 +142,9 @@ func (s *syncing) run() error {
 
 // startSync writes what endSync will report as durable.
 func (l *Ledger) startSync() (*syncing, error) {
-	l.cluster.Prepare()
+	if l.cluster != nil {
+		l.cluster.Prepare()
+	}
 	if err := l.run.Err(); err != nil {
 		return nil, err
 	}
@@ -144,7 +156,7 @@ func (l *Ledger) startSync() (*syncing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seen: %w", err)
 	}
-	l.cluster.Committed(l.cfg.Now())
+	l.tellCommitted(l.cfg.Now())
 	var told []func()
 	for _, p := range l.syncers {
 		told = append(told, p.Syncing())

@@ -25,10 +25,10 @@ type Transfer struct {
 }
 
 // Transfer returns the journal's files as they are now. No checkpoint can replace them before the dispatcher has called
-// Release. It returns nil if a checkpoint or another Transfer is in progress, or if the run
-// has failed.
+// Release. It returns nil if a checkpoint or another Transfer is in progress, or if the run is to
+// stop or has failed.
 func (l *Ledger) Transfer() (*Transfer, error) {
-	if l.reading || l.checkpoint != nil {
+	if l.reading || l.checkpoint != nil || l.run.Halted() {
 		return nil, nil
 	}
 	if err := l.endSync(true); err != nil {
@@ -43,7 +43,7 @@ func (l *Ledger) Transfer() (*Transfer, error) {
 	}
 	l.reading = true
 	return &Transfer{History: state.NewHistory(l.spool(0)), done: l.spool(1), states: l.states(), ledger: l,
-		keys: l.cluster.Keys().Freeze(), files: files}, nil
+		keys: l.Keys().Freeze(), files: files}, nil
 }
 
 // Release ends the use of the files. Only the dispatcher calls it, after Close.

@@ -55,7 +55,8 @@ func TestFail(t *testing.T) {
 	if r.Fail(nil) || r.Failed() || r.Stopping() {
 		t.Error("failed without an error")
 	}
-	if !r.Fail(first) || !r.Fail(errors.New("second")) || !r.Fail(nil) || r.Err() != first || !r.Stopping() || r.Halted() {
+	if !r.Fail(first) || !r.Fail(errors.New("second")) || !r.Fail(nil) || r.Err() != first || !r.Stopping() ||
+		r.Halted() {
 		t.Errorf("after two errors: %v", r.Err())
 	}
 	if r.Halt(); !r.Halted() {

@@ -27,10 +27,21 @@ import (
 //
 //	fetch -> archived -> finish, and the links with their destinations, in one batch
 
+// Boundary answers: which agent keeps this page, and who follows its links? Safe for concurrent use.
+type Boundary interface {
+	// Keeps reports whether this agent fetches links with a destination.
+	Keeps(to link.Destination) bool
+	// Export stores the page of x, which was fetched for l, if it belongs to another agent. Then away is true, and page
+	// is for Depart. If not the page but its links go to the agents of its category, page has the category as its
+	// destination. category is empty if pages have none. text appends the text that a reader of the page sees.
+	Export(ctx context.Context, l link.Link, x *warc.Exchange, text func([]byte) ([]byte, error)) (page link.Link,
+		category string, away bool, err error)
+}
+
 // export stores the page of a response for the agent where it belongs, if that is another one. away reports that. If
 // links alone travel, it tells the page's category.
 func (p *Pool) export(ctx context.Context, v *Attempt, r *fetch.Response) (away bool, err error) {
-	if v.Response.Failure != 0 || r.Status/100 != 2 || v.Record.Left || v.App().Of != nil {
+	if p.Boundary == nil || v.Response.Failure != 0 || r.Status/100 != 2 || v.Record.Left || v.App().Of != nil {
 		return false, nil
 	}
 	x := exchangeOf(v.Asked, r)
@@ -54,7 +65,7 @@ func (p *Pool) export(ctx context.Context, v *Attempt, r *fetch.Response) (away 
 		p.parse(v, r)
 		return v.Page.HTML.AppendProse(dst, v.Page.Shown.Body), nil
 	}
-	page, category, away, err := p.Others.Export(ctx, v.Task.Link, &x, text)
+	page, category, away, err := p.Boundary.Export(ctx, v.Task.Link, &x, text)
 	v.Sorted(category)
 	if err != nil || !away {
 		to, _ := page.Destination()
@@ -101,7 +112,7 @@ func (f *Follower) destination(v *Attempt, k link.Key) (to link.Destination, awa
 		return to, false
 	}
 	to = link.Destination{Category: v.Boundary().category, Hash: k.Host}
-	return to, !f.Others.Keeps(to)
+	return to, !f.boundary.Keeps(to)
 }
 
 // isKnown reports whether a link of v's page was accepted, as far as f.known can tell.

@@ -15,7 +15,8 @@ type Follower struct {
 	Strategy     Strategy
 	planner      Planner
 	reader       Reader
-	Others       Others
+	owners       Owners
+	boundary     Boundary
 	Applications Applications
 	known        *known
 }
@@ -75,9 +76,17 @@ func (f *Follower) Judge(ls *Links, l link.Link, k link.Key) {
 	ls.Add(l, k, directed || f.NotOurs(l.URL))
 }
 
+// owner returns the agent that crawls a host, see Owners.
+func (f *Follower) owner(host string) (agent string, mine bool) {
+	if f.owners == nil {
+		return "", true
+	}
+	return f.owners.Owner(host)
+}
+
 // NotOurs reports whether u belongs to another agent, or has no known owner yet. Safe for
 // concurrent use.
 func (f *Follower) NotOurs(u weburl.URL) bool {
-	_, mine := f.Others.Owner(u.Host())
+	_, mine := f.owner(u.Host())
 	return !mine
 }

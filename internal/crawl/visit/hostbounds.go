@@ -42,7 +42,7 @@ func (f *Follower) staysHere(v *Attempt, l link.Link) bool {
 	if !f.cfg.TwoLevel || l.URL.Host() == v.Task.Link.URL.Host() {
 		return false
 	}
-	agent, mine := f.Others.Owner(l.URL.Host())
+	agent, mine := f.owner(l.URL.Host())
 	root := l.URL.Root()
 	switch {
 	case mine || agent == "" && root == l.URL:

@@ -53,26 +53,19 @@ type Parts struct {
 	LinkLog      *linklog.Writer // nil: no link log
 	Strategy     Strategy        // nil: breadth-first
 	Pages        Pages           // nil: no callback
-	Others       Others
+	Owners       Owners          // nil: this agent crawls all hosts
+	Contents     Contents        // nil: contents are not compared
+	Boundary     Boundary        // nil: this agent keeps all pages that it fetches
+	Sharing      Sharing         // nil: no other agent's archive is asked
 	Applications Applications
 	Gate         Gate
 }
 
-// Others are the other agents, as a visit sees them. Safe for concurrent use.
-type Others interface {
+// Owners answer: whose is this host? Safe for concurrent use.
+type Owners interface {
 	// Owner returns the agent that crawls a host. mine reports that it is this agent. If agent is
 	// empty and mine is false, the owner is not known yet.
 	Owner(host string) (agent string, mine bool)
-	// Keeps reports whether this agent fetches links with a destination.
-	Keeps(to link.Destination) bool
-	// First returns the page that is archived in full with the payload of x, of size bytes, if
-	// another page has it. asked is false if contents are not compared. It blocks for a bounded time.
-	First(ctx context.Context, x *warc.Exchange, size int64) (first warc.Original, duplicate, asked bool, err error)
-	// Export stores the page of x, which was fetched for l, if it belongs to another agent. Then away is true, and page
-	// is for Depart. If not the page but its links go to the agents of its category, page has the category as its
-	// destination. category is empty if pages have none. text appends the text that a reader of the page sees.
-	Export(ctx context.Context, l link.Link, x *warc.Exchange, text func([]byte) ([]byte, error)) (page link.Link,
-		category string, away bool, err error)
 }
 
 // Applications are the applications that share the crawl. Safe for concurrent use.
@@ -98,7 +91,7 @@ func New(cfg Config, parts Parts, lookUps int) *Pool {
 	p.planner, _ = parts.Strategy.(Planner)
 	p.reader, _ = parts.Strategy.(Reader)
 	p.Links = Follower{cfg: &p.cfg, Scope: p.Scope, Strategy: p.Strategy, planner: p.planner, reader: p.reader,
-		Others: p.Others, Applications: p.Applications, known: new(known)}
+		owners: p.Owners, boundary: p.Boundary, Applications: p.Applications, known: new(known)}
 	p.tasks = make(chan *Attempt, p.cfg.Handed())
 	p.results = make(chan *Attempt, p.cfg.Handed()+max(p.cfg.SlowVisits, 0)+lookUps)
 	p.slow.init()

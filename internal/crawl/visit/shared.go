@@ -24,7 +24,7 @@ import (
 // and one whose file was moved away. Near-duplicates and contents of other agents are not looked for on the pages of
 // applications: of a page whose text another one has, the links of that other page may belong to another application.
 
-// A Sharing is a Cluster whose agents read pages for each other.
+// Sharing lets agents read pages for each other.
 type Sharing interface {
 	// Capture returns the newest response of u that another agent's archive has, as warc.Writer.OpenCapture does, and
 	// the agent's name. None has it if r is nil. It blocks until the agents have answered, for a bounded time. Safe
@@ -50,11 +50,10 @@ func (p *Pool) share(ctx, run context.Context, v *Attempt) (done bool, err error
 	if done || err != nil || !v.App().Elsewhere || IsRefetch(v.Task.Link) {
 		return done, err
 	}
-	s, ok := p.Others.(Sharing)
-	if !ok {
+	if p.Sharing == nil {
 		return false, nil
 	}
-	r, agent, err := s.Capture(ctx, v.Task.Link.URL)
+	r, agent, err := p.Sharing.Capture(ctx, v.Task.Link.URL)
 	if r == nil || err != nil {
 		if ctx.Err() != nil {
 			v.Outcome = Abandoned

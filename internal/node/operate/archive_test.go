@@ -62,7 +62,8 @@ func TestPagesEnd(t *testing.T) {
 		w := newTown("a1", liar)
 		after, pages := []byte(nil), 0
 		for ; pages < 20; pages++ {
-			r, err := w.members["a1"].Captures(t.Context(), &pb.CapturesRequest{Url: "a.example", Limit: 2, After: after})
+			q := &pb.CapturesRequest{Url: "a.example", Limit: 2, After: after}
+			r, err := w.members["a1"].Captures(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
 			}
