@@ -6,7 +6,7 @@
 //	a lost agent's replica  -> as if its hosts were handed over          takeover.go
 //	no work anywhere        -> the agents end together                   rest.go
 //
-// A Clustered answers what the crawl loop of one agent asks its crawl.Cluster, and it uses the loop through a crawl.Loop.
-// The dispatcher of the loop owns all its state, so it has no locks but that of the permits. Package node connects it
-// with the other agents.
+// A Clustered answers what the crawl loop of one agent asks its crawl.Cluster, and it uses the loop through a
+// crawl.Loop. The dispatcher of the loop owns all its state, so it has no locks but that of the permits. Package node
+// connects it with the other agents.
 package cluster

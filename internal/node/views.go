@@ -191,7 +191,7 @@ func (o local) Shares() *pb.SharesResponse {
 	for _, a := range agents {
 		share := &pb.Share{Agent: a.Name, Capacity: a.Capacity}
 		if c.sites == nil && !c.cfg.byPages() {
-			for _, p := range view.Ranges(a.Name) {
+			for p := range view.Ranges(a.Name) {
 				share.Share += float64(p.Last-p.First) / (1 << 63) / 2
 			}
 		}
@@ -208,7 +208,7 @@ func arcs(view placement.Placement, agents []placement.Owner) (list []*pb.Arc) {
 	owner := make([]string, arcsMost)
 	const step = ^uint64(0)/arcsMost + 1
 	for _, a := range agents {
-		for _, p := range view.Ranges(a.Name) {
+		for p := range view.Ranges(a.Name) {
 			for i := int((p.First + step/2 - 1) / step); i < arcsMost; i++ {
 				if at := uint64(i)*step + step/2; at > p.Last {
 					break

@@ -95,8 +95,8 @@ func TestRanges(t *testing.T) { each(t, testRanges[*Ring], testRanges[*Rendezvou
 func testRanges[T changing[T]](t *testing.T, build func([]Owner) (T, error)) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := must[T](t)(build(some(t, 1, 6)))
-		if rs := x.Ranges("nobody's"); rs != nil {
-			t.Fatalf("the ranges of no agent are %v", rs)
+		for r := range x.Ranges("nobody's") {
+			t.Fatalf("a range of no agent: %v", r)
 		}
 		owner := checkRanges(t, x, nil)
 		for _, key := range keys(rapid.Uint64().Draw(t, "hosts"), 200) {
@@ -116,7 +116,13 @@ func checkRanges(t *rapid.T, x Placement, owner func(point uint64) Owner) func(p
 	}
 	var pieces []piece
 	for _, a := range x.Agents() {
-		rs := x.Ranges(a.Name)
+		rs := slices.Collect(x.Ranges(a.Name))
+		for r := range x.Ranges(a.Name) { // a caller may stop
+			if r != rs[0] {
+				t.Fatalf("the first range of %v is %x, and %x", a, r, rs[0])
+			}
+			break
+		}
 		for i, r := range rs {
 			if r.First > r.Last || i > 0 && r.First-1 <= rs[i-1].Last {
 				t.Fatalf("range %d of %v is %x", i, a, r)

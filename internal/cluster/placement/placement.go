@@ -1,5 +1,7 @@
 package placement
 
+import "iter"
+
 // A Placement assigns hosts to a fixed set of agents. It never changes, and any
 // goroutine may use it. Ring and Rendezvous implement it.
 //
@@ -15,10 +17,11 @@ type Placement interface {
 	// owner, the heir, and so on. If there are fewer than t agents, it appends
 	// all of them. If t is at most 16, it allocates nothing but dst.
 	Nearest(dst []Owner, host uint64, t int) []Owner
-	// Ranges returns the points whose hosts the agent of this name owns (see
+	// Ranges yields the points whose hosts the agent of this name owns (see
 	// Point), in ascending order. Between two ranges there is at least one
 	// point of another agent. If no agent has the name, there is no range.
-	Ranges(name string) []Range
+	// It allocates nothing for a range: there may be some ten thousand.
+	Ranges(name string) iter.Seq[Range]
 }
 
 // A Range is the points from First to Last, both included.
@@ -38,12 +41,21 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// appendRange appends a range that begins above all ranges of rs. If it begins
-// right behind the last one, it extends that.
-func appendRange(rs []Range, r Range) []Range {
-	if n := len(rs); n > 0 && rs[n-1].Last+1 == r.First {
-		rs[n-1].Last = r.Last
-		return rs
+// joined yields the ranges that each adds in ascending order. Ranges that touch are one.
+func joined(each func(add func(Range))) iter.Seq[Range] {
+	return func(yield func(Range) bool) {
+		var last Range
+		some, over := false, false
+		each(func(r Range) {
+			if some && last.Last+1 == r.First {
+				last.Last = r.Last
+				return
+			}
+			over = over || some && !yield(last)
+			last, some = r, true
+		})
+		if some && !over {
+			yield(last)
+		}
 	}
-	return append(rs, r)
 }

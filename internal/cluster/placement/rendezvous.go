@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"iter"
 	"math/bits"
 	"slices"
 	"sync"
@@ -199,18 +200,16 @@ func (r *Rendezvous) Agents() []Owner { return slices.Clone(r.agents) }
 func (r *Rendezvous) Owner(host uint64) Owner { return r.agents[r.owners[Point(host)>>r.shift]] }
 
 // Ranges implements Placement. It visits all buckets.
-func (r *Rendezvous) Ranges(name string) (rs []Range) {
+func (r *Rendezvous) Ranges(name string) iter.Seq[Range] {
 	at, ok := slices.BinarySearchFunc(r.agents, Owner{Name: name}, byName)
-	if !ok {
-		return nil
-	}
-	for b, owner := range r.owners {
-		if int(owner) == at {
-			first := uint64(b) << r.shift
-			rs = appendRange(rs, Range{first, first + 1<<r.shift - 1})
+	return joined(func(add func(Range)) {
+		for b, owner := range r.owners {
+			if ok && int(owner) == at {
+				first := uint64(b) << r.shift
+				add(Range{first, first + 1<<r.shift - 1})
+			}
 		}
-	}
-	return rs
+	})
 }
 
 // Nearest implements Placement. The first two agents are in tables. For more, it computes a hash

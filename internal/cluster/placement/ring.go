@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
 	"slices"
@@ -222,18 +223,23 @@ func (r *Ring) nearest(dst []Owner, p uint64, t int) []Owner {
 }
 
 // Ranges implements Placement. It visits all replicas.
-func (r *Ring) Ranges(name string) (rs []Range) {
+func (r *Ring) Ranges(name string) iter.Seq[Range] {
 	at, ok := slices.BinarySearchFunc(r.agents, Owner{Name: name}, byName)
-	if !ok {
-		return nil
-	}
-	add := func(i int, first, last uint64) {
-		if int(r.replicas[i].agent) == at {
-			rs = appendRange(rs, Range{first, last})
+	return joined(func(add func(Range)) {
+		if ok {
+			r.eachRange(func(i int, first, last uint64) {
+				if int(r.replicas[i].agent) == at {
+					add(Range{first, last})
+				}
+			})
 		}
-	}
+	})
+}
+
+// eachRange calls add for the range of each replica, in ascending order. One of them may have two: the range of replica
+// 0 may begin below 0, which is at the end of the circle, or that of the last one end above it.
+func (r *Ring) eachRange(add func(i int, first, last uint64)) {
 	last := len(r.replicas) - 1
-	// The range of replica 0 may begin below 0, which is at the end of the circle.
 	from, begin := uint64(0), r.behind(last)
 	split := begin > r.replicas[0].point
 	if !split && begin > 0 {
@@ -251,7 +257,6 @@ func (r *Ring) Ranges(name string) (rs []Range) {
 	} else {
 		add(last, from, math.MaxUint64)
 	}
-	return rs
 }
 
 // behind returns the first point above replica i that is as near to the next

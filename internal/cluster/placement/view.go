@@ -54,7 +54,8 @@ func NewView(p Placement, self string, begin Begin) *View {
 
 // Next returns the view after a change of the agents.
 func (v *View) Next(p Placement) *View {
-	n := &View{Placement: p, self: v.self, begin: v.begin, number: v.number + 1}
+	n := &View{Placement: p, self: v.self, begin: v.begin, number: v.number + 1,
+		spans: make([]span, 0, len(v.spans))}
 	gained := n.number
 	if gained == 1 && n.begin.First {
 		gained = 0
@@ -87,7 +88,7 @@ func (v *View) Next(p Placement) *View {
 		}
 	}
 	all := false // the last point has been added
-	for _, r := range p.Ranges(n.self) {
+	for r := range p.Ranges(n.self) {
 		if r.First > from {
 			upTo(r.First-1, false)
 		}

@@ -1,6 +1,7 @@
 package sites
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
@@ -84,7 +85,7 @@ func (h *Heirs) Heir(host uint64) string {
 // unowned is a placement of which this agent owns nothing.
 type unowned struct{ placement.Placement }
 
-func (unowned) Ranges(string) []placement.Range { return nil }
+func (unowned) Ranges(string) iter.Seq[placement.Range] { return func(func(placement.Range) bool) {} }
 
 // next returns the owners of the next roster. o is nil before the first one. names are the agents by index.
 func (o *owners) next(r *assignment.Roster, sp spell, names []string, self Self) (*owners, error) {
