@@ -151,11 +151,11 @@ func (cl *Clustered) wayOfPage(_ uint64, enc []byte) (to outbox.To, err error) {
 }
 
 // pagesOut returns the number of pages that wait for other agents.
-func (cl *Clustered) pagesOut() int64 {
-	if cl.PageBox == nil {
+func (b *base) pagesOut() int64 {
+	if b.PageBox == nil {
 		return 0
 	}
-	return cl.PageBox.Len()
+	return b.PageBox.Len()
 }
 
 // pagesChanged tells that other agents may keep the pages now.
@@ -324,7 +324,7 @@ func (cl *Clustered) fetchAgain(page link.Link) {
 }
 
 // byPages reports that every agent may crawl any host.
-func (cl *Clustered) byPages() bool { return cl.Boundary != nil && cl.Boundary.ByPages() }
+func (b *base) byPages() bool { return b.Boundary != nil && b.Boundary.ByPages() }
 
 // Direct implements crawl.Boundary. If every agent may crawl any host, a hash of a seed's host says where it begins.
 func (cl *Clustered) Direct(seed *link.Link) {
@@ -340,13 +340,13 @@ func (cl *Clustered) Keeps(to link.Destination) bool {
 }
 
 // directed returns the agent that gets a link with a destination.
-func (cl *Clustered) directed(l link.Link) (agent string, mine, ok bool) {
-	if cl.Boundary == nil {
+func (b *base) directed(l link.Link) (agent string, mine, ok bool) {
+	if b.Boundary == nil {
 		return "", false, false
 	}
 	to, ok := l.Destination()
 	if ok {
-		agent, mine = cl.Boundary.Keeper(to)
+		agent, mine = b.Boundary.Keeper(to)
 	}
 	return agent, mine, ok
 }
@@ -432,9 +432,9 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page link.Link, 
 			return
 		}
 		cl.tookPage(from, imported.Size())
-		cl.tenants.done = cl.Keys().Page(cl.tenants.done, found)
+		cl.ranges.notePage(found)
 		if cl.byPages() { // links to it that are found later lead to a known URL
-			own := cl.ownKey(link.KeyOf(found.URL))
+			own := cl.ranges.ownKey(link.KeyOf(found.URL))
 			cl.run.Fail(cl.loop.Ledger.Learn([]ledger.Ranged{{Host: own.Host, Paths: keyset.PathsOf(own.Path)}}))
 		}
 		cl.whenFinishesSafe(func() { done <- nil })
@@ -483,7 +483,7 @@ func (cl *Clustered) knowsPage(ctx context.Context, link link.Link, done chan er
 		if stopping = cl.run.Stopping(); stopping {
 			return
 		}
-		if known = cl.hasKey(VersionKey(link)); known {
+		if known = cl.ranges.hasKey(VersionKey(link)); known {
 			cl.remote.pagesAgain++
 			cl.shipName(link)
 			cl.whenFinishesSafe(func() { done <- nil })
@@ -493,15 +493,6 @@ func (cl *Clustered) knowsPage(ctx context.Context, link link.Link, done chan er
 		err = run.ErrNotRunning
 	}
 	return known, err
-}
-
-// hasKey reports whether the seen-set has a key.
-func (cl *Clustered) hasKey(key link.Key) bool {
-	if cl.Prepare(); !cl.loop.Seen.MayHave(key) {
-		return false
-	}
-	paths := cl.rangeOf(key.Host)
-	return paths.Has(keyset.WholeKey, key.Path)
 }
 
 // wait returns a function that waits for done. After it, the page with a key is durable.

@@ -119,7 +119,7 @@ func (cl *Clustered) eachState(states []planned, see func(p *planned, seen uint6
 	var all []ledger.Ranged
 	for i := 0; i < len(states) && !cl.run.Failed(); {
 		marks := statesKey(link.KeyOf(states[i].link.URL).Host)
-		had, fresh := cl.rangeOf(marks), keyset.Paths{}
+		had, fresh := cl.ranges.rangeOf(marks), keyset.Paths{}
 		for host := states[i].link.URL.Host(); i < len(states) && states[i].link.URL.Host() == host; i++ {
 			p := &states[i]
 			seen := uint64(0)

@@ -219,17 +219,17 @@ func (cl *Clustered) firstRest(host string, now time.Time) time.Duration {
 
 // unite moves the done keys of a host that was handed over before into the host's own range.
 func (cl *Clustered) unite(key uint64) {
-	h, ok := cl.tenants.handed[key]
+	h, ok := cl.ranges.handed[key]
 	if !ok || !h.apart {
 		return
 	}
-	done := cl.rangeOf(doneKey(link.Key{Host: key}).Host)
+	done := cl.ranges.rangeOf(doneKey(link.Key{Host: key}).Host)
 	cl.foundElsewhere(key, &done)
 	own := h.key(link.Key{Host: key}).Host
 	if cl.run.Fail(cl.loop.Ledger.Learn([]ledger.Ranged{{Host: own, Paths: done}})) {
 		return
 	}
 	h.apart = false
-	cl.setHanded(key, h)
+	cl.ranges.setHanded(key, h)
 	cl.run.Fail(cl.loop.Ledger.Append())
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -19,7 +20,7 @@ import (
 
 // Others are the parts that an agent of a cluster needs in addition.
 type Others struct {
-	Peers
+	Peers    Peers
 	Outbox   *outbox.Outbox
 	Durable  *Durable // nil: no agent asks which URLs this one has
 	Copies   *Copies  // nil: replication is off
@@ -54,11 +55,18 @@ type Others struct {
 	Ending func() bool
 }
 
+// base is what all parts of a Clustered work with.
+type base struct {
+	Others
+	loop *crawl.Loop
+	run  *run.Run // of loop
+}
+
 // Clustered is the Cluster of an agent that crawls together with others.
 type Clustered struct {
-	loop *crawl.Loop
-	run  *run.Run
-	Others
+	*base
+	ranges    *ranges
+	counts    *pageCounts
 	remote    remote
 	shipping  shipping
 	tenants   tenants
@@ -71,7 +79,9 @@ type Clustered struct {
 
 // New returns the Cluster of an agent with these parts.
 func New(others Others) *Clustered {
-	cl := &Clustered{Others: others}
+	b := &base{Others: others}
+	cl := &Clustered{base: b, ranges: &ranges{base: b, handed: map[uint64]handed{}},
+		counts: &pageCounts{base: b, of: map[string][]pageCount{}}}
 	cl.recalls = recalls{open: map[link.Key]*question{}, asking: map[turn]bool{}, stale: true}
 	cl.tenants.init()
 	cl.tenants.blocks = true // an earlier run may have left blocked hosts
@@ -108,6 +118,15 @@ func (cl *Clustered) Peek(host string) (agent string, mine bool) {
 	return cl.Peers.Owner(host)
 }
 
+// PagesElsewhere implements crawl.Owners.
+func (cl *Clustered) PagesElsewhere(host string) int64 { return cl.counts.elsewhere(host) }
+
+// Keys implements ledger.Cluster.
+func (cl *Clustered) Keys() ledger.Keys { return cl.ranges.keys() }
+
+// Prepare implements ledger.Cluster.
+func (cl *Clustered) Prepare() { cl.ranges.flush() }
+
 // Capture implements visit.Sharing.
 func (cl *Clustered) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
 	if cl.Captures == nil {
@@ -121,8 +140,8 @@ func (cl *Clustered) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser
 func (cl *Clustered) Spread() bool { return cl.Boundary != nil }
 
 // owns reports whether this agent crawls a host.
-func (cl *Clustered) owns(host string) bool {
-	_, mine := cl.Peers.Owner(host)
+func (b *base) owns(host string) bool {
+	_, mine := b.Peers.Owner(host)
 	return mine
 }
 
@@ -130,7 +149,7 @@ func (cl *Clustered) Class(key link.Key, l link.Link) crawl.Class {
 	switch {
 	case isForeign(key, l):
 		return crawl.Outgoing
-	case key != cl.ownKey(l.Key()): // given away meanwhile
+	case key != cl.ranges.ownKey(l.Key()): // given away meanwhile
 		return crawl.Passed
 	}
 	return crawl.Own
@@ -156,7 +175,8 @@ func (cl *Clustered) Finished(f *state.Finish, before bool) {
 		return
 	}
 	if !f.IsRobots() {
-		cl.isDone(f.Link.Key())
+		cl.ranges.noteDone(f.Link.Key())
+		cl.tenants.newlyDone(link.HostKey(f.Link.URL.Host()))
 		cl.finishedHere(f.Link.Key())
 		cl.kept(f)
 	}
@@ -198,11 +218,33 @@ func (cl *Clustered) Kinds() []ledger.Kind {
 	}
 }
 
+// Save implements ledger.Participant.
 func (cl *Clustered) Save(put func(kind byte, p []byte) error, _ time.Time) error {
-	return cl.tenants.put(put)
+	return cmp.Or(cl.ranges.putHanded(put), cl.counts.put(put), cl.tenants.put(put))
 }
 
-func (cl *Clustered) Load(kind byte, p []byte) error { return cl.tenants.read(kind, p) }
+// Load implements ledger.Participant.
+func (cl *Clustered) Load(kind byte, p []byte) error {
+	switch kind {
+	case state.Handed:
+		host, h, err := decodeHanded(p)
+		if err == nil {
+			cl.ranges.handed[host] = h
+		}
+		return err
+	case state.HostPages:
+		host, c, err := decodePages(p)
+		if err == nil {
+			cl.counts.count(host, c)
+		}
+		return err
+	}
+	host, l, err := state.DecodeList(p)
+	if err == nil {
+		cl.tenants.absent(host, func(s *keyset.Paths) { s.Add(l) })
+	}
+	return err
+}
 
 // Pending implements crawl.Links. If the host of a link was handed over later, the link goes to the new owner. If the
 // link is finished on another agent, it is dropped there.
@@ -215,7 +257,7 @@ func (cl *Clustered) Pending(number uint64, l link.Link, enc []byte, outgoing bo
 		return false, false, cl.Outbox.PushLoose(number, enc)
 	}
 	k := l.Key()
-	h, handed := cl.tenants.handed[k.Host]
+	h, handed := cl.ranges.handed[k.Host]
 	e := cl.tenants.elsewhere[k.Host]
 	if handed && number <= h.last || e != nil && e.Has(keyset.WholeKey, k.Path) {
 		// PushLoose does not send: the link leaves when it is routed after the replay.

@@ -177,7 +177,7 @@ func (cl *Clustered) copyFinish(f *state.Finish) {
 		r.Disposition = handoff.Archived
 	}
 	if f.IsPage() {
-		r.Pages = cl.ownPages(found.URL.Host())
+		r.Pages = cl.counts.ownPages(found.URL.Host())
 	}
 	if len(f.State) <= handoff.MaxState {
 		r.State = f.State

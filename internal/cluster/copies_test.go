@@ -56,7 +56,7 @@ func TestShippedRecords(t *testing.T) {
 			handoff.Record{Kind: handoff.Clock, Name: "a.example"},
 		},
 	} {
-		cl := &Clustered{Others: Others{Copies: &Copies{}}}
+		cl := &Clustered{base: &base{Others: Others{Copies: &Copies{}}}}
 		cl.shipping.epochs = []epoch{{began: now}}
 		c.stage(cl)
 		got, want := cl.shipping.arena, c.want.AppendTo(nil)

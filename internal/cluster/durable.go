@@ -128,7 +128,7 @@ func (cl *Clustered) kept(f *state.Finish) {
 	if cl.PageBox == nil || !f.IsPage() || f.Exported() || f.Link.App() != "" {
 		return
 	}
-	cl.tenants.done = cl.Keys().Page(cl.tenants.done, f.Link)
+	cl.ranges.notePage(f.Link)
 	if x := &cl.exports; len(x.kept) < freshMax {
 		x.kept = append(x.kept, DurableKey(f.Link))
 	}
@@ -166,8 +166,8 @@ const (
 )
 
 // linger returns how long links are gathered now.
-func (cl *Clustered) linger() time.Duration {
-	if cl.run.Stopping() || cl.loop.Frontier.Pending() < lingerFrom {
+func (b *base) linger() time.Duration {
+	if b.run.Stopping() || b.loop.Frontier.Pending() < lingerFrom {
 		return 0
 	}
 	return lingerFor

@@ -109,7 +109,7 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 	if _, crawled := t.claimed[key]; crawled || began {
 		nothing = Nothing
 	}
-	if !cl.hasNone(cl.ownKey(link.Key{Host: key}).Host) {
+	if !cl.ranges.hasNone(cl.ranges.ownKey(link.Key{Host: key}).Host) {
 		if !cl.giveAway(host, by, now) {
 			return Again // a request to the host is under way
 		}
@@ -118,11 +118,11 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 		return nothing
 	}
 	st, ok := t.clocks[host]
-	if cl.Prepare(); cl.run.Failed() {
+	if cl.ranges.flush(); cl.run.Failed() {
 		return Again
 	}
 	tellsClock := ok && !restless(politenessOf(st, now))
-	if !tellsClock && len(t.pages[host]) == 0 && cl.hasNone(doneKey(link.Key{Host: key}).Host) {
+	if !tellsClock && len(cl.counts.of[host]) == 0 && cl.ranges.hasNone(doneKey(link.Key{Host: key}).Host) {
 		delete(t.clocks, host)
 		return nothing
 	}
@@ -223,14 +223,14 @@ func (cl *Clustered) bundleUp(agent string, g *handoffQueue, now time.Time) {
 func (cl *Clustered) bundleHost(b *bundle, host string, now time.Time) {
 	b.hosts = append(b.hosts, host)
 	key := link.HostKey(host)
-	done := cl.rangeOf(doneKey(link.Key{Host: key}).Host)
+	done := cl.ranges.rangeOf(doneKey(link.Key{Host: key}).Host)
 	for _, l := range done.Lists {
 		for part := range slices.Chunk(l.Paths, handoff.MaxPaths) {
 			b.add(&handoff.Record{Kind: handoff.Known, Host: key, Width: uint8(l.Width), Paths: part})
 		}
 	}
 	b.keys += int64(done.N)
-	cl.eachPages(host, b.add)
+	cl.counts.eachPages(host, b.add)
 	st, ok := cl.tenants.clocks[host]
 	if !ok {
 		st.Host = host

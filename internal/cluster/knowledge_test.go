@@ -39,7 +39,7 @@ func TestLeavePassesOn(t *testing.T) {
 			for _, node := range c.present() {
 				if w := node.w.Load(); w != nil && !w.cl.tenants.leaving.on {
 					if err := w.cl.loop.Run.Do(context.Background(), func(time.Time) {
-						done := w.cl.rangeOf(doneKey(link.Key{Host: whole.Host}).Host)
+						done := w.cl.ranges.rangeOf(doneKey(link.Key{Host: whole.Host}).Host)
 						n += done.N
 						counted += w.cl.PagesElsewhere(pages.Name)
 					}); err != nil {

@@ -314,9 +314,7 @@ func (cl *Clustered) learn(l *learnBatch, now time.Time) {
 		}
 	}
 	for i := range l.pages {
-		if cl.learnPages(&l.pages[i]); cl.run.Failed() {
-			return
-		}
+		cl.learnPages(&l.pages[i])
 	}
 	if l.from == "" {
 		for host := range l.hosts { // the lost agent may just have sent a request
@@ -355,6 +353,17 @@ func (cl *Clustered) learn(l *learnBatch, now time.Time) {
 	cl.arrive(&l.a, now)
 }
 
+// learnPages learns an agent's count of a host's pages, and ships it.
+func (cl *Clustered) learnPages(r *handoff.Record) {
+	if cl.counts.learn(r) {
+		key := link.HostKey(r.Name)
+		cl.tenants.newlyDone(key)
+		if cl.Copies != nil {
+			cl.stage(countsCopy, r, key)
+		}
+	}
+}
+
 // news appends to dst the unknown ones of the finished URLs of a host, for Loop.Learn, and ships them
 // to the host's heir.
 func (cl *Clustered) news(dst []ledger.Ranged, key uint64, finished *keyset.Paths) []ledger.Ranged {
@@ -362,7 +371,7 @@ func (cl *Clustered) news(dst []ledger.Ranged, key uint64, finished *keyset.Path
 		return dst
 	}
 	done := doneKey(link.Key{Host: key}).Host
-	known := cl.rangeOf(done)
+	known := cl.ranges.rangeOf(done)
 	fresh := finished.Without(&known)
 	if cl.foundElsewhere(key, &fresh); cl.run.Failed() || fresh.N == 0 {
 		return dst
@@ -371,7 +380,7 @@ func (cl *Clustered) news(dst []ledger.Ranged, key uint64, finished *keyset.Path
 	for _, l := range fresh.Lists {
 		cl.copyKnown(key, l)
 	}
-	own := cl.ownKey(link.Key{Host: key}).Host
+	own := cl.ranges.ownKey(link.Key{Host: key}).Host
 	return append(dst, ledger.Ranged{Host: done, Done: true, Paths: fresh},
 		ledger.Ranged{Host: own, Paths: fresh})
 }
@@ -382,7 +391,7 @@ func (cl *Clustered) foundElsewhere(key uint64, finished *keyset.Paths) {
 	if finished.N == 0 || cl.run.Failed() {
 		return
 	}
-	own := cl.rangeOf(cl.ownKey(link.Key{Host: key}).Host)
+	own := cl.ranges.rangeOf(cl.ranges.ownKey(link.Key{Host: key}).Host)
 	twice := own.Within(finished)
 	if twice.N == 0 {
 		return

@@ -225,7 +225,7 @@ func (cl *Clustered) reportLeaving(work context.Context, heirs Heirs) {
 		return
 	}
 	f := &leaveReport{cl: cl, heirs: heirs, given: maps.Clone(cl.tenants.given), to: map[string]*bundle{}}
-	rests, counts := f.politeness(cl.loop.Config.Now()), cl.allPages(func(uint64) bool { return true })
+	rests, counts := f.politeness(cl.loop.Config.Now()), cl.counts.allPages(func(uint64) bool { return true })
 	cl.run.Go(func() {
 		err := f.run(work, files, rests, counts)
 		cl.run.Tell(func(time.Time) {

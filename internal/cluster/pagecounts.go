@@ -23,19 +23,25 @@ import (
 // Tally has. Then the entry with its own counter has the difference.
 type pageCount struct{ counter, pages uint64 }
 
-// PagesElsewhere implements crawl.Owners.
-func (cl *Clustered) PagesElsewhere(host string) (n int64) {
-	for _, c := range cl.tenants.pages[host] {
+// pageCounts are the counts of other agents. The dispatcher owns them.
+type pageCounts struct {
+	*base
+	of map[string][]pageCount // by host
+}
+
+// elsewhere returns how many pages of a host other agents have fetched.
+func (p *pageCounts) elsewhere(host string) (n int64) {
+	for _, c := range p.of[host] {
 		n += int64(c.pages)
 	}
 	return n
 }
 
 // ownPages returns this agent's count of a host's pages, as other agents are told it.
-func (cl *Clustered) ownPages(host string) uint64 {
-	n := uint64(cl.loop.Tally.HostPages(host))
-	for _, c := range cl.tenants.pages[host] {
-		if c.counter == cl.Counter {
+func (p *pageCounts) ownPages(host string) uint64 {
+	n := uint64(p.loop.Tally.HostPages(host))
+	for _, c := range p.of[host] {
+		if c.counter == p.Counter {
 			n += c.pages
 		}
 	}
@@ -43,31 +49,31 @@ func (cl *Clustered) ownPages(host string) uint64 {
 }
 
 // eachPages passes all counts of a host's pages to put.
-func (cl *Clustered) eachPages(host string, put func(r *handoff.Record)) {
-	if n := cl.ownPages(host); n > 0 {
-		put(&handoff.Record{Kind: handoff.Pages, Name: host, Counter: cl.Counter, Pages: n})
+func (p *pageCounts) eachPages(host string, put func(r *handoff.Record)) {
+	if n := p.ownPages(host); n > 0 {
+		put(&handoff.Record{Kind: handoff.Pages, Name: host, Counter: p.Counter, Pages: n})
 	}
-	for _, c := range cl.tenants.pages[host] {
-		if c.counter != cl.Counter {
+	for _, c := range p.of[host] {
+		if c.counter != p.Counter {
 			put(&handoff.Record{Kind: handoff.Pages, Name: host, Counter: c.counter, Pages: c.pages})
 		}
 	}
 }
 
 // allPages returns the encoded counts of all hosts that are wanted, given by their keys.
-func (cl *Clustered) allPages(wanted func(host uint64) bool) (enc []byte) {
+func (p *pageCounts) allPages(wanted func(host uint64) bool) (enc []byte) {
 	add := func(host string) {
 		if wanted(link.HostKey(host)) {
-			cl.eachPages(host, func(r *handoff.Record) { enc = r.AppendTo(enc) })
+			p.eachPages(host, func(r *handoff.Record) { enc = r.AppendTo(enc) })
 		}
 	}
-	for host, pages := range cl.loop.Tally.EachHost() {
+	for host, pages := range p.loop.Tally.EachHost() {
 		if pages > 0 {
 			add(host)
 		}
 	}
-	for host := range cl.tenants.pages {
-		if cl.loop.Tally.HostPages(host) == 0 {
+	for host := range p.of {
+		if p.loop.Tally.HostPages(host) == 0 {
 			add(host)
 		}
 	}
@@ -89,34 +95,42 @@ func putAll(enc []byte, put func(r *handoff.Record, host uint64) error) error {
 	return nil
 }
 
-// learnPages learns an agent's count of a host's pages.
-func (cl *Clustered) learnPages(r *handoff.Record) {
+// learn learns an agent's count of a host's pages. It reports whether it is new.
+func (p *pageCounts) learn(r *handoff.Record) (isNew bool) {
 	n := r.Pages
-	if r.Counter == cl.Counter {
-		own := uint64(cl.loop.Tally.HostPages(r.Name))
+	if r.Counter == p.Counter {
+		own := uint64(p.loop.Tally.HostPages(r.Name))
 		if n <= own {
-			return
+			return false
 		}
 		n -= own
 	}
 	c := pageCount{r.Counter, n}
-	if !cl.tenants.count(r.Name, c) {
-		return
+	if !p.count(r.Name, c) {
+		return false
 	}
-	cl.loop.Ledger.Add(state.HostPages, appendPages(nil, r.Name, c))
-	key := link.HostKey(r.Name)
-	cl.tenants.newlyDone(key)
-	if cl.Copies != nil {
-		cl.stage(countsCopy, r, key)
+	p.loop.Ledger.Add(state.HostPages, appendPages(nil, r.Name, c))
+	return true
+}
+
+// put writes the counts into a checkpoint.
+func (p *pageCounts) put(put func(kind byte, b []byte) error) error {
+	for host, counts := range p.of {
+		for _, c := range counts {
+			if err := put(state.HostPages, appendPages(nil, host, c)); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
 }
 
 // count records a count, unless a larger one is known.
-func (t *tenants) count(host string, c pageCount) (larger bool) {
-	all := t.pages[host]
+func (p *pageCounts) count(host string, c pageCount) (larger bool) {
+	all := p.of[host]
 	switch i := slices.IndexFunc(all, func(o pageCount) bool { return o.counter == c.counter }); {
 	case i < 0:
-		t.pages[strings.Clone(host)] = append(all, c)
+		p.of[strings.Clone(host)] = append(all, c)
 	case all[i].pages >= c.pages:
 		return false
 	default:

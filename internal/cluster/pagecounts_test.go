@@ -69,7 +69,7 @@ func TestRestoredCount(t *testing.T) {
 		}
 		b.cl.learnPages(&handoff.Record{Kind: handoff.Pages, Name: "a.example", Counter: 8, Pages: 10})
 		b.cl.learnPages(&handoff.Record{Kind: handoff.Pages, Name: "a.example", Counter: 8, Pages: 9})
-		own, all := b.cl.ownPages("a.example"), b.Tally.HostPages("a.example")+b.cl.PagesElsewhere("a.example")
+		own, all := b.cl.counts.ownPages("a.example"), b.Tally.HostPages("a.example")+b.cl.PagesElsewhere("a.example")
 		if int64(own) != tt.want || all != tt.want+10 {
 			t.Errorf("%+v: %d own pages, %d in all", tt, own, all)
 		}

@@ -21,6 +21,13 @@ import (
 // the host are unknown here, and are accepted if they come back with it. Before this agent crawls
 // the host again, it copies the done keys into the new own range.
 
+// ranges are these keys. The dispatcher owns them.
+type ranges struct {
+	*base
+	handed map[uint64]handed // hosts that were given away, by key
+	done   []link.Key        // of finished URLs and of pages, which the seen-set does not have yet
+}
+
 // A handed records that a host was handed to another agent.
 type handed struct {
 	gen   uint32 // how often the host was given away; names its own range
@@ -35,12 +42,10 @@ func (h handed) key(k link.Key) link.Key {
 }
 
 // ownKey returns the key in the seen-set of a URL that this agent crawls.
-func (cl *Clustered) ownKey(k link.Key) link.Key { return cl.hostKeys().own(k) }
+func (r *ranges) ownKey(k link.Key) link.Key { return r.keys().own(k) }
 
-// Keys returns the keys of the seen-set.
-func (cl *Clustered) Keys() ledger.Keys { return cl.hostKeys() }
-
-func (cl *Clustered) hostKeys() hostKeys { return hostKeys{cl.tenants.handed, cl.PageBox != nil} }
+// keys returns the keys of the seen-set.
+func (r *ranges) keys() hostKeys { return hostKeys{r.handed, r.PageBox != nil} }
 
 // hostKeys are the Keys of an agent of a cluster.
 type hostKeys struct {
@@ -105,6 +110,22 @@ func appendHanded(dst []byte, host uint64, h handed) []byte {
 	return append(dst, 0)
 }
 
+// setHanded records what becomes of the range of a host.
+func (r *ranges) setHanded(host uint64, h handed) {
+	r.handed[host] = h
+	r.loop.Ledger.Add(state.Handed, appendHanded(nil, host, h))
+}
+
+// put writes the hosts that were given away into a checkpoint.
+func (r *ranges) putHanded(put func(kind byte, p []byte) error) error {
+	for host, h := range r.handed {
+		if err := put(state.Handed, appendHanded(nil, host, h)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func decodeHanded(p []byte) (host uint64, h handed, err error) {
 	if len(p) < 8+3 {
 		return 0, h, state.ErrRecord
@@ -122,36 +143,45 @@ func decodeHanded(p []byte) (host uint64, h handed, err error) {
 }
 
 // rangeOf reads a range of the seen-set.
-func (cl *Clustered) rangeOf(host uint64) keyset.Paths {
-	cl.Prepare()
-	s, err := cl.loop.Ledger.Range(host)
-	cl.run.Fail(err)
+func (r *ranges) rangeOf(host uint64) keyset.Paths {
+	r.flush()
+	s, err := r.loop.Ledger.Range(host)
+	r.run.Fail(err)
 	return s
 }
 
 // hasNone reports that the seen-set has no key of a range.
-func (cl *Clustered) hasNone(host uint64) bool {
-	none, err := cl.loop.Ledger.EmptyRange(host)
-	cl.run.Fail(err)
+func (r *ranges) hasNone(host uint64) bool {
+	none, err := r.loop.Ledger.EmptyRange(host)
+	r.run.Fail(err)
 	return none
 }
 
-// isDone records that a URL is finished, for the host's next owner.
-func (cl *Clustered) isDone(k link.Key) {
-	cl.tenants.done = append(cl.tenants.done, doneKey(k))
-	cl.tenants.newlyDone(k.Host)
-}
+// noteDone records that a URL is finished, for the host's next owner.
+func (r *ranges) noteDone(k link.Key) { r.done = append(r.done, doneKey(k)) }
 
-// Prepare adds the keys of finished URLs to the seen-set. It is also called before these keys are read.
-func (cl *Clustered) Prepare() {
-	if len(cl.tenants.done) == 0 || cl.run.Failed() {
+// notePage records that this agent has a page.
+func (r *ranges) notePage(l link.Link) { r.done = r.keys().Page(r.done, l) }
+
+// flush adds the keys of finished URLs to the seen-set. It is also called before these keys are read.
+func (r *ranges) flush() {
+	if len(r.done) == 0 || r.run.Failed() {
 		return
 	}
-	keys := cl.tenants.done
-	cl.tenants.done = nil
-	if cl.run.Fail(cl.loop.Ledger.Note(keys)); cl.tenants.done == nil {
-		cl.tenants.done = keys[:0]
+	keys := r.done
+	r.done = nil
+	if r.run.Fail(r.loop.Ledger.Note(keys)); r.done == nil {
+		r.done = keys[:0]
 	}
+}
+
+// hasKey reports whether the seen-set has a key.
+func (r *ranges) hasKey(key link.Key) bool {
+	if r.flush(); !r.loop.Seen.MayHave(key) {
+		return false
+	}
+	paths := r.rangeOf(key.Host)
+	return paths.Has(keyset.WholeKey, key.Path)
 }
 
 // linkKey returns the key of an encoded link, which contains its destination.
@@ -159,19 +189,4 @@ func linkKey(enc []byte) (link.Key, error) {
 	l, _, err := link.Peek(enc)
 	to, _ := l.Destination()
 	return l.Key().To(to), err
-}
-
-// isKept reports, if every agent may crawl any host, that a waiting URL needs no visit: another agent has fetched it,
-// and the page is here, or this agent has fetched it before it gave its hosts away.
-//
-// An application's URL is visited all the same: the application wants the page, too, and its visit finds the page in
-// the archive. So is a page of a lost archive. Its finish says that it was fetched again, and the heirs could name it
-// for that time only after a visit: they would take it for fetched when this agent is lost, too.
-func (cl *Clustered) isKept(l link.Link) bool {
-	if !cl.byPages() {
-		return false
-	}
-	_, gave := cl.tenants.handed[l.Key().Host]
-	isPage := l.App() == "" && l.Refetches() == 0 && cl.hasKey(pageKey(link.KeyOf(l.URL)))
-	return isPage || gave && cl.hasKey(doneKey(l.Key()))
 }

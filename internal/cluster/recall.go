@@ -338,7 +338,7 @@ func (cl *Clustered) doneElsewhere(host string, k link.Key) bool {
 	if _, _, since := cl.Peers.Tenure(host); since == 0 {
 		return false // this agent has always had it
 	}
-	done := cl.rangeOf(doneKey(k).Host)
+	done := cl.ranges.rangeOf(doneKey(k).Host)
 	return done.Has(keyset.WholeKey, k.Path)
 }
 

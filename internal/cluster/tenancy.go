@@ -58,9 +58,6 @@ const (
 
 // tenants is the state of hosts that move between agents. The dispatcher owns it.
 type tenants struct {
-	handed map[uint64]handed // hosts that were given away, by key
-	done   []link.Key        // finished URLs that the seen-set does not have yet
-
 	// For hosts that this agent gets:
 	view      uint64                // counts changes
 	claimed   map[uint64]uint64     // hosts that may be crawled, with since of Tenure at that time
@@ -76,8 +73,6 @@ type tenants struct {
 	blocks bool                     // blocked hosts of other agents may be here
 	tried  time.Time                // when the blocked hosts were last given away
 
-	pages map[string][]pageCount // by host; see pages.go
-
 	leaving leaving
 
 	n report.Moves
@@ -92,9 +87,9 @@ func (cl *Clustered) moves() *report.Moves {
 
 func (t *tenants) init() {
 	*t = tenants{
-		handed: map[uint64]handed{}, claimed: map[uint64]uint64{}, held: map[string]*inquiry{},
+		claimed: map[uint64]uint64{}, held: map[string]*inquiry{},
 		lines: map[string]*line{}, elsewhere: map[uint64]*elsewhere{}, given: map[uint64]string{},
-		clocks: map[string]frontier.HostState{}, giving: map[string]*handoffQueue{}, pages: map[string][]pageCount{},
+		clocks: map[string]frontier.HostState{}, giving: map[string]*handoffQueue{},
 	}
 }
 
@@ -129,29 +124,6 @@ func (cl *Clustered) isElsewhere(k link.Key) bool {
 	return true
 }
 
-// read reads a record of the journal.
-func (t *tenants) read(kind byte, p []byte) error {
-	switch kind {
-	case state.Handed:
-		host, h, err := decodeHanded(p)
-		if err == nil {
-			t.handed[host] = h
-		}
-		return err
-	case state.HostPages:
-		host, c, err := decodePages(p)
-		if err == nil {
-			t.count(host, c)
-		}
-		return err
-	}
-	host, l, err := state.DecodeList(p)
-	if err == nil {
-		t.absent(host, func(s *keyset.Paths) { s.Add(l) })
-	}
-	return err
-}
-
 // absent adds links of a host that are finished on other agents.
 func (t *tenants) absent(host uint64, add func(*keyset.Paths)) {
 	e := t.elsewhere[host]
@@ -164,20 +136,8 @@ func (t *tenants) absent(host uint64, add func(*keyset.Paths)) {
 	e.left = e.N
 }
 
-// put writes the state into a checkpoint.
+// put writes the links that are finished elsewhere into a checkpoint.
 func (t *tenants) put(put func(kind byte, p []byte) error) error {
-	for host, h := range t.handed {
-		if err := put(state.Handed, appendHanded(nil, host, h)); err != nil {
-			return err
-		}
-	}
-	for host, counts := range t.pages {
-		for _, c := range counts {
-			if err := put(state.HostPages, appendPages(nil, host, c)); err != nil {
-				return err
-			}
-		}
-	}
 	for host, e := range t.elsewhere {
 		for _, l := range e.Lists {
 			for part := range slices.Chunk(l.Paths, state.KeysPiece) {
@@ -229,6 +189,21 @@ func (cl *Clustered) isTenant(host, since uint64) bool {
 	return since == 0 || cl.tenants.claimed[host] == since
 }
 
+// isKept reports, if every agent may crawl any host, that a waiting URL needs no visit: another agent has fetched it,
+// and the page is here, or this agent has fetched it before it gave its hosts away.
+//
+// An application's URL is visited all the same: the application wants the page, too, and its visit finds the page in
+// the archive. So is a page of a lost archive. Its finish says that it was fetched again, and the heirs could name it
+// for that time only after a visit: they would take it for fetched when this agent is lost, too.
+func (cl *Clustered) isKept(l link.Link) bool {
+	if !cl.byPages() {
+		return false
+	}
+	_, gave := cl.ranges.handed[l.Key().Host]
+	isPage := l.App() == "" && l.Refetches() == 0 && cl.ranges.hasKey(pageKey(link.KeyOf(l.URL)))
+	return isPage || gave && cl.ranges.hasKey(doneKey(l.Key()))
+}
+
 // giveUpElsewhere drops a link that is finished on another agent. It is not counted.
 func (cl *Clustered) giveUpElsewhere(t *frontier.Task) {
 	cl.run.Stir()
@@ -251,9 +226,9 @@ func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 	}
 	t := &cl.tenants
 	cl.run.Stir()
-	h := t.handed[key]
+	h := cl.ranges.handed[key]
 	h.gen, h.apart, h.last = h.gen+1, true, cl.loop.Ledger.Accepted()
-	cl.setHanded(key, h)
+	cl.ranges.setHanded(key, h)
 	cl.run.Fail(cl.loop.Ledger.Append())
 	if !restless(politenessOf(st, now)) {
 		t.clocks[host] = st
@@ -264,11 +239,6 @@ func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 	t.n.Given++
 	cl.give(host, to)
 	return true
-}
-
-func (cl *Clustered) setHanded(host uint64, h handed) {
-	cl.tenants.handed[host] = h
-	cl.loop.Ledger.Add(state.Handed, appendHanded(nil, host, h))
 }
 
 // SendAway puts a link of a host that was handed over into the outbox.
@@ -330,7 +300,7 @@ func (cl *Clustered) giveBlocked(now time.Time) (wake time.Time) {
 		owner, mine, _ := cl.Peers.Tenure(host)
 		switch {
 		case mine || owner == "":
-		case cl.hasNone(cl.ownKey(link.Key{Host: link.HostKey(host)}).Host):
+		case cl.ranges.hasNone(cl.ranges.ownKey(link.Key{Host: link.HostKey(host)}).Host):
 			cl.loop.Gate.Unblock(host)
 		case !cl.giveAway(host, owner, now): // a request to the host is under way
 			t.blocks, wake = true, now.Add(claimWait)

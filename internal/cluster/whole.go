@@ -182,7 +182,7 @@ func (t *telling) tell(ctx context.Context) error {
 	}
 	// The counts come before the keys: an heir that gets only a part must not fetch too many pages.
 	var counts []byte
-	if err := t.do(ctx, func() { counts = t.cl.allPages(t.wanted) }); err != nil {
+	if err := t.do(ctx, func() { counts = t.cl.counts.allPages(t.wanted) }); err != nil {
 		return err
 	}
 	if err := putAll(counts, r.put); err != nil {
