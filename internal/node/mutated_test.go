@@ -536,8 +536,28 @@ func allocated() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// do makes a request, and judges what it costs.
+// do makes a request, and judges what it costs. What agents do at the same time counts, too: they may see other agents
+// come and go. So a call that costs too much is repeated, unless nothing else can cost as much.
 func (m *mutated) do(tr http.RoundTripper, req *http.Request, to string, b []byte) (status int) {
+	for range 3 {
+		took, cost := time.Duration(0), uint64(0)
+		status, took, cost = m.try(tr, req, to, b)
+		most := callBytes + 6*uint64(len(b)) + uint64(took/time.Second)<<20
+		if cost <= most || status == 0 && cost <= 4*most { // without an answer, it cannot be repeated
+			return status
+		}
+		if cost > 4*most {
+			break
+		}
+		req.Body = io.NopCloser(bytes.NewReader(b))
+	}
+	m.t.Errorf("%s costs too much", m.last[len(m.last)-1])
+	return status
+}
+
+// try makes a request once. status is 0 without an answer.
+func (m *mutated) try(tr http.RoundTripper, req *http.Request, to string, b []byte) (status int, took time.Duration,
+	cost uint64) {
 	line := fmt.Sprintf("%s %s %s %d bytes %.200x", time.Now().Format("15:04:05.000"), to, req.URL.Path, len(b), b)
 	if m.last = append(m.last, line); len(m.last) > 10 {
 		m.last = m.last[1:]
@@ -551,21 +571,17 @@ func (m *mutated) do(tr http.RoundTripper, req *http.Request, to string, b []byt
 		text, err = io.ReadAll(res.Body)
 		res.Body.Close()
 	}
-	took := time.Since(began)
-	cost := allocated() - before
+	took, cost = time.Since(began), allocated()-before
 	fmt.Fprintf(m.log, "  -> %d %v %s, %d KiB, %.200q\n", status, err, took, cost>>10, text)
 	name := req.URL.Path[strings.LastIndexByte(req.URL.Path, '/')+1:]
 	m.most[name] = max(m.most[name], cost)
-	if cost > callBytes+6*uint64(len(b))+uint64(took/time.Second)<<20 {
-		m.t.Errorf("%s allocates %d MiB in %s", line, cost>>20, took)
-	}
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) && !slices.ContainsFunc(m.agents, (*mutatedAgent).over) {
 		m.fatal("%s: %v", line, err)
 	}
 	if err == nil && status == http.StatusOK {
 		m.hear(name, text)
 	}
-	return status
+	return status, took, cost
 }
 
 // hear remembers the values of an answer.

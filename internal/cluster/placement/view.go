@@ -54,13 +54,23 @@ func NewView(p Placement, self string, begin Begin) *View {
 
 // Next returns the view after a change of the agents.
 func (v *View) Next(p Placement) *View {
-	n := &View{Placement: p, self: v.self, begin: v.begin, number: v.number + 1,
-		spans: make([]span, 0, len(v.spans))}
-	gained := n.number
-	if gained == 1 && n.begin.First {
+	n := &View{Placement: p, self: v.self, begin: v.begin, number: v.number + 1}
+	size := 0
+	n.eachSpan(v.spans, func(span) { size++ })
+	n.spans = make([]span, 0, size) // there may be some ten thousand
+	n.eachSpan(v.spans, func(s span) { n.spans = append(n.spans, s) })
+	return n
+}
+
+// eachSpan calls yield for the spans of a view that follows one with the spans old.
+func (v *View) eachSpan(old []span, yield func(span)) {
+	gained := v.number
+	if gained == 1 && v.begin.First {
 		gained = 0
 	}
-	// add appends a part of the old span s, from the point from on, with its new owner.
+	var last Tenure
+	some := false
+	// add passes on a part of the old span s, from the point from on, with its new owner.
 	add := func(s span, from uint64, mine bool) {
 		s.from = from
 		if mine && !s.Mine {
@@ -69,13 +79,13 @@ func (v *View) Next(p Placement) *View {
 		if s.Mine = mine; !mine {
 			s.Since = 0
 		}
-		s.Ever = s.Ever || mine || n.begin.Before
+		s.Ever = s.Ever || mine || v.begin.Before
 		s.Began = s.Began || mine && s.Since == 0
-		if i := len(n.spans) - 1; i < 0 || n.spans[i].Tenure != s.Tenure {
-			n.spans = append(n.spans, s)
+		if !some || last != s.Tenure {
+			yield(s)
 		}
+		last, some = s.Tenure, true
 	}
-	old := v.spans
 	i, from := 0, uint64(0) // old[i] contains the point from, which is added next
 	upTo := func(last uint64, mine bool) {
 		add(old[i], from, mine)
@@ -88,7 +98,7 @@ func (v *View) Next(p Placement) *View {
 		}
 	}
 	all := false // the last point has been added
-	for r := range p.Ranges(n.self) {
+	for r := range v.Ranges(v.self) {
 		if r.First > from {
 			upTo(r.First-1, false)
 		}
@@ -98,7 +108,6 @@ func (v *View) Next(p Placement) *View {
 	if !all {
 		upTo(math.MaxUint64, false)
 	}
-	return n
 }
 
 // Tenure returns the tenure of a host, by binary search.
