@@ -95,7 +95,7 @@ func (cl *Clustered) arrive(a *arrival, now time.Time) {
 	if cl.run.Fail(a.links.TakeForeign(func(enc []byte) error { return cl.pass(enc, a.hops, now) })) {
 		return
 	}
-	cl.intakeSafely(&a.links)
+	cl.shipping.intakeSafely(&a.links)
 	cl.receiptWhenDurable(receipt{from: a})
 }
 
@@ -115,9 +115,9 @@ func (cl *Clustered) pass(enc []byte, hops int, now time.Time) error {
 		return fmt.Errorf("link received: %w", err)
 	}
 	number := cl.loop.Ledger.Accept(byte(crawl.Passed), enc)
-	cl.copyAccept(number, link.HostKey(l.URL.Host()), enc)
+	cl.shipping.copyAccept(number, link.HostKey(l.URL.Host()), enc)
 	cl.remote.passed++
-	cl.countOutgoing()
+	cl.shipping.countOutgoing()
 	if hops > MaxHops {
 		return cl.Outbox.Park(number, enc, now)
 	}

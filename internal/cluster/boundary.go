@@ -124,7 +124,7 @@ func (cl *Clustered) Export(_ context.Context, l link.Link, x *warc.Exchange,
 func (cl *Clustered) Depart(page link.Link) error {
 	enc := page.AppendTo(nil)
 	number := cl.loop.Ledger.Accept(byte(crawl.Passed), enc)
-	cl.countPage()
+	cl.shipping.countPage()
 	cl.exports.onWay.begins(link.KeyOf(page.URL))
 	to, err := cl.wayOfPage(number, enc)
 	if err != nil || to.Way == outbox.Wait {
@@ -298,7 +298,7 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []link.Link, results []err
 		default:
 			sent = append(sent, b.Numbers[i])
 		}
-		cl.pageArrived(b.Numbers[i])
+		cl.shipping.pageArrived(b.Numbers[i])
 		cl.exports.onWay.ends(link.KeyOf(page.URL))
 		cl.exports.arrived = append(cl.exports.arrived, at)
 	}
@@ -316,7 +316,7 @@ func (cl *Clustered) fetchAgain(page link.Link) {
 	l := page.AsLink()
 	enc := l.AppendTo(nil)
 	again := cl.loop.Ledger.Accept(byte(crawl.Own), enc)
-	cl.copyAccept(again, link.HostKey(l.URL.Host()), enc)
+	cl.shipping.copyAccept(again, link.HostKey(l.URL.Host()), enc)
 	if cl.run.Fail(cl.loop.Frontier.PushAt([]link.Link{l}, []uint64{again})) {
 		return
 	}
@@ -485,7 +485,7 @@ func (cl *Clustered) knowsPage(ctx context.Context, link link.Link, done chan er
 		}
 		if known = cl.ranges.hasKey(VersionKey(link)); known {
 			cl.remote.pagesAgain++
-			cl.shipName(link)
+			cl.shipping.shipName(link)
 			cl.whenFinishesSafe(func() { done <- nil })
 		}
 	})

@@ -97,7 +97,7 @@ func (cl *Clustered) remember(states []planned) {
 			!cl.loop.Remember(p.link, p.state) {
 			return false
 		}
-		cl.copyState(p)
+		cl.shipping.copyState(p)
 		return true
 	})
 }

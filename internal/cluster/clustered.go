@@ -65,16 +65,15 @@ type base struct {
 // Clustered is the Cluster of an agent that crawls together with others.
 type Clustered struct {
 	*base
-	ranges    *ranges
-	counts    *pageCounts
-	remote    remote
-	shipping  shipping
-	tenants   tenants
-	permits   permits
-	recalls   recalls
-	exports   exports
-	heldFiles []keyset.HeldFile // reused memory
-	fresh     []link.Key        // accepted since the last sync; see found
+	ranges   *ranges
+	counts   *pageCounts
+	remote   remote
+	shipping *shipping
+	tenants  tenants
+	permits  permits
+	recalls  recalls
+	exports  exports
+	fresh    []link.Key // accepted since the last sync; see found
 }
 
 // New returns the Cluster of an agent with these parts.
@@ -82,6 +81,7 @@ func New(others Others) *Clustered {
 	b := &base{Others: others}
 	cl := &Clustered{base: b, ranges: &ranges{base: b, handed: map[uint64]handed{}},
 		counts: &pageCounts{base: b, of: map[string][]pageCount{}}}
+	cl.shipping = &shipping{base: b, counts: cl.counts}
 	cl.recalls = recalls{open: map[link.Key]*question{}, asking: map[turn]bool{}, stale: true}
 	cl.tenants.init()
 	cl.tenants.blocks = true // an earlier run may have left blocked hosts
@@ -158,10 +158,10 @@ func (cl *Clustered) Class(key link.Key, l link.Link) crawl.Class {
 func (cl *Clustered) Accepted(class crawl.Class, number uint64, l link.Link, enc []byte) error {
 	if class == crawl.Own {
 		cl.found(l.Key())
-		cl.copyAccept(number, link.HostKey(l.URL.Host()), enc)
+		cl.shipping.copyAccept(number, link.HostKey(l.URL.Host()), enc)
 		return nil
 	}
-	cl.countOutgoing()
+	cl.shipping.countOutgoing()
 	return cl.post(number, l, 0, enc)
 }
 
@@ -171,7 +171,7 @@ func (cl *Clustered) Finished(f *state.Finish, before bool) {
 		return
 	}
 	if f.Imported() {
-		cl.copyName(f)
+		cl.shipping.copyName(f)
 		return
 	}
 	if !f.IsRobots() {
@@ -180,16 +180,16 @@ func (cl *Clustered) Finished(f *state.Finish, before bool) {
 		cl.finishedHere(f.Link.Key())
 		cl.kept(f)
 	}
-	cl.copyFinish(f)
+	cl.shipping.copyFinish(f)
 }
 
 func (cl *Clustered) Rests(st frontier.HostState, now time.Time) {
 	delete(cl.tenants.given, link.HostKey(st.Host)) // tell the host's next owner
-	cl.copyClock(st, now)
+	cl.shipping.copyClock(st, now)
 }
 
 func (cl *Clustered) Committed(time.Time) {
-	cl.copyCommitted()
+	cl.shipping.copyCommitted()
 	if cl.loop.Config.AckWritten {
 		cl.remote.due, cl.remote.unsynced = append(cl.remote.due, cl.remote.unsynced...), nil
 	}
@@ -268,7 +268,7 @@ func (cl *Clustered) Pending(number uint64, l link.Link, enc []byte, outgoing bo
 
 func (cl *Clustered) Recovered() {
 	cl.remote.pagesBefore = cl.loop.Tally.Pages()
-	cl.beginCopies()
+	cl.shipping.beginCopies()
 }
 
 func (cl *Clustered) Deliver(work context.Context, now time.Time) (wake time.Time) {
@@ -278,7 +278,7 @@ func (cl *Clustered) Deliver(work context.Context, now time.Time) (wake time.Tim
 	if work.Err() != nil { // the run is over
 		return wake
 	}
-	return earlier(wake, cl.shipOut(work, now))
+	return earlier(wake, cl.shipping.shipOut(work, now))
 }
 
 func (cl *Clustered) WantsSync() bool {
@@ -294,13 +294,13 @@ func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
 		waits = cl.WaitsFor()
 	}
 	return crawl.ClusterStatus{Waits: waits, Leaving: cl.leavesAfter(now), Outgoing: cl.Outgoing(),
-		Received: cl.remote.received, Copying: cl.copying(),
+		Received: cl.remote.received, Copying: cl.shipping.copying(),
 		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.leaseCounts(), Moves: cl.moves(),
 		Contents: cl.contentCounts(), Boundary: cl.exportCounts(), Categories: cl.categories()}
 }
 
 // Ended tells what was shipped to heirs. Call it after the run.
-func (cl *Clustered) Ended() { cl.tellCopies() }
+func (cl *Clustered) Ended() { cl.shipping.tellCopies() }
 
 // earlier returns the earlier of two times; zero stands for none.
 func earlier(a, b time.Time) time.Time {

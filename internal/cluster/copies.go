@@ -82,6 +82,9 @@ const (
 
 // shipping is the state of replication. The dispatcher owns it.
 type shipping struct {
+	*base
+	counts *pageCounts
+
 	epochs   []epoch // oldest first; the last one is open
 	first    uint64  // id of epochs[0]
 	safeTo   uint64  // the last epoch that is safe, with all before it
@@ -96,7 +99,8 @@ type shipping struct {
 	lanes map[string]*shipLane
 	whole whole
 
-	lingering time.Time // until when a stop waits
+	lingering time.Time         // until when a stop waits
+	heldFiles []keyset.HeldFile // reused memory
 
 	records, octets int64 // shipped
 	longest         time.Duration
@@ -118,25 +122,23 @@ type shipLane struct {
 }
 
 // beginCopies starts replication with the records of an earlier run, whose heirs are not known.
-func (cl *Clustered) beginCopies() {
-	if cl.Copies == nil {
+func (s *shipping) beginCopies() {
+	if s.Copies == nil {
 		return
 	}
-	s := &cl.shipping
 	s.first, s.lanes, s.whole.anew = 1, map[string]*shipLane{}, map[string]bool{}
-	if cl.loop.Ledger.Accepted() > 0 {
+	if s.loop.Ledger.Accepted() > 0 {
 		s.whole.lacking, s.whole.unnamed = true, true
-		s.epochs = append(s.epochs, epoch{from: 1, began: cl.loop.Config.Now(), closed: true,
-			away: int(cl.Outbox.Len()), pages: int(cl.pagesOut()), copies: 1, held: cl.lastHeld()})
+		s.epochs = append(s.epochs, epoch{from: 1, began: s.loop.Config.Now(), closed: true,
+			away: int(s.Outbox.Len()), pages: int(s.pagesOut()), copies: 1, held: s.lastHeld()})
 		s.synced = s.first
 	}
-	s.epochs = append(s.epochs, epoch{from: cl.loop.Ledger.Accepted() + 1})
+	s.epochs = append(s.epochs, epoch{from: s.loop.Ledger.Accepted() + 1})
 }
 
 // stage keeps a record until the journal is written.
-func (cl *Clustered) stage(counts int, r *handoff.Record, host uint64) {
-	s := &cl.shipping
-	e := cl.openEpoch()
+func (s *shipping) stage(counts int, r *handoff.Record, host uint64) {
+	e := s.openEpoch()
 	switch counts {
 	case countsCopy:
 		e.copies++
@@ -148,26 +150,26 @@ func (cl *Clustered) stage(counts int, r *handoff.Record, host uint64) {
 }
 
 // copyAccept ships an accept. Number 0 stands for a link that may be known already.
-func (cl *Clustered) copyAccept(number, host uint64, enc []byte) {
-	if cl.Copies != nil {
-		cl.stage(countsCopy, &handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, host)
+func (s *shipping) copyAccept(number, host uint64, enc []byte) {
+	if s.Copies != nil {
+		s.stage(countsCopy, &handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, host)
 	}
 }
 
 // copyKnown ships the keys of URLs of a host that are finished already.
-func (cl *Clustered) copyKnown(host uint64, l keyset.List) {
-	if cl.Copies == nil {
+func (s *shipping) copyKnown(host uint64, l keyset.List) {
+	if s.Copies == nil {
 		return
 	}
 	for part := range slices.Chunk(l.Paths, handoff.MaxPaths) {
-		cl.stage(countsCopy, &handoff.Record{Kind: handoff.Known, Host: host, Width: uint8(l.Width), Paths: part}, host)
+		s.stage(countsCopy, &handoff.Record{Kind: handoff.Known, Host: host, Width: uint8(l.Width), Paths: part}, host)
 	}
 }
 
 // copyFinish ships a finish when that is allowed.
-func (cl *Clustered) copyFinish(f *state.Finish) {
-	if cl.Copies == nil || f.IsRobots() || f.Number == 0 && len(f.State) == 0 ||
-		f.Dropped() && !cl.owns(f.Link.URL.Host()) {
+func (s *shipping) copyFinish(f *state.Finish) {
+	if s.Copies == nil || f.IsRobots() || f.Number == 0 && len(f.State) == 0 ||
+		f.Dropped() && !s.owns(f.Link.URL.Host()) {
 		return
 	}
 	found := f.Link
@@ -177,54 +179,52 @@ func (cl *Clustered) copyFinish(f *state.Finish) {
 		r.Disposition = handoff.Archived
 	}
 	if f.IsPage() {
-		r.Pages = cl.counts.ownPages(found.URL.Host())
+		r.Pages = s.counts.ownPages(found.URL.Host())
 	}
 	if len(f.State) <= handoff.MaxState {
 		r.State = f.State
 	}
-	cl.stage(countsEnd, &r, link.HostKey(found.URL.Host()))
+	s.stage(countsEnd, &r, link.HostKey(found.URL.Host()))
 }
 
 // copyState ships a Planner's state that another agent had.
-func (cl *Clustered) copyState(p *planned) {
-	if cl.Copies != nil {
+func (s *shipping) copyState(p *planned) {
+	if s.Copies != nil {
 		r := handoff.Record{Kind: handoff.Finish, Link: p.link.AppendTo(nil), State: p.state}
-		cl.stage(countsCopy, &r, link.HostKey(p.link.URL.Host()))
+		s.stage(countsCopy, &r, link.HostKey(p.link.URL.Host()))
 	}
 }
 
 // copyClock ships how long a host must rest.
-func (cl *Clustered) copyClock(st frontier.HostState, now time.Time) {
-	if cl.Copies != nil {
-		cl.stage(countsNothing, clockRecord(st, now), link.HostKey(st.Host))
+func (s *shipping) copyClock(st frontier.HostState, now time.Time) {
+	if s.Copies != nil {
+		s.stage(countsNothing, clockRecord(st, now), link.HostKey(st.Host))
 	}
 }
 
 // countOutgoing counts an accepted link that another agent owns.
-func (cl *Clustered) countOutgoing() {
-	if cl.Copies != nil {
-		cl.openEpoch().away++
+func (s *shipping) countOutgoing() {
+	if s.Copies != nil {
+		s.openEpoch().away++
 	}
 }
 
 // countPage counts a page that another agent keeps.
-func (cl *Clustered) countPage() {
-	if cl.Copies != nil {
-		cl.openEpoch().pages++
+func (s *shipping) countPage() {
+	if s.Copies != nil {
+		s.openEpoch().pages++
 	}
 }
 
 // pageArrived marks a page as delivered. countPage has counted it.
-func (cl *Clustered) pageArrived(number uint64) {
-	s := &cl.shipping
+func (s *shipping) pageArrived(number uint64) {
 	if i := s.epochOf(number); i >= 0 && s.epochs[i].pages > 0 {
 		s.epochs[i].pages--
 	}
 }
 
 // leavesFor records that another agent must get a link that was accepted as an own one.
-func (cl *Clustered) leavesFor(number uint64) {
-	s := &cl.shipping
+func (s *shipping) leavesFor(number uint64) {
 	if i := s.epochOf(number); i >= 0 {
 		s.epochs[i].away++
 	}
@@ -232,8 +232,7 @@ func (cl *Clustered) leavesFor(number uint64) {
 
 // arrivedElsewhere marks links as delivered or abandoned. leavesFor or countOutgoing has counted
 // each of them.
-func (cl *Clustered) arrivedElsewhere(numbers ...uint64) {
-	s := &cl.shipping
+func (s *shipping) arrivedElsewhere(numbers ...uint64) {
 	for _, n := range numbers {
 		if i := s.epochOf(n); i >= 0 && s.epochs[i].away > 0 {
 			s.epochs[i].away--
@@ -243,22 +242,21 @@ func (cl *Clustered) arrivedElsewhere(numbers ...uint64) {
 
 // intakeSafely is intake for links whose sender will forget them. It ships the links that the
 // seen-set holds back as if they were new. That is safe, because a finished link stays finished.
-func (cl *Clustered) intakeSafely(ls *visit.Links) {
-	if cl.Copies == nil {
-		cl.loop.Intake(ls)
+func (s *shipping) intakeSafely(ls *visit.Links) {
+	if s.Copies == nil {
+		s.loop.Intake(ls)
 		return
 	}
-	ever := cl.loop.Seen.Stats().EverHeld
-	if cl.loop.Intake(ls); cl.run.Failed() || cl.loop.Seen.Stats().EverHeld == ever {
+	ever := s.loop.Seen.Stats().EverHeld
+	if s.loop.Intake(ls); s.run.Failed() || s.loop.Seen.Stats().EverHeld == ever {
 		return
 	}
-	ls.EachOwn(func(k link.Key, enc []byte) { cl.copyAccept(0, k.Host, enc) })
+	ls.EachOwn(func(k link.Key, enc []byte) { s.copyAccept(0, k.Host, enc) })
 }
 
 // copyCommitted queues the records that are now in the journal.
-func (cl *Clustered) copyCommitted() {
-	s := &cl.shipping
-	if len(s.epochs) == 0 || cl.run.Failed() || s.epochs[len(s.epochs)-1].began.IsZero() {
+func (s *shipping) copyCommitted() {
+	if len(s.epochs) == 0 || s.run.Failed() || s.epochs[len(s.epochs)-1].began.IsZero() {
 		return
 	}
 	from := 0
@@ -267,12 +265,12 @@ func (cl *Clustered) copyCommitted() {
 		from = r.end
 		var err error
 		if r.number&(1<<countBits-1) == countsEnd {
-			err = cl.Copies.Waiting.Push(r.number, 0, rec)
+			err = s.Copies.Waiting.Push(r.number, 0, rec)
 		} else {
-			err = cl.ship(r.number, r.host, rec)
+			err = s.ship(r.number, r.host, rec)
 		}
 		if err != nil {
-			cl.run.Fail(err)
+			s.run.Fail(err)
 			return
 		}
 	}
@@ -282,8 +280,8 @@ func (cl *Clustered) copyCommitted() {
 	s.arena = s.arena[:0]
 	if len(s.epochs) < epochsMax {
 		e := &s.epochs[len(s.epochs)-1]
-		e.closed, e.held = true, cl.lastHeld()
-		s.epochs = append(s.epochs, epoch{from: cl.loop.Ledger.Accepted() + 1})
+		e.closed, e.held = true, s.lastHeld()
+		s.epochs = append(s.epochs, epoch{from: s.loop.Ledger.Accepted() + 1})
 	}
 }
 
@@ -291,12 +289,12 @@ func (cl *Clustered) copyCommitted() {
 type heldFiles struct{ first, last uint64 }
 
 // held returns the first and the last file in which the seen-set holds links back, or zero.
-func (cl *Clustered) held() (h heldFiles) {
-	if !cl.loop.Seen.Holds() {
+func (s *shipping) held() (h heldFiles) {
+	if !s.loop.Seen.Holds() {
 		return h
 	}
-	cl.heldFiles = cl.loop.Seen.Held(cl.heldFiles[:0])
-	for _, f := range cl.heldFiles {
+	s.heldFiles = s.loop.Seen.Held(s.heldFiles[:0])
+	for _, f := range s.heldFiles {
 		if h.first == 0 || f.Num < h.first {
 			h.first = f.Num
 		}
@@ -308,26 +306,24 @@ func (cl *Clustered) held() (h heldFiles) {
 	return h
 }
 
-func (cl *Clustered) lastHeld() uint64 { return cl.held().last }
+func (s *shipping) lastHeld() uint64 { return s.held().last }
 
 // ship queues a record for its host's heir.
-func (cl *Clustered) ship(number, host uint64, rec []byte) error {
-	s := &cl.shipping
+func (s *shipping) ship(number, host uint64, rec []byte) error {
 	if s.heirs == nil {
-		return cl.Copies.Out.PushLoose(number, rec)
+		return s.Copies.Out.PushLoose(number, rec)
 	}
 	heir := s.heirs.Heir(host)
 	if heir == "" {
 		s.whole.untold = true
-		cl.shipped(number)
+		s.shipped(number)
 		return nil
 	}
-	return cl.Copies.Out.Push(heir, number, 0, rec)
+	return s.Copies.Out.Push(heir, number, 0, rec)
 }
 
 // shipped records that a record has reached its heir, or that there is no heir.
-func (cl *Clustered) shipped(number uint64) {
-	s := &cl.shipping
+func (s *shipping) shipped(number uint64) {
 	id := number >> countBits
 	switch number & (1<<countBits - 1) {
 	case countsCopy:
@@ -346,8 +342,7 @@ func (cl *Clustered) shipped(number uint64) {
 }
 
 // turn releases what has become safe, and forgets the epochs that are over.
-func (cl *Clustered) turn(now time.Time) error {
-	s := &cl.shipping
+func (s *shipping) turn(now time.Time) error {
 	s.safeTo, s.released = max(s.safeTo, s.first-1), max(s.released, s.first-1)
 	for e := s.epoch(s.safeTo + 1); e != nil && e.closed && e.safe(); e = s.epoch(s.safeTo + 1) {
 		s.safeTo++
@@ -358,7 +353,7 @@ func (cl *Clustered) turn(now time.Time) error {
 		case e.held == 0:
 			e.until = s.released + 1
 		default:
-			if h := cl.held(); h.last == 0 || h.first > e.held {
+			if h := s.held(); h.last == 0 || h.first > e.held {
 				e.until = s.now() // its answers are in this epoch or before
 			}
 		}
@@ -381,15 +376,15 @@ func (cl *Clustered) turn(now time.Time) error {
 		s.first++
 	}
 	for range routeSlice {
-		e, more, err := cl.releasable()
+		e, more, err := s.releasable()
 		if err != nil || !more {
 			return err
 		}
 		host, err := hostOf(e.Link)
 		if err == nil {
-			err = cl.ship(e.Number, host, e.Link)
+			err = s.ship(e.Number, host, e.Link)
 		}
-		if cl.Copies.Waiting.Pop(); err != nil {
+		if s.Copies.Waiting.Pop(); err != nil {
 			return err
 		}
 	}
@@ -397,9 +392,9 @@ func (cl *Clustered) turn(now time.Time) error {
 }
 
 // releasable returns the first finish that waits, if it may be shipped now.
-func (cl *Clustered) releasable() (e outbox.Entry, ok bool, err error) {
-	e, ok, err = cl.Copies.Waiting.Peek()
-	return e, ok && e.Number>>countBits <= cl.shipping.arrived, err
+func (s *shipping) releasable() (e outbox.Entry, ok bool, err error) {
+	e, ok, err = s.Copies.Waiting.Peek()
+	return e, ok && e.Number>>countBits <= s.arrived, err
 }
 
 // hostOf returns the host of a record.
@@ -412,45 +407,44 @@ func hostOf(rec []byte) (uint64, error) {
 }
 
 // newHeirs processes a change of the view.
-func (cl *Clustered) newHeirs() {
-	if cl.Copies == nil {
+func (s *shipping) newHeirs() {
+	if s.Copies == nil {
 		return
 	}
-	s := &cl.shipping
-	if heirs := cl.Peers.Heirs(); heirs != s.heirs {
+	if heirs := s.Peers.Heirs(); heirs != s.heirs {
 		s.heirs = heirs
 		s.whole.nth++ // the telling in progress has the wrong heirs
-		cl.Copies.Out.Changed()
+		s.Copies.Out.Changed()
 	}
 }
 
 // shipOut ships the records that may go. wake is the time of the next work; zero means not before
 // an answer arrives.
-func (cl *Clustered) shipOut(work context.Context, now time.Time) (wake time.Time) {
-	if cl.Copies == nil || cl.run.Failed() {
+func (s *shipping) shipOut(work context.Context, now time.Time) (wake time.Time) {
+	if s.Copies == nil || s.run.Failed() {
 		return time.Time{}
 	}
-	s, out := &cl.shipping, cl.Copies.Out
+	out := s.Copies.Out
 	if s.heirs == nil {
-		if cl.newHeirs(); s.heirs == nil {
+		if s.newHeirs(); s.heirs == nil {
 			return time.Time{}
 		}
 	}
-	if cl.run.Fail(cl.turn(now)) || cl.run.Fail(out.Route(routeSlice, cl.heirOf)) {
+	if s.run.Fail(s.turn(now)) || s.run.Fail(out.Route(routeSlice, s.heirOf)) {
 		return time.Time{}
 	}
-	if _, more, err := cl.releasable(); cl.run.Fail(err) || more || out.Loose() {
+	if _, more, err := s.releasable(); s.run.Fail(err) || more || out.Loose() {
 		wake = now
 	}
-	if cl.tellWhole(work); cl.run.Failed() {
+	if s.tellWhole(work); s.run.Failed() {
 		return wake
 	}
-	out.Linger(min(cl.linger(), SyncEvery))
+	out.Linger(min(s.linger(), SyncEvery))
 	for {
-		b, next, err := out.Next(now, cl.heirOf)
+		b, next, err := out.Next(now, s.heirOf)
 		switch {
 		case err != nil:
-			cl.run.Fail(err)
+			s.run.Fail(err)
 			return wake
 		case b == nil:
 			return earlier(wake, next)
@@ -465,51 +459,50 @@ func (cl *Clustered) shipOut(work context.Context, now time.Time) (wake time.Tim
 			l.batch = b
 		}
 		number := l.last
-		cl.run.Go(func() {
-			err := cl.Copies.Ship(work, b.Agent, number, b.Links, len(b.Numbers))
-			cl.run.Tell(func(now time.Time) { cl.hasShipped(b, l, err, now) })
+		s.run.Go(func() {
+			err := s.Copies.Ship(work, b.Agent, number, b.Links, len(b.Numbers))
+			s.run.Tell(func(now time.Time) { s.hasShipped(b, l, err, now) })
 		})
 	}
 }
 
 // heirOf returns the destination of a record: its heir.
-func (cl *Clustered) heirOf(number uint64, rec []byte) (outbox.To, error) {
+func (s *shipping) heirOf(number uint64, rec []byte) (outbox.To, error) {
 	host, err := hostOf(rec)
 	if err != nil {
 		return outbox.To{}, err
 	}
-	if heir := cl.shipping.heirs.Heir(host); heir != "" {
+	if heir := s.heirs.Heir(host); heir != "" {
 		return outbox.To{Agent: heir}, nil
 	}
-	cl.shipping.whole.untold = true
-	cl.shipped(number)
+	s.whole.untold = true
+	s.shipped(number)
 	return outbox.To{Way: outbox.Gone}, nil
 }
 
 // hasShipped records the result of shipping a batch.
-func (cl *Clustered) hasShipped(b *outbox.Batch, l *shipLane, err error, now time.Time) {
-	s := &cl.shipping
+func (s *shipping) hasShipped(b *outbox.Batch, l *shipLane, err error, now time.Time) {
 	switch {
 	case err == nil:
 		for _, n := range b.Numbers {
-			cl.shipped(n)
+			s.shipped(n)
 		}
 		s.records += int64(len(b.Numbers))
 		s.octets += int64(len(b.Links))
 		if l.batch = nil; l.failing {
-			cl.loop.Events.Write("ship-again", report.F("agent", b.Agent))
+			s.loop.Events.Write("ship-again", report.F("agent", b.Agent))
 		}
 		l.failing = false
 	case errors.Is(err, ErrNotWhole):
 		l.last, l.batch = 0, nil
 		s.whole.anew[b.Agent] = true
 		s.whole.nth++
-	case !l.failing && !cl.run.Stopping():
+	case !l.failing && !s.run.Stopping():
 		l.failing = true
-		cl.loop.Events.Write("ship-failed", report.F("agent", b.Agent), report.F("records", len(b.Numbers)),
+		s.loop.Events.Write("ship-failed", report.F("agent", b.Agent), report.F("records", len(b.Numbers)),
 			report.F("error", err))
 	}
-	cl.Copies.Out.Done(b, err == nil, now)
+	s.Copies.Out.Done(b, err == nil, now)
 }
 
 // lingerTime bounds how long a stop waits until other agents have this agent's links and finishes,
@@ -517,9 +510,8 @@ func (cl *Clustered) hasShipped(b *outbox.Batch, l *shipLane, err error, now tim
 const lingerTime = 2 * time.Second
 
 // lingers reports whether a stop must wait for that.
-func (cl *Clustered) lingers(now time.Time) bool {
-	s := &cl.shipping
-	if cl.Copies == nil || s.heirs == nil || cl.copying() == 0 {
+func (s *shipping) lingers(now time.Time) bool {
+	if s.Copies == nil || s.heirs == nil || s.copying() == 0 {
 		return false
 	}
 	if s.lingering.IsZero() {
@@ -529,11 +521,11 @@ func (cl *Clustered) lingers(now time.Time) bool {
 }
 
 // copying returns the number of records that wait to be sent to heirs.
-func (cl *Clustered) copying() int64 {
-	if cl.Copies == nil {
+func (s *shipping) copying() int64 {
+	if s.Copies == nil {
 		return 0
 	}
-	return cl.Copies.Out.Len() + cl.Copies.Waiting.Len() + int64(len(cl.shipping.staged))
+	return s.Copies.Out.Len() + s.Copies.Waiting.Len() + int64(len(s.staged))
 }
 
 // lag returns the age of the oldest epoch that is not safe.
@@ -545,13 +537,12 @@ func (s *shipping) lag(now time.Time) time.Duration {
 }
 
 // tellCopies writes the event at the end of a run about what was shipped.
-func (cl *Clustered) tellCopies() {
-	s := &cl.shipping
-	if cl.Copies == nil || s.over == 0 {
+func (s *shipping) tellCopies() {
+	if s.Copies == nil || s.over == 0 {
 		return
 	}
-	cl.loop.Events.Write("shipped", report.F("records", s.records), report.F("bytes", s.octets),
-		report.F("left", cl.copying()),
+	s.loop.Events.Write("shipped", report.F("records", s.records), report.F("bytes", s.octets),
+		report.F("left", s.copying()),
 		report.F("lag_ms", (s.sum/time.Duration(s.over)).Milliseconds()),
 		report.F("longest_lag_ms", s.longest.Milliseconds()))
 }

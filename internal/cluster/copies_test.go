@@ -27,36 +27,36 @@ func TestShippedRecords(t *testing.T) {
 	}{
 		"archived": {
 			func(cl *Clustered) {
-				cl.copyFinish(&state.Finish{Link: found, Number: 7, Code: 200, File: "a.warc.gz",
+				cl.shipping.copyFinish(&state.Finish{Link: found, Number: 7, Code: 200, File: "a.warc.gz",
 					State: []byte("plan")})
 			},
 			handoff.Record{Kind: handoff.Finish, Number: 7, Disposition: handoff.Archived, Link: encoded,
 				State: []byte("plan")},
 		},
 		"not archived": {
-			func(cl *Clustered) { cl.copyFinish(&state.Finish{Link: found, Number: 8, Code: -2}) },
+			func(cl *Clustered) { cl.shipping.copyFinish(&state.Finish{Link: found, Number: 8, Code: -2}) },
 			handoff.Record{Kind: handoff.Finish, Number: 8, Link: encoded},
 		},
 		"key": {
 			func(cl *Clustered) {
-				cl.copyKnown(key.Host, keyset.List{Width: keyset.WholeKey, Paths: []uint64{key.Path}})
+				cl.shipping.copyKnown(key.Host, keyset.List{Width: keyset.WholeKey, Paths: []uint64{key.Path}})
 			},
 			handoff.Record{Kind: handoff.Known, Host: key.Host, Width: 64, Paths: []uint64{key.Path}},
 		},
 		"clock": {
 			func(cl *Clustered) {
-				cl.copyClock(frontier.HostState{Host: "a.example", Delay: time.Second, NotBefore: now.Add(time.Minute),
+				cl.shipping.copyClock(frontier.HostState{Host: "a.example", Delay: time.Second, NotBefore: now.Add(time.Minute),
 					Slow: 2, SlowUntil: now.Add(30 * time.Second), Blocked: true}, now) // held
 			},
 			handoff.Record{Kind: handoff.Clock, Name: "a.example", Politeness: handoff.Politeness{Delay: time.Second,
 				Quiet: time.Minute, SlowFor: 30 * time.Second, Slow: 2}},
 		},
 		"idle clock": {
-			func(cl *Clustered) { cl.copyClock(frontier.HostState{Host: "a.example"}, now) },
+			func(cl *Clustered) { cl.shipping.copyClock(frontier.HostState{Host: "a.example"}, now) },
 			handoff.Record{Kind: handoff.Clock, Name: "a.example"},
 		},
 	} {
-		cl := &Clustered{base: &base{Others: Others{Copies: &Copies{}}}}
+		cl := New(Others{Copies: &Copies{}})
 		cl.shipping.epochs = []epoch{{began: now}}
 		c.stage(cl)
 		got, want := cl.shipping.arena, c.want.AppendTo(nil)

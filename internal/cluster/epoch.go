@@ -38,11 +38,10 @@ func (s *shipping) begun() uint64 {
 }
 
 // openEpoch returns the open epoch, which receives a record.
-func (cl *Clustered) openEpoch() *epoch {
-	s := &cl.shipping
+func (s *shipping) openEpoch() *epoch {
 	e := &s.epochs[len(s.epochs)-1]
 	if e.began.IsZero() {
-		e.began = cl.loop.Config.Now()
+		e.began = s.loop.Config.Now()
 	}
 	return e
 }

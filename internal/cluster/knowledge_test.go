@@ -16,7 +16,7 @@ import (
 // TestStateVersion: a state with a version that no agent uses is refused. Its versions would be marked one by one.
 func TestStateVersion(t *testing.T) {
 	encoded := link.Link{URL: weburl.MustParse("http://a.example/")}.AppendTo(nil)
-	in := newLearner(t.Context(), &Clustered{}, "a2", func(link.Link) bool { return true })
+	in := newLearner(t.Context(), New(Others{}), "a2", func(link.Link) bool { return true })
 	for version, bad := range map[uint64]bool{versionReplica: false, versionLeaving: false, versionLeaving + 1: true,
 		1 << 63: true} {
 		r := handoff.Record{Kind: handoff.Finish, Number: version, Link: encoded, State: []byte("state")}

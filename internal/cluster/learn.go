@@ -334,7 +334,7 @@ func (cl *Clustered) learn(l *learnBatch, now time.Time) {
 		return
 	}
 	for i := range l.named {
-		cl.stage(countsCopy, &l.named[i], l.named[i].Host)
+		cl.shipping.stage(countsCopy, &l.named[i], l.named[i].Host)
 	}
 	if l.from != "" {
 		keys := int64(0)
@@ -359,7 +359,7 @@ func (cl *Clustered) learnPages(r *handoff.Record) {
 		key := link.HostKey(r.Name)
 		cl.tenants.newlyDone(key)
 		if cl.Copies != nil {
-			cl.stage(countsCopy, r, key)
+			cl.shipping.stage(countsCopy, r, key)
 		}
 	}
 }
@@ -378,7 +378,7 @@ func (cl *Clustered) news(dst []ledger.Ranged, key uint64, finished *keyset.Path
 	}
 	cl.tenants.newlyDone(key)
 	for _, l := range fresh.Lists {
-		cl.copyKnown(key, l)
+		cl.shipping.copyKnown(key, l)
 	}
 	own := cl.ranges.ownKey(link.Key{Host: key}).Host
 	return append(dst, ledger.Ranged{Host: done, Done: true, Paths: fresh},

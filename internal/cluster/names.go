@@ -41,19 +41,19 @@ type List interface {
 
 // copyName ships the name of an imported page that the archive has got. The agent that has fetched the page ships the
 // finish of its URL, and has no record of it.
-func (cl *Clustered) copyName(f *state.Finish) {
+func (s *shipping) copyName(f *state.Finish) {
 	if f.File != "" {
-		cl.shipName(f.Link)
+		s.shipName(f.Link)
 	}
 }
 
 // shipName ships the name of a page that the archive has.
-func (cl *Clustered) shipName(l link.Link) {
-	if cl.Copies == nil {
+func (s *shipping) shipName(l link.Link) {
+	if s.Copies == nil {
 		return
 	}
 	r := handoff.Record{Kind: handoff.Named, Disposition: handoff.Archived, Link: nameOf(l).AppendTo(nil)}
-	cl.stage(countsCopy, &r, link.HostKey(l.URL.Host()))
+	s.stage(countsCopy, &r, link.HostKey(l.URL.Host()))
 }
 
 // nameOf returns what names a page of an archive.
@@ -68,12 +68,12 @@ const namesAtOnce = 1 << 12
 
 // names ships the names of the URLs that the archive has, and of those that lost archives had.
 func (t *telling) names(ctx context.Context) error {
-	if t.cl.Names == nil {
+	if t.ship.Names == nil {
 		return nil
 	}
 	var encoded []byte
 	n := 0
-	err := t.cl.Names.Each(func(l link.Link, lost bool, archive string) error {
+	err := t.ship.Names.Each(func(l link.Link, lost bool, archive string) error {
 		if n++; n%namesAtOnce == 0 {
 			if err := t.do(ctx, func() {}); err != nil {
 				return err

@@ -74,7 +74,7 @@ func listBeforeDrop(t *testing.T, left bool) {
 	}
 	full := errors.New("the disk is full")
 	names := &notebook{fails: full, left: left}
-	cl := &Clustered{base: &base{Others: Others{Names: names}}}
+	cl := New(Others{Names: names})
 	takeOver := func() (Taken, error) {
 		return cl.TakeOver(context.Background(), store, lost, func(string) bool { return true })
 	}

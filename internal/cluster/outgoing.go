@@ -98,7 +98,7 @@ func (cl *Clustered) ViewChanged() {
 		cl.Outbox.Changed()
 		cl.pagesChanged()
 		cl.Forget()
-		cl.newHeirs()
+		cl.shipping.newHeirs()
 		cl.resettle()
 		cl.recalls.stale = cl.loop.Sharer != nil
 		cl.loop.Frontier.ReviewAside()
@@ -192,7 +192,7 @@ func (cl *Clustered) wayOf(number uint64, enc []byte) (to outbox.To, err error) 
 		if err != nil {
 			return to, fmt.Errorf("link from the outbox: %w", err)
 		}
-		cl.arrivedElsewhere(number)
+		cl.shipping.arrivedElsewhere(number)
 		gone := []frontier.Waiting{{Link: l, Number: number}}
 		return outbox.To{Way: outbox.Gone}, cl.loop.Frontier.PushWithdrawn(gone)
 	}
@@ -271,7 +271,7 @@ func (cl *Clustered) takeBack(b *outbox.Batch) {
 		ls.AddOwn(l.Key(), enc)
 		rest = rest[n:]
 	}
-	cl.intakeSafely(&ls)
+	cl.shipping.intakeSafely(&ls)
 	cl.receiptWhenDurable(receipt{back: b})
 }
 
@@ -279,5 +279,5 @@ func (cl *Clustered) takeBack(b *outbox.Batch) {
 // counted as outgoing.
 func (cl *Clustered) finishSent(numbers []uint64, returned bool) {
 	cl.run.Fail(cl.loop.Ledger.EndOutgoing(numbers, returned))
-	cl.arrivedElsewhere(numbers...)
+	cl.shipping.arrivedElsewhere(numbers...)
 }

@@ -31,7 +31,7 @@ func (cl *Clustered) Settled() bool {
 // Waits implements crawl.Turns.
 func (cl *Clustered) Waits(now time.Time) bool {
 	if cl.run.Halted() {
-		return cl.lingers(now)
+		return cl.shipping.lingers(now)
 	}
 	return !cl.Settled() || cl.resting()
 }

@@ -252,7 +252,7 @@ func (cl *Clustered) SendAway(w frontier.Waiting) (sent bool, err error) {
 		return true, nil // the link is finished
 	}
 	cl.tenants.n.LinksOut++
-	cl.leavesFor(number)
+	cl.shipping.leavesFor(number)
 	return true, cl.post(number, w.Link, 0, w.Link.AppendTo(nil))
 }
 

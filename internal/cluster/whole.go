@@ -51,8 +51,7 @@ const (
 )
 
 // tellWhole starts to ship the whole state if an heir needs it.
-func (cl *Clustered) tellWhole(work context.Context) {
-	s := &cl.shipping
+func (s *shipping) tellWhole(work context.Context) {
 	w := &s.whole
 	untold := w.untold && s.heirs.Heir(0) != ""
 	switch {
@@ -64,8 +63,8 @@ func (cl *Clustered) tellWhole(work context.Context) {
 	case w.last == s.heirs && len(w.anew) == 0 && !untold:
 		return
 	}
-	files, err := cl.loop.Ledger.Transfer()
-	if cl.run.Fail(err); files == nil {
+	files, err := s.loop.Ledger.Transfer()
+	if s.run.Fail(err); files == nil {
 		return
 	}
 	w.reading, w.out, w.records = true, 0, 0
@@ -76,19 +75,19 @@ func (cl *Clustered) tellWhole(work context.Context) {
 		w.last, w.untold = nil, false
 	}
 	t := telling{
-		cl: cl, files: files, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, old: w.unnamed,
-		last: s.begun(), began: cl.loop.Config.Now(),
+		ship: s, files: files, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, old: w.unnamed,
+		last: s.begun(), began: s.loop.Config.Now(),
 	}
 	w.anew = map[string]bool{}
-	cl.run.Go(func() {
+	s.run.Go(func() {
 		err := t.run(work)
-		cl.run.Tell(func(now time.Time) { cl.toldWhole(&t, err, now) })
+		s.run.Tell(func(now time.Time) { s.toldWhole(&t, err, now) })
 	})
 }
 
 // toldWhole processes the end of a telling.
-func (cl *Clustered) toldWhole(t *telling, err error, now time.Time) {
-	w := &cl.shipping.whole
+func (s *shipping) toldWhole(t *telling, err error, now time.Time) {
+	w := &s.whole
 	w.reading = false
 	switch {
 	case err == nil && t.nth == w.nth:
@@ -96,11 +95,11 @@ func (cl *Clustered) toldWhole(t *telling, err error, now time.Time) {
 		if t.heirs.Heir(0) == "" {
 			return // there is no second copy: the next loss loses all
 		}
-		cl.loop.Events.Write("shipped-whole", report.F("records", w.records),
+		s.loop.Events.Write("shipped-whole", report.F("records", w.records),
 			report.F("took_ms", now.Sub(t.began).Milliseconds()))
 		return
 	case err != nil && !errors.Is(err, errOldView) && !errors.Is(err, errOver):
-		cl.run.Fail(fmt.Errorf("ship anew: %w", err))
+		s.run.Fail(fmt.Errorf("ship anew: %w", err))
 	}
 	for agent := range t.anew { // they still need it
 		w.anew[agent] = true
@@ -109,8 +108,7 @@ func (cl *Clustered) toldWhole(t *telling, err error, now time.Time) {
 }
 
 // toldPending records that the heirs have all pending links.
-func (cl *Clustered) toldPending() {
-	s := &cl.shipping
+func (s *shipping) toldPending() {
 	if s.whole.lacking {
 		s.whole.lacking = false
 		s.epochs[0].copies-- // beginCopies has counted the earlier run there
@@ -119,7 +117,7 @@ func (cl *Clustered) toldPending() {
 
 // A telling reads the journal and queues the whole state for the heirs.
 type telling struct {
-	cl     *Clustered
+	ship   *shipping
 	files  *ledger.Transfer
 	nth    uint64
 	before Heirs // the heirs that had the whole state before
@@ -142,7 +140,7 @@ func (t *telling) wanted(host uint64) bool {
 
 func (t *telling) run(ctx context.Context) error {
 	err := errors.Join(t.tell(ctx), t.files.Close())
-	t.cl.run.Tell(func(time.Time) { t.files.Release() }) // names need not delay a checkpoint
+	t.ship.run.Tell(func(time.Time) { t.files.Release() }) // names need not delay a checkpoint
 	if err == nil && !t.old {
 		err = t.names(ctx)
 	}
@@ -168,7 +166,7 @@ func (t *telling) tell(ctx context.Context) error {
 	if err := t.await(ctx, arrived); err != nil {
 		return err
 	}
-	if err := t.do(ctx, t.cl.toldPending); err != nil {
+	if err := t.do(ctx, t.ship.toldPending); err != nil {
 		return err
 	}
 	if t.old {
@@ -182,7 +180,7 @@ func (t *telling) tell(ctx context.Context) error {
 	}
 	// The counts come before the keys: an heir that gets only a part must not fetch too many pages.
 	var counts []byte
-	if err := t.do(ctx, func() { counts = t.cl.counts.allPages(t.wanted) }); err != nil {
+	if err := t.do(ctx, func() { counts = t.ship.counts.allPages(t.wanted) }); err != nil {
 		return err
 	}
 	if err := putAll(counts, r.put); err != nil {
@@ -202,7 +200,7 @@ func (t *telling) oldNames(ctx context.Context) error {
 	if err := t.await(ctx, arrived); err != nil {
 		return err
 	}
-	return t.do(ctx, func() { t.cl.shipping.whole.unnamed = false })
+	return t.do(ctx, func() { t.ship.whole.unnamed = false })
 }
 
 // put collects a record.
@@ -218,13 +216,13 @@ func (t *telling) put(ctx context.Context, r *handoff.Record, host uint64) error
 // flush queues the collected records, and waits until there is space for more.
 func (t *telling) flush(ctx context.Context) error {
 	err := t.do(ctx, func() {
-		cl, from := t.cl, 0
-		w := &cl.shipping.whole
+		s, from := t.ship, 0
+		w := &s.whole
 		for i, end := range t.ends {
-			if !cl.run.Failed() {
+			if !s.run.Failed() {
 				w.out++
 				w.records++
-				cl.run.Fail(cl.ship(w.nth<<countBits|countsWhole, t.hosts[i], t.arena[from:end]))
+				s.run.Fail(s.ship(w.nth<<countBits|countsWhole, t.hosts[i], t.arena[from:end]))
 			}
 			from = end
 		}
@@ -233,14 +231,14 @@ func (t *telling) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.await(ctx, func(*shipping) bool { return t.cl.Copies.Out.Len() < tellAhead })
+	return t.await(ctx, func(*shipping) bool { return t.ship.Copies.Out.Len() < tellAhead })
 }
 
 // do lets the dispatcher call f, if the view is still the same.
 func (t *telling) do(ctx context.Context, f func()) error {
 	result := make(chan error, 1)
-	if !t.cl.run.Tell(func(time.Time) {
-		if t.nth != t.cl.shipping.whole.nth {
+	if !t.ship.run.Tell(func(time.Time) {
+		if t.nth != t.ship.whole.nth {
 			result <- errOldView
 			return
 		}
@@ -256,7 +254,7 @@ func (t *telling) do(ctx context.Context, f func()) error {
 func (t *telling) await(ctx context.Context, yes func(*shipping) bool) error {
 	for {
 		done := false
-		if err := t.do(ctx, func() { done = yes(&t.cl.shipping) }); err != nil || done {
+		if err := t.do(ctx, func() { done = yes(t.ship) }); err != nil || done {
 			return err
 		}
 		select {
