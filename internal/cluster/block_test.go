@@ -133,7 +133,9 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 	for _, n := range c.nodes {
 		var waits []string
 		w := n.w.Load()
-		if err := w.cl.loop.Run.Do(t.Context(), func(time.Time) { waits = w.cl.loop.Gate.BlockedHosts() }); err != nil {
+		if err := w.cl.run.Do(t.Context(), "test", func(time.Time) {
+			waits = w.cl.loop.Gate.BlockedHosts()
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if slices.Contains(waits, host) != (n == a2) {

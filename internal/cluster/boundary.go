@@ -63,8 +63,12 @@ type Boundary interface {
 
 // exports is the state of pages on their way.
 type exports struct {
+	pages, pagesAgain int64                       // pages of other agents in this run: taken, and known already
+	pagesDamaged      int64                       // pages for others that could not be read, and are fetched again
+	pagesRefused      int64                       // pages that other agents refused
+	pagesFrom         map[string]report.PagesFrom // the pages that were taken, by the agents that have sent them
+
 	arrived []link.Stored // other agents have them; the journal's records of that are not synced
-	kept    []link.Key    // of pages that this agent has fetched and keeps, since the last sync
 
 	onWay onWay
 
@@ -269,11 +273,11 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []link.Link, results []err
 	cl.run.Stir()
 	first := slices.IndexFunc(results, awaits)
 	if first >= 0 && !slices.ContainsFunc(results, func(err error) bool { return !awaits(err) }) {
-		cl.tellPush(b, inPages, results[first])
+		cl.links.tellPush(b, inPages, results[first])
 		cl.PageBox.Done(b, false, now)
 		return
 	}
-	cl.tellPush(b, inPages, nil)
+	cl.links.tellPush(b, inPages, nil)
 	cl.PageBox.Done(b, true, now)
 	var sent, stayed []uint64 // numbers of pages at the other agent, and of those that this agent ends itself
 	for i, page := range pages {
@@ -285,13 +289,13 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []link.Link, results []err
 			}
 			continue
 		case errors.Is(err, errPageDamaged):
-			cl.remote.pagesDamaged++
+			cl.exports.pagesDamaged++
 			if cl.fetchAgain(page); cl.run.Failed() {
 				return
 			}
 			stayed = append(stayed, b.Numbers[i])
 		case errors.Is(err, errPageRefused):
-			cl.remote.pagesRefused++
+			cl.exports.pagesRefused++
 			stayed = append(stayed, b.Numbers[i])
 		case b.Agent == "":
 			stayed = append(stayed, b.Numbers[i])
@@ -326,9 +330,12 @@ func (cl *Clustered) fetchAgain(page link.Link) {
 // byPages reports that every agent may crawl any host.
 func (b *base) byPages() bool { return b.Boundary != nil && b.Boundary.ByPages() }
 
-// Direct implements crawl.Boundary. If every agent may crawl any host, a hash of a seed's host says where it begins.
-func (cl *Clustered) Direct(seed *link.Link) {
-	if cl.byPages() {
+// Direct implements crawl.Boundary.
+func (cl *Clustered) Direct(seed *link.Link) { cl.direct(seed) }
+
+// direct says where a seed begins if every agent may crawl any host: a hash of its host tells the agent.
+func (b *base) direct(seed *link.Link) {
+	if b.byPages() {
 		seed.SetDestination(link.Destination{Hash: link.HostKey(seed.URL.Host())})
 	}
 }
@@ -419,7 +426,7 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page link.Link, 
 	if err != nil {
 		return nil, err
 	}
-	if err := cl.run.Do(ctx, func(now time.Time) { // until it is over, the page must not be taken twice
+	if err := cl.run.Do(ctx, "page", func(now time.Time) { // until it is over, the page must not be taken twice
 		if cl.run.Stopping() {
 			imported.Abandon()
 			done <- run.ErrNotRunning
@@ -437,7 +444,7 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page link.Link, 
 			own := cl.ranges.ownKey(link.KeyOf(found.URL))
 			cl.run.Fail(cl.loop.Ledger.Learn([]ledger.Ranged{{Host: own.Host, Paths: keyset.PathsOf(own.Path)}}))
 		}
-		cl.whenFinishesSafe(func() { done <- nil })
+		cl.receipts.whenFinishesSafe(func(time.Time) { done <- nil })
 	}); err != nil {
 		imported.Abandon()
 		return nil, err
@@ -479,14 +486,14 @@ func (cl *Clustered) claimPage(ctx context.Context, key link.Key) (free func(), 
 // this one, and they may wait for the answer to this call. So the name is shipped alone.
 func (cl *Clustered) knowsPage(ctx context.Context, link link.Link, done chan error) (known bool, err error) {
 	stopping := false
-	err = cl.run.Do(ctx, func(time.Time) {
+	err = cl.run.Do(ctx, "page", func(time.Time) {
 		if stopping = cl.run.Stopping(); stopping {
 			return
 		}
 		if known = cl.ranges.hasKey(VersionKey(link)); known {
-			cl.remote.pagesAgain++
+			cl.exports.pagesAgain++
 			cl.shipping.shipName(link)
-			cl.whenFinishesSafe(func() { done <- nil })
+			cl.receipts.whenFinishesSafe(func(time.Time) { done <- nil })
 		}
 	})
 	if stopping && err == nil {
@@ -550,8 +557,8 @@ func (cl *Clustered) exportCounts() *report.Boundary {
 	if cl.PageBox == nil {
 		return nil
 	}
-	return &report.Boundary{Waiting: cl.Boundary.Waiting(), Taken: cl.remote.pages, Again: cl.remote.pagesAgain,
-		Damaged: cl.remote.pagesDamaged, Refused: cl.remote.pagesRefused, From: cl.pagesFrom()}
+	return &report.Boundary{Waiting: cl.Boundary.Waiting(), Taken: cl.exports.pages, Again: cl.exports.pagesAgain,
+		Damaged: cl.exports.pagesDamaged, Refused: cl.exports.pagesRefused, From: cl.pagesFrom()}
 }
 
 // categories returns the categories of this agent without counts.

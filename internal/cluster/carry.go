@@ -54,12 +54,12 @@ func (cl *Clustered) Carry(l link.Link, take func() ([]byte, error)) (taken bool
 	if len(g.states) >= carryMax {
 		return false, nil
 	}
-	state, err := take()
+	enc, err := take()
 	if err != nil {
 		return false, err
 	}
 	l.Via = ""
-	g.states = append(g.states, planned{link: l, state: state})
+	g.states = append(g.states, planned{link: l, state: enc})
 	cl.run.Stir()
 	return true, nil
 }

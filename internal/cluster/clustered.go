@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
@@ -65,15 +64,18 @@ type base struct {
 // Clustered is the Cluster of an agent that crawls together with others.
 type Clustered struct {
 	*base
-	ranges   *ranges
-	counts   *pageCounts
-	remote   remote
-	shipping *shipping
-	tenants  tenants
-	permits  permits
-	recalls  recalls
-	exports  exports
-	fresh    []link.Key // accepted since the last sync; see found
+	ranges      *ranges
+	counts      *pageCounts
+	shipping    *shipping
+	receipts    *receipts
+	links       *links
+	tenants     tenants
+	permits     permits
+	recalls     recalls
+	exports     exports
+	ration      ration
+	pagesBefore int64   // of earlier runs
+	rested      *uint64 // the activity when no work was left here; nil: never
 }
 
 // New returns the Cluster of an agent with these parts.
@@ -82,6 +84,8 @@ func New(others Others) *Clustered {
 	cl := &Clustered{base: b, ranges: &ranges{base: b, handed: map[uint64]handed{}},
 		counts: &pageCounts{base: b, of: map[string][]pageCount{}}}
 	cl.shipping = &shipping{base: b, counts: cl.counts}
+	cl.receipts = &receipts{base: b, ranges: cl.ranges, shipping: cl.shipping}
+	cl.links = &links{base: b, shipping: cl.shipping, receipts: cl.receipts}
 	cl.recalls = recalls{open: map[link.Key]*question{}, asking: map[turn]bool{}, stale: true}
 	cl.tenants.init()
 	cl.tenants.blocks = true // an earlier run may have left blocked hosts
@@ -90,7 +94,10 @@ func New(others Others) *Clustered {
 
 // Join returns what this agent's crawl loop asks the cluster.
 func (cl *Clustered) Join() crawl.Cluster {
-	c := crawl.Cluster{Owners: cl, Turns: cl, Links: cl, Records: cl, Moves: cl, Sharing: cl}
+	c := crawl.Cluster{Owners: cl, Turns: cl, Links: cl, Records: cl, Moves: cl}
+	if cl.Captures != nil {
+		c.Sharing = cl
+	}
 	if cl.Contents != nil {
 		c.Contents = cl
 	}
@@ -127,11 +134,25 @@ func (cl *Clustered) Keys() ledger.Keys { return cl.ranges.keys() }
 // Prepare implements ledger.Cluster.
 func (cl *Clustered) Prepare() { cl.ranges.flush() }
 
+// Receive accepts links from another agent. It returns when they are as durable as links that
+// this agent finds: in the synced journal (see Config.AckWritten), or in the files in which
+// the seen-set holds links back. Receive counts links out of scope and drops them. It passes
+// on links that a third agent owns; hops is how often they were passed on before. Safe for
+// concurrent use, also before Run. It blocks until the dispatcher has accepted the links or
+// ctx is done. After an error, the caller does not know which links were accepted, and may
+// send the same links again.
+func (cl *Clustered) Receive(ctx context.Context, links []link.Link, hops int) error {
+	return cl.links.fromAgent(ctx, links, hops)
+}
+
+// Refetch accepts links of this agent that fetch pages again, as Receive does. If every agent may crawl any host, each
+// goes to the agent where a seed of its host begins, so that several agents do not fetch the same page.
+func (cl *Clustered) Refetch(ctx context.Context, links []link.Link) error {
+	return cl.links.again(ctx, links)
+}
+
 // Capture implements visit.Sharing.
 func (cl *Clustered) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
-	if cl.Captures == nil {
-		return nil, "", nil
-	}
 	cl.exports.onWay.await(ctx, link.KeyOf(u))
 	return cl.Captures(ctx, u)
 }
@@ -157,12 +178,12 @@ func (cl *Clustered) Class(key link.Key, l link.Link) crawl.Class {
 
 func (cl *Clustered) Accepted(class crawl.Class, number uint64, l link.Link, enc []byte) error {
 	if class == crawl.Own {
-		cl.found(l.Key())
+		cl.receipts.found(l.Key())
 		cl.shipping.copyAccept(number, link.HostKey(l.URL.Host()), enc)
 		return nil
 	}
 	cl.shipping.countOutgoing()
-	return cl.post(number, l, 0, enc)
+	return cl.links.post(number, l, 0, enc)
 }
 
 // Finished implements ledger.Finisher. Finishes of earlier runs have keys in the seen-set already.
@@ -178,7 +199,7 @@ func (cl *Clustered) Finished(f *state.Finish, before bool) {
 		cl.ranges.noteDone(f.Link.Key())
 		cl.tenants.newlyDone(link.HostKey(f.Link.URL.Host()))
 		cl.finishedHere(f.Link.Key())
-		cl.kept(f)
+		cl.receipts.noteKept(f)
 	}
 	cl.shipping.copyFinish(f)
 }
@@ -190,24 +211,19 @@ func (cl *Clustered) Rests(st frontier.HostState, now time.Time) {
 
 func (cl *Clustered) Committed(time.Time) {
 	cl.shipping.copyCommitted()
-	if cl.loop.Config.AckWritten {
-		cl.remote.due, cl.remote.unsynced = append(cl.remote.due, cl.remote.unsynced...), nil
-	}
+	cl.receipts.committed()
 }
 
 func (cl *Clustered) Syncing() (durable func()) {
-	receipts := slices.Concat(cl.remote.unsynced, cl.freshDurable(), cl.keptDurable())
-	epoch := cl.shipping.closed()
-	cl.remote.unsynced = nil
-	cl.remote.syncing += len(receipts)
-	forgetPages := cl.forgetPages()
+	synced, forgetPages := cl.receipts.beginSync(), cl.forgetPages()
 	return func() {
 		forgetPages()
-		cl.remote.due = append(cl.remote.due, receipts...)
-		cl.remote.syncing -= len(receipts)
-		cl.shipping.synced = max(cl.shipping.synced, epoch)
+		synced()
 	}
 }
+
+// Forget implements crawl.Links.
+func (cl *Clustered) Forget() { cl.receipts.forget() }
 
 // Kinds implements ledger.Participant.
 func (cl *Clustered) Kinds() []ledger.Kind {
@@ -267,12 +283,27 @@ func (cl *Clustered) Pending(number uint64, l link.Link, enc []byte, outgoing bo
 }
 
 func (cl *Clustered) Recovered() {
-	cl.remote.pagesBefore = cl.loop.Tally.Pages()
+	cl.pagesBefore = cl.loop.Tally.Pages()
 	cl.shipping.beginCopies()
 }
 
+// Tick implements crawl.Turns.
+func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) {
+	if cl.run.Halted() && cl.shipping.lingering.IsZero() || cl.run.Failed() {
+		return time.Time{}
+	}
+	cl.links.begin()
+	if wake = cl.links.routeSome(now); cl.run.Failed() {
+		return time.Time{}
+	}
+	wake = earlier(wake, cl.askStates(work, now))
+	wake = earlier(wake, cl.settleIn(work, now))
+	wake = earlier(wake, cl.sendPages(work, now))
+	return earlier(wake, cl.links.send(work, now))
+}
+
 func (cl *Clustered) Deliver(work context.Context, now time.Time) (wake time.Time) {
-	if cl.sendReceipts(now) {
+	if cl.receipts.deliver(now) {
 		wake = now
 	}
 	if work.Err() != nil { // the run is over
@@ -282,7 +313,7 @@ func (cl *Clustered) Deliver(work context.Context, now time.Time) (wake time.Tim
 }
 
 func (cl *Clustered) WantsSync() bool {
-	return len(cl.remote.unsynced) > 0 && !cl.loop.Config.AckWritten
+	return cl.receipts.wantsSync()
 }
 
 // Outgoing implements crawl.Links.
@@ -294,13 +325,63 @@ func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
 		waits = cl.WaitsFor()
 	}
 	return crawl.ClusterStatus{Waits: waits, Leaving: cl.leavesAfter(now), Outgoing: cl.Outgoing(),
-		Received: cl.remote.received, Copying: cl.shipping.copying(),
+		Received: cl.links.received, Copying: cl.shipping.copying(),
 		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.leaseCounts(), Moves: cl.moves(),
 		Contents: cl.contentCounts(), Boundary: cl.exportCounts(), Categories: cl.categories()}
 }
 
-// Ended tells what was shipped to heirs. Call it after the run.
-func (cl *Clustered) Ended() { cl.shipping.tellCopies() }
+// TellShipped writes the event about what was shipped to heirs. Call it after the run.
+func (cl *Clustered) TellShipped() { cl.shipping.tellCopies() }
+
+// ViewChanged tells the Crawler that the answers of the Placement may have changed. It returns when
+// the dispatcher knows, or when the run has ended. Safe for concurrent use.
+func (cl *Clustered) ViewChanged() {
+	cl.run.Tell(func(time.Time) {
+		if cl.Outgoing() > 0 {
+			cl.run.Stir()
+		}
+		cl.Outbox.Changed()
+		cl.pagesChanged()
+		cl.receipts.forget()
+		cl.shipping.newHeirs()
+		cl.resettle()
+		cl.recalls.stale = cl.loop.Sharer != nil
+		cl.loop.Frontier.ReviewAside()
+	})
+}
+
+// Assigned tells the Crawler that the owners of hosts may be known now, and were not before. It costs as
+// much as the links that wait for the owners. If a host gets another owner, call ViewChanged.
+// Otherwise Assigned is like ViewChanged.
+func (cl *Clustered) Assigned(hosts ...string) {
+	cl.run.Tell(func(time.Time) {
+		cl.run.Stir()
+		for _, host := range hosts {
+			cl.Outbox.Assigned(link.HostKey(host))
+			if cl.tenants.held[host] != nil {
+				cl.unhold(host)
+			}
+		}
+		cl.tenants.blocks = cl.tenants.blocks || len(cl.loop.Gate.BlockedHosts()) > 0
+		cl.recalls.stale = cl.loop.Sharer != nil
+	})
+}
+
+// Unanswered tells the Crawler that Assigned was not called for some hosts whose owner is not known, and that the
+// Placement is to be asked for them again. Otherwise it is like ViewChanged. It costs as much as all links that wait
+// for an owner.
+func (cl *Clustered) Unanswered() {
+	cl.run.Tell(func(time.Time) {
+		cl.run.Stir()
+		cl.Outbox.Changed()
+		for host, w := range cl.tenants.held {
+			if len(w.open) == 0 { // nobody is asked
+				cl.unhold(host)
+			}
+		}
+		cl.tenants.blocks = true
+	})
+}
 
 // earlier returns the earlier of two times; zero stands for none.
 func earlier(a, b time.Time) time.Time {

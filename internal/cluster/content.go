@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -52,7 +53,7 @@ func (cl *Clustered) First(ctx context.Context, x *warc.Exchange,
 // are safe.
 func (cl *Clustered) Archived(digest [20]byte, page warc.Original) {
 	cl.Contents.Archived(digest, page)
-	cl.whenFinishesSafe(func() { cl.Contents.Durable(digest, page) })
+	cl.receipts.whenFinishesSafe(func(time.Time) { cl.Contents.Durable(digest, page) })
 }
 
 // contentCounts returns the counts of Contents, or nil without Contents.

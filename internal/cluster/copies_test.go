@@ -45,8 +45,9 @@ func TestShippedRecords(t *testing.T) {
 		},
 		"clock": {
 			func(cl *Clustered) {
-				cl.shipping.copyClock(frontier.HostState{Host: "a.example", Delay: time.Second, NotBefore: now.Add(time.Minute),
-					Slow: 2, SlowUntil: now.Add(30 * time.Second), Blocked: true}, now) // held
+				cl.shipping.copyClock(frontier.HostState{Host: "a.example", Delay: time.Second,
+					NotBefore: now.Add(time.Minute), Slow: 2, SlowUntil: now.Add(30 * time.Second),
+					Blocked: true}, now) // held
 			},
 			handoff.Record{Kind: handoff.Clock, Name: "a.example", Politeness: handoff.Politeness{Delay: time.Second,
 				Quiet: time.Minute, SlowFor: 30 * time.Second, Slow: 2}},

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -92,67 +91,6 @@ func (d *Durable) forget() {
 			d.slots[i].Store(0)
 		}
 	}
-}
-
-// received notes that links of this agent's hosts, which another agent has sent, are durable.
-func (cl *Clustered) received(a *arrival, generation uint64, err error) error {
-	if err == nil {
-		a.links.EachOwn(func(k link.Key, _ []byte) { cl.Durable.add(k, generation) })
-	}
-	return err
-}
-
-// found notes that this agent has accepted a URL of its own. The URL is durable after a sync.
-func (cl *Clustered) found(k link.Key) {
-	if cl.Durable != nil && len(cl.fresh) < freshMax {
-		cl.fresh = append(cl.fresh, k)
-	}
-}
-
-// freshDurable returns the receipt for the URLs that the next sync makes durable.
-func (cl *Clustered) freshDurable() []receipt {
-	if len(cl.fresh) == 0 {
-		return nil
-	}
-	keys, generation := cl.fresh, cl.Durable.now()
-	cl.fresh = nil
-	return []receipt{{safe: cl.shipping.now(), then: func() {
-		for _, k := range keys {
-			cl.Durable.add(k, generation)
-		}
-	}}}
-}
-
-// kept notes that this agent has fetched a page that it keeps, so that no other agent need send it.
-func (cl *Clustered) kept(f *state.Finish) {
-	if cl.PageBox == nil || !f.IsPage() || f.Exported() || f.Link.App() != "" {
-		return
-	}
-	cl.ranges.notePage(f.Link)
-	if x := &cl.exports; len(x.kept) < freshMax {
-		x.kept = append(x.kept, DurableKey(f.Link))
-	}
-}
-
-// keptDurable returns the receipt for the pages of kept. Their links must be as safe as those of a page that another
-// agent has sent, and the heirs must have their names: that agent forgets its copy.
-func (cl *Clustered) keptDurable() []receipt {
-	keys, generation := cl.exports.kept, cl.Durable.now()
-	if len(keys) == 0 {
-		return nil
-	}
-	cl.exports.kept = nil
-	return []receipt{{finish: cl.shipping.begun(), named: true, then: func() {
-		for _, k := range keys {
-			cl.Durable.add(k, generation)
-		}
-	}}}
-}
-
-// Forget empties the cache of durable URLs.
-func (cl *Clustered) Forget() {
-	cl.fresh, cl.exports.kept = nil, nil
-	cl.Durable.forget()
 }
 
 // lingerFor is how long links for another agent are gathered after a batch. Larger batches take

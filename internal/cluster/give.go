@@ -74,7 +74,7 @@ func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint
 	[]ClaimAnswer, error) {
 	var vs []ClaimAnswer
 	for part := range slices.Chunk(hosts, 32) { // each may need a disk access
-		err := cl.run.Do(ctx, func(now time.Time) {
+		err := cl.run.Do(ctx, "claim", func(now time.Time) {
 			for _, host := range part {
 				vs = append(vs, cl.claimedBy(host, by, identity, view, now))
 			}
@@ -216,7 +216,7 @@ func (cl *Clustered) bundleUp(agent string, g *handoffQueue, now time.Time) {
 		return
 	}
 	g.busy, g.stale = true, nil
-	cl.whenNamed(func() { g.ready = b })
+	cl.receipts.whenNamed(func(time.Time) { g.ready = b })
 }
 
 // bundleHost adds what is known of a host to a bundle.

@@ -3,11 +3,15 @@ package cluster
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -38,7 +42,7 @@ func TestLeavePassesOn(t *testing.T) {
 		told := func(c *cluster) (n int, counted int64) {
 			for _, node := range c.present() {
 				if w := node.w.Load(); w != nil && !w.cl.tenants.leaving.on {
-					if err := w.cl.loop.Run.Do(context.Background(), func(time.Time) {
+					if err := w.cl.loop.Run.Do(context.Background(), "test", func(time.Time) {
 						done := w.cl.ranges.rangeOf(doneKey(link.Key{Host: whole.Host}).Host)
 						n += done.N
 						counted += w.cl.PagesElsewhere(pages.Name)
@@ -89,4 +93,47 @@ func TestMovesRecrawl(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Other agents may call an agent whose run has not begun, or never begins. Such a call waits no longer than its
+// context.
+func TestCallsBeforeTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mine := static{func(string) (string, bool) { return "", true }}
+		mem := testdisk.NewMem()
+		box, err := outbox.Open(mem, "outbox", outbox.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newStory(t, "seed http://a.example/")
+		s.with = func() (Others, error) { return Others{Peers: mine, Outbox: box}, nil }
+		w, err := s.open(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := link.Link{URL: weburl.MustParse("http://a.example/1"), Hops: "L"}
+		pending := (&handoff.Record{Kind: handoff.Accept, Link: l.AppendTo(nil)}).AppendTo(nil)
+		for name, call := range map[string]func(ctx context.Context) error{
+			"receive": func(ctx context.Context) error { return w.cl.Receive(ctx, []link.Link{l}, 0) },
+			"handed":  func(ctx context.Context) error { return w.cl.Handed(ctx, "a2", pending) },
+			"claim": func(ctx context.Context) error {
+				_, err := w.cl.Claimed(ctx, "a2", "a2", 1, []string{"a.example"})
+				return err
+			},
+			"pulse": func(ctx context.Context) error { _, err := w.cl.Pulse(ctx); return err },
+			"end":   func(ctx context.Context) error { _, err := w.cl.End(ctx, 0); return err },
+			"leave": func(ctx context.Context) error { return w.cl.Leave(ctx, time.Minute) },
+			"stay":  func(ctx context.Context) error { _, err := w.cl.Stay(ctx); return err },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			err := call(ctx)
+			if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), name+": ") {
+				t.Errorf("%s: %v", name, err)
+			}
+			cancel()
+		}
+		if err := errors.Join(w.close(), box.Close()); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -249,8 +249,8 @@ func (in *learner) give() error {
 			l.a.links.Found[n].Foreign = !l.ours[i]
 		}
 	}
-	if !loop.Run.Tell(func(now time.Time) { in.cl.learn(l, now) }) {
-		return run.ErrNotRunning
+	if err := loop.Run.Post(in.ctx, func(now time.Time) { in.cl.learn(l, now) }); err != nil {
+		return err
 	}
 	in.given = append(in.given, l)
 	return in.wait(takeAhead)
@@ -350,7 +350,7 @@ func (cl *Clustered) learn(l *learnBatch, now time.Time) {
 			q.hosts, q.again = append(q.hosts, q.again...), nil
 		}
 	}
-	cl.arrive(&l.a, now)
+	cl.links.arrive(&l.a, now)
 }
 
 // learnPages learns an agent's count of a host's pages, and ships it.
@@ -364,7 +364,7 @@ func (cl *Clustered) learnPages(r *handoff.Record) {
 	}
 }
 
-// news appends to dst the unknown ones of the finished URLs of a host, for Loop.Learn, and ships them
+// news appends to dst the unknown ones of the finished URLs of a host, for Ledger.Learn, and ships them
 // to the host's heir.
 func (cl *Clustered) news(dst []ledger.Ranged, key uint64, finished *keyset.Paths) []ledger.Ranged {
 	if cl.unite(key); cl.run.Failed() {

@@ -119,6 +119,6 @@ func (cl *Clustered) leaseCounts() *report.Leases {
 	}
 	n := cl.Leases.Counts()
 	n.Waits = cl.loop.Frontier.Stats().LeaseWaits
-	n.Count(cl.loop.Tally.Pages() - cl.remote.pagesBefore)
+	n.Count(cl.loop.Tally.Pages() - cl.pagesBefore)
 	return &n
 }

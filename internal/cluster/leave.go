@@ -51,7 +51,7 @@ type leaving struct {
 // ended or stops. Safe for concurrent use while Run runs.
 func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 	stopping := false
-	err := cl.run.Do(ctx, func(now time.Time) {
+	err := cl.run.Do(ctx, "leave", func(now time.Time) {
 		l := &cl.tenants.leaving
 		if stopping = cl.run.Halted(); stopping || l.on {
 			return
@@ -72,7 +72,7 @@ func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 // continues with those that the Placement leaves it. It reports whether this agent was leaving.
 // Safe for concurrent use while Run runs.
 func (cl *Clustered) Stay(ctx context.Context) (was bool, err error) {
-	err = cl.run.Do(ctx, func(time.Time) {
+	err = cl.run.Do(ctx, "stay", func(time.Time) {
 		l := &cl.tenants.leaving
 		if was = l.on; was && !cl.run.Halted() {
 			cl.run.Stir()
@@ -130,7 +130,7 @@ func (cl *Clustered) leaveOn(work context.Context, now time.Time) (wake time.Tim
 		done = false
 		if heirs != nil {
 			l.telling = true
-			cl.whenFinishesSafe(func() { cl.reportLeaving(work, heirs) })
+			cl.receipts.whenFinishesSafe(func(time.Time) { cl.reportLeaving(work, heirs) })
 		}
 	}
 	if (done || now.After(l.limit)) && collected {
@@ -154,7 +154,7 @@ func (cl *Clustered) returnPages(work context.Context) {
 	cl.run.Go(func() {
 		links, spent, done, err := cl.loop.Recollect()
 		if err == nil {
-			err = cl.receive(work, links, 0, func(link link.Link) link.Link {
+			err = cl.links.receive(work, links, 0, func(link link.Link) link.Link {
 				cl.Direct(&link)
 				return link
 			})

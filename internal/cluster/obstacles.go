@@ -40,7 +40,7 @@ type spentShare struct{ cl *Clustered }
 
 // Holds implements crawl.Obstacle.
 func (o spentShare) Holds(now time.Time) (held bool, ask time.Time) {
-	loop, r := o.cl.loop, o.cl.remote.ration
+	loop, r := o.cl.loop, o.cl.ration
 	used := loop.Tally.Pages() + int64(loop.Busy())
 	switch {
 	case !r.shared || used < r.allowed || used >= loop.Config.PageLimit:

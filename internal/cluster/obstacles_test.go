@@ -46,7 +46,7 @@ http://a.example/2
 					t.Fatal(err)
 				}
 				w.cl.ShareLimit()
-				w.cl.remote.ration.allowed = c.allows
+				w.cl.ration.allowed = c.allows
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() {

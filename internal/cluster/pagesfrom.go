@@ -10,7 +10,7 @@ import (
 
 // tookPage counts a page of so many bytes that another agent has sent. Only the dispatcher calls it.
 func (cl *Clustered) tookPage(from string, size int64) {
-	r := &cl.remote
+	r := &cl.exports
 	r.pages++
 	if r.pagesFrom == nil {
 		r.pagesFrom = map[string]report.PagesFrom{}
@@ -21,7 +21,7 @@ func (cl *Clustered) tookPage(from string, size int64) {
 
 // pagesFrom returns the counts of tookPage, by agent. Only the dispatcher calls it.
 func (cl *Clustered) pagesFrom() []report.PagesFrom {
-	return slices.SortedFunc(maps.Values(cl.remote.pagesFrom), func(a, b report.PagesFrom) int {
+	return slices.SortedFunc(maps.Values(cl.exports.pagesFrom), func(a, b report.PagesFrom) int {
 		return strings.Compare(a.Agent, b.Agent)
 	})
 }

@@ -26,14 +26,14 @@ type Need struct {
 
 // ShareLimit makes Config.PageLimit a limit of several agents together: the crawl fetches as
 // many pages as Ration allows. Call it before Run.
-func (cl *Clustered) ShareLimit() { cl.remote.ration = ration{shared: cl.loop.Config.PageLimit > 0} }
+func (cl *Clustered) ShareLimit() { cl.ration = ration{shared: cl.loop.Config.PageLimit > 0} }
 
 // Ration calls f with the present Need on the dispatcher, and sets the ration to the result of
 // f, or to what is used of it if that is more. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) Ration(ctx context.Context, f func(Need) (allowed int64)) error {
-	return cl.run.Do(ctx, func(time.Time) {
+	return cl.run.Do(ctx, "ration", func(time.Time) {
 		used := cl.loop.Tally.Pages() + int64(cl.loop.Busy())
-		r := &cl.remote.ration
+		r := &cl.ration
 		r.allowed = max(r.allowed, used)
 		r.allowed = max(used, f(Need{Pages: cl.loop.Tally.Pages(), Busy: int64(cl.loop.Busy()), Allowed: r.allowed,
 			Pending: cl.loop.Frontier.Pending()}))

@@ -271,7 +271,7 @@ func (cl *Clustered) answeredState(k link.Key) {
 // while Run runs; ctx bounds the wait.
 func (cl *Clustered) Recalled(ctx context.Context, links []link.Link, accept bool) (as []Recalled, err error) {
 	for part := range slices.Chunk(links, 16) { // each may need a disk access
-		err := cl.run.Do(ctx, func(time.Time) {
+		err := cl.run.Do(ctx, "recall", func(time.Time) {
 			for _, l := range part {
 				a := cl.recallHere(l, accept)
 				a.State = slices.Clone(a.State)

@@ -24,8 +24,7 @@ type Pulse struct {
 
 // Settled reports that no links are on their way to other agents or wait for a sync.
 func (cl *Clustered) Settled() bool {
-	waiting := len(cl.remote.unsynced) + cl.remote.syncing + len(cl.remote.due)
-	return cl.Outgoing() == 0 && cl.tenants.settled() && waiting == 0 && cl.recalls.settled()
+	return cl.Outgoing() == 0 && cl.tenants.settled() && cl.receipts.waiting() == 0 && cl.recalls.settled()
 }
 
 // Waits implements crawl.Turns.
@@ -37,19 +36,19 @@ func (cl *Clustered) Waits(now time.Time) bool {
 }
 
 func (cl *Clustered) resting() bool {
-	a := &cl.remote
-	return a.resting && a.restedAt == cl.run.Activity() && cl.loop.Idle() &&
+	return cl.rested != nil && *cl.rested == cl.run.Activity() && cl.loop.Idle() &&
 		cl.loop.Frontier.Pending() == 0 && cl.Settled()
 }
 
 // Rest records that no work is left. The agents end the crawl together.
 func (cl *Clustered) Rest() {
-	cl.remote.resting, cl.remote.restedAt = true, cl.run.Activity()
+	at := cl.run.Activity()
+	cl.rested = &at
 }
 
 // Pulse returns the agent's Pulse. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) Pulse(ctx context.Context) (p Pulse, err error) {
-	err = cl.run.Do(ctx, func(time.Time) {
+	err = cl.run.Do(ctx, "pulse", func(time.Time) {
 		// A task that this agent has to begin is work, unless the agents are ending already.
 		idle := cl.resting() && (!cl.recalls.stale || cl.loop.Sharer == nil)
 		p = Pulse{Idle: idle, Blocked: cl.loop.Frontier.Len() > 0, Activity: cl.run.Activity(),
@@ -61,7 +60,7 @@ func (cl *Clustered) Pulse(ctx context.Context) (p Pulse, err error) {
 // End ends the run if the agent is idle and has been since activity, because all agents are
 // idle. It reports whether it did. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) End(ctx context.Context, activity uint64) (agreed bool, err error) {
-	err = cl.run.Do(ctx, func(time.Time) {
+	err = cl.run.Do(ctx, "end", func(time.Time) {
 		if agreed = cl.resting() && cl.run.Activity() == activity; agreed && !cl.run.Halted() {
 			cl.loop.End()
 		}
@@ -72,7 +71,7 @@ func (cl *Clustered) End(ctx context.Context, activity uint64) (agreed bool, err
 // EndWithoutLinks ends the run if no link waits at this agent, whatever else it waits for, because the crawl is over.
 // It reports whether links wait. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) EndWithoutLinks(ctx context.Context) (left bool, err error) {
-	err = cl.run.Do(ctx, func(time.Time) {
+	err = cl.run.Do(ctx, "end", func(time.Time) {
 		f := cl.loop.Frontier
 		none := func() bool {
 			return cl.loop.Idle() && f.Pending() == 0 && f.Stats().Withdrawn == 0 && cl.Outgoing() == 0

@@ -253,7 +253,7 @@ func (cl *Clustered) SendAway(w frontier.Waiting) (sent bool, err error) {
 	}
 	cl.tenants.n.LinksOut++
 	cl.shipping.leavesFor(number)
-	return true, cl.post(number, w.Link, 0, w.Link.AppendTo(nil))
+	return true, cl.links.post(number, w.Link, 0, w.Link.AppendTo(nil))
 }
 
 // resettle starts the moves of hosts again after a change of the view.

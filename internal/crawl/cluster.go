@@ -16,7 +16,7 @@ import (
 
 // A Cluster is the rest of the cluster, as the crawl loop of one agent sees it, by what the loop asks. The dispatcher
 // calls all methods, except those that are safe for concurrent use. The zero Cluster stands for a crawl without other
-// agents.
+// agents. Owners, Turns, Links, Records and Moves are there together.
 type Cluster struct {
 	Owners   Owners
 	Turns    Turns
@@ -43,7 +43,7 @@ type Owners interface {
 // is all done?
 type Turns interface {
 	// Bind gives the cluster its loop, and returns the conditions of the cluster under which this agent may begin no
-	// visit. The loop calls it once, before all other methods.
+	// visit. The loop calls it once, before all other methods but Kinds.
 	Bind(loop *Loop) []Obstacle
 	// MayVisit reports whether t, just taken from the frontier, may be visited. If not, t is put away.
 	MayVisit(t *frontier.Task, now time.Time) bool
@@ -58,7 +58,8 @@ type Turns interface {
 	// Settled reports that no link is on its way to another agent, and nothing waits for a sync.
 	Settled() bool
 	// Waits reports that the loop, which has no work itself, has to wait for other agents: while the run goes on for
-	// links and for the common end, and if it is to stop until they have what this agent knows.
+	// links and for the common end, and if it is to stop until they have what this agent knows. Then the first call
+	// begins a time that bounds the wait.
 	Waits(now time.Time) bool
 	// Rest is called when no work is left here. The cluster decides about the end.
 	Rest()
@@ -149,8 +150,8 @@ func (c *Cluster) direct(seed *link.Link) {
 // settled reports that nothing is on its way to another agent.
 func (c *Cluster) settled() bool { return c.Turns == nil || c.Turns.Settled() }
 
-// waits reports that the loop, which has no work itself, has to wait for other agents.
-func (c *Cluster) waits(now time.Time) bool { return c.Turns != nil && c.Turns.Waits(now) }
+// mustWait reports that the loop, which has no work itself, has to wait for other agents.
+func (c *Cluster) mustWait(now time.Time) bool { return c.Turns != nil && c.Turns.Waits(now) }
 
 // deliver acknowledges and ships what is durable.
 func (c *Cluster) deliver(work context.Context, now time.Time) (wake time.Time) {
@@ -211,5 +212,5 @@ type ClusterStatus struct {
 	Sites         *report.Sites         `json:"sites,omitempty"`    // what the coordinators say
 }
 
-// ErrAlone reports a link from another agent to a crawl without other agents.
+// ErrAlone reports a link that another agent crawls, in the journal of a crawl without other agents.
 var ErrAlone = errors.New("this crawl has no other agents")

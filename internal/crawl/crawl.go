@@ -202,7 +202,11 @@ func New(cfg Config, parts Parts) *Crawler {
 		LinkLog: c.LinkLog, Strategy: c.Strategy, Pages: c.Pages, Applications: &c.apps, Gate: c.gate,
 		Owners: c.Cluster.Owners, Contents: c.Cluster.Contents, Boundary: c.Cluster.Boundary,
 		Sharing: c.Cluster.Sharing}, resolversMax)
-	c.obstacles = newObstacles(c)
+	var others []Obstacle
+	if c.Cluster.Turns != nil { // the loop has all of its parts now
+		others = c.Cluster.Turns.Bind(newLoop(c))
+	}
+	c.obstacles = newObstacles(c, others)
 	return c
 }
 
@@ -269,10 +273,10 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			break
 		}
 		if c.busy == 0 && c.resolving == 0 {
-			if c.stop != notStopping && (c.isDone() || !c.Cluster.waits(now)) {
+			if c.stop != notStopping && (c.isDone() || !c.Cluster.mustWait(now)) {
 				return
 			}
-			if c.stop == notStopping && wake.IsZero() && !c.Cluster.waits(now) && c.idle() {
+			if c.stop == notStopping && wake.IsZero() && !c.Cluster.mustWait(now) && c.idle() {
 				continue
 			}
 		}

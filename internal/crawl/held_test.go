@@ -73,7 +73,7 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 		const every = 50 * time.Millisecond
 		for at := time.Duration(0); at < 10*time.Minute; at += every {
 			time.Sleep(every)
-			must(t, c.loop.Run.Do(t.Context(), func(time.Time) {
+			must(t, c.loop.Run.Do(t.Context(), "test", func(time.Time) {
 				if waits += every; !w.Seen.WantsSync() {
 					waits = 0
 				} else {

@@ -87,7 +87,7 @@ http://c.example/ 200
 		time.Sleep(5 * time.Second) // requests to a.example/ and b.example/ are under way, c's visit waits for a worker
 		asked := len(s.web.Told())
 		var point, other []uint64
-		must(t, cluster.loop.Run.Do(t.Context(), func(time.Time) {
+		must(t, cluster.loop.Run.Do(t.Context(), "test", func(time.Time) {
 			point, other = w.Frontier.Points("a.example"), w.Frontier.Points("c.example")
 		}))
 		if len(point) != 1 || len(other) != 1 || point[0] == other[0] {
@@ -114,7 +114,7 @@ http://c.example/ 200
 			t.Errorf("without a lease: asked for\n%s", s.web.Requests())
 		}
 		pending := int64(0)
-		must(t, cluster.loop.Run.Do(t.Context(), func(time.Time) { pending = w.Pending() }))
+		must(t, cluster.loop.Run.Do(t.Context(), "test", func(time.Time) { pending = w.Pending() }))
 		if pending != 2 {
 			t.Errorf("%d pending, want 2", pending)
 		}

@@ -20,7 +20,7 @@ import (
 
 // A Loop is a crawl loop, as its Cluster sees it: the parts of the agent, which the Cluster uses as the loop does, and
 // what only the loop itself can do. Only the dispatcher may use it, except for what is safe for concurrent use: Config,
-// Events, Judge and Import.
+// Events, Judge, Import, Recollect, and of Run what its comment says.
 type Loop struct {
 	c *Crawler
 
@@ -129,9 +129,5 @@ func (l *Loop) ForgetKnown() { l.c.visits.ForgetKnown() }
 
 // ask lets the dispatcher answer a question, whose name is for errors.
 func (c *Crawler) ask(ctx context.Context, name string, question func()) error {
-	err := c.run.Do(ctx, func(time.Time) { question() })
-	if err != nil && !errors.Is(err, ErrNotRunning) {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	return err
+	return c.run.Do(ctx, name, func(time.Time) { question() })
 }

@@ -48,12 +48,8 @@ type condition struct {
 func (o condition) Holds(now time.Time) (bool, time.Time) { return o.holds(now) }
 func (o condition) Why(now time.Time) Hindrance           { return o.why(now) }
 
-// newObstacles returns the obstacles of a crawl, with those of its Cluster.
-func newObstacles(c *Crawler) obstacles {
-	var others []Obstacle
-	if c.Cluster.Turns != nil {
-		others = c.Cluster.Turns.Bind(newLoop(c))
-	}
+// newObstacles returns the obstacles of a crawl; others are those of its Cluster.
+func newObstacles(c *Crawler, others []Obstacle) obstacles {
 	return obstacles{
 		ofRound: []Obstacle{condition{c.stops, c.whyStops}, condition{c.paused, c.whyPaused}},
 		ofVisit: slices.Concat(

@@ -40,7 +40,7 @@ func (h Hosts) Take(st frontier.HostState, now time.Time) frontier.HostState {
 }
 
 // HandOver gives a host away, and returns its state. All of its URLs are withdrawn, those that wait for a retry, too:
-// Cluster.SendAway gets them. The error is frontier.ErrInProcess if a request to the host is under way, otherwise one
+// Moves.SendAway gets them. The error is frontier.ErrInProcess if a request to the host is under way, otherwise one
 // of the disk.
 func (h Hosts) HandOver(host string) (frontier.HostState, error) {
 	st, err := h.c.Frontier.HandOver(host)

@@ -24,7 +24,7 @@ func TestRecollect(t *testing.T) {
 		}
 		must(t, w.SetApplications(newsAndList(t)))
 		feed(t, w, "news", "http://a.example/1", "http://a.example/2")
-		err := l.Run.Do(t.Context(), func(time.Time) { // a page that was fetched again too often
+		err := l.Run.Do(t.Context(), "test", func(time.Time) { // a page that was fetched again too often
 			if err := w.Delivery.Log("news").Append(func(b []byte) []byte {
 				return append(b, `{"url":"http://a.example/old","status":200,"note":"refetch:255"}`...)
 			}); err != nil {

@@ -108,7 +108,7 @@ func (c *Crawler) waits(cs ClusterStatus, now time.Time) string {
 		return "other agents: whether they have fetched pages of " + english.Plural(cs.Moves.Held, "host", "")
 	case cs.Outgoing > 0:
 		return "other agents: " + english.Plural(int(cs.Outgoing), "link", "") + " to send"
-	case c.Cluster.waits(now):
+	case c.Cluster.mustWait(now):
 		return "other agents: this one has no URL left"
 	}
 	return ""

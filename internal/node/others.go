@@ -97,7 +97,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	}
 	endRate := a.rates.begin(visiting)
 	stop, err := a.crawler.Run(ctx)
-	a.cluster.Ended()
+	a.cluster.TellShipped()
 	if lost, ok := errors.AsType[*lostPlace](context.Cause(ctx)); ok && err == nil {
 		err = lost
 	}

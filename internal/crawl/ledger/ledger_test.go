@@ -43,6 +43,7 @@ type loop struct {
 	events   *report.Events
 	now      time.Time
 	run      *run.Run
+	tally    *report.Tally
 	pending  map[uint64]int // URLs by the numbers of their accepts
 	finished map[int]bool
 	lost     int
@@ -57,7 +58,13 @@ func (c *loop) must(err error) {
 
 // open continues a crawl after the last process has ended in some way.
 func open(t *testing.T, fs disk.FS, memory int64, now time.Time) *loop {
-	c := &loop{t: t, now: now, run: run.New(), pending: map[uint64]int{}, finished: map[int]bool{}}
+	return recovered(t, fs, memory, now, nil)
+}
+
+// recovered is open with the function that knows which archive files are intact.
+func recovered(t *testing.T, fs disk.FS, memory int64, now time.Time, intact func(string, int64) bool) *loop {
+	c := &loop{t: t, now: now, run: run.New(), tally: report.NewTally(), pending: map[uint64]int{},
+		finished: map[int]bool{}}
 	c.run.End() // no goroutine takes calls
 	clock := func() time.Time { return c.now }
 	c.must(fs.MkdirAll("/journal", 0o755))
@@ -69,9 +76,9 @@ func open(t *testing.T, fs disk.FS, memory int64, now time.Time) *loop {
 	c.journal, err = journal.Open(fs, "/journal", journal.Config{Before: c.seen.Commit})
 	c.must(err)
 	c.ledger = ledger.New(ledger.Config{Now: clock, CommitEvery: 100 * time.Millisecond, SyncEvery: time.Second,
-		SnapshotBytes: 2000}, ledger.Parts{Run: c.run, Tally: report.NewTally(), Crawl: c,
+		SnapshotBytes: 2000}, ledger.Parts{Run: c.run, Tally: c.tally, Crawl: c,
 		Journal: c.journal, Seen: c.seen, Events: c.events, Participants: []ledger.Participant{c}})
-	_, err = c.ledger.Recover(fs, "/journal", nil, ledger.Evidence{}, past{c})
+	_, err = c.ledger.Recover(fs, "/journal", intact, ledger.Evidence{}, past{c})
 	c.must(err)
 	c.ledger.Begin(now)
 	return c
@@ -262,6 +269,26 @@ func TestCrawls(t *testing.T) {
 				urls, len(c.pending), c.lost)
 		}
 		c.close()
+	}
+}
+
+// If a power failure has undone the visit whose page goes to another agent, the page goes with it, and the accept of
+// its URL alone counts.
+func TestWithdrawnPage(t *testing.T) {
+	mem := testdisk.NewMem()
+	c := open(t, mem, 64, time.Unix(1e9, 0))
+	c.offer(0)
+	page := link.Link{URL: weburl.MustParse(urlOf(0)), Hops: "L"}
+	page.SetStored(link.Stored{File: "pages-1", To: 10})
+	c.ledger.Accept(state.Passed, page.AppendTo(nil))
+	c.ledger.Finish(&state.Finish{Link: page, Number: 1, Code: 200, File: "1.warc.gz", End: 100})
+	c.must(c.ledger.Secure())
+	left := mem.Clone()
+	c.close()
+	c = recovered(t, left, 64, c.now, func(string, int64) bool { return false })
+	defer c.close()
+	if n := c.tally.Unique(); n != 1 || len(c.pending) != 1 {
+		t.Errorf("%d URLs are accepted, %d are pending; want 1", n, len(c.pending))
 	}
 }
 

@@ -95,7 +95,6 @@ func (l *Ledger) Recover(fs disk.FS, dir string, intact func(file string, end in
 		if err := l.EndOutgoing(r.withdrawn, true); err != nil {
 			return r.result, err
 		}
-		r.ledger.ended(int64(len(r.withdrawn)), true)
 	}
 	if r.result.Repeated > 0 || r.result.Lost > 0 || r.doubt.doubtful() {
 		// A power failure has destroyed what these finishes refer to. But the next recovery could

@@ -10,6 +10,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -18,7 +19,7 @@ import (
 var ErrNotRunning = errors.New("the crawl is not running")
 
 // A Run is one run of a crawl. Only the dispatcher may use it, except for what is safe for concurrent use: Tell, Post,
-// Do, Ended and Go.
+// Do, Ended and Go. The dispatcher itself must not call Tell, Post and Do: it would wait for itself.
 type Run struct {
 	calls chan func(now time.Time)
 	ended chan struct{} // closed when the dispatcher takes no more calls
@@ -61,11 +62,14 @@ func (r *Run) Post(ctx context.Context, f func(now time.Time)) error {
 	}
 }
 
-// Do lets the dispatcher call f, and returns after that. Otherwise it is like Post.
-func (r *Run) Do(ctx context.Context, f func(now time.Time)) error {
+// Do lets the dispatcher call f, and returns after that. Otherwise it is like Post. An error of ctx begins with name,
+// which says for people what f does.
+func (r *Run) Do(ctx context.Context, name string, f func(now time.Time)) error {
 	done := make(chan struct{})
-	if err := r.Post(ctx, func(now time.Time) { f(now); close(done) }); err != nil {
+	if err := r.Post(ctx, func(now time.Time) { f(now); close(done) }); errors.Is(err, ErrNotRunning) {
 		return err
+	} else if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	<-done // the dispatcher has it
 	return nil

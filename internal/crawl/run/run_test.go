@@ -27,20 +27,21 @@ func TestCalls(t *testing.T) {
 		if !r.Tell(add) {
 			t.Error("Tell: not told")
 		}
+		do := func(ctx context.Context, f func(time.Time)) error { return r.Do(ctx, "add", f) }
 		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		for name, call := range map[string]func(context.Context, func(time.Time)) error{"Post": r.Post, "Do": r.Do} {
+		for name, call := range map[string]func(context.Context, func(time.Time)) error{"Post": r.Post, "Do": do} {
 			if err := call(short, add); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s to a busy dispatcher: %v", name, err)
 			}
 		}
-		if err := r.Do(t.Context(), add); err != nil || called != 2 {
+		if err := do(t.Context(), add); err != nil || called != 2 {
 			t.Errorf("Do: %v, %d calls", err, called)
 		}
 		r.Go(func() { time.Sleep(time.Hour); called++ })
 		r.End()
 		if r.Tell(add) || !errors.Is(r.Post(t.Context(), add), ErrNotRunning) ||
-			!errors.Is(r.Do(t.Context(), add), ErrNotRunning) {
+			!errors.Is(do(t.Context(), add), ErrNotRunning) {
 			t.Error("a call after the end")
 		}
 		if r.Wait(); called != 3 {

@@ -32,8 +32,9 @@ type Boundary interface {
 	// Keeps reports whether this agent fetches links with a destination.
 	Keeps(to link.Destination) bool
 	// Export stores the page of x, which was fetched for l, if it belongs to another agent. Then away is true, and page
-	// is for Depart. If not the page but its links go to the agents of its category, page has the category as its
-	// destination. category is empty if pages have none. text appends the text that a reader of the page sees.
+	// is the link that stands for it. If not the page but its links go to the agents of its category, page has the
+	// category as its destination. category is empty if pages have none. text appends the text that a reader of the
+	// page sees.
 	Export(ctx context.Context, l link.Link, x *warc.Exchange, text func([]byte) ([]byte, error)) (page link.Link,
 		category string, away bool, err error)
 }

@@ -144,9 +144,10 @@ func (o *Operator) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsResp
 	if len(got) == 0 {
 		return nil, unanswered(silent)
 	}
-	r := &pb.HostsResponse{Silent: silent}
+	r, more := &pb.HostsResponse{Silent: silent}, 0
 	for name, a := range got {
 		r.Matches += a.Matches
+		more += len(a.Hosts)
 		for _, h := range a.Hosts {
 			h.Agent = name
 			if after == nil || placeOf(h, q.By).Compare(*after) > 0 { // otherwise there could be pages without end
@@ -155,9 +156,9 @@ func (o *Operator) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsResp
 		}
 	}
 	slices.SortFunc(r.Hosts, func(a, b *pb.Host) int { return placeOf(a, q.By).Compare(placeOf(b, q.By)) })
-	if len(r.Hosts) > int(limit) {
-		r.Hosts = r.Hosts[:limit]
-		r.Next = placeOf(r.Hosts[limit-1], q.By).String()
+	r.Hosts = r.Hosts[:min(len(r.Hosts), int(limit))]
+	if n := len(r.Hosts); more > n && n > 0 {
+		r.Next = placeOf(r.Hosts[n-1], q.By).String()
 	}
 	return r, nil
 }

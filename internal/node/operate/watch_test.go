@@ -17,9 +17,6 @@ import (
 )
 
 // Each resident knows hosts NAME-0.example to NAME-4.example, with 0 to 4 links, and has answered one for each.
-// A liar's answers begin anew on each page.
-const liar = "liar"
-
 func (r resident) Hosts(_ context.Context, q *pb.HostsRequest) (*pb.HostsResponse, error) {
 	after, err := ReadPlace(q.After)
 	if err != nil {
@@ -277,3 +274,6 @@ func TestFollow(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A liar's answers begin anew on each page.
+const liar = "liar"
