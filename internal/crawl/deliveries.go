@@ -40,7 +40,8 @@ type Delivery struct {
 	// response, or Note has "shared:" and the name of the agent whose archive has it.
 	File   string `json:"file,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
-	Note   string `json:"note,omitempty"` // as in crawl.log, separated by commas
+	Note   string `json:"note,omitempty"`   // as in crawl.log, separated by commas
+	Robots string `json:"robots,omitempty"` // what the page says to robots, as in its metadata record
 }
 
 // deliver adds a finished URL to the log of its application.
@@ -57,7 +58,8 @@ func (c *Crawler) deliver(v *visit.Attempt, f *state.Finish, now time.Time) {
 		return
 	}
 	d := Delivery{URL: v.Asked.URL.String(), Status: f.Code, Error: f.Kind, Via: v.Asked.Via, Hops: v.Asked.Hops,
-		MIME: f.Mime, Size: v.Response.Content, Note: strings.Join(v.Notes, ",")}
+		MIME: f.Mime, Size: v.Response.Content, Note: strings.Join(v.Notes, ","),
+		Robots: v.Page.Shown.Directives.String()}
 	at := now
 	switch {
 	case v.App().Shared:

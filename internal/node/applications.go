@@ -215,7 +215,7 @@ func (o local) ListPages(ctx context.Context, q *pb.ListPages) (*pb.ListedPages,
 
 func fetchedPage(d crawl.Delivery) *pb.FetchedPage {
 	p := &pb.FetchedPage{Url: d.URL, Status: int32(d.Status), Error: d.Error, Via: d.Via, Hops: d.Hops, Mime: d.MIME,
-		Size: d.Size, Digest: d.Digest, File: d.File, Offset: d.Offset, Note: d.Note}
+		Size: d.Size, Digest: d.Digest, File: d.File, Offset: d.Offset, Note: d.Note, Robots: d.Robots}
 	if t, err := time.Parse(time.RFC3339Nano, d.Time); err == nil {
 		p.Time = timestamppb.New(t)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
@@ -102,6 +103,41 @@ func TestApplicationPages(t *testing.T) {
 		for _, r := range web.since(before) {
 			t.Errorf("a request for %s, which is in the archive", r.URL)
 		}
+	})
+}
+
+// The pages of an application have what they say to robots, in their headers and in their meta elements, also if the
+// application only lists URLs, and if the page is in the archive already.
+func TestApplicationPagesRobots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web := &smallWeb{Web: textweb.Parse(t, `
+http://a.example/
+http://b.example/1 meta=noarchive,noindex
+http://b.example/2 x-robots-tag=noindex meta=nofollow
+http://b.example/3 302 to=/1 x-robots-tag=noarchive
+http://b.example/4 404 x-robots-tag=none
+http://b.example/5 x-robots-tag=otherbot:_noindex`)}
+		want := []string{"", "noindex, noarchive", "noindex, nofollow", "noarchive", "noindex, nofollow", ""}
+		runApart(t, web.config(t, testdisk.NewMem()), func(a *node.Agent) {
+			calls(t, a, `SetApplication name:"stays" pages:true`)
+			for i, strategy := range []string{"list", "follow", "list"} {
+				calls(t, a, `
+					SetApplication name:"app%d" pages:true strategy:"%s" scope:"page"
+					Feed application:"app%[1]d" urls:{url:"http://b.example/1"} urls:{url:"http://b.example/2"} urls:{url:"http://b.example/3"} urls:{url:"http://b.example/4"} urls:{url:"http://b.example/5"}`,
+					i, strategy)
+				time.Sleep(2 * time.Minute)
+				r, err := a.Operator().Pages(t.Context(), &pb.PagesRequest{Application: fmt.Sprint("app", i)})
+				if err != nil || len(r.Pages) != 5 {
+					t.Fatalf("%s: %v, %v", strategy, r, err)
+				}
+				for _, p := range r.Pages {
+					if n := p.Url[len(p.Url)-1] - '0'; p.Robots != want[n] {
+						t.Errorf("application %d (%s): %s says %q to robots, want %q", i, strategy, p.Url, p.Robots,
+							want[n])
+					}
+				}
+			}
+		})
 	})
 }
 

@@ -54,6 +54,7 @@ type page struct {
 	MIME      string    `json:"mime,omitempty"`
 	Agent     string    `json:"agent,omitempty"`
 	Note      string    `json:"note,omitempty"`
+	Robots    string    `json:"robots,omitempty"`
 	Body      []byte    `json:"body,omitempty"`
 	Truncated bool      `json:"truncated,omitempty"`
 	BodyError string    `json:"bodyError,omitempty"`

@@ -14,9 +14,7 @@ import (
 // also records what the response says to robots, as far as it is known before the page is read. The error is one of
 // this machine.
 func (p *Pool) Leaves(v *Attempt, r *fetch.Response) (bool, error) {
-	if r.Failure == nil {
-		v.Page.Shown.Directives = parse.ParseRobotsTag(r.Header.Values("X-Robots-Tag"), p.cfg.Agent)
-	}
+	p.hear(v, r)
 	keep := p.cfg.Keep
 	if k := p.Sheets.Table().URL(v.Asked.URL).Keep; k != nil {
 		keep = k
@@ -40,6 +38,13 @@ func (p *Pool) Leaves(v *Attempt, r *fetch.Response) (bool, error) {
 		v.Notes = append(v.Notes, "noarchive")
 	}
 	return v.Page.Shown.Directives.NoArchive, nil
+}
+
+// hear records what the header of a response says to robots.
+func (p *Pool) hear(v *Attempt, r *fetch.Response) {
+	if r.Failure == nil {
+		v.Page.Shown.Directives = parse.ParseRobotsTag(r.Header.Values("X-Robots-Tag"), p.cfg.Agent)
+	}
 }
 
 // matches reports whether a response is one of those to keep.

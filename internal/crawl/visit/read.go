@@ -46,9 +46,6 @@ func (p *Pool) read(ctx context.Context, v *Attempt, r *fetch.Response) error {
 	if v.Contents().Duplicate && p.planner == nil && p.Pages == nil {
 		return nil // the first page's links were followed
 	}
-	if v.lists() && p.LinkLog == nil {
-		return nil
-	}
 	if err := p.decode(v, r); err != nil {
 		return err
 	}
@@ -60,6 +57,9 @@ func (p *Pool) read(ctx context.Context, v *Attempt, r *fetch.Response) error {
 	}
 	p.parse(v, r)
 	v.Page.Shown.Parsed = &v.Page.HTML
+	if v.lists() && p.LinkLog == nil {
+		return nil // nobody follows its links, but the records have what it says to robots
+	}
 	if v.App().Of == nil && !v.App().Shared {
 		if err := p.resemble(ctx, v, v.Page.Shown.Body, v.Page.Shown.Cut); err != nil {
 			return err

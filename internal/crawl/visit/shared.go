@@ -115,6 +115,7 @@ func (p *Pool) shareFrom(ctx, run context.Context, v *Attempt, r io.Reader, w wa
 		w.BodyDigest = body
 	}
 	v.Take(resp, Fetched)
+	p.hear(v, resp)
 	if err := p.typed(v, resp); err != nil {
 		return true, err
 	}

@@ -966,6 +966,7 @@ type FetchedPage struct {
 	Body          []byte                 `protobuf:"bytes,14,opt,name=body,proto3" json:"body,omitempty"`                            // the content without codings
 	Truncated     bool                   `protobuf:"varint,15,opt,name=truncated,proto3" json:"truncated,omitempty"`                 // the body is longer
 	BodyError     string                 `protobuf:"bytes,16,opt,name=body_error,json=bodyError,proto3" json:"body_error,omitempty"` // why there is no body
+	Robots        string                 `protobuf:"bytes,17,opt,name=robots,proto3" json:"robots,omitempty"`                        // what the page says to robots, such as noindex, noarchive; empty: nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1108,6 +1109,13 @@ func (x *FetchedPage) GetTruncated() bool {
 func (x *FetchedPage) GetBodyError() string {
 	if x != nil {
 		return x.BodyError
+	}
+	return ""
+}
+
+func (x *FetchedPage) GetRobots() string {
+	if x != nil {
+		return x.Robots
 	}
 	return ""
 }
@@ -1982,7 +1990,7 @@ const file_application_proto_rawDesc = "" +
 	"\rPagesResponse\x128\n" +
 	"\x05pages\x18\x01 \x03(\v2\".orbweaver.operator.v1.FetchedPageR\x05pages\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x125\n" +
-	"\x06silent\x18\x03 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x06silent\"\x8a\x03\n" +
+	"\x06silent\x18\x03 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x06silent\"\xa2\x03\n" +
 	"\vFetchedPage\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\x05R\x06status\x12\x14\n" +
@@ -2001,7 +2009,8 @@ const file_application_proto_rawDesc = "" +
 	"\x04body\x18\x0e \x01(\fR\x04body\x12\x1c\n" +
 	"\ttruncated\x18\x0f \x01(\bR\ttruncated\x12\x1d\n" +
 	"\n" +
-	"body_error\x18\x10 \x01(\tR\tbodyError\"L\n" +
+	"body_error\x18\x10 \x01(\tR\tbodyError\x12\x16\n" +
+	"\x06robots\x18\x11 \x01(\tR\x06robots\"L\n" +
 	"\x12AcknowledgeRequest\x12 \n" +
 	"\vapplication\x18\x01 \x01(\tR\vapplication\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\"L\n" +
