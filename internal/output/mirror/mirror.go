@@ -279,9 +279,7 @@ func (m *Mirror) content(ctx context.Context, f disk.File, c choice, name string
 			m.fault(msg.File, body.damage)
 		}
 	}()
-	switch c.mime.Essence {
-	case "text/html", "application/xhtml+xml", "text/css", "image/svg+xml":
-	default:
+	if t := c.mime.Essence; t != "text/html" && t != "text/css" && !c.mime.IsXML() {
 		return io.Copy(f, body)
 	}
 	text, err := io.ReadAll(io.LimitReader(body, m.cfg.MaxPage+1))

@@ -70,13 +70,15 @@ var site = map[string]string{
 		"\x1f\x8b\x08broken",
 	"https://a.example/" + strings.Repeat("long/", 60) + "x.html": "text/html\n<a href=/>x</a>",
 	"https://a.example/~aaaaaaaaaaaaaaaa.html":                    "text/html\n<title>like a hash</title>",
-	"http://a.example/only":                                       "text/html\n<title>http</title>",
-	"https://cdn.example/b.svg":                                   "image/svg+xml\n" + pixel,
-	"https://cdn.example/m.css":                                   "text/css\np{font-weight:900}",
-	"https://cdn.example/w":                                       "text/html\n<title>w</title><img src=b.svg>",
-	"http://b.example:8080/x":                                     "text/html\n<a href=//a.example/only>scheme</a>",
-	"http://index.html/":                                          "text/html\n<title>host</title>",
-	"http://[2001:db8::1]/":                                       "text/html\n<a href=https://a.example/>x</a>",
+	"https://a.example/feed/": "application/rss+xml\n" + `<rss><channel><link>https://a.example/</link>` +
+		`<item><link>https://a.example/list?page=2&amp;sort=a/b</link><enclosure url="/i"/></item></channel></rss>`,
+	"http://a.example/only":     "text/html\n<title>http</title>",
+	"https://cdn.example/b.svg": "image/svg+xml\n" + pixel,
+	"https://cdn.example/m.css": "text/css\np{font-weight:900}",
+	"https://cdn.example/w":     "text/html\n<title>w</title><img src=b.svg>",
+	"http://b.example:8080/x":   "text/html\n<a href=//a.example/only>scheme</a>",
+	"http://index.html/":        "text/html\n<title>host</title>",
+	"http://[2001:db8::1]/":     "text/html\n<a href=https://a.example/>x</a>",
 }
 
 func write(t *testing.T, cfg Config, dirs ...string) Result {
@@ -179,9 +181,11 @@ func TestMirror(t *testing.T) {
 		"a.example/end._":                       "dot",
 		"a.example/caf%C3%A9.html":              "<title>é</title>",
 		"a.example/%/double/%/x.html":           "<a href=\"../../../index.html\">",
-		"b.example+8080/x.html":                 "<a href=\"../a.example/only.html\">",
-		"_index.html/index.html":                "<title>host</title>",
-		"index.html":                            `<a href="a.example/index.html">`,
+		"a.example/feed/index.xml": `<rss><channel><link>../index.html</link>` +
+			`<item><link>../list@page=2&amp;sort=a%252Fb.html</link><enclosure url="../i.svg"/></item></channel></rss>`,
+		"b.example+8080/x.html":  "<a href=\"../a.example/only.html\">",
+		"_index.html/index.html": "<title>host</title>",
+		"index.html":             `<a href="a.example/index.html">`,
 	} {
 		if name == "a.example/s.css@v=1.css" {
 			want = `url("i.svg")} @import "../cdn.example/m.css"`

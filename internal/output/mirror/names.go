@@ -33,6 +33,8 @@ var extensions = map[string][]string{
 	"image/svg+xml":         {".svg"},
 	"text/plain":            {".txt"},
 	"application/pdf":       {".pdf"},
+	"application/rss+xml":   {".xml", ".rss", ".rdf"},
+	"application/atom+xml":  {".xml", ".atom"},
 }
 
 // hashed matches a part of a name that looks like one with a hash. Only this package may make those.

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,13 +18,13 @@ func toOne(r Ref) string {
 
 // missed rewrites a document and returns a reference that the crawl's parser finds in the result and
 // that does not lead to the one host; "" if there is none.
-func missed(mime, text string) string {
+func missed(mime, text string, except ...string) string {
 	in := parse.Input{URL: here, ContentType: mime, Body: []byte(text)}
 	in.Body = Document(in, Rules{Map: toOne}).Body
 	var p parse.Page
 	parse.Parse(in, parse.Options{Requisites: true}, &p)
 	for _, l := range p.Links {
-		if l.URL.Host() != "m.example" && l.URL != here {
+		if l.URL.Host() != "m.example" && l.URL != here && !slices.Contains(except, l.Tag) {
 			return l.Tag + " " + l.URL.String()
 		}
 	}
@@ -53,6 +54,37 @@ func FuzzComplete(f *testing.F) {
 			t.Skip("the tokenizer replaces zero bytes in names")
 		}
 		if got := missed("text/html; charset=utf-8", text); got != "" {
+			t.Errorf("%q: missed %s", text, got)
+		}
+	})
+}
+
+// FuzzXML checks the same for feeds and other XML, and that nothing but references and bases changes. Rewriting does
+// not find references in style rules, lists of images and refreshes, and keeps the guids of feeds.
+func FuzzXML(f *testing.F) {
+	for _, s := range []string{
+		"<?xml-stylesheet href='1'?><rss><channel><link>2</link><atom:link href='3'/><item><link><![CDATA[4]]>" +
+			"</link><comments>5</comments>",
+		"<feed xml:base='/x/'><link href='6'/><entry xml:base=y><content src='7'/><icon>8</icon>" +
+			"<link rel='enclosure' href='#9'/></entry></feed>",
+		"<d xmlns:h='http://www.w3.org/1999/xhtml' xmlns='http://www.w3.org/2000/svg'><h:a href='10'/>" +
+			"<image href='11'/><h:base href='//b/'/><b:x xl:href='12'/></d>",
+		"<s:stylesheet xmlns:s='http://www.w3.org/1999/XSL/Transform'><s:include href='13'/><x xl:href='14'/>" +
+			"</s:stylesheet>",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		in := parse.Input{URL: here, ContentType: "application/xml; charset=utf-8", Body: []byte(text)}
+		kept := Document(in, Rules{Map: func(r Ref) string { return "" }})
+		if kept.Kind != parse.Feed && kept.Kind != parse.XML {
+			t.Skip("another kind")
+		}
+		if string(kept.Body) != text && !strings.Contains(strings.ToLower(text), "base") {
+			t.Errorf("%q became %q", text, kept.Body)
+		}
+		if got := missed(in.ContentType, text, "guid", "style:url", "style:import", "@style:url", "img@srcset",
+			"source@srcset", "link@imagesrcset", "meta@refresh"); got != "" {
 			t.Errorf("%q: missed %s", text, got)
 		}
 	})

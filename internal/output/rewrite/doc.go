@@ -2,10 +2,11 @@
 //
 //	body -> encoding and base (package parse) -> tokens -> each reference: Map -> the same bytes, or a new reference
 //
-// HTML, XHTML, SVG and CSS are rewritten; other bodies stay as they are. All bytes outside of the
-// changed attributes, style rules and removed attributes stay the same, in the document's own
-// encoding: a new reference is in ASCII. Only a body whose encoding does not permit that (UTF-16,
-// ISO-2022-JP) is converted to UTF-8.
+// HTML, XHTML, SVG and CSS are rewritten. In feeds and in other XML, references in attributes and in
+// the texts of elements are. Other bodies stay as they are. All bytes outside of the changed
+// attributes, texts, style rules and removed attributes stay the same, in the document's own
+// encoding: a new reference is in ASCII. A body whose encoding does not permit that (UTF-16,
+// ISO-2022-JP) is converted to UTF-8, but a feed or other XML in it stays as it is.
 //
 // Rewriting also removes what would keep the rewritten page from working or would act before a
 // reader does: integrity and crossorigin attributes, ping, policies and cookies in meta elements,

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -65,16 +66,31 @@ type Result struct {
 // in.Body.
 func Document(in parse.Input, rules Rules) Result {
 	var w rewriter
-	w.rules = rules
-	w.self = in.URL
+	w.rules, w.self = rules, in.URL
+	// A base of 8 KiB would turn each reference of a few bytes into as much.
+	room := 8*len(in.Body) + 4<<20
+	w.rules.Map = func(ref Ref) string {
+		s := rules.Map(ref)
+		if room -= len(s); room < 0 {
+			return ""
+		}
+		return s
+	}
 	parse.Parse(in, parse.Options{MaxLinks: 1}, &w.page)
 	res := Result{Body: in.Body, Kind: w.page.Kind, Title: w.page.Title}
 	switch w.page.Kind {
-	case parse.HTML, parse.XHTML, parse.SVG, parse.CSS:
+	case parse.HTML, parse.XHTML, parse.SVG, parse.CSS, parse.Feed, parse.XML:
 	default:
 		return res
 	}
 	text, converted := w.page.Text(in.Body)
+	if w.page.Kind == parse.Feed || w.page.Kind == parse.XML {
+		if !converted && !bytes.HasPrefix(in.Body, []byte("\x1f\x8b")) { // a gzip file
+			w.xml(in.Body)
+			res.Body = w.out.Bytes()
+		}
+		return res
+	}
 	res.Charset, res.Converted = w.page.Charset, converted
 	if converted {
 		res.Charset = "utf-8"
@@ -254,6 +270,71 @@ func (w *rewriter) styleSheet(raw []byte) {
 		w.page.Base = base
 	}
 	w.write(&t)
+}
+
+// xml rewrites a feed, or XML that is neither XHTML nor SVG. If it has bases, they are removed, and all references that
+// they concern change.
+func (w *rewriter) xml(body []byte) {
+	e := &edits{w: w, body: body, based: w.page.Base != w.self}
+	parse.Spellings(&w.page, body, e)
+	if e.base && !e.based {
+		e.based, e.list = true, nil
+		parse.Spellings(&w.page, body, e)
+	}
+	slices.SortStableFunc(e.list, func(a, b edit) int { return a.from - b.from })
+	done := 0
+	for _, e := range e.list {
+		if e.from < done {
+			continue // the text of an element within another one
+		}
+		w.out.Write(body[done:e.from])
+		w.out.Write(e.text)
+		done = e.to
+	}
+	w.out.Write(body[done:])
+}
+
+// edits are the changes of an XML document.
+type edits struct {
+	w     *rewriter
+	body  []byte
+	base  bool // a base was found
+	based bool // the document has bases
+	list  []edit
+}
+
+// An edit replaces body[from:to].
+type edit struct {
+	from, to int
+	text     []byte
+}
+
+// Spelled implements parse.Speller.
+func (e *edits) Spelled(s parse.Spelling) {
+	w := e.w
+	spelled := e.body[s.From:s.To]
+	decoded := w.page.Value(spelled)
+	if s.Text {
+		decoded = w.page.XMLText(spelled, true)
+	}
+	decoded = bytes.TrimSpace(decoded)
+	e.base = e.base || s.Base
+	ref := Ref{URL: s.URL, Fragment: s.Fragment, Use: Follow, Relative: !e.based && w.relative(decoded)}
+	switch {
+	case s.Base:
+		ref.URL, ref.Use = w.page.Base, Base
+	case s.Hop == 'E':
+		ref.Use = Load
+	}
+	to := w.rules.Map(ref)
+	if to == "" && !s.Base || !e.based && bytes.HasPrefix(decoded, []byte("#")) {
+		return
+	}
+	text := bytes.ReplaceAll(w.encode([]byte(to), s.Text), []byte("'"), []byte("&#39;"))
+	if before := bytes.TrimRight(e.body[:s.From], " \t\r\n\f"); !s.Text && bytes.HasSuffix(before, []byte("=")) {
+		text = slices.Concat([]byte(`"`), text, []byte(`"`)) // the document's value has no quotation marks
+	}
+	e.list = append(e.list, edit{s.From, s.To, text})
 }
 
 // sheet rewrites the text of a style element in XML or SVG, whose source is raw. If a reference changes, it writes the

@@ -119,6 +119,75 @@ func TestXML(t *testing.T) {
 	}
 }
 
+// In feeds, links in attributes and in texts change. In XML of another kind, namespaces tell what is a reference. Bases
+// are removed, and then every reference changes.
+func TestFeedsAndXML(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{`<?xml-stylesheet href="//b.example/s.xsl"?><rss><channel><link>//b.example/?a&amp;b</link>` +
+			`<atom:link rel='self' href='//b.example/'/>` +
+			`<item><link> <![CDATA[http://b.example/1?a&b]]><!-- c --></link><guid>http://b.example/1</guid>` +
+			`<enclosure url="//b.example/2" length="1"/>` +
+			`<comments>3</comments><link>/4</link><title>http://b.example/</title></item></channel></rss>`,
+			`<?xml-stylesheet href="ML:b.example/s.xsl"?><rss><channel><link>MF:b.example/?a&amp;b</link>` +
+				`<atom:link rel='self' href='MF:b.example/'/>` +
+				`<item><link>MF:b.example/1?a&amp;b</link><guid>http://b.example/1</guid>` +
+				`<enclosure url="ML:b.example/2" length="1"/>` +
+				`<comments>3</comments><link>/4</link><title>http://b.example/</title></item></channel></rss>`},
+		{`<feed xmlns="http://www.w3.org/2005/Atom"><link href="//b.example/é#f"/><link href="x"/>` +
+			`<link rel="edit" href="//b.example/"/><id>http://b.example/</id></feed>`,
+			`<feed xmlns="http://www.w3.org/2005/Atom"><link href="MF:b.example/%C3%A9#f"/><link href="x"/>` +
+				`<link rel="edit" href="//b.example/"/><id>http://b.example/</id></feed>`},
+		{`<feed xml:base="http://b.example/x/"><link href="1"/><entry xml:base='y/'><link href="2"/><icon>3` +
+			`</icon></entry></feed>`,
+			`<feed xml:base="MB:a.example/dir/page"><link href="MF:b.example/x/1"/>` +
+				`<entry xml:base='MB:a.example/dir/page'><link href="MF:b.example/x/y/2"/>` +
+				`<icon>ML:b.example/x/y/3</icon></entry></feed>`},
+		{`<doc xmlns:h="http://www.w3.org/1999/xhtml"><a href="//b.example/"/><h:a href="//b.example/1"/>` +
+			`<h:img src="2"/><x xl:href='//b.example/3'/><x xl:href="#4"/></doc>`,
+			`<doc xmlns:h="http://www.w3.org/1999/xhtml"><a href="//b.example/"/><h:a href="MF:b.example/1"/>` +
+				`<h:img src="2"/><x xl:href='MF:b.example/3'/><x xl:href="#4"/></doc>`},
+		{`<doc><x xl:href="/1"/><base xmlns="http://www.w3.org/1999/xhtml" href="//b.example/"/>` +
+			`<x xl:href="#4"/></doc>`,
+			`<doc><x xl:href="MF:b.example/1"/>` +
+				`<base xmlns="http://www.w3.org/1999/xhtml" href="MB:b.example/"/>` +
+				`<x xl:href="MF:b.example/#4"/></doc>`},
+		{`<feed></x></x><link href="//b.example/"/><link href="//b.example/`,
+			`<feed></x></x><link href="MF:b.example/"/><link href="//b.example/`},
+	} {
+		for _, bom := range []string{"", "\ufeff"} {
+			got := Document(parse.Input{URL: here, ContentType: "application/xml", Body: []byte(bom + c.in)},
+				Rules{Map: toArchive})
+			if string(got.Body) != bom+c.want {
+				t.Errorf("%s:\ngot  %s\nwant %s", c.in, got.Body, c.want)
+			}
+		}
+	}
+	wide, err := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewEncoder().String(
+		`<feed><link href="//b.example/"/></feed>`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Document(parse.Input{URL: here, ContentType: "application/xml", Body: []byte(wide)}, Rules{Map: toArchive})
+	if string(got.Body) != wide || got.Charset != "" {
+		t.Errorf("a feed in UTF-16 became %q", got.Body)
+	}
+}
+
+// A document with a long base does not grow without bound: its last references stay as they are.
+func TestLongBase(t *testing.T) {
+	base := "http://b.example/" + strings.Repeat("x", 8000) + "/"
+	for mime, in := range map[string]string{
+		"text/html":            "<base href=" + base + ">" + strings.Repeat("<a href=y>", 10_000),
+		"application/atom+xml": "<feed xml:base='" + base + "'>" + strings.Repeat("<link href='y'/>", 10_000),
+	} {
+		got := Document(parse.Input{URL: here, ContentType: mime, Body: []byte(in)}, Rules{Map: toArchive})
+		n, end := len(got.Body), in[len(in)-50:]
+		if n < 4<<20 || n > 10*len(in)+5<<20 || !bytes.HasSuffix(got.Body, []byte(end)) {
+			t.Errorf("%.10s: %d bytes from %d", in, n, len(in))
+		}
+	}
+}
+
 // With a base elsewhere, no reference is relative to the document's place.
 func TestBase(t *testing.T) {
 	got := string(rewriteAs("text/html", `<base href="//b.example/x/"><a href=y>1</a><a href="#z">2</a>`).Body)

@@ -15,6 +15,11 @@ type Type struct {
 // IsHTML reports whether t is a type of HTML pages.
 func (t Type) IsHTML() bool { return t.Essence == "text/html" || t.Essence == "application/xhtml+xml" }
 
+// IsXML reports whether t is a type of XML documents (MIME Sniffing, 4.6).
+func (t Type) IsXML() bool {
+	return t.Essence == "text/xml" || t.Essence == "application/xml" || strings.HasSuffix(t.Essence, "+xml")
+}
+
 const (
 	// maxType is the length in bytes of the longest media type that can be registered (RFC 6838, 4.2).
 	maxType = 255

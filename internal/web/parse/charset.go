@@ -68,7 +68,7 @@ func charsetOf(kind Kind, body []byte, label string) (cs charset, rest []byte) {
 		if cs, ok := declared(xmlEncoding(head)); ok {
 			return cs, body
 		}
-	case XHTML, SVG, Feed, Sitemap:
+	case XHTML, SVG, XML, Feed, Sitemap:
 		if cs, ok := declared(xmlEncoding(head)); ok {
 			return cs, body
 		}

@@ -17,9 +17,10 @@ type work struct {
 	self weburl.URL // the response's URL
 	// urls are the links' URLs, in the order of Page.Links.
 	urls link.Batch
-	// based is the base that urls resolves against now, as in ref.base.
+	// based is the base that urls resolves against now: 0 is the document's base, ofSelf the response's URL; another
+	// value is an index of bases plus one.
 	based int
-	// bases are the xml:base URLs that apply at this place of a feed, the outermost first.
+	// bases are the xml:base URLs that apply at this place of a feed or other XML, the outermost first.
 	bases []weburl.URL
 	room  int  // maximum bytes of URLs
 	full  bool // room was exceeded
@@ -28,11 +29,12 @@ type work struct {
 	// scratch, so noteDecoded swaps it for spare.
 	text, scratch, spare []byte
 	foreign              foreign
-	nested               int   // number of documents around this one, which is in a srcdoc attribute
-	inner                *Page // for the documents in srcdoc attributes
-	haveURL              bool  // the scan has seen the document's base element
-	relative             bool  // a reference was resolved against Page.Base
-	canon                int   // index plus one of the first rel=canonical
+	spell                *spelling // tells where XML spells its references; nil: nobody asks
+	nested               int       // number of documents around this one, which is in a srcdoc attribute
+	inner                *Page     // for the documents in srcdoc attributes
+	haveURL              bool      // the scan has seen the document's base element
+	relative             bool      // a reference was resolved against Page.Base
+	canon                int       // index plus one of the first rel=canonical
 	title                []byte
 	titled               bool
 
@@ -49,7 +51,7 @@ type work struct {
 // A ref describes where a reference comes from.
 type ref struct {
 	tag       string
-	base      int // 0 is the document's base, ofSelf the response's URL; another value is an index of bases plus one
+	base      int // ofSelf is the response's URL; 0 the innermost of bases, or the document's base
 	hop       byte
 	nofollow  bool
 	canonical bool
@@ -137,6 +139,9 @@ func (p *Page) note(v []byte, r ref, escapes bool) {
 	w := &p.work
 	w.noted = -1
 	v = trim(v)
+	if w.spell != nil && escapes {
+		w.spell.tell(p, v, v, r, false)
+	}
 	if w.full || len(p.Links) >= w.opt.MaxLinks {
 		// Only a new link should count as dropped. To check that for every reference would cost
 		// what this limit saves.
@@ -144,6 +149,9 @@ func (p *Page) note(v []byte, r ref, escapes bool) {
 			p.Dropped++
 		}
 		return
+	}
+	if r.base == 0 {
+		r.base = len(w.bases)
 	}
 	if r.base != w.based {
 		p.setBase(r.base)
@@ -204,7 +212,7 @@ func (p *Page) note(v []byte, r ref, escapes bool) {
 	}
 }
 
-// setBase sets the base b, as in ref.base, for the next references.
+// setBase sets the base b, as in work.based, for the next references.
 func (p *Page) setBase(b int) {
 	w := &p.work
 	w.based = b

@@ -2,10 +2,6 @@ package parse
 
 import "bytes"
 
-// maxBases is the maximum number of xml:base attributes that apply at one place. Deeper ones are
-// ignored.
-const maxBases = 16
-
 // feed scans RSS, RDF (RSS 0.9 and 1.0) and Atom. It identifies elements by their local names,
 // because feeds often leave namespaces undeclared.
 func (p *Page) feed(body []byte) {
@@ -15,51 +11,29 @@ func (p *Page) feed(body []byte) {
 	p.styleSheets(body)
 	s := scanner{b: body, xml: true}
 	var (
-		depth   int
-		bases   int // number of bases in the whole feed
+		n       nesting
 		capture int // where the text of the element began
 		in      feedText
 	)
-	var depths [maxBases]int // depths of the elements whose bases apply here
-	leave := func() {
-		for n := len(w.bases); n > 0 && depths[n-1] >= depth; n-- {
-			w.bases, w.based = w.bases[:n-1], noBase
-		}
-		depth--
-	}
 	for s.next() {
 		name := local(s.name())
 		if s.end {
 			if in != noText {
-				p.feedText(in, s.b[capture:s.at], len(w.bases))
+				p.feedText(in, s.b[capture:s.at])
 				in = noText
 			}
-			leave()
+			n.leave(w)
 			continue
 		}
-		in = noText
-		depth++
-		if v, ok := s.attr(aXMLBase); ok && len(w.bases) < maxBases && bases < maxFeedBases {
-			// Each base is relative to the one around it (RFC 4287, 2; XML Base, 4).
-			outer := p.Base
-			if n := len(w.bases); n > 0 {
-				outer = w.bases[n-1]
-			}
-			depths[len(w.bases)] = depth
-			w.bases, w.based = append(w.bases, p.baseOf(v, outer)), noBase
-			bases++
-		}
-		in = p.feedElement(&s, name, len(w.bases))
+		n.enter(p, &s)
+		in = p.feedElement(&s, name)
 		if s.selfClosing {
 			in = noText
-			leave()
+			n.leave(w)
 		}
 		capture = s.i
 	}
 }
-
-// maxFeedBases is the maximum number of xml:base attributes of a feed. Further ones are ignored.
-const maxFeedBases = 10_000
 
 // feedText is the meaning of the text of an element.
 type feedText uint8
@@ -75,7 +49,7 @@ const (
 
 // feedElement adds the references in a start tag's attributes and returns the meaning of the
 // element's text.
-func (p *Page) feedElement(s *scanner, name []byte, base int) feedText {
+func (p *Page) feedElement(s *scanner, name []byte) feedText {
 	switch string(name) {
 	case "link":
 		href, ok := s.attr(aHref)
@@ -96,20 +70,20 @@ func (p *Page) feedElement(s *scanner, name []byte, base int) feedText {
 				return noText // hub, edit, search and similar
 			}
 		}
-		p.feedAdd(href, hop, tag, base)
+		p.feedAdd(href, hop, tag)
 	case "enclosure":
 		if v, ok := s.attr(aURL); ok {
-			p.feedAdd(v, 'E', "enclosure@url", base)
+			p.feedAdd(v, 'E', "enclosure@url")
 		}
 	case "content":
 		if v, ok := s.attr(aSrc); ok {
-			p.feedAdd(v, 'L', "content@src", base)
+			p.feedAdd(v, 'L', "content@src")
 		} else if v, ok := s.attr(aURL); ok {
-			p.feedAdd(v, 'E', "media:content@url", base)
+			p.feedAdd(v, 'E', "media:content@url")
 		}
 	case "thumbnail":
 		if v, ok := s.attr(aURL); ok {
-			p.feedAdd(v, 'E', "media:thumbnail@url", base)
+			p.feedAdd(v, 'E', "media:thumbnail@url")
 		}
 	case "guid":
 		if v, ok := s.attr(aIsPermaLink); ok && fold(trim(v), "false") {
@@ -126,15 +100,15 @@ func (p *Page) feedElement(s *scanner, name []byte, base int) feedText {
 	return noText
 }
 
-func (p *Page) feedAdd(v []byte, hop byte, tag string, base int) {
+func (p *Page) feedAdd(v []byte, hop byte, tag string) {
 	if hop == 'E' && !p.work.opt.Requisites || len(trim(v)) == 0 {
 		return
 	}
-	p.note(v, ref{tag: tag, hop: hop, base: base}, true)
+	p.note(v, ref{tag: tag, hop: hop}, true)
 }
 
 // feedText processes an element's text.
-func (p *Page) feedText(in feedText, raw []byte, base int) {
+func (p *Page) feedText(in feedText, raw []byte) {
 	text := p.XMLText(raw, true)
 	if in == titleText {
 		if !p.work.titled {
@@ -149,7 +123,7 @@ func (p *Page) feedText(in feedText, raw []byte, base int) {
 	if len(text) == 0 {
 		return
 	}
-	r := ref{tag: "link", hop: 'L', base: base}
+	r := ref{tag: "link", hop: 'L'}
 	switch in {
 	case guidText:
 		// A guid is a link only if it is a URL. The attribute that says so defaults to true and is
@@ -165,6 +139,10 @@ func (p *Page) feedText(in feedText, raw []byte, base int) {
 			return
 		}
 		r.tag, r.hop = "image", 'E'
+	}
+	if p.work.spell != nil && in != guidText { // a guid also identifies its item
+		p.work.spell.tell(p, raw, bytes.Clone(text), r, true)
+		return
 	}
 	p.noteDecoded(text, r)
 }

@@ -32,6 +32,9 @@ const (
 	nsHTML = iota
 	nsSVG
 	nsMath
+	nsXSLT
+	nsNone    // another one
+	nsNothing // not to be read
 )
 
 // How the content of a foreign element is read.

@@ -197,7 +197,9 @@ func TestKind(t *testing.T) {
 		{"text/xml;charset=utf-16", "\xff\xfe<\x00f\x00e\x00e\x00d\x00>\x00", Feed},
 		{"text/xml", "<sitemapindex/>", Sitemap},
 		{"text/xml", "<rdf:RDF>", Feed},
-		{"text/xml", "<other><feed>", Other},
+		{"text/xml", "<other><feed>", XML},
+		{"application/mets+xml", "<!-- --><m:mets/>", XML},
+		{"text/xml", "other", Other},
 		{"image/svg+xml", "<svg>", SVG},
 		{"application/atom+xml", "", Feed},
 		{"text/css", "", CSS},
@@ -276,6 +278,58 @@ func TestXMLText(t *testing.T) {
 			Options{Requisites: true}, &p)
 		if got := shortLinks(&p); got != tt.want || p.Title != tt.title {
 			t.Errorf("%s: title %q\ngot  %s\nwant %s", tt.in, p.Title, got, tt.want)
+		}
+	}
+}
+
+// In XML of another kind, namespaces tell which elements are of HTML or SVG. Other elements link by XLink alone.
+func TestXML(t *testing.T) {
+	const html, svg = `"http://www.w3.org/1999/xhtml"`, `"http://www.w3.org/2000/svg"`
+	const xlink = `"http://www.w3.org/1999/xlink"`
+	tests := []struct{ name, in, want, title string }{
+		{"a namespace of its own", `<?xml-stylesheet href="1"?><doc xmlns="urn:x"><a href="no">no</a>` +
+			`<img src="no"/>` +
+			`<title>no</title><style>a{b:url(no)}</style><p style="b:url(no)"/><link rel="stylesheet" href="no"/>` +
+			`<base href="/no/"/><meta name="robots" content="none"/></doc>`, "E 1 xml-stylesheet@href", ""},
+		{"HTML within", `<doc><a href="no"/><body xmlns=` + html + `><title>T</title><a href="1"/>` +
+			`<img src="2" srcset="3 2x"/>` +
+			`<link rel="stylesheet" href="4"/><script src="5"/><style>a{b:url(6)}</style><p style="b:url(7)"/>` +
+			`<x:a xmlns:x="urn:x" href="no"/>` +
+			`<x xmlns=""><a href="no"/></x><a href="8" rel="nofollow"/></body><a href="no"/></doc>`,
+			"L 1 a@href, E 2 img@src, E 3 img@srcset, E 4 link@href, E 5 script@src, E 6 style:url, E 7 " +
+				"@style:url, " +
+				"L 8 a@href!", "T"},
+		{"prefixes", `<doc xmlns='urn:x' xmlns:H = ` + html + ` xmlns:s=` + svg + `><H:a href="1"/>` +
+			`<a href="no"/><s:image href="2"/>` +
+			`<s:g><H:a href="3"/><a href="no"/></s:g><s:a xl:href="4"/><title/></doc>`,
+			"L 1 a@href, E 2 svg:image@href, L 3 a@href, L 4 svg:a@href", ""},
+		{"a prefix of the root", `<h:body xmlns:h=` + html + `><h:a href="1"/><a href="no"/>` +
+			`</h:body>`, "L 1 a@href", ""},
+		{"XLink", `<m:mets xmlns:m="http://www.loc.gov/METS/" xmlns:xlink=` + xlink + ` xml:base="/b/">` +
+			`<m:FLocat LOCTYPE="URL" xlink:href="1"/>` +
+			`<m:x xml:base="c/"><m:FLocat xlink:href="2&amp;x"/></m:x><m:FLocat xlink:href="3" href="no"/></m:mets>`,
+			"L https://a.example/b/1 xlink:href, L https://a.example/b/c/2&x xlink:href, L " +
+				"https://a.example/b/3 xlink:href", ""},
+		{"base", `<doc><x xl:href="1"/><h:base xmlns:h=` + html + ` href="/b/"/><x xml:base="c/" xl:href="2"/></doc>`,
+			"L https://a.example/b/1 xlink:href, L https://a.example/b/c/2 xlink:href", ""},
+		{"two bases", `<doc xml:base="/c/"><h:base xmlns:h=` + html + ` href="/b/"/>` +
+			`<h:base xmlns:h=` + html + ` href="/d/"/><x xl:href="2"/></doc>`,
+			"L https://a.example/c/2 xlink:href", ""},
+		{"XSLT", `<s:stylesheet xmlns:s="http://www.w3.org/1999/XSL/Transform" xmlns=` + html + `>` +
+			`<s:import href="1"/><s:include href="2"/>` +
+			`<s:template><a href="{no}"/><img src="no"/></s:template></s:stylesheet>`,
+			"E 1 xsl:import@href, E 2 xsl:import@href", ""},
+		{"robots", `<doc xmlns:h=` + html + `><h:meta name="robots" content="nofollow"/><x xl:href="no"/>` +
+			`</doc>`, "", ""},
+		{"no end", `<doc xmlns=` + html + `></x></y></doc></doc><a href="1"/><b xmlns=` + html + `>` +
+			`<a href="2"`, "", ""},
+	}
+	for _, tt := range tests {
+		var p Page
+		Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "application/xml", Body: []byte(tt.in)},
+			Options{Requisites: true}, &p)
+		if got := shortLinks(&p); got != tt.want || p.Kind != XML || p.Title != tt.title {
+			t.Errorf("%s: kind %s, title %q\ngot  %s\nwant %s", tt.name, p.Kind, p.Title, got, tt.want)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func open(in Input, t message.Type, opt *Options) (body []byte, kind Kind, cs ch
 		body = inflate(body, opt.MaxInflated)
 		essence, label = "", ""
 		kind = rootKind(body)
-		if kind == Other && !in.Sitemap {
+		if (kind == Other || kind == XML) && !in.Sitemap {
 			// Only feeds and sitemaps are worth unpacking a file.
 			body = nil
 		}
@@ -39,7 +39,7 @@ func open(in Input, t message.Type, opt *Options) (body []byte, kind Kind, cs ch
 		switch root := rootKind(body); {
 		case root == Sitemap || root == Feed:
 			kind = root // may also be served as text/plain or text/html
-		case kind == Other && (essence == "" || strings.HasPrefix(essence, "text/")):
+		case (kind == Other || kind == XML) && (essence == "" || strings.HasPrefix(essence, "text/")):
 			kind = Sitemap
 		}
 	}

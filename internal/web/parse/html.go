@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// html scans an HTML document. If xml is set, it scans an XHTML or SVG document.
+// html scans an HTML document. If xml is set, it scans an XHTML or SVG document, or another
+// XML document. In that, namespaces tell which elements are of HTML or SVG.
 //
 // It reads elements as the tags name them and builds no tree. So it also finds links where the tree
 // builder of HTML, 13.2.6, drops the element: in a frameset document outside of noframes, a frame
@@ -41,6 +42,12 @@ func (p *Page) scan(body []byte, xml bool) bool {
 	w.relative = false
 	s := scanner{b: body, xml: xml}
 	f := &w.foreign
+	var n *nesting
+	if p.Kind == XML {
+		n = &nesting{}
+		s.spaces, w.bases, w.based = n, w.bases[:0], noBase
+		w.cs.legacy = false // as in feeds
+	}
 	templates := 0 // number of open inert templates
 	raw := false   // the next tag ends a raw text
 	for {
@@ -61,6 +68,10 @@ func (p *Page) scan(body []byte, xml bool) bool {
 			}
 			t = s.tagName()
 		}
+		if n != nil && s.end {
+			n.leave(w)
+			continue
+		}
 		if s.end {
 			if t == tTemplate && templates > 0 && !f.foreign() {
 				templates--
@@ -69,25 +80,35 @@ func (p *Page) scan(body []byte, xml bool) bool {
 			s.cdata = f.cdata()
 			continue
 		}
-		space := f.start(&s, t)
-		s.cdata = f.cdata()
+		var space uint8
+		if n != nil {
+			n.enter(p, &s)
+			space = n.namespace(s.name())
+		} else {
+			space = f.start(&s, t)
+			s.cdata = f.cdata()
+		}
 		if t == tMeta && w.cs.tentative && space == nsHTML && p.lateCharset(&s) {
 			return false
 		}
 		if templates == 0 {
-			if t != tOther {
+			if t != tOther || space >= nsXSLT {
+				had := w.haveURL
 				p.element(&s, t, space)
-				if t == tBase && w.relative && w.based == noBase {
+				if w.haveURL != had && w.relative && w.based == noBase {
 					return false
 				}
 			}
-			if w.opt.Requisites && s.has&(1<<aStyle) != 0 {
+			if w.opt.Requisites && s.has&(1<<aStyle) != 0 && space < nsXSLT {
 				v, _ := s.attr(aStyle)
 				p.styleAttr(v)
 			}
 		}
 		if space != nsHTML || xml {
 			p.xmlText(&s, t, space, templates)
+			if n != nil && s.selfClosing {
+				n.leave(w)
+			}
 			continue
 		}
 		var text []byte
@@ -161,7 +182,7 @@ func (p *Page) xmlText(s *scanner, t tag, space uint8, templates int) {
 		return
 	}
 	switch {
-	case t == tStyle && space != nsMath && p.work.opt.Requisites:
+	case t == tStyle && space <= nsSVG && p.work.opt.Requisites:
 		text := bytes.Clone(p.XMLText(s.upToTag(), s.xml))
 		cs := p.work.cs
 		p.work.cs = utf8Charset
@@ -240,6 +261,8 @@ func (p *Page) element(s *scanner, t tag, space uint8) {
 	if space != nsHTML {
 		if space == nsSVG {
 			p.svgElement(s, t)
+		} else {
+			s.xmlElement(p, space)
 		}
 		return
 	}
@@ -257,7 +280,9 @@ func (p *Page) element(s *scanner, t tag, space uint8) {
 			}
 		}
 	case tBase:
-		if v, ok := s.attr(aHref); ok && !p.work.haveURL {
+		if v, ok := s.attr(aHref); ok && p.work.spell != nil {
+			p.work.spell.tell(p, v, v, ref{tag: baseTag}, false)
+		} else if ok && !p.work.haveURL {
 			p.work.haveURL = true
 			if u := p.baseOf(v, p.Base); u != p.Base {
 				p.Base = u

@@ -2,7 +2,8 @@ package parse
 
 import (
 	"bytes"
-	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
 // kindOf decides how to read a body of a media type. The root element decides between the kinds of
@@ -21,7 +22,7 @@ func kindOf(essence string, body []byte) Kind {
 	case "application/rss+xml", "application/atom+xml", "application/rdf+xml":
 		return Feed
 	}
-	if essence == "text/xml" || essence == "application/xml" || strings.HasSuffix(essence, "+xml") {
+	if (message.Type{Essence: essence}).IsXML() {
 		return rootKind(body)
 	}
 	return Other
@@ -49,7 +50,7 @@ func rootKind(body []byte) Kind {
 	case "svg":
 		return SVG
 	}
-	return Other
+	return XML
 }
 
 // foldPrefix reports whether b begins with prefix. It ignores the case of ASCII letters.

@@ -102,9 +102,10 @@ const (
 	Sitemap             // urlset, sitemapindex or a text sitemap
 	CSS                 // text/css
 	SVG                 // XML with the root svg
+	XML                 // XML with another root
 )
 
-var kindNames = [...]string{"other", "html", "xhtml", "feed", "sitemap", "css", "svg"}
+var kindNames = [...]string{"other", "html", "xhtml", "feed", "sitemap", "css", "svg", "xml"}
 
 // String returns the kind's name in lower case.
 func (k Kind) String() string { return kindNames[k] }
@@ -151,7 +152,7 @@ func Parse(in Input, opt Options, p *Page) {
 	switch kind {
 	case HTML:
 		p.html(body, false)
-	case XHTML, SVG:
+	case XHTML, SVG, XML:
 		p.html(body, true)
 	case Feed:
 		p.feed(body)

@@ -31,7 +31,7 @@ func (p *Page) Value(v []byte) []byte { return p.value(v) }
 // Resolve resolves the reference v, an attribute value as the text spells it, against the page's
 // base. fragment is the reference's fragment with its number sign, or empty.
 func (p *Page) Resolve(v []byte) (u weburl.URL, fragment string, err error) {
-	return p.resolve(v, true)
+	return p.resolve(v, p.Base, true)
 }
 
 // ResolveDecoded is Resolve for a reference in UTF-8 without character references, such as one of
@@ -40,10 +40,10 @@ func (p *Page) ResolveDecoded(v []byte) (u weburl.URL, fragment string, err erro
 	cs := p.work.cs
 	p.work.cs.utf8, p.work.cs.legacy = true, false
 	defer func() { p.work.cs = cs }()
-	return p.resolve(v, false)
+	return p.resolve(v, p.Base, false)
 }
 
-func (p *Page) resolve(v []byte, escapes bool) (u weburl.URL, fragment string, err error) {
+func (p *Page) resolve(v []byte, base weburl.URL, escapes bool) (u weburl.URL, fragment string, err error) {
 	w := &p.work
 	if v = trim(v); w.giant(v) {
 		return u, "", weburl.ErrTooLong
@@ -56,8 +56,76 @@ func (p *Page) resolve(v []byte, escapes bool) (u weburl.URL, fragment string, e
 	if len(text) > w.opt.MaxURL {
 		return u, "", weburl.ErrTooLong
 	}
-	u, err = p.Base.ResolveBytes(text)
+	u, err = base.ResolveBytes(text)
 	return u, fragment, err
+}
+
+// A Spelling is the place of a reference in a feed, or in XML of another kind.
+type Spelling struct {
+	// body[From:To] spells the reference: the value of an attribute, or the text of an element.
+	From, To int
+	Text     bool // the text of an element
+	Base     bool // a base of other references; URL is not set
+	URL      weburl.URL
+	Fragment string // with its number sign; empty if there is none
+	Hop      byte   // as in Link
+}
+
+const baseTag = "base"
+
+// A Speller gets the references of Spellings.
+type Speller interface{ Spelled(s Spelling) }
+
+// Spellings tells to of the references that Parse has found in the attributes and in the texts of
+// body, tag by tag. body is that of the last Parse into p, which must have the kind Feed or XML.
+// Spellings does not find references in style rules, lists of images and refreshes, nor the guids of
+// feeds, which also identify their items.
+func Spellings(p *Page, body []byte, to Speller) {
+	w := &p.work
+	w.spell = &spelling{to, cap(body)}
+	w.opt.Requisites, w.opt.Texts = true, false
+	w.bases, w.based = w.bases[:0], noBase
+	text, _ := p.Text(body)
+	if p.Kind == Feed {
+		p.feed(text)
+	} else if p.Kind == XML {
+		p.styleSheets(text)
+		p.scan(text, true)
+	}
+	w.spell = nil
+}
+
+// A spelling tells to where a document spells its references. size is the capacity of the document.
+type spelling struct {
+	to   Speller
+	size int
+}
+
+// tell tells of a reference. raw is the part of the document that spells it; v is its value.
+func (t *spelling) tell(p *Page, raw, v []byte, r ref, decoded bool) {
+	w := &p.work
+	from := t.size - cap(raw)
+	s := Spelling{From: from, To: from + len(raw), Text: decoded, Base: r.tag == baseTag, Hop: r.hop}
+	base := p.Base
+	if r.base == ofSelf {
+		base = w.self
+	} else if n := len(w.bases); n > 0 {
+		base = w.bases[n-1]
+	}
+	if s.Base {
+		t.to.Spelled(s)
+		return
+	}
+	cs := w.cs
+	if decoded {
+		w.cs = utf8Charset
+	}
+	var err error
+	s.URL, s.Fragment, err = p.resolve(v, base, !decoded)
+	w.cs = cs
+	if err == nil && len(v) > 0 {
+		t.to.Spelled(s)
+	}
 }
 
 // RefreshURL returns where the URL of a refresh begins and ends in v. ok is false if v names none.

@@ -13,6 +13,8 @@ type scanner struct {
 	xml bool
 	// cdata is set if CDATA sections count here, as in foreign content.
 	cdata bool
+	// spaces gets the declarations of namespaces; nil: nobody does.
+	spaces *nesting
 
 	// The last tag.
 	at          int  // offset of its "<"
@@ -450,6 +452,9 @@ func (s *scanner) attributes(p int, keep bool) bool {
 			continue
 		}
 		a := attrOf(b[name:nameEnd])
+		if s.spaces != nil {
+			s.spaces.declare(b[name:nameEnd], b[value.from:value.to])
+		}
 		if a < 0 && s.xml && nameEnd-name > len(":href") && fold(b[nameEnd-len(":href"):nameEnd], ":href") {
 			a = aXlinkHref // with another prefix
 		}
