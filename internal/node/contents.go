@@ -36,8 +36,7 @@ const (
 //	visit -> recent -> own table
 //	               `-> batch -> rpc -> another agent's table
 //
-// When a page is archived in full and durable, its second agent is told the same way; see
-// originals.
+// When a page is archived in full and durable, its second agent is told the same way; see originals.
 //
 // After a change of the view, contents have new second agents, which know nothing of them yet. Then
 // more pages count as new, never fewer.
@@ -110,8 +109,7 @@ func (c *membership) contents(ctx context.Context, agent string, cs []rpc.Conten
 	return c.client.Peer(to.Name, to.Addr).Contents(ctx, cs)
 }
 
-// begin starts the table. It answers until ctx is done, so that visits that end after a stop still
-// get answers.
+// begin starts the table. It answers until ctx is done, so that visits that end after a stop still get answers.
 func (k *contentService) begin(ctx context.Context) {
 	if k == nil {
 		return
@@ -206,10 +204,9 @@ func (k *contentService) Counts() report.Contents {
 // errClaimed reports that another page with the content is about to be archived.
 var errClaimed = errors.New("another page with this content is not archived yet")
 
-// ask returns the archived page with a content, or the zero page if there is none. It asks the
-// second agent again after a failure, and while another page claims the content. It stops after
-// contentsPatience, or when the content has a new second agent. It does not ask the new one, which
-// knows less.
+// ask returns the archived page with a content, or the zero page if there is none. It asks the second agent again after
+// a failure, and while another page claims the content. It stops after contentsPatience, or when the content has a new
+// second agent. It does not ask the new one, which knows less.
 func (k *contentService) ask(ctx context.Context, second string, q contents.Question) (contents.Original, error) {
 	if err := contents.CheckPage(q.Page); err != nil {
 		return contents.Original{}, err
@@ -281,8 +278,7 @@ func (k *contentService) askOnce(ctx context.Context, second string, q contents.
 	return b.answers[i], nil
 }
 
-// carry sends a batch when the batch is full or contentsEvery has passed, and stores the answers in
-// it.
+// carry sends a batch when the batch is full or contentsEvery has passed, and stores the answers in it.
 func (k *contentService) carry(ctx context.Context, name string, b *contentBatch) {
 	defer close(b.done)
 	wait := time.NewTimer(contentsEvery)

@@ -13,9 +13,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
-// A cluster ends when all of its agents are idle. They must be idle in two consecutive rounds, with
-// the same view and no activity in between. Of the agents that are up, the first by name asks. It
-// ends the crawl in two steps:
+// A cluster ends when all of its agents are idle. They must be idle in two consecutive rounds, with the same view and
+// no activity in between. Of the agents that are up, the first by name asks. It ends the crawl in two steps:
 //
 //	prepare  each agent says whether it would end, and admits no agent for prepareTime
 //	end      if all agreed, each agent ends, whatever changes in its view
@@ -111,8 +110,7 @@ const (
 	endAgain = 10 * time.Millisecond
 )
 
-// endedEmpty is the reason of an End if no agent got an HTTP response other than a
-// redirect.
+// endedEmpty is the reason of an End if no agent got an HTTP response other than a redirect.
 const endedEmpty = "nothing-fetched"
 
 // seekEnd looks for the end of the crawl, while this agent is the one that asks.
@@ -247,9 +245,8 @@ func (c *membership) tellEnd(ctx context.Context, a gossip.Agent, e rpc.End) {
 	}
 }
 
-// endOwn ends this agent's run after all agents have agreed to end. Other agents may have left
-// since, and every change of the view counts as activity. So endOwn ends the run as soon as it is
-// idle.
+// endOwn ends this agent's run after all agents have agreed to end. Other agents may have left since, and every change
+// of the view counts as activity. So endOwn ends the run as soon as it is idle.
 func (c *membership) endOwn(ctx context.Context, activity uint64) bool {
 	for until := c.a.now().Add(endPatience); ; {
 		agreed, err := c.a.cluster.End(ctx, activity)

@@ -18,16 +18,13 @@ import (
 const (
 	// rationEvery is how often an agent checks whether it needs more pages.
 	rationEvery = 100 * time.Millisecond
-	// tellEvery is how often an agent that needs no pages reports what it holds. A new counter
-	// needs these reports.
+	// tellEvery is how often an agent that needs no pages reports what it holds. A new counter needs these reports.
 	tellEvery = time.Second
 	// rationAhead is how long an agent's pages should last.
 	rationAhead = time.Second
-	// rationLeast is the least number of spare pages of an agent that has links, while there are
-	// pages left.
+	// rationLeast is the least number of spare pages of an agent that has links, while there are pages left.
 	rationLeast = 8
-	// spentTime is how long the counter waits, before it stops, until the others have heard that
-	// the limit is reached.
+	// spentTime is how long the counter waits, before it stops, until the others have heard that the limit is reached.
 	spentTime = 3 * time.Second
 )
 
@@ -166,8 +163,7 @@ func (c *membership) tell(ctx context.Context, b rpc.Budget) (spent bool, err er
 	return g.Spent, err
 }
 
-// reached stops this agent because the page limit is reached. The counter stops last, so that the
-// others hear of it.
+// reached stops this agent because the page limit is reached. The counter stops last, so that the others hear of it.
 func (c *membership) reached(ctx context.Context, n cluster.Need) {
 	c.a.parts.Events.Write("limit-reached", report.F("limit", c.a.cfg.Crawl.PageLimit), report.F("pages", n.Pages))
 	if c.counts() == c.self.Name {
@@ -205,8 +201,7 @@ func (c *membership) allKnow() bool {
 type rationer struct {
 	seq  uint64
 	told time.Time
-	// past has the number of pages fetched by the end of each of the last intervals, the newest
-	// last.
+	// past has the number of pages fetched by the end of each of the last intervals, the newest last.
 	past []int64
 }
 

@@ -27,23 +27,19 @@ const (
 	// alonePatience is the same for an agent that has crawled in the cluster before. It can
 	// continue with its own hosts alone.
 	alonePatience = 10 * time.Second
-	// firstPatience bounds two questions that are asked before the directory holds a crawl. An
-	// agent that starts the cluster asks whether the cluster exists already. Every agent asks
-	// whether the others would refuse it.
+	// firstPatience bounds two questions that are asked before the directory holds a crawl. An agent that starts the
+	// cluster asks whether the cluster exists already. Every agent asks whether the others would refuse it.
 	firstPatience = time.Second
-	// namePatience is how long an agent waits for its name while another agent has the name and
-	// does not answer. The cluster notices that agent's death after 4 to 8 s, or after some 30 s on
-	// a bad network. holderPatience is how long that agent may take to answer; it is less than
-	// firstPatience.
+	// namePatience is how long an agent waits for its name while another agent has the name and does not answer. The
+	// cluster notices that agent's death after 4 to 8 s, or after some 30 s on a bad network. holderPatience is how
+	// long that agent may take to answer; it is less than firstPatience.
 	namePatience   = time.Minute
 	holderPatience = 500 * time.Millisecond
-	// companyPatience is how long an agent that continues alone waits for other agents that are
-	// starting.
+	// companyPatience is how long an agent that continues alone waits for other agents that are starting.
 	companyPatience = 5 * time.Second
 	// beginPatience is how long an agent waits for the number of agents that --agents requires.
 	beginPatience = 10 * time.Minute
-	// sayAfter and sayEvery are when a waiting agent first tells the operator what it waits for,
-	// and how often.
+	// sayAfter and sayEvery are when a waiting agent first tells the operator what it waits for, and how often.
 	sayAfter, sayEvery = 2 * time.Second, 10 * time.Second
 	askEvery           = 200 * time.Millisecond
 	// askPatience bounds one round of questions. The first round of a new agent ends after sayAfter.
@@ -88,8 +84,7 @@ func (c *membership) own(ctx context.Context, addr string) bool {
 	return err == nil && slices.ContainsFunc(ips, func(ip netip.Addr) bool { return ip.Unmap() == self.Addr().Unmap() })
 }
 
-// sortJoin sets founder, whether this agent starts the cluster, and join, the addresses of other
-// agents.
+// sortJoin sets founder, whether this agent starts the cluster, and join, the addresses of other agents.
 func (c *membership) sortJoin() {
 	if c.cfg.Founder != "" {
 		c.founder = c.cfg.Founder == c.cfg.Name
@@ -194,8 +189,7 @@ func (c *membership) gone() []string {
 	return nil
 }
 
-// askAll asks all contacts at once whether this agent may join. After the first yes it cancels the
-// other calls.
+// askAll asks all contacts at once whether this agent may join. After the first yes it cancels the other calls.
 func (c *membership) askAll(ctx context.Context, cs []contact) []reply {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
@@ -268,8 +262,7 @@ func (c *membership) onlyItself() error {
 	return nil
 }
 
-// mayCome asks the others once, before the directory holds a crawl. The error is the refusal of one
-// of them.
+// mayCome asks the others once, before the directory holds a crawl. The error is the refusal of one of them.
 func (c *membership) mayCome() error {
 	if err := c.onlyItself(); err != nil {
 		return err
@@ -482,8 +475,7 @@ func (c *membership) sayWaiting(w *Waiting) {
 	c.event("waiting", report.F("for", w.For), report.F("agents", w.Agents))
 }
 
-// event writes an event and flushes it, because an operator may look for it before the crawl
-// continues.
+// event writes an event and flushes it, because an operator may look for it before the crawl continues.
 func (c *membership) event(kind string, fields ...report.Field) {
 	c.a.parts.Events.Write(kind, fields...)
 	c.a.parts.Events.Flush() // the crawl's next flush reports the error
@@ -504,8 +496,7 @@ const nameHeld = "name-held"
 // continue alone. It waits for the others itself.
 const notYet = "newcomer"
 
-// untenanted reports whether the refusal is about a name that no agent uses, as far as this agent
-// can tell.
+// untenanted reports whether the refusal is about a name that no agent uses, as far as this agent can tell.
 func (c *membership) untenanted(ctx context.Context, refused error) bool {
 	name, ok := errors.AsType[*gossip.NameError](refused)
 	if !ok {

@@ -28,9 +28,8 @@ import (
 //   - a shared setting: it must be left out while it has its default value.
 const protocol = "1"
 
-// shared returns the settings that must be equal on all agents. With a different scope the owner
-// would discard a link that its finder wants. With a different robots-agent a host would be crawled
-// by other rules after a handoff.
+// shared returns the settings that must be equal on all agents. With a different scope the owner would discard a link
+// that its finder wants. With a different robots-agent a host would be crawled by other rules after a handoff.
 func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	rules := a.rules(seeds)
 	_, token, err := a.cfg.Identity()
@@ -169,8 +168,7 @@ func (c *membership) sharedTerms() map[string]string {
 	return t
 }
 
-// differ returns a refusal if the settings of another agent differ from ours, except --agents;
-// otherwise nil.
+// differ returns a refusal if the settings of another agent differ from ours, except --agents; otherwise nil.
 func (c *membership) differ(h rpc.Hello) error {
 	ours := c.terms()
 	delete(ours, agentsSetting)
@@ -179,8 +177,7 @@ func (c *membership) differ(h rpc.Hello) error {
 	return h.Differ(ours)
 }
 
-// otherStart refuses an agent whose --agents differs from ours, if neither agent has begun to
-// crawl.
+// otherStart refuses an agent whose --agents differs from ours, if neither agent has begun to crawl.
 func (c *membership) otherStart(h rpc.Hello) error {
 	our, their := c.terms()[agentsSetting], h.Settings[agentsSetting]
 	if our == their || our == begunAlready || their == begunAlready || c.late.Load() {
@@ -191,8 +188,7 @@ func (c *membership) otherStart(h rpc.Hello) error {
 	return &rpc.Refusal{Reason: "settings", Text: fmt.Sprintf(text, h.Agent.Name, their, our)}
 }
 
-// rules returns a digest of the rules of the scope: patterns, depth and, unless every host is in
-// scope, the seeds.
+// rules returns a digest of the rules of the scope: patterns, depth and, unless every host is in scope, the seeds.
 func (a *Agent) rules(seeds []weburl.URL) string {
 	s := &a.cfg.Scope
 	h := sha256.New()
