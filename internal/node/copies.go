@@ -21,9 +21,8 @@ import (
 
 const (
 	replicaDir = "state/replica"
-	// leaveGrace is how long an agent may take to come back before others take over its hosts. It
-	// holds for an agent that left in good order, and for an agent that is absent when this one
-	// begins.
+	// leaveGrace is how long an agent may take to come back before others take over its hosts. It holds for an agent
+	// that left in good order, and for an agent that is absent when this one begins.
 	leaveGrace = 5 * time.Second
 	// inheritTries bounds the attempts to take over an agent's hosts, and inheritWait is the pause
 	// between two attempts.
@@ -404,9 +403,8 @@ func (k *copies) over(l *loss) {
 	k.c.a.cluster.ViewChanged()
 }
 
-// A lostReplica is the replica store during a takeover of one source. When the replica is dropped,
-// lostReplica also forgets the source's last batch. If the source comes back and continues, it is
-// asked to ship all its records again.
+// A lostReplica is the replica store during a takeover of one source. When the replica is dropped, lostReplica also
+// forgets the source's last batch. If the source comes back and continues, it is asked to ship all its records again.
 type lostReplica struct {
 	*handoff.Store
 	k      *copies

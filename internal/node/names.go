@@ -182,9 +182,8 @@ func (n names) each(name string, fn func(l link.Link) error) error {
 	})
 }
 
-// hasRecord reports whether the archive has a record of the URL of a line: the line has the digest of the
-// payload, or the server has confirmed an earlier payload. The robots.txt files that the crawl asks for
-// itself do not count.
+// hasRecord reports whether the archive has a record of the URL of a line: the line has the digest of the payload, or
+// the server has confirmed an earlier payload. The robots.txt files that the crawl asks for itself do not count.
 func hasRecord(l *report.Line) bool {
 	unkept := slices.Contains(l.Notes, "not-kept") // by --keep
 	return (l.HasDigest || l.Code == 304 && !unkept) && !strings.HasSuffix(l.Hops, "P")
@@ -326,11 +325,7 @@ func (n names) unite(of, to string, sorted *extsort.Queue) error {
 	if err := n.write(to, listName(of), n.head(of), sorted); err != nil {
 		return err
 	}
-	other := listDir
-	if to == listDir {
-		other = keptDir
-	}
-	return n.remove(other, listName(of))
+	return n.remove(map[string]string{listDir: keptDir, keptDir: listDir}[to], listName(of))
 }
 
 // place puts each list where it belongs, by a view, which may be nil: the list of an archive that is lost into reports,
@@ -338,27 +333,39 @@ func (n names) unite(of, to string, sorted *extsort.Queue) error {
 // needed again: its next heirs may not have got all of its names by then. What is not known of an archive changes
 // nothing.
 func (n names) place(v *gossip.View) error {
+	if err := n.moveAll(listDir, keptDir, func(of string) bool { return fateOf(v, of) == kept }); err != nil {
+		return err
+	}
+	return n.moveAll(keptDir, listDir, func(of string) bool { return fateOf(v, of) == lost })
+}
+
+// entrust takes the lists out of reports when this agent has left for good: its heirs have lists of all their URLs. If
+// they have not got all that this agent had to ship, the lists stay.
+func (n names) entrust() error {
+	if out := n.a.others.Copies; out == nil || out.Out.Len()+out.Waiting.Len() > 0 {
+		return nil
+	}
+	return n.moveAll(listDir, keptDir, func(string) bool { return true })
+}
+
+// moveAll moves the lists of some archives.
+func (n names) moveAll(from, to string, which func(of string) bool) error {
 	k := n.a.membership.copies
 	k.lists.Lock()
 	defer k.lists.Unlock()
-	for _, c := range []struct {
-		from, to string
-		when     fate
-	}{{listDir, keptDir, kept}, {keptDir, listDir, lost}} {
-		lists, err := n.listsIn(c.from, listOf)
-		if err != nil {
+	lists, err := n.listsIn(from, listOf)
+	if err != nil {
+		return err
+	}
+	for _, l := range lists {
+		if !which(l.archive) {
+			continue
+		}
+		k.commits.Add(1)
+		if err := n.a.membership.refetch.commit(func() error { return n.move(l, to) }); err != nil {
 			return err
 		}
-		for _, l := range lists {
-			if fateOf(v, l.archive) != c.when {
-				continue
-			}
-			k.commits.Add(1)
-			if err := n.a.membership.refetch.commit(func() error { return n.move(l, c.to) }); err != nil {
-				return err
-			}
-			n.a.parts.Events.Write("list-moved", report.F("list", l.archive), report.F("lost", c.when == lost))
-		}
+		n.a.parts.Events.Write("list-moved", report.F("list", l.archive), report.F("lost", to == listDir))
 	}
 	return nil
 }

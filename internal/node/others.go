@@ -85,8 +85,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	a.standing.learn(ctx)
 	a.cluster.ShareLimit()
 	a.crawler.RanBefore(a.membership.limits.running(a.now()))
-	// Visits may continue for a while after ctx is done. Until they have ended, the loss of a lease
-	// cuts them off.
+	// Visits may continue for a while after ctx is done. Until they have ended, the loss of a lease cuts them off.
 	visiting, over := context.WithCancel(context.WithoutCancel(ctx))
 	defer over()
 	ctx, fail := context.WithCancelCause(ctx)
@@ -105,6 +104,9 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	over()
 	fail(nil)
 	endRate()
+	if err == nil && stop == crawl.Left {
+		err = names{a}.entrust()
+	}
 	_, refused := errors.AsType[*ConfigError](err)
 	return stop, errors.Join(err, a.depart(err == nil || refused || disk.IsFull(err)))
 }

@@ -26,7 +26,7 @@ var gate = map[string]string{
 		leave,-and-another-agent-gets-the-name,-with-an-heir-away; stop; killed-and-back;
 		leave,-the-heir-restarts-after-400ms; leave,-the-heir-restarts-after-1.8s`,
 	"TestLostArchivesAreFetchedAgain": `late; hash,-pages-move; back-in-time`,
-	"TestLostArchivesAreNamed":        `an-heir-first`,
+	"TestLostArchivesAreNamed":        `an-heir-first; an-heir-leaves-at-once`,
 	"TestNamedBoundary":               `no-fault,-mirrors; join-and-death,-urls; each-killed; leave`,
 	"TestNamedDeadPorts":              `join; the-owner-is-killed`,
 	"TestNamedExclusions":             `the-agent-that-was-told-is-killed`,

@@ -38,6 +38,8 @@ func TestLostArchivesAreNamed(t *testing.T) {
 		{"one that was restarted", p, []Fault{kill(2, 0.1), lose(2, 0.3)}},
 		{"one that was away for long", p, []Fault{{Kind: Kill, Agent: 2, At: 0.1, For: 30 * s}, lose(2, 0.3)}},
 		{"an heir first", p, heirFirst},
+		{"an heir leaves, late", p, []Fault{lose(2, 0.2), {Kind: Leave, Agent: 1, At: 0.4}}},
+		{"an heir leaves at once", p, []Fault{lose(2, 0.2), {Kind: Leave, Agent: 3, After: 200 * time.Millisecond}}},
 		{"all but one", p, []Fault{kill(2, 0.1), lose(1, 0.2), kill(2, 0.25), lose(3, 0.3), lose(2, 0.35)}},
 		{"one, hash", byHash, []Fault{lose(2, 0.5)}},
 		{"an heir first, hash", byHash, heirFirst},
@@ -51,6 +53,11 @@ func TestLostArchivesAreNamed(t *testing.T) {
 				s, v := tellAll(t, p, nil)
 				if len(v.Struck) != len(p.Faults) {
 					t.Fatalf("the faults %v happened, of %v", v.Struck, p.Faults)
+				}
+				for _, a := range s.actors {
+					if a.run != nil && a.lost == nil && a.run.result.Stop == crawl.Left && len(listed(t, a.mem)) > 0 {
+						t.Errorf("a%d has left with lists in its reports", a.number)
+					}
 				}
 				if s.checkNamed(t); t.Failed() {
 					t.Log(v)

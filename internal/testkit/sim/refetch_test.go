@@ -67,6 +67,7 @@ func TestLostArchivesAreFetchedAgain(t *testing.T) {
 			Fault{Kind: Lose, Agent: 3, After: 40 * s}), 4, 0), 4},
 		{"second loss, the first agent is back", back(p), 2},
 		{"topic, second loss, the first agent is back", back(moving(p, topic, "")), 2},
+		{"an heir leaves before", agents(with(early, Fault{Kind: Leave, Agent: 1, After: 30 * s}), 4, 0), 2},
 		{"join and leave", agents(with(late, Fault{Kind: Join, Agent: 4, After: into},
 			Fault{Kind: Leave, Agent: 1, After: 10 * s}), 3, 1), 2},
 		{"topic, second loss of the pages", moving(agents(with(late, Fault{Kind: Lose, Agent: 1, After: into + 20*s},
