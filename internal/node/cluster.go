@@ -204,8 +204,8 @@ func (a *Agent) openCluster() error {
 	if a.contents != nil {
 		handlers.Contents = a.contents.serve
 	}
-	c.server = rpc.NewServer(c.listener,
-		rpc.ServerConfig{Crawl: c.id, Admitted: c.admitted, Handlers: handlers, Panicked: panicked(a.parts.Events)})
+	c.server = rpc.NewServer(c.listener, rpc.ServerConfig{Crawl: c.id, Admitted: c.admitted, Handlers: handlers,
+		MemoryBytes: a.budget.of(shareExchange), Panicked: panicked(a.parts.Events)})
 	return errors.Join(a.openSites(), a.openCopies())
 }
 

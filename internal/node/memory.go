@@ -51,6 +51,7 @@ const (
 	shareContents share = 4
 	sharePages    share = 2
 	shareSites    share = 7
+	shareExchange share = 4 // requests of other agents
 )
 
 // defaultMemory is the budget if Config.MemoryBytes is zero.
@@ -74,7 +75,7 @@ func newBudget(total int64, cluster *Cluster, near bool) budget {
 		b.percent += int64(shareNear)
 	}
 	if cluster != nil {
-		b.percent += int64(shareOutbox)
+		b.percent += int64(shareOutbox + shareExchange)
 		if cluster.Replicas >= 2 {
 			b.percent += int64(shareReplicas + 2*shareShipping)
 		}

@@ -28,7 +28,7 @@ func TestBudgetLeavesRoom(t *testing.T) {
 			used := b.of(shareSeen) + cfg.Frontier.MemoryBytes + cfg.Robots.MemoryBytes + cfg.Archive.RevisitBytes +
 				int64(cfg.DNS.CacheEntries)*nameBytes
 			if cluster != nil {
-				used += b.of(shareOutbox)
+				used += b.of(shareOutbox) + b.of(shareExchange)
 				if cluster.Replicas == 2 {
 					used += b.of(shareReplicas) + 2*b.of(shareShipping)
 				}

@@ -76,7 +76,7 @@ func serve(t testing.TB, keys *rpc.Keys, h any) (*rpc.Listener, *rpc.Server) {
 
 func serveOn(t testing.TB, network rpc.Network, addr string, keys *rpc.Keys, h any) (*rpc.Listener, *rpc.Server) {
 	t.Helper()
-	cfg, listen := rpc.ServerConfig{Crawl: func() rpc.ID { return theCrawl },
+	cfg, listen := rpc.ServerConfig{Crawl: func() rpc.ID { return theCrawl }, MemoryBytes: 1,
 		Admitted: func(c rpc.Caller) bool { return c.Name != unknown }}, rpc.Listen
 	switch h := h.(type) {
 	case rpc.Handlers:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -283,6 +284,53 @@ func TestBusy(t *testing.T) {
 	}
 	close(block)
 	wg.Wait()
+}
+
+// TestMemory: large calls of a kind are told to come back while others take the memory for them. They succeed later.
+// Small calls of the kind, and large ones of other kinds, succeed meanwhile.
+func TestMemory(t *testing.T) {
+	large := make([]byte, rpc.MaxData)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(large) // it cannot be compressed, and never fails
+	block, served := make(chan struct{}), make(chan string, 10)
+	l, s := serve(t, nil, all[rpc.Handlers](func(call string, _ rpc.Caller, ask any) (any, error) {
+		if r, ok := ask.(rpc.Records); ok && call == "Ship" && r.Seq != 9 {
+			served <- call
+			<-block
+		}
+		return nil, nil
+	}))
+	ship := func(name string, seq uint64, data []byte) error {
+		return peer(t, name, l).Ship(t.Context(), rpc.Records{Seq: seq, Count: 1, Data: data})
+	}
+	var wg sync.WaitGroup
+	for _, name := range []string{"a", "b"} {
+		wg.Go(func() {
+			if err := ship(name, 1, large); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 2 {
+		<-served
+	}
+	if err := ship("c", 9, large); !errors.Is(err, rpc.ErrUnreachable) {
+		t.Errorf("a third large Ship: %v", err)
+	}
+	p := peer(t, "d", l)
+	_, pulse := p.Pulse(t.Context(), 1)
+	_, orders := p.Orders(t.Context(), rpc.Orders{})
+	if err := errors.Join(p.Hand(t.Context(), rpc.Records{Seq: 9, Count: 1, Data: large}),
+		p.Push(t.Context(), oneLink), pulse, orders); err != nil {
+		t.Errorf("calls of other kinds: %v", err)
+	}
+	if n := s.Counts().Refused["busy"]; n != 1 {
+		t.Errorf("%d refused as busy, want 1", n)
+	}
+	close(block)
+	wg.Wait()
+	if err := ship("c", 9, large); err != nil {
+		t.Errorf("a large Ship later: %v", err)
+	}
 }
 
 // TestPauses: after a failure no call to the process begins in a pause, which doubles up to 5 s, or 1 s for a

@@ -57,8 +57,8 @@ var limits = [calls]time.Duration{
 // more.
 var sizes = map[Call]int{
 	CallHello: 64 << 10, CallKnown: 64 << 10, CallPulse: 4 << 10, CallEnd: 4 << 10, CallShare: 4 << 10,
-	CallBudget: 512 << 10, CallContents: 640 << 10, CallFollow: 512 << 10, CallFinish: 4 << 10, CallStatus: 4 << 10,
-	CallForget: 4 << 10,
+	CallBudget: 512 << 10, CallContents: 640 << 10, CallCopy: 320 << 10, CallFollow: 512 << 10, CallFinish: 4 << 10,
+	CallStatus: 4 << 10, CallForget: 4 << 10,
 }
 
 // sized returns the options of a call for which sizes has a bound.
@@ -161,6 +161,8 @@ type ServerConfig struct {
 	// heard of a new agent yet. Safe for concurrent use. Nil admits every caller with a
 	// certificate of the cluster.
 	Admitted func(Caller) bool
+	// MemoryBytes is the memory of the large requests that are served at once, at least 30 MiB. Zero means 64 MiB.
+	MemoryBytes int64
 	// Panicked is told of a handler that panics, with the stack. The caller gets an error. Nil tells nobody.
 	Panicked func(call string, value any, stack []byte)
 }
@@ -178,6 +180,7 @@ type Server struct {
 	discovers   chan struct{}
 	operators   chan struct{} // apart from bulk and quick, see Call.operators
 	shares      shares
+	rooms       rooms
 	running     sync.WaitGroup // calls
 }
 
@@ -188,6 +191,7 @@ func NewServer(l *Listener, cfg ServerConfig) *Server {
 		bulk: make(chan struct{}, servedBulk), quick: make(chan struct{}, servedQuick),
 		ships: make(chan struct{}, servedBulk), follows: make(chan struct{}, servedFollows),
 		discovers: make(chan struct{}, servedDiscovers), operators: make(chan struct{}, servedOperators),
+		rooms: newRooms(cfg.MemoryBytes),
 	}
 	opts := []connect.HandlerOption{
 		connect.WithCodec(codec{s.counts}),
@@ -265,13 +269,14 @@ func (s *Server) admit(next http.Handler) http.Handler {
 			s.errors.Write(w, r, err)
 			return
 		}
-		leave, ok := s.enter(call, caller.Name)
-		if !ok {
-			s.counts.refuse(Busy)
-			s.errors.Write(w, r, connect.NewError(connect.CodeUnavailable, errors.New("busy")))
-			return
-		}
-		defer leave()
+		enter := func(r *http.Request) (func(), bool) { return s.enter(r, call, caller.Name) }
+		inbound.Admit(enter, s.errors, "busy", s.serve(next, call, caller)).ServeHTTP(w, r)
+	})
+}
+
+// serve serves a call that is admitted.
+func (s *Server) serve(next http.Handler, call Call, caller Caller) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		end := time.Now().Add(limits[call] + grace)
 		ctx, cancel := context.WithDeadline(context.WithValue(r.Context(), callerKey{}, caller), end)
 		defer cancel()
@@ -283,8 +288,13 @@ func (s *Server) admit(next http.Handler) http.Handler {
 	})
 }
 
-// enter takes a place for a call, unless too many run. leave frees it.
-func (s *Server) enter(call Call, name string) (leave func(), ok bool) {
+// enter takes a place and room for a call, unless too many or too large ones run. leave frees both.
+func (s *Server) enter(r *http.Request, call Call, name string) (leave func(), ok bool) {
+	defer func() {
+		if !ok {
+			s.counts.refuse(Busy)
+		}
+	}()
 	lane := s.quick
 	switch {
 	case call == CallShip:
@@ -303,11 +313,14 @@ func (s *Server) enter(call Call, name string) (leave func(), ok bool) {
 	}
 	select {
 	case lane <- struct{}{}:
-		return func() { <-lane; s.shares.leave(call, name) }, true
+		if free, ok := s.rooms.enter(r, call); ok {
+			return func() { free(); <-lane; s.shares.leave(call, name) }, true
+		}
+		<-lane
 	default:
-		s.shares.leave(call, name)
-		return nil, false
 	}
+	s.shares.leave(call, name)
+	return nil, false
 }
 
 // callOf returns the call of a request. Only Connect's POST requests in protobuf are calls; those of Pages are streams.
