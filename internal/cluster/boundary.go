@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A page that belongs to another agent (X4, a topic-partitioned crawler: paper, section 1) waits like a link of
@@ -63,10 +64,16 @@ type Boundary interface {
 
 // exports is the state of pages on their way.
 type exports struct {
+	*base
+	ranges   *ranges
+	shipping *shipping
+	receipts *receipts
+	links    *links
+
 	pages, pagesAgain int64                       // pages of other agents in this run: taken, and known already
 	pagesDamaged      int64                       // pages for others that could not be read, and are fetched again
 	pagesRefused      int64                       // pages that other agents refused
-	pagesFrom         map[string]report.PagesFrom // the pages that were taken, by the agents that have sent them
+	from              map[string]report.PagesFrom // the pages that were taken, by the agents that have sent them
 
 	arrived []link.Stored // other agents have them; the journal's records of that are not synced
 
@@ -101,21 +108,21 @@ func DurableKey(l link.Link) link.Key {
 }
 
 // Export implements crawl.Boundary.
-func (cl *Clustered) Export(_ context.Context, l link.Link, x *warc.Exchange,
+func (e *exports) Export(_ context.Context, l link.Link, x *warc.Exchange,
 	text func([]byte) ([]byte, error)) (page link.Link, category string, away bool, err error) {
-	to, ok, err := cl.Boundary.Sort(x, text)
+	to, ok, err := e.Boundary.Sort(x, text)
 	if err != nil || !ok {
 		return page, "", false, err
 	}
-	category = cl.Boundary.Category(to)
-	if cl.PageBox == nil { // links alone travel
+	category = e.Boundary.Category(to)
+	if e.PageBox == nil { // links alone travel
 		l.SetDestination(to)
 		return l, category, false, nil
 	}
-	if _, mine := cl.Boundary.Keeper(to); mine {
+	if _, mine := e.Boundary.Keeper(to); mine {
 		return page, category, false, nil
 	}
-	at, err := cl.Boundary.Write(x)
+	at, err := e.Boundary.Write(x)
 	if err != nil {
 		return page, category, false, err
 	}
@@ -125,26 +132,26 @@ func (cl *Clustered) Export(_ context.Context, l link.Link, x *warc.Exchange,
 }
 
 // Depart implements crawl.Boundary.
-func (cl *Clustered) Depart(page link.Link) error {
+func (x *exports) Depart(page link.Link) error {
 	enc := page.AppendTo(nil)
-	number := cl.loop.Ledger.Accept(byte(crawl.Passed), enc)
-	cl.shipping.countPage()
-	cl.exports.onWay.begins(link.KeyOf(page.URL))
-	to, err := cl.wayOfPage(number, enc)
+	number := x.loop.Ledger.Accept(byte(crawl.Passed), enc)
+	x.shipping.countPage()
+	x.onWay.begins(link.KeyOf(page.URL))
+	to, err := x.wayOfPage(number, enc)
 	if err != nil || to.Way == outbox.Wait {
-		return errors.Join(err, cl.PageBox.PushLoose(number, enc))
+		return errors.Join(err, x.PageBox.PushLoose(number, enc))
 	}
-	return cl.PageBox.Push(to.Agent, number, 0, enc)
+	return x.PageBox.Push(to.Agent, number, 0, enc)
 }
 
 // wayOfPage returns the destination of a page in the outbox. A page whose host was dropped was fetched before that.
-func (cl *Clustered) wayOfPage(_ uint64, enc []byte) (to outbox.To, err error) {
+func (x *exports) wayOfPage(_ uint64, enc []byte) (to outbox.To, err error) {
 	l, _, err := link.Peek(enc)
 	d, ok := l.Destination()
 	if err != nil || !ok {
 		return to, fmt.Errorf("page from the outbox: %w", link.ErrDamaged)
 	}
-	switch agent, mine := cl.Boundary.Keeper(d); {
+	switch agent, mine := x.Boundary.Keeper(d); {
 	case mine:
 		return outbox.To{}, nil
 	case agent == "":
@@ -163,36 +170,36 @@ func (b *base) pagesOut() int64 {
 }
 
 // pagesChanged tells that other agents may keep the pages now.
-func (cl *Clustered) pagesChanged() {
-	if cl.PageBox != nil {
-		cl.PageBox.Changed()
+func (x *exports) pagesChanged() {
+	if x.PageBox != nil {
+		x.PageBox.Changed()
 	}
 }
 
 // sendPages sends pages to other agents.
-func (cl *Clustered) sendPages(work context.Context, now time.Time) (wake time.Time) {
-	if cl.PageBox == nil || cl.run.Fail(cl.PageBox.Route(routeSlice, cl.wayOfPage)) {
+func (x *exports) sendPages(work context.Context, now time.Time) (wake time.Time) {
+	if x.PageBox == nil || x.run.Fail(x.PageBox.Route(routeSlice, x.wayOfPage)) {
 		return time.Time{}
 	}
-	cl.PageBox.Linger(cl.linger())
-	if cl.PageBox.Loose() {
+	x.PageBox.Linger(x.linger())
+	if x.PageBox.Loose() {
 		wake = now
 	}
-	for !cl.run.Failed() {
-		b, next, err := cl.PageBox.Next(now, cl.wayOfPage)
-		if cl.run.Fail(err) {
+	for !x.run.Failed() {
+		b, next, err := x.PageBox.Next(now, x.wayOfPage)
+		if x.run.Fail(err) {
 			return wake
 		}
 		if b == nil {
 			return earlier(wake, next)
 		}
 		pages, err := pagesOf(b)
-		if cl.run.Fail(err) {
+		if x.run.Fail(err) {
 			return wake
 		}
-		cl.run.Go(func() {
-			results := cl.deliver(work, b.Agent, pages)
-			cl.run.Tell(func(now time.Time) { cl.pagesSent(b, pages, results, now) })
+		x.run.Go(func() {
+			results := x.deliver(work, b.Agent, pages)
+			x.run.Tell(func(now time.Time) { x.pagesSent(b, pages, results, now) })
 		})
 	}
 	return wake
@@ -218,14 +225,14 @@ var (
 
 // deliver sends pages to the agent that keeps them, or takes them if that is this one by now. It returns a result for
 // each page: nil if the page is durable at an agent.
-func (cl *Clustered) deliver(work context.Context, agent string, pages []link.Link) []error {
+func (x *exports) deliver(work context.Context, agent string, pages []link.Link) []error {
 	results := make([]error, len(pages))
-	err := cl.deliverTo(work, agent, pages)
+	err := x.deliverTo(work, agent, pages)
 	for i := range pages {
 		if results[i] = err; !errors.Is(err, crawl.ErrImport) {
 			continue // all have the same result
 		}
-		one := cl.deliverOne(work, agent, pages[i])
+		one := x.deliverOne(work, agent, pages[i])
 		if results[i] = one; awaits(one) {
 			err = one // the agent does not answer any more
 		}
@@ -233,32 +240,32 @@ func (cl *Clustered) deliver(work context.Context, agent string, pages []link.Li
 	return results
 }
 
-func (cl *Clustered) deliverTo(work context.Context, agent string, pages []link.Link) error {
+func (x *exports) deliverTo(work context.Context, agent string, pages []link.Link) error {
 	if agent == "" {
-		return cl.takePagesBack(work, pages)
+		return x.takePagesBack(work, pages)
 	}
-	return cl.Boundary.Send(work, agent, pages)
+	return x.Boundary.Send(work, agent, pages)
 }
 
 // deliverOne is deliver for one page of a batch that was refused. If the agent refuses a page that is whole here, this
 // agent keeps it. If it cannot read the page either, nobody keeps it.
-func (cl *Clustered) deliverOne(work context.Context, agent string, page link.Link) error {
-	err := cl.deliverTo(work, agent, []link.Link{page})
+func (x *exports) deliverOne(work context.Context, agent string, page link.Link) error {
+	err := x.deliverTo(work, agent, []link.Link{page})
 	if !errors.Is(err, crawl.ErrImport) {
 		return err
 	}
 	at, _ := page.Stored()
-	if !cl.Boundary.Whole(at) {
+	if !x.Boundary.Whole(at) {
 		return errPageDamaged
 	}
-	durable, kept := cl.takeStored(work, page, cl.takePage)
+	durable, kept := x.takeStored(work, page, x.takePage)
 	if kept == nil {
 		kept = durable()
 	}
 	if kept != nil && !errors.Is(kept, crawl.ErrImport) {
 		return kept
 	}
-	cl.loop.Events.Write("page-not-taken", report.F("url", page.URL.String()), report.F("agent", agent),
+	x.loop.Events.Write("page-not-taken", report.F("url", page.URL.String()), report.F("agent", agent),
 		report.F("kept", kept == nil), report.F("error", err.Error()))
 	return errPageRefused
 }
@@ -269,69 +276,69 @@ func awaits(err error) bool {
 }
 
 // pagesSent records the results of sending a batch of pages.
-func (cl *Clustered) pagesSent(b *outbox.Batch, pages []link.Link, results []error, now time.Time) {
-	cl.run.Stir()
+func (x *exports) pagesSent(b *outbox.Batch, pages []link.Link, results []error, now time.Time) {
+	x.run.Stir()
 	first := slices.IndexFunc(results, awaits)
 	if first >= 0 && !slices.ContainsFunc(results, func(err error) bool { return !awaits(err) }) {
-		cl.links.tellPush(b, inPages, results[first])
-		cl.PageBox.Done(b, false, now)
+		x.links.tellPush(b, inPages, results[first])
+		x.PageBox.Done(b, false, now)
 		return
 	}
-	cl.links.tellPush(b, inPages, nil)
-	cl.PageBox.Done(b, true, now)
+	x.links.tellPush(b, inPages, nil)
+	x.PageBox.Done(b, true, now)
 	var sent, stayed []uint64 // numbers of pages at the other agent, and of those that this agent ends itself
 	for i, page := range pages {
 		at, _ := page.Stored()
 		switch err := results[i]; {
 		case awaits(err):
-			if cl.run.Fail(cl.PageBox.PushLoose(b.Numbers[i], page.AppendTo(nil))) {
+			if x.run.Fail(x.PageBox.PushLoose(b.Numbers[i], page.AppendTo(nil))) {
 				return
 			}
 			continue
 		case errors.Is(err, errPageDamaged):
-			cl.exports.pagesDamaged++
-			if cl.fetchAgain(page); cl.run.Failed() {
+			x.pagesDamaged++
+			if x.fetchAgain(page); x.run.Failed() {
 				return
 			}
 			stayed = append(stayed, b.Numbers[i])
 		case errors.Is(err, errPageRefused):
-			cl.exports.pagesRefused++
+			x.pagesRefused++
 			stayed = append(stayed, b.Numbers[i])
 		case b.Agent == "":
 			stayed = append(stayed, b.Numbers[i])
 		default:
 			sent = append(sent, b.Numbers[i])
 		}
-		cl.shipping.pageArrived(b.Numbers[i])
-		cl.exports.onWay.ends(link.KeyOf(page.URL))
-		cl.exports.arrived = append(cl.exports.arrived, at)
+		x.shipping.pageArrived(b.Numbers[i])
+		x.onWay.ends(link.KeyOf(page.URL))
+		x.arrived = append(x.arrived, at)
 	}
 	if len(sent) > 0 {
-		cl.run.Fail(cl.loop.Ledger.EndOutgoing(sent, false))
+		x.run.Fail(x.loop.Ledger.EndOutgoing(sent, false))
 	}
 	if len(stayed) > 0 {
-		cl.run.Fail(cl.loop.Ledger.EndOutgoing(stayed, true))
+		x.run.Fail(x.loop.Ledger.EndOutgoing(stayed, true))
 	}
 }
 
 // fetchAgain queues the URL of a stored page that cannot be read. The caller ends the page.
-func (cl *Clustered) fetchAgain(page link.Link) {
+func (x *exports) fetchAgain(page link.Link) {
 	at, _ := page.Stored()
 	l := page.AsLink()
 	enc := l.AppendTo(nil)
-	again := cl.loop.Ledger.Accept(byte(crawl.Own), enc)
-	cl.shipping.copyAccept(again, link.HostKey(l.URL.Host()), enc)
-	if cl.run.Fail(cl.loop.Frontier.PushAt([]link.Link{l}, []uint64{again})) {
+	again := x.loop.Ledger.Accept(byte(crawl.Own), enc)
+	x.shipping.copyAccept(again, link.HostKey(l.URL.Host()), enc)
+	if x.run.Fail(x.loop.Frontier.PushAt([]link.Link{l}, []uint64{again})) {
 		return
 	}
-	cl.loop.Events.Write("page-damaged", report.F("url", l.URL.String()), report.F("file", at.File))
+	x.loop.Events.Write("page-damaged", report.F("url", l.URL.String()), report.F("file", at.File))
 }
 
 // byPages reports that every agent may crawl any host.
 func (b *base) byPages() bool { return b.Boundary != nil && b.Boundary.ByPages() }
 
 // Direct implements crawl.Boundary.
-func (cl *Clustered) Direct(seed *link.Link) { cl.direct(seed) }
+func (x *exports) Direct(seed *link.Link) { x.direct(seed) }
 
 // direct says where a seed begins if every agent may crawl any host: a hash of its host tells the agent.
 func (b *base) direct(seed *link.Link) {
@@ -340,9 +347,24 @@ func (b *base) direct(seed *link.Link) {
 	}
 }
 
+// Capture implements visit.Sharing.
+func (x *exports) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
+	x.onWay.await(ctx, link.KeyOf(u))
+	return x.Captures(ctx, u)
+}
+
+// Spread implements visit.Sharing.
+func (x *exports) Spread() bool { return x.Boundary != nil }
+
+// owns reports whether this agent crawls a host.
+func (b *base) owns(host string) bool {
+	_, mine := b.Peers.Owner(host)
+	return mine
+}
+
 // Keeps implements crawl.Boundary.
-func (cl *Clustered) Keeps(to link.Destination) bool {
-	_, mine := cl.Boundary.Keeper(to)
+func (x *exports) Keeps(to link.Destination) bool {
+	_, mine := x.Boundary.Keeper(to)
 	return mine
 }
 
@@ -359,28 +381,28 @@ func (b *base) directed(l link.Link) (agent string, mine, ok bool) {
 }
 
 // forgetPages gives up stored pages that other agents have, when the journal tells so durably.
-func (cl *Clustered) forgetPages() (durable func()) {
-	pages := cl.exports.arrived
-	if cl.exports.arrived = nil; len(pages) == 0 {
+func (x *exports) forgetPages() (durable func()) {
+	pages := x.arrived
+	if x.arrived = nil; len(pages) == 0 {
 		return func() {}
 	}
-	return func() { cl.run.Fail(cl.Boundary.Release(pages)) }
+	return func() { x.run.Fail(x.Boundary.Release(pages)) }
 }
 
 // requeuePage queues a page of an earlier run. whole is false if a power failure has destroyed the page: then its URL
 // must be fetched again.
-func (cl *Clustered) requeuePage(number uint64, enc []byte) (page, whole bool, err error) {
+func (x *exports) requeuePage(number uint64, enc []byte) (page, whole bool, err error) {
 	l, _, err := link.Peek(enc)
 	at, page := l.Stored()
 	if err != nil || !page {
 		return false, true, err
 	}
-	if cl.PageBox == nil {
+	if x.PageBox == nil {
 		return true, false, nil
 	}
 	at.File = strings.Clone(at.File)
-	if whole, err = cl.Boundary.Hold(at); err == nil && whole {
-		err = cl.PageBox.PushLoose(number, enc)
+	if whole, err = x.Boundary.Hold(at); err == nil && whole {
+		err = x.PageBox.PushLoose(number, enc)
 	}
 	return true, whole, err
 }
@@ -388,73 +410,69 @@ func (cl *Clustered) requeuePage(number uint64, enc []byte) (page, whole bool, e
 // ErrNotKeeper reports a page that belongs to another agent by this agent's view.
 var ErrNotKeeper = errors.New("the page belongs to another agent")
 
-// TakePage takes a page that another agent has fetched, from its WARC records. It reads records to their end, unless
-// this agent has the page already. When durable returns nil, the loss of this machine loses the page only if it loses
-// the archive, and with replication none of the page's links. Safe for concurrent use. The error is an ErrNotKeeper, a
-// run.ErrNotRunning, a crawl.ErrImport, or of reading records; after it, the page may come again.
-func (cl *Clustered) TakePage(ctx context.Context, from string, page link.Link, records io.Reader) (
+// take does the work of Clustered.TakePage.
+func (x *exports) take(ctx context.Context, from string, page link.Link, records io.Reader) (
 	durable func() error, err error) {
 	to, ok := page.Destination()
-	if !ok || cl.PageBox == nil {
+	if !ok || x.PageBox == nil {
 		return nil, fmt.Errorf("%w: the link of a page has no destination", crawl.ErrImport)
 	}
-	if _, mine := cl.Boundary.Keeper(to); !mine {
+	if _, mine := x.Boundary.Keeper(to); !mine {
 		return nil, ErrNotKeeper
 	}
-	return cl.takePage(ctx, from, page, records)
+	return x.takePage(ctx, from, page, records)
 }
 
-// takePage does the work of TakePage. It does not ask which agent keeps the page.
-func (cl *Clustered) takePage(ctx context.Context, from string, page link.Link, records io.Reader) (
+// takePage does the work of take. It does not ask which agent keeps the page.
+func (x *exports) takePage(ctx context.Context, from string, page link.Link, records io.Reader) (
 	durable func() error, err error) {
 	to, _ := page.Destination()
 	found := page.AsLink()
 	if v, ok := page.Version(); ok {
 		found.SetVersion(v)
 	}
-	key, generation := VersionKey(found), cl.Durable.now()
-	free, err := cl.claimPage(ctx, key)
+	key, generation := VersionKey(found), x.Durable.now()
+	free, err := x.claimPage(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	defer free()
 	done := make(chan error, 1)
-	if known, err := cl.knowsPage(ctx, found, done); err != nil || known {
-		return cl.wait(ctx, done, DurableKey(found), generation), err
+	if known, err := x.knowsPage(ctx, found, done); err != nil || known {
+		return x.wait(ctx, done, DurableKey(found), generation), err
 	}
-	imported, err := cl.loop.Import(ctx, from, found, cl.Boundary.Category(to), records)
+	imported, err := x.loop.Import(ctx, from, found, x.Boundary.Category(to), records)
 	if err != nil {
 		return nil, err
 	}
-	if err := cl.run.Do(ctx, "page", func(now time.Time) { // until it is over, the page must not be taken twice
-		if cl.run.Stopping() {
+	if err := x.run.Do(ctx, "page", func(now time.Time) { // until it is over, the page must not be taken twice
+		if x.run.Stopping() {
 			imported.Abandon()
 			done <- run.ErrNotRunning
 			return
 		}
-		cl.run.Stir()
-		if !cl.loop.Settle(imported, now) {
+		x.run.Stir()
+		if !x.loop.Settle(imported, now) {
 			imported.Abandon()
 			done <- run.ErrNotRunning
 			return
 		}
-		cl.tookPage(from, imported.Size())
-		cl.ranges.notePage(found)
-		if cl.byPages() { // links to it that are found later lead to a known URL
-			own := cl.ranges.ownKey(link.KeyOf(found.URL))
-			cl.run.Fail(cl.loop.Ledger.Learn([]ledger.Ranged{{Host: own.Host, Paths: keyset.PathsOf(own.Path)}}))
+		x.tookPage(from, imported.Size())
+		x.ranges.notePage(found)
+		if x.byPages() { // links to it that are found later lead to a known URL
+			own := x.ranges.ownKey(link.KeyOf(found.URL))
+			x.run.Fail(x.loop.Ledger.Learn([]ledger.Ranged{{Host: own.Host, Paths: keyset.PathsOf(own.Path)}}))
 		}
-		cl.receipts.whenFinishesSafe(func(time.Time) { done <- nil })
+		x.receipts.whenFinishesSafe(func(time.Time) { done <- nil })
 	}); err != nil {
 		imported.Abandon()
 		return nil, err
 	}
-	return cl.wait(ctx, done, DurableKey(found), generation), nil
+	return x.wait(ctx, done, DurableKey(found), generation), nil
 }
 
 // claimPage waits until no other call takes the page. free ends this call.
-func (cl *Clustered) claimPage(ctx context.Context, key link.Key) (free func(), err error) {
-	x := &cl.exports
+func (x *exports) claimPage(ctx context.Context, key link.Key) (free func(), err error) {
 	for {
 		x.mu.Lock()
 		other := x.taking[key]
@@ -484,16 +502,16 @@ func (cl *Clustered) claimPage(ctx context.Context, key link.Key) (free func(), 
 // knowsPage reports whether this agent has the page of link. Then done tells when the page is durable and the heirs can
 // name it. If this agent has fetched the page, its finish names it. But that waits until other agents have pages of
 // this one, and they may wait for the answer to this call. So the name is shipped alone.
-func (cl *Clustered) knowsPage(ctx context.Context, link link.Link, done chan error) (known bool, err error) {
+func (x *exports) knowsPage(ctx context.Context, link link.Link, done chan error) (known bool, err error) {
 	stopping := false
-	err = cl.run.Do(ctx, "page", func(time.Time) {
-		if stopping = cl.run.Stopping(); stopping {
+	err = x.run.Do(ctx, "page", func(time.Time) {
+		if stopping = x.run.Stopping(); stopping {
 			return
 		}
-		if known = cl.ranges.hasKey(VersionKey(link)); known {
-			cl.exports.pagesAgain++
-			cl.shipping.shipName(link)
-			cl.receipts.whenFinishesSafe(func(time.Time) { done <- nil })
+		if known = x.ranges.hasKey(VersionKey(link)); known {
+			x.pagesAgain++
+			x.shipping.shipName(link)
+			x.receipts.whenFinishesSafe(func(time.Time) { done <- nil })
 		}
 	})
 	if stopping && err == nil {
@@ -503,17 +521,17 @@ func (cl *Clustered) knowsPage(ctx context.Context, link link.Link, done chan er
 }
 
 // wait returns a function that waits for done. After it, the page with a key is durable.
-func (cl *Clustered) wait(ctx context.Context, done chan error, key link.Key, generation uint64) func() error {
+func (x *exports) wait(ctx context.Context, done chan error, key link.Key, generation uint64) func() error {
 	return func() error {
 		select {
 		case err := <-done:
 			if err == nil {
-				cl.Durable.add(key, generation)
+				x.Durable.add(key, generation)
 			}
 			return err
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-cl.run.Ended():
+		case <-x.run.Ended():
 		}
 		select {
 		case err := <-done:
@@ -525,11 +543,11 @@ func (cl *Clustered) wait(ctx context.Context, done chan error, key link.Key, ge
 }
 
 // takePagesBack takes pages that this agent has stored for another one and keeps itself by now.
-func (cl *Clustered) takePagesBack(ctx context.Context, pages []link.Link) (err error) {
+func (x *exports) takePagesBack(ctx context.Context, pages []link.Link) (err error) {
 	var durable []func() error
 	for _, page := range pages {
 		var wait func() error
-		if wait, err = cl.takeStored(ctx, page, cl.TakePage); err != nil {
+		if wait, err = x.takeStored(ctx, page, x.take); err != nil {
 			break
 		}
 		durable = append(durable, wait)
@@ -540,11 +558,11 @@ func (cl *Clustered) takePagesBack(ctx context.Context, pages []link.Link) (err 
 	return err
 }
 
-// takeStored takes a stored page with TakePage or takePage.
-func (cl *Clustered) takeStored(ctx context.Context, page link.Link, take func(ctx context.Context, from string,
+// takeStored takes a stored page with take or takePage.
+func (x *exports) takeStored(ctx context.Context, page link.Link, take func(ctx context.Context, from string,
 	page link.Link, records io.Reader) (func() error, error)) (durable func() error, err error) {
 	at, _ := page.Stored()
-	r, err := cl.Boundary.Read(at)
+	r, err := x.Boundary.Read(at)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", crawl.ErrImport, err)
 	}
@@ -553,20 +571,20 @@ func (cl *Clustered) takeStored(ctx context.Context, page link.Link, take func(c
 }
 
 // exportCounts returns the counts of pages on their way, or nil if pages do not move.
-func (cl *Clustered) exportCounts() *report.Boundary {
-	if cl.PageBox == nil {
+func (x *exports) exportCounts() *report.Boundary {
+	if x.PageBox == nil {
 		return nil
 	}
-	return &report.Boundary{Waiting: cl.Boundary.Waiting(), Taken: cl.exports.pages, Again: cl.exports.pagesAgain,
-		Damaged: cl.exports.pagesDamaged, Refused: cl.exports.pagesRefused, From: cl.pagesFrom()}
+	return &report.Boundary{Waiting: x.Boundary.Waiting(), Taken: x.pages, Again: x.pagesAgain,
+		Damaged: x.pagesDamaged, Refused: x.pagesRefused, From: x.pagesFrom()}
 }
 
 // categories returns the categories of this agent without counts.
-func (cl *Clustered) categories() (list []report.Category) {
-	if cl.Boundary == nil {
+func (x *exports) categories() (list []report.Category) {
+	if x.Boundary == nil {
 		return nil
 	}
-	for _, name := range cl.Boundary.Categories() {
+	for _, name := range x.Boundary.Categories() {
 		list = append(list, report.Category{Name: name, Here: true})
 	}
 	return list

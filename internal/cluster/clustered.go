@@ -72,7 +72,7 @@ type Clustered struct {
 	tenants     tenants
 	permits     permits
 	recalls     recalls
-	exports     exports
+	exports     *exports
 	ration      ration
 	pagesBefore int64   // of earlier runs
 	rested      *uint64 // the activity when no work was left here; nil: never
@@ -86,6 +86,7 @@ func New(others Others) *Clustered {
 	cl.shipping = &shipping{base: b, counts: cl.counts}
 	cl.receipts = &receipts{base: b, ranges: cl.ranges, shipping: cl.shipping}
 	cl.links = &links{base: b, shipping: cl.shipping, receipts: cl.receipts}
+	cl.exports = &exports{base: b, ranges: cl.ranges, shipping: cl.shipping, receipts: cl.receipts, links: cl.links}
 	cl.recalls = recalls{open: map[link.Key]*question{}, asking: map[turn]bool{}, stale: true}
 	cl.tenants.init()
 	cl.tenants.blocks = true // an earlier run may have left blocked hosts
@@ -96,13 +97,13 @@ func New(others Others) *Clustered {
 func (cl *Clustered) Join() crawl.Cluster {
 	c := crawl.Cluster{Owners: cl, Turns: cl, Links: cl, Records: cl, Moves: cl}
 	if cl.Captures != nil {
-		c.Sharing = cl
+		c.Sharing = cl.exports
 	}
 	if cl.Contents != nil {
 		c.Contents = cl
 	}
 	if cl.Boundary != nil {
-		c.Boundary = cl
+		c.Boundary = cl.exports
 	}
 	return c
 }
@@ -134,6 +135,15 @@ func (cl *Clustered) Keys() ledger.Keys { return cl.ranges.keys() }
 // Prepare implements ledger.Cluster.
 func (cl *Clustered) Prepare() { cl.ranges.flush() }
 
+// TakePage takes a page that another agent has fetched, from its WARC records. It reads records to their end, unless
+// this agent has the page already. When durable returns nil, the loss of this machine loses the page only if it loses
+// the archive, and with replication none of the page's links. Safe for concurrent use. The error is an ErrNotKeeper, a
+// run.ErrNotRunning, a crawl.ErrImport, or of reading records; after it, the page may come again.
+func (cl *Clustered) TakePage(ctx context.Context, from string, page link.Link, records io.Reader) (
+	durable func() error, err error) {
+	return cl.exports.take(ctx, from, page, records)
+}
+
 // Receive accepts links from another agent. It returns when they are as durable as links that
 // this agent finds: in the synced journal (see Config.AckWritten), or in the files in which
 // the seen-set holds links back. Receive counts links out of scope and drops them. It passes
@@ -149,21 +159,6 @@ func (cl *Clustered) Receive(ctx context.Context, links []link.Link, hops int) e
 // goes to the agent where a seed of its host begins, so that several agents do not fetch the same page.
 func (cl *Clustered) Refetch(ctx context.Context, links []link.Link) error {
 	return cl.links.again(ctx, links)
-}
-
-// Capture implements visit.Sharing.
-func (cl *Clustered) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
-	cl.exports.onWay.await(ctx, link.KeyOf(u))
-	return cl.Captures(ctx, u)
-}
-
-// Spread implements visit.Sharing.
-func (cl *Clustered) Spread() bool { return cl.Boundary != nil }
-
-// owns reports whether this agent crawls a host.
-func (b *base) owns(host string) bool {
-	_, mine := b.Peers.Owner(host)
-	return mine
 }
 
 func (cl *Clustered) Class(key link.Key, l link.Link) crawl.Class {
@@ -215,7 +210,7 @@ func (cl *Clustered) Committed(time.Time) {
 }
 
 func (cl *Clustered) Syncing() (durable func()) {
-	synced, forgetPages := cl.receipts.beginSync(), cl.forgetPages()
+	synced, forgetPages := cl.receipts.beginSync(), cl.exports.forgetPages()
 	return func() {
 		forgetPages()
 		synced()
@@ -266,7 +261,7 @@ func (cl *Clustered) Load(kind byte, p []byte) error {
 // link is finished on another agent, it is dropped there.
 func (cl *Clustered) Pending(number uint64, l link.Link, enc []byte, outgoing bool) (mine, again bool, err error) {
 	if outgoing {
-		page, whole, err := cl.requeuePage(number, enc)
+		page, whole, err := cl.exports.requeuePage(number, enc)
 		if page || err != nil {
 			return page && !whole, page && !whole, err
 		}
@@ -298,7 +293,7 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 	}
 	wake = earlier(wake, cl.askStates(work, now))
 	wake = earlier(wake, cl.settleIn(work, now))
-	wake = earlier(wake, cl.sendPages(work, now))
+	wake = earlier(wake, cl.exports.sendPages(work, now))
 	return earlier(wake, cl.links.send(work, now))
 }
 
@@ -327,7 +322,7 @@ func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
 	return crawl.ClusterStatus{Waits: waits, Leaving: cl.leavesAfter(now), Outgoing: cl.Outgoing(),
 		Received: cl.links.received, Copying: cl.shipping.copying(),
 		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.leaseCounts(), Moves: cl.moves(),
-		Contents: cl.contentCounts(), Boundary: cl.exportCounts(), Categories: cl.categories()}
+		Contents: cl.contentCounts(), Boundary: cl.exports.exportCounts(), Categories: cl.exports.categories()}
 }
 
 // TellShipped writes the event about what was shipped to heirs. Call it after the run.
@@ -341,7 +336,7 @@ func (cl *Clustered) ViewChanged() {
 			cl.run.Stir()
 		}
 		cl.Outbox.Changed()
-		cl.pagesChanged()
+		cl.exports.pagesChanged()
 		cl.receipts.forget()
 		cl.shipping.newHeirs()
 		cl.resettle()

@@ -155,7 +155,7 @@ func (cl *Clustered) returnPages(work context.Context) {
 		links, spent, done, err := cl.loop.Recollect()
 		if err == nil {
 			err = cl.links.receive(work, links, 0, func(link link.Link) link.Link {
-				cl.Direct(&link)
+				cl.exports.Direct(&link)
 				return link
 			})
 		}
