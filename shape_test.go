@@ -52,7 +52,6 @@ var tooLarge = map[string]int{
 	"methods of interface internal/cluster.Peers":      12,
 	"methods of interface internal/node/operate.Local": 32,
 	"methods of interface internal/store/disk.FS":      11,
-	"methods of internal/cluster.Clustered":            117,
 	"methods of internal/crawl.Crawler":                167,
 	"methods of internal/node.Agent":                   94,
 	"methods of internal/node.membership":              104,

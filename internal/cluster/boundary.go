@@ -169,6 +169,9 @@ func (b *base) pagesOut() int64 {
 	return b.PageBox.Len()
 }
 
+// outgoing returns the number of links and pages that wait for other agents.
+func (b *base) outgoing() int64 { return b.Outbox.Len() + b.pagesOut() }
+
 // pagesChanged tells that other agents may keep the pages now.
 func (x *exports) pagesChanged() {
 	if x.PageBox != nil {

@@ -44,13 +44,13 @@ func (p *planned) record() *handoff.Record {
 	return &handoff.Record{Kind: handoff.Finish, Number: p.version, Link: p.link.AppendTo(nil), State: p.state}
 }
 
-// Carry implements crawl.Moves. The journal keeps the state until the other agent has it.
-func (cl *Clustered) Carry(l link.Link, take func() ([]byte, error)) (taken bool, err error) {
-	agent, mine := cl.Peers.Owner(l.URL.Host())
+// carry does the work of Clustered.Carry. The journal keeps the state until the other agent has it.
+func (t *tenants) carry(l link.Link, take func() ([]byte, error)) (taken bool, err error) {
+	agent, mine := t.Peers.Owner(l.URL.Host())
 	if mine || agent == "" {
 		return false, nil
 	}
-	g := cl.queueTo(agent)
+	g := t.queueTo(agent)
 	if len(g.states) >= carryMax {
 		return false, nil
 	}
@@ -60,30 +60,30 @@ func (cl *Clustered) Carry(l link.Link, take func() ([]byte, error)) (taken bool
 	}
 	l.Via = ""
 	g.states = append(g.states, planned{link: l, state: enc})
-	cl.run.Stir()
+	t.run.Stir()
 	return true, nil
 }
 
 // bundleStates adds queued states to a bundle.
-func (cl *Clustered) bundleStates(b *bundle, g *handoffQueue) {
+func (t *tenants) bundleStates(b *bundle, g *handoffQueue) {
 	for len(g.states) > 0 && len(b.states) < bundleStates {
 		p := g.states[0]
-		owner, mine := cl.Peers.Owner(p.link.URL.Host())
+		owner, mine := t.Peers.Owner(p.link.URL.Host())
 		sticks := p.tried && b.identity != ""
 		switch {
 		case owner == "" && !mine && !sticks:
 			return
 		case mine && !sticks: // the host is back
-			cl.loop.Remember(p.link, p.state)
+			t.loop.Remember(p.link, p.state)
 		case owner != b.agent && !sticks:
 			p.tried = false
-			cl.queueTo(owner).states = append(cl.queueTo(owner).states, p)
+			t.queueTo(owner).states = append(t.queueTo(owner).states, p)
 		default:
 			b.states = append(b.states, p)
 		}
 		g.states = g.states[1:]
 	}
-	cl.eachState(b.states, func(p *planned, seen uint64) bool {
+	t.eachState(b.states, func(p *planned, seen uint64) bool {
 		p.version, p.tried = min(seen+1, versionMax), true
 		b.add(p.record())
 		return false
@@ -91,35 +91,35 @@ func (cl *Clustered) bundleStates(b *bundle, g *handoffQueue) {
 }
 
 // remember gives the Planner the states that are new here. The states of a host come together.
-func (cl *Clustered) remember(states []planned) {
-	cl.eachState(states, func(p *planned, seen uint64) bool {
+func (t *tenants) remember(states []planned) {
+	t.eachState(states, func(p *planned, seen uint64) bool {
 		if p.version <= seen && p.version != versionReplica || seen > 0 && p.version == versionReplica ||
-			!cl.loop.Remember(p.link, p.state) {
+			!t.loop.Remember(p.link, p.state) {
 			return false
 		}
-		cl.shipping.copyState(p)
+		t.shipping.copyState(p)
 		return true
 	})
 }
 
 // moved records that another agent has the states, unless they have come back meanwhile.
-func (cl *Clustered) moved(states []planned) {
-	cl.eachState(states, func(p *planned, seen uint64) bool {
+func (t *tenants) moved(states []planned) {
+	t.eachState(states, func(p *planned, seen uint64) bool {
 		if p.version <= seen {
 			return false
 		}
-		cl.loop.Ledger.Add(state.Told, state.AppendVisited(nil, p.link, nil))
+		t.loop.Ledger.Add(state.Told, state.AppendVisited(nil, p.link, nil))
 		return true
 	})
 }
 
 // eachState calls see for each state whose version has no key yet. seen is the highest version seen of
 // the moves, 0 for none. If see returns true, the state's version is seen now.
-func (cl *Clustered) eachState(states []planned, see func(p *planned, seen uint64) bool) {
+func (t *tenants) eachState(states []planned, see func(p *planned, seen uint64) bool) {
 	var all []ledger.Ranged
-	for i := 0; i < len(states) && !cl.run.Failed(); {
+	for i := 0; i < len(states) && !t.run.Failed(); {
 		marks := statesKey(link.KeyOf(states[i].link.URL).Host)
-		had, fresh := cl.ranges.rangeOf(marks), keyset.Paths{}
+		had, fresh := t.ranges.rangeOf(marks), keyset.Paths{}
 		for host := states[i].link.URL.Host(); i < len(states) && states[i].link.URL.Host() == host; i++ {
 			p := &states[i]
 			seen := uint64(0)
@@ -141,7 +141,7 @@ func (cl *Clustered) eachState(states []planned, see func(p *planned, seen uint6
 		fresh.Order()
 		all = append(all, ledger.Ranged{Host: marks, Paths: fresh})
 	}
-	cl.run.Fail(cl.loop.Ledger.Learn(all)) // in one batch of the journal with the states
+	t.run.Fail(t.loop.Ledger.Learn(all)) // in one batch of the journal with the states
 }
 
 // mark returns the path that stands for a version of the state.

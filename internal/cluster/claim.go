@@ -37,49 +37,48 @@ const (
 )
 
 // hold stops visits to a host. If this agent owns the host, it asks other agents about it.
-func (cl *Clustered) hold(host string, mine bool, since uint64) {
-	cl.loop.Frontier.Block(host)
-	t := &cl.tenants
+func (t *tenants) hold(host string, mine bool, since uint64) {
+	t.loop.Frontier.Block(host)
 	if t.held[host] != nil {
 		return
 	}
-	cl.run.Stir()
+	t.run.Stir()
 	host = strings.Clone(host)
-	w := &inquiry{view: cl.Peers.View(), since: since, enough: 1} // a foreign host gets no answers
+	w := &inquiry{view: t.Peers.View(), since: since, enough: 1} // a foreign host gets no answers
 	t.held[host] = w
 	if !mine {
 		return
 	}
-	w.others, w.enough = cl.Peers.Before(host)
-	cl.askFor(host, w, cl.loop.Config.Now())
+	w.others, w.enough = t.Peers.Before(host)
+	t.askFor(host, w, t.loop.Config.Now())
 }
 
 // askFor asks as many agents about a host as answers are needed. If no agent is left to ask, this
 // agent may crawl the host.
-func (cl *Clustered) askFor(host string, w *inquiry, now time.Time) {
+func (t *tenants) askFor(host string, w *inquiry, now time.Time) {
 	for len(w.others) > 0 && len(w.open) < w.enough {
 		agent := w.others[0]
 		w.others = w.others[1:]
 		w.open = append(w.open, agent)
-		cl.lineOf(agent).hosts = append(cl.lineOf(agent).hosts, host)
+		t.lineOf(agent).hosts = append(t.lineOf(agent).hosts, host)
 	}
 	if len(w.open) == 0 {
-		cl.settleHere(host, w, now)
+		t.settleHere(host, w, now)
 	}
 }
 
-func (cl *Clustered) lineOf(agent string) *line {
-	l := cl.tenants.lines[agent]
+func (t *tenants) lineOf(agent string) *line {
+	l := t.lines[agent]
 	if l == nil {
 		l = &line{}
-		cl.tenants.lines[agent] = l
+		t.lines[agent] = l
 	}
 	return l
 }
 
 // askAround sends questions. wake is the time to send more.
-func (cl *Clustered) askAround(work context.Context, now time.Time) (wake time.Time) {
-	t, asked := &cl.tenants, cl.Peers.View()
+func (t *tenants) askAround(work context.Context, now time.Time) (wake time.Time) {
+	asked := t.Peers.View()
 	for agent, l := range t.lines {
 		if l.busy {
 			continue
@@ -98,7 +97,7 @@ func (cl *Clustered) askAround(work context.Context, now time.Time) (wake time.T
 			switch w := t.held[host]; {
 			case w == nil || !slices.Contains(w.open, agent) || slices.Contains(hosts, host):
 			case w.view != asked: // the view has changed: all agents are asked again when the host is due
-				cl.unhold(host)
+				t.unhold(host)
 				wake = now
 			default:
 				hosts = append(hosts, host)
@@ -112,11 +111,11 @@ func (cl *Clustered) askAround(work context.Context, now time.Time) (wake time.T
 		}
 		l.busy = true
 		view := t.view
-		cl.run.Go(func() {
-			vs, err := cl.Peers.Claim(work, agent, asked, hosts)
-			cl.run.Tell(func(now time.Time) {
+		t.run.Go(func() {
+			vs, err := t.Peers.Claim(work, agent, asked, hosts)
+			t.run.Tell(func(now time.Time) {
 				if l.busy = false; view == t.view {
-					cl.answered(agent, asked, hosts, vs, err, now)
+					t.answered(agent, asked, hosts, vs, err, now)
 				}
 			})
 		})
@@ -125,18 +124,18 @@ func (cl *Clustered) askAround(work context.Context, now time.Time) (wake time.T
 }
 
 // answered processes the answer to a question of the view asked.
-func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []ClaimAnswer, err error, now time.Time) {
-	t, l := &cl.tenants, cl.lineOf(agent)
-	if cl.run.Stopping() {
+func (t *tenants) answered(agent string, asked uint64, hosts []string, vs []ClaimAnswer, err error, now time.Time) {
+	l := t.lineOf(agent)
+	if t.run.Stopping() {
 		return
 	}
 	if err != nil || len(vs) != len(hosts) {
 		for _, host := range hosts {
-			if others, _ := cl.Peers.Before(host); slices.Contains(others, agent) {
+			if others, _ := t.Peers.Before(host); slices.Contains(others, agent) {
 				l.hosts = append(l.hosts, host)
 			} else if w := t.held[host]; w != nil { // the agent is gone: do not wait for it
 				w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
-				cl.askFor(host, w, now)
+				t.askFor(host, w, now)
 			}
 		}
 		l.due = now.Add(min(claimWait<<min(l.failures, 10), claimWaitMax))
@@ -155,62 +154,61 @@ func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []C
 		}
 		switch verdict {
 		case Nothing, Stranger:
-			cl.run.Stir()
+			t.run.Stir()
 			w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
 			if verdict == Nothing {
 				w.enough--
 			}
-			cl.askFor(host, w, now)
+			t.askFor(host, w, now)
 		default:
 			if len(l.again) == 0 {
 				l.due = now.Add(claimWait)
 			}
 			l.again = append(l.again, host)
 		}
-		if cl.run.Failed() {
+		if t.run.Failed() {
 			return
 		}
 	}
 }
 
 // settleHere starts visits to a host that this agent owns.
-func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
-	t := &cl.tenants
+func (t *tenants) settleHere(host string, w *inquiry, now time.Time) {
 	key := link.HostKey(host)
-	cl.run.Stir()
-	if _, mine, since := cl.Peers.Tenure(host); !mine || since != w.since || w.view != cl.Peers.View() {
-		cl.unhold(host) // when it is due, the agent decides again
+	t.run.Stir()
+	if _, mine, since := t.Peers.Tenure(host); !mine || since != w.since || w.view != t.Peers.View() {
+		t.unhold(host) // when it is due, the agent decides again
 		return
 	}
-	if cl.Peers.Inheriting() {
+	if t.Peers.Inheriting() {
 		return // the takeover may bring more finished URLs; the next view starts again
 	}
-	if cl.unite(key); cl.run.Failed() {
+	if t.unite(key); t.run.Failed() {
 		return
 	}
 	t.claimed[key] = w.since
 	delete(t.given, key)
 	t.n.Claimed++
-	rest := politenessOf(cl.loop.Hosts.State(host), now)
+	rest := politenessOf(t.loop.Hosts.State(host), now)
 	if st, ok := t.clocks[host]; ok { // this agent owned it before
 		old := politenessOf(st, now)
 		rest.Delay, rest.Quiet = max(rest.Delay, old.Delay), max(rest.Quiet, old.Quiet)
 		rest.Origins = append(rest.Origins, old.Origins...)
 		delete(t.clocks, host)
 	}
-	rest.Quiet = max(rest.Quiet, cl.firstRest(host, now))
+	rest.Quiet = max(rest.Quiet, t.firstRest(host, now))
 	st := stateOf(host, rest, now)
 	st.Blocked = true // held still blocks it; unhold lifts that
-	cl.loop.Hosts.Take(st, now)
-	cl.run.Fail(cl.loop.Ledger.Append())
-	cl.unhold(host)
+	t.loop.Hosts.Take(st, now)
+	t.run.Fail(t.loop.Ledger.Append())
+	t.unhold(host)
 }
 
 // firstRest returns how long a host must rest that this agent gets now: its last owner may have died
 // just after a request to it.
-func (cl *Clustered) firstRest(host string, now time.Time) time.Duration {
-	cfg := &cl.loop.Config
-	wait := max(cfg.ResumeWait, cl.loop.Frontier.HostDelay(host))
+func (t *tenants) firstRest(host string, now time.Time) time.Duration {
+	cfg := &t.loop.Config
+	wait := max(cfg.ResumeWait, t.loop.Frontier.HostDelay(host))
 	if cfg.Unheard == nil {
 		return wait
 	}
@@ -218,18 +216,18 @@ func (cl *Clustered) firstRest(host string, now time.Time) time.Duration {
 }
 
 // unite moves the done keys of a host that was handed over before into the host's own range.
-func (cl *Clustered) unite(key uint64) {
-	h, ok := cl.ranges.handed[key]
+func (t *tenants) unite(key uint64) {
+	h, ok := t.ranges.handed[key]
 	if !ok || !h.apart {
 		return
 	}
-	done := cl.ranges.rangeOf(doneKey(link.Key{Host: key}).Host)
-	cl.foundElsewhere(key, &done)
+	done := t.ranges.rangeOf(doneKey(link.Key{Host: key}).Host)
+	t.foundElsewhere(key, &done)
 	own := h.key(link.Key{Host: key}).Host
-	if cl.run.Fail(cl.loop.Ledger.Learn([]ledger.Ranged{{Host: own, Paths: done}})) {
+	if t.run.Fail(t.loop.Ledger.Learn([]ledger.Ranged{{Host: own, Paths: done}})) {
 		return
 	}
 	h.apart = false
-	cl.ranges.setHanded(key, h)
-	cl.run.Fail(cl.loop.Ledger.Append())
+	t.ranges.setHanded(key, h)
+	t.run.Fail(t.loop.Ledger.Append())
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -61,18 +62,22 @@ type base struct {
 	run  *run.Run // of loop
 }
 
-// Clustered is the Cluster of an agent that crawls together with others.
+// Clustered is the Cluster of an agent that crawls together with others. Its parts are listed from the lowest to the
+// highest: each uses those above it alone.
 type Clustered struct {
 	*base
-	ranges      *ranges
-	counts      *pageCounts
-	shipping    *shipping
-	receipts    *receipts
-	links       *links
-	tenants     tenants
-	permits     permits
-	recalls     recalls
-	exports     *exports
+	ranges   *ranges       // keys in the seen-set
+	counts   *pageCounts   // pages of hosts
+	shipping *shipping     // records for heirs
+	receipts *receipts     // what waits for a sync, or for heirs
+	links    *links        // links on their way
+	tenants  *tenants      // hosts that move
+	recalls  *recalls      // a strategy's questions
+	exports  *exports      // pages for other agents
+	contents *sameContents // pages with the content of others
+	leaving  *leaving      // how this agent leaves
+	Permits  *Permits      // of visits
+
 	ration      ration
 	pagesBefore int64   // of earlier runs
 	rested      *uint64 // the activity when no work was left here; nil: never
@@ -81,16 +86,19 @@ type Clustered struct {
 // New returns the Cluster of an agent with these parts.
 func New(others Others) *Clustered {
 	b := &base{Others: others}
-	cl := &Clustered{base: b, ranges: &ranges{base: b, handed: map[uint64]handed{}},
-		counts: &pageCounts{base: b, of: map[string][]pageCount{}}}
-	cl.shipping = &shipping{base: b, counts: cl.counts}
-	cl.receipts = &receipts{base: b, ranges: cl.ranges, shipping: cl.shipping}
-	cl.links = &links{base: b, shipping: cl.shipping, receipts: cl.receipts}
-	cl.exports = &exports{base: b, ranges: cl.ranges, shipping: cl.shipping, receipts: cl.receipts, links: cl.links}
-	cl.recalls = recalls{open: map[link.Key]*question{}, asking: map[turn]bool{}, stale: true}
-	cl.tenants.init()
-	cl.tenants.blocks = true // an earlier run may have left blocked hosts
-	return cl
+	r := &ranges{base: b, handed: map[uint64]handed{}}
+	n := &pageCounts{base: b, of: map[string][]pageCount{}}
+	s := &shipping{base: b, counts: n}
+	d := &receipts{base: b, ranges: r, shipping: s}
+	l := &links{base: b, shipping: s, receipts: d}
+	t := newTenants(b, r, n, s, d, l)
+	return &Clustered{base: b, ranges: r, counts: n, shipping: s, receipts: d, links: l, tenants: t,
+		exports: &exports{base: b, ranges: r, shipping: s, receipts: d, links: l},
+		recalls: &recalls{base: b, ranges: r, tenants: t, open: map[link.Key]*question{}, asking: map[turn]bool{},
+			stale: true},
+		contents: &sameContents{base: b, receipts: d},
+		leaving:  &leaving{base: b, counts: n, receipts: d, links: l, tenants: t},
+		Permits:  &Permits{base: b}}
 }
 
 // Join returns what this agent's crawl loop asks the cluster.
@@ -100,7 +108,7 @@ func (cl *Clustered) Join() crawl.Cluster {
 		c.Sharing = cl.exports
 	}
 	if cl.Contents != nil {
-		c.Contents = cl
+		c.Contents = cl.contents
 	}
 	if cl.Boundary != nil {
 		c.Boundary = cl.exports
@@ -143,6 +151,47 @@ func (cl *Clustered) TakePage(ctx context.Context, from string, page link.Link, 
 	durable func() error, err error) {
 	return cl.exports.take(ctx, from, page, records)
 }
+
+// MayVisit implements crawl.Turns.
+func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {
+	return cl.tenants.mayVisit(t, now)
+}
+
+// SendAway implements crawl.Moves.
+func (cl *Clustered) SendAway(w frontier.Waiting) (sent bool, err error) {
+	return cl.tenants.sendAway(w)
+}
+
+// Carry implements crawl.Moves.
+func (cl *Clustered) Carry(l link.Link, take func() ([]byte, error)) (taken bool, err error) {
+	return cl.tenants.carry(l, take)
+}
+
+// Recall implements crawl.Moves.
+func (cl *Clustered) Recall(l link.Link) (taken bool) { return cl.recalls.ask(l) }
+
+// Recalled answers what this agent's strategy knows of URLs. accept reports that the asking agent
+// takes this agent for the owner: it accepts the links that it does not know. Safe for concurrent use
+// while Run runs; ctx bounds the wait.
+func (cl *Clustered) Recalled(ctx context.Context, links []link.Link, accept bool) (as []Recalled, err error) {
+	return cl.recalls.answer(ctx, links, accept)
+}
+
+// Permit implements crawl.Turns.
+func (cl *Clustered) Permit(host string) *visit.Permit { return cl.Permits.of(host) }
+
+// Leave starts to hand all hosts to other agents. The run ends when that is done, at the latest after within. The
+// applications have half of that time to collect the pages of this agent. The caller must remove this agent from the
+// view of the Placement. Leave returns when the handoff has started. The error is run.ErrNotRunning if the run has
+// ended or stops. Safe for concurrent use while Run runs.
+func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
+	return cl.leaving.begin(ctx, within)
+}
+
+// Stay cancels Leave. Hosts already handed over stay with the other agents; this agent
+// continues with those that the Placement leaves it. It reports whether this agent was leaving.
+// Safe for concurrent use while Run runs.
+func (cl *Clustered) Stay(ctx context.Context) (was bool, err error) { return cl.leaving.cancel(ctx) }
 
 // Receive accepts links from another agent. It returns when they are as durable as links that
 // this agent finds: in the synced journal (see Config.AckWritten), or in the files in which
@@ -193,7 +242,7 @@ func (cl *Clustered) Finished(f *state.Finish, before bool) {
 	if !f.IsRobots() {
 		cl.ranges.noteDone(f.Link.Key())
 		cl.tenants.newlyDone(link.HostKey(f.Link.URL.Host()))
-		cl.finishedHere(f.Link.Key())
+		cl.recalls.finishedHere(f.Link.Key())
 		cl.receipts.noteKept(f)
 	}
 	cl.shipping.copyFinish(f)
@@ -291,8 +340,9 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 	if wake = cl.links.routeSome(now); cl.run.Failed() {
 		return time.Time{}
 	}
-	wake = earlier(wake, cl.askStates(work, now))
-	wake = earlier(wake, cl.settleIn(work, now))
+	wake = earlier(wake, cl.recalls.askStates(work, now, cl.resting))
+	wake = earlier(wake, cl.leaving.goOn(work, now, cl.Settled))
+	wake = earlier(wake, cl.tenants.settleIn(work, now))
 	wake = earlier(wake, cl.exports.sendPages(work, now))
 	return earlier(wake, cl.links.send(work, now))
 }
@@ -312,17 +362,17 @@ func (cl *Clustered) WantsSync() bool {
 }
 
 // Outgoing implements crawl.Links.
-func (cl *Clustered) Outgoing() int64 { return cl.Outbox.Len() + cl.pagesOut() }
+func (cl *Clustered) Outgoing() int64 { return cl.outgoing() }
 
 func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
 	waits := ""
 	if cl.WaitsFor != nil {
 		waits = cl.WaitsFor()
 	}
-	return crawl.ClusterStatus{Waits: waits, Leaving: cl.leavesAfter(now), Outgoing: cl.Outgoing(),
+	return crawl.ClusterStatus{Waits: waits, Leaving: cl.leaving.waitsFor(now), Outgoing: cl.Outgoing(),
 		Received: cl.links.received, Copying: cl.shipping.copying(),
-		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.leaseCounts(), Moves: cl.moves(),
-		Contents: cl.contentCounts(), Boundary: cl.exports.exportCounts(), Categories: cl.exports.categories()}
+		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.Permits.counts(cl.pagesBefore), Moves: cl.tenants.moves(),
+		Contents: cl.contents.counts(), Boundary: cl.exports.exportCounts(), Categories: cl.exports.categories()}
 }
 
 // TellShipped writes the event about what was shipped to heirs. Call it after the run.
@@ -339,7 +389,7 @@ func (cl *Clustered) ViewChanged() {
 		cl.exports.pagesChanged()
 		cl.receipts.forget()
 		cl.shipping.newHeirs()
-		cl.resettle()
+		cl.tenants.resettle()
 		cl.recalls.stale = cl.loop.Sharer != nil
 		cl.loop.Frontier.ReviewAside()
 	})
@@ -354,7 +404,7 @@ func (cl *Clustered) Assigned(hosts ...string) {
 		for _, host := range hosts {
 			cl.Outbox.Assigned(link.HostKey(host))
 			if cl.tenants.held[host] != nil {
-				cl.unhold(host)
+				cl.tenants.unhold(host)
 			}
 		}
 		cl.tenants.blocks = cl.tenants.blocks || len(cl.loop.Gate.BlockedHosts()) > 0
@@ -371,7 +421,7 @@ func (cl *Clustered) Unanswered() {
 		cl.Outbox.Changed()
 		for host, w := range cl.tenants.held {
 			if len(w.open) == 0 { // nobody is asked
-				cl.unhold(host)
+				cl.tenants.unhold(host)
 			}
 		}
 		cl.tenants.blocks = true

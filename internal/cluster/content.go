@@ -34,8 +34,14 @@ type Contents interface {
 	Counts() report.Contents
 }
 
+// sameContents are the questions about contents, and the answers of other agents to them.
+type sameContents struct {
+	*base
+	receipts *receipts
+}
+
 // First looks up whether another page has the content of x.
-func (cl *Clustered) First(ctx context.Context, x *warc.Exchange,
+func (c *sameContents) First(ctx context.Context, x *warc.Exchange,
 	size int64) (first warc.Original, duplicate, asked bool, err error) {
 	body, stored, ok, err := warc.Digests(x)
 	if err != nil || !ok {
@@ -45,22 +51,22 @@ func (cl *Clustered) First(ctx context.Context, x *warc.Exchange,
 	if stored != body {
 		page.Stored = stored
 	}
-	first, duplicate = cl.Contents.First(ctx, body, size, page)
+	first, duplicate = c.Contents.First(ctx, body, size, page)
 	return first, duplicate, true, nil
 }
 
 // Archived reports a page to Contents: at once, and again when its finish is durable and its links
 // are safe.
-func (cl *Clustered) Archived(digest [20]byte, page warc.Original) {
-	cl.Contents.Archived(digest, page)
-	cl.receipts.whenFinishesSafe(func(time.Time) { cl.Contents.Durable(digest, page) })
+func (c *sameContents) Archived(digest [20]byte, page warc.Original) {
+	c.Contents.Archived(digest, page)
+	c.receipts.whenFinishesSafe(func(time.Time) { c.Contents.Durable(digest, page) })
 }
 
-// contentCounts returns the counts of Contents, or nil without Contents.
-func (cl *Clustered) contentCounts() *report.Contents {
-	if cl.Contents == nil {
+// counts returns the counts of Contents, or nil without Contents.
+func (c *sameContents) counts() *report.Contents {
+	if c.Contents == nil {
 		return nil
 	}
-	n := cl.Contents.Counts()
+	n := c.Contents.Counts()
 	return &n
 }

@@ -76,7 +76,7 @@ func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint
 	for part := range slices.Chunk(hosts, 32) { // each may need a disk access
 		err := cl.run.Do(ctx, "claim", func(now time.Time) {
 			for _, host := range part {
-				vs = append(vs, cl.claimedBy(host, by, identity, view, now))
+				vs = append(vs, cl.tenants.claimedBy(host, by, identity, view, now))
 			}
 			cl.run.Fail(cl.loop.Ledger.Append())
 		})
@@ -87,20 +87,19 @@ func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint
 	return vs, nil
 }
 
-func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.Time) ClaimAnswer {
-	if cl.run.Stopping() {
+func (t *tenants) claimedBy(host, by, identity string, view uint64, now time.Time) ClaimAnswer {
+	if t.run.Stopping() {
 		return Again
 	}
 	// Only one of the two agents may know that a third one is lost. That agent may have crawled the
 	// host, and a replica here may have its finished URLs.
-	if view != cl.Peers.View() || cl.Peers.Inheriting() {
+	if view != t.Peers.View() || t.Peers.Inheriting() {
 		return Again
 	}
-	if owner, mine, _ := cl.Peers.Tenure(host); mine || owner != by {
+	if owner, mine, _ := t.Peers.Tenure(host); mine || owner != by {
 		return Again
 	}
-	ever, began := cl.Peers.Had(host)
-	t := &cl.tenants
+	ever, began := t.Peers.Had(host)
 	if !ever && !t.taught {
 		return Stranger
 	}
@@ -109,8 +108,8 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 	if _, crawled := t.claimed[key]; crawled || began {
 		nothing = Nothing
 	}
-	if !cl.ranges.hasNone(cl.ranges.ownKey(link.Key{Host: key}).Host) {
-		if !cl.giveAway(host, by, now) {
+	if !t.ranges.hasNone(t.ranges.ownKey(link.Key{Host: key}).Host) {
+		if !t.giveAway(host, by, now) {
 			return Again // a request to the host is under way
 		}
 	}
@@ -118,32 +117,32 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 		return nothing
 	}
 	st, ok := t.clocks[host]
-	if cl.ranges.flush(); cl.run.Failed() {
+	if t.ranges.flush(); t.run.Failed() {
 		return Again
 	}
 	tellsClock := ok && !restless(politenessOf(st, now))
-	if !tellsClock && len(cl.counts.of[host]) == 0 && cl.ranges.hasNone(doneKey(link.Key{Host: key}).Host) {
+	if !tellsClock && len(t.counts.of[host]) == 0 && t.ranges.hasNone(doneKey(link.Key{Host: key}).Host) {
 		delete(t.clocks, host)
 		return nothing
 	}
-	cl.give(host, by)
+	t.give(host, by)
 	return Coming
 }
 
 // give queues what is known of a host for an agent.
-func (cl *Clustered) give(host, to string) {
-	g := cl.queueTo(to)
+func (t *tenants) give(host, to string) {
+	g := t.queueTo(to)
 	if _, twice := g.in[host]; !twice {
 		g.hosts = append(g.hosts, host)
 		g.in[host] = struct{}{}
 	}
 }
 
-func (cl *Clustered) queueTo(agent string) *handoffQueue {
-	g := cl.tenants.giving[agent]
+func (t *tenants) queueTo(agent string) *handoffQueue {
+	g := t.giving[agent]
 	if g == nil {
 		g = &handoffQueue{in: map[string]struct{}{}}
-		cl.tenants.giving[agent] = g
+		t.giving[agent] = g
 	}
 	return g
 }
@@ -163,13 +162,13 @@ func (t *tenants) newlyDone(host uint64) {
 }
 
 // giveOut sends queued states to agents. wake is the time of the next work.
-func (cl *Clustered) giveOut(work context.Context, now time.Time) (wake time.Time) {
-	for agent, g := range cl.tenants.giving {
+func (t *tenants) giveOut(work context.Context, now time.Time) (wake time.Time) {
+	for agent, g := range t.giving {
 		if b := g.ready; b != nil {
 			g.ready = nil
-			cl.run.Go(func() {
-				err := b.send(work, cl.Peers)
-				cl.run.Tell(func(now time.Time) { cl.told(g, b, err, now) })
+			t.run.Go(func() {
+				err := b.send(work, t.Peers)
+				t.run.Tell(func(now time.Time) { t.told(g, b, err, now) })
 			})
 		}
 		switch {
@@ -177,12 +176,12 @@ func (cl *Clustered) giveOut(work context.Context, now time.Time) (wake time.Tim
 		case g.due.After(now):
 			wake = earlier(wake, g.due)
 		default:
-			cl.bundleUp(agent, g, now)
+			t.bundleUp(agent, g, now)
 			if !g.busy && len(g.hosts)+len(g.states) > 0 {
 				wake = now
 			}
 		}
-		if cl.run.Failed() {
+		if t.run.Failed() {
 			return wake
 		}
 	}
@@ -193,20 +192,20 @@ func (cl *Clustered) giveOut(work context.Context, now time.Time) (wake time.Tim
 // finishes are durable here, the links of these pages are safe, and the heirs have the finishes. Otherwise
 // the new owner could take a page for finished that a power failure here undoes, or whose links are lost
 // with this machine. Or this machine and its archive are lost, and no agent can name the page.
-func (cl *Clustered) bundleUp(agent string, g *handoffQueue, now time.Time) {
-	b := &bundle{agent: agent, identity: cl.Peers.Identity(agent)}
+func (t *tenants) bundleUp(agent string, g *handoffQueue, now time.Time) {
+	b := &bundle{agent: agent, identity: t.Peers.Identity(agent)}
 	for len(g.hosts) > 0 && len(b.hosts) < claimHosts && b.keys < bundleKeys {
 		host := g.hosts[0]
 		g.hosts = g.hosts[1:]
 		delete(g.in, host)
-		if owner, mine, _ := cl.Peers.Tenure(host); mine || owner != agent {
+		if owner, mine, _ := t.Peers.Tenure(host); mine || owner != agent {
 			continue
 		}
-		if cl.bundleHost(b, host, now); cl.run.Failed() {
+		if t.bundleHost(b, host, now); t.run.Failed() {
 			return
 		}
 	}
-	if cl.bundleStates(b, g); cl.run.Failed() {
+	if t.bundleStates(b, g); t.run.Failed() {
 		return
 	}
 	if len(b.batches) == 0 {
@@ -216,22 +215,22 @@ func (cl *Clustered) bundleUp(agent string, g *handoffQueue, now time.Time) {
 		return
 	}
 	g.busy, g.stale = true, nil
-	cl.receipts.whenNamed(func(time.Time) { g.ready = b })
+	t.receipts.whenNamed(func(time.Time) { g.ready = b })
 }
 
 // bundleHost adds what is known of a host to a bundle.
-func (cl *Clustered) bundleHost(b *bundle, host string, now time.Time) {
+func (t *tenants) bundleHost(b *bundle, host string, now time.Time) {
 	b.hosts = append(b.hosts, host)
 	key := link.HostKey(host)
-	done := cl.ranges.rangeOf(doneKey(link.Key{Host: key}).Host)
+	done := t.ranges.rangeOf(doneKey(link.Key{Host: key}).Host)
 	for _, l := range done.Lists {
 		for part := range slices.Chunk(l.Paths, handoff.MaxPaths) {
 			b.add(&handoff.Record{Kind: handoff.Known, Host: key, Width: uint8(l.Width), Paths: part})
 		}
 	}
 	b.keys += int64(done.N)
-	cl.counts.eachPages(host, b.add)
-	st, ok := cl.tenants.clocks[host]
+	t.counts.eachPages(host, b.add)
+	st, ok := t.clocks[host]
 	if !ok {
 		st.Host = host
 	}
@@ -239,12 +238,12 @@ func (cl *Clustered) bundleHost(b *bundle, host string, now time.Time) {
 }
 
 // told records the result of sending a bundle.
-func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) {
-	cl.run.Stir()
+func (t *tenants) told(g *handoffQueue, b *bundle, err error, now time.Time) {
+	t.run.Stir()
 	g.busy = false
 	if err != nil {
 		for _, host := range b.hosts {
-			cl.give(host, b.agent)
+			t.give(host, b.agent)
 		}
 		g.states = append(g.states, b.states...)
 		g.due = now.Add(min(claimWait<<min(g.failures, 10), claimWaitMax))
@@ -252,16 +251,15 @@ func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) 
 		return
 	}
 	g.failures, g.due = 0, time.Time{}
-	t := &cl.tenants
 	for _, host := range b.hosts {
 		key := link.HostKey(host)
 		_, stale := g.stale[key]
-		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner == b.agent && !stale {
+		if owner, mine, _ := t.Peers.Tenure(host); !mine && owner == b.agent && !stale {
 			t.given[key] = b.identity
 		}
 	}
-	cl.moved(b.states)
-	cl.run.Fail(cl.loop.Ledger.Append())
+	t.moved(b.states)
+	t.run.Fail(t.loop.Ledger.Append())
 	t.n.KeysOut += b.keys
-	cl.tellMoves("hosts-given", b.agent, len(b.hosts), b.keys)
+	t.tellMoves("hosts-given", b.agent, len(b.hosts), b.keys)
 }

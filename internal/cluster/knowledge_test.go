@@ -20,7 +20,7 @@ import (
 // TestStateVersion: a state with a version that no agent uses is refused. Its versions would be marked one by one.
 func TestStateVersion(t *testing.T) {
 	encoded := link.Link{URL: weburl.MustParse("http://a.example/")}.AppendTo(nil)
-	in := newLearner(t.Context(), New(Others{}), "a2", func(link.Link) bool { return true })
+	in := newLearner(t.Context(), New(Others{}).tenants, "a2", func(link.Link) bool { return true })
 	for version, bad := range map[uint64]bool{versionReplica: false, versionLeaving: false, versionLeaving + 1: true,
 		1 << 63: true} {
 		r := handoff.Record{Kind: handoff.Finish, Number: version, Link: encoded, State: []byte("state")}
@@ -41,7 +41,7 @@ func TestLeavePassesOn(t *testing.T) {
 		pages := handoff.Record{Kind: handoff.Pages, Name: "lost.example", Counter: 99, Pages: 4}
 		told := func(c *cluster) (n int, counted int64) {
 			for _, node := range c.present() {
-				if w := node.w.Load(); w != nil && !w.cl.tenants.leaving.on {
+				if w := node.w.Load(); w != nil && !w.cl.leaving.state.on {
 					if err := w.cl.loop.Run.Do(context.Background(), "test", func(time.Time) {
 						done := w.cl.ranges.rangeOf(doneKey(link.Key{Host: whole.Host}).Host)
 						n += done.N

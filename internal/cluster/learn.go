@@ -29,8 +29,8 @@ import (
 
 // A learner collects records into batches, and lets the dispatcher learn them.
 type learner struct {
-	cl  *Clustered
-	ctx context.Context
+	tenants *tenants
+	ctx     context.Context
 	// from is the agent that sent the records; empty: they are the replica of a lost agent.
 	from    string
 	counter uint64                 // of the lost agent
@@ -75,8 +75,8 @@ const (
 	handedKeys = 1 << 18
 )
 
-func newLearner(ctx context.Context, cl *Clustered, from string, ours func(link.Link) bool) *learner {
-	in := &learner{cl: cl, ctx: ctx, from: from, ours: ours}
+func newLearner(ctx context.Context, t *tenants, from string, ours func(link.Link) bool) *learner {
+	in := &learner{tenants: t, ctx: ctx, from: from, ours: ours}
 	in.begin()
 	return in
 }
@@ -185,7 +185,7 @@ func (in *learner) named(r *handoff.Record) error {
 		}
 	}
 	in.n.Named++
-	if in.cl.Copies == nil {
+	if in.tenants.Copies == nil {
 		return nil
 	}
 	in.l.named = append(in.l.named, handoff.Record{Kind: handoff.Named, Host: r.Host, Disposition: handoff.Lost,
@@ -238,7 +238,7 @@ func (in *learner) end() error {
 
 // give passes the collected items to the dispatcher.
 func (in *learner) give() error {
-	l, loop := in.l, in.cl.loop
+	l, loop := in.l, in.tenants.loop
 	if l.n == 0 {
 		return nil
 	}
@@ -249,7 +249,7 @@ func (in *learner) give() error {
 			l.a.links.Found[n].Foreign = !l.ours[i]
 		}
 	}
-	if err := loop.Run.Post(in.ctx, func(now time.Time) { in.cl.learn(l, now) }); err != nil {
+	if err := loop.Run.Post(in.ctx, func(now time.Time) { in.tenants.learn(l, now) }); err != nil {
 		return err
 	}
 	in.given = append(in.given, l)
@@ -264,7 +264,7 @@ func (in *learner) wait(ahead int) error {
 			if err != nil {
 				return err
 			}
-		case <-in.cl.run.Ended():
+		case <-in.tenants.run.Ended():
 			return run.ErrNotRunning
 		case <-in.ctx.Done():
 			return in.ctx.Err()
@@ -278,7 +278,7 @@ func (in *learner) wait(ahead int) error {
 // cannot be read are a handoff.ErrRecord, and nothing after them is learned. Safe for concurrent use;
 // ctx bounds the wait.
 func (cl *Clustered) Handed(ctx context.Context, from string, records []byte) error {
-	in := newLearner(ctx, cl, from, func(l link.Link) bool { return cl.owns(l.URL.Host()) })
+	in := newLearner(ctx, cl.tenants, from, func(l link.Link) bool { return cl.owns(l.URL.Host()) })
 	var paths []uint64
 	for len(records) > 0 {
 		r, n, err := handoff.Decode(records, paths)
@@ -300,41 +300,40 @@ func (cl *Clustered) Handed(ctx context.Context, from string, records []byte) er
 }
 
 // learn processes a batch.
-func (cl *Clustered) learn(l *learnBatch, now time.Time) {
-	if cl.run.Stopping() {
+func (t *tenants) learn(l *learnBatch, now time.Time) {
+	if t.run.Stopping() {
 		l.a.done <- run.ErrNotRunning
 		return
 	}
-	t := &cl.tenants
 	t.taught = true
-	cl.run.Stir()
+	t.run.Stir()
 	for i := range l.hostStates {
-		if cl.learnRest(&l.hostStates[i], now); cl.run.Failed() {
+		if t.learnRest(&l.hostStates[i], now); t.run.Failed() {
 			return
 		}
 	}
 	for i := range l.pages {
-		cl.learnPages(&l.pages[i])
+		t.learnPages(&l.pages[i])
 	}
 	if l.from == "" {
 		for host := range l.hosts { // the lost agent may just have sent a request
-			cl.loop.Frontier.Touched(host, 0, now)
+			t.loop.Frontier.Touched(host, 0, now)
 		}
 	}
 	var news []ledger.Ranged
 	for i := range l.finished {
-		if news = cl.news(news, l.finished[i].host, &l.finished[i].paths); cl.run.Failed() {
+		if news = t.news(news, l.finished[i].host, &l.finished[i].paths); t.run.Failed() {
 			return
 		}
 	}
-	if cl.run.Fail(cl.loop.Ledger.Learn(news)) {
+	if t.run.Fail(t.loop.Ledger.Learn(news)) {
 		return
 	}
-	if cl.remember(l.states); cl.run.Failed() {
+	if t.remember(l.states); t.run.Failed() {
 		return
 	}
 	for i := range l.named {
-		cl.shipping.stage(countsCopy, &l.named[i], l.named[i].Host)
+		t.shipping.stage(countsCopy, &l.named[i], l.named[i].Host)
 	}
 	if l.from != "" {
 		keys := int64(0)
@@ -344,83 +343,83 @@ func (cl *Clustered) learn(l *learnBatch, now time.Time) {
 			}
 		}
 		t.n.KeysIn += keys
-		cl.tellMoves("hosts-taken", l.from, len(l.hostStates), keys)
+		t.tellMoves("hosts-taken", l.from, len(l.hostStates), keys)
 		// The agent that this one waited for has sent its part. Ask again at once.
 		if q := t.lines[l.from]; q != nil {
 			q.hosts, q.again = append(q.hosts, q.again...), nil
 		}
 	}
-	cl.links.arrive(&l.a, now)
+	t.links.arrive(&l.a, now)
 }
 
 // learnPages learns an agent's count of a host's pages, and ships it.
-func (cl *Clustered) learnPages(r *handoff.Record) {
-	if cl.counts.learn(r) {
+func (t *tenants) learnPages(r *handoff.Record) {
+	if t.counts.learn(r) {
 		key := link.HostKey(r.Name)
-		cl.tenants.newlyDone(key)
-		if cl.Copies != nil {
-			cl.shipping.stage(countsCopy, r, key)
+		t.newlyDone(key)
+		if t.Copies != nil {
+			t.shipping.stage(countsCopy, r, key)
 		}
 	}
 }
 
 // news appends to dst the unknown ones of the finished URLs of a host, for Ledger.Learn, and ships them
 // to the host's heir.
-func (cl *Clustered) news(dst []ledger.Ranged, key uint64, finished *keyset.Paths) []ledger.Ranged {
-	if cl.unite(key); cl.run.Failed() {
+func (t *tenants) news(dst []ledger.Ranged, key uint64, finished *keyset.Paths) []ledger.Ranged {
+	if t.unite(key); t.run.Failed() {
 		return dst
 	}
 	done := doneKey(link.Key{Host: key}).Host
-	known := cl.ranges.rangeOf(done)
+	known := t.ranges.rangeOf(done)
 	fresh := finished.Without(&known)
-	if cl.foundElsewhere(key, &fresh); cl.run.Failed() || fresh.N == 0 {
+	if t.foundElsewhere(key, &fresh); t.run.Failed() || fresh.N == 0 {
 		return dst
 	}
-	cl.tenants.newlyDone(key)
+	t.newlyDone(key)
 	for _, l := range fresh.Lists {
-		cl.shipping.copyKnown(key, l)
+		t.shipping.copyKnown(key, l)
 	}
-	own := cl.ranges.ownKey(link.Key{Host: key}).Host
+	own := t.ranges.ownKey(link.Key{Host: key}).Host
 	return append(dst, ledger.Ranged{Host: done, Done: true, Paths: fresh},
 		ledger.Ranged{Host: own, Paths: fresh})
 }
 
 // foundElsewhere records which waiting links are finished on other agents. The paths must not
 // contain URLs finished here.
-func (cl *Clustered) foundElsewhere(key uint64, finished *keyset.Paths) {
-	if finished.N == 0 || cl.run.Failed() {
+func (t *tenants) foundElsewhere(key uint64, finished *keyset.Paths) {
+	if finished.N == 0 || t.run.Failed() {
 		return
 	}
-	own := cl.ranges.rangeOf(cl.ranges.ownKey(link.Key{Host: key}).Host)
+	own := t.ranges.rangeOf(t.ranges.ownKey(link.Key{Host: key}).Host)
 	twice := own.Within(finished)
 	if twice.N == 0 {
 		return
 	}
-	cl.tenants.absent(key, func(s *keyset.Paths) {
+	t.absent(key, func(s *keyset.Paths) {
 		for _, l := range twice.Lists {
 			s.Add(l)
 		}
 	})
 	for _, l := range twice.Lists {
 		for part := range slices.Chunk(l.Paths, state.KeysPiece) {
-			cl.loop.Ledger.Add(state.Absent, state.AppendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
+			t.loop.Ledger.Add(state.Absent, state.AppendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
 		}
 	}
-	cl.run.Fail(cl.loop.Ledger.Append())
+	t.run.Fail(t.loop.Ledger.Append())
 }
 
 // learnRest processes how long a host must rest. If another agent owns the host, that agent gets it
 // with the host.
-func (cl *Clustered) learnRest(r *handoff.Record, now time.Time) {
-	owner, mine, _ := cl.Peers.Tenure(r.Name)
+func (t *tenants) learnRest(r *handoff.Record, now time.Time) {
+	owner, mine, _ := t.Peers.Tenure(r.Name)
 	st := stateOf(r.Name, r.Politeness, now)
 	if !mine && owner != "" {
-		if _, ok := cl.tenants.clocks[r.Name]; !ok && !restless(politenessOf(st, now)) {
-			cl.tenants.clocks[r.Name] = st
+		if _, ok := t.clocks[r.Name]; !ok && !restless(politenessOf(st, now)) {
+			t.clocks[r.Name] = st
 		}
 		return
 	}
-	st.Blocked = cl.tenants.held[r.Name] != nil // if the operator has blocked it, it is blocked when it is due
-	st = cl.loop.Hosts.Take(st, now)
-	cl.loop.Ledger.Add(state.Host, st.AppendTo(nil))
+	st.Blocked = t.held[r.Name] != nil // if the operator has blocked it, it is blocked when it is due
+	st = t.loop.Hosts.Take(st, now)
+	t.loop.Ledger.Add(state.Host, st.AppendTo(nil))
 }

@@ -32,8 +32,19 @@ const (
 	leaveHosts = 256 // hosts per turn of the dispatcher
 )
 
-// leaving is the progress of an agent that leaves.
+// leaving is how an agent leaves. The dispatcher owns it.
 type leaving struct {
+	*base
+	counts   *pageCounts
+	receipts *receipts
+	links    *links
+	tenants  *tenants
+
+	state leave
+}
+
+// leave is the progress of an agent that leaves.
+type leave struct {
 	on      bool
 	next    time.Time
 	limit   time.Time
@@ -45,22 +56,19 @@ type leaving struct {
 	waits     bool      // an event has told that pages are left
 }
 
-// Leave starts to hand all hosts to other agents. The run ends when that is done, at the latest after within. The
-// applications have half of that time to collect the pages of this agent. The caller must remove this agent from the
-// view of the Placement. Leave returns when the handoff has started. The error is run.ErrNotRunning if the run has
-// ended or stops. Safe for concurrent use while Run runs.
-func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
+// begin does the work of Clustered.Leave.
+func (v *leaving) begin(ctx context.Context, within time.Duration) error {
 	stopping := false
-	err := cl.run.Do(ctx, "leave", func(now time.Time) {
-		l := &cl.tenants.leaving
-		if stopping = cl.run.Halted(); stopping || l.on {
+	err := v.run.Do(ctx, "leave", func(now time.Time) {
+		l := &v.state
+		if stopping = v.run.Halted(); stopping || l.on {
 			return
 		}
-		cl.run.Stir()
-		*l = leaving{on: true, next: now, limit: now.Add(within), collect: now.Add(within / 2)}
-		cl.loop.Frontier.ReadAll()
-		cl.loop.Frontier.ReviewAside()
-		cl.loop.Events.Write("leaving", report.F("links", cl.loop.Pending()), report.F("hosts", cl.loop.Tally.Hosts()))
+		v.run.Stir()
+		*l = leave{on: true, next: now, limit: now.Add(within), collect: now.Add(within / 2)}
+		v.loop.Frontier.ReadAll()
+		v.loop.Frontier.ReviewAside()
+		v.loop.Events.Write("leaving", report.F("links", v.loop.Pending()), report.F("hosts", v.loop.Tally.Hosts()))
 	})
 	if stopping {
 		return run.ErrNotRunning
@@ -68,76 +76,74 @@ func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 	return err
 }
 
-// Stay cancels Leave. Hosts already handed over stay with the other agents; this agent
-// continues with those that the Placement leaves it. It reports whether this agent was leaving.
-// Safe for concurrent use while Run runs.
-func (cl *Clustered) Stay(ctx context.Context) (was bool, err error) {
-	err = cl.run.Do(ctx, "stay", func(time.Time) {
-		l := &cl.tenants.leaving
-		if was = l.on; was && !cl.run.Halted() {
-			cl.run.Stir()
-			*l = leaving{}
-			cl.loop.Frontier.ReadSome()
-			cl.loop.Events.Write("leave-undone", report.F("links", cl.loop.Pending()))
+// cancel does the work of Clustered.Stay.
+func (v *leaving) cancel(ctx context.Context) (was bool, err error) {
+	err = v.run.Do(ctx, "stay", func(time.Time) {
+		l := &v.state
+		if was = l.on; was && !v.run.Halted() {
+			v.run.Stir()
+			*l = leave{}
+			v.loop.Frontier.ReadSome()
+			v.loop.Events.Write("leave-undone", report.F("links", v.loop.Pending()))
 		}
 	})
 	return was, err
 }
 
-// leaveOn continues to leave. wake is the time of the next step.
-func (cl *Clustered) leaveOn(work context.Context, now time.Time) (wake time.Time) {
-	l := &cl.tenants.leaving
-	if !l.on || cl.run.Failed() {
+// goOn continues to leave. wake is the time of the next step.
+func (v *leaving) goOn(work context.Context, now time.Time, settled func() bool) (wake time.Time) {
+	l := &v.state
+	if !l.on || v.run.Failed() {
 		return time.Time{}
 	}
 	if l.next.After(now) {
 		return l.next
 	}
 	l.next = now.Add(leaveEvery)
-	hosts := cl.loop.Frontier.Queued(nil, leaveHosts)
+	hosts := v.loop.Frontier.Queued(nil, leaveHosts)
 	most := len(hosts) + leaveHosts
-	for d := range cl.loop.Retries.All() {
+	for d := range v.loop.Retries.All() {
 		if len(hosts) == most {
 			break
 		}
 		hosts = append(hosts, d.Link.URL.Host())
 	}
 	for _, host := range hosts {
-		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner != "" {
-			cl.giveAway(host, owner, now)
+		if owner, mine, _ := v.Peers.Tenure(host); !mine && owner != "" {
+			v.tenants.giveAway(host, owner, now)
 		}
-		if cl.run.Failed() {
+		if v.run.Failed() {
 			return time.Time{}
 		}
 	}
 	// It may have the only replica of an agent that is gone. Then it passes on that agent's links first.
-	done := cl.loop.Idle() && !l.telling && !cl.Peers.Inheriting() && cl.loop.Frontier.Len() == 0 && cl.Settled()
-	if done && cl.loop.Seen.Holds() {
-		cl.run.Fail(cl.loop.Ledger.Flush()) // may bring more links
+	done := v.loop.Idle() && !l.telling && !v.Peers.Inheriting() && v.loop.Frontier.Len() == 0 && settled()
+	if done && v.loop.Seen.Holds() {
+		v.run.Fail(v.loop.Ledger.Flush()) // may bring more links
 		return now
 	}
-	collected := cl.loop.Uncollected() == 0
+	collected := v.loop.Uncollected() == 0
 	switch {
 	case collected || l.returning:
 	case now.After(l.collect):
-		cl.returnPages(work)
+		v.returnPages(work)
 	case done && !l.waits:
 		l.waits = true
-		cl.loop.Events.Write("leave-waits", report.F("pages", cl.loop.Uncollected()),
+		v.loop.Events.Write("leave-waits", report.F("pages", v.loop.Uncollected()),
 			report.F("until", l.collect.UTC().Format(time.RFC3339)))
 	}
-	if heirs := cl.Peers.Heirs(); done && (heirs == nil || l.told != heirs) {
+	if heirs := v.Peers.Heirs(); done && (heirs == nil || l.told != heirs) {
 		done = false
 		if heirs != nil {
 			l.telling = true
-			cl.receipts.whenFinishesSafe(func(time.Time) { cl.reportLeaving(work, heirs) })
+			v.receipts.whenFinishesSafe(func(time.Time) { v.reportLeaving(work, heirs) })
 		}
 	}
 	if (done || now.After(l.limit)) && collected {
-		n := &cl.tenants.n
-		cl.loop.Events.Write("gave-all", report.F("left", cl.loop.Pending()), report.F("hosts", n.Given),
+		n := &v.tenants.n
+		v.loop.Events.Write("gave-all", report.F("left", v.loop.Pending()), report.F("hosts", n.Given),
 			report.F("links", n.LinksOut), report.F("keys", n.KeysOut))
-		cl.loop.Halt(crawl.Left)
+		v.loop.Halt(crawl.Left)
 	}
 	if len(hosts) >= leaveHosts {
 		l.next = now
@@ -148,53 +154,53 @@ func (cl *Clustered) leaveOn(work context.Context, now time.Time) (wake time.Tim
 // returnPages gives the URLs of pages that applications have not collected to the owners of their hosts, which fetch
 // them again. They are in this agent's outbox, and durable, before the pages count as collected. After a kill between
 // the two, an application may get the page of this agent, too.
-func (cl *Clustered) returnPages(work context.Context) {
-	l := &cl.tenants.leaving
+func (v *leaving) returnPages(work context.Context) {
+	l := &v.state
 	l.returning = true
-	cl.run.Go(func() {
-		links, spent, done, err := cl.loop.Recollect()
+	v.run.Go(func() {
+		links, spent, done, err := v.loop.Recollect()
 		if err == nil {
-			err = cl.links.receive(work, links, 0, func(link link.Link) link.Link {
-				cl.exports.Direct(&link)
+			err = v.links.receive(work, links, 0, func(link link.Link) link.Link {
+				v.direct(&link)
 				return link
 			})
 		}
 		if err == nil {
 			err = done()
 		}
-		cl.run.Tell(func(time.Time) {
-			cl.run.Stir()
+		v.run.Tell(func(time.Time) {
+			v.run.Stir()
 			switch l.returning = false; {
 			case err == nil && len(links)+spent > 0:
-				cl.loop.Events.Write("pages-returned", report.F("pages", len(links)), report.F("given_up", spent))
+				v.loop.Events.Write("pages-returned", report.F("pages", len(links)), report.F("given_up", spent))
 			case err != nil && work.Err() == nil && !errors.Is(err, run.ErrNotRunning):
-				cl.run.Fail(fmt.Errorf("leave: %w", err))
+				v.run.Fail(fmt.Errorf("leave: %w", err))
 			}
 		})
 	})
 }
 
-// leavesAfter says in words what an agent that leaves waits for; "": it does not leave.
-func (cl *Clustered) leavesAfter(now time.Time) string {
-	if !cl.tenants.leaving.on {
+// waitsFor says in words what an agent that leaves waits for; "": it does not leave.
+func (v *leaving) waitsFor(now time.Time) string {
+	if !v.state.on {
 		return ""
 	}
-	if pages := cl.waitsForPrograms(now); pages != "" {
+	if pages := v.waitsForPrograms(now); pages != "" {
 		return pages
 	}
-	if n := cl.loop.Pending(); n > 0 {
+	if n := v.loop.Pending(); n > 0 {
 		return "other agents, which take its " + english.Plural(int(n), "link", "")
 	}
 	return "other agents, which take over what only this agent knows"
 }
 
 // waitsForPrograms says in words which pages keep an agent that leaves from its end; "": none.
-func (cl *Clustered) waitsForPrograms(now time.Time) string {
-	l := &cl.tenants.leaving
-	if cl.Uncollected == nil {
+func (v *leaving) waitsForPrograms(now time.Time) string {
+	l := &v.state
+	if v.Uncollected == nil {
 		return ""
 	}
-	pages := cl.Uncollected()
+	pages := v.Uncollected()
 	if pages == "" {
 		return ""
 	}
@@ -206,36 +212,36 @@ func (cl *Clustered) waitsForPrograms(now time.Time) string {
 
 // A leaveReport tells the owners of all hosts what this agent knows of them.
 type leaveReport struct {
-	cl    *Clustered
-	heirs Heirs             // the owners
-	given map[uint64]string // agents that have been told all of a host
-	to    map[string]*bundle
-	keys  int64
+	leaving *leaving
+	heirs   Heirs             // the owners
+	given   map[uint64]string // agents that have been told all of a host
+	to      map[string]*bundle
+	keys    int64
 }
 
 // reportLeaving starts a leaveReport. If the journal's files are in use, it waits for the next step.
-func (cl *Clustered) reportLeaving(work context.Context, heirs Heirs) {
-	l := &cl.tenants.leaving
+func (v *leaving) reportLeaving(work context.Context, heirs Heirs) {
+	l := &v.state
 	if l.telling = l.on && work.Err() == nil; !l.telling {
 		return
 	}
-	files, err := cl.loop.Ledger.Transfer()
-	if cl.run.Fail(err); files == nil {
+	files, err := v.loop.Ledger.Transfer()
+	if v.run.Fail(err); files == nil {
 		l.telling = false
 		return
 	}
-	f := &leaveReport{cl: cl, heirs: heirs, given: maps.Clone(cl.tenants.given), to: map[string]*bundle{}}
-	rests, counts := f.politeness(cl.loop.Config.Now()), cl.counts.allPages(func(uint64) bool { return true })
-	cl.run.Go(func() {
+	f := &leaveReport{leaving: v, heirs: heirs, given: maps.Clone(v.tenants.given), to: map[string]*bundle{}}
+	rests, counts := f.politeness(v.loop.Config.Now()), v.counts.allPages(func(uint64) bool { return true })
+	v.run.Go(func() {
 		err := f.run(work, files, rests, counts)
-		cl.run.Tell(func(time.Time) {
+		v.run.Tell(func(time.Time) {
 			files.Release()
-			cl.run.Stir()
+			v.run.Stir()
 			if l.telling = false; err == nil {
 				l.told = heirs
-				cl.tenants.n.KeysOut += f.keys
+				v.tenants.n.KeysOut += f.keys
 			} else if !errors.Is(err, errOldView) && !errors.Is(err, errOver) {
-				cl.run.Fail(fmt.Errorf("leave: %w", err))
+				v.run.Fail(fmt.Errorf("leave: %w", err))
 			}
 		})
 	})
@@ -247,8 +253,8 @@ func (f *leaveReport) politeness(now time.Time) (rests []*handoff.Record) {
 		rests = append(rests, clockRecord(st, now))
 		return nil
 	}
-	_ = f.cl.loop.Hosts.Each(now, add) // has only errors of add
-	for _, st := range f.cl.tenants.clocks {
+	_ = f.leaving.loop.Hosts.Each(now, add) // has only errors of add
+	for _, st := range f.leaving.tenants.clocks {
 		_ = add(st)
 	}
 	return rests
@@ -280,15 +286,15 @@ func (f *leaveReport) run(ctx context.Context, files *ledger.Transfer, rests []*
 			return err
 		}
 	}
-	if f.cl.TellLeft == nil {
+	if f.leaving.TellLeft == nil {
 		return nil
 	}
-	return f.insist(ctx, f.cl.TellLeft)
+	return f.insist(ctx, f.leaving.TellLeft)
 }
 
 func (f *leaveReport) put(ctx context.Context, r *handoff.Record, host uint64) error {
 	owner := f.heirs.Heir(host)
-	if owner == "" || r.Kind == handoff.Known && f.given[host] == f.cl.Peers.Identity(owner) {
+	if owner == "" || r.Kind == handoff.Known && f.given[host] == f.leaving.Peers.Identity(owner) {
 		return nil
 	}
 	b := f.to[owner]
@@ -305,7 +311,7 @@ func (f *leaveReport) put(ctx context.Context, r *handoff.Record, host uint64) e
 
 // send sends what is collected for an agent.
 func (f *leaveReport) send(ctx context.Context, b *bundle) error {
-	err := f.insist(ctx, func(ctx context.Context) error { return b.send(ctx, f.cl.Peers) })
+	err := f.insist(ctx, func(ctx context.Context) error { return b.send(ctx, f.leaving.Peers) })
 	b.batches = b.batches[:0]
 	return err
 }
@@ -318,7 +324,7 @@ func (f *leaveReport) insist(ctx context.Context, fn func(ctx context.Context) e
 		case <-ctx.Done():
 			return errOver
 		}
-		if f.cl.Peers.Heirs() != f.heirs {
+		if f.leaving.Peers.Heirs() != f.heirs {
 			return errOldView
 		}
 	}

@@ -24,7 +24,7 @@ func checkPages(t *testing.T, agents, others []*world, least, most map[string]in
 	for _, w := range agents {
 		for host := range most {
 			_, mine, since := w.cl.Peers.Tenure(host)
-			if !mine || !w.cl.isTenant(link.HostKey(host), since) {
+			if !mine || !w.cl.tenants.isTenant(link.HostKey(host), since) {
 				continue
 			}
 			counted := int64(0)
@@ -62,13 +62,14 @@ func TestRestoredCount(t *testing.T) {
 			fetched()
 		}
 		for range 2 { // a record may come again
-			b.cl.learnPages(&handoff.Record{Kind: handoff.Pages, Name: "a.example", Counter: 7, Pages: uint64(tt.told)})
+			b.cl.tenants.learnPages(&handoff.Record{Kind: handoff.Pages, Name: "a.example", Counter: 7,
+				Pages: uint64(tt.told)})
 		}
 		for range tt.more {
 			fetched()
 		}
-		b.cl.learnPages(&handoff.Record{Kind: handoff.Pages, Name: "a.example", Counter: 8, Pages: 10})
-		b.cl.learnPages(&handoff.Record{Kind: handoff.Pages, Name: "a.example", Counter: 8, Pages: 9})
+		b.cl.tenants.learnPages(&handoff.Record{Kind: handoff.Pages, Name: "a.example", Counter: 8, Pages: 10})
+		b.cl.tenants.learnPages(&handoff.Record{Kind: handoff.Pages, Name: "a.example", Counter: 8, Pages: 9})
 		own, all := b.cl.counts.ownPages("a.example"), b.Tally.HostPages("a.example")+b.cl.PagesElsewhere("a.example")
 		if int64(own) != tt.want || all != tt.want+10 {
 			t.Errorf("%+v: %d own pages, %d in all", tt, own, all)

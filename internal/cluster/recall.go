@@ -86,6 +86,10 @@ type turn struct {
 
 // recalls are the questions of this agent.
 type recalls struct {
+	*base
+	ranges  *ranges
+	tenants *tenants
+
 	open   map[link.Key]*question
 	asking map[turn]bool
 	stale  bool // the tasks may have other agents now
@@ -101,12 +105,11 @@ func (r *recalls) settled() bool {
 	return len(r.asking) == 0
 }
 
-// Recall implements crawl.Moves.
-func (cl *Clustered) Recall(l link.Link) (taken bool) {
-	if cl.loop.Sharer == nil {
+// ask does the work of Clustered.Recall.
+func (r *recalls) ask(l link.Link) (taken bool) {
+	if r.loop.Sharer == nil {
 		return false
 	}
-	r := &cl.recalls
 	if k := link.KeyOf(l.URL); r.open[k] == nil {
 		r.open[k] = &question{link: l}
 	}
@@ -115,44 +118,42 @@ func (cl *Clustered) Recall(l link.Link) (taken bool) {
 
 // share tells the strategy which tasks are this agent's. While the agents end the crawl together,
 // all tasks are done, and agents that have ended must not have their tasks done again.
-func (cl *Clustered) share(s visit.Sharer) (changed bool) {
-	r := &cl.recalls
-	if !r.stale || cl.Ending != nil && cl.Ending() {
+func (r *recalls) share(s visit.Sharer) (changed bool) {
+	if !r.stale || r.Ending != nil && r.Ending() {
 		return false
 	}
 	r.stale = false
 	clear(r.open) // the strategy wants the URLs again whose states are still missing
-	s.Share(cl.owns)
-	cl.run.Stir()
+	s.Share(r.owns)
+	r.run.Stir()
 	return true
 }
 
 // askStates asks the questions that are due. wake is the time of the next one.
-func (cl *Clustered) askStates(work context.Context, now time.Time) (wake time.Time) {
-	s := cl.loop.Sharer
-	if s == nil || cl.run.Stopping() {
+func (r *recalls) askStates(work context.Context, now time.Time, resting func() bool) (wake time.Time) {
+	s := r.loop.Sharer
+	if s == nil || r.run.Stopping() {
 		return time.Time{}
 	}
-	if cl.share(s) {
+	if r.share(s) {
 		return now
 	}
-	r := &cl.recalls
 	batches := map[turn][]*question{}
 	for k, q := range r.open {
 		switch {
 		case q.asking:
 		case q.due.After(now):
-			if !q.blocked || cl.resting() {
+			if !q.blocked || resting() {
 				wake = earlier(wake, q.due)
 			}
-		case !cl.route(q, now):
+		case !r.route(q, now):
 			wake = earlier(wake, q.due)
 		case q.agent == "":
-			a := cl.recallHere(q.link, true)
-			if cl.run.Failed() {
+			a := r.recallHere(q.link, true)
+			if r.run.Failed() {
 				return wake
 			}
-			if cl.recalled(k, q, a, now); r.open[k] == q {
+			if r.recalled(k, q, a, now); r.open[k] == q {
 				wake = earlier(wake, q.due)
 			} else {
 				wake = now // the strategy may want other URLs
@@ -163,18 +164,18 @@ func (cl *Clustered) askStates(work context.Context, now time.Time) (wake time.T
 		}
 	}
 	for t, qs := range batches {
-		cl.askAgent(work, t, qs)
+		r.askAgent(work, t, qs)
 	}
 	return wake
 }
 
 // route chooses the agent to ask. If the owner is not known, it returns false.
-func (cl *Clustered) route(q *question, now time.Time) bool {
-	view := cl.Peers.View()
+func (r *recalls) route(q *question, now time.Time) bool {
+	view := r.Peers.View()
 	if q.routed && q.view == view {
 		return true
 	}
-	owner, mine := cl.Peers.Owner(q.link.URL.Host())
+	owner, mine := r.Peers.Owner(q.link.URL.Host())
 	if owner == "" && !mine {
 		q.due = now.Add(recallWait)
 		return false
@@ -187,8 +188,7 @@ func (cl *Clustered) route(q *question, now time.Time) bool {
 }
 
 // askAgent asks an agent as many questions as fit into one call. The others wait for its end.
-func (cl *Clustered) askAgent(work context.Context, t turn, qs []*question) {
-	r := &cl.recalls
+func (r *recalls) askAgent(work context.Context, t turn, qs []*question) {
 	if r.asking[t] {
 		return
 	}
@@ -201,9 +201,9 @@ func (cl *Clustered) askAgent(work context.Context, t turn, qs []*question) {
 	}
 	qs = qs[:n]
 	r.asking[t] = true
-	cl.run.Go(func() {
-		as, err := cl.Peers.Recall(work, t.agent, enc, n, t.accept)
-		cl.run.Tell(func(now time.Time) {
+	r.run.Go(func() {
+		as, err := r.Peers.Recall(work, t.agent, enc, n, t.accept)
+		r.run.Tell(func(now time.Time) {
 			delete(r.asking, t)
 			for i, q := range qs {
 				var a Recalled
@@ -211,25 +211,25 @@ func (cl *Clustered) askAgent(work context.Context, t turn, qs []*question) {
 					a = as[i]
 				}
 				q.asking = false
-				cl.recalled(link.KeyOf(q.link.URL), q, a, now)
+				r.recalled(link.KeyOf(q.link.URL), q, a, now)
 			}
 		})
 	})
 }
 
 // recalled processes the answer to a question.
-func (cl *Clustered) recalled(k link.Key, q *question, a Recalled, now time.Time) {
-	s, r := cl.loop.Sharer, &cl.recalls
-	if cl.run.Stopping() || r.open[k] != q {
+func (r *recalls) recalled(k link.Key, q *question, a Recalled, now time.Time) {
+	s := r.loop.Sharer
+	if r.run.Stopping() || r.open[k] != q {
 		return
 	}
 	q.blocked = false
 	switch {
 	case a.RecallVerdict == RecallKnown && s.Told(a.Link, a.State) == nil:
-		cl.answeredState(k)
+		r.answeredState(k)
 	case a.RecallVerdict == RecallBlocked:
 		q.blocked, q.due = true, now.Add(blockedWait)
-	case a.RecallVerdict == RecallLater || q.view != cl.Peers.View():
+	case a.RecallVerdict == RecallLater || q.view != r.Peers.View():
 		most := recallWaitMax
 		if q.agent == "" {
 			most = ownWaitMax
@@ -239,7 +239,7 @@ func (cl *Clustered) recalled(k link.Key, q *question, a Recalled, now time.Time
 	default: // no state, or one that is not valid
 		q.due = now
 		if q.owner {
-			agents, _ := cl.Peers.Before(q.link.URL.Host())
+			agents, _ := r.Peers.Before(q.link.URL.Host())
 			q.others = slices.DeleteFunc(slices.Clone(agents), func(a string) bool { return a == q.agent })
 		}
 		if q.owner = false; len(q.others) > 0 {
@@ -247,33 +247,31 @@ func (cl *Clustered) recalled(k link.Key, q *question, a Recalled, now time.Time
 			return
 		}
 		if err := s.Told(q.link, nil); err != nil {
-			cl.run.Fail(fmt.Errorf("strategy: %w", err))
+			r.run.Fail(fmt.Errorf("strategy: %w", err))
 		}
-		cl.answeredState(k)
+		r.answeredState(k)
 	}
 }
 
 // finishedHere lets this agent look at once whether its strategy has a state of a finished URL.
-func (cl *Clustered) finishedHere(k link.Key) {
-	if q := cl.recalls.open[k]; q != nil {
+func (r *recalls) finishedHere(k link.Key) {
+	if q := r.open[k]; q != nil {
 		q.due, q.tries = time.Time{}, 0
 	}
 }
 
 // answeredState ends a question. The strategy may want other URLs.
-func (cl *Clustered) answeredState(k link.Key) {
-	delete(cl.recalls.open, k)
-	cl.run.Stir()
+func (r *recalls) answeredState(k link.Key) {
+	delete(r.open, k)
+	r.run.Stir()
 }
 
-// Recalled answers what this agent's strategy knows of URLs. accept reports that the asking agent
-// takes this agent for the owner: it accepts the links that it does not know. Safe for concurrent use
-// while Run runs; ctx bounds the wait.
-func (cl *Clustered) Recalled(ctx context.Context, links []link.Link, accept bool) (as []Recalled, err error) {
+// answer does the work of Clustered.Recalled.
+func (r *recalls) answer(ctx context.Context, links []link.Link, accept bool) (as []Recalled, err error) {
 	for part := range slices.Chunk(links, 16) { // each may need a disk access
-		err := cl.run.Do(ctx, "recall", func(time.Time) {
+		err := r.run.Do(ctx, "recall", func(time.Time) {
 			for _, l := range part {
-				a := cl.recallHere(l, accept)
+				a := r.recallHere(l, accept)
 				a.State = slices.Clone(a.State)
 				as = append(as, a)
 			}
@@ -286,35 +284,35 @@ func (cl *Clustered) Recalled(ctx context.Context, links []link.Link, accept boo
 }
 
 // recallHere answers a question. As the owner it also accepts the link if it is new.
-func (cl *Clustered) recallHere(l link.Link, accept bool) (a Recalled) {
-	s := cl.loop.Sharer
-	if s == nil || cl.run.Stopping() {
+func (r *recalls) recallHere(l link.Link, accept bool) (a Recalled) {
+	s := r.loop.Sharer
+	if s == nil || r.run.Stopping() {
 		return a
 	}
 	known := func() bool {
 		var err error
 		if a.Link, a.State, err = s.Recall(l.URL); err != nil {
-			cl.run.Fail(fmt.Errorf("strategy: %w", err))
+			r.run.Fail(fmt.Errorf("strategy: %w", err))
 		}
 		return a.State != nil
 	}
 	switch {
 	case known():
 		a.RecallVerdict = RecallKnown
-	case cl.Peers.Inheriting():
+	case r.Peers.Inheriting():
 	case !accept || visit.IsErrand(l):
 		a.RecallVerdict = RecallNone
-	case cl.owns(l.URL.Host()):
-		cl.acceptAsked(l)
+	case r.owns(l.URL.Host()):
+		r.acceptAsked(l)
 		switch k := link.KeyOf(l.URL); {
-		case cl.run.Failed():
+		case r.run.Failed():
 		case known(): // it was refused
 			a.RecallVerdict = RecallKnown
-		case cl.doneElsewhere(l.URL.Host(), k):
+		case r.doneElsewhere(l.URL.Host(), k):
 			a.RecallVerdict = RecallNone
-		case cl.loop.Gate.Bars(l.URL.Host(), netip.Addr{}):
+		case r.loop.Gate.Bars(l.URL.Host(), netip.Addr{}):
 			a.RecallVerdict = RecallBlocked
-		case cl.nothingPending():
+		case r.nothingPending():
 			a.RecallVerdict = RecallNone
 		}
 	}
@@ -322,36 +320,36 @@ func (cl *Clustered) recallHere(l link.Link, accept bool) (a Recalled) {
 }
 
 // acceptAsked accepts a link of an own host, if it is new. The agent that asks has found it in scope.
-func (cl *Clustered) acceptAsked(l link.Link) {
-	before := cl.loop.Ledger.Accepted()
+func (r *recalls) acceptAsked(l link.Link) {
+	before := r.loop.Ledger.Accepted()
 	var ls visit.Links
 	ls.AddOwn(link.KeyOf(l.URL), l.AppendTo(nil))
-	cl.loop.Intake(&ls)
-	if cl.run.Fail(cl.loop.Ledger.Append()); cl.loop.Ledger.Accepted() != before {
-		cl.run.Stir()
+	r.loop.Intake(&ls)
+	if r.run.Fail(r.loop.Ledger.Append()); r.loop.Ledger.Accepted() != before {
+		r.run.Stir()
 	}
 }
 
 // doneElsewhere reports whether a URL without a state was finished by an agent that had the host
 // before.
-func (cl *Clustered) doneElsewhere(host string, k link.Key) bool {
-	if _, _, since := cl.Peers.Tenure(host); since == 0 {
+func (r *recalls) doneElsewhere(host string, k link.Key) bool {
+	if _, _, since := r.Peers.Tenure(host); since == 0 {
 		return false // this agent has always had it
 	}
-	done := cl.ranges.rangeOf(doneKey(k).Host)
+	done := r.ranges.rangeOf(doneKey(k).Host)
 	return done.Has(keyset.WholeKey, k.Path)
 }
 
 // nothingPending reports that this agent has no link to visit.
-func (cl *Clustered) nothingPending() bool {
-	f := cl.loop.Frontier
+func (r *recalls) nothingPending() bool {
+	f := r.loop.Frontier
 	none := func() bool {
-		return cl.loop.Idle() && f.Pending() == 0 && f.Stats().Withdrawn == 0 && cl.Outgoing() == 0 &&
-			cl.tenants.settled()
+		return r.loop.Idle() && f.Pending() == 0 && f.Stats().Withdrawn == 0 && r.outgoing() == 0 &&
+			r.tenants.settled()
 	}
 	if !none() {
 		return false
 	}
-	cl.run.Fail(cl.loop.Ledger.Flush()) // may bring more links
-	return !cl.run.Failed() && none()
+	r.run.Fail(r.loop.Ledger.Flush()) // may bring more links
+	return !r.run.Failed() && none()
 }

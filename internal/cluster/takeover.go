@@ -40,7 +40,7 @@ type LostReplica interface {
 // handoff.ErrNewer, call TakeOver again.
 func (cl *Clustered) TakeOver(ctx context.Context, store LostReplica, source handoff.Source,
 	ours func(host string) bool) (n Taken, err error) {
-	in := newLearner(ctx, cl, "", func(l link.Link) bool { return ours(l.URL.Host()) })
+	in := newLearner(ctx, cl.tenants, "", func(l link.Link) bool { return ours(l.URL.Host()) })
 	in.counter, in.archive = source.Counter(), source.Archive()
 	if cl.Names != nil {
 		if in.list, in.whole, err = cl.Names.List(source); err != nil {

@@ -58,6 +58,13 @@ const (
 
 // tenants is the state of hosts that move between agents. The dispatcher owns it.
 type tenants struct {
+	*base
+	ranges   *ranges
+	counts   *pageCounts
+	shipping *shipping
+	receipts *receipts
+	links    *links
+
 	// For hosts that this agent gets:
 	view      uint64                // counts changes
 	claimed   map[uint64]uint64     // hosts that may be crawled, with since of Tenure at that time
@@ -73,23 +80,23 @@ type tenants struct {
 	blocks bool                     // blocked hosts of other agents may be here
 	tried  time.Time                // when the blocked hosts were last given away
 
-	leaving leaving
-
 	n report.Moves
 }
 
 // moves returns the counts of moved hosts.
-func (cl *Clustered) moves() *report.Moves {
-	n := cl.tenants.n
-	n.Held = len(cl.tenants.held)
+func (t *tenants) moves() *report.Moves {
+	n := t.n
+	n.Held = len(t.held)
 	return &n
 }
 
-func (t *tenants) init() {
-	*t = tenants{
-		claimed: map[uint64]uint64{}, held: map[string]*inquiry{},
-		lines: map[string]*line{}, elsewhere: map[uint64]*elsewhere{}, given: map[uint64]string{},
-		clocks: map[string]frontier.HostState{}, giving: map[string]*handoffQueue{},
+func newTenants(b *base, r *ranges, n *pageCounts, s *shipping, d *receipts, l *links) *tenants {
+	return &tenants{
+		base: b, ranges: r, counts: n, shipping: s, receipts: d, links: l,
+		claimed: map[uint64]uint64{}, held: map[string]*inquiry{}, lines: map[string]*line{},
+		elsewhere: map[uint64]*elsewhere{}, given: map[uint64]string{}, clocks: map[string]frontier.HostState{},
+		giving: map[string]*handoffQueue{},
+		blocks: true, // an earlier run may have left blocked hosts
 	}
 }
 
@@ -113,13 +120,13 @@ type elsewhere struct {
 }
 
 // isElsewhere reports, once for each link, that a waiting link is finished on another agent.
-func (cl *Clustered) isElsewhere(k link.Key) bool {
-	e := cl.tenants.elsewhere[k.Host]
+func (t *tenants) isElsewhere(k link.Key) bool {
+	e := t.elsewhere[k.Host]
 	if e == nil || !e.Has(keyset.WholeKey, k.Path) {
 		return false
 	}
 	if e.left--; e.left <= 0 {
-		delete(cl.tenants.elsewhere, k.Host)
+		delete(t.elsewhere, k.Host)
 	}
 	return true
 }
@@ -151,42 +158,42 @@ func (t *tenants) put(put func(kind byte, p []byte) error) error {
 	return nil
 }
 
-// MayVisit reports whether t, just taken from the frontier, may be visited. If not, it has put t
+// mayVisit reports whether t, just taken from the frontier, may be visited. If not, it has put t
 // away.
-func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {
+func (ts *tenants) mayVisit(t *frontier.Task, now time.Time) bool {
 	if visit.IsErrand(t.Link) { // a host of this agent needs the robots.txt
 		return true
 	}
 	k := t.Link.Key()
-	owner, mine, since := cl.Peers.Tenure(t.Host)
+	owner, mine, since := ts.Peers.Tenure(t.Host)
 	done := frontier.Done{NoRequest: true}
 	switch {
-	case mine && cl.isTenant(k.Host, since):
-		again := cl.loop.Retries.Number(k, t.Number) == 0 // a page that is due again
-		if again || !cl.isElsewhere(k) && !cl.isKept(t.Link) {
+	case mine && ts.isTenant(k.Host, since):
+		again := ts.loop.Retries.Number(k, t.Number) == 0 // a page that is due again
+		if again || !ts.isElsewhere(k) && !ts.isKept(t.Link) {
 			return true
 		}
-		cl.giveUpElsewhere(t)
+		ts.giveUpElsewhere(t)
 	default:
 		back := t.Link
 		done.Again, done.Attempt = &back, t.Attempt
 	}
-	if !cl.run.Failed() {
-		cl.run.Fail(cl.loop.Frontier.Done(t.Host, done, now))
+	if !ts.run.Failed() {
+		ts.run.Fail(ts.loop.Frontier.Done(t.Host, done, now))
 	}
 	switch {
-	case cl.run.Failed() || done.Again == nil:
+	case ts.run.Failed() || done.Again == nil:
 	case mine || owner == "":
-		cl.hold(t.Host, mine, since)
+		ts.hold(t.Host, mine, since)
 	default:
-		cl.giveAway(strings.Clone(t.Host), owner, now)
+		ts.giveAway(strings.Clone(t.Host), owner, now)
 	}
 	return false
 }
 
 // isTenant reports that this agent may crawl a host, which it owns since then.
-func (cl *Clustered) isTenant(host, since uint64) bool {
-	return since == 0 || cl.tenants.claimed[host] == since
+func (t *tenants) isTenant(host, since uint64) bool {
+	return since == 0 || t.claimed[host] == since
 }
 
 // isKept reports, if every agent may crawl any host, that a waiting URL needs no visit: another agent has fetched it,
@@ -195,41 +202,40 @@ func (cl *Clustered) isTenant(host, since uint64) bool {
 // An application's URL is visited all the same: the application wants the page, too, and its visit finds the page in
 // the archive. So is a page of a lost archive. Its finish says that it was fetched again, and the heirs could name it
 // for that time only after a visit: they would take it for fetched when this agent is lost, too.
-func (cl *Clustered) isKept(l link.Link) bool {
-	if !cl.byPages() {
+func (t *tenants) isKept(l link.Link) bool {
+	if !t.byPages() {
 		return false
 	}
-	_, gave := cl.ranges.handed[l.Key().Host]
-	isPage := l.App() == "" && l.Refetches() == 0 && cl.ranges.hasKey(pageKey(link.KeyOf(l.URL)))
-	return isPage || gave && cl.ranges.hasKey(doneKey(l.Key()))
+	_, gave := t.ranges.handed[l.Key().Host]
+	isPage := l.App() == "" && l.Refetches() == 0 && t.ranges.hasKey(pageKey(link.KeyOf(l.URL)))
+	return isPage || gave && t.ranges.hasKey(doneKey(l.Key()))
 }
 
 // giveUpElsewhere drops a link that is finished on another agent. It is not counted.
-func (cl *Clustered) giveUpElsewhere(t *frontier.Task) {
-	cl.run.Stir()
-	number := cl.loop.Forget(t.Link, t.Number)
+func (ts *tenants) giveUpElsewhere(t *frontier.Task) {
+	ts.run.Stir()
+	number := ts.loop.Forget(t.Link, t.Number)
 	if number > 0 {
-		cl.run.Fail(cl.loop.Ledger.EndOutgoing([]uint64{number}, true))
+		ts.run.Fail(ts.loop.Ledger.EndOutgoing([]uint64{number}, true))
 	}
 }
 
 // giveAway hands a host to another agent, unless it is in process. The links go to the outbox, some
 // at a time. The host's keys stay here.
-func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
+func (t *tenants) giveAway(host, to string, now time.Time) (given bool) {
 	key := link.HostKey(host)
-	st, err := cl.loop.Hosts.HandOver(host)
+	st, err := t.loop.Hosts.HandOver(host)
 	if err != nil {
 		if !errors.Is(err, frontier.ErrInProcess) {
-			cl.run.Fail(fmt.Errorf("frontier: %w", err))
+			t.run.Fail(fmt.Errorf("frontier: %w", err))
 		}
 		return false
 	}
-	t := &cl.tenants
-	cl.run.Stir()
-	h := cl.ranges.handed[key]
-	h.gen, h.apart, h.last = h.gen+1, true, cl.loop.Ledger.Accepted()
-	cl.ranges.setHanded(key, h)
-	cl.run.Fail(cl.loop.Ledger.Append())
+	t.run.Stir()
+	h := t.ranges.handed[key]
+	h.gen, h.apart, h.last = h.gen+1, true, t.loop.Ledger.Accepted()
+	t.ranges.setHanded(key, h)
+	t.run.Fail(t.loop.Ledger.Append())
 	if !restless(politenessOf(st, now)) {
 		t.clocks[host] = st
 	}
@@ -237,81 +243,78 @@ func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 	delete(t.given, key)
 	delete(t.held, host)
 	t.n.Given++
-	cl.give(host, to)
+	t.give(host, to)
 	return true
 }
 
-// SendAway puts a link of a host that was handed over into the outbox.
-func (cl *Clustered) SendAway(w frontier.Waiting) (sent bool, err error) {
+// sendAway puts a link of a host that was handed over into the outbox.
+func (t *tenants) sendAway(w frontier.Waiting) (sent bool, err error) {
 	k := w.Link.Key()
-	if cl.loop.Gate.Dropped(w.Link.URL.Host(), cmp.Or(cl.loop.Retries.Number(k, w.Number), w.Number)) {
+	if t.loop.Gate.Dropped(w.Link.URL.Host(), cmp.Or(t.loop.Retries.Number(k, w.Number), w.Number)) {
 		return false, nil
 	}
-	number := cl.loop.Forget(w.Link, w.Number)
+	number := t.loop.Forget(w.Link, w.Number)
 	if number == 0 {
 		return true, nil // the link is finished
 	}
-	cl.tenants.n.LinksOut++
-	cl.shipping.leavesFor(number)
-	return true, cl.links.post(number, w.Link, 0, w.Link.AppendTo(nil))
+	t.n.LinksOut++
+	t.shipping.leavesFor(number)
+	return true, t.links.post(number, w.Link, 0, w.Link.AppendTo(nil))
 }
 
 // resettle starts the moves of hosts again after a change of the view.
-func (cl *Clustered) resettle() {
-	t := &cl.tenants
+func (t *tenants) resettle() {
 	t.view++
 	t.blocks = true
-	cl.run.Stir()
+	t.run.Stir()
 	for host := range t.held {
-		cl.unhold(host)
+		t.unhold(host)
 	}
 	for _, l := range t.lines {
 		l.hosts, l.again = nil, nil
 	}
 	// Accept links again that were found before: the agent that had them may be gone.
-	cl.loop.ForgetKnown()
+	t.loop.ForgetKnown()
 }
 
 // unhold allows visits to a host again.
-func (cl *Clustered) unhold(host string) {
-	delete(cl.tenants.held, host)
-	cl.loop.Gate.Unblock(host)
+func (t *tenants) unhold(host string) {
+	delete(t.held, host)
+	t.loop.Gate.Unblock(host)
 }
 
 // settleIn asks for hosts and hands hosts over. wake is the time of the next work.
-func (cl *Clustered) settleIn(work context.Context, now time.Time) (wake time.Time) {
-	wake = earlier(cl.leaveOn(work, now), cl.giveBlocked(now))
-	wake = earlier(wake, cl.askAround(work, now))
-	return earlier(wake, cl.giveOut(work, now))
+func (t *tenants) settleIn(work context.Context, now time.Time) (wake time.Time) {
+	wake = earlier(t.giveBlocked(now), t.askAround(work, now))
+	return earlier(wake, t.giveOut(work, now))
 }
 
 // giveBlocked hands blocked hosts to their new owners. Other hosts are handed over when they are
 // due, which a blocked host never is. wake is the time to try again.
-func (cl *Clustered) giveBlocked(now time.Time) (wake time.Time) {
-	t := &cl.tenants
-	if !t.blocks || cl.run.Failed() {
+func (t *tenants) giveBlocked(now time.Time) (wake time.Time) {
+	if !t.blocks || t.run.Failed() {
 		return time.Time{}
 	}
 	if next := t.tried.Add(claimWait); next.After(now) {
 		return next
 	}
 	t.blocks, t.tried = false, now
-	for _, host := range cl.loop.Gate.BlockedHosts() {
-		owner, mine, _ := cl.Peers.Tenure(host)
+	for _, host := range t.loop.Gate.BlockedHosts() {
+		owner, mine, _ := t.Peers.Tenure(host)
 		switch {
 		case mine || owner == "":
-		case cl.ranges.hasNone(cl.ranges.ownKey(link.Key{Host: link.HostKey(host)}).Host):
-			cl.loop.Gate.Unblock(host)
-		case !cl.giveAway(host, owner, now): // a request to the host is under way
+		case t.ranges.hasNone(t.ranges.ownKey(link.Key{Host: link.HostKey(host)}).Host):
+			t.loop.Gate.Unblock(host)
+		case !t.giveAway(host, owner, now): // a request to the host is under way
 			t.blocks, wake = true, now.Add(claimWait)
 		}
-		if cl.run.Failed() {
+		if t.run.Failed() {
 			return time.Time{}
 		}
 	}
 	return wake
 }
 
-func (cl *Clustered) tellMoves(name string, agent string, hosts int, keys int64) {
-	cl.loop.Events.Write(name, report.F("agent", agent), report.F("hosts", hosts), report.F("keys", keys))
+func (t *tenants) tellMoves(name string, agent string, hosts int, keys int64) {
+	t.loop.Events.Write(name, report.F("agent", agent), report.F("hosts", hosts), report.F("keys", keys))
 }

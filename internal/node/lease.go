@@ -475,7 +475,7 @@ func (l *leases) tend(ctx context.Context) {
 			freed := l.freed
 			l.freed = nil
 			l.mu.Unlock()
-			l.a.cluster.Leased(freed)
+			l.a.cluster.Permits.Leased(freed)
 		}
 	})
 }
@@ -507,7 +507,7 @@ func (l *leases) turn(ctx context.Context) {
 	l.mu.Unlock()
 	var cut int
 	if len(lost) > 0 {
-		cut = l.a.cluster.CutOff(lost)
+		cut = l.a.cluster.Permits.CutOff(lost)
 	}
 	if !grip { // other agents may soon contact our hosts
 		l.a.fetcher.LetAllGo()

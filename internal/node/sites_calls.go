@@ -187,11 +187,11 @@ func (o *siteOwners) noteRight(may bool, why string) {
 			o.c.event("right-back")
 		}
 		o.lost = false
-		o.c.a.cluster.Resume()
+		o.c.a.cluster.Permits.Resume()
 	case state == assignment.Gone: // this agent has given it back
 	default:
 		o.lost = true
-		o.c.event("right-lost", report.F("cause", why), report.F("visits", o.c.a.cluster.CutAll()))
+		o.c.event("right-lost", report.F("cause", why), report.F("visits", o.c.a.cluster.Permits.CutAll()))
 	}
 }
 
