@@ -53,7 +53,10 @@ type Boundary interface {
 	// Send sends stored pages to an agent. It returns nil when they are durable there. After an error the crawl sends
 	// them again. A crawl.ErrImport means that one of them may not be readable.
 	Send(ctx context.Context, agent string, pages []link.Link) error
-	// The methods below are those of boundary.Store.
+}
+
+// A PageStore has the pages for other agents: a boundary.Store. Safe for concurrent use.
+type PageStore interface {
 	Write(x *warc.Exchange) (link.Stored, error)
 	Hold(at link.Stored) (whole bool, err error)
 	Read(at link.Stored) (io.ReadCloser, error)
@@ -122,7 +125,7 @@ func (e *exports) Export(_ context.Context, l link.Link, x *warc.Exchange,
 	if _, mine := e.Boundary.Keeper(to); mine {
 		return page, category, false, nil
 	}
-	at, err := e.Boundary.Write(x)
+	at, err := e.Pages.Write(x)
 	if err != nil {
 		return page, category, false, err
 	}
@@ -258,7 +261,7 @@ func (x *exports) deliverOne(work context.Context, agent string, page link.Link)
 		return err
 	}
 	at, _ := page.Stored()
-	if !x.Boundary.Whole(at) {
+	if !x.Pages.Whole(at) {
 		return errPageDamaged
 	}
 	durable, kept := x.takeStored(work, page, x.takePage)
@@ -361,7 +364,7 @@ func (x *exports) Spread() bool { return x.Boundary != nil }
 
 // owns reports whether this agent crawls a host.
 func (b *base) owns(host string) bool {
-	_, mine := b.Peers.Owner(host)
+	_, mine := b.Placement.Owner(host)
 	return mine
 }
 
@@ -389,7 +392,7 @@ func (x *exports) forgetPages() (durable func()) {
 	if x.arrived = nil; len(pages) == 0 {
 		return func() {}
 	}
-	return func() { x.run.Fail(x.Boundary.Release(pages)) }
+	return func() { x.run.Fail(x.Pages.Release(pages)) }
 }
 
 // requeuePage queues a page of an earlier run. whole is false if a power failure has destroyed the page: then its URL
@@ -404,7 +407,7 @@ func (x *exports) requeuePage(number uint64, enc []byte) (page, whole bool, err 
 		return true, false, nil
 	}
 	at.File = strings.Clone(at.File)
-	if whole, err = x.Boundary.Hold(at); err == nil && whole {
+	if whole, err = x.Pages.Hold(at); err == nil && whole {
 		err = x.PageBox.PushLoose(number, enc)
 	}
 	return true, whole, err
@@ -565,7 +568,7 @@ func (x *exports) takePagesBack(ctx context.Context, pages []link.Link) (err err
 func (x *exports) takeStored(ctx context.Context, page link.Link, take func(ctx context.Context, from string,
 	page link.Link, records io.Reader) (func() error, error)) (durable func() error, err error) {
 	at, _ := page.Stored()
-	r, err := x.Boundary.Read(at)
+	r, err := x.Pages.Read(at)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", crawl.ErrImport, err)
 	}
@@ -578,7 +581,7 @@ func (x *exports) exportCounts() *report.Boundary {
 	if x.PageBox == nil {
 		return nil
 	}
-	return &report.Boundary{Waiting: x.Boundary.Waiting(), Taken: x.pages, Again: x.pagesAgain,
+	return &report.Boundary{Waiting: x.Pages.Waiting(), Taken: x.pages, Again: x.pagesAgain,
 		Damaged: x.pagesDamaged, Refused: x.pagesRefused, From: x.pagesFrom()}
 }
 

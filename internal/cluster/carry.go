@@ -46,7 +46,7 @@ func (p *planned) record() *handoff.Record {
 
 // carry does the work of Clustered.Carry. The journal keeps the state until the other agent has it.
 func (t *tenants) carry(l link.Link, take func() ([]byte, error)) (taken bool, err error) {
-	agent, mine := t.Peers.Owner(l.URL.Host())
+	agent, mine := t.Placement.Owner(l.URL.Host())
 	if mine || agent == "" {
 		return false, nil
 	}
@@ -68,7 +68,7 @@ func (t *tenants) carry(l link.Link, take func() ([]byte, error)) (taken bool, e
 func (t *tenants) bundleStates(b *bundle, g *handoffQueue) {
 	for len(g.states) > 0 && len(b.states) < bundleStates {
 		p := g.states[0]
-		owner, mine := t.Peers.Owner(p.link.URL.Host())
+		owner, mine := t.Placement.Owner(p.link.URL.Host())
 		sticks := p.tried && b.identity != ""
 		switch {
 		case owner == "" && !mine && !sticks:

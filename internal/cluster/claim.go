@@ -44,12 +44,12 @@ func (t *tenants) hold(host string, mine bool, since uint64) {
 	}
 	t.run.Stir()
 	host = strings.Clone(host)
-	w := &inquiry{view: t.Peers.View(), since: since, enough: 1} // a foreign host gets no answers
+	w := &inquiry{view: t.Placement.View(), since: since, enough: 1} // a foreign host gets no answers
 	t.held[host] = w
 	if !mine {
 		return
 	}
-	w.others, w.enough = t.Peers.Before(host)
+	w.others, w.enough = t.Placement.Before(host)
 	t.askFor(host, w, t.loop.Config.Now())
 }
 
@@ -78,7 +78,7 @@ func (t *tenants) lineOf(agent string) *line {
 
 // askAround sends questions. wake is the time to send more.
 func (t *tenants) askAround(work context.Context, now time.Time) (wake time.Time) {
-	asked := t.Peers.View()
+	asked := t.Placement.View()
 	for agent, l := range t.lines {
 		if l.busy {
 			continue
@@ -112,7 +112,7 @@ func (t *tenants) askAround(work context.Context, now time.Time) (wake time.Time
 		l.busy = true
 		view := t.view
 		t.run.Go(func() {
-			vs, err := t.Peers.Claim(work, agent, asked, hosts)
+			vs, err := t.Exchange.Claim(work, agent, asked, hosts)
 			t.run.Tell(func(now time.Time) {
 				if l.busy = false; view == t.view {
 					t.answered(agent, asked, hosts, vs, err, now)
@@ -131,7 +131,7 @@ func (t *tenants) answered(agent string, asked uint64, hosts []string, vs []Clai
 	}
 	if err != nil || len(vs) != len(hosts) {
 		for _, host := range hosts {
-			if others, _ := t.Peers.Before(host); slices.Contains(others, agent) {
+			if others, _ := t.Placement.Before(host); slices.Contains(others, agent) {
 				l.hosts = append(l.hosts, host)
 			} else if w := t.held[host]; w != nil { // the agent is gone: do not wait for it
 				w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
@@ -176,11 +176,11 @@ func (t *tenants) answered(agent string, asked uint64, hosts []string, vs []Clai
 func (t *tenants) settleHere(host string, w *inquiry, now time.Time) {
 	key := link.HostKey(host)
 	t.run.Stir()
-	if _, mine, since := t.Peers.Tenure(host); !mine || since != w.since || w.view != t.Peers.View() {
+	if _, mine, since := t.Placement.Tenure(host); !mine || since != w.since || w.view != t.Placement.View() {
 		t.unhold(host) // when it is due, the agent decides again
 		return
 	}
-	if t.Peers.Inheriting() {
+	if t.Placement.Inheriting() {
 		return // the takeover may bring more finished URLs; the next view starts again
 	}
 	if t.unite(key); t.run.Failed() {

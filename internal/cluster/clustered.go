@@ -20,12 +20,14 @@ import (
 
 // Others are the parts that an agent of a cluster needs in addition.
 type Others struct {
-	Peers    Peers
-	Outbox   *outbox.Outbox
-	Durable  *Durable // nil: no agent asks which URLs this one has
-	Copies   *Copies  // nil: replication is off
-	Contents Contents // nil: contents are not compared with those of other agents
-	Boundary Boundary // nil: pages and links are divided by their hosts alone
+	Placement Placement
+	Exchange  Exchange
+	Outbox    *outbox.Outbox
+	Durable   *Durable  // nil: no agent asks which URLs this one has
+	Copies    *Copies   // nil: replication is off
+	Contents  Contents  // nil: contents are not compared with those of other agents
+	Boundary  Boundary  // nil: pages and links are divided by their hosts alone
+	Pages     PageStore // has the pages for other agents; nil without Boundary
 	// PageBox holds the pages for other agents. It is apart from Outbox, because an agent acknowledges a page when
 	// the page's links have arrived: links must not wait behind pages. Nil: an agent keeps the pages that it has
 	// fetched.
@@ -123,7 +125,7 @@ func (cl *Clustered) Bind(loop *crawl.Loop) []crawl.Obstacle {
 }
 
 func (cl *Clustered) Owner(host string) (agent string, mine bool) {
-	return cl.Peers.Owner(host)
+	return cl.Placement.Owner(host)
 }
 
 // Peek implements crawl.Owners.
@@ -131,7 +133,7 @@ func (cl *Clustered) Peek(host string) (agent string, mine bool) {
 	if cl.PeekOwner != nil {
 		return cl.PeekOwner(host)
 	}
-	return cl.Peers.Owner(host)
+	return cl.Placement.Owner(host)
 }
 
 // PagesElsewhere implements crawl.Owners.

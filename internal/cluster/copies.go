@@ -411,7 +411,7 @@ func (s *shipping) newHeirs() {
 	if s.Copies == nil {
 		return
 	}
-	if heirs := s.Peers.Heirs(); heirs != s.heirs {
+	if heirs := s.Placement.Heirs(); heirs != s.heirs {
 		s.heirs = heirs
 		s.whole.nth++ // the telling in progress has the wrong heirs
 		s.Copies.Out.Changed()

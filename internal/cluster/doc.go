@@ -6,7 +6,11 @@
 //	a lost agent's replica  -> as if its hosts were handed over          takeover.go
 //	no work anywhere        -> the agents end together                   rest.go
 //
-// A Clustered answers what the crawl loop of one agent asks its crawl.Cluster, and it uses the loop through a
-// crawl.Loop. The dispatcher of the loop owns all its state, so it has no locks but that of the permits. Package node
-// connects it with the other agents.
+// Each part owns its state, and uses the parts before it alone: ranges (keys in the seen-set), pageCounts, shipping
+// (records for heirs), receipts (what waits for a sync), links (on their way), tenants (hosts that move), recalls,
+// exports (pages for other agents), sameContents, leaving, Permits. A Clustered puts them together: it answers what
+// the crawl loop asks, and what package node is asked by other agents.
+//
+// The dispatcher of the loop owns all state, so there are no locks but that of the permits, and of pages on their way.
+// Package node connects a Clustered with the other agents.
 package cluster

@@ -93,13 +93,13 @@ func (t *tenants) claimedBy(host, by, identity string, view uint64, now time.Tim
 	}
 	// Only one of the two agents may know that a third one is lost. That agent may have crawled the
 	// host, and a replica here may have its finished URLs.
-	if view != t.Peers.View() || t.Peers.Inheriting() {
+	if view != t.Placement.View() || t.Placement.Inheriting() {
 		return Again
 	}
-	if owner, mine, _ := t.Peers.Tenure(host); mine || owner != by {
+	if owner, mine, _ := t.Placement.Tenure(host); mine || owner != by {
 		return Again
 	}
-	ever, began := t.Peers.Had(host)
+	ever, began := t.Placement.Had(host)
 	if !ever && !t.taught {
 		return Stranger
 	}
@@ -167,7 +167,7 @@ func (t *tenants) giveOut(work context.Context, now time.Time) (wake time.Time) 
 		if b := g.ready; b != nil {
 			g.ready = nil
 			t.run.Go(func() {
-				err := b.send(work, t.Peers)
+				err := b.send(work, t.Exchange)
 				t.run.Tell(func(now time.Time) { t.told(g, b, err, now) })
 			})
 		}
@@ -193,12 +193,12 @@ func (t *tenants) giveOut(work context.Context, now time.Time) (wake time.Time) 
 // the new owner could take a page for finished that a power failure here undoes, or whose links are lost
 // with this machine. Or this machine and its archive are lost, and no agent can name the page.
 func (t *tenants) bundleUp(agent string, g *handoffQueue, now time.Time) {
-	b := &bundle{agent: agent, identity: t.Peers.Identity(agent)}
+	b := &bundle{agent: agent, identity: t.Exchange.Identity(agent)}
 	for len(g.hosts) > 0 && len(b.hosts) < claimHosts && b.keys < bundleKeys {
 		host := g.hosts[0]
 		g.hosts = g.hosts[1:]
 		delete(g.in, host)
-		if owner, mine, _ := t.Peers.Tenure(host); mine || owner != agent {
+		if owner, mine, _ := t.Placement.Tenure(host); mine || owner != agent {
 			continue
 		}
 		if t.bundleHost(b, host, now); t.run.Failed() {
@@ -254,7 +254,7 @@ func (t *tenants) told(g *handoffQueue, b *bundle, err error, now time.Time) {
 	for _, host := range b.hosts {
 		key := link.HostKey(host)
 		_, stale := g.stale[key]
-		if owner, mine, _ := t.Peers.Tenure(host); !mine && owner == b.agent && !stale {
+		if owner, mine, _ := t.Placement.Tenure(host); !mine && owner == b.agent && !stale {
 			t.given[key] = b.identity
 		}
 	}

@@ -31,7 +31,7 @@ http://a.example/robots.txt robots=User-agent:_*;Crawl-delay:_20
 http://a.example/ /1
 http://a.example/1
 `)
-		s.among(Others{Peers: others}, others, nil)
+		s.among(Others{Placement: others, Exchange: others}, others, nil)
 		w, end := s.start(t, testdisk.NewMem())
 		sees := func(alone bool, until time.Duration) {
 			others.alone.Store(alone)

@@ -68,7 +68,8 @@ http://a.example/out
 http://a.example/kept
 `)
 		k := &keeper{static: static{func(string) (string, bool) { return "self", true }}}
-		s.among(Others{Peers: k, Boundary: k, Durable: NewDurable(func() (id [16]byte) { return id })}, k, &k.refuser)
+		s.among(Others{Placement: k, Exchange: k, Boundary: k, Pages: k,
+			Durable: NewDurable(func() (id [16]byte) { return id })}, k, &k.refuser)
 		w, end := s.start(t, testdisk.NewMem())
 		time.Sleep(10 * time.Second)
 		page := link.Link{URL: weburl.MustParse("http://a.example/kept")}

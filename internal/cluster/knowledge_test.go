@@ -106,7 +106,7 @@ func TestCallsBeforeTheRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newStory(t, "seed http://a.example/")
-		s.with = func() (Others, error) { return Others{Peers: mine, Outbox: box}, nil }
+		s.with = func() (Others, error) { return Others{Placement: mine, Exchange: mine, Outbox: box}, nil }
 		w, err := s.open(mem)
 		if err != nil {
 			t.Fatal(err)

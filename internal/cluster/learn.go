@@ -411,7 +411,7 @@ func (t *tenants) foundElsewhere(key uint64, finished *keyset.Paths) {
 // learnRest processes how long a host must rest. If another agent owns the host, that agent gets it
 // with the host.
 func (t *tenants) learnRest(r *handoff.Record, now time.Time) {
-	owner, mine, _ := t.Peers.Tenure(r.Name)
+	owner, mine, _ := t.Placement.Tenure(r.Name)
 	st := stateOf(r.Name, r.Politeness, now)
 	if !mine && owner != "" {
 		if _, ok := t.clocks[r.Name]; !ok && !restless(politenessOf(st, now)) {

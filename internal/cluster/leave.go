@@ -109,7 +109,7 @@ func (v *leaving) goOn(work context.Context, now time.Time, settled func() bool)
 		hosts = append(hosts, d.Link.URL.Host())
 	}
 	for _, host := range hosts {
-		if owner, mine, _ := v.Peers.Tenure(host); !mine && owner != "" {
+		if owner, mine, _ := v.Placement.Tenure(host); !mine && owner != "" {
 			v.tenants.giveAway(host, owner, now)
 		}
 		if v.run.Failed() {
@@ -117,7 +117,7 @@ func (v *leaving) goOn(work context.Context, now time.Time, settled func() bool)
 		}
 	}
 	// It may have the only replica of an agent that is gone. Then it passes on that agent's links first.
-	done := v.loop.Idle() && !l.telling && !v.Peers.Inheriting() && v.loop.Frontier.Len() == 0 && settled()
+	done := v.loop.Idle() && !l.telling && !v.Placement.Inheriting() && v.loop.Frontier.Len() == 0 && settled()
 	if done && v.loop.Seen.Holds() {
 		v.run.Fail(v.loop.Ledger.Flush()) // may bring more links
 		return now
@@ -132,7 +132,7 @@ func (v *leaving) goOn(work context.Context, now time.Time, settled func() bool)
 		v.loop.Events.Write("leave-waits", report.F("pages", v.loop.Uncollected()),
 			report.F("until", l.collect.UTC().Format(time.RFC3339)))
 	}
-	if heirs := v.Peers.Heirs(); done && (heirs == nil || l.told != heirs) {
+	if heirs := v.Placement.Heirs(); done && (heirs == nil || l.told != heirs) {
 		done = false
 		if heirs != nil {
 			l.telling = true
@@ -294,7 +294,7 @@ func (f *leaveReport) run(ctx context.Context, files *ledger.Transfer, rests []*
 
 func (f *leaveReport) put(ctx context.Context, r *handoff.Record, host uint64) error {
 	owner := f.heirs.Heir(host)
-	if owner == "" || r.Kind == handoff.Known && f.given[host] == f.leaving.Peers.Identity(owner) {
+	if owner == "" || r.Kind == handoff.Known && f.given[host] == f.leaving.Exchange.Identity(owner) {
 		return nil
 	}
 	b := f.to[owner]
@@ -311,7 +311,7 @@ func (f *leaveReport) put(ctx context.Context, r *handoff.Record, host uint64) e
 
 // send sends what is collected for an agent.
 func (f *leaveReport) send(ctx context.Context, b *bundle) error {
-	err := f.insist(ctx, func(ctx context.Context) error { return b.send(ctx, f.leaving.Peers) })
+	err := f.insist(ctx, func(ctx context.Context) error { return b.send(ctx, f.leaving.Exchange) })
 	b.batches = b.batches[:0]
 	return err
 }
@@ -324,7 +324,7 @@ func (f *leaveReport) insist(ctx context.Context, fn func(ctx context.Context) e
 		case <-ctx.Done():
 			return errOver
 		}
-		if f.leaving.Peers.Heirs() != f.heirs {
+		if f.leaving.Placement.Heirs() != f.heirs {
 			return errOldView
 		}
 	}

@@ -38,7 +38,7 @@ http://a.example/2
 				var right atomic.Bool
 				right.Store(c.limit > 0)
 				s.cfg.PageLimit = c.limit
-				s.among(Others{Peers: static{func(string) (string, bool) { return "self", true }},
+				s.among(Others{Placement: onlySelf, Exchange: onlySelf,
 					Right:    func(time.Time) bool { return right.Load() },
 					WaitsFor: func() string { return "the others" }}, nil, nil)
 				w, err := s.open(testdisk.NewMem())

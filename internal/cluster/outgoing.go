@@ -55,7 +55,7 @@ func isForeign(k link.Key, l link.Link) bool {
 func (o *links) post(number uint64, l link.Link, hops int, enc []byte) error {
 	agent, mine, ok := o.directed(l)
 	if !ok {
-		agent, mine = o.Peers.Owner(l.URL.Host())
+		agent, mine = o.Placement.Owner(l.URL.Host())
 	}
 	switch {
 	case mine:
@@ -98,7 +98,7 @@ func (o *links) send(work context.Context, now time.Time) (wake time.Time) {
 			o.takeBack(b)
 		default:
 			o.run.Go(func() {
-				err := o.Peers.Push(work, b.Agent, b.Links, len(b.Numbers), b.Hops)
+				err := o.Exchange.Push(work, b.Agent, b.Links, len(b.Numbers), b.Hops)
 				o.run.Tell(func(now time.Time) { o.pushed(b, err, now) })
 			})
 		}
@@ -125,7 +125,7 @@ func (o *links) wayOf(number uint64, enc []byte) (to outbox.To, err error) {
 		}
 		return outbox.To{Way: outbox.Gone}, nil
 	}
-	agent, mine := o.Peers.Owner(host)
+	agent, mine := o.Placement.Owner(host)
 	if o.byPages() {
 		l, _, err := link.Peek(enc)
 		if err != nil {

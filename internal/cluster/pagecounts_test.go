@@ -23,7 +23,7 @@ func checkPages(t *testing.T, agents, others []*world, least, most map[string]in
 	checked := 0
 	for _, w := range agents {
 		for host := range most {
-			_, mine, since := w.cl.Peers.Tenure(host)
+			_, mine, since := w.cl.Placement.Tenure(host)
 			if !mine || !w.cl.tenants.isTenant(link.HostKey(host), since) {
 				continue
 			}
@@ -52,7 +52,7 @@ func TestRestoredCount(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newStory(t, "seed http://a.example/")
-		s.with = func() (Others, error) { return Others{Peers: mine, Outbox: box, Counter: 7}, nil }
+		s.with = func() (Others, error) { return Others{Placement: mine, Exchange: mine, Outbox: box, Counter: 7}, nil }
 		b, err := s.open(mem)
 		if err != nil {
 			t.Fatal(err)

@@ -2,12 +2,6 @@ package cluster
 
 import "context"
 
-// Peers are the other agents. Safe for concurrent use.
-type Peers interface {
-	Placement
-	Exchange
-}
-
 // A Placement says which agent crawls a host, since when, who crawled it before, and who has its
 // replica. All answers belong to a view of the cluster. Safe for concurrent use.
 //

@@ -171,11 +171,11 @@ func (r *recalls) askStates(work context.Context, now time.Time, resting func() 
 
 // route chooses the agent to ask. If the owner is not known, it returns false.
 func (r *recalls) route(q *question, now time.Time) bool {
-	view := r.Peers.View()
+	view := r.Placement.View()
 	if q.routed && q.view == view {
 		return true
 	}
-	owner, mine := r.Peers.Owner(q.link.URL.Host())
+	owner, mine := r.Placement.Owner(q.link.URL.Host())
 	if owner == "" && !mine {
 		q.due = now.Add(recallWait)
 		return false
@@ -202,7 +202,7 @@ func (r *recalls) askAgent(work context.Context, t turn, qs []*question) {
 	qs = qs[:n]
 	r.asking[t] = true
 	r.run.Go(func() {
-		as, err := r.Peers.Recall(work, t.agent, enc, n, t.accept)
+		as, err := r.Exchange.Recall(work, t.agent, enc, n, t.accept)
 		r.run.Tell(func(now time.Time) {
 			delete(r.asking, t)
 			for i, q := range qs {
@@ -229,7 +229,7 @@ func (r *recalls) recalled(k link.Key, q *question, a Recalled, now time.Time) {
 		r.answeredState(k)
 	case a.RecallVerdict == RecallBlocked:
 		q.blocked, q.due = true, now.Add(blockedWait)
-	case a.RecallVerdict == RecallLater || q.view != r.Peers.View():
+	case a.RecallVerdict == RecallLater || q.view != r.Placement.View():
 		most := recallWaitMax
 		if q.agent == "" {
 			most = ownWaitMax
@@ -239,7 +239,7 @@ func (r *recalls) recalled(k link.Key, q *question, a Recalled, now time.Time) {
 	default: // no state, or one that is not valid
 		q.due = now
 		if q.owner {
-			agents, _ := r.Peers.Before(q.link.URL.Host())
+			agents, _ := r.Placement.Before(q.link.URL.Host())
 			q.others = slices.DeleteFunc(slices.Clone(agents), func(a string) bool { return a == q.agent })
 		}
 		if q.owner = false; len(q.others) > 0 {
@@ -299,7 +299,7 @@ func (r *recalls) recallHere(l link.Link, accept bool) (a Recalled) {
 	switch {
 	case known():
 		a.RecallVerdict = RecallKnown
-	case r.Peers.Inheriting():
+	case r.Placement.Inheriting():
 	case !accept || visit.IsErrand(l):
 		a.RecallVerdict = RecallNone
 	case r.owns(l.URL.Host()):
@@ -333,7 +333,7 @@ func (r *recalls) acceptAsked(l link.Link) {
 // doneElsewhere reports whether a URL without a state was finished by an agent that had the host
 // before.
 func (r *recalls) doneElsewhere(host string, k link.Key) bool {
-	if _, _, since := r.Peers.Tenure(host); since == 0 {
+	if _, _, since := r.Placement.Tenure(host); since == 0 {
 		return false // this agent has always had it
 	}
 	done := r.ranges.rangeOf(doneKey(k).Host)

@@ -196,11 +196,14 @@ func TestRecall(t *testing.T) {
 }
 
 // startReader starts a crawl with a strategy. end waits until the agent is idle, and ends the crawl.
-func startReader(t *testing.T, r *reader, others Peers) (w *world, end func()) {
+func startReader(t *testing.T, r *reader, others interface {
+	Placement
+	Exchange
+}) (w *world, end func()) {
 	t.Helper()
 	s := newStory(t, "dns a.own.example 192.0.2.1\nhttp://a.own.example/ 200\nhttp://a.own.example/1 200\n")
 	s.strategy, s.name = func(disk.FS) (visit.Strategy, error) { return r, nil }, "a1"
-	s.among(Others{Peers: others}, nil, nil)
+	s.among(Others{Placement: others, Exchange: others}, nil, nil)
 	w, stop := s.start(t, testdisk.NewMem())
 	return w, func() {
 		for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {

@@ -85,7 +85,7 @@ http://a.example/out/bad /found
 http://a.example/found
 `)
 	r := &refuser{garbled: garbled}
-	s.among(Others{Peers: static{func(string) (string, bool) { return "self", true }}, Boundary: r}, nil, r)
+	s.among(Others{Placement: onlySelf, Exchange: onlySelf, Boundary: r, Pages: r}, nil, r)
 	w, end := s.start(t, testdisk.NewMem())
 	time.Sleep(time.Minute)
 	status := w.Status()

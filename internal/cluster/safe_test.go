@@ -133,7 +133,7 @@ dns a.example 192.0.2.1
 http://a.example/ /1 http://b.example/1
 http://a.example/1
 `)
-	s.among(Others{Peers: o, Contents: o, Names: names}, o, nil)
+	s.among(Others{Placement: o, Exchange: o, Contents: o, Names: names}, o, nil)
 	return s
 }
 

@@ -165,7 +165,7 @@ func (ts *tenants) mayVisit(t *frontier.Task, now time.Time) bool {
 		return true
 	}
 	k := t.Link.Key()
-	owner, mine, since := ts.Peers.Tenure(t.Host)
+	owner, mine, since := ts.Placement.Tenure(t.Host)
 	done := frontier.Done{NoRequest: true}
 	switch {
 	case mine && ts.isTenant(k.Host, since):
@@ -300,7 +300,7 @@ func (t *tenants) giveBlocked(now time.Time) (wake time.Time) {
 	}
 	t.blocks, t.tried = false, now
 	for _, host := range t.loop.Gate.BlockedHosts() {
-		owner, mine, _ := t.Peers.Tenure(host)
+		owner, mine, _ := t.Placement.Tenure(host)
 		switch {
 		case mine || owner == "":
 		case t.ranges.hasNone(t.ranges.ownKey(link.Key{Host: link.HostKey(host)}).Host):

@@ -414,7 +414,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 func (n *node) joins(c *cluster, oc outbox.Config) {
 	n.with = func() (Others, error) {
 		box, err := outbox.Open(n.mem, testparts.Dir+"/state/outbox", oc)
-		return Others{Peers: n, Outbox: box, Counter: counterOf(n.name)}, err
+		return Others{Placement: n, Exchange: n, Outbox: box, Counter: counterOf(n.name)}, err
 	}
 	c.nodes = append(c.nodes, n)
 }

@@ -177,7 +177,7 @@ func (a *Agent) openBoundary() (err error) {
 			p.numbers[name] = uint16(1 + i)
 		}
 	}
-	a.others.Boundary = p
+	a.others.Boundary, a.others.Pages = p, p
 	return nil
 }
 
