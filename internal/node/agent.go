@@ -527,7 +527,8 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if res.Standstill = a.crawler.Standstill(); a.membership != nil && a.membership.unmet != "" {
 		res.Standstill.Waited = a.membership.unmet
 	}
-	if stop == crawl.Finished && a.parts.Tally.Answered() == 0 && (a.membership == nil || a.membership.nothing.Load()) {
+	if stop == crawl.Finished && a.parts.Tally.Answered() == 0 &&
+		(a.membership == nil || a.membership.ends.nothing.Load()) {
 		res.Nothing = true
 		res.OnlyRedirects = res.FailedCount == 0 && a.parts.Tally.Fetched() > 0
 	}

@@ -54,11 +54,6 @@ type membership struct {
 	unmet      string                         // what meet has waited for in vain, in words
 	placed     atomic.Pointer[placement.View] // see owners
 	takesPart  atomic.Bool                    // this agent is in that view
-	prepared   atomic.Pointer[time.Time]      // until when it waits for the order to end; nil: it does not wait
-	agreed     atomic.Pointer[point]          // the point at which it has agreed to end; nil: it has not
-	preparing  atomic.Int32                   // number of calls of prepare under way
-	ended      atomic.Bool                    // the agents have ended the crawl together
-	nothing    atomic.Bool                    // at the end: no agent has fetched anything
 	seen       *gossip.View                   // the last view
 	unheard    atomic.Pointer[time.Time]      // see crawl.Config.Unheard; nil: before the first view
 	most       atomic.Int64                   // the most agents that have owned hosts at once
@@ -69,6 +64,7 @@ type membership struct {
 	refetch    *refetch                       // nil: the pages of lost archives are not fetched again
 	sites      *siteOwners                    // nil: no coordinator assigns the hosts
 	limits     limits
+	ends       commonEnd
 	admissions admissions
 	late       atomic.Bool // the others had begun when this agent joined
 	begun      atomic.Bool // this agent has begun, now or in an earlier run
@@ -161,6 +157,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 		return err
 	}
 	c := &membership{a: a, cfg: cfg, keys: keys, limits: limits{heard: map[string]int64{}}, settings: settings}
+	c.ends.c = c
 	if c.listener, err = rpc.Listen(cfg.network(), cfg.Listen, keys); err != nil {
 		return configErrorf("--%v", err)
 	}
@@ -181,7 +178,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 func (a *Agent) openCluster() error {
 	c := a.membership
 	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
-		Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget, Share: c.share,
+		Hand: c.handed, Pulse: c.ends.pulse, End: c.ends.end, Budget: c.budget, Share: c.share,
 		Recall:  c.answerRecall,
 		Operate: c.operated, Orders: func(ctx context.Context, from rpc.Caller, o rpc.Orders) (rpc.OrdersAnswer,
 			error) {
@@ -512,7 +509,7 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 			}
 		}
 	})
-	c.running.Go(func() { c.seekEnd(ctx) })
+	c.running.Go(func() { c.ends.seekEnd(ctx) })
 	c.running.Go(func() { c.a.standing.tend(ctx) })
 	if k := c.copies; k != nil {
 		c.running.Go(func() { k.tend(ctx) })

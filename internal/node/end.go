@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
@@ -24,80 +25,91 @@ import (
 // With one step, an agent that refuses would continue without those that have ended, and would
 // fetch their pages again. If the asking agent dies, the next one by name asks.
 
+// commonEnd is this agent's part in the common end of the crawl. Safe for concurrent use.
+type commonEnd struct {
+	c         *membership
+	prepared  atomic.Pointer[time.Time] // until when it waits for the order to end; nil: it does not wait
+	agreed    atomic.Pointer[point]     // the point at which it has agreed to end; nil: it has not
+	preparing atomic.Int32              // number of calls of prepare under way
+	ended     atomic.Bool               // the agents have ended the crawl together
+	nothing   atomic.Bool               // at the end: no agent has fetched anything
+}
+
 // pulse answers whether this agent is idle.
-func (c *membership) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pulse, error) {
-	p, err := c.a.cluster.Pulse(ctx)
+func (d *commonEnd) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pulse, error) {
+	p, err := d.c.a.cluster.Pulse(ctx)
 	if err != nil {
 		return rpc.Pulse{}, rpc.ErrAgain // not begun, or ended
 	}
-	v, at := c.member.Load().View(), c.sites.at()
-	idle := p.Idle && c.settled() && !c.admissions.expected(v, c.a.now())
-	return rpc.Pulse{View: at.digest(v), Activity: p.Activity, Pages: c.answered(p), Idle: idle,
-		Stopped: p.Blocked, Lost: idle && c.refetch.wanted(v)}, nil
+	v, at := d.c.member.Load().View(), d.c.sites.at()
+	idle := p.Idle && d.c.settled() && !d.c.admissions.expected(v, d.c.a.now())
+	return rpc.Pulse{View: at.digest(v), Activity: p.Activity, Pages: d.answered(p), Idle: idle,
+		Stopped: p.Blocked, Lost: idle && d.c.refetch.wanted(v)}, nil
 }
 
 // answered returns how many HTTP responses other than redirects this agent got. It adds one if an
 // agent is gone, because the count of that agent is unknown.
-func (c *membership) answered(p cluster.Pulse) uint64 {
-	if len(c.gone()) > 0 {
+func (d *commonEnd) answered(p cluster.Pulse) uint64 {
+	if len(d.c.gone()) > 0 {
 		return uint64(p.Answered) + 1
 	}
 	return uint64(p.Answered)
 }
 
 // end answers the agent that found all agents idle.
-func (c *membership) end(ctx context.Context, _ rpc.Caller, e rpc.End) (bool, error) {
-	if c.ended.Load() {
+func (d *commonEnd) end(ctx context.Context, _ rpc.Caller, e rpc.End) (bool, error) {
+	if d.ended.Load() {
 		return true, nil
 	}
 	if e.Prepare {
-		return c.prepare(ctx, e)
+		return d.prepare(ctx, e)
 	}
-	if until := c.prepared.Load(); until == nil || c.a.now().After(*until) {
-		if agreed, err := c.prepare(ctx, e); err != nil || !agreed {
+	if until := d.prepared.Load(); until == nil || d.c.a.now().After(*until) {
+		if agreed, err := d.prepare(ctx, e); err != nil || !agreed {
 			return false, err
 		}
 	}
-	c.nothing.Store(e.Reason == endedEmpty) // before the run can end
-	if !c.sites.finish(ctx, *c.agreed.Load()) {
+	d.nothing.Store(e.Reason == endedEmpty) // before the run can end
+	if !d.c.sites.finish(ctx, *d.agreed.Load()) {
 		return false, nil
 	}
-	if !c.endOwn(ctx, e.Activity) {
-		return c.ended.Load(), nil
+	if !d.endOwn(ctx, e.Activity) {
+		return d.ended.Load(), nil
 	}
-	c.ended.Store(true)
-	c.admissions.set(ended)
+	d.ended.Store(true)
+	d.c.admissions.set(ended)
 	return true, nil
 }
 
 // ending reports that this agent has agreed to end, or is about to. Safe for concurrent use.
-func (c *membership) ending() bool {
-	until := c.prepared.Load()
-	return c.ended.Load() || c.preparing.Load() > 0 || until != nil && !c.a.now().After(*until)
+func (d *commonEnd) ending() bool {
+	until := d.prepared.Load()
+	return d.ended.Load() || d.preparing.Load() > 0 || until != nil && !d.c.a.now().After(*until)
 }
 
 // prepare reports whether this agent would end. If so, it admits no agent for prepareTime.
-func (c *membership) prepare(ctx context.Context, e rpc.End) (bool, error) {
-	c.preparing.Add(1) // before the agent looks whether it is idle; see cluster.Others
-	defer c.preparing.Add(-1)
-	now := c.a.now()
-	c.admissions.hold(now.Add(prepareTime))
-	v, at := c.member.Load().View(), c.sites.at()
-	p, err := c.a.cluster.Pulse(ctx)
+func (d *commonEnd) prepare(ctx context.Context, e rpc.End) (bool, error) {
+	d.preparing.Add(1) // before the agent looks whether it is idle; see cluster.Others
+	defer d.preparing.Add(-1)
+	now := d.c.a.now()
+	d.c.admissions.hold(now.Add(prepareTime))
+	v, at := d.c.member.Load().View(), d.c.sites.at()
+	p, err := d.c.a.cluster.Pulse(ctx)
 	if err != nil {
 		return false, rpc.ErrAgain // ended
 	}
-	if !p.Idle || p.Activity != e.Activity || at.digest(v) != e.View || !c.settled() || c.admissions.expected(v, now) {
-		c.admissions.hold(time.Time{})
+	if !p.Idle || p.Activity != e.Activity || at.digest(v) != e.View || !d.c.settled() ||
+		d.c.admissions.expected(v, now) {
+		d.c.admissions.hold(time.Time{})
 		return false, nil
 	}
-	if c.refetch.begin(v) {
-		c.admissions.hold(time.Time{})
+	if d.c.refetch.begin(v) {
+		d.c.admissions.hold(time.Time{})
 		return false, nil
 	}
 	until := now.Add(prepareTime)
-	c.agreed.Store(&at)
-	c.prepared.Store(&until)
+	d.agreed.Store(&at)
+	d.prepared.Store(&until)
 	return true, nil
 }
 
@@ -114,7 +126,7 @@ const (
 const endedEmpty = "nothing-fetched"
 
 // seekEnd looks for the end of the crawl, while this agent is the one that asks.
-func (c *membership) seekEnd(ctx context.Context) {
+func (d *commonEnd) seekEnd(ctx context.Context) {
 	tick := time.NewTicker(pulseEvery)
 	defer tick.Stop()
 	var before map[string]uint64
@@ -125,9 +137,9 @@ func (c *membership) seekEnd(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		v := c.member.Load().View()
-		at := c.sites.at()
-		s, idle := c.round(ctx, v, at)
+		v := d.c.member.Load().View()
+		at := d.c.sites.at()
+		s, idle := d.round(ctx, v, at)
 		if !idle {
 			before, since = nil, time.Time{}
 			continue
@@ -136,17 +148,17 @@ func (c *membership) seekEnd(ctx context.Context) {
 			before, since = s.activity, time.Time{}
 			continue
 		}
-		if now := c.a.now(); len(s.lost) > 0 {
+		if now := d.c.a.now(); len(s.lost) > 0 {
 			if since.IsZero() {
 				since = now
 			}
 			if now.Sub(since) >= refetchWait {
-				c.refetchAll(ctx, at.digest(v), s)
+				d.refetchAll(ctx, at.digest(v), s)
 			}
 			continue
 		}
 		before = nil
-		if c.close(ctx, v, at.digest(v), s.activity, s.answered == 0) {
+		if d.close(ctx, v, at.digest(v), s.activity, s.answered == 0) {
 			return
 		}
 	}
@@ -154,25 +166,25 @@ func (c *membership) seekEnd(ctx context.Context) {
 
 // round asks all agents of a view whether they are idle, and have applied the stream up to a point. If all are, it
 // returns what they said.
-func (c *membership) round(ctx context.Context, v *gossip.View, at point) (s standstill, idle bool) {
+func (d *commonEnd) round(ctx context.Context, v *gossip.View, at point) (s standstill, idle bool) {
 	for _, a := range v.Agents {
-		if a.State == gossip.Up && a.Name < c.self.Name {
+		if a.State == gossip.Up && a.Name < d.c.self.Name {
 			return s, false // that agent asks
 		}
 	}
-	own, err := c.a.cluster.Pulse(ctx)
-	if err != nil || !own.Idle || !c.settled() || c.admissions.expected(v, c.a.now()) {
+	own, err := d.c.a.cluster.Pulse(ctx)
+	if err != nil || !own.Idle || !d.c.settled() || d.c.admissions.expected(v, d.c.a.now()) {
 		return s, false
 	}
-	s = standstill{map[string]uint64{c.self.Name: own.Activity}, c.answered(own), nil}
+	s = standstill{map[string]uint64{d.c.self.Name: own.Activity}, d.answered(own), nil}
 	for _, a := range v.Agents {
-		if a.Name == c.self.Name {
-			if c.refetch.wanted(v) {
+		if a.Name == d.c.self.Name {
+			if d.c.refetch.wanted(v) {
 				s.lost = append(s.lost, a)
 			}
 			continue
 		}
-		p, err := c.client.Peer(a.Name, a.Addr).Pulse(ctx, at.digest(v))
+		p, err := d.c.client.Peer(a.Name, a.Addr).Pulse(ctx, at.digest(v))
 		if err != nil || !p.Idle || p.View != at.digest(v) {
 			return s, false
 		}
@@ -187,55 +199,55 @@ func (c *membership) round(ctx context.Context, v *gossip.View, at point) (s sta
 
 // close ends the crawl of all agents, this one last. over is false if an agent refuses; the next
 // round asks again. empty reports that no agent has fetched anything.
-func (c *membership) close(ctx context.Context, v *gossip.View, digest uint64, activity map[string]uint64,
+func (d *commonEnd) close(ctx context.Context, v *gossip.View, digest uint64, activity map[string]uint64,
 	empty bool) (over bool) {
 	reason := string(crawl.Finished)
 	if empty {
 		reason = endedEmpty
 	}
-	would, err := c.prepare(ctx, rpc.End{View: digest, Activity: activity[c.self.Name], Prepare: true})
+	would, err := d.prepare(ctx, rpc.End{View: digest, Activity: activity[d.c.self.Name], Prepare: true})
 	if err != nil || !would {
 		return false
 	}
 	defer func() {
 		if !over {
-			c.prepared.Store(nil)
-			c.admissions.hold(time.Time{})
+			d.prepared.Store(nil)
+			d.c.admissions.hold(time.Time{})
 		}
 	}()
-	others := slices.DeleteFunc(slices.Clone(v.Agents), func(a gossip.Agent) bool { return a.Name == c.self.Name })
+	others := slices.DeleteFunc(slices.Clone(v.Agents), func(a gossip.Agent) bool { return a.Name == d.c.self.Name })
 	for _, a := range others {
-		would, err := c.client.Peer(a.Name, a.Addr).End(ctx,
+		would, err := d.c.client.Peer(a.Name, a.Addr).End(ctx,
 			rpc.End{View: digest, Activity: activity[a.Name], Reason: reason, Prepare: true})
 		if err != nil || !would {
 			return false
 		}
 	}
-	c.nothing.Store(empty) // before the run can end
+	d.nothing.Store(empty) // before the run can end
 	var told sync.WaitGroup
 	for _, a := range others {
 		told.Go(func() {
-			c.tellEnd(ctx, a, rpc.End{View: digest, Activity: activity[a.Name], Reason: reason})
+			d.tellEnd(ctx, a, rpc.End{View: digest, Activity: activity[a.Name], Reason: reason})
 		})
 	}
-	agreed := c.sites.finish(ctx, *c.agreed.Load())
+	agreed := d.c.sites.finish(ctx, *d.agreed.Load())
 	told.Wait()
-	if !agreed || !c.endOwn(ctx, activity[c.self.Name]) {
+	if !agreed || !d.endOwn(ctx, activity[d.c.self.Name]) {
 		return false
 	}
-	c.admissions.set(ended)
+	d.c.admissions.set(ended)
 	return true
 }
 
 // tellEnd tells an agent to end, until it has ended or endPatience has passed.
-func (c *membership) tellEnd(ctx context.Context, a gossip.Agent, e rpc.End) {
+func (d *commonEnd) tellEnd(ctx context.Context, a gossip.Agent, e rpc.End) {
 	ctx, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
 	for ctx.Err() == nil {
-		if agreed, err := c.client.Peer(a.Name, a.Addr).End(ctx, e); err == nil && agreed {
+		if agreed, err := d.c.client.Peer(a.Name, a.Addr).End(ctx, e); err == nil && agreed {
 			return
 		}
-		if now, there := c.member.Load().View().Agent(a.Name); !there || now.Instance != a.Instance {
+		if now, there := d.c.member.Load().View().Agent(a.Name); !there || now.Instance != a.Instance {
 			return // it has ended, and its answer was lost
 		}
 		select {
@@ -247,14 +259,14 @@ func (c *membership) tellEnd(ctx context.Context, a gossip.Agent, e rpc.End) {
 
 // endOwn ends this agent's run after all agents have agreed to end. Other agents may have left since, and every change
 // of the view counts as activity. So endOwn ends the run as soon as it is idle.
-func (c *membership) endOwn(ctx context.Context, activity uint64) bool {
-	for until := c.a.now().Add(endPatience); ; {
-		agreed, err := c.a.cluster.End(ctx, activity)
+func (d *commonEnd) endOwn(ctx context.Context, activity uint64) bool {
+	for until := d.c.a.now().Add(endPatience); ; {
+		agreed, err := d.c.a.cluster.End(ctx, activity)
 		if err != nil || agreed {
 			return agreed
 		}
-		p, err := c.a.cluster.Pulse(ctx)
-		if err != nil || c.a.now().After(until) {
+		p, err := d.c.a.cluster.Pulse(ctx)
+		if err != nil || d.c.a.now().After(until) {
 			return false
 		}
 		if activity = p.Activity; !p.Idle {

@@ -50,7 +50,7 @@ func (a *Agent) openOthers() (err error) {
 		}
 		a.onClose(a.others.PageBox.Close)
 	}
-	a.others.Placement, a.others.Exchange, a.others.Ending = a.membership, a.membership, a.membership.ending
+	a.others.Placement, a.others.Exchange, a.others.Ending = a.membership, a.membership, a.membership.ends.ending
 	a.others.Counter, a.others.Uncollected = sourceOf(a.membership.self).Counter(), a.uncollected
 	if a.membership.copies != nil {
 		a.others.TellLeft = func(ctx context.Context) error {

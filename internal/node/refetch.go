@@ -240,13 +240,13 @@ type standstill struct {
 }
 
 // refetchAll lets the agents that have lists of lost archives accept the URLs.
-func (c *membership) refetchAll(ctx context.Context, digest uint64, s standstill) {
+func (d *commonEnd) refetchAll(ctx context.Context, digest uint64, s standstill) {
 	for _, a := range s.lost {
 		e := rpc.End{View: digest, Activity: s.activity[a.Name], Prepare: true}
-		if a.Name == c.self.Name {
-			_, _ = c.prepare(ctx, e) // the next round asks again
+		if a.Name == d.c.self.Name {
+			_, _ = d.prepare(ctx, e) // the next round asks again
 			continue
 		}
-		_, _ = c.client.Peer(a.Name, a.Addr).End(ctx, e)
+		_, _ = d.c.client.Peer(a.Name, a.Addr).End(ctx, e)
 	}
 }

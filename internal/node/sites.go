@@ -397,13 +397,13 @@ func (o *siteOwners) obey(ctx context.Context, fail func(error)) {
 	if err != nil {
 		return
 	}
-	if o.c.endOwn(ctx, p.Activity) {
-		o.c.ended.Store(true)
+	if o.c.ends.endOwn(ctx, p.Activity) {
+		o.c.ends.ended.Store(true)
 		o.c.admissions.set(ended)
 		return
 	}
 	if left, err := o.c.a.cluster.EndWithoutLinks(ctx); err == nil && !left {
-		o.c.ended.Store(true)
+		o.c.ends.ended.Store(true)
 		o.c.admissions.set(ended)
 	} else if err == nil {
 		fail(&ConfigError{fmt.Sprintf("--coordinator %s: %v, and URLs wait in %s; to crawl them, start the "+
