@@ -121,9 +121,8 @@ type Result struct {
 	Standstill crawl.Standstill
 	// EmptyArchive reports that the archive has no record.
 	EmptyArchive bool
-	// OnlyRedirects reports that this agent has fetched only redirects, and that no seed
-	// failed: the redirects lead in a circle, out of scope, or to something that is not a
-	// URL.
+	// OnlyRedirects reports that this agent has fetched only redirects, and that no seed failed: the redirects lead in
+	// a circle, out of scope, or to something that is not a URL.
 	OnlyRedirects bool
 	Others        []string // agents that continue the crawl without this one
 	Barred                 // if Stop is OnlyBlocked
