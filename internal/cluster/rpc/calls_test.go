@@ -290,7 +290,10 @@ func TestBusy(t *testing.T) {
 // Small calls of the kind, and large ones of other kinds, succeed meanwhile.
 func TestMemory(t *testing.T) {
 	large := make([]byte, rpc.MaxData)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(large) // it cannot be compressed, and never fails
+	_, _ = rand.NewChaCha8([32]byte{}).Read(large) // it never fails
+	for i := range large {
+		large[i] &= 15 // it is compressed to a half
+	}
 	block, served := make(chan struct{}), make(chan string, 10)
 	l, s := serve(t, nil, all[rpc.Handlers](func(call string, _ rpc.Caller, ask any) (any, error) {
 		if r, ok := ask.(rpc.Records); ok && call == "Ship" && r.Seq != 9 {
@@ -319,9 +322,9 @@ func TestMemory(t *testing.T) {
 	p := peer(t, "d", l)
 	_, pulse := p.Pulse(t.Context(), 1)
 	_, orders := p.Orders(t.Context(), rpc.Orders{})
-	if err := errors.Join(p.Hand(t.Context(), rpc.Records{Seq: 9, Count: 1, Data: large}),
-		p.Push(t.Context(), oneLink), pulse, orders); err != nil {
-		t.Errorf("calls of other kinds: %v", err)
+	hand := p.Hand(t.Context(), rpc.Records{Seq: 9, Count: 1, Data: large})
+	if err := errors.Join(ship("d", 9, []byte("small")), hand, p.Push(t.Context(), oneLink), pulse, orders); err != nil {
+		t.Errorf("small calls, and calls of other kinds: %v", err)
 	}
 	if n := s.Counts().Refused["busy"]; n != 1 {
 		t.Errorf("%d refused as busy, want 1", n)

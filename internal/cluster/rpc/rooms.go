@@ -17,12 +17,15 @@ const (
 	expands = 8
 	// leastRoom is a call with the largest message.
 	leastRoom = callBytes + messageBytes*maxMessage
+	// smallBytes is the most that a call takes that needs no room, so that large calls refuse none of them.
+	smallBytes = 64 << 10
 )
 
 // rooms bound the memory of calls with large messages. A call for which there is no room is refused at once, as one
 // above the number of calls is. It does not wait: while its body is not read, the body would take the window of its
-// connection, and delay the leases on it. So no room delays a call of another one, and no agents wait for each other:
-// the caller repeats the call, and a handler that calls another agent may wait for Ship alone, which calls none.
+// connection, and delay the leases on it. And no agents wait for each other: the caller repeats the call, and a handler
+// that calls another agent may wait for Ship alone, which calls none. But the refusal pauses a lane of the caller, and
+// those of bulk and ships share one (see lane).
 //
 //	bulk       Push, Hand, Claim, Recall, Copy
 //	ships      Ship
@@ -68,5 +71,9 @@ func (m *rooms) enter(r *http.Request, call Call) (leave func(), ok bool) {
 	case r.Header.Get("Content-Encoding") != "":
 		size *= expands
 	}
-	return room.TryEnter(callBytes + messageBytes*min(size, most))
+	bytes := callBytes + messageBytes*min(size, most)
+	if bytes <= smallBytes {
+		return func() {}, true
+	}
+	return room.TryEnter(bytes)
 }
