@@ -377,8 +377,12 @@ func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
 		Contents: cl.contents.counts(), Boundary: cl.exports.exportCounts(), Categories: cl.exports.categories()}
 }
 
-// TellShipped writes the event about what was shipped to heirs. Call it after the run.
-func (cl *Clustered) TellShipped() { cl.shipping.tellCopies() }
+// TellShipped writes the event about what was shipped to heirs. It reports whether this agent has left, and the heirs
+// have all that it knows. Call it after the run.
+func (cl *Clustered) TellShipped() (left bool) {
+	cl.shipping.tellCopies()
+	return cl.shipping.have(cl.leaving.state.told)
+}
 
 // ViewChanged tells the Crawler that the answers of the Placement may have changed. It returns when
 // the dispatcher knows, or when the run has ended. Safe for concurrent use.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -48,6 +49,66 @@ http://a.example/1
 			t.Errorf("the heir was told of the page %q, of its link %q", page, found)
 		}
 	})
+}
+
+// TestHeirsHaveAll: an agent that leaves knows whether its heirs have all that it knows. They may lack it if the limit
+// ends the leave, if they were not told all of an earlier run, and if there are none.
+func TestHeirsHaveAll(t *testing.T) {
+	const limit, late = 30 * time.Second, time.Hour
+	for _, c := range []struct {
+		name    string
+		named   time.Duration // when the heir begins to accept finishes
+		untold  bool          // the others do not hear that the agent leaves
+		restart bool          // the agent reads its archive for long after a restart
+		alone   bool          // the heir is lost
+		changed bool          // the heirs change after the leave
+		want    bool
+	}{
+		{name: "all", want: true},
+		{name: "a finish waits", named: late},
+		{name: "the others are not told", untold: true},
+		{name: "names of an earlier run", restart: true},
+		{name: "no heir", alone: true},
+		{name: "the heirs change", changed: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				others := &heirs{otherAgents: newOtherAgents(0, 0), told: map[link.Key]handoff.Kind{}}
+				others.namedAt, others.moved = c.named, 5*time.Second
+				s := safeStory(t, others.otherAgents, nil)
+				o := Others{Placement: others, Exchange: others, TellLeft: func(context.Context) error {
+					if c.untold {
+						return errLost
+					}
+					return nil
+				}}
+				if c.restart {
+					o.Names = &slowNames{o: others.otherAgents, until: late}
+				}
+				s.among(o, others.otherAgents, nil)
+				mem := testdisk.NewMem()
+				w, end := s.start(t, mem)
+				time.Sleep(6 * time.Second)
+				if c.restart {
+					end()
+					w, end = s.start(t, mem)
+				}
+				others.alone.Store(c.alone)
+				w.cl.ViewChanged()
+				if err := w.cl.Leave(t.Context(), limit); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(2 * limit)
+				others.alone.Store(c.alone || c.changed)
+				if got := w.cl.TellShipped(); got != c.want {
+					t.Errorf("the heirs have all: %t, want %t", got, c.want)
+				}
+				if stop := end(); stop != crawl.Left {
+					t.Errorf("stop %s", stop)
+				}
+			})
+		})
+	}
 }
 
 // heirs are otherAgents that can be absent, and record what they learn of URLs.

@@ -107,6 +107,13 @@ func (s *shipping) toldWhole(t *telling, err error, now time.Time) {
 	w.untold = w.untold || t.before == nil
 }
 
+// have reports whether these are the present heirs, and have all that this agent knows.
+func (s *shipping) have(heirs Heirs) bool {
+	w := &s.whole
+	return s.Copies != nil && heirs != nil && heirs == s.Placement.Heirs() && heirs.Heir(0) != "" && heirs == w.last &&
+		!w.reading && !w.untold && len(w.anew) == 0 && s.copying() == 0
+}
+
 // toldPending records that the heirs have all pending links.
 func (s *shipping) toldPending() {
 	if s.whole.lacking {

@@ -339,12 +339,9 @@ func (n names) place(v *gossip.View) error {
 	return n.moveAll(keptDir, listDir, func(of string) bool { return fateOf(v, of) == lost })
 }
 
-// entrust takes the lists out of reports when this agent has left for good: its heirs have lists of all their URLs. If
-// they have not got all that this agent had to ship, the lists stay.
+// entrust takes the lists out of reports. This agent has left for good, and its heirs have all that it knows: they have
+// lists of all the URLs.
 func (n names) entrust() error {
-	if out := n.a.others.Copies; out == nil || out.Out.Len()+out.Waiting.Len() > 0 {
-		return nil
-	}
 	return n.moveAll(listDir, keptDir, func(string) bool { return true })
 }
 

@@ -96,7 +96,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	}
 	endRate := a.rates.begin(visiting)
 	stop, err := a.crawler.Run(ctx)
-	a.cluster.TellShipped()
+	left := a.cluster.TellShipped()
 	if lost, ok := errors.AsType[*lostPlace](context.Cause(ctx)); ok && err == nil {
 		err = lost
 	}
@@ -104,7 +104,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	over()
 	fail(nil)
 	endRate()
-	if err == nil && stop == crawl.Left {
+	if err == nil && stop == crawl.Left && left {
 		err = names{a}.entrust()
 	}
 	_, refused := errors.AsType[*ConfigError](err)
