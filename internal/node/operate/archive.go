@@ -86,7 +86,9 @@ func (o *Operator) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.Cap
 				r.Captures = append(r.Captures, c)
 			}
 		}
-		if bytes.Compare(a.Next, q.After) > 0 && (cut == nil || bytes.Compare(a.Next, cut) < 0) {
+		// An honest answer is cut after its last capture. Others would make pages without end, too.
+		if n := len(a.Captures); n > 0 && bytes.Equal(a.Next, a.Captures[n-1].Line) &&
+			bytes.Compare(a.Next, q.After) > 0 && (cut == nil || bytes.Compare(a.Next, cut) < 0) {
 			cut = a.Next
 		}
 	}
@@ -100,8 +102,6 @@ func (o *Operator) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.Cap
 		})
 	}
 	switch n = min(n, int(limit)); {
-	case n == 0 && cut != nil: // it is before all lines
-		r.Captures, r.Next = nil, cut
 	case n < len(r.Captures):
 		r.Captures, r.Next = r.Captures[:n], r.Captures[n-1].Line
 	case cut != nil:

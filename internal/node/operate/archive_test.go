@@ -56,35 +56,36 @@ func testCaptures(t *testing.T) {
 		a1 Captures url:"a.example" limit:-1 -> ! invalid_argument`, mostBody+1)
 }
 
-// The pages of a list end, even if an agent's answers begin anew on each of them.
+// The pages of a list end, even if an agent's answers begin anew on each of them, or always go on.
 func TestPagesEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown("a1", liar)
-		after, pages := []byte(nil), 0
-		for ; pages < 20; pages++ {
-			q := &pb.CapturesRequest{Url: "a.example", Limit: 2, After: after}
-			r, err := w.members["a1"].Captures(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
+	for _, other := range []string{liar, endless} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTown("a1", other)
+			captures, pages := &pb.CapturesRequest{Url: "a.example", Limit: 2}, 0
+			for ; pages < 20; pages++ {
+				r, err := w.members["a1"].Captures(t.Context(), captures)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if captures.After = r.Next; len(r.Next) == 0 {
+					break
+				}
 			}
-			if after = r.Next; len(after) == 0 {
-				break
+			hosts := &pb.HostsRequest{Limit: 1}
+			for ; pages < 40; pages++ {
+				r, err := w.members["a1"].Hosts(t.Context(), hosts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if hosts.After = r.Next; r.Next == "" {
+					break
+				}
 			}
-		}
-		hosts := &pb.HostsRequest{Limit: 1}
-		for ; pages < 40; pages++ {
-			r, err := w.members["a1"].Hosts(t.Context(), hosts)
-			if err != nil {
-				t.Fatal(err)
+			if pages > 12 {
+				t.Errorf("%s: %d pages", other, pages)
 			}
-			if hosts.After = r.Next; r.Next == "" {
-				break
-			}
-		}
-		if pages > 12 {
-			t.Errorf("%d pages", pages)
-		}
-	})
+		})
+	}
 }
 
 func TestCapturePrefixes(t *testing.T) {

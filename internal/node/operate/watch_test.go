@@ -16,6 +16,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
+// A liar's answers begin anew on each page. The captures of an endless agent always go on, and there are none.
+const liar, endless = "liar", "endless"
+
 // Each resident knows hosts NAME-0.example to NAME-4.example, with 0 to 4 links, and has answered one for each.
 func (r resident) Hosts(_ context.Context, q *pb.HostsRequest) (*pb.HostsResponse, error) {
 	after, err := ReadPlace(q.After)
@@ -78,6 +81,10 @@ func (r resident) Captures(_ context.Context, q *pb.CapturesRequest) (*pb.Captur
 	a := new(pb.CapturesResponse)
 	if r.name == liar {
 		a.Captures, a.Next = []*pb.Capture{{Line: []byte("00")}, {Line: []byte("00")}}, []byte("0")
+		return a, nil
+	}
+	if r.name == endless {
+		a.Next = slices.Concat(q.After, []byte{0})
 		return a, nil
 	}
 	for i := range 5 {
@@ -274,6 +281,3 @@ func TestFollow(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// A liar's answers begin anew on each page.
-const liar = "liar"
