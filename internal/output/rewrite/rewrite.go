@@ -32,6 +32,8 @@ type Ref struct {
 	// Relative means that the reference has neither a scheme nor a host, and that the document does
 	// not name another base. A browser resolves it against the document's own place.
 	Relative bool
+	// Text means that the reference is the text of an XML element. A relative one may be no reference at all.
+	Text bool
 }
 
 // Rules say how to rewrite a document.
@@ -66,16 +68,8 @@ type Result struct {
 // in.Body.
 func Document(in parse.Input, rules Rules) Result {
 	var w rewriter
-	w.rules, w.self = rules, in.URL
 	// A base of 8 KiB would turn each reference of a few bytes into as much.
-	room := 8*len(in.Body) + 4<<20
-	w.rules.Map = func(ref Ref) string {
-		s := rules.Map(ref)
-		if room -= len(s); room < 0 {
-			return ""
-		}
-		return s
-	}
+	w.rules, w.self, w.room = rules, in.URL, 8*len(in.Body)+4<<20
 	parse.Parse(in, parse.Options{MaxLinks: 1}, &w.page)
 	res := Result{Body: in.Body, Kind: w.page.Kind, Title: w.page.Title}
 	switch w.page.Kind {
@@ -135,6 +129,27 @@ type rewriter struct {
 	out   bytes.Buffer
 	// nested is the number of noscript elements around this text, and frames that of srcdoc attributes.
 	nested, frames int
+	// room is the number of bytes by which the text may still grow. full means that a change did not fit.
+	room int
+	full bool
+}
+
+// mapped returns the new reference for ref; "" keeps it.
+func (w *rewriter) mapped(ref Ref) string {
+	if w.full {
+		return ""
+	}
+	return w.rules.Map(ref)
+}
+
+// fits reports whether there is room for now bytes in the place of was bytes, and takes it.
+func (w *rewriter) fits(now, was int) bool {
+	if now-was > w.room {
+		w.full = true
+		return false
+	}
+	w.room -= now - was
+	return true
 }
 
 // maxNested is how deep documents in srcdoc attributes, and texts of noscript, are rewritten.
@@ -272,15 +287,11 @@ func (w *rewriter) styleSheet(raw []byte) {
 	w.write(&t)
 }
 
-// xml rewrites a feed, or XML that is neither XHTML nor SVG. If it has bases, they are removed, and all references that
-// they concern change.
+// xml rewrites a feed, or XML that is neither XHTML nor SVG. Its bases stay, because they also concern what is not
+// rewritten, such as the HTML in an entry of Atom.
 func (w *rewriter) xml(body []byte) {
-	e := &edits{w: w, body: body, based: w.page.Base != w.self}
+	e := &edits{w: w, body: body}
 	parse.Spellings(&w.page, body, e)
-	if e.base && !e.based {
-		e.based, e.list = true, nil
-		parse.Spellings(&w.page, body, e)
-	}
 	slices.SortStableFunc(e.list, func(a, b edit) int { return a.from - b.from })
 	done := 0
 	for _, e := range e.list {
@@ -296,11 +307,9 @@ func (w *rewriter) xml(body []byte) {
 
 // edits are the changes of an XML document.
 type edits struct {
-	w     *rewriter
-	body  []byte
-	base  bool // a base was found
-	based bool // the document has bases
-	list  []edit
+	w    *rewriter
+	body []byte
+	list []edit
 }
 
 // An edit replaces body[from:to].
@@ -313,28 +322,39 @@ type edit struct {
 func (e *edits) Spelled(s parse.Spelling) {
 	w := e.w
 	spelled := e.body[s.From:s.To]
+	if unknownEntity(w, spelled) {
+		return
+	}
 	decoded := w.page.Value(spelled)
 	if s.Text {
 		decoded = w.page.XMLText(spelled, true)
 	}
 	decoded = bytes.TrimSpace(decoded)
-	e.base = e.base || s.Base
-	ref := Ref{URL: s.URL, Fragment: s.Fragment, Use: Follow, Relative: !e.based && w.relative(decoded)}
-	switch {
-	case s.Base:
-		ref.URL, ref.Use = w.page.Base, Base
-	case s.Hop == 'E':
+	if !s.Based && bytes.HasPrefix(decoded, []byte("#")) {
+		return
+	}
+	ref := Ref{URL: s.URL, Fragment: s.Fragment, Use: Follow, Relative: !s.Based && w.relative(decoded), Text: s.Text}
+	if s.Hop == 'E' {
 		ref.Use = Load
 	}
-	to := w.rules.Map(ref)
-	if to == "" && !s.Base || !e.based && bytes.HasPrefix(decoded, []byte("#")) {
+	to := w.mapped(ref)
+	if to == "" || s.Based && !hasScheme([]byte(to)) { // the base would lead it elsewhere
 		return
 	}
 	text := bytes.ReplaceAll(w.encode([]byte(to), s.Text), []byte("'"), []byte("&#39;"))
 	if before := bytes.TrimRight(e.body[:s.From], " \t\r\n\f"); !s.Text && bytes.HasSuffix(before, []byte("=")) {
 		text = slices.Concat([]byte(`"`), text, []byte(`"`)) // the document's value has no quotation marks
 	}
-	e.list = append(e.list, edit{s.From, s.To, text})
+	if w.fits(len(text), s.To-s.From) {
+		e.list = append(e.list, edit{s.From, s.To, text})
+	}
+}
+
+var entity = regexp.MustCompile(`&[A-Za-z_:][-A-Za-z0-9._:]*;`)
+
+// unknownEntity reports whether v names an entity that the document's type may declare. Types are not read.
+func unknownEntity(w *rewriter, v []byte) bool {
+	return slices.ContainsFunc(entity.FindAll(v, -1), func(e []byte) bool { return bytes.Equal(w.page.Value(e), e) })
 }
 
 // sheet rewrites the text of a style element in XML or SVG, whose source is raw. If a reference changes, it writes the
@@ -342,7 +362,9 @@ func (e *edits) Spelled(s parse.Spelling) {
 func (w *rewriter) sheet(raw []byte, xml bool) {
 	text := bytes.Clone(w.page.XMLText(raw, xml))
 	if now := w.inner(func() { w.css(text) }); !bytes.Equal(now, text) {
-		raw = w.encode(now, true)
+		if now = w.encode(now, true); w.fits(len(now), len(raw)) {
+			raw = now
+		}
 	}
 	w.out.Write(raw)
 }
@@ -358,13 +380,13 @@ func (w *rewriter) css(text []byte) {
 		if err != nil {
 			return
 		}
-		s := w.rules.Map(Ref{URL: u, Fragment: fragment, Use: Load, Relative: w.relative(ref)})
-		if s == "" {
+		s := cssEscaper.Replace(w.mapped(Ref{URL: u, Fragment: fragment, Use: Load, Relative: w.relative(ref)}))
+		if s == "" || !w.fits(len(s)+len(`""`), to-from) {
 			return
 		}
 		w.out.Write(text[done:from])
 		w.out.WriteByte('"')
-		w.out.WriteString(cssEscaper.Replace(s))
+		w.out.WriteString(s)
 		w.out.WriteByte('"')
 		done = to
 		if to == len(text) && from < to && (text[from] == '"' || text[from] == '\'') && !closed(text[from:]) {

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -217,7 +218,7 @@ func (w *rewriter) change(t *tag, a *attr, use Use) {
 	if err != nil {
 		return
 	}
-	if s := w.rules.Map(Ref{URL: u, Fragment: fragment, Use: use, Relative: relative}); s != "" {
+	if s := w.mapped(Ref{URL: u, Fragment: fragment, Use: use, Relative: relative}); s != "" {
 		a.set(s)
 	}
 }
@@ -228,22 +229,25 @@ func (w *rewriter) decoded(ref []byte, use Use) string {
 	if err != nil {
 		return ""
 	}
-	return w.rules.Map(Ref{URL: u, Fragment: fragment, Use: use, Relative: w.relative(ref)})
+	return w.mapped(Ref{URL: u, Fragment: fragment, Use: use, Relative: w.relative(ref)})
 }
 
 // candidates rewrites the list of image candidates.
 func (w *rewriter) candidates(t *tag, a *attr) {
 	v := bytes.Clone(w.page.Value(t.value(a)))
-	var out []byte
 	done := 0
-	parse.Candidates(v, func(from, to int) {
-		if s := w.decoded(v[from:to], Load); s != "" {
-			out = append(append(out, v[done:from]...), candidateEscaper.Replace(s)...)
-			done = to
-		}
+	now := w.inner(func() {
+		parse.Candidates(v, func(from, to int) {
+			if s := candidateEscaper.Replace(w.decoded(v[from:to], Load)); s != "" && w.fits(len(s), to-from) {
+				w.out.Write(v[done:from])
+				w.out.WriteString(s)
+				done = to
+			}
+		})
+		w.out.Write(v[done:])
 	})
 	if done > 0 {
-		a.change, a.changed = append(out, v[done:]...), true
+		a.change, a.changed = now, true
 	}
 }
 
@@ -268,7 +272,7 @@ func (w *rewriter) base(t *tag) {
 	if a == nil {
 		return
 	}
-	s := w.rules.Map(Ref{URL: w.page.Base, Use: Base})
+	s := w.mapped(Ref{URL: w.page.Base, Use: Base})
 	if s == "" {
 		a.remove = true
 		return
@@ -343,7 +347,7 @@ func (w *rewriter) srcdoc(t *tag) {
 		return
 	}
 	text := bytes.Clone(w.page.Value(t.value(a)))
-	in := rewriter{rules: w.rules, self: w.self, frames: w.frames + 1}
+	in := rewriter{rules: w.rules, self: w.self, frames: w.frames + 1, room: w.room, full: w.full}
 	parse.Parse(parse.Input{URL: w.page.Base, ContentType: "text/html; charset=utf-8", Body: text},
 		parse.Options{MaxLinks: 1}, &in.page)
 	in.html(text, false, false)
@@ -352,13 +356,13 @@ func (w *rewriter) srcdoc(t *tag) {
 	}
 }
 
-// inner returns what write writes.
+// inner returns what write writes. It takes no room: what becomes of the text in the output does.
 func (w *rewriter) inner(write func()) []byte {
-	outer := w.out
+	outer, room := w.out, w.room
 	w.out = bytes.Buffer{}
 	write()
 	now := w.out.Bytes()
-	w.out = outer
+	w.out, w.room = outer, room
 	return now
 }
 
@@ -367,22 +371,18 @@ func (w *rewriter) write(t *tag) {
 	done := 0
 	for i := range t.attrs {
 		a := &t.attrs[i]
-		switch {
-		case a.remove:
-			w.out.Write(t.raw[done:a.from])
-		case a.changed:
-			w.out.Write(t.raw[done:a.from])
-			w.out.Write(t.raw[a.from : a.from+len(a.name)])
-			w.out.WriteString(`="`)
-			w.out.Write(w.encode(a.change, false))
-			w.out.WriteByte('"')
+		var now []byte
+		if a.changed && !a.remove {
+			now = slices.Concat(t.raw[a.from:a.from+len(a.name)], []byte(`="`), w.encode(a.change, false), []byte(`"`))
 			if a.to < len(t.raw) && !blank(t.raw[a.to]) && t.raw[a.to] != '>' && t.raw[a.to] != '/' {
-				w.out.WriteByte(' ')
+				now = append(now, ' ')
 			}
-		default:
-			continue
 		}
-		done = a.to
+		if a.remove || a.changed && w.fits(len(now), a.to-a.from) {
+			w.out.Write(t.raw[done:a.from])
+			w.out.Write(now)
+			done = a.to
+		}
 	}
 	w.out.Write(t.raw[done:])
 }

@@ -280,9 +280,7 @@ func (p *Page) element(s *scanner, t tag, space uint8) {
 			}
 		}
 	case tBase:
-		if v, ok := s.attr(aHref); ok && p.work.spell != nil {
-			p.work.spell.tell(p, v, v, ref{tag: baseTag}, false)
-		} else if ok && !p.work.haveURL {
+		if v, ok := s.attr(aHref); ok && !p.work.haveURL {
 			p.work.haveURL = true
 			if u := p.baseOf(v, p.Base); u != p.Base {
 				p.Base = u

@@ -65,13 +65,11 @@ type Spelling struct {
 	// body[From:To] spells the reference: the value of an attribute, or the text of an element.
 	From, To int
 	Text     bool // the text of an element
-	Base     bool // a base of other references; URL is not set
+	Based    bool // the document names a base for it
 	URL      weburl.URL
 	Fragment string // with its number sign; empty if there is none
 	Hop      byte   // as in Link
 }
-
-const baseTag = "base"
 
 // A Speller gets the references of Spellings.
 type Speller interface{ Spelled(s Spelling) }
@@ -105,16 +103,12 @@ type spelling struct {
 func (t *spelling) tell(p *Page, raw, v []byte, r ref, decoded bool) {
 	w := &p.work
 	from := t.size - cap(raw)
-	s := Spelling{From: from, To: from + len(raw), Text: decoded, Base: r.tag == baseTag, Hop: r.hop}
+	s := Spelling{From: from, To: from + len(raw), Text: decoded, Based: p.Base != w.self, Hop: r.hop}
 	base := p.Base
 	if r.base == ofSelf {
-		base = w.self
+		base, s.Based = w.self, false
 	} else if n := len(w.bases); n > 0 {
-		base = w.bases[n-1]
-	}
-	if s.Base {
-		t.to.Spelled(s)
-		return
+		base, s.Based = w.bases[n-1], true
 	}
 	cs := w.cs
 	if decoded {

@@ -44,9 +44,6 @@ func (n *nesting) enter(p *Page, s *scanner) {
 		if i := len(w.bases); i > 0 {
 			outer = w.bases[i-1]
 		}
-		if w.spell != nil {
-			w.spell.tell(p, v, v, ref{tag: baseTag}, false)
-		}
 		n.depths[len(w.bases)] = n.depth
 		w.bases, w.based, w.relative = append(w.bases, p.baseOf(v, outer)), noBase, true
 		n.bases++
