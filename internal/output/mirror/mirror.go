@@ -361,6 +361,9 @@ func (m *Mirror) link(name string, ref rewrite.Ref) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if !ok && ref.Text && ref.Relative {
+		return "", nil
+	}
 	if !ok {
 		return ref.URL.String() + ref.Fragment, nil
 	}

@@ -71,7 +71,8 @@ var site = map[string]string{
 	"https://a.example/" + strings.Repeat("long/", 60) + "x.html": "text/html\n<a href=/>x</a>",
 	"https://a.example/~aaaaaaaaaaaaaaaa.html":                    "text/html\n<title>like a hash</title>",
 	"https://a.example/feed/": "application/rss+xml\n" + `<rss><channel><link>https://a.example/</link>` +
-		`<item><link>https://a.example/list?page=2&amp;sort=a/b</link><enclosure url="/i"/></item></channel></rss>`,
+		`<item><link>https://a.example/list?page=2&amp;sort=a/b</link><enclosure url="/i"/>` +
+		`<link>12 apples</link><link>/only</link></item></channel></rss>`,
 	"http://a.example/only":     "text/html\n<title>http</title>",
 	"https://cdn.example/b.svg": "image/svg+xml\n" + pixel,
 	"https://cdn.example/m.css": "text/css\np{font-weight:900}",
@@ -182,7 +183,8 @@ func TestMirror(t *testing.T) {
 		"a.example/caf%C3%A9.html":              "<title>é</title>",
 		"a.example/%/double/%/x.html":           "<a href=\"../../../index.html\">",
 		"a.example/feed/index.xml": `<rss><channel><link>../index.html</link>` +
-			`<item><link>../list@page=2&amp;sort=a%252Fb.html</link><enclosure url="../i.svg"/></item></channel></rss>`,
+			`<item><link>../list@page=2&amp;sort=a%252Fb.html</link><enclosure url="../i.svg"/>` +
+			`<link>12 apples</link><link>../only.html</link></item></channel></rss>`,
 		"b.example+8080/x.html":  "<a href=\"../a.example/only.html\">",
 		"_index.html/index.html": "<title>host</title>",
 		"index.html":             `<a href="a.example/index.html">`,

@@ -143,7 +143,7 @@ func (s *Plain) answer(w http.ResponseWriter, r *http.Request, u weburl.URL, key
 	}
 	res := rewrite.Document(parse.Input{URL: u, Header: m.Header, Body: text}, rewrite.Rules{SameFrame: true,
 		Map: func(ref rewrite.Ref) string {
-			if ref.Use == rewrite.Base {
+			if ref.Use == rewrite.Base || ref.Text && ref.Relative {
 				return ""
 			}
 			if ref.Fragment != "" && ref.URL == u {

@@ -3,7 +3,8 @@ package parse
 import "bytes"
 
 // feed scans RSS, RDF (RSS 0.9 and 1.0) and Atom. It identifies elements by their local names,
-// because feeds often leave namespaces undeclared.
+// because feeds often leave namespaces undeclared. Elements of others have some of these names, such
+// as slash:comments, a number: those count without a prefix, or with that of the root.
 func (p *Page) feed(body []byte) {
 	w := &p.work
 	body, w.cs = w.cs.scannable(body)
@@ -14,9 +15,11 @@ func (p *Page) feed(body []byte) {
 		n       nesting
 		capture int // where the text of the element began
 		in      feedText
+		root    []byte // the prefix of the root with its colon
 	)
 	for s.next() {
 		name := local(s.name())
+		prefix := bytes.TrimSuffix(s.name(), name)
 		if s.end {
 			if in != noText {
 				p.feedText(in, s.b[capture:s.at])
@@ -25,8 +28,10 @@ func (p *Page) feed(body []byte) {
 			n.leave(w)
 			continue
 		}
-		n.enter(p, &s)
-		in = p.feedElement(&s, name)
+		if n.enter(p, &s); n.depth == 1 {
+			root = bytes.Clone(prefix)
+		}
+		in = p.feedElement(&s, name, len(prefix) == 0 || bytes.Equal(prefix, root))
 		if s.selfClosing {
 			in = noText
 			n.leave(w)
@@ -48,8 +53,8 @@ const (
 )
 
 // feedElement adds the references in a start tag's attributes and returns the meaning of the
-// element's text.
-func (p *Page) feedElement(s *scanner, name []byte) feedText {
+// element's text. own means that the element has no prefix of another namespace.
+func (p *Page) feedElement(s *scanner, name []byte, own bool) feedText {
 	switch string(name) {
 	case "link":
 		href, ok := s.attr(aHref)
@@ -91,11 +96,15 @@ func (p *Page) feedElement(s *scanner, name []byte) feedText {
 		}
 		return guidText
 	case "comments":
-		return commentsText
+		if own {
+			return commentsText
+		}
 	case "title":
 		return titleText
 	case "url", "icon", "logo":
-		return imageText
+		if own {
+			return imageText
+		}
 	}
 	return noText
 }
@@ -125,15 +134,15 @@ func (p *Page) feedText(in feedText, raw []byte) {
 	}
 	r := ref{tag: "link", hop: 'L'}
 	switch in {
-	case guidText:
+	case guidText, commentsText:
 		// A guid is a link only if it is a URL. The attribute that says so defaults to true and is
-		// often missing.
+		// often missing. Comments may be a number.
 		if !foldPrefix(text, "http://") && !foldPrefix(text, "https://") {
 			return
 		}
-		r.tag = "guid"
-	case commentsText:
-		r.tag = "comments"
+		if r.tag = "guid"; in == commentsText {
+			r.tag = "comments"
+		}
 	case imageText:
 		if !p.work.opt.Requisites {
 			return

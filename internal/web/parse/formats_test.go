@@ -339,7 +339,7 @@ func TestFeeds(t *testing.T) {
 		{"RSS 2.0",
 			`<rss version="2.0"><channel><title>A &amp; B</title><link>1</link><atom:link rel="self" href="2"/><atom:link rel="hub" href="no"/>
 			<item><title>no</title><link> 3?a&amp;b </link><guid>https://a.example/dir/4</guid><guid isPermaLink="false">https://a.example/no</guid><guid>no</guid>
-			<comments>5</comments><enclosure url="6" type="audio/mpeg"/><description>&lt;a href="no"></description></item>
+			<comments>https://a.example/dir/5</comments><comments>7</comments><slash:comments>https://a.example/no</slash:comments><yt:url>a b</yt:url><x:icon>no</x:icon><enclosure url="6" type="audio/mpeg"/><description>&lt;a href="no"></description></item>
 			<item><link><![CDATA[7?a&b]]></link><media:content url="8"/></item><image><url>9</url><link>1</link></image></channel></rss>`,
 			"L 1 link, L 2 link@href, L 3?a&b link, L 4 guid, L 5 comments, E 6 enclosure@url, L 7?a&b link, E 8 " +
 				"media:content@url, E 9 image", "A & B"},
@@ -356,6 +356,8 @@ func TestFeeds(t *testing.T) {
 			"L https://a.example/b/1 link@href, L https://a.example/b/2 link@href, E https://a.example/b/3 image, " +
 				"L https://a.example/b/c/4 link@href, E https://a.example/b/c/5 enclosure@href, L " +
 				"https://a.example/b/c/6 content@src, L https://a.example/b/7 link@href", "T"},
+		{"Atom with a prefix", `<a:feed xmlns:a="http://www.w3.org/2005/Atom"><a:icon>1</a:icon><b:logo>no</b:logo></a:feed>`,
+			"E 1 image", ""},
 		{"broken", `<rss><channel><link>1<item><link>2</link></channel><link>3</link><link>4`, "L 2 link, L 3 link",
 			""},
 		{"comment in a link", `<rss><link>1<!-- no --></link></rss>`, "L 1 link", ""},
