@@ -73,6 +73,7 @@ var site = map[string]string{
 	"https://a.example/feed/": "application/rss+xml\n" + `<rss><channel><link>https://a.example/</link>` +
 		`<item><link>https://a.example/list?page=2&amp;sort=a/b</link><enclosure url="/i"/>` +
 		`<link>12 apples</link><link>/only</link></item></channel></rss>`,
+	"https://a.example/feed2":   "text/xml; charset=utf-8\n<rss/>",
 	"http://a.example/only":     "text/html\n<title>http</title>",
 	"https://cdn.example/b.svg": "image/svg+xml\n" + pixel,
 	"https://cdn.example/m.css": "text/css\np{font-weight:900}",
@@ -185,6 +186,7 @@ func TestMirror(t *testing.T) {
 		"a.example/feed/index.xml": `<rss><channel><link>../index.html</link>` +
 			`<item><link>../list@page=2&amp;sort=a%252Fb.html</link><enclosure url="../i.svg"/>` +
 			`<link>12 apples</link><link>../only.html</link></item></channel></rss>`,
+		"a.example/feed2.xml":    "<rss/>",
 		"b.example+8080/x.html":  "<a href=\"../a.example/only.html\">",
 		"_index.html/index.html": "<title>host</title>",
 		"index.html":             `<a href="a.example/index.html">`,

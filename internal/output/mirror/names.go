@@ -35,7 +35,13 @@ var extensions = map[string][]string{
 	"application/pdf":       {".pdf"},
 	"application/rss+xml":   {".xml", ".rss", ".rdf"},
 	"application/atom+xml":  {".xml", ".atom"},
+	"application/rdf+xml":   {".xml", ".rdf"},
+	"application/xml":       xmlEndings,
+	"text/xml":              xmlEndings,
 }
+
+// xmlEndings are endings of documents that servers send as XML without its kind.
+var xmlEndings = []string{".xml", ".rss", ".rdf", ".atom", ".xsl", ".xslt", ".svg", ".xhtml", ".gz"}
 
 // hashed matches a part of a name that looks like one with a hash. Only this package may make those.
 var hashed = regexp.MustCompile(`(?i)~[a-z2-7]{16}`)

@@ -15,9 +15,10 @@ type Type struct {
 // IsHTML reports whether t is a type of HTML pages.
 func (t Type) IsHTML() bool { return t.Essence == "text/html" || t.Essence == "application/xhtml+xml" }
 
-// IsXML reports whether t is a type of XML documents (MIME Sniffing, 4.6).
+// IsXML reports whether t is a type of XML documents (MIME Sniffing, 4.6), or that of XSLT style sheets in browsers.
 func (t Type) IsXML() bool {
-	return t.Essence == "text/xml" || t.Essence == "application/xml" || strings.HasSuffix(t.Essence, "+xml")
+	return t.Essence == "text/xml" || t.Essence == "application/xml" || t.Essence == "text/xsl" ||
+		strings.HasSuffix(t.Essence, "+xml")
 }
 
 const (

@@ -200,6 +200,7 @@ func TestKind(t *testing.T) {
 		{"text/xml", "<other><feed>", XML},
 		{"application/mets+xml", "<!-- --><m:mets/>", XML},
 		{"text/xml", "other", Other},
+		{"text/xsl", "<x:stylesheet>", XML},
 		{"image/svg+xml", "<svg>", SVG},
 		{"application/atom+xml", "", Feed},
 		{"text/css", "", CSS},
