@@ -323,7 +323,8 @@ func TestMemory(t *testing.T) {
 	_, pulse := p.Pulse(t.Context(), 1)
 	_, orders := p.Orders(t.Context(), rpc.Orders{})
 	hand := p.Hand(t.Context(), rpc.Records{Seq: 9, Count: 1, Data: large})
-	if err := errors.Join(ship("d", 9, []byte("small")), hand, p.Push(t.Context(), oneLink), pulse, orders); err != nil {
+	small := ship("d", 9, []byte("small"))
+	if err := errors.Join(small, hand, p.Push(t.Context(), oneLink), pulse, orders); err != nil {
 		t.Errorf("small calls, and calls of other kinds: %v", err)
 	}
 	if n := s.Counts().Refused["busy"]; n != 1 {
