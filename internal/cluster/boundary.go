@@ -111,21 +111,21 @@ func DurableKey(l link.Link) link.Key {
 }
 
 // Export implements crawl.Boundary.
-func (e *exports) Export(_ context.Context, l link.Link, x *warc.Exchange,
+func (x *exports) Export(_ context.Context, l link.Link, of *warc.Exchange,
 	text func([]byte) ([]byte, error)) (page link.Link, category string, away bool, err error) {
-	to, ok, err := e.Boundary.Sort(x, text)
+	to, ok, err := x.Boundary.Sort(of, text)
 	if err != nil || !ok {
 		return page, "", false, err
 	}
-	category = e.Boundary.Category(to)
-	if e.PageBox == nil { // links alone travel
+	category = x.Boundary.Category(to)
+	if x.PageBox == nil { // links alone travel
 		l.SetDestination(to)
 		return l, category, false, nil
 	}
-	if _, mine := e.Boundary.Keeper(to); mine {
+	if _, mine := x.Boundary.Keeper(to); mine {
 		return page, category, false, nil
 	}
-	at, err := e.Pages.Write(x)
+	at, err := x.Pages.Write(of)
 	if err != nil {
 		return page, category, false, err
 	}

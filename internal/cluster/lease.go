@@ -71,7 +71,7 @@ func (ps *Permits) of(host string) *visit.Permit {
 
 // Resume tells the Crawler that visits may begin again. It returns when the dispatcher knows, or when the run has
 // ended. Safe for concurrent use.
-func (p *Permits) Resume() { p.run.Tell(func(time.Time) {}) }
+func (ps *Permits) Resume() { ps.run.Tell(func(time.Time) {}) }
 
 // CutAll ends all visits in progress that depend on the Right, because it is lost. It returns their number. Their URLs
 // go back to the front of their hosts. It does not block. Safe for concurrent use.
@@ -109,17 +109,17 @@ func (ps *Permits) CutOff(points []uint64) (n int) {
 
 // Leased tells the Frontier for which points leases may have arrived. It returns when the
 // Frontier knows, or when the run has ended. Safe for concurrent use.
-func (p *Permits) Leased(points []uint64) {
-	p.run.Tell(func(now time.Time) { p.loop.Frontier.Leased(points, now) })
+func (ps *Permits) Leased(points []uint64) {
+	ps.run.Tell(func(now time.Time) { ps.loop.Frontier.Leased(points, now) })
 }
 
 // counts returns the counts of leases in this run, or nil without leases. pagesBefore are those of earlier runs.
-func (p *Permits) counts(pagesBefore int64) *report.Leases {
-	if p.Leases == nil {
+func (ps *Permits) counts(pagesBefore int64) *report.Leases {
+	if ps.Leases == nil {
 		return nil
 	}
-	n := p.Leases.Counts()
-	n.Waits = p.loop.Frontier.Stats().LeaseWaits
-	n.Count(p.loop.Tally.Pages() - pagesBefore)
+	n := ps.Leases.Counts()
+	n.Waits = ps.loop.Frontier.Stats().LeaseWaits
+	n.Count(ps.loop.Tally.Pages() - pagesBefore)
 	return &n
 }

@@ -158,35 +158,34 @@ func (t *tenants) put(put func(kind byte, p []byte) error) error {
 	return nil
 }
 
-// mayVisit reports whether t, just taken from the frontier, may be visited. If not, it has put t
-// away.
-func (ts *tenants) mayVisit(t *frontier.Task, now time.Time) bool {
-	if visit.IsErrand(t.Link) { // a host of this agent needs the robots.txt
+// mayVisit reports whether a task, just taken from the frontier, may be visited. If not, it has put the task away.
+func (t *tenants) mayVisit(task *frontier.Task, now time.Time) bool {
+	if visit.IsErrand(task.Link) { // a host of this agent needs the robots.txt
 		return true
 	}
-	k := t.Link.Key()
-	owner, mine, since := ts.Placement.Tenure(t.Host)
+	k := task.Link.Key()
+	owner, mine, since := t.Placement.Tenure(task.Host)
 	done := frontier.Done{NoRequest: true}
 	switch {
-	case mine && ts.isTenant(k.Host, since):
-		again := ts.loop.Retries.Number(k, t.Number) == 0 // a page that is due again
-		if again || !ts.isElsewhere(k) && !ts.isKept(t.Link) {
+	case mine && t.isTenant(k.Host, since):
+		again := t.loop.Retries.Number(k, task.Number) == 0 // a page that is due again
+		if again || !t.isElsewhere(k) && !t.isKept(task.Link) {
 			return true
 		}
-		ts.giveUpElsewhere(t)
+		t.giveUpElsewhere(task)
 	default:
-		back := t.Link
-		done.Again, done.Attempt = &back, t.Attempt
+		back := task.Link
+		done.Again, done.Attempt = &back, task.Attempt
 	}
-	if !ts.run.Failed() {
-		ts.run.Fail(ts.loop.Frontier.Done(t.Host, done, now))
+	if !t.run.Failed() {
+		t.run.Fail(t.loop.Frontier.Done(task.Host, done, now))
 	}
 	switch {
-	case ts.run.Failed() || done.Again == nil:
+	case t.run.Failed() || done.Again == nil:
 	case mine || owner == "":
-		ts.hold(t.Host, mine, since)
+		t.hold(task.Host, mine, since)
 	default:
-		ts.giveAway(strings.Clone(t.Host), owner, now)
+		t.giveAway(strings.Clone(task.Host), owner, now)
 	}
 	return false
 }
@@ -212,11 +211,11 @@ func (t *tenants) isKept(l link.Link) bool {
 }
 
 // giveUpElsewhere drops a link that is finished on another agent. It is not counted.
-func (ts *tenants) giveUpElsewhere(t *frontier.Task) {
-	ts.run.Stir()
-	number := ts.loop.Forget(t.Link, t.Number)
+func (t *tenants) giveUpElsewhere(task *frontier.Task) {
+	t.run.Stir()
+	number := t.loop.Forget(task.Link, task.Number)
 	if number > 0 {
-		ts.run.Fail(ts.loop.Ledger.EndOutgoing([]uint64{number}, true))
+		t.run.Fail(t.loop.Ledger.EndOutgoing([]uint64{number}, true))
 	}
 }
 
