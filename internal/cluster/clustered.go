@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"time"
@@ -64,8 +63,8 @@ type base struct {
 	run  *run.Run // of loop
 }
 
-// Clustered is the Cluster of an agent that crawls together with others. Its parts are listed from the lowest to the
-// highest: each uses those above it alone.
+// Clustered is the Cluster of an agent that crawls together with others. Each of its parts uses those before it
+// alone.
 type Clustered struct {
 	*base
 	ranges   *ranges       // keys in the seen-set
@@ -282,7 +281,13 @@ func (cl *Clustered) Kinds() []ledger.Kind {
 
 // Save implements ledger.Participant.
 func (cl *Clustered) Save(put func(kind byte, p []byte) error, _ time.Time) error {
-	return cmp.Or(cl.ranges.putHanded(put), cl.counts.put(put), cl.tenants.put(put))
+	if err := cl.ranges.putHanded(put); err != nil {
+		return err
+	}
+	if err := cl.counts.put(put); err != nil {
+		return err
+	}
+	return cl.tenants.put(put)
 }
 
 // Load implements ledger.Participant.
@@ -308,8 +313,8 @@ func (cl *Clustered) Load(kind byte, p []byte) error {
 	return err
 }
 
-// Pending implements crawl.Links. If the host of a link was handed over later, the link goes to the new owner. If the
-// link is finished on another agent, it is dropped there.
+// Pending implements crawl.Links. A link of another agent waits to be sent again. A link of this agent goes to the new
+// owner if its host was handed over later, and to the agent that has finished it, which drops it.
 func (cl *Clustered) Pending(number uint64, l link.Link, enc []byte, outgoing bool) (mine, again bool, err error) {
 	if outgoing {
 		page, whole, err := cl.exports.requeuePage(number, enc)
