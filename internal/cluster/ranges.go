@@ -116,7 +116,7 @@ func (r *ranges) setHanded(host uint64, h handed) {
 	r.loop.Ledger.Add(state.Handed, appendHanded(nil, host, h))
 }
 
-// put writes the hosts that were given away into a checkpoint.
+// putHanded writes the hosts that were given away into a checkpoint.
 func (r *ranges) putHanded(put func(kind byte, p []byte) error) error {
 	for host, h := range r.handed {
 		if err := put(state.Handed, appendHanded(nil, host, h)); err != nil {
