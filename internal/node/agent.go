@@ -80,6 +80,7 @@ type Agent struct {
 	rates       *rates
 	history     *history
 	archiveKeys *archiveKeys
+	local       *operate.Local
 	operator    *operate.Operator
 	delays      atomic.Pointer[delays] // the operators' orders of delays
 	paces       atomic.Pointer[paces]  // the operators' orders of rates of domains
@@ -93,8 +94,7 @@ type Agent struct {
 	blacklisted stamp
 	sheets      sheet.Live     // Config.Hosts, or what SetHosts has given since
 	closers     []func() error // Close calls them in reverse order
-	// shortages counts how often a file could not be opened for want of descriptors.
-	shortages atomic.Int64
+	shortages   atomic.Int64   // how often a file could not be opened for want of descriptors
 	// Recovered counts what Open found of earlier runs.
 	Recovered crawl.Recovered
 	// NotBlocked lists the hosts of Config.Unblock that were not blocked.

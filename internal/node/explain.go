@@ -19,7 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Explain implements operate.Local. In a crawl whose pages alone are divided, each agent may visit each host.
+// Explain implements operate.HostCommands. In a crawl whose pages alone are divided, each agent may visit each host.
 func (o local) Explain(ctx context.Context, host, link string) (string, error) {
 	var u weburl.URL
 	if link != "" {

@@ -28,11 +28,13 @@ func (a *Agent) openOperator() error {
 		others = crawlAgents{a.membership}
 	}
 	a.archiveKeys = newArchiveKeys()
-	a.operator = operate.New(local{a}, others, a.standing)
+	l := local{a}
+	a.local = &operate.Local{Agent: l, HostCommands: l, Seeds: l, Viewer: l, Archive: l, Scoping: l, Queues: l, Apps: l}
+	a.operator = operate.New(a.local, others, a.standing)
 	return nil
 }
 
-// Name implements operate.Local.
+// Name implements operate.Agent.
 func (o local) Name() string {
 	if c := o.a.membership; c != nil {
 		return c.self.Name
@@ -40,7 +42,7 @@ func (o local) Name() string {
 	return ""
 }
 
-// Status implements operate.Local.
+// Status implements operate.Agent.
 func (o local) Status() *pb.AgentStatus {
 	s := &pb.AgentStatus{Agent: o.Name(), State: "crawling"}
 	if c := o.a.membership; c != nil {
@@ -76,7 +78,7 @@ func (o local) Status() *pb.AgentStatus {
 	return s
 }
 
-// Waiting implements operate.Local.
+// Waiting implements operate.HostCommands.
 func (o local) Waiting(ctx context.Context, host string) (string, error) {
 	return o.order(ctx, host, func(ctx context.Context, host string) (string, error) {
 		text, blocks, err := o.a.crawler.Waiting(ctx, host)
@@ -87,7 +89,7 @@ func (o local) Waiting(ctx context.Context, host string) (string, error) {
 	})
 }
 
-// Drop implements operate.Local.
+// Drop implements operate.HostCommands.
 func (o local) Drop(ctx context.Context, host string) (string, error) {
 	return o.order(ctx, host, o.a.crawler.Drop)
 }
@@ -104,7 +106,7 @@ func (o local) order(ctx context.Context, host string,
 	})(ctx, host)
 }
 
-// Note implements operate.Local.
+// Note implements operate.Agent.
 func (o local) Note(verb, about, by, why string) {
 	const most = 2000 // bytes of a name
 	about, why = about[:min(len(about), most)], why[:min(len(why), most)]
@@ -112,10 +114,10 @@ func (o local) Note(verb, about, by, why string) {
 		report.F("by", by), report.F("why", why))
 }
 
-// Checkpoint implements operate.Local.
+// Checkpoint implements operate.Agent.
 func (o local) Checkpoint(ctx context.Context) (string, error) { return o.a.crawler.Checkpoint(ctx) }
 
-// Stop implements operate.Local.
+// Stop implements operate.Agent.
 func (o local) Stop(ctx context.Context) (string, error) {
 	err := o.a.crawler.Halt(ctx, crawl.ByOperator)
 	if errors.Is(err, crawl.ErrNotRunning) {
@@ -127,7 +129,7 @@ func (o local) Stop(ctx context.Context) (string, error) {
 	return "stops; \"orbweaver crawl --resume\" continues", err
 }
 
-// Leave implements operate.Local.
+// Leave implements operate.Agent.
 func (o local) Leave(ctx context.Context) (string, error) { return o.a.Leave(ctx) }
 
 // byPages reports whether pages alone are divided among the agents.

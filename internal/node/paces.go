@@ -38,7 +38,7 @@ func (ps paces) gap(domain string, now time.Time) time.Duration {
 // paceOf returns the least time between two requests to a domain by the orders that stand.
 func (a *Agent) paceOf(domain string) time.Duration { return a.paces.Load().gap(domain, a.now()) }
 
-// CanRateDomain implements operate.Local. If each agent may contact each host, a lease of each host keeps its pauses.
+// CanRateDomain implements operate.Agent. If each agent may contact each host, a lease of each host keeps its pauses.
 // Without a delay of domains, no lease covers all hosts of one.
 func (o local) CanRateDomain() error {
 	if a := o.a; a.cluster != nil && a.byPages() && a.cfg.Frontier.SiteDelay <= 0 {

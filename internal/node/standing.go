@@ -507,7 +507,7 @@ func (o crawlAgents) Ask(ctx context.Context, agent, method string, request []by
 
 // operated carries out what the Operator of another agent has passed on.
 func (c *membership) operated(ctx context.Context, from rpc.Caller, o rpc.Operation) (rpc.OperationAnswer, error) {
-	answer := c.a.operator.Answer
+	answer := c.a.local.Answer
 	switch {
 	case o.Method == captureMethod:
 		answer = func(_ context.Context, _ string, request []byte) ([]byte, error) { return c.captured(request) }

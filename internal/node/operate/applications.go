@@ -124,7 +124,8 @@ func (o *Operator) Applications(ctx context.Context, _ *pb.ApplicationsRequest) 
 	if len(apps) == 0 {
 		return r, nil
 	}
-	got, silent := asked[pb.ApplicationStates](ctx, o, o.names(), "ApplicationStates", &pb.ApplicationsRequest{})
+	got, silent := asked[pb.ApplicationStates](ctx, o.agents, o.agents.names(), "ApplicationStates",
+		&pb.ApplicationsRequest{})
 	for _, a := range apps {
 		w := a.wire()
 		w.State = new(pb.ApplicationState)
@@ -181,13 +182,13 @@ func (o *Operator) feed(ctx context.Context, name string, urls []*pb.FeedURL) ([
 			q.Urls = append(q.Urls, urls[i])
 		}
 		var answer pb.FeedResponse
-		err := o.ask(ctx, agent, "TakeFeed", q, &answer)
+		err := o.agents.ask(ctx, agent, "TakeFeed", q, &answer)
 		return answer.Urls, err
 	})
 }
 
 // answerApplication is Answer for the calls about applications.
-func (o *Operator) answerApplication(ctx context.Context, method string, request []byte) ([]byte, error) {
+func (l *Local) answerApplication(ctx context.Context, method string, request []byte) ([]byte, error) {
 	answer := func(q proto.Message, do func() (proto.Message, error)) ([]byte, error) {
 		if err := decode(method, request, q); err != nil {
 			return nil, err
@@ -202,23 +203,23 @@ func (o *Operator) answerApplication(ctx context.Context, method string, request
 	case "TakeFeed":
 		q := new(pb.TakeFeed)
 		return answer(q, func() (proto.Message, error) {
-			seeds, err := o.agent.TakeFeed(ctx, q)
+			seeds, err := l.TakeFeed(ctx, q)
 			return &pb.FeedResponse{Urls: seeds}, err
 		})
 	case "ListPages":
 		q := new(pb.ListPages)
-		return answer(q, func() (proto.Message, error) { return o.agent.ListPages(ctx, q) })
+		return answer(q, func() (proto.Message, error) { return l.ListPages(ctx, q) })
 	case "ListBodies":
 		q := new(pb.ListBodies)
-		return answer(q, func() (proto.Message, error) { return o.agent.ListBodies(ctx, q) })
+		return answer(q, func() (proto.Message, error) { return l.ListBodies(ctx, q) })
 	case "AcknowledgePages":
 		q := new(pb.AcknowledgePages)
 		return answer(q, func() (proto.Message, error) {
-			return &pb.AcknowledgeResponse{}, o.agent.AcknowledgePages(ctx, q)
+			return &pb.AcknowledgeResponse{}, l.AcknowledgePages(ctx, q)
 		})
 	case "ApplicationStates":
 		return answer(new(pb.ApplicationsRequest), func() (proto.Message, error) {
-			return &pb.ApplicationStates{States: o.agent.ApplicationStates()}, nil
+			return &pb.ApplicationStates{States: l.ApplicationStates()}, nil
 		})
 	}
 	return nil, ErrMethod

@@ -73,7 +73,7 @@ func (o *Operator) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.Cap
 	}
 	// One more than asked for tells whether there is a next page.
 	want := &pb.CapturesRequest{Url: q.Url, Match: q.Match, Limit: limit + 1, After: q.After}
-	got, silent := asked[pb.CapturesResponse](ctx, o, o.names(), "Captures", want)
+	got, silent := asked[pb.CapturesResponse](ctx, o.agents, o.agents.names(), "Captures", want)
 	if len(got) == 0 {
 		return nil, unanswered(silent)
 	}
@@ -116,14 +116,14 @@ func (o *Operator) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordR
 		return nil, problem(connect.CodeInvalidArgument, "from %d, offset %d, most %d: give no negative numbers, and "+
 			"at most %d bytes", q.From, q.Offset, q.Most, mostBody)
 	}
-	if !slices.Contains(o.names(), q.Agent) {
+	if !slices.Contains(o.agents.names(), q.Agent) {
 		return nil, problem(connect.CodeNotFound, "agent %.80q is not present, and only it can read its archive",
 			q.Agent)
 	}
 	r := new(pb.RecordResponse)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := o.ask(ctx, q.Agent, "Record", q, r); err != nil {
+	if err := o.agents.ask(ctx, q.Agent, "Record", q, r); err != nil {
 		return nil, problem(connect.CodeUnavailable, "%v", err)
 	}
 	return r, nil

@@ -16,11 +16,17 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
+// The agents of a crawl answer questions and carry out commands.
+type agents struct {
+	local  *Local
+	others Others // nil: the crawl has one agent
+}
+
 // names returns the names of all agents, this one included.
-func (o *Operator) names() []string {
-	names := []string{o.agent.Name()}
-	if o.others != nil {
-		names = append(names, o.others.Names()...)
+func (ag agents) names() []string {
+	names := []string{ag.local.Name()}
+	if ag.others != nil {
+		names = append(names, ag.others.Names()...)
 	}
 	slices.Sort(names)
 	return names
@@ -31,8 +37,8 @@ func without(names []string, name string) []string {
 }
 
 // chosen returns the agent with a name, or all agents if it is empty.
-func (o *Operator) chosen(agent string) ([]string, error) {
-	names := o.names()
+func (ag agents) chosen(agent string) ([]string, error) {
+	names := ag.names()
 	switch {
 	case agent == "":
 		return names, nil
@@ -49,19 +55,19 @@ func (o *Operator) chosen(agent string) ([]string, error) {
 const answerFields = 1 << 17
 
 // ask puts a request to an agent, which may be this one.
-func (o *Operator) ask(ctx context.Context, agent, method string, request, response proto.Message) error {
+func (ag agents) ask(ctx context.Context, agent, method string, request, response proto.Message) error {
 	q, err := proto.Marshal(request)
 	if err != nil {
 		return err
 	}
 	var b []byte
 	switch {
-	case agent == o.agent.Name():
-		b, err = o.Answer(ctx, method, q)
-	case o.others == nil:
+	case agent == ag.local.Name():
+		b, err = ag.local.Answer(ctx, method, q)
+	case ag.others == nil:
 		err = fmt.Errorf("no agent %.80q: this crawl has one agent", agent)
 	default:
-		b, err = o.others.Ask(ctx, agent, method, q)
+		b, err = ag.others.Ask(ctx, agent, method, q)
 	}
 	if err != nil {
 		return err
@@ -100,11 +106,11 @@ func finite(m protoreflect.Message) {
 }
 
 // answers puts a command to agents.
-func (o *Operator) answers(ctx context.Context, names []string, method string, request proto.Message) []*pb.Answer {
+func (ag agents) answers(ctx context.Context, names []string, method string, request proto.Message) []*pb.Answer {
 	answers := make([]*pb.Answer, len(names))
-	o.each(ctx, names, func(ctx context.Context, i int, name string) {
+	ag.each(ctx, names, func(ctx context.Context, i int, name string) {
 		a := new(pb.Answer)
-		if err := o.ask(ctx, name, method, request, a); err != nil {
+		if err := ag.ask(ctx, name, method, request, a); err != nil {
 			a = &pb.Answer{Error: err.Error(), Code: codeSilent}
 		}
 		a.Agent = name
@@ -122,12 +128,12 @@ const (
 )
 
 // ofHost puts a command for a host to all agents, and returns the answers of those that it concerns.
-func (o *Operator) ofHost(ctx context.Context, method, host string, request proto.Message) ([]*pb.Answer, error) {
+func (ag agents) ofHost(ctx context.Context, method, host string, request proto.Message) ([]*pb.Answer, error) {
 	if host == "" {
 		return nil, problem(connect.CodeInvalidArgument, "no host: give one, such as www.example.org")
 	}
-	names := o.names()
-	answers := o.answers(ctx, names, method, request)
+	names := ag.names()
+	answers := ag.answers(ctx, names, method, request)
 	concerned := slices.DeleteFunc(slices.Clone(answers), func(a *pb.Answer) bool {
 		return a.Code == codeElsewhere
 	})
@@ -147,38 +153,38 @@ func (o *Operator) ofHost(ctx context.Context, method, host string, request prot
 // ErrMethod reports a request of another agent that this version does not know.
 var ErrMethod = errors.New("this agent does not know the command; it has another version")
 
-// Answer carries out a request that another agent has passed on, or this agent's own part of one. The response is a
-// pb.AgentStatus, the answer to a question of a Viewer, or a pb.Answer.
-func (o *Operator) Answer(ctx context.Context, method string, request []byte) (response []byte, err error) {
-	if b, known, err := o.answerView(ctx, method, request); known {
+// Answer carries out a request that the Operator of another agent has passed on, or this agent's own part of one. The
+// response is a pb.AgentStatus, the answer to a question of a Viewer, or a pb.Answer.
+func (l *Local) Answer(ctx context.Context, method string, request []byte) (response []byte, err error) {
+	if b, known, err := l.answerView(ctx, method, request); known {
 		return b, err
 	}
 	var text string
 	switch method {
 	case "Status":
-		return proto.Marshal(o.agent.Status())
+		return proto.Marshal(l.Status())
 	case "Explain":
 		var q pb.ExplainRequest
 		if err := decode(method, request, &q); err != nil {
 			return nil, err
 		}
-		text, err = o.agent.Explain(ctx, q.Host, q.Url)
+		text, err = l.Explain(ctx, q.Host, q.Url)
 	case "Waiting", "Drop":
 		var q pb.BlockRequest // both have the host in field 1
 		if err := decode(method, request, &q); err != nil {
 			return nil, err
 		}
-		fn := map[string]func(context.Context, string) (string, error){"Waiting": o.agent.Waiting,
-			"Drop": o.agent.Drop}[method]
+		fn := map[string]func(context.Context, string) (string, error){"Waiting": l.Waiting,
+			"Drop": l.Drop}[method]
 		text, err = fn(ctx, q.Host)
 	case "Checkpoint":
-		text, err = o.agent.Checkpoint(ctx)
+		text, err = l.Checkpoint(ctx)
 	case "Stop":
-		text, err = o.agent.Stop(ctx)
+		text, err = l.Stop(ctx)
 	case "Leave":
-		text, err = o.agent.Leave(ctx)
+		text, err = l.Leave(ctx)
 	default:
-		return o.answerQueue(ctx, method, request)
+		return l.answerQueue(ctx, method, request)
 	}
 	a := &pb.Answer{Text: text}
 	switch {

@@ -49,7 +49,7 @@ func TestBoundsOfMembers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = w.members["a1"].Answer(t.Context(), c.method, b)
+		_, err = w.members["a1"].agent.Answer(t.Context(), c.method, b)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -111,7 +111,7 @@ func TestTokensOfCallers(t *testing.T) {
 func TestCallsPanicAlone(t *testing.T) {
 	w := newTown("a1", "a2")
 	w.run(t, `a1 SetApplication name:"app" pages:true`)
-	o := New(resident{w, "a1"}, mad{neighbours{w, "a1"}}, book{w, "a1"})
+	o := New(resident{w, "a1"}.local(), mad{neighbours{w, "a1"}}, book{w, "a1"})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for name, call := range map[string]func(){

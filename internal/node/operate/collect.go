@@ -120,7 +120,7 @@ func (o *Operator) pagesPosition(application, text string) (*pagesAt, error) {
 	if text == "" {
 		return at, nil
 	}
-	read := readToken(text, len(o.names()), &at.PagesPosition)
+	read := readToken(text, len(o.agents.names()), &at.PagesPosition)
 	switch {
 	case !read || len(at.Agents) == 0 || repeats(at.Agents, (*pb.AgentPosition).GetAgent):
 		return nil, problem(connect.CodeInvalidArgument, "token %.80q is damaged; give that of a response with pages, "+
@@ -148,7 +148,7 @@ func (o *Operator) listPages(ctx context.Context, q *pb.PagesRequest, at *pagesA
 	lists [][]listedPage, silent []*pb.Answer) {
 	all, cancel := context.WithCancel(ctx)
 	defer cancel()
-	names := o.names()
+	names := o.agents.names()
 	lists, errs := make([][]listedPage, len(names)), make([]error, len(names))
 	late := make([]bool, len(names)) // the call ended after all had been cancelled
 	found := make(chan struct{}, len(names))
@@ -156,10 +156,10 @@ func (o *Operator) listPages(ctx context.Context, q *pb.PagesRequest, at *pagesA
 	var asks callGroup
 	asks.run(func() {
 		defer close(done)
-		o.each(all, names, func(ctx context.Context, i int, name string) {
+		o.agents.each(all, names, func(ctx context.Context, i int, name string) {
 			p := at.of(name)
 			var r pb.ListedPages
-			errs[i] = o.ask(ctx, name, "ListPages", &pb.ListPages{Application: q.Application, Log: p.GetLog(),
+			errs[i] = o.agents.ask(ctx, name, "ListPages", &pb.ListPages{Application: q.Application, Log: p.GetLog(),
 				From: p.GetPosition(), Limit: cmpLimit(q.Limit, pagesUsual), WaitMs: wait.Milliseconds()}, &r)
 			late[i] = all.Err() != nil
 			if errs[i] == nil && len(r.Positions) != len(r.Pages) {
@@ -265,7 +265,7 @@ func (o *Operator) readBodies(ctx context.Context, q *pb.PagesRequest, pages []l
 	}
 	got := make([]int, len(names)) // pages with their bodies
 	errs := make([]error, len(names))
-	o.each(ctx, names, func(ctx context.Context, i int, name string) {
+	o.agents.each(ctx, names, func(ctx context.Context, i int, name string) {
 		got[i], errs[i] = o.bodiesOf(ctx, name, byAgent[name], most, limit/int64(len(names)))
 	})
 	left, failed, missing := map[string]int{}, map[string]bool{}, map[string]bool{}
@@ -328,7 +328,7 @@ func (o *Operator) bodiesOf(ctx context.Context, agent string, pages []listedPag
 			return len(pages), nil
 		}
 		var r pb.ListedBodies
-		if err := o.ask(ctx, agent, "ListBodies", &q, &r); err != nil {
+		if err := o.agents.ask(ctx, agent, "ListBodies", &q, &r); err != nil {
 			return complete, err
 		}
 		if len(r.Parts) == 0 || len(r.Parts) > len(at) {
@@ -363,20 +363,20 @@ func (o *Operator) Acknowledge(ctx context.Context, q *pb.AcknowledgeRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	present := o.names()
+	present := o.agents.names()
 	names := make([]string, len(at.Agents))
 	for i, p := range at.Agents {
 		names[i] = p.Agent
 	}
 	errs := make([]error, len(names))
-	o.each(ctx, names, func(ctx context.Context, i int, name string) {
+	o.agents.each(ctx, names, func(ctx context.Context, i int, name string) {
 		if !slices.Contains(present, name) {
 			errs[i] = errors.New("the agent is not present")
 			return
 		}
 		p := at.Agents[i]
-		errs[i] = o.ask(ctx, name, "AcknowledgePages", &pb.AcknowledgePages{Application: q.Application, Log: p.Log,
-			Position: p.Position}, &pb.AcknowledgeResponse{})
+		errs[i] = o.agents.ask(ctx, name, "AcknowledgePages", &pb.AcknowledgePages{Application: q.Application,
+			Log: p.Log, Position: p.Position}, &pb.AcknowledgeResponse{})
 	})
 	r := &pb.AcknowledgeResponse{}
 	for i, name := range names {

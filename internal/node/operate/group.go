@@ -47,7 +47,7 @@ func (c *callGroup) wait() {
 const askedAtOnce = 256
 
 // each calls fn for all agents at once, at most askedAtOnce, and returns when all calls have.
-func (o *Operator) each(ctx context.Context, names []string, fn func(ctx context.Context, i int, name string)) {
+func (ag agents) each(ctx context.Context, names []string, fn func(ctx context.Context, i int, name string)) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var all callGroup

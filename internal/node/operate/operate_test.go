@@ -52,7 +52,7 @@ func newTown(names ...string) *town {
 		if name != "" {
 			others = neighbours{w, name}
 		}
-		w.members[name] = New(resident{w, name}, others, book{w, name})
+		w.members[name] = New(resident{w, name}.local(), others, book{w, name})
 	}
 	return w
 }
@@ -61,6 +61,8 @@ type resident struct {
 	w    *town
 	name string
 }
+
+func (r resident) local() *Local { return &Local{r, r, r, r, r, r, r, r} }
 
 func (r resident) Name() string { return r.name }
 
@@ -126,7 +128,7 @@ func (n neighbours) Ask(ctx context.Context, agent, method string, request []byt
 		n.w.dropped.Store(n.w.drops)
 		return nil, fmt.Errorf("agent %s does not answer: %w", agent, ctx.Err())
 	}
-	return n.w.members[agent].Answer(ctx, method, request)
+	return n.w.members[agent].agent.Answer(ctx, method, request)
 }
 
 type book struct {
@@ -356,10 +358,10 @@ func TestAlone(t *testing.T) {
 		Block host:"a.example" -> answers:{text:"a.example: blocked, 1 link waits"}
 		Stop agent:"a1" -> ! not_found`)
 	o := w.members[""]
-	if _, err := o.Answer(t.Context(), "Nothing", nil); !errors.Is(err, ErrMethod) {
+	if _, err := o.agent.Answer(t.Context(), "Nothing", nil); !errors.Is(err, ErrMethod) {
 		t.Errorf("an unknown method: %v", err)
 	}
-	if _, err := o.Answer(t.Context(), "Drop", []byte{0xff}); err == nil {
+	if _, err := o.agent.Answer(t.Context(), "Drop", []byte{0xff}); err == nil {
 		t.Error("a broken request was carried out")
 	}
 }

@@ -17,18 +17,23 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
-// Local is this agent. Safe for concurrent use.
-type Local interface {
+// Local is this agent. Its parts are safe for concurrent use, and their errors are for people.
+type Local struct {
+	Agent
+	HostCommands
+	Seeds
+	Viewer
+	Archive
+	Scoping
+	Queues
+	Apps
+}
+
+// An Agent tells of itself, and changes its run.
+type Agent interface {
 	// Name is empty if the crawl has one agent.
 	Name() string
 	Status() *pb.AgentStatus
-	// Explain returns why a host, and with a URL why that URL of it, is not being crawled now, and when it will be.
-	// Waiting returns how many links of a host wait, and which blocks hold for it although no order is about exactly
-	// this host. Drop finishes the links. The texts are for people. The error is an ErrHost if the name is wrong, and
-	// an ErrElsewhere if another agent crawls the host.
-	Explain(ctx context.Context, host, url string) (string, error)
-	Waiting(ctx context.Context, host string) (string, error)
-	Drop(ctx context.Context, host string) (string, error)
 	// Note writes a command that an operator has given to this agent to the events. by is who has given it. Orders have
 	// events of their own.
 	Note(verb, about, by, why string)
@@ -38,22 +43,27 @@ type Local interface {
 	Stop(ctx context.Context) (string, error)
 	// Leave hands all hosts to the other agents, and ends the run.
 	Leave(ctx context.Context) (string, error)
-	// CanRateDomain returns an error, for people, if the crawl cannot limit the requests to single domains.
+	// CanRateDomain returns an error if the crawl cannot limit the requests to single domains.
 	CanRateDomain() error
+}
 
-	Seeds
-	Viewer
-	Archive
-	Scoping
-	Queues
-	Apps
+// HostCommands are about one host of this agent. The error is an ErrHost if the name is wrong, and an ErrElsewhere if
+// another agent crawls the host. The texts are for people.
+type HostCommands interface {
+	// Explain returns why a host, and with a URL why that URL of it, is not being crawled now, and when it will be.
+	Explain(ctx context.Context, host, url string) (string, error)
+	// Waiting returns how many links of a host wait, and which blocks hold for it although no order is about exactly
+	// this host.
+	Waiting(ctx context.Context, host string) (string, error)
+	// Drop finishes the links of a host.
+	Drop(ctx context.Context, host string) (string, error)
 }
 
 // Others are the other agents. Safe for concurrent use.
 type Others interface {
 	// Names returns the names of the agents that are present, without this one.
 	Names() []string
-	// Ask passes a request on, whose method is a name of a call. The response is that of the agent's Operator.Answer.
+	// Ask passes a request on, whose method is a name of a call. The response is that of the agent's Local.Answer.
 	Ask(ctx context.Context, agent, method string, request []byte) (response []byte, err error)
 }
 
@@ -78,14 +88,14 @@ const patience = 10 * time.Second
 
 // An Operator serves the calls of operators. It implements pb.OperatorHandler.
 type Operator struct {
-	agent  Local
-	others Others
+	agent  *Local
+	agents agents
 	orders Orders
 }
 
 // New returns an Operator. others is nil if the crawl has one agent.
-func New(agent Local, others Others, orders Orders) *Operator {
-	return &Operator{agent: agent, others: others, orders: orders}
+func New(agent *Local, others Others, orders Orders) *Operator {
+	return &Operator{agent: agent, agents: agents{agent, others}, orders: orders}
 }
 
 // problem returns the error of a call.
@@ -95,14 +105,14 @@ func problem(code connect.Code, format string, args ...any) error {
 
 // Status implements pb.OperatorHandler.
 func (o *Operator) Status(ctx context.Context, q *pb.StatusRequest) (*pb.StatusResponse, error) {
-	names, err := o.chosen(q.Agent)
+	names, err := o.agents.chosen(q.Agent)
 	if err != nil {
 		return nil, err
 	}
 	r := &pb.StatusResponse{Totals: &pb.Totals{}, Agents: make([]*pb.AgentStatus, len(names))}
-	o.each(ctx, names, func(ctx context.Context, i int, name string) {
+	o.agents.each(ctx, names, func(ctx context.Context, i int, name string) {
 		s := new(pb.AgentStatus)
-		if err := o.ask(ctx, name, "Status", &pb.StatusRequest{}, s); err != nil {
+		if err := o.agents.ask(ctx, name, "Status", &pb.StatusRequest{}, s); err != nil {
 			s = &pb.AgentStatus{Agent: name, State: "silent", WaitsFor: err.Error()}
 		}
 		r.Agents[i] = s
@@ -147,7 +157,7 @@ func (o *Operator) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.Expla
 		return nil, problem(connect.CodeInvalidArgument, "explain is for one host or URL; \"orbweaver ctl hosts\" "+
 			"lists the hosts")
 	}
-	answers, err := o.ofHost(ctx, "Explain", q.Host, q)
+	answers, err := o.agents.ofHost(ctx, "Explain", q.Host, q)
 	return &pb.ExplainResponse{Answers: answers}, err
 }
 
@@ -218,7 +228,7 @@ func (o *Operator) concerned(ctx context.Context, host string, answers []*pb.Ans
 	}
 	concerned := slices.DeleteFunc(slices.Clone(answers), func(a *pb.Answer) bool { return a.Error == "" })
 	any := false
-	for i, w := range o.answers(ctx, names, "Waiting", &pb.BlockRequest{Host: host}) {
+	for i, w := range o.agents.answers(ctx, names, "Waiting", &pb.BlockRequest{Host: host}) {
 		if w.Code == codeElsewhere {
 			continue
 		}
@@ -243,23 +253,23 @@ func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.DropRespons
 		return nil, err
 	}
 	o.note(ctx, "drop", q.Host, q.Why)
-	answers, err := o.ofHost(ctx, "Drop", q.Host, q)
+	answers, err := o.agents.ofHost(ctx, "Drop", q.Host, q)
 	return &pb.DropResponse{Answers: answers}, err
 }
 
 // Checkpoint implements pb.OperatorHandler.
 func (o *Operator) Checkpoint(ctx context.Context, q *pb.CheckpointRequest) (*pb.CheckpointResponse, error) {
-	names, err := o.chosen(q.Agent)
+	names, err := o.agents.chosen(q.Agent)
 	if err != nil {
 		return nil, err
 	}
 	o.note(ctx, "checkpoint", q.Agent, "")
-	return &pb.CheckpointResponse{Answers: o.answers(ctx, names, "Checkpoint", &pb.CheckpointRequest{})}, nil
+	return &pb.CheckpointResponse{Answers: o.agents.answers(ctx, names, "Checkpoint", &pb.CheckpointRequest{})}, nil
 }
 
 // Stop implements pb.OperatorHandler. This agent stops last, because it passes the others' answers on.
 func (o *Operator) Stop(ctx context.Context, q *pb.StopRequest) (*pb.StopResponse, error) {
-	names, err := o.chosen(q.Agent)
+	names, err := o.agents.chosen(q.Agent)
 	if err != nil {
 		return nil, err
 	}
@@ -268,9 +278,9 @@ func (o *Operator) Stop(ctx context.Context, q *pb.StopRequest) (*pb.StopRespons
 	}
 	o.note(ctx, "stop", q.Agent, q.Why)
 	own := o.agent.Name()
-	answers := o.answers(ctx, without(names, own), "Stop", &pb.StopRequest{})
+	answers := o.agents.answers(ctx, without(names, own), "Stop", &pb.StopRequest{})
 	if slices.Contains(names, own) {
-		answers = append(answers, o.answers(ctx, []string{own}, "Stop", &pb.StopRequest{})...)
+		answers = append(answers, o.agents.answers(ctx, []string{own}, "Stop", &pb.StopRequest{})...)
 	}
 	return &pb.StopResponse{Answers: answers}, nil
 }
@@ -281,12 +291,12 @@ func (o *Operator) Leave(ctx context.Context, q *pb.LeaveRequest) (*pb.LeaveResp
 	if name == "" {
 		name = o.agent.Name()
 	}
-	names, err := o.chosen(name)
+	names, err := o.agents.chosen(name)
 	if err != nil {
 		return nil, err
 	}
 	o.note(ctx, "leave", name, "")
-	answers := o.answers(ctx, names, "Leave", &pb.LeaveRequest{})
+	answers := o.agents.answers(ctx, names, "Leave", &pb.LeaveRequest{})
 	if text := answers[0].Error; text != "" {
 		return nil, problem(connect.CodeUnavailable, "%s", text)
 	}
@@ -378,7 +388,7 @@ func (o *Operator) give(ctx context.Context, want orders.Order, text string) (*p
 
 // waitsFor says in words which other agents this one waits for before the crawl begins; "": it waits for none.
 func (o *Operator) waitsFor() string {
-	if o.others == nil {
+	if o.agents.others == nil {
 		return ""
 	}
 	if s := o.agent.Status(); s.State == "waiting" {
@@ -403,7 +413,7 @@ func (o *Operator) giveAll(ctx context.Context, list []orders.Order, text string
 		}
 		return nil, nil, connect.NewError(connect.CodeUnavailable, err)
 	}
-	names := o.names()
+	names := o.agents.names()
 	for name, err := range told {
 		if err != nil && !slices.Contains(names, name) { // it counts as dead meanwhile, and is told when it is back
 			names = append(names, name)

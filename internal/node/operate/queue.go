@@ -64,7 +64,7 @@ func repeats[P any](list []P, name func(P) string) bool {
 func (o *Operator) position(text, agent string) (*pb.QueuePosition, error) {
 	p := new(pb.QueuePosition)
 	if text != "" {
-		damaged := !readToken(text, len(o.names()), p) || len(p.Agents) == 0 ||
+		damaged := !readToken(text, len(o.agents.names()), p) || len(p.Agents) == 0 ||
 			repeats(p.Agents, (*pb.QueueAgent).GetName) ||
 			slices.ContainsFunc(p.Agents, func(a *pb.QueueAgent) bool { return a.From < 0 })
 		if !damaged && p.Pattern != "" {
@@ -75,7 +75,7 @@ func (o *Operator) position(text, agent string) (*pb.QueuePosition, error) {
 		}
 		return p, nil
 	}
-	names, err := o.chosen(agent)
+	names, err := o.agents.chosen(agent)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (o *Operator) position(text, agent string) (*pb.QueuePosition, error) {
 // listQueue asks an agent.
 func (o *Operator) listQueue(ctx context.Context, name string, q *pb.ListQueue) (*pb.ListedQueue, error) {
 	r := new(pb.ListedQueue)
-	if err := o.ask(ctx, name, "ListQueue", q, r); err != nil {
+	if err := o.agents.ask(ctx, name, "ListQueue", q, r); err != nil {
 		return nil, err
 	}
 	if r.Count == nil {
@@ -194,7 +194,7 @@ func (o *Operator) ExcludePreview(ctx context.Context, q *pb.ExcludePreviewReque
 		names[i] = a.Name
 	}
 	end := time.Now().Add(queueTime)
-	o.each(ctx, names, func(ctx context.Context, i int, name string) {
+	o.agents.each(ctx, names, func(ctx context.Context, i int, name string) {
 		a := at.Agents[i]
 		for {
 			page, err := o.listQueue(ctx, name, &pb.ListQueue{Listing: a.Listing, Pattern: q.Pattern, Preview: true,
@@ -217,14 +217,14 @@ func (o *Operator) ExcludePreview(ctx context.Context, q *pb.ExcludePreviewReque
 }
 
 // answerQueue is Answer for the calls about the queue, the scope and the seeds.
-func (o *Operator) answerQueue(ctx context.Context, method string, request []byte) ([]byte, error) {
+func (l *Local) answerQueue(ctx context.Context, method string, request []byte) ([]byte, error) {
 	switch method {
 	case "TakeSeeds":
 		var take pb.AddSeedsRequest
 		if err := decode(method, request, &take); err != nil {
 			return nil, err
 		}
-		seeds, err := o.agent.TakeSeeds(ctx, take.Urls)
+		seeds, err := l.TakeSeeds(ctx, take.Urls)
 		if err != nil {
 			return nil, err
 		}
@@ -234,11 +234,11 @@ func (o *Operator) answerQueue(ctx context.Context, method string, request []byt
 		if err := decode(method, request, &list); err != nil {
 			return nil, err
 		}
-		page, err := o.agent.ListQueue(ctx, &list)
+		page, err := l.ListQueue(ctx, &list)
 		if err != nil {
 			return nil, err
 		}
 		return proto.Marshal(page)
 	}
-	return o.answerApplication(ctx, method, request)
+	return l.answerApplication(ctx, method, request)
 }

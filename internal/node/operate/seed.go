@@ -84,7 +84,7 @@ func (o *Operator) AddSeeds(ctx context.Context, q *pb.AddSeedsRequest) (*pb.Add
 			ask.Urls = append(ask.Urls, q.Urls[i])
 		}
 		var answer pb.AddSeedsResponse
-		err := o.ask(ctx, agent, "TakeSeeds", &ask, &answer)
+		err := o.agents.ask(ctx, agent, "TakeSeeds", &ask, &answer)
 		return answer.Seeds, err
 	})
 }
@@ -122,7 +122,7 @@ func (o *Operator) hand(ctx context.Context, plans []SeedPlan, seeds []*pb.Seed,
 	delete(byAgent, "")
 	names := slices.Sorted(maps.Keys(byAgent))
 	kept := make([][]int, len(names)) // of agents that do not answer
-	o.each(ctx, names, func(ctx context.Context, i int, name string) {
+	o.agents.each(ctx, names, func(ctx context.Context, i int, name string) {
 		if err := takenBy(ctx, name, byAgent[name]); err != nil {
 			kept[i] = byAgent[name]
 			for _, n := range kept[i] {

@@ -56,7 +56,7 @@ func rows(limit int32) (int32, error) {
 
 // answerView answers a question of another agent, or this agent's own part of one. known is false if it is no question
 // of a Viewer.
-func (o *Operator) answerView(ctx context.Context, method string, request []byte) (b []byte, known bool, err error) {
+func (l *Local) answerView(ctx context.Context, method string, request []byte) (b []byte, known bool, err error) {
 	reply := func(q proto.Message, do func() (proto.Message, error)) ([]byte, bool, error) {
 		if err := decode(method, request, q); err != nil {
 			return nil, true, err
@@ -71,25 +71,25 @@ func (o *Operator) answerView(ctx context.Context, method string, request []byte
 	switch method {
 	case "Hosts":
 		q := new(pb.HostsRequest)
-		return reply(q, func() (proto.Message, error) { return o.agent.Hosts(ctx, q) })
+		return reply(q, func() (proto.Message, error) { return l.Hosts(ctx, q) })
 	case "Events":
 		q := new(pb.EventsPageRequest)
-		return reply(q, func() (proto.Message, error) { return o.agent.Events(ctx, q) })
+		return reply(q, func() (proto.Message, error) { return l.Events(ctx, q) })
 	case "Log":
 		q := new(pb.LogRequest)
-		return reply(q, func() (proto.Message, error) { return o.agent.Log(ctx, q) })
+		return reply(q, func() (proto.Message, error) { return l.Log(ctx, q) })
 	case "Captures":
 		q := new(pb.CapturesRequest)
-		return reply(q, func() (proto.Message, error) { return o.agent.Captures(ctx, q) })
+		return reply(q, func() (proto.Message, error) { return l.Captures(ctx, q) })
 	case "Record":
 		q := new(pb.RecordRequest)
-		return reply(q, func() (proto.Message, error) { return o.agent.Record(ctx, q) })
+		return reply(q, func() (proto.Message, error) { return l.Record(ctx, q) })
 	case "History":
 		q := new(pb.HistoryRequest)
-		return reply(q, func() (proto.Message, error) { return o.agent.History(q), nil })
+		return reply(q, func() (proto.Message, error) { return l.History(q), nil })
 	case "Blacklists":
 		q := new(pb.BlacklistsRequest)
-		return reply(q, func() (proto.Message, error) { return o.agent.Blacklist(ctx, q) })
+		return reply(q, func() (proto.Message, error) { return l.Blacklist(ctx, q) })
 	}
 	return nil, false, nil
 }
@@ -98,13 +98,13 @@ func (o *Operator) answerView(ctx context.Context, method string, request []byte
 func asked[T any, M interface {
 	*T
 	proto.Message
-}](ctx context.Context, o *Operator, names []string, method string, q proto.Message) (
+}](ctx context.Context, ag agents, names []string, method string, q proto.Message) (
 	got map[string]M, silent []*pb.Answer,
 ) {
 	answers, errs := make([]M, len(names)), make([]error, len(names))
-	o.each(ctx, names, func(ctx context.Context, i int, name string) {
+	ag.each(ctx, names, func(ctx context.Context, i int, name string) {
 		answers[i] = new(T)
-		errs[i] = o.ask(ctx, name, method, q, answers[i])
+		errs[i] = ag.ask(ctx, name, method, q, answers[i])
 	})
 	got = map[string]M{}
 	for i, name := range names {
@@ -140,7 +140,7 @@ func (o *Operator) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsResp
 	}
 	// One more than asked for tells whether there is a next page.
 	want := &pb.HostsRequest{Search: q.Search, By: q.By, Limit: limit + 1, After: q.After}
-	got, silent := asked[pb.HostsResponse](ctx, o, o.names(), "Hosts", want)
+	got, silent := asked[pb.HostsResponse](ctx, o.agents, o.agents.names(), "Hosts", want)
 	if len(got) == 0 {
 		return nil, unanswered(silent)
 	}
@@ -221,12 +221,12 @@ func (o *Operator) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, 
 	if _, err := LogFilter(q); err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "%v", err)
 	}
-	names, err := o.chosen(q.Agent)
+	names, err := o.agents.chosen(q.Agent)
 	if err != nil {
 		return nil, err
 	}
 	want := &pb.LogRequest{Host: q.Host, Status: q.Status, Limit: limit}
-	got, silent := asked[pb.LogResponse](ctx, o, names, "Log", want)
+	got, silent := asked[pb.LogResponse](ctx, o.agents, names, "Log", want)
 	if len(got) == 0 {
 		return nil, unanswered(silent)
 	}
@@ -284,7 +284,7 @@ func (o *Operator) History(ctx context.Context, q *pb.HistoryRequest) (*pb.Histo
 			"minutes", q.Points, q.Minutes, mostPoints)
 	}
 	want := &pb.HistoryRequest{Minutes: q.Minutes, Points: cmp.Or(q.Points, usualPoints), Hours: q.Hours}
-	got, silent := asked[pb.HistorySeries](ctx, o, o.names(), "History", want)
+	got, silent := asked[pb.HistorySeries](ctx, o.agents, o.agents.names(), "History", want)
 	if len(got) == 0 {
 		return nil, unanswered(silent)
 	}
@@ -312,7 +312,7 @@ func (o *Operator) Blacklists(ctx context.Context, q *pb.BlacklistsRequest) (*pb
 		return nil, problem(connect.CodeInvalidArgument, "search: at most %d bytes", mostSearch)
 	}
 	want := &pb.BlacklistsRequest{Search: q.Search, Limit: limit}
-	got, silent := asked[pb.Blacklist](ctx, o, o.names(), "Blacklists", want)
+	got, silent := asked[pb.Blacklist](ctx, o.agents, o.agents.names(), "Blacklists", want)
 	if len(got) == 0 {
 		return nil, unanswered(silent)
 	}
@@ -367,7 +367,7 @@ func (e *eventStream) wanted(ev *pb.Event) bool {
 // page asks an agent. Its events are those that are wanted.
 func (e *eventStream) page(ctx context.Context, agent string, q *pb.EventsPageRequest) (*pb.EventsPage, error) {
 	p := new(pb.EventsPage)
-	if err := e.o.ask(ctx, agent, "Events", q, p); err != nil {
+	if err := e.o.agents.ask(ctx, agent, "Events", q, p); err != nil {
 		return nil, err
 	}
 	p.Events = slices.DeleteFunc(p.Events, func(ev *pb.Event) bool { return !e.wanted(ev) })
@@ -381,7 +381,7 @@ func (e *eventStream) page(ctx context.Context, agent string, q *pb.EventsPageRe
 func (e *eventStream) lastOnes(ctx context.Context) error {
 	var mu sync.Mutex // guards all
 	var all []*pb.Event
-	e.o.each(ctx, e.o.names(), func(ctx context.Context, _ int, name string) {
+	e.o.agents.each(ctx, e.o.agents.names(), func(ctx context.Context, _ int, name string) {
 		p, err := e.page(ctx, name, &pb.EventsPageRequest{Last: mostEvents})
 		if err != nil {
 			return // an agent without an answer has no events to show
@@ -413,7 +413,7 @@ func (e *eventStream) follow(ctx context.Context) error {
 	tick := time.NewTicker(agentsAgain)
 	defer tick.Stop()
 	for first := true; ; first = false {
-		for _, name := range e.o.names() {
+		for _, name := range e.o.agents.names() {
 			mu.Lock()
 			was := followed[name]
 			followed[name] = true
@@ -449,7 +449,7 @@ func (e *eventStream) follow(ctx context.Context) error {
 // followOne sends the events of one agent. It returns nil when the agent is not present any more.
 func (e *eventStream) followOne(ctx context.Context, agent string, last int32) error {
 	q := &pb.EventsPageRequest{Last: last}
-	for ctx.Err() == nil && slices.Contains(e.o.names(), agent) {
+	for ctx.Err() == nil && slices.Contains(e.o.agents.names(), agent) {
 		p, err := e.page(ctx, agent, q)
 		if err != nil {
 			select {
