@@ -57,7 +57,7 @@ func (c *Crawler) wantAgain(w *visit.Wanted, now time.Time) (off bool, err error
 		// The archive may have forgotten it, however recently it was visited.
 		c.Archive.RememberRecord(w.Before.Digest, w.Before.Original)
 	}
-	if err := c.requeue(w.Link, 0); err != nil {
+	if err := c.origins.Requeue(w.Link, 0); err != nil {
 		return false, fmt.Errorf("frontier: %w", err)
 	}
 	return false, nil

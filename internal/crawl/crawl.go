@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -136,7 +135,6 @@ const (
 type Crawler struct {
 	cfg Config
 	Parts
-	rng *rand.Rand
 
 	// Owned by the dispatcher.
 	busy       int              // visits that the workers have and that are not settled
@@ -145,7 +143,7 @@ type Crawler struct {
 	retries    *retry.Book
 	gate       *orders.Gate
 	obstacles  obstacles
-	origins    origins        // those that fail
+	origins    retry.Origins
 	errands    map[string]int // fetches of a robots.txt that are queued for other hosts
 	planned    bool           // the journal has state of a Planner of an earlier run
 	stamped    []byte         // reused memory for links on their way to the seen-set
@@ -185,8 +183,7 @@ func New(cfg Config, parts Parts) *Crawler {
 	cfg = cfg.withDefaults()
 	c := &Crawler{
 		cfg: cfg, Parts: parts,
-		rng:        rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
-		retries:    retry.NewBook(),
+		retries:    retry.NewBook(cfg.Seed),
 		errands:    map[string]int{},
 		run:        run.New(),
 		revisiting: map[link.Key]*visit.Before{},
@@ -202,6 +199,9 @@ func New(cfg Config, parts Parts) *Crawler {
 		LinkLog: c.LinkLog, Strategy: c.Strategy, Pages: c.Pages, Applications: &c.apps, Gate: c.gate,
 		Owners: c.Cluster.Owners, Contents: c.Cluster.Contents, Boundary: c.Cluster.Boundary,
 		Sharing: c.Cluster.Sharing}, resolversMax)
+	c.origins = retry.NewOrigins(cfg.Config, retry.Parts{Run: c.run, Book: c.retries, Frontier: c.Frontier,
+		Robots: c.Robots, Tally: c.Tally, Events: c.Events, Visits: c.visits, Gate: c.gate, Ledger: c.ledger,
+		Moves: c.Cluster.Moves})
 	var others []Obstacle
 	if c.Cluster.Turns != nil { // the loop has all of its parts now
 		others = c.Cluster.Turns.Bind(newLoop(c))
@@ -265,7 +265,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		if c.Cluster.Turns != nil {
 			wake = earlier(wake, c.Cluster.Turns.Tick(work, now))
 		}
-		reviewed, moved := c.review(), c.origins.moveSome(c, now)
+		reviewed, moved := c.review(), c.origins.MoveSome(now, c.failUntried)
 		if c.giveUp(now) || reviewed || moved {
 			wake = now
 		}
@@ -340,7 +340,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	if c.stop != notStopping {
 		return time.Time{}
 	}
-	if wake = earlier(c.release(now), c.want(now)); c.run.Failed() {
+	if wake = earlier(c.origins.Release(now), c.want(now)); c.run.Failed() {
 		return wake
 	}
 	c.lookUp(work)
@@ -360,18 +360,21 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			return earlier(wake, due)
 		}
 		if others := c.Cluster.Turns; others != nil && !others.MayVisit(&t, now) {
-			c.origins.open(c.origins.of(t.Link.URL)) // it may have been the one to try
+			c.origins.Open(c.origins.Of(t.Link.URL)) // it may have been the one to try
 			if c.run.Failed() {
 				return wake
 			}
 			continue
 		}
-		origin, held := c.origins.hold(c, &t, now)
-		if kept := c.bar(&t, now) || c.setAside(&t, now) || c.awaitsApp(&t, now); kept || held == awaitIt {
+		origin, held := c.origins.Hold(t.Link.URL, now)
+		if held != retry.VisitIt && c.needsNoTry(&t) {
+			held = retry.VisitIt
+		}
+		if kept := c.bar(&t, now) || c.setAside(&t, now) || c.awaitsApp(&t, now); kept || held == retry.AwaitIt {
 			if !kept {
-				wake = earlier(wake, origin.await(c, &t, now))
-			} else if held == visitIt {
-				c.origins.open(origin)
+				wake = earlier(wake, c.origins.Await(origin, &t, now))
+			} else if held == retry.VisitIt {
+				c.origins.Open(origin)
 			}
 			if quota--; quota == 0 || c.run.Failed() {
 				return now // let other work of the dispatcher run first
@@ -398,8 +401,8 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 					return now // let other work of the dispatcher run first
 				}
 			}
-		case held == failIt:
-			origin.giveTo(v)
+		case held == retry.FailIt:
+			origin.GiveTo(v)
 			if c.settle(v, now); !c.run.Failed() {
 				if quota--; quota == 0 {
 					return now
@@ -409,8 +412,8 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			c.unresolved = append(c.unresolved, v)
 			c.lookUp(work)
 		default:
-			v.Last = c.retries.FailedLookUps(host) > c.cfg.Retries || origin != nil && origin.dead
-			v.Within, v.HostLives = c.origins.patience(t.Link.URL, now), c.Tally.HostPages(host) > 0
+			v.Last = c.retries.FailedLookUps(host) > c.cfg.Retries || origin.Dead()
+			v.Within, v.HostLives = c.origins.Patience(t.Link.URL, now), c.Tally.HostPages(host) > 0
 			c.busy++
 			v.Turn = c.Rate.Begin()
 			v.Turn.Held = func() bool { return c.gate.HeldBack(v) }
@@ -421,6 +424,22 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			return wake
 		}
 	}
+}
+
+// needsNoTry reports that a URL whose origin fails need not wait for a try: it ends without a request, or another URL
+// takes its place.
+func (c *Crawler) needsNoTry(t *frontier.Task) bool {
+	return visit.IsErrand(t.Link) || c.gate.Dropped(t.Host, t.Number) || c.withoutApp(&t.Link) || c.hostFull(t.Host) ||
+		c.fallsBack(t.Link)
+}
+
+// failUntried finishes a URL of a dead origin that is in no queue.
+func (c *Crawler) failUntried(t frontier.Task, by *retry.Origin, now time.Time) {
+	v := c.visits.New(t)
+	v.Plan().Before = c.revisiting[t.Link.Key()]
+	by.GiveTo(v)
+	c.finish(v, now)
+	c.visits.Recycle(v)
 }
 
 // settleAll settles v and all other ended visits.

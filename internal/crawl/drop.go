@@ -41,7 +41,7 @@ func (c *Crawler) drop(host string, now time.Time) error {
 	c.ledger.Add(state.Drop, c.gate.Drop(host, c.ledger.Accepted(), now))
 	c.Frontier.Withdraw(host)
 	c.Frontier.ReviewAside()
-	if err := c.withdrawLater(host); err != nil {
+	if err := c.origins.Withdraw(host); err != nil {
 		return fmt.Errorf("drop %s: %w", host, err)
 	}
 	if f, ok := c.planner.(visit.Forgetter); ok {

@@ -11,9 +11,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// errandWait is how long a URL waits for a robots.txt from another host before the crawl looks again.
-const errandWait = time.Second
-
 func errandID(l link.Link) string { return l.URL.String() + " " + l.Via }
 
 // runErrand queues, once, the fetch of a robots.txt on another host. It does not queue it if

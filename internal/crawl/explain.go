@@ -80,7 +80,7 @@ func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 		s += "  " + links(n) + " of all hosts " + isOrAre(n) + " set aside by exclusions; some may be of this " +
 			"host\n"
 	}
-	origins, next := c.origins.explain(host, now)
+	origins, next := c.origins.Explain(host, now)
 	s += origins
 	t.retry = earlier(t.retry, next)
 	for _, why := range t.blocks {
@@ -188,7 +188,7 @@ const NothingAccepted = "this agent has accepted no URL of the host: no link lea
 // explainEmpty completes the explanation of a host without a link in its queue: the host is finished, or it was never
 // found, or its links may be elsewhere. The frontier forgets such hosts; the counts of the reports do not.
 func (c *Crawler) explainEmpty(e *frontier.Explanation) {
-	if e.State != "unknown" && e.State != "empty" || c.laterOf(e.Host) > 0 {
+	if e.State != "unknown" && e.State != "empty" || c.origins.Waiting(e.Host) > 0 {
 		return
 	}
 	why := func(text string) { e.Reasons = append(e.Reasons, text) }

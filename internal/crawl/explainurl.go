@@ -89,9 +89,7 @@ func (e *urlTurn) ask(c *Crawler, now time.Time) {
 	e.host = c.explainHost(e.u.Host(), now)
 	e.open = e.host.busy() && e.host.Next == e.u.String()
 	e.robots = c.Robots.Ask(e.u, now)
-	if o := c.origins.of(e.u); o != nil && !o.dead && o.until.After(now) {
-		e.origin = o.until
-	}
+	e.origin = c.origins.Of(e.u).NextTry(now)
 	e.full = c.hostFull(e.u.Host())
 	e.unsure = c.Seen.Holds()
 	e.elsewhere = c.Cluster.pagesElsewhere(e.u.Host())

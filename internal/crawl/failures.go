@@ -47,8 +47,8 @@ func (c *Crawler) SeedAgain() error {
 		if err != nil {
 			return err
 		}
-		c.origins.forgetHost(l.URL.Host()) // the tries of its origin are counted anew, too
-		c.origins.record(c, l.URL.Host(), now)
+		c.origins.ForgetHost(l.URL.Host()) // the tries of its origin are counted anew, too
+		c.origins.Record(l.URL.Host(), now)
 		if retrier != nil {
 			retrier.Retry(l.URL)
 		}

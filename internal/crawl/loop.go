@@ -40,7 +40,8 @@ type Loop struct {
 func newLoop(c *Crawler) *Loop {
 	sharer, _ := c.planner.(visit.Sharer)
 	return &Loop{c: c, Sharer: sharer, Run: c.run, Config: c.cfg, Frontier: c.Frontier, Seen: c.Seen,
-		Events: c.Events, Tally: c.Tally, Ledger: c.ledger, Gate: c.gate, Retries: c.retries, Hosts: Hosts{c}}
+		Events: c.Events, Tally: c.Tally, Ledger: c.ledger, Gate: c.gate, Retries: c.retries,
+		Hosts: Hosts{&c.origins, c.visits, c.gate}}
 }
 
 // Halt stops the run.

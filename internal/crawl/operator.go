@@ -110,24 +110,13 @@ func (c *Crawler) waiting(host string, now time.Time) (e frontier.Explanation, n
 	if p := c.Frontier.Stats().Pooled; p > 0 {
 		others = ", not counting links among the " + links(p) + " of all hosts in the pools on disk"
 	}
-	return e, e.Queued + c.laterOf(host), others
+	return e, e.Queued + c.origins.Waiting(host), others
 }
 
 // secure makes all pending records durable at once.
 func (c *Crawler) secure() error {
 	c.run.Fail(c.ledger.Secure())
 	return c.run.Err()
-}
-
-// laterOf counts the links of host that wait for a retry, outside of the queues.
-func (c *Crawler) laterOf(host string) (n int64) {
-	for range c.retries.Of(host) {
-		n++
-	}
-	for _, o := range c.origins.byHost[host] {
-		n += o.waiting.Len()
-	}
-	return n
 }
 
 // links returns n with the noun "link" or "links".

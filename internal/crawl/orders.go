@@ -93,7 +93,7 @@ func (c *Crawler) explainPace(host string) string {
 type gateLoop struct{ c *Crawler }
 
 func (l gateLoop) Foreign(host string) bool { return l.c.agentOf(host) != "" }
-func (l gateLoop) HostBlocked(host string)  { l.c.origins.openHost(host) } // no try of an origin may come
+func (l gateLoop) HostBlocked(host string)  { l.c.origins.OpenHost(host) } // no try of an origin may come
 
 func (l gateLoop) Hides() bool {
 	c := l.c

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -22,7 +23,7 @@ func newLedger(c *Crawler) *ledger.Ledger {
 		syncers = []ledger.Syncer{c.Near, c.Delivery}
 	}
 	participants := []ledger.Participant{spans{c}, &c.widened, &tallyCounts{tally: c.Tally, skips: &c.skips},
-		&c.failures, queryCounts{c.Queries}, c.gate, &c.apps, hostStates{c}}
+		&c.failures, queryCounts{c.Queries}, c.gate, &c.apps, hostStates{&c.origins, &c.past}}
 	if c.Cluster.Records != nil {
 		participants = append(participants, c.Cluster.Records)
 	}
@@ -253,13 +254,16 @@ func (a archiveDigests) Load(_ byte, p []byte) error {
 }
 
 // hostStates are the states of hosts: delays, pauses and failing origins.
-type hostStates struct{ c *Crawler }
+type hostStates struct {
+	origins *retry.Origins
+	past    *pastClock
+}
 
 func (hostStates) Kinds() []ledger.Kind { return []ledger.Kind{{Kind: state.Host, Name: "host"}} }
 
 func (s hostStates) Save(put func(kind byte, p []byte) error, now time.Time) error {
 	var buf []byte
-	return s.c.origins.eachHost(s.c.Frontier, now, func(st frontier.HostState) error {
+	return s.origins.EachHost(now, func(st frontier.HostState) error {
 		buf = st.AppendTo(buf[:0])
 		return put(state.Host, buf)
 	})
@@ -270,8 +274,8 @@ func (s hostStates) Load(_ byte, p []byte) error {
 	if err != nil {
 		return err
 	}
-	s.c.past.hosts = append(s.c.past.hosts, st)
-	s.c.past.touch(st.Host, st.Delay)
+	s.past.hosts = append(s.past.hosts, st)
+	s.past.touch(st.Host, st.Delay)
 	return nil
 }
 

@@ -24,7 +24,6 @@ func (c *Crawler) notePlain(v *visit.Attempt) {
 	if !l.Bare() || l.URL.Scheme() != "https" {
 		return
 	}
-	_, known := c.plain[l.URL.Origin()]
 	switch {
 	case v.Outcome == visit.Prerequisite && v.Response.Fail != nil && v.Response.Fail.NoConnection():
 		if len(c.plain) < maxPlain {
@@ -34,9 +33,15 @@ func (c *Crawler) notePlain(v *visit.Attempt) {
 			c.plain[strings.Clone(l.URL.Origin())] = struct{}{}
 		}
 		v.Plain = true
-	case v.Outcome == visit.RobotsUnreachable && known:
+	case v.Outcome == visit.RobotsUnreachable && c.fallsBack(l):
 		v.Plain = true
 	}
+}
+
+// fallsBack reports that the http URL takes the place of l.
+func (c *Crawler) fallsBack(l link.Link) bool {
+	_, plain := c.plain[l.URL.Origin()]
+	return plain && l.Bare()
 }
 
 // followPlain accepts the http URL in place of the https URL of v.

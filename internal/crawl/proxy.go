@@ -21,6 +21,6 @@ func (c *Crawler) awaitProxy(v *visit.Attempt, d *frontier.Done, now time.Time) 
 		return
 	}
 	l := v.Task.Link
-	d.Again, d.Attempt, d.NotBefore = &l, v.Task.Attempt, now.Add(c.jitter(c.cfg.RetryWait))
+	d.Again, d.Attempt, d.NotBefore = &l, v.Task.Attempt, now.Add(c.retries.Jitter(c.cfg.RetryWait))
 	c.retries.NoteFailure(l.Key(), "proxy", d.NotBefore)
 }

@@ -156,8 +156,8 @@ func (r *recovery) Restored(n *ledger.Recovered, planned bool) {
 	p.restore(c.Frontier, r.now)
 	for i := range p.hosts {
 		st := &p.hosts[i]
-		c.origins.forgetHost(st.Host) // the last state counts
-		c.origins.restore(c, st, r.now)
+		c.origins.ForgetHost(st.Host) // the last state counts
+		c.origins.Restore(st, r.now)
 	}
 	if c.ledger.Accepted() > 0 {
 		c.Frontier.Hush(r.now)

@@ -71,7 +71,7 @@ func (c *Crawler) dispose(v *visit.Attempt, now time.Time) frontier.Done {
 		Sent: v.Response.SentAt, Robots: v.RobotsRead()}
 	c.notePlain(v)
 	c.failures.NoteFailure(v) // of robots.txt, too
-	c.origins.settle(c, v, now)
+	c.origins.Settle(v, now)
 	switch {
 	case v.Outcome == visit.Abandoned || v.Outcome == visit.Stale:
 		d.NoRequest = d.NoRequest && !v.Permit.WasCutOff() // a request may have been sent
@@ -81,7 +81,7 @@ func (c *Crawler) dispose(v *visit.Attempt, now time.Time) frontier.Done {
 	case v.Outcome == visit.Elsewhere:
 		c.failures.NoteRobotsAt(l.URL.Origin(), v.Robots.Errand.URL.Origin())
 		c.runErrand(v.Robots.Errand, now)
-		v.Robots.Until = c.origins.awaitRobots(c, v, now)
+		v.Robots.Until = c.origins.AwaitRobots(v, now)
 		c.putOff(v, &d, retry.Delayed{At: v.Robots.Until, Link: l, Number: v.Task.Number, Attempt: v.Task.Attempt,
 			First: true})
 	case visit.IsErrand(l):
@@ -111,7 +111,7 @@ func (c *Crawler) settleRobots(v *visit.Attempt, d *frontier.Done, now time.Time
 	if v.Response.Failure == fetch.Refused || v.Response.Failure == fetch.TLS && !v.Response.Fail.Retryable() {
 		// The robots.txt cannot be fetched, and time will not change that. The URL itself would fail in
 		// the same way.
-		c.origins.giveUp(c, v, now)
+		c.origins.GiveUp(v, now)
 		v.Asked, v.Outcome, v.Record.Archived, v.Record.Left = l, visit.Failed, false, false
 		c.finish(v, now)
 		return
@@ -128,7 +128,7 @@ func (c *Crawler) settleRobots(v *visit.Attempt, d *frontier.Done, now time.Time
 	u := c.visits.New(v.Task)
 	u.Outcome, u.Robots.Until, u.Last, u.Thread, u.Drops = visit.RobotsUnreachable, a.Until, v.Last, v.Thread, v.Drops
 	u.Plan().Before = v.Plan().Before
-	if c.origins.settle(c, u, now); c.visits.Final(u) {
+	if c.origins.Settle(u, now); c.visits.Final(u) {
 		c.finish(u, now)
 	} else {
 		c.again(u, c.visits.Policy(u), d, now)
@@ -138,7 +138,7 @@ func (c *Crawler) settleRobots(v *visit.Attempt, d *frontier.Done, now time.Time
 
 // noteSlow records that a host demands fewer requests.
 func (c *Crawler) noteSlow(v *visit.Attempt, host string, now time.Time) {
-	st := c.origins.record(c, host, now)
+	st := c.origins.Record(host, now)
 	c.ledger.Hasten()
 	c.Events.Write("host-paused", report.F("host", host), report.F("status", v.Response.Status),
 		report.F("until", st.NotBefore))
@@ -151,9 +151,9 @@ func (c *Crawler) again(v *visit.Attempt, p visit.Patience, d *frontier.Done, no
 		c.withdraw(v)
 		return
 	}
-	wait := c.jitter(visit.Backoff(p.Wait, v.Task.Attempt))
+	wait := c.retries.Jitter(visit.Backoff(p.Wait, v.Task.Attempt))
 	at := now.Add(wait)
-	first := blames(v)
+	first := retry.Blames(v)
 	if first {
 		at = v.Robots.Until
 	}
@@ -174,7 +174,7 @@ func (c *Crawler) putOff(v *visit.Attempt, d *frontier.Done, w retry.Delayed) {
 	switch {
 	case c.gate.Overtaken(v):
 		c.withdraw(v)
-	case !c.later(w):
+	case !c.origins.Later(w):
 		d.Again, d.Attempt, d.NotBefore = &w.Link, w.Attempt, w.At
 	}
 }
@@ -200,10 +200,4 @@ func (c *Crawler) settleHost(v *visit.Attempt, host string, d *frontier.Done, no
 	if n := c.retries.LookUpFailed(host); n == c.cfg.Retries+1 {
 		c.Events.Write("host-in-trouble", report.F("host", host), report.F("kind", v.Reason()), report.F("failures", n))
 	}
-}
-
-// jitter changes a wait by up to a tenth, so that URLs that failed together are not retried
-// together.
-func (c *Crawler) jitter(d time.Duration) time.Duration {
-	return d + time.Duration((c.rng.Float64()-0.5)*0.2*float64(d))
 }

@@ -47,9 +47,8 @@ func (c *Crawler) turns(links []link.Link, now time.Time) []LinkTurn {
 		}
 	}
 	for i := range links {
-		if e, k := c.origins.of(links[i].URL), links[i].Key(); e != nil && !e.dead && e.until.After(now) &&
-			wanted[k].IsZero() {
-			wanted[k] = e.until
+		if k := links[i].Key(); wanted[k].IsZero() {
+			wanted[k] = c.origins.Of(links[i].URL).NextTry(now)
 		}
 	}
 	hosts := map[string]frontier.Turn{}

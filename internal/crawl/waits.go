@@ -140,8 +140,8 @@ func (c *Crawler) waitsForTime(now time.Time) string {
 		at = d.At
 		failure, _ := c.retries.Failure(d.Link.Key())
 		kind := failure.Kind
-		if e := c.origins.of(d.Link.URL); kind == "" && e != nil && e.failures > 0 {
-			kind = e.cause() // of another of its URLs
+		if kind == "" {
+			kind = c.origins.Of(d.Link.URL).Cause() // of another of its URLs
 		}
 		if text = fmt.Sprintf("the next try of a URL that failed (%s), in %s: %s",
 			kind, duration(at.Sub(now)), d.Link.URL); kind == "" {

@@ -2,15 +2,17 @@
 //
 // A URL that failed, while its host works, waits in a Book beside the queues, so that its host goes on. When its time
 // comes, it returns to the queue of its host, and the Book remembers how often it was visited, and the number of its
-// accept, which its place in the queue does not tell. The Book also counts the failed look-ups of hosts. Failures has
-// the seeds that brought no response, and why a robots.txt could not be fetched.
+// accept, which its place in the queue does not tell. The Book also counts the failed look-ups of hosts. Origins are
+// those that fail: their URLs wait until one of them has been tried. Failures has the seeds that brought no response,
+// and why a robots.txt could not be fetched.
 //
-// The dispatcher of the crawl loop owns both.
+// The dispatcher of the crawl loop owns all of them.
 package retry
 
 import (
 	"container/heap"
 	"iter"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -31,11 +33,13 @@ type Book struct {
 	numbers  map[link.Key]uint64  // of the accepts of URLs that are queued again
 	failed   map[link.Key]Failure // of all URLs that will be tried again, also of those that wait in a queue
 	lookups  lookups
+	rng      *rand.Rand
 }
 
-// NewBook returns an empty Book.
-func NewBook() *Book {
-	return &Book{attempts: map[link.Key]int{}, numbers: map[link.Key]uint64{}, failed: map[link.Key]Failure{}}
+// NewBook returns an empty Book. seed is that of Jitter.
+func NewBook(seed uint64) *Book {
+	return &Book{rng: rand.New(rand.NewPCG(seed, 0x6f7262)),
+		attempts: map[link.Key]int{}, numbers: map[link.Key]uint64{}, failed: map[link.Key]Failure{}}
 }
 
 // A Delayed is a URL that failed, while its host works, and waits for its retry.
@@ -45,6 +49,11 @@ type Delayed struct {
 	Number  uint64 // of its accept; 0: it is finished, and is visited again
 	Attempt int    // visits so far
 	First   bool   // it comes before the other URLs of its host, because URLs of its origin wait for its end
+}
+
+// Jitter changes a wait by up to a tenth, so that URLs that failed together are not retried together.
+func (b *Book) Jitter(d time.Duration) time.Duration {
+	return d + time.Duration((b.rng.Float64()-0.5)*0.2*float64(d))
 }
 
 // Put lets a URL wait beside the queues. It reports false, and does nothing, if too many wait already.

@@ -19,7 +19,7 @@ import (
 // host is withdrawn.
 func TestBook(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testseed.New(t), 0))
-	b, now := NewBook(), time.Unix(1e9, 0)
+	b, now := NewBook(1), time.Unix(1e9, 0)
 	waiting := map[link.Key]Delayed{}
 	last := now
 	for n := range 5000 {
@@ -118,7 +118,7 @@ func TestFailedSeedsAreBounded(t *testing.T) {
 // The display counts URLs that will be tried again by the kind of their last failure, and knows when the next one
 // comes.
 func TestSum(t *testing.T) {
-	b, now := NewBook(), time.Unix(1e9, 0)
+	b, now := NewBook(1), time.Unix(1e9, 0)
 	key := func(n int) link.Key { return link.Key{Path: uint64(n)} }
 	b.NoteFailure(key(1), "dns", now.Add(time.Minute))
 	b.NoteFailure(key(2), "dns", now.Add(-time.Minute))
@@ -142,7 +142,7 @@ func TestSum(t *testing.T) {
 
 // The URLs beside the queues, and those that came back, are bounded.
 func TestBookIsBounded(t *testing.T) {
-	b := NewBook()
+	b := NewBook(1)
 	for n := range most {
 		b.SetAttempts(link.Key{Path: uint64(n)}, 1)
 	}
