@@ -43,7 +43,7 @@ var layers = func() map[string]int {
 		// storage, and guards of listeners
 		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +
 			"internal/inbound internal/web/sheet internal/web/cookie internal/web/near internal/cluster/assignment " +
-			"internal/cluster/orders internal/cluster/shares internal/cost internal/rate internal/testkit/testdisk " +
+			"internal/cluster/orders internal/cost internal/rate internal/testkit/testdisk " +
 			"internal/testkit/testneed internal/testkit/testseed",
 		// one job each; none of them imports another of this layer
 		"internal/store/keyset internal/frontier internal/warc internal/linklog internal/graph internal/report " +
@@ -54,9 +54,11 @@ var layers = func() map[string]int {
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/consensus internal/cluster/coordinator " +
 			"internal/node/admin internal/node/console internal/node/operate internal/store/entries " +
 			"internal/urlfrontier internal/testkit/testbrowser",
+		// who is in the cluster
+		"internal/cluster/members",
 		// the records of a crawl's journal; how its run stands; what its files say; what the coordinators say of hosts;
 		// the models in the program
-		"internal/cluster/contents internal/cluster/spare internal/web/near/index " +
+		"internal/cluster/shares internal/cluster/contents internal/cluster/spare internal/web/near/index " +
 			"internal/crawl/state internal/crawl/run internal/report/review internal/report/broken " +
 			"internal/report/warclinks internal/cluster/sites " +
 			"internal/cluster/boundary " +

@@ -96,7 +96,7 @@ func (g *admissions) expected(v *gossip.View, now time.Time) bool {
 // Only holders of the cluster's gossip key can gossip, and they are trusted: one that
 // gossips without a welcome is admitted.
 func (c *membership) admitted(from rpc.Caller) bool {
-	m := c.member.Load()
+	m := c.members.Gossip()
 	known := m != nil && m.Knows(from.Name, from.Instance, from.Boot) || c.admissions.welcomed(from, c.a.now())
 	if known {
 		c.sites.heard(from)

@@ -3,9 +3,8 @@
 //	Config -> Open -> Agent -> Run -> Result
 //
 // Open opens the parts of an agent in the order in which they depend on each other:
-// state, archive, frontier, fetcher, cluster. It wires them into a crawl.Crawler. Run runs
-// the crawler, and Close closes the parts in reverse order. The package knows the crawl
-// directory:
+// state, archive, frontier, fetcher, cluster. It wires them into a crawl.Crawler. Run runs it, and Close closes the
+// parts in reverse order. The package knows the crawl directory:
 //
 //	crawl.yaml   effective configuration
 //	archive/     WARC files
@@ -39,6 +38,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
+	"github.com/orbweaver/orbweaver/internal/cluster/shares"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -77,7 +77,7 @@ type Agent struct {
 	contents    *contentService // nil: the agents do not share contents
 	boundary    *boundary.Store // nil: pages do not move between agents
 	standing    *standing       // the operators' orders
-	rates       *rates
+	rates       *shares.Rates
 	history     *history
 	archiveKeys *archiveKeys
 	local       *operate.Local

@@ -361,11 +361,11 @@ func (c *membership) pages(ctx context.Context, from rpc.Caller, pages *rpc.Page
 // Send implements cluster.Boundary.
 func (p *boundaryPages) Send(ctx context.Context, agent string, pages []link.Link) error {
 	c := p.a.membership
-	to, ok := c.agent(agent)
+	to, ok := c.members.Agent(agent)
 	if !ok {
 		return fmt.Errorf("agent %q is gone", agent)
 	}
-	peer := c.client.Peer(to.Name, to.Addr)
+	peer := c.members.To(to)
 	pages, err := p.unknown(ctx, peer, pages)
 	if err != nil || len(pages) == 0 {
 		return err

@@ -56,7 +56,7 @@ func (c *membership) captured(request []byte) (response []byte, err error) {
 // capture asks the other agents for the newest record of u, one after the other: first those that leave, because they
 // have handed over their hosts and still have their archives. r is nil if none has it.
 func (c *membership) capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
-	if c.member.Load() == nil {
+	if c.members.Gossip() == nil {
 		return nil, "", nil
 	}
 	agents, _ := c.Before(u.Host())
@@ -74,7 +74,7 @@ func (c *membership) capture(ctx context.Context, u weburl.URL) (r io.ReadCloser
 func (c *membership) captureOf(ctx context.Context, agent string, u weburl.URL) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, captureWait)
 	defer cancel()
-	p, err := c.peer(agent)
+	p, err := c.members.Peer(agent)
 	if err != nil {
 		return nil, err
 	}

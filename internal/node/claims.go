@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
-	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -16,7 +15,7 @@ import (
 
 // settle records which agents own the hosts from now on.
 func (c *membership) settle(owners placement.Placement) {
-	self := func(a placement.Owner) bool { return a.Name == c.self.Name }
+	self := func(a placement.Owner) bool { return a.Name == c.members.Self.Name }
 	c.takesPart.Store(slices.ContainsFunc(owners.Agents(), self))
 	if old := c.owners(); old != nil {
 		c.placed.Store(old.Next(owners))
@@ -24,8 +23,9 @@ func (c *membership) settle(owners placement.Placement) {
 	}
 	// Agents that wait for each other begin together, with the same view. An agent came later if it
 	// finds more agents, or if it was told that the crawl has begun.
-	first := c.self.Boot == 1 && !c.late.Load() && len(owners.Agents()) == max(c.cfg.Agents, 1)
-	c.placed.Store(placement.NewView(owners, c.self.Name, placement.Begin{First: first, Before: c.self.Boot > 1}))
+	first := c.members.Self.Boot == 1 && !c.late.Load() && len(owners.Agents()) == max(c.cfg.Agents, 1)
+	c.placed.Store(placement.NewView(owners, c.members.Self.Name, placement.Begin{First: first,
+		Before: c.members.Self.Boot > 1}))
 }
 
 // crawling returns the agents of a crawl that has begun, or none if this agent does not know that
@@ -36,7 +36,7 @@ func (c *membership) crawling() (agents []rpc.Agent) {
 	if !c.begun.Load() && !c.late.Load() {
 		return nil
 	}
-	for _, a := range c.member.Load().View().Agents {
+	for _, a := range c.members.View().Agents {
 		agents = append(agents, wire(a))
 	}
 	return agents
@@ -44,7 +44,7 @@ func (c *membership) crawling() (agents []rpc.Agent) {
 
 // Identity implements cluster.Exchange.
 func (c *membership) Identity(agent string) string {
-	a, ok := c.agent(agent)
+	a, ok := c.members.Agent(agent)
 	if !ok {
 		return ""
 	}
@@ -52,29 +52,6 @@ func (c *membership) Identity(agent string) string {
 }
 
 func identityOf(name string, instance rpc.ID) string { return name + " " + instance.String() }
-
-// agent returns an agent of the current view. If coordinators assign the hosts, the agent may also be in their roster
-// alone: then gossip does not reach it, and calls may.
-func (c *membership) agent(name string) (gossip.Agent, bool) {
-	if a, ok := c.member.Load().View().Agent(name); ok || c.sites == nil {
-		return a, ok
-	}
-	if r := c.sites.table.Roster(); r != nil {
-		if _, ok := r.Member(name); ok {
-			return rosterView(r).Agent(name)
-		}
-	}
-	return gossip.Agent{}, false
-}
-
-// peer returns another agent of the current view.
-func (c *membership) peer(agent string) (*rpc.Peer, error) {
-	to, ok := c.agent(agent)
-	if !ok {
-		return nil, fmt.Errorf("agent %q is gone", agent)
-	}
-	return c.client.Peer(to.Name, to.Addr), nil
-}
 
 var verdicts = map[rpc.ClaimAnswer]cluster.ClaimAnswer{
 	rpc.Unknown: cluster.Nothing, rpc.Coming: cluster.Coming,
@@ -84,7 +61,7 @@ var verdicts = map[rpc.ClaimAnswer]cluster.ClaimAnswer{
 // Claim implements cluster.Exchange.
 func (c *membership) Claim(ctx context.Context, agent string, view uint64, hosts []string) (
 	[]cluster.ClaimAnswer, error) {
-	p, err := c.peer(agent)
+	p, err := c.members.Peer(agent)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +111,7 @@ func again(err error) error {
 
 // Hand implements cluster.Exchange.
 func (c *membership) Hand(ctx context.Context, agent string, records []byte, count int) error {
-	p, err := c.peer(agent)
+	p, err := c.members.Peer(agent)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
@@ -29,7 +30,7 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 	}{
 		{"all wait", func(*membership) {}, true},
 		{"the other one crawls", func(w *membership) { w.begun.Store(true); w.settle(all) }, false},
-		{"the other one was restarted", func(w *membership) { w.self.Boot = 2; w.begun.Store(true) }, false},
+		{"the other one was restarted", func(w *membership) { w.members.Self.Boot = 2; w.begun.Store(true) }, false},
 		{"the other one has just come, too", func(w *membership) {
 			w.late.Store(true)
 			w.settings[agentsSetting] = "1" // it was started without --agents
@@ -38,13 +39,13 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			network := newLoop()
 			welcomer, comer := memberOf(t, network, "a2"), memberOf(t, network, "a3")
-			welcomer.crawl.Store(&rpc.ID{7})
+			welcomer.members.SetCrawl(rpc.ID{7})
 			c.prepare(welcomer)
-			w, err := comer.ask(t.Context(), welcomer.self.Addr)
+			w, err := comer.ask(t.Context(), welcomer.members.Self.Addr)
 			if err != nil {
 				t.Fatal(err)
 			}
-			comer.crawl.Store(&w.Crawl)
+			comer.members.SetCrawl(w.Crawl)
 			comer.settle(all)
 			begins := false
 			for host := range uint64(100) {
@@ -62,7 +63,7 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 // its directory.
 func TestAsksItself(t *testing.T) {
 	c := memberOf(t, newLoop(), "a1")
-	if _, err := c.ask(t.Context(), c.self.Addr); !errors.Is(err, gossip.ErrSelf) {
+	if _, err := c.ask(t.Context(), c.members.Self.Addr); !errors.Is(err, gossip.ErrSelf) {
 		t.Errorf("its own address: %v", err)
 	}
 	for what, change := range map[string]func(a *gossip.Agent){
@@ -70,8 +71,8 @@ func TestAsksItself(t *testing.T) {
 		"another address": func(a *gossip.Agent) { a.Addr = "127.0.0.1:7479" },
 	} {
 		other := memberOf(t, newLoop(), "a1")
-		other.self.Instance = c.self.Instance
-		change(&other.self)
+		other.members.Self.Instance = c.members.Self.Instance
+		change(&other.members.Self)
 		_, err := c.hello(t.Context(), rpc.Caller{}, other.greeting())
 		if r, ok := errors.AsType[*rpc.Refusal](err); !ok || r.Reason != "copy" {
 			t.Errorf("%s: %v", what, err)
@@ -93,11 +94,12 @@ func memberOf(t *testing.T, network rpc.Network, name string) *membership {
 		a:        new(Agent),
 		cfg:      Cluster{Name: name, Capacity: 1, Agents: 3, Network: network},
 		settings: map[string]string{agentsSetting: "3"},
-		self:     gossip.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: listener.Addr()},
+		members: &members.Members{Self: gossip.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1,
+			Addr: listener.Addr()}},
 	}
 	nobody := errors.New("nobody")
 	m, err := gossip.Open(gossip.Config{
-		Self: c.self, Advertise: netip.MustParseAddrPort(c.self.Addr),
+		Self: c.members.Self, Advertise: netip.MustParseAddrPort(c.members.Self.Addr),
 		Packets: listener.Packets(), Streams: listener.Gossip(),
 		Dial:  func(context.Context, string, string) (net.Conn, error) { return nil, nobody },
 		Hello: func(context.Context, string) error { return nobody },
@@ -105,19 +107,20 @@ func memberOf(t *testing.T, network rpc.Network, name string) *membership {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.member.Store(m)
-	c.client = rpc.NewClient(rpc.ClientConfig{Dial: network.Dial, Self: func() rpc.Caller {
-		return rpc.Caller{Name: name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
+	c.members.Join(m)
+	c.members.Client = rpc.NewClient(rpc.ClientConfig{Dial: network.Dial, Self: func() rpc.Caller {
+		return rpc.Caller{Name: name, Instance: c.members.Self.Instance, Boot: c.members.Self.Boot,
+			Crawl: c.members.Crawl()}
 	}})
 	c.server = rpc.NewServer(listener, rpc.ServerConfig{
-		Crawl: c.id, Admitted: c.admitted, Handlers: rpc.Handlers{Hello: c.hello},
+		Crawl: c.members.Crawl, Admitted: c.admitted, Handlers: rpc.Handlers{Hello: c.hello},
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.server.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := errors.Join(<-ended, m.Close(), c.client.Close(), listener.Close()); err != nil {
+		if err := errors.Join(<-ended, m.Close(), c.members.Client.Close(), listener.Close()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -17,8 +17,10 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/shares"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -39,17 +41,14 @@ type membership struct {
 	a          *Agent
 	cfg        Cluster
 	keys       *rpc.Keys
-	self       gossip.Agent
 	who        identity
-	crawl      atomic.Pointer[rpc.ID] // nil: not told yet
+	members    *members.Members
 	listener   *rpc.Listener
-	client     *rpc.Client
 	server     *rpc.Server
-	member     atomic.Pointer[gossip.Member] // nil: not joined yet
-	started    time.Time                     // when this run began
-	founder    bool                          // this agent begins the cluster
-	join       []string                      // addresses of --join, without its own
-	starting   []string                      // agents that were starting when this one went on without a cluster
+	started    time.Time // when this run began
+	founder    bool      // this agent begins the cluster
+	join       []string  // addresses of --join, without its own
+	starting   []string  // agents that were starting when this one went on without a cluster
 	waits      atomic.Pointer[Waiting]
 	unmet      string                         // what meet has waited for in vain, in words
 	placed     atomic.Pointer[placement.View] // see owners
@@ -156,20 +155,21 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 	if err != nil {
 		return err
 	}
-	c := &membership{a: a, cfg: cfg, keys: keys, limits: limits{heard: map[string]int64{}}, settings: settings}
+	c := &membership{a: a, cfg: cfg, keys: keys, limits: limits{heard: map[string]int64{}}, settings: settings,
+		members: new(members.Members)}
 	c.ends.c = c
 	if c.listener, err = rpc.Listen(cfg.network(), cfg.Listen, keys); err != nil {
 		return configErrorf("--%v", err)
 	}
 	a.onClose(c.listener.Close)
-	c.self.Addr = c.listener.Addr()
+	c.members.Self.Addr = c.listener.Addr()
 	if err := c.identify(); err != nil {
 		return err
 	}
 	c.sortJoin()
 	c.nameMembers(nil)
-	c.client = rpc.NewClient(rpc.ClientConfig{Keys: keys, Dial: cfg.network().Dial, Self: c.caller})
-	a.onClose(c.client.Close)
+	c.members.Client = rpc.NewClient(rpc.ClientConfig{Keys: keys, Dial: cfg.network().Dial, Self: c.members.Caller})
+	a.onClose(c.members.Client.Close)
 	a.membership, c.started = c, a.now()
 	return c.mayCome()
 }
@@ -178,7 +178,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 func (a *Agent) openCluster() error {
 	c := a.membership
 	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
-		Hand: c.handed, Pulse: c.ends.pulse, End: c.ends.end, Budget: c.budget, Share: c.share,
+		Hand: c.handed, Pulse: c.ends.pulse, End: c.ends.end, Budget: c.budget,
 		Recall:  c.answerRecall,
 		Operate: c.operated, Orders: func(ctx context.Context, from rpc.Caller, o rpc.Orders) (rpc.OrdersAnswer,
 			error) {
@@ -188,35 +188,24 @@ func (a *Agent) openCluster() error {
 		handlers.Pages = c.pages
 	}
 	handlers.Copy = func(ctx context.Context, from rpc.Caller, q rpc.Copy) (rpc.CopyAnswer, error) {
-		if c.spares == nil || c.member.Load() == nil {
+		if c.spares == nil || c.members.Gossip() == nil {
 			return rpc.CopyAnswer{}, rpc.ErrAgain
 		}
 		return c.spares.answer(ctx, from, q)
 	}
 	a.others.Captures = c.capture
-	a.others.Durable = cluster.NewDurable(func() [16]byte { return c.id() })
+	a.others.Durable = cluster.NewDurable(func() [16]byte { return c.members.Crawl() })
 	if a.leases != nil {
 		handlers.Lease = a.leases.serve
 	}
 	if a.contents != nil {
 		handlers.Contents = a.contents.serve
 	}
-	c.server = rpc.NewServer(c.listener, rpc.ServerConfig{Crawl: c.id, Admitted: c.admitted, Handlers: handlers,
+	c.server = rpc.NewServer(c.listener, rpc.ServerConfig{Crawl: c.members.Crawl, Admitted: c.admitted,
+		Handlers:    handlers,
 		MemoryBytes: a.budget.of(shareExchange), Panicked: panicked(a.parts.Events)})
+	shares.Call.Serve(c.server, a.rates.Answer)
 	return errors.Join(a.openSites(), a.openCopies())
-}
-
-// caller returns this agent as the caller of other agents.
-func (c *membership) caller() rpc.Caller {
-	return rpc.Caller{Name: c.cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
-}
-
-// id returns the cluster's crawl, or zero until an agent has told it.
-func (c *membership) id() rpc.ID {
-	if id := c.crawl.Load(); id != nil {
-		return *id
-	}
-	return rpc.ID{}
 }
 
 // receive accepts the links that another agent pushes.
@@ -246,7 +235,7 @@ func wire(a gossip.Agent) rpc.Agent {
 }
 
 func (c *membership) greeting() rpc.Hello {
-	return rpc.Hello{Agent: wire(c.self), Settings: c.terms()}
+	return rpc.Hello{Agent: wire(c.members.Self), Settings: c.terms()}
 }
 
 // copied returns the refusal of an agent whose crawl directory is a copy of a living agent's.
@@ -259,12 +248,12 @@ func copied(a gossip.Agent) error {
 // hello answers an agent that asks whether it may join.
 func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (rpc.Welcome, error) {
 	var none rpc.Welcome
-	m, id := c.member.Load(), c.id()
-	if h.Agent.Name == c.self.Name && h.Agent.Instance == c.self.Instance {
-		if h.Agent.Boot == c.self.Boot && h.Agent.Addr == c.self.Addr {
+	m, id := c.members.Gossip(), c.members.Crawl()
+	if h.Agent.Name == c.members.Self.Name && h.Agent.Instance == c.members.Self.Instance {
+		if h.Agent.Boot == c.members.Self.Boot && h.Agent.Addr == c.members.Self.Addr {
 			return none, &rpc.Refusal{Reason: "self", Text: gossip.ErrSelf.Error()}
 		}
-		return none, copied(c.self)
+		return none, copied(c.members.Self)
 	}
 	switch {
 	case id == (rpc.ID{}) || m == nil && !c.begun.Load():
@@ -307,13 +296,13 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 		return none, err
 	}
 	elapsed := max(c.limits.running(c.a.now())-c.a.standing.pausedFor(), 0)
-	return rpc.Welcome{Agent: wire(c.self), Crawl: id, Elapsed: elapsed,
+	return rpc.Welcome{Agent: wire(c.members.Self), Crawl: id, Elapsed: elapsed,
 		Agents: c.crawling()}, nil
 }
 
 // ask asks the agent at an address whether this agent may join.
 func (c *membership) ask(ctx context.Context, addr string) (rpc.Welcome, error) {
-	w, err := c.client.Hello(ctx, addr, c.greeting())
+	w, err := c.members.Client.Hello(ctx, addr, c.greeting())
 	if err == nil {
 		if len(w.Agents) > 0 {
 			c.limits.since(w.Elapsed, c.a.now())
@@ -347,14 +336,15 @@ func (c *membership) meet(ctx context.Context) error {
 	if err != nil {
 		return c.refused(err)
 	}
-	if c.who.Crawl != c.id().String() {
-		c.who.Crawl = c.id().String()
+	if c.who.Crawl != c.members.Crawl().String() {
+		c.who.Crawl = c.members.Crawl().String()
 		if err := c.remember(); err != nil {
 			return err
 		}
 	}
 	m, err := gossip.Open(gossip.Config{
-		Self: c.self, Advertise: netip.MustParseAddrPort(c.self.Addr), Label: c.id().String(), Secret: c.secret(),
+		Self: c.members.Self, Advertise: netip.MustParseAddrPort(c.members.Self.Addr),
+		Label: c.members.Crawl().String(), Secret: c.secret(),
 		Packets: c.listener.Packets(), Streams: c.listener.Gossip(),
 		Dial: func(ctx context.Context, addr, name string) (net.Conn, error) {
 			return rpc.DialGossip(ctx, c.keys, c.cfg.network().Dial, addr, name)
@@ -365,7 +355,7 @@ func (c *membership) meet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.member.Store(m)
+	c.members.Join(m)
 	if err := c.enter(ctx, m, at); err != nil {
 		return c.refused(err)
 	}
@@ -373,8 +363,8 @@ func (c *membership) meet(ctx context.Context) error {
 	m.Announce(told, gossip.Up) // agents that are not told in time hear it by gossip
 	cancelTold()
 	c.sites.begin(run)
-	c.a.parts.Events.Write("joined", report.F("agent", c.self.Name), report.F("address", c.self.Addr),
-		report.F("crawl", c.id().String()))
+	c.a.parts.Events.Write("joined", report.F("agent", c.members.Self.Name), report.F("address", c.members.Self.Addr),
+		report.F("crawl", c.members.Crawl().String()))
 	v, err := c.wait(ctx, m)
 	if err != nil {
 		return err
@@ -457,11 +447,11 @@ func (c *membership) miss(v *gossip.View) {
 			if there && b.Instance == a.Instance && b.Boot == a.Boot {
 				continue
 			}
-			if there && a.Name != c.self.Name {
+			if there && a.Name != c.members.Self.Name {
 				// It has been started again. After a power failure its earlier connections are silent.
-				c.client.Forget(a.Name)
+				c.members.Client.Forget(a.Name)
 			}
-			if at := c.a.now().Add(-c.member.Load().Silent(a)); at.After(*last) {
+			if at := c.a.now().Add(-c.members.Gossip().Silent(a)); at.After(*last) {
 				last = &at
 			}
 		}
@@ -472,7 +462,7 @@ func (c *membership) miss(v *gossip.View) {
 
 // tend applies new views and looks for the end until ctx is done. fail ends the run.
 func (c *membership) tend(ctx context.Context, fail func(error)) {
-	m := c.member.Load()
+	m := c.members.Gossip()
 	if o := c.sites; o != nil {
 		o.running.Store(true) // from now on the crawl loop takes calls
 		c.running.Go(func() { o.obey(ctx, fail) })
@@ -539,7 +529,7 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 
 // present returns the names of the agents that are up, this one included. Safe for concurrent use.
 func (c *membership) present() (names []string) {
-	if m := c.member.Load(); m != nil {
+	if m := c.members.Gossip(); m != nil {
 		for _, a := range agentsUp(m.View()) {
 			names = append(names, a.Name)
 		}
@@ -549,7 +539,7 @@ func (c *membership) present() (names []string) {
 
 // others returns the names of the other agents that are up.
 func (c *membership) others() []string {
-	return slices.DeleteFunc(c.present(), func(name string) bool { return name == c.self.Name })
+	return slices.DeleteFunc(c.present(), func(name string) bool { return name == c.members.Self.Name })
 }
 
 // leave leaves the cluster, and waits for this membership's goroutines. If it is not in order, the others take this
@@ -559,7 +549,7 @@ func (c *membership) leave(inOrder bool) error {
 		return nil
 	}
 	var err error
-	if m := c.member.Load(); m != nil {
+	if m := c.members.Gossip(); m != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTime/2)
 		c.sites.leave(ctx)
 		cancel()

@@ -41,7 +41,7 @@ func (m collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	agent := ""
 	if m.a.membership != nil {
-		agent = m.a.membership.self.Name
+		agent = m.a.membership.members.Self.Name
 	}
 	gauge(descInfo, 1, agent, Version)
 	flag(descReady, m.a.ready())

@@ -75,7 +75,7 @@ func (a *Agent) openContents() error {
 		return err
 	}
 	a.onClose(table.Close)
-	a.contents = newContents(a.membership.self.Name, table)
+	a.contents = newContents(a.membership.members.Self.Name, table)
 	a.contents.second, a.contents.call, a.contents.run = a.membership.second, a.membership.contents,
 		a.membership.running.Go
 	a.others.Contents = a.contents
@@ -102,11 +102,11 @@ func (c *membership) second(digest contents.Digest) string {
 
 // contents sends questions to another agent.
 func (c *membership) contents(ctx context.Context, agent string, cs []rpc.Content) ([]rpc.ContentAnswer, error) {
-	to, ok := c.member.Load().View().Agent(agent)
+	to, ok := c.members.View().Agent(agent)
 	if !ok {
 		return nil, fmt.Errorf("agent %q is gone", agent)
 	}
-	return c.client.Peer(to.Name, to.Addr).Contents(ctx, cs)
+	return c.members.To(to).Contents(ctx, cs)
 }
 
 // begin starts the table. It answers until ctx is done, so that visits that end after a stop still get answers.

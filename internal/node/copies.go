@@ -121,11 +121,11 @@ const notWhole = "whole" // the reason of a refusal
 // Ship implements cluster.Shipper.
 func (k *copies) Ship(ctx context.Context, agent string, number uint64, records []byte, count int) error {
 	c := k.c
-	to, ok := c.agent(agent)
+	to, ok := c.members.Agent(agent)
 	if !ok {
 		return fmt.Errorf("agent %q is gone", agent)
 	}
-	peer := c.client.Peer(to.Name, to.Addr)
+	peer := c.members.To(to)
 	err := peer.Ship(ctx, rpc.Records{Seq: number, Count: count, Data: records})
 	var refusal *rpc.Refusal
 	if errors.As(err, &refusal) && refusal.Reason == notWhole {
@@ -188,7 +188,7 @@ func (k *copies) refuse(source handoff.Source) error {
 	delete(k.heard, source)
 	k.mu.Unlock()
 	return &rpc.Refusal{Reason: notWhole,
-		Text: fmt.Sprintf("agent %q: there is no replica of %v", k.c.self.Name, source)}
+		Text: fmt.Sprintf("agent %q: there is no replica of %v", k.c.members.Self.Name, source)}
 }
 
 func (k *copies) has(source handoff.Source) bool {
@@ -221,7 +221,7 @@ func (k *copies) lose(v *gossip.View, before ownersBefore, now time.Time) {
 		}
 	}
 	gone = slices.DeleteFunc(gone, func(s handoff.Source) bool {
-		return s.Name == k.c.self.Name || there(s)
+		return s.Name == k.c.members.Self.Name || there(s)
 	})
 	k.up = slices.DeleteFunc(slices.Clone(v.Agents), func(a gossip.Agent) bool { return a.State != gossip.Up })
 	maps.DeleteFunc(k.away, func(s handoff.Source, since time.Time) bool {
@@ -370,7 +370,7 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 		return true
 	}
 	n, err := k.c.a.cluster.TakeOver(ctx, lostReplica{k.store, k, l.source}, l.source, func(host string) bool {
-		return k.c.ownerOf(host) == k.c.self.Name
+		return k.c.ownerOf(host) == k.c.members.Self.Name
 	})
 	over := false
 	switch {

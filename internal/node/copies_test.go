@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/spare"
@@ -25,7 +26,8 @@ func finishOf(url string) []byte {
 
 // TestCopyMustFit: an agent begins no copy of a file that its disk cannot hold.
 func TestCopyMustFit(t *testing.T) {
-	s := &spares{c: &membership{self: gossip.Agent{Name: "a1"}, a: &Agent{cfg: Config{Dir: t.TempDir()}}},
+	s := &spares{c: &membership{members: &members.Members{Self: gossip.Agent{Name: "a1"}},
+		a: &Agent{cfg: Config{Dir: t.TempDir()}}},
 		store: spare.New(testdisk.NewMem(), "/copies", 1<<20)}
 	part := rpc.Copy{Kind: rpc.CopyPart, File: rpc.CopyFile{Name: "x.warc.gz", Size: 1 << 50}, Data: []byte("x")}
 	var refusal *rpc.Refusal
@@ -43,7 +45,8 @@ func TestKeepsReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	k := &copies{c: &membership{self: gossip.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1),
+	k := &copies{c: &membership{members: &members.Members{Self: gossip.Agent{Name: "a1"}}}, store: store,
+		wake:  make(chan struct{}, 1),
 		heard: map[handoff.Source]heard{}, away: map[handoff.Source]time.Time{}}
 	from := rpc.Caller{Name: "a2", Instance: rpc.ID{7}, Boot: 1}
 	source := handoff.Source{Name: "a2", Instance: from.Instance}
@@ -146,7 +149,8 @@ func TestAway(t *testing.T) {
 	}
 	defer store.Close()
 	k := &copies{
-		c: &membership{self: gossip.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1),
+		c: &membership{members: &members.Members{Self: gossip.Agent{Name: "a1"}}}, store: store,
+		wake:  make(chan struct{}, 1),
 		heard: map[handoff.Source]heard{},
 		away:  map[handoff.Source]time.Time{},
 	}

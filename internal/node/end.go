@@ -41,7 +41,7 @@ func (d *commonEnd) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Puls
 	if err != nil {
 		return rpc.Pulse{}, rpc.ErrAgain // not begun, or ended
 	}
-	v, at := d.c.member.Load().View(), d.c.sites.at()
+	v, at := d.c.members.View(), d.c.sites.at()
 	idle := p.Idle && d.c.settled() && !d.c.admissions.expected(v, d.c.a.now())
 	return rpc.Pulse{View: at.digest(v), Activity: p.Activity, Pages: d.answered(p), Idle: idle,
 		Stopped: p.Blocked, Lost: idle && d.c.refetch.wanted(v)}, nil
@@ -93,7 +93,7 @@ func (d *commonEnd) prepare(ctx context.Context, e rpc.End) (bool, error) {
 	defer d.preparing.Add(-1)
 	now := d.c.a.now()
 	d.c.admissions.hold(now.Add(prepareTime))
-	v, at := d.c.member.Load().View(), d.c.sites.at()
+	v, at := d.c.members.View(), d.c.sites.at()
 	p, err := d.c.a.cluster.Pulse(ctx)
 	if err != nil {
 		return false, rpc.ErrAgain // ended
@@ -137,7 +137,7 @@ func (d *commonEnd) seekEnd(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		v := d.c.member.Load().View()
+		v := d.c.members.View()
 		at := d.c.sites.at()
 		s, idle := d.round(ctx, v, at)
 		if !idle {
@@ -168,7 +168,7 @@ func (d *commonEnd) seekEnd(ctx context.Context) {
 // returns what they said.
 func (d *commonEnd) round(ctx context.Context, v *gossip.View, at point) (s standstill, idle bool) {
 	for _, a := range v.Agents {
-		if a.State == gossip.Up && a.Name < d.c.self.Name {
+		if a.State == gossip.Up && a.Name < d.c.members.Self.Name {
 			return s, false // that agent asks
 		}
 	}
@@ -176,15 +176,15 @@ func (d *commonEnd) round(ctx context.Context, v *gossip.View, at point) (s stan
 	if err != nil || !own.Idle || !d.c.settled() || d.c.admissions.expected(v, d.c.a.now()) {
 		return s, false
 	}
-	s = standstill{map[string]uint64{d.c.self.Name: own.Activity}, d.answered(own), nil}
+	s = standstill{map[string]uint64{d.c.members.Self.Name: own.Activity}, d.answered(own), nil}
 	for _, a := range v.Agents {
-		if a.Name == d.c.self.Name {
+		if a.Name == d.c.members.Self.Name {
 			if d.c.refetch.wanted(v) {
 				s.lost = append(s.lost, a)
 			}
 			continue
 		}
-		p, err := d.c.client.Peer(a.Name, a.Addr).Pulse(ctx, at.digest(v))
+		p, err := d.c.members.To(a).Pulse(ctx, at.digest(v))
 		if err != nil || !p.Idle || p.View != at.digest(v) {
 			return s, false
 		}
@@ -205,7 +205,7 @@ func (d *commonEnd) close(ctx context.Context, v *gossip.View, digest uint64, ac
 	if empty {
 		reason = endedEmpty
 	}
-	would, err := d.prepare(ctx, rpc.End{View: digest, Activity: activity[d.c.self.Name], Prepare: true})
+	would, err := d.prepare(ctx, rpc.End{View: digest, Activity: activity[d.c.members.Self.Name], Prepare: true})
 	if err != nil || !would {
 		return false
 	}
@@ -215,9 +215,10 @@ func (d *commonEnd) close(ctx context.Context, v *gossip.View, digest uint64, ac
 			d.c.admissions.hold(time.Time{})
 		}
 	}()
-	others := slices.DeleteFunc(slices.Clone(v.Agents), func(a gossip.Agent) bool { return a.Name == d.c.self.Name })
+	others := slices.DeleteFunc(slices.Clone(v.Agents),
+		func(a gossip.Agent) bool { return a.Name == d.c.members.Self.Name })
 	for _, a := range others {
-		would, err := d.c.client.Peer(a.Name, a.Addr).End(ctx,
+		would, err := d.c.members.To(a).End(ctx,
 			rpc.End{View: digest, Activity: activity[a.Name], Reason: reason, Prepare: true})
 		if err != nil || !would {
 			return false
@@ -232,7 +233,7 @@ func (d *commonEnd) close(ctx context.Context, v *gossip.View, digest uint64, ac
 	}
 	agreed := d.c.sites.finish(ctx, *d.agreed.Load())
 	told.Wait()
-	if !agreed || !d.endOwn(ctx, activity[d.c.self.Name]) {
+	if !agreed || !d.endOwn(ctx, activity[d.c.members.Self.Name]) {
 		return false
 	}
 	d.c.admissions.set(ended)
@@ -244,10 +245,10 @@ func (d *commonEnd) tellEnd(ctx context.Context, a gossip.Agent, e rpc.End) {
 	ctx, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
 	for ctx.Err() == nil {
-		if agreed, err := d.c.client.Peer(a.Name, a.Addr).End(ctx, e); err == nil && agreed {
+		if agreed, err := d.c.members.To(a).End(ctx, e); err == nil && agreed {
 			return
 		}
-		if now, there := d.c.member.Load().View().Agent(a.Name); !there || now.Instance != a.Instance {
+		if now, there := d.c.members.View().Agent(a.Name); !there || now.Instance != a.Instance {
 			return // it has ended, and its answer was lost
 		}
 		select {

@@ -172,7 +172,7 @@ func (a *Agent) whyPaused() string {
 
 // whyRate says, for people, which rate of the whole crawl holds now, and this agent's share of it.
 func (a *Agent) whyRate() string {
-	s := a.rates.state()
+	s := rateState(a.rates, a.now())
 	if s == nil {
 		return "none"
 	}

@@ -69,12 +69,12 @@ func (c *membership) identify() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		c.crawl.Store(&id)
+		c.members.SetCrawl(id)
 	}
 	c.begun.Store(c.who.Begun)
 	c.who.Boot = nextBoot(c.who.Boot, c.a.now())
-	c.self = gossip.Agent{Name: c.cfg.Name, Capacity: c.cfg.Capacity, Instance: instance,
-		Boot: c.who.Boot, Addr: c.self.Addr}
+	c.members.Self = gossip.Agent{Name: c.cfg.Name, Capacity: c.cfg.Capacity, Instance: instance,
+		Boot: c.who.Boot, Addr: c.members.Self.Addr}
 	return c.remember()
 }
 

@@ -22,11 +22,11 @@ func (c *membership) known(_ context.Context, _ rpc.Caller, fs []rpc.Fingerprint
 
 // Push implements cluster.Exchange.
 func (c *membership) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
-	to, ok := c.agent(agent)
+	to, ok := c.members.Agent(agent)
 	if !ok {
 		return fmt.Errorf("agent %q is gone", agent)
 	}
-	peer := c.client.Peer(to.Name, to.Addr)
+	peer := c.members.To(to)
 	if count >= askFrom && hops == 0 {
 		var err error
 		if links, count, err = c.unknown(ctx, peer, links, count); err != nil || count == 0 {

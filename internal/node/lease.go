@@ -197,7 +197,7 @@ func (l *leases) begin() {
 	if l == nil {
 		return
 	}
-	self := l.a.membership.self
+	self := l.a.membership.members.Self
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.before = maps.Clone(l.a.membership.who.Others)
@@ -221,7 +221,7 @@ func (l *leases) look(v *gossip.View) error {
 	}
 	if l.digest = digest; !l.view.same(view) {
 		view.fresh = l.coming
-		view.follow(v, l.a.membership.member.Load().Silent, l.known, l.before)
+		view.follow(v, l.a.membership.members.Gossip().Silent, l.known, l.before)
 		if len(l.known) > mostKnown {
 			clear(l.known) // from now on Over is false for all of them
 		}
@@ -534,7 +534,7 @@ func (l *leases) carry(ctx context.Context, calls []*lease.Batch) {
 // call makes one call and gives the answer to the Peer.
 func (l *leases) call(ctx context.Context, to gossip.Agent, b *lease.Batch, raw []byte) {
 	var ans *lease.Batch
-	out, err := l.a.membership.client.Peer(to.Name, to.Addr).Lease(ctx, raw)
+	out, err := l.a.membership.members.To(to).Lease(ctx, raw)
 	if err == nil {
 		ans, err = lease.ParseBatch(out)
 	}

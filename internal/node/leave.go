@@ -24,7 +24,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	if c == nil {
 		return "", errors.New("this crawl has a single agent, so no other agent can take its hosts; stop it instead")
 	}
-	m := c.member.Load()
+	m := c.members.Gossip()
 	if m == nil || c.owners() == nil {
 		return "", errors.New("the crawl has not started yet; try again later")
 	}
@@ -52,7 +52,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	if err := m.Announce(ctx, gossip.Leaving); err != nil {
 		a.parts.Events.Write("leave-unheard", report.F("error", err))
 	}
-	text := fmt.Sprintf("%s hands its hosts to the other agents (%d), then ends", c.self.Name, others)
+	text := fmt.Sprintf("%s hands its hosts to the other agents (%d), then ends", c.members.Self.Name, others)
 	if pages := a.uncollected(); pages != "" {
 		text += fmt.Sprintf("; programs have %s to collect %s here, and what is left then is fetched again by other "+
 			"agents", leaveWithin/2, pages)
@@ -71,7 +71,7 @@ func (a *Agent) endsAlready() (text string, err error) {
 	case "":
 		return "", nil
 	case crawl.Left:
-		return a.membership.self.Name + " has handed its hosts to the other agents, and ends", nil
+		return a.membership.members.Self.Name + " has handed its hosts to the other agents, and ends", nil
 	case crawl.Finished:
 		return "", errors.New("the crawl has finished, and the agent ends: it has no hosts to hand over")
 	}
@@ -86,7 +86,7 @@ func (c *membership) stay(ctx context.Context, m *gossip.Member) {
 		if !o.last() {
 			return
 		}
-	} else if !lastLeaving(m.View(), c.self.Name) {
+	} else if !lastLeaving(m.View(), c.members.Self.Name) {
 		return
 	}
 	if was, err := c.a.cluster.Stay(ctx); err != nil || !was {

@@ -78,7 +78,7 @@ func (c *membership) give(name string, boot uint64, b rpc.Budget) (g rpc.Grant, 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case c.counts() != c.self.Name:
+	case c.counts() != c.members.Self.Name:
 		l.pageBudget = nil
 		return g, rpc.ErrAgain
 	case !slices.Contains(there, name):
@@ -144,10 +144,10 @@ func (l *limits) known() map[string]int64 {
 // tell reports to the counter and applies its grant.
 func (c *membership) tell(ctx context.Context, b rpc.Budget) (spent bool, err error) {
 	var g rpc.Grant
-	if name := c.counts(); name == c.self.Name {
-		g, err = c.give(name, c.self.Boot, b)
-	} else if to, ok := c.member.Load().View().Agent(name); ok {
-		g, err = c.client.Peer(to.Name, to.Addr).Budget(ctx, b)
+	if name := c.counts(); name == c.members.Self.Name {
+		g, err = c.give(name, c.members.Self.Boot, b)
+	} else if to, ok := c.members.View().Agent(name); ok {
+		g, err = c.members.To(to).Budget(ctx, b)
 	} else {
 		err = rpc.ErrAgain
 	}
@@ -166,7 +166,7 @@ func (c *membership) tell(ctx context.Context, b rpc.Budget) (spent bool, err er
 // reached stops this agent because the page limit is reached. The counter stops last, so that the others hear of it.
 func (c *membership) reached(ctx context.Context, n cluster.Need) {
 	c.a.parts.Events.Write("limit-reached", report.F("limit", c.a.cfg.Crawl.PageLimit), report.F("pages", n.Pages))
-	if c.counts() == c.self.Name {
+	if c.counts() == c.members.Self.Name {
 		late := time.After(spentTime)
 		for !c.allKnow() {
 			select {
@@ -189,7 +189,7 @@ func (c *membership) reached(ctx context.Context, n cluster.Need) {
 // allKnow reports whether every present agent knows that the limit is reached.
 func (c *membership) allKnow() bool {
 	var there []string
-	for _, a := range agentsUp(c.member.Load().View()) {
+	for _, a := range agentsUp(c.members.View()) {
 		there = append(there, a.Name)
 	}
 	c.limits.mu.Lock()

@@ -37,7 +37,7 @@ func (a *Agent) openOperator() error {
 // Name implements operate.Agent.
 func (o local) Name() string {
 	if c := o.a.membership; c != nil {
-		return c.self.Name
+		return c.members.Self.Name
 	}
 	return ""
 }
@@ -46,9 +46,9 @@ func (o local) Name() string {
 func (o local) Status() *pb.AgentStatus {
 	s := &pb.AgentStatus{Agent: o.Name(), State: "crawling"}
 	if c := o.a.membership; c != nil {
-		s.Address, s.Absent = c.self.Addr, c.gone()
+		s.Address, s.Absent = c.members.Self.Addr, c.gone()
 	}
-	s.Rate, s.Applications, s.DomainRates = o.a.rates.state(), o.ApplicationStates(), o.a.domainRates()
+	s.Rate, s.Applications, s.DomainRates = rateState(o.a.rates, o.a.now()), o.ApplicationStates(), o.a.domainRates()
 	status := o.a.status()
 	switch st := status.(type) {
 	case Waiting:

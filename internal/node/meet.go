@@ -72,10 +72,10 @@ type Waiting struct {
 
 // own reports whether addr is this agent's own address, in any spelling.
 func (c *membership) own(ctx context.Context, addr string) bool {
-	if addr == c.self.Addr {
+	if addr == c.members.Self.Addr {
 		return true
 	}
-	self := netip.MustParseAddrPort(c.self.Addr)
+	self := netip.MustParseAddrPort(c.members.Self.Addr)
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || port != strconv.Itoa(int(self.Port())) {
 		return false
@@ -88,7 +88,8 @@ func (c *membership) own(ctx context.Context, addr string) bool {
 func (c *membership) sortJoin() {
 	if c.cfg.Founder != "" {
 		c.founder = c.cfg.Founder == c.cfg.Name
-		c.join = slices.DeleteFunc(slices.Clone(c.cfg.Join), func(addr string) bool { return addr == c.self.Addr })
+		c.join = slices.DeleteFunc(slices.Clone(c.cfg.Join),
+			func(addr string) bool { return addr == c.members.Self.Addr })
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), firstPatience)
@@ -113,7 +114,7 @@ func (c *membership) contacts() (cs []contact) {
 		addr := c.who.Others[name]
 		if i := slices.IndexFunc(cs, func(k contact) bool { return k.addr == addr }); i >= 0 {
 			cs[i].name = name
-		} else if addr != c.self.Addr {
+		} else if addr != c.members.Self.Addr {
 			cs = append(cs, contact{addr: addr, name: name})
 		}
 	}
@@ -146,7 +147,7 @@ func (c *membership) recall(v *gossip.View, begun bool) error {
 	others, there := map[string]string{}, map[string]bool{}
 	maps.Copy(others, c.who.Others)
 	for _, a := range slices.Concat(v.Lost, v.Agents) {
-		if a.Name != c.self.Name {
+		if a.Name != c.members.Self.Name {
 			others[a.Name] = a.Addr
 		}
 	}
@@ -246,7 +247,7 @@ func (c *membership) judge(replies []reply) (f finding, err error) {
 			return f, &ConfigError{"--join " + (&unanswered{r.addr, r.err}).Error() + joinRemedy(r.err)}
 		case errors.Is(r.err, rpc.ErrAgain) && r.name != "":
 			f.again = append(f.again, r.name)
-			f.smaller = f.smaller || r.name < c.self.Name
+			f.smaller = f.smaller || r.name < c.members.Self.Name
 		}
 		f.last = &unanswered{r.addr, r.err}
 	}
@@ -272,7 +273,7 @@ func (c *membership) mayCome() error {
 	statuses := c.askCoordinators(ctx)
 	f, err := c.judge(c.askAll(ctx, c.spread(ctx, c.contacts())))
 	all := <-statuses
-	if err != nil || f.at != "" || c.id() != (rpc.ID{}) || !c.founder {
+	if err != nil || f.at != "" || c.members.Crawl() != (rpc.ID{}) || !c.founder {
 		return c.refused(err)
 	}
 	return takenBy(all)
@@ -284,7 +285,7 @@ func (c *membership) mayCome() error {
 // Agents of an earlier run may be started together. While they look for each other, each is
 // told to ask again. Then the one with the smallest name continues alone, and the others join it.
 func (c *membership) find(ctx context.Context) (at string, err error) {
-	back, began := c.id() != (rpc.ID{}), time.Now()
+	back, began := c.members.Crawl() != (rpc.ID{}), time.Now()
 	patience := joinPatience
 	switch {
 	case back && (c.who.Begun || c.founder):
@@ -309,7 +310,7 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 		cancel()
 		if err != nil || f.at != "" {
 			if err == nil && !back {
-				c.crawl.Store(&f.crawl)
+				c.members.SetCrawl(f.crawl)
 			}
 			return f.at, err
 		}
@@ -324,7 +325,7 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 			patience = joinPatience // the cluster exists, even if this agent was to start it
 			if now := time.Now(); c.waits.Load() == nil || !now.Before(say) {
 				say = now.Add(sayEvery)
-				what := fmt.Sprintf("the name %q", c.self.Name)
+				what := fmt.Sprintf("the name %q", c.members.Self.Name)
 				c.say("waiting up to %s for %s: %v", namePatience, what, f.held)
 				c.waitFor(what, f.held)
 			}
@@ -340,7 +341,7 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 				"--name %s: %v. After %s the other agents still count that agent as alive: stop it, or choose "+
 					"another name.\n"+
 					"The directory %s holds this crawl: continue with --resume, or delete it.",
-				c.self.Name, f.held, namePatience, c.a.cfg.Dir)}
+				c.members.Self.Name, f.held, namePatience, c.a.cfg.Dir)}
 		case len(cs) == 0 || ctx.Err() != nil || patience == 0:
 		case patience == alonePatience && (len(f.again) == others || waited >= patience) &&
 			(!f.smaller || waited >= joinPatience):
@@ -369,7 +370,7 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 	}
 	if !back { // all given addresses are our own, or this agent starts the cluster
 		id := newExchangeID()
-		c.crawl.Store(&id)
+		c.members.SetCrawl(id)
 	}
 	return "", nil
 }
@@ -393,7 +394,7 @@ func (c *membership) enter(ctx context.Context, m *gossip.Member, at string) err
 	}
 	contacts := c.contacts()
 	for _, k := range slices.Concat(c.spread(ctx, contacts), contacts) { // a name may lead elsewhere later
-		if k.addr != c.self.Addr && !slices.Contains(addrs, k.addr) {
+		if k.addr != c.members.Self.Addr && !slices.Contains(addrs, k.addr) {
 			addrs = append(addrs, k.addr)
 		}
 	}
@@ -507,14 +508,14 @@ func (c *membership) untenanted(ctx context.Context, refused error) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, holderPatience)
 	defer cancel()
-	return name.Holder.Instance != c.self.Instance && !c.lives(ctx, name.Holder)
+	return name.Holder.Instance != c.members.Self.Instance && !c.lives(ctx, name.Holder)
 }
 
 // lives reports whether the agent a still answers at its address.
 func (c *membership) lives(ctx context.Context, a gossip.Agent) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	w, err := c.client.Hello(ctx, a.Addr, c.greeting())
+	w, err := c.members.Client.Hello(ctx, a.Addr, c.greeting())
 	return err == nil && w.Agent.Name == a.Name && w.Agent.Instance == a.Instance
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -23,8 +24,8 @@ func newcomer(t *testing.T, addr string, join ...string) *membership {
 		t.Fatal(err)
 	}
 	a := &Agent{cfg: Config{Dir: "crawl"}, fs: fs}
-	c := &membership{a: a, cfg: Cluster{Name: "a2", Capacity: 1, Join: join}}
-	c.self.Addr = addr
+	c := &membership{a: a, cfg: Cluster{Name: "a2", Capacity: 1, Join: join}, members: new(members.Members)}
+	c.members.Self.Addr = addr
 	if err := c.identify(); err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +49,8 @@ func TestRecall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again := &membership{a: c.a, cfg: c.cfg}
-	again.self.Addr = "127.0.0.1:2"
+	again := &membership{a: c.a, cfg: c.cfg, members: new(members.Members)}
+	again.members.Self.Addr = "127.0.0.1:2"
 	if err := again.identify(); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func TestLateWaitsForNobody(t *testing.T) {
 	if err := c.a.fs.MkdirAll("crawl/state", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m := c.member.Load()
+	m := c.members.Gossip()
 	if err := m.Announce(t.Context(), gossip.Up); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func TestLateWaitsForNobody(t *testing.T) {
 
 // The message of a refusal says the reason once, without the call that brought it.
 func TestRefusedText(t *testing.T) {
-	c := &membership{a: &Agent{}}
+	c := &membership{a: &Agent{}, members: new(members.Members)}
 	name := &gossip.NameError{Name: "a2", Holder: gossip.Agent{Name: "a2", Addr: "127.0.0.1:7471"}}
 	const want = `--join: agent name "a2" is in use by another agent, at 127.0.0.1:7471: ` +
 		"each agent needs a name of its own"
@@ -175,17 +176,17 @@ func TestNextBoot(t *testing.T) {
 func TestMeetReservesNothing(t *testing.T) {
 	c := memberOf(t, newLoop(), "a1")
 	r := &Rehearsal{addr: "127.0.0.1:9", agent: &Agent{cfg: Config{Cluster: &Cluster{Name: "a2", Capacity: 1,
-		Network: c.cfg.Network, Listen: "127.0.0.1:9", Join: []string{"127.0.0.1:9", c.self.Addr}}}}}
+		Network: c.cfg.Network, Listen: "127.0.0.1:9", Join: []string{"127.0.0.1:9", c.members.Self.Addr}}}}}
 	for _, id := range []rpc.ID{{}, {1}} {
-		c.crawl.Store(&id)
+		c.members.SetCrawl(id)
 		found, err := r.Meet(t.Context())
-		want := []JoinReply{{Addr: "127.0.0.1:9", Self: true}, {Addr: c.self.Addr}}
+		want := []JoinReply{{Addr: "127.0.0.1:9", Self: true}, {Addr: c.members.Self.Addr}}
 		if diff := cmp.Diff(want, found.Join); diff != "" || err != nil {
 			t.Errorf("crawl %s: %v; -want +got\n%s", id, err, diff)
 		}
 	}
 	other := gossip.Agent{Name: "a2", Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: "127.0.0.1:10"}
-	if err := c.member.Load().Admit(other, time.Now()); err != nil {
+	if err := c.members.Gossip().Admit(other, time.Now()); err != nil {
 		t.Errorf("the name is not free: %v", err)
 	}
 	if len(c.admissions.at) > 0 {

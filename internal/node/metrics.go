@@ -45,7 +45,7 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 	metric := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
 	}
-	in, out := e.c.server.Counts(), e.c.client.Counts()
+	in, out := e.c.server.Counts(), e.c.members.Client.Counts()
 	for _, s := range []struct {
 		way string
 		rpc.Counts
@@ -90,7 +90,7 @@ func (a *Agent) exchange(pages int64) *report.Exchange {
 	if a.membership == nil {
 		return nil
 	}
-	in, out := a.membership.server.Counts(), a.membership.client.Counts()
+	in, out := a.membership.server.Counts(), a.membership.members.Client.Counts()
 	e := &report.Exchange{Agents: int(a.membership.most.Load()), Links: int64(out.Links), Keys: int64(out.Keys),
 		Bytes: int64(in.Sent + out.Sent), ByCall: map[string]int64{}, Calls: map[string]int64{},
 		Answers: map[string]int64{}}

@@ -54,7 +54,7 @@ func (a *Agent) openNames() error {
 
 // view returns the present view, or nil if this agent has not joined yet.
 func (n names) view() *gossip.View {
-	if m := n.a.membership.member.Load(); m != nil {
+	if m := n.a.membership.members.Gossip(); m != nil {
 		return m.View()
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -20,7 +21,8 @@ import (
 
 func namesOn(t *testing.T, fs disk.FS) names {
 	t.Helper()
-	a := &Agent{fs: fs, membership: &membership{cfg: Cluster{Name: "a1"}, copies: &copies{}}}
+	a := &Agent{fs: fs, membership: &membership{cfg: Cluster{Name: "a1"}, members: new(members.Members),
+		copies: &copies{}}}
 	a.cfg.Dir, a.cfg.Now = "/crawl", func() time.Time { return time.Unix(1e9, 0) }
 	for _, dir := range []string{"logs", "reports"} {
 		if err := fs.MkdirAll(a.dir(dir), 0o755); err != nil {

@@ -51,11 +51,11 @@ func (a *Agent) openOthers() (err error) {
 		a.onClose(a.others.PageBox.Close)
 	}
 	a.others.Placement, a.others.Exchange, a.others.Ending = a.membership, a.membership, a.membership.ends.ending
-	a.others.Counter, a.others.Uncollected = sourceOf(a.membership.self).Counter(), a.uncollected
+	a.others.Counter, a.others.Uncollected = sourceOf(a.membership.members.Self).Counter(), a.uncollected
 	if a.membership.copies != nil {
 		a.others.TellLeft = func(ctx context.Context) error {
-			v := a.membership.member.Load().View()
-			return tellLeft(ctx, a.membership.self.Name, v, a.membership.client)
+			v := a.membership.members.View()
+			return tellLeft(ctx, a.membership.members.Self.Name, v, a.membership.members.Client)
 		}
 	}
 	a.cluster = cluster.New(a.others)
@@ -70,7 +70,7 @@ func (a *Agent) openOthers() (err error) {
 func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	if a.membership == nil {
 		following, over := context.WithCancel(context.WithoutCancel(ctx))
-		end := a.rates.begin(following)
+		end := a.rates.Begin(following)
 		defer end()
 		defer over()
 		return a.crawler.Run(ctx)
@@ -90,11 +90,11 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	defer over()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	if a.membership.member.Load() != nil {
+	if a.membership.members.Gossip() != nil {
 		a.membership.tend(ctx, func(err error) { fail(&lostPlace{err}) })
 		a.leases.tend(visiting)
 	}
-	endRate := a.rates.begin(visiting)
+	endRate := a.rates.Begin(visiting)
 	stop, err := a.crawler.Run(ctx)
 	left := a.cluster.TellShipped()
 	if lost, ok := errors.AsType[*lostPlace](context.Cause(ctx)); ok && err == nil {

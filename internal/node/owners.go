@@ -92,9 +92,9 @@ func (c *membership) Before(host string) (agents []string, enough int) {
 		agents, leaving := c.sites.table.Before(host)
 		return agents, enough + leaving
 	}
-	for _, a := range c.member.Load().View().Agents {
+	for _, a := range c.members.View().Agents {
 		back := a.State == gossip.Joining && a.Boot > 1
-		if (a.State == gossip.Leaving || back) && a.Name != c.self.Name {
+		if (a.State == gossip.Leaving || back) && a.Name != c.members.Self.Name {
 			agents = append(agents, a.Name)
 			enough++
 		}
@@ -116,6 +116,15 @@ func (c *membership) Heirs() cluster.Heirs {
 	return nil // not a nil *View in an interface
 }
 
+// DividesRate implements shares.Placed.
+func (c *membership) DividesRate() string {
+	owners := c.owners()
+	if owners == nil {
+		return ""
+	}
+	return owners.Owner(link.HostKey("rate")).Name
+}
+
 // ready returns the owner that Owner reports. A host that a lost agent may have owned has no owner
 // until its takeover is done.
 func (c *membership) ready(name, host string) (string, bool) {
@@ -131,7 +140,7 @@ func (c *membership) ready(name, host string) (string, bool) {
 // settled reports whether this agent has applied the current view, has no takeover left to do, reads no list of a lost
 // archive, waits for the owner of no host and has no archive file to copy.
 func (c *membership) settled() bool {
-	v := c.member.Load().View()
+	v := c.members.View()
 	return c.saw.Load() == v.Digest() && c.copies.settled() && c.refetch.settled() && c.sites.agree(v) &&
 		c.spares.settled()
 }

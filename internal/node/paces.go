@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/cluster/shares"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -73,4 +74,22 @@ func (a *Agent) domainRates() (rates []*pb.DomainRate) {
 			Limit: r.Plan.At(a.now()).String(), Order: r.Order.ID()})
 	}
 	return rates
+}
+
+// openRates makes the limiter of the crawl's rate.
+func (a *Agent) openRates() {
+	cfg := shares.Config{Now: a.now, Schedule: a.cfg.Rate, Events: a.parts.Events}
+	if c := a.membership; c != nil {
+		cfg.Members, cfg.Grantor = c.members, c
+	}
+	a.rates, a.parts.Rate = shares.New(cfg)
+}
+
+// rateState returns the limit of the rate for the status, or nil if there is none at any time.
+func rateState(r *shares.Rates, now time.Time) *pb.RateState {
+	schedule, share := r.State()
+	if schedule.None() {
+		return nil
+	}
+	return &pb.RateState{Schedule: schedule.String(), Limit: schedule.At(now).String(), Share: share}
 }

@@ -12,7 +12,7 @@ import (
 // Recall implements cluster.Exchange.
 func (c *membership) Recall(ctx context.Context, agent string, links []byte, count int,
 	accept bool) ([]cluster.Recalled, error) {
-	p, err := c.peer(agent)
+	p, err := c.members.Peer(agent)
 	if err != nil {
 		return nil, err
 	}

@@ -157,7 +157,7 @@ func (r *refetch) lists(v *gossip.View) (lists []lostList, err error) {
 
 // all accepts the URLs of all lists.
 func (r *refetch) all(ctx context.Context) error {
-	lists, err := r.lists(r.c.member.Load().View())
+	lists, err := r.lists(r.c.members.View())
 	if err != nil {
 		return err
 	}
@@ -243,10 +243,10 @@ type standstill struct {
 func (d *commonEnd) refetchAll(ctx context.Context, digest uint64, s standstill) {
 	for _, a := range s.lost {
 		e := rpc.End{View: digest, Activity: s.activity[a.Name], Prepare: true}
-		if a.Name == d.c.self.Name {
+		if a.Name == d.c.members.Self.Name {
 			_, _ = d.prepare(ctx, e) // the next round asks again
 			continue
 		}
-		_, _ = d.c.client.Peer(a.Name, a.Addr).End(ctx, e)
+		_, _ = d.c.members.To(a).End(ctx, e)
 	}
 }

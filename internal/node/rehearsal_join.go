@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
@@ -44,7 +45,7 @@ func (r *Rehearsal) Meet(ctx context.Context) (found Meeting, err error) {
 	if a.cfg.Cluster == nil {
 		return found, nil
 	}
-	c := &membership{a: a, cfg: *a.cfg.Cluster}
+	c := &membership{a: a, cfg: *a.cfg.Cluster, members: new(members.Members)}
 	if c.keys, err = c.cfg.check(a.fs, a.now); err != nil {
 		return found, err
 	}
@@ -52,10 +53,10 @@ func (r *Rehearsal) Meet(ctx context.Context) (found Meeting, err error) {
 		return found, err
 	}
 	id := newExchangeID()
-	c.crawl.Store(&id)
-	c.self = gossip.Agent{Name: c.cfg.Name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: r.addr}
-	c.client = rpc.NewClient(rpc.ClientConfig{Keys: c.keys, Dial: c.cfg.network().Dial, Self: c.caller})
-	defer func() { err = errors.Join(err, c.client.Close()) }()
+	c.members.SetCrawl(id)
+	c.members.Self = gossip.Agent{Name: c.cfg.Name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: r.addr}
+	c.members.Client = rpc.NewClient(rpc.ClientConfig{Keys: c.keys, Dial: c.cfg.network().Dial, Self: c.members.Caller})
+	defer func() { err = errors.Join(err, c.members.Client.Close()) }()
 	c.sortJoin()
 	if err := c.onlyItself(); err != nil {
 		return found, err

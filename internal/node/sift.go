@@ -45,7 +45,7 @@ func (s *spares) now(v *gossip.View) sifted { return sifted{v.Digest(), s.c.copi
 // tend divides the lists whenever that is necessary, until ctx is done.
 func (s *spares) tend(ctx context.Context) {
 	for pause(ctx, siftEvery) {
-		v := s.c.member.Load().View()
+		v := s.c.members.View()
 		if err := s.read(ctx, v); ctx.Err() != nil {
 			return
 		} else if err != nil {
@@ -212,10 +212,10 @@ func (s *spares) ask(ctx context.Context, v *gossip.View, of string, links []lin
 		return nil, err
 	}
 	for _, a := range v.Agents {
-		if a.Name == s.c.self.Name || a.State != gossip.Up {
+		if a.Name == s.c.members.Self.Name || a.State != gossip.Up {
 			continue
 		}
-		answer, err := s.c.client.Peer(a.Name, a.Addr).Copy(ctx, c)
+		answer, err := s.c.members.To(a).Copy(ctx, c)
 		if err != nil {
 			return nil, err
 		}
@@ -233,7 +233,7 @@ func (s *spares) inCopies(of string, c rpc.Copy) ([]bool, error) {
 		return nil, err
 	}
 	all := make([]bool, len(c.Pages))
-	v := s.c.member.Load().View()
+	v := s.c.members.View()
 	for _, folder := range folders {
 		if folder != of && isThere(v, folder) {
 			continue

@@ -60,7 +60,8 @@ func (a *Agent) openSites() error {
 	var err error
 	o.table, err = sites.Open(sites.Config{
 		FS: a.fs, Dir: a.dir(sitesDir), Coordinators: c.cfg.Coordinators, Source: o,
-		Self:        sites.Self{Name: c.self.Name, Instance: c.self.Instance, Boot: c.self.Boot},
+		Self: sites.Self{Name: c.members.Self.Name, Instance: c.members.Self.Instance,
+			Boot: c.members.Self.Boot},
 		MemoryBytes: a.budget.of(shareSites), Now: a.now,
 		Assigned: o.assigned, Overflowed: o.overflowed, Changing: o.changing, Changed: o.applied,
 		Event: o.event,
@@ -69,7 +70,7 @@ func (a *Agent) openSites() error {
 		return err
 	}
 	a.onClose(o.table.Close)
-	c.sites = o
+	c.sites, c.members.Roster = o, o
 	a.others.Right, a.others.WaitsFor, a.others.PeekOwner = o.table.Right().May, o.waits, o.table.Peek
 	return nil
 }
@@ -113,7 +114,7 @@ func (o *siteOwners) tenure(host string) (name string, since uint64) {
 // known returns the owner that the coordinators name. It is not known if it has this agent's name and is another
 // instance.
 func (o *siteOwners) known(name string, mine bool) string {
-	if name == o.c.self.Name && !mine {
+	if name == o.c.members.Self.Name && !mine {
 		return ""
 	}
 	return name
@@ -143,6 +144,16 @@ func rosterView(r *assignment.Roster) *gossip.View {
 	}
 	v.Agents, v.Lost = list(r.Members), list(r.Lost)
 	return v
+}
+
+// Agent implements members.Roster.
+func (o *siteOwners) Agent(name string) (gossip.Agent, bool) {
+	if r := o.table.Roster(); r != nil {
+		if _, ok := r.Member(name); ok {
+			return rosterView(r).Agent(name)
+		}
+	}
+	return gossip.Agent{}, false
 }
 
 // changing notes the agents that a roster no longer has, before any caller asks for the owner of their hosts.
@@ -253,14 +264,14 @@ func (o *siteOwners) last() bool {
 		return false
 	}
 	return !slices.ContainsFunc(r.Members, func(m assignment.Member) bool {
-		return m.State == assignment.Up && m.Name != o.c.self.Name
+		return m.State == assignment.Up && m.Name != o.c.members.Self.Name
 	})
 }
 
 // isIn reports whether this agent is up in a roster, in this start.
 func (o *siteOwners) isIn(r *assignment.Roster) bool {
-	m, ok := r.Member(o.c.self.Name)
-	return ok && m.Instance == o.c.self.Instance && m.Boot == o.c.self.Boot && m.State == assignment.Up
+	m, ok := r.Member(o.c.members.Self.Name)
+	return ok && m.Instance == o.c.members.Self.Instance && m.Boot == o.c.members.Self.Boot && m.State == assignment.Up
 }
 
 // ready reports whether the crawl may begin: at least want agents are up in the roster, and this one is among them. An
@@ -357,7 +368,7 @@ func (o *siteOwners) finish(ctx context.Context, p point) bool {
 			return true
 		}
 		if leader := o.table.Status().Leader; leader != "" && o.at() == p {
-			err := o.c.client.Coordinator(leader).Finish(ctx, rpc.Finish{Term: p.term, Number: p.number})
+			err := o.c.members.Client.Coordinator(leader).Finish(ctx, rpc.Finish{Term: p.term, Number: p.number})
 			if err == nil {
 				return true
 			}

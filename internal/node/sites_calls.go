@@ -31,7 +31,7 @@ func (o *siteOwners) Follow(ctx context.Context, addr string, q sites.Question) 
 			case <-done:
 			}
 		}()
-		ans, err := o.c.client.Coordinator(addr).Follow(call, f)
+		ans, err := o.c.members.Client.Coordinator(addr).Follow(call, f)
 		again := call.Err() != nil && ctx.Err() == nil // the question told an old state
 		close(done)
 		cancel()
@@ -41,10 +41,10 @@ func (o *siteOwners) Follow(ctx context.Context, addr string, q sites.Question) 
 		if err != nil {
 			return sites.Answer{}, o.translate(addr, err)
 		}
-		if ans.Crawl != o.c.id() {
+		if ans.Crawl != o.c.members.Crawl() {
 			return sites.Answer{}, fmt.Errorf("%w: %s serves crawl %s, and this agent belongs to crawl %s; start the "+
 				"coordinators with new directories, or give the directory of an agent of their crawl",
-				sites.ErrRefused, addr, ans.Crawl, o.c.id())
+				sites.ErrRefused, addr, ans.Crawl, o.c.members.Crawl())
 		}
 		o.heardOf(state)
 		if state == assignment.Joining && len(ans.Entries) == 0 {
@@ -57,7 +57,7 @@ func (o *siteOwners) Follow(ctx context.Context, addr string, q sites.Question) 
 
 // report returns what this agent tells about itself.
 func (o *siteOwners) report(state assignment.State, q sites.Question) rpc.Report {
-	r := rpc.Report{Capacity: o.c.self.Capacity, Addr: o.c.self.Addr, State: uint8(state), Term: q.Term,
+	r := rpc.Report{Capacity: o.c.members.Self.Capacity, Addr: o.c.members.Self.Addr, State: uint8(state), Term: q.Term,
 		Heard: map[string]time.Duration{}, Settings: o.c.sharedTerms()}
 	for _, k := range q.Contacts {
 		r.Heard[k.Agent] = k.Silent
@@ -102,7 +102,7 @@ func (o *siteOwners) Discover(ctx context.Context, addr string, hosts []string, 
 		if len(its) == 0 {
 			continue
 		}
-		as, err := o.c.client.Coordinator(addr).Discover(ctx, rpc.Discovery{Hosts: its, Unchecked: free})
+		as, err := o.c.members.Client.Coordinator(addr).Discover(ctx, rpc.Discovery{Hosts: its, Unchecked: free})
 		if err != nil {
 			return nil, o.translate(addr, err)
 		}
@@ -201,7 +201,7 @@ func (o *siteOwners) meet(ctx context.Context, m assignment.Member) {
 	ctx, cancel := context.WithTimeout(ctx, meetTime)
 	defer cancel()
 	sent := o.c.a.now()
-	if _, err := o.c.client.Peer(m.Name, m.Addr).Known(ctx, []rpc.Fingerprint{0}); err == nil {
+	if _, err := o.c.members.Client.Peer(m.Name, m.Addr).Known(ctx, []rpc.Fingerprint{0}); err == nil {
 		o.table.Right().Met(m.Name, sent, o.c.a.now())
 	}
 }
@@ -231,7 +231,7 @@ type answeredStatus struct {
 // Cluster.Coordinators; there are none if no coordinator assigns the hosts.
 func (c *membership) askCoordinators(ctx context.Context) <-chan []answeredStatus {
 	all := make([]answeredStatus, len(c.cfg.Coordinators))
-	client := &CoordinatorsClient{client: c.client, caller: "this agent"}
+	client := &CoordinatorsClient{client: c.members.Client, caller: "this agent"}
 	var calls sync.WaitGroup
 	for i, addr := range c.cfg.Coordinators {
 		calls.Go(func() {

@@ -121,8 +121,8 @@ func (s *spares) settled() bool {
 	if s == nil {
 		return true
 	}
-	v := s.c.member.Load().View()
-	keeper, ok := keeperOf(v, s.c.self.Name)
+	v := s.c.members.View()
+	keeper, ok := keeperOf(v, s.c.members.Self.Name)
 	s.mu.Lock()
 	done := !ok || s.failing || s.keeper.Instance == keeper.Instance
 	sending := ok && !s.failing
@@ -169,12 +169,12 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // round sends all finished files that the keeper does not have.
 func (s *spares) round(ctx context.Context) error {
-	v := s.c.member.Load().View()
-	keeper, ok := keeperOf(v, s.c.self.Name)
+	v := s.c.members.View()
+	keeper, ok := keeperOf(v, s.c.members.Self.Name)
 	if !ok {
 		return nil
 	}
-	peer := s.c.client.Peer(keeper.Name, keeper.Addr)
+	peer := s.c.members.To(keeper)
 	s.mu.Lock()
 	same := s.keeper.Name == keeper.Name && s.keeper.Instance == keeper.Instance && s.keeper.Boot == keeper.Boot
 	if s.keeper = keeper; !same {
@@ -197,7 +197,7 @@ func (s *spares) round(ctx context.Context) error {
 		s.mu.Unlock()
 	}
 	for _, name := range s.waiting() {
-		if now, ok := keeperOf(s.c.member.Load().View(), s.c.self.Name); !ok || now.Instance != keeper.Instance {
+		if now, ok := keeperOf(s.c.members.View(), s.c.members.Self.Name); !ok || now.Instance != keeper.Instance {
 			return nil // the next round is for the new keeper
 		}
 		if err := s.file(ctx, peer, name); err != nil {
@@ -268,10 +268,10 @@ func (s *spares) tellOthers(ctx context.Context, v *gossip.View, keeper gossip.A
 		return nil
 	}
 	for _, a := range v.Agents {
-		if a.State != gossip.Up || a.Name == keeper.Name || a.Name == s.c.self.Name {
+		if a.State != gossip.Up || a.Name == keeper.Name || a.Name == s.c.members.Self.Name {
 			continue
 		}
-		if _, err := s.c.client.Peer(a.Name, a.Addr).Copy(ctx, rpc.Copy{Kind: rpc.CopyDrop}); err != nil {
+		if _, err := s.c.members.To(a).Copy(ctx, rpc.Copy{Kind: rpc.CopyDrop}); err != nil {
 			return err
 		}
 	}
@@ -313,7 +313,8 @@ func (s *spares) answer(_ context.Context, from rpc.Caller, c rpc.Copy) (a rpc.C
 func (s *spares) keep(of string, c rpc.Copy) (have int64, err error) {
 	free, size := disk.Space(s.c.a.cfg.Dir)
 	if size > 0 && len(c.Data) > 0 && free < sparesReserve+uint64(c.File.Size-c.Offset) { // the whole rest must fit
-		return 0, &rpc.Refusal{Reason: "full", Text: "agent " + s.c.self.Name + " has too little disk space left"}
+		return 0, &rpc.Refusal{Reason: "full",
+			Text: "agent " + s.c.members.Self.Name + " has too little disk space left"}
 	}
 	have, err = s.store.Append(of, spare.File(c.File), c.Offset, c.Data)
 	if errors.Is(err, spare.ErrName) {
@@ -321,7 +322,7 @@ func (s *spares) keep(of string, c rpc.Copy) (have int64, err error) {
 	}
 	if err != nil { // the crawl of this agent continues
 		return 0, &rpc.Refusal{Reason: "disk",
-			Text: fmt.Sprintf("agent %s cannot store the copy: %v", s.c.self.Name, err)}
+			Text: fmt.Sprintf("agent %s cannot store the copy: %v", s.c.members.Self.Name, err)}
 	}
 	return have, nil
 }

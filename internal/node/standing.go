@@ -256,7 +256,7 @@ func (s *standing) obey(ctx context.Context) error {
 		bars = append(bars, crawl.Bar{Host: b.Host, Domain: b.Domain, Prefix: b.Prefix,
 			Why: fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About)})
 	}
-	s.a.rates.order(operate.Rate(standing))
+	s.a.rates.Order(operate.Rate(standing))
 	return errors.Join(s.amend(ctx), s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars),
 		s.setDelays(ctx, standing), s.a.setPaces(ctx, standing), s.a.setApplications(standing))
 }
@@ -303,7 +303,7 @@ func (s *standing) Give(ctx context.Context, list ...orders.Order) (given []orde
 // name returns the agent's name in orders.
 func (s *standing) name() string {
 	if c := s.a.membership; c != nil {
-		return c.self.Name
+		return c.members.Self.Name
 	}
 	return "crawl"
 }
@@ -382,19 +382,19 @@ func (s *standing) exchange(ctx context.Context, p *rpc.Peer, q rpc.Orders) (rpc
 // each other agent.
 func (s *standing) spread(ctx context.Context, now bool) map[string]error {
 	c := s.a.membership
-	if c == nil || c.member.Load() == nil {
+	if c == nil || c.members.Gossip() == nil {
 		return nil
 	}
 	results := map[string]error{}
 	var mu sync.Mutex // guards results
 	var all sync.WaitGroup
-	for _, a := range c.member.Load().View().Agents {
+	for _, a := range c.members.View().Agents {
 		digest := s.set.Digest()
-		if a.Name == c.self.Name || !now && !s.due(a.Name, a.Boot, digest) {
+		if a.Name == c.members.Self.Name || !now && !s.due(a.Name, a.Boot, digest) {
 			continue
 		}
 		all.Go(func() {
-			theirs, err := s.tell(ctx, c.client.Peer(a.Name, a.Addr))
+			theirs, err := s.tell(ctx, c.members.To(a))
 			if err == nil {
 				s.toldMu.Lock()
 				s.told[a.Name] = toldOrders{a.Boot, digest, theirs, s.a.now()}
@@ -477,12 +477,12 @@ type crawlAgents struct{ c *membership }
 // Names implements operate.Others. An agent that leaves is named until it has ended: it still has its archive, and the
 // pages that applications have to collect.
 func (o crawlAgents) Names() (names []string) {
-	m := o.c.member.Load()
+	m := o.c.members.Gossip()
 	if m == nil {
 		return nil
 	}
 	for _, a := range m.View().Agents {
-		if (a.State == gossip.Up || a.State == gossip.Leaving) && a.Name != o.c.self.Name {
+		if (a.State == gossip.Up || a.State == gossip.Leaving) && a.Name != o.c.members.Self.Name {
 			names = append(names, a.Name)
 		}
 	}
@@ -491,7 +491,7 @@ func (o crawlAgents) Names() (names []string) {
 
 // Ask implements operate.Others.
 func (o crawlAgents) Ask(ctx context.Context, agent, method string, request []byte) ([]byte, error) {
-	p, err := o.c.peer(agent)
+	p, err := o.c.members.Peer(agent)
 	if err != nil {
 		return nil, err
 	}
@@ -511,8 +511,8 @@ func (c *membership) operated(ctx context.Context, from rpc.Caller, o rpc.Operat
 	switch {
 	case o.Method == captureMethod:
 		answer = func(_ context.Context, _ string, request []byte) ([]byte, error) { return c.captured(request) }
-	case o.Method == leftMethod && c.copies != nil && c.member.Load() != nil:
-		return rpc.OperationAnswer{}, c.copies.endings.left(c.member.Load(), from)
+	case o.Method == leftMethod && c.copies != nil && c.members.Gossip() != nil:
+		return rpc.OperationAnswer{}, c.copies.endings.left(c.members.Gossip(), from)
 	}
 	response, err := answer(ctx, o.Method, o.Request)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
-	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -183,8 +182,6 @@ var exchanges = func() []exchange {
 		{"Pulse", uint64(4), rpc.Pulse{View: 5, Activity: 6, Pages: 7, Idle: true, Stopped: true, Lost: true}},
 		{"End", rpc.End{View: 1, Activity: 2, Reason: "finished", Prepare: true}, true},
 		{"Budget", rpc.Budget{Seq: 3, Used: 4, Held: 5, Want: 10, Known: known}, rpc.Grant{14, true, known}},
-		{"Share", rpc.ShareAsk{Seq: 3, Held: 0.125, Left: 1500 * time.Millisecond, Want: 1},
-			rpc.ShareGrant{Share: 0.25, Agents: 4, Requests: 40, Bits: 1e6}},
 		{"Contents", []rpc.Content{
 			{Digest: [20]byte{1, 2}, Page: rpc.ContentPage{"http://a.example/", at, [20]byte{7, 19: 8}}},
 			{Digest: [20]byte{3}, Page: rpc.ContentPage{"http://b.example/?q", at.Add(time.Hour), [20]byte{}}},
@@ -285,9 +282,9 @@ func who(c rpc.Caller) string { return fmt.Sprintf("%s %s %d %s", c.Name, c.Inst
 
 // request returns the request to the server at addr.
 func (r raw) request(ctx context.Context, addr string) (*http.Request, error) {
-	service := pb.ExchangeName
+	service := "orbweaver.exchange.v1.Exchange"
 	if toCoordinator(r.call) {
-		service = pb.CoordinationName
+		service = "orbweaver.coordination.v1.Coordination"
 	}
 	req, err := http.NewRequestWithContext(ctx, "POST", "http://"+addr+"/"+service+"/"+r.call, bytes.NewReader(r.body))
 	if err != nil {

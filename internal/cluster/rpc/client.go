@@ -132,8 +132,9 @@ type Peer struct {
 	role        role // of the process that answers
 	client      *Client
 	transport   *http.Transport
-	calls       pb.ExchangeClient     // nil: it is a coordinator
-	coordinator pb.CoordinationClient // nil: it is an agent
+	url         string
+	options     []connect.ClientOption
+	clients     [calls]atomic.Value // of *connect.Client, made by the first call of a kind
 	bulk, quick *lane
 	follows     *lane                 // apart from quick: they wait long
 	contents    *lane                 // apart from bulk and quick: they may wait for a disk, and leases must not
@@ -177,25 +178,20 @@ func (c *Client) peer(name, addr string, r role) *Peer {
 		// Only pings detect an agent that is cut off without closing the connection.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingEvery, PingTimeout: pingTimeout, WriteByteTimeout: stall},
 	}
-	url := "http://agent"
+	p.url = "http://agent"
 	if c.config.Keys != nil {
-		url = "https://agent"
+		p.url = "https://agent"
 		p.transport.TLSClientConfig = c.config.Keys.client(protoCalls, name, r)
 		p.transport.Protocols.SetHTTP2(true)
 	} else {
 		p.transport.Protocols.SetUnencryptedHTTP2(true)
 	}
-	opts := []connect.ClientOption{
+	p.options = []connect.ClientOption{
 		connect.WithCodec(codec{c.counts}),
 		connect.WithReadMaxBytes(maxMessage), connect.WithSendMaxBytes(maxMessage),
 		connect.WithAcceptCompression("gzip", nil, nil),
 		connect.WithAcceptCompression(zstdName, newDecompressor, newCompressor),
 		connect.WithSendCompression(zstdName), connect.WithCompressMinBytes(compressFrom),
-	}
-	if r == coordinatorRole {
-		p.coordinator = pb.NewCoordinationClient(p, url, opts...)
-	} else {
-		p.calls = pb.NewExchangeClient(p, url, opts...)
 	}
 	return p
 }
@@ -335,10 +331,19 @@ func (p *Peer) understand(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
 }
 
+// unary makes a call without checks and counts.
+func unary[Res, Req any](ctx context.Context, p *Peer, call Call, q *Req) (*Res, error) {
+	r, err := client[Req, Res](p, call).CallUnary(ctx, connect.NewRequest(q))
+	if err != nil {
+		return nil, err
+	}
+	return r.Msg, nil
+}
+
 // Hello asks whether h.Agent may join.
 func (p *Peer) Hello(ctx context.Context, h Hello) (v Welcome, err error) {
 	err = p.call(ctx, CallHello, func(ctx context.Context) error {
-		res, err := p.calls.Hello(ctx, helloToWire(h))
+		res, err := unary[pb.HelloResponse](ctx, p, CallHello, helloToWire(h))
 		if err == nil {
 			v, err = welcomeFromWire(res)
 		}
@@ -350,7 +355,7 @@ func (p *Peer) Hello(ctx context.Context, h Hello) (v Welcome, err error) {
 // Push sends links to their owner. Without an error they are durable there.
 func (p *Peer) Push(ctx context.Context, l Links) error {
 	return p.call(ctx, CallPush, func(ctx context.Context) error {
-		_, err := p.calls.Push(ctx, linksToWire(l))
+		_, err := unary[pb.PushResponse](ctx, p, CallPush, linksToWire(l))
 		if err == nil {
 			p.client.counts.links.Add(uint64(l.Count))
 		}
@@ -361,7 +366,7 @@ func (p *Peer) Push(ctx context.Context, l Links) error {
 // Ship sends records to the holder of a replica. Without an error they are durable there.
 func (p *Peer) Ship(ctx context.Context, r Records) error {
 	return p.call(ctx, CallShip, func(ctx context.Context) error {
-		res, err := p.calls.Ship(ctx, recordsToWire(r))
+		res, err := unary[pb.ShipResponse](ctx, p, CallShip, recordsToWire(r))
 		if err == nil && res.Seq != r.Seq {
 			err = malformed("batch %d acknowledged as %d", r.Seq, res.Seq)
 		}
@@ -372,7 +377,7 @@ func (p *Peer) Ship(ctx context.Context, r Records) error {
 // Claim asks for hosts that the caller owns now. Without an error there is a verdict for each.
 func (p *Peer) Claim(ctx context.Context, c Claim) (vs []ClaimAnswer, err error) {
 	err = p.call(ctx, CallClaim, func(ctx context.Context) error {
-		res, err := p.calls.Claim(ctx, &pb.ClaimRequest{Hosts: c.Hosts, View: c.View})
+		res, err := unary[pb.ClaimResponse](ctx, p, CallClaim, &pb.ClaimRequest{Hosts: c.Hosts, View: c.View})
 		if err == nil {
 			vs, err = verdictsFromWire(res, len(c.Hosts))
 		}
@@ -384,7 +389,7 @@ func (p *Peer) Claim(ctx context.Context, c Claim) (vs []ClaimAnswer, err error)
 // Hand sends records, and returns when the agent has them durably.
 func (p *Peer) Hand(ctx context.Context, r Records) error {
 	return p.call(ctx, CallHand, func(ctx context.Context) error {
-		_, err := p.calls.Hand(ctx, &pb.HandRequest{Count: uint32(r.Count), Records: r.Data})
+		_, err := unary[pb.HandResponse](ctx, p, CallHand, &pb.HandRequest{Count: uint32(r.Count), Records: r.Data})
 		return err
 	})
 }
@@ -392,7 +397,7 @@ func (p *Peer) Hand(ctx context.Context, r Records) error {
 // Lease sends a batch of package lease and returns its answer.
 func (p *Peer) Lease(ctx context.Context, batch []byte) (out []byte, err error) {
 	err = p.call(ctx, CallLease, func(ctx context.Context) error {
-		res, err := p.calls.Lease(ctx, &pb.LeaseRequest{Batch: batch})
+		res, err := unary[pb.LeaseResponse](ctx, p, CallLease, &pb.LeaseRequest{Batch: batch})
 		if err == nil {
 			out, err = res.Batch, checkBatch(res.Batch)
 		}
@@ -404,7 +409,7 @@ func (p *Peer) Lease(ctx context.Context, batch []byte) (out []byte, err error) 
 // Pulse asks whether the agent is idle.
 func (p *Peer) Pulse(ctx context.Context, view uint64) (out Pulse, err error) {
 	err = p.call(ctx, CallPulse, func(ctx context.Context) error {
-		res, err := p.calls.Pulse(ctx, &pb.PulseRequest{View: view})
+		res, err := unary[pb.PulseResponse](ctx, p, CallPulse, &pb.PulseRequest{View: view})
 		if err == nil {
 			out = pulseFromWire(res)
 		}
@@ -416,7 +421,7 @@ func (p *Peer) Pulse(ctx context.Context, view uint64) (out Pulse, err error) {
 // End tells the agent that all agents are idle, and returns whether it still is.
 func (p *Peer) End(ctx context.Context, e End) (agreed bool, err error) {
 	err = p.call(ctx, CallEnd, func(ctx context.Context) error {
-		res, err := p.calls.End(ctx, &pb.EndRequest{
+		res, err := unary[pb.EndResponse](ctx, p, CallEnd, &pb.EndRequest{
 			View: e.View, Activity: e.Activity, Reason: e.Reason, Prepare: e.Prepare,
 		})
 		if err == nil {
@@ -430,7 +435,7 @@ func (p *Peer) End(ctx context.Context, e End) (agreed bool, err error) {
 // Budget reports this agent's share of the page limit, and asks for more.
 func (p *Peer) Budget(ctx context.Context, b Budget) (g Grant, err error) {
 	err = p.call(ctx, CallBudget, func(ctx context.Context) error {
-		res, err := p.calls.Budget(ctx, budgetToWire(b))
+		res, err := unary[pb.BudgetResponse](ctx, p, CallBudget, budgetToWire(b))
 		if err == nil {
 			g, err = grantFromWire(res, b)
 		}

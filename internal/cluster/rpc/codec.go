@@ -62,7 +62,7 @@ func newDecompressor() connect.Decompressor {
 // Read decompresses.
 func (d *decompressor) Read(b []byte) (int, error) {
 	if d.left <= 0 {
-		return 0, errTooLarge
+		return 0, ErrTooLarge
 	}
 	n, err := d.zstd.Read(b[:min(len(b), d.left)])
 	d.left -= n

@@ -48,17 +48,13 @@ type ContentPage struct {
 // one answer for each content, in their order.
 func (p *Peer) Contents(ctx context.Context, cs []Content) (as []ContentAnswer, err error) {
 	err = p.call(ctx, CallContents, func(ctx context.Context) error {
-		res, err := p.calls.Contents(ctx, contentsToWire(cs))
+		res, err := unary[pb.ContentsResponse](ctx, p, CallContents, contentsToWire(cs))
 		if err == nil {
 			as, err = contentAnswersFromWire(res, len(cs))
 		}
 		return err
 	})
 	return as, err
-}
-
-func (a answers) Contents(ctx context.Context, req *pb.ContentsRequest) (*pb.ContentsResponse, error) {
-	return handle(a.s, ctx, CallContents, req, contentsFromWire, a.s.config.Handlers.Contents, contentAnswersToWire)
 }
 
 func contentsToWire(cs []Content) *pb.ContentsRequest {
@@ -75,7 +71,7 @@ func contentsFromWire(w *pb.ContentsRequest) ([]Content, error) {
 		return nil, malformed("no contents")
 	}
 	if len(w.Contents) > MaxContents {
-		return nil, fmt.Errorf("%w: %d contents", errTooLarge, len(w.Contents))
+		return nil, fmt.Errorf("%w: %d contents", ErrTooLarge, len(w.Contents))
 	}
 	cs := make([]Content, len(w.Contents))
 	for i, c := range w.Contents {

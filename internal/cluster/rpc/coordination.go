@@ -153,7 +153,8 @@ func (c Coordinator) Addr() string { return c.peer.addr }
 // each host, in their order.
 func (c Coordinator) Discover(ctx context.Context, d Discovery) (as []HostAnswer, err error) {
 	err = c.peer.call(ctx, CallDiscover, func(ctx context.Context) error {
-		res, err := c.peer.coordinator.Discover(ctx, &pb.DiscoverRequest{Hosts: d.Hosts, Unchecked: d.Unchecked})
+		res, err := unary[pb.DiscoverResponse](ctx, c.peer, CallDiscover, &pb.DiscoverRequest{Hosts: d.Hosts,
+			Unchecked: d.Unchecked})
 		if err == nil {
 			as, err = hostAnswersFromWire(res, len(d.Hosts))
 		}
@@ -165,7 +166,7 @@ func (c Coordinator) Discover(ctx context.Context, d Discovery) (as []HostAnswer
 // Follow asks for entries. Without an answer within 3 s, the error is an ErrUnreachable.
 func (c Coordinator) Follow(ctx context.Context, f Follow) (out Followed, err error) {
 	err = c.peer.call(ctx, CallFollow, func(ctx context.Context) error {
-		res, err := c.peer.coordinator.Follow(ctx, followToWire(f))
+		res, err := unary[pb.FollowResponse](ctx, c.peer, CallFollow, followToWire(f))
 		if err == nil {
 			out, err = followedFromWire(res, f.From)
 		}
@@ -177,7 +178,7 @@ func (c Coordinator) Follow(ctx context.Context, f Follow) (out Followed, err er
 // Finish returns when the coordinators have agreed that the crawl has ended.
 func (c Coordinator) Finish(ctx context.Context, f Finish) error {
 	return c.peer.call(ctx, CallFinish, func(ctx context.Context) error {
-		_, err := c.peer.coordinator.Finish(ctx, &pb.FinishRequest{Term: f.Term, Number: f.Number})
+		_, err := unary[pb.FinishResponse](ctx, c.peer, CallFinish, &pb.FinishRequest{Term: f.Term, Number: f.Number})
 		return err
 	})
 }
@@ -185,7 +186,7 @@ func (c Coordinator) Finish(ctx context.Context, f Finish) error {
 // Status returns what the coordinator says of itself.
 func (c Coordinator) Status(ctx context.Context) (status []byte, err error) {
 	err = c.peer.call(ctx, CallStatus, func(ctx context.Context) error {
-		res, err := c.peer.coordinator.Status(ctx, &pb.StatusRequest{})
+		res, err := unary[pb.StatusResponse](ctx, c.peer, CallStatus, &pb.StatusRequest{})
 		if err == nil {
 			status, err = res.Status, checkBatch(res.Status)
 		}
@@ -197,52 +198,20 @@ func (c Coordinator) Status(ctx context.Context) (status []byte, err error) {
 // Forget takes an agent off the roster of which a person knows that it does not run. It returns when that is done.
 func (c Coordinator) Forget(ctx context.Context, agent string) error {
 	return c.peer.call(ctx, CallForget, func(ctx context.Context) error {
-		_, err := c.peer.coordinator.Forget(ctx, &pb.ForgetRequest{Agent: agent})
+		_, err := unary[pb.ForgetResponse](ctx, c.peer, CallForget, &pb.ForgetRequest{Agent: agent})
 		return err
 	})
 }
 
-// coordinator implements the generated service.
-type coordinator struct{ s *Server }
+func discoveryFromWire(w *pb.DiscoverRequest) (Discovery, error) {
+	return Discovery{w.Hosts, w.Unchecked}, checkHosts(w.Hosts)
+}
 
-func (c coordinator) Discover(ctx context.Context, req *pb.DiscoverRequest) (*pb.DiscoverResponse, error) {
-	decode := func(w *pb.DiscoverRequest) (Discovery, error) {
-		return Discovery{w.Hosts, w.Unchecked}, checkHosts(w.Hosts)
+func forgetFromWire(w *pb.ForgetRequest) (string, error) {
+	if err := CheckName(w.Agent); err != nil {
+		return "", malformed("%v", err)
 	}
-	return handle(c.s, ctx, CallDiscover, req, decode, c.s.config.Coordination.Discover, hostAnswersToWire)
-}
-
-func (c coordinator) Follow(ctx context.Context, req *pb.FollowRequest) (*pb.FollowResponse, error) {
-	return handle(c.s, ctx, CallFollow, req, followFromWire, c.s.config.Coordination.Follow, followedToWire)
-}
-
-func (c coordinator) Finish(ctx context.Context, req *pb.FinishRequest) (*pb.FinishResponse, error) {
-	decode := func(w *pb.FinishRequest) (Finish, error) { return Finish{w.Term, w.Number}, nil }
-	return handle(c.s, ctx, CallFinish, req, decode, nothing(c.s.config.Coordination.Finish),
-		func(struct{}) *pb.FinishResponse { return new(pb.FinishResponse) })
-}
-
-func (c coordinator) Status(ctx context.Context, req *pb.StatusRequest) (*pb.StatusResponse, error) {
-	decode := func(*pb.StatusRequest) (struct{}, error) { return struct{}{}, nil }
-	do := func(ctx context.Context, from Caller, _ struct{}) ([]byte, error) {
-		if c.s.config.Coordination.Status == nil {
-			return nil, ErrAgain
-		}
-		return c.s.config.Coordination.Status(ctx, from)
-	}
-	return handle(c.s, ctx, CallStatus, req, decode, do,
-		func(b []byte) *pb.StatusResponse { return &pb.StatusResponse{Status: b} })
-}
-
-func (c coordinator) Forget(ctx context.Context, req *pb.ForgetRequest) (*pb.ForgetResponse, error) {
-	decode := func(w *pb.ForgetRequest) (string, error) {
-		if err := CheckName(w.Agent); err != nil {
-			return "", malformed("%v", err)
-		}
-		return w.Agent, nil
-	}
-	return handle(c.s, ctx, CallForget, req, decode, nothing(c.s.config.Coordination.Forget),
-		func(struct{}) *pb.ForgetResponse { return new(pb.ForgetResponse) })
+	return w.Agent, nil
 }
 
 func hostAnswersToWire(as []HostAnswer) *pb.DiscoverResponse {

@@ -59,17 +59,13 @@ type CopyAnswer struct {
 // Copy stores a part of an archive file at the agent, or asks what it has copies of.
 func (p *Peer) Copy(ctx context.Context, c Copy) (a CopyAnswer, err error) {
 	err = p.call(ctx, CallCopy, func(ctx context.Context) error {
-		res, err := p.calls.Copy(ctx, copyToWire(c))
+		res, err := unary[pb.CopyResponse](ctx, p, CallCopy, copyToWire(c))
 		if err == nil {
 			a, err = copyAnswerFromWire(res, len(c.Pages))
 		}
 		return err
 	})
 	return a, err
-}
-
-func (a answers) Copy(ctx context.Context, req *pb.CopyRequest) (*pb.CopyResponse, error) {
-	return handle(a.s, ctx, CallCopy, req, copyFromWire, a.s.config.Handlers.Copy, copyAnswerToWire)
 }
 
 const pageKeyLen = 16 // octets of a page on the wire
@@ -95,7 +91,7 @@ func copyFromWire(w *pb.CopyRequest) (c Copy, err error) {
 	case kind < CopyList || kind > CopyPages:
 		return c, malformed("kind %d of a copy", w.Kind)
 	case len(w.Data) > MaxPart || n > MaxPages:
-		return c, fmt.Errorf("%w: %d octets of a file, %d pages", errTooLarge, len(w.Data), n)
+		return c, fmt.Errorf("%w: %d octets of a file, %d pages", ErrTooLarge, len(w.Data), n)
 	case kind != CopyPart && (w.File != nil || w.Offset != 0 || len(w.Data) > 0),
 		kind != CopyPages && (w.Agent != "" || len(w.Instance)+len(w.Pages) > 0):
 		return c, malformed("a copy of kind %d with fields of another", w.Kind)

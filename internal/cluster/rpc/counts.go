@@ -3,8 +3,6 @@ package rpc
 import (
 	"fmt"
 	"sync/atomic"
-
-	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 )
 
 // A Call is a kind of call.
@@ -61,12 +59,12 @@ func (c Call) caller() role {
 	return agentRole
 }
 
-// service returns the name of the service that has the call.
-func (c Call) service() string {
+// path returns the path of the call's requests.
+func (c Call) path() string {
 	if c.answerer() == coordinatorRole {
-		return pb.CoordinationName
+		return "/orbweaver.coordination.v1.Coordination/" + callNames[c]
 	}
-	return pb.ExchangeName
+	return "/orbweaver.exchange.v1.Exchange/" + callNames[c]
 }
 
 func (c Call) String() string {

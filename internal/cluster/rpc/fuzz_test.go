@@ -194,7 +194,6 @@ func bounded(v any) bool {
 		return len(s) <= 64 && every(slices.Collect(maps.Keys(s)),
 			func(k string) bool { return len(k) <= 256 && len(s[k]) <= 256 })
 	}
-	share := func(x float64) bool { return x >= 0 && x <= 1 }
 	switch v := v.(type) {
 	case rpc.Hello:
 		v.Differ(map[string]string{"partition": "rendezvous"})
@@ -220,10 +219,6 @@ func bounded(v any) bool {
 		return known(v.Known) && v.Used >= 0 && v.Used <= v.Held && v.Held <= 1<<60 && v.Want >= 0 && v.Want <= 1<<20
 	case rpc.Grant: // of an agent that holds 5 pages and asks for 10
 		return known(v.Known) && v.Held >= 5 && v.Held <= 15
-	case rpc.ShareAsk:
-		return share(v.Held) && share(v.Want) && v.Left >= 0 && v.Left <= time.Minute
-	case rpc.ShareGrant:
-		return share(v.Share) && v.Agents > 0 && v.Agents <= 4096 && v.Requests >= 0 && v.Bits >= 0
 	case []rpc.Content:
 		return len(v) > 0 && len(v) <= rpc.MaxContents && every(v, func(c rpc.Content) bool { return page(c.Page) })
 	case []rpc.ContentAnswer:

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -194,9 +193,6 @@ func TestHostileMessages(t *testing.T) {
 		{"too many", "Known", &pb.KnownRequest{Fingerprints: make([]byte, 6*(rpc.MaxKnown+1))}, large},
 		{"more pages than held", "Budget", &pb.BudgetRequest{Used: 2, Held: 1}, malformed},
 		{"pages of nobody", "Budget", &pb.BudgetRequest{Known: map[string]uint64{"": 1}}, malformed},
-		{"more than the whole rate", "Share", &pb.ShareRequest{Held: 1.5}, malformed},
-		{"a share that is no number", "Share", &pb.ShareRequest{Want: math.NaN()}, malformed},
-		{"a share for a day", "Share", &pb.ShareRequest{LeftMs: 86400_000}, malformed},
 		{"no contents", "Contents", contents(), malformed},
 		{"half a digest", "Contents", contents(content(10, "http://a.example/", 0)), malformed},
 		{"no page", "Contents", contents(&pb.Content{Digest: make([]byte, 20)}), malformed},

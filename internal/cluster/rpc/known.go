@@ -24,7 +24,7 @@ const fingerprintLen = 6
 // fingerprint, in their order. False may also mean that the owner has forgotten it.
 func (p *Peer) Known(ctx context.Context, ps []Fingerprint) (known []bool, err error) {
 	err = p.call(ctx, CallKnown, func(ctx context.Context) error {
-		res, err := p.calls.Known(ctx, fingerprintsToWire(ps))
+		res, err := unary[pb.KnownResponse](ctx, p, CallKnown, fingerprintsToWire(ps))
 		if err == nil {
 			p.client.counts.keys.Add(uint64(len(ps)))
 			known, err = knownBitsFromWire(res, len(ps))
@@ -32,10 +32,6 @@ func (p *Peer) Known(ctx context.Context, ps []Fingerprint) (known []bool, err e
 		return err
 	})
 	return known, err
-}
-
-func (a answers) Known(ctx context.Context, req *pb.KnownRequest) (*pb.KnownResponse, error) {
-	return handle(a.s, ctx, CallKnown, req, fingerprintsFromWire, a.s.config.Handlers.Known, knownBitsToWire)
 }
 
 func fingerprintsToWire(ps []Fingerprint) *pb.KnownRequest {
@@ -52,7 +48,7 @@ func fingerprintsFromWire(w *pb.KnownRequest) ([]Fingerprint, error) {
 		return nil, malformed("%d octets of fingerprints", len(w.Fingerprints))
 	}
 	if n > MaxKnown {
-		return nil, fmt.Errorf("%w: %d fingerprints", errTooLarge, n)
+		return nil, fmt.Errorf("%w: %d fingerprints", ErrTooLarge, n)
 	}
 	ps := make([]Fingerprint, n)
 	for i := range ps {

@@ -35,8 +35,14 @@ const (
 	maxCapacity = 1e6
 )
 
-// ErrMalformed reports a malformed message.
-var ErrMalformed = errors.New("malformed message")
+// Errors of a message that was refused.
+var (
+	ErrMalformed = errors.New("malformed message")
+	ErrTooLarge  = errors.New("message too large")
+)
+
+// Malformedf returns an ErrMalformed that says what is wrong.
+func Malformedf(format string, args ...any) error { return malformed(format, args...) }
 
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
@@ -138,7 +144,7 @@ type Links struct {
 // be of that host.
 func (l Links) check(host string) error {
 	if len(l.Data) > MaxData {
-		return fmt.Errorf("%w: %d octets of links", errTooLarge, len(l.Data))
+		return fmt.Errorf("%w: %d octets of links", ErrTooLarge, len(l.Data))
 	}
 	if l.Hops > MaxHops {
 		return malformed("%d hops", l.Hops)

@@ -57,7 +57,7 @@ type OperationAnswer struct {
 // Orders sends orders, and asks for orders. Without an error, the orders that were sent are durable there.
 func (p *Peer) Orders(ctx context.Context, o Orders) (a OrdersAnswer, err error) {
 	err = p.call(ctx, CallOrders, func(ctx context.Context) error {
-		res, err := p.calls.Orders(ctx, ordersToWire(o))
+		res, err := unary[pb.OrdersResponse](ctx, p, CallOrders, ordersToWire(o))
 		if err == nil {
 			a, err = ordersAnswerFromWire(res)
 		}
@@ -69,23 +69,14 @@ func (p *Peer) Orders(ctx context.Context, o Orders) (a OrdersAnswer, err error)
 // Operate forwards an operator's request. After an error it may have been carried out.
 func (p *Peer) Operate(ctx context.Context, o Operation) (a OperationAnswer, err error) {
 	err = p.call(ctx, CallOperate, func(ctx context.Context) error {
-		res, err := p.calls.Operate(ctx, &pb.OperateRequest{Method: o.Method, Request: o.Request})
+		res, err := unary[pb.OperateResponse](ctx, p, CallOperate, &pb.OperateRequest{Method: o.Method,
+			Request: o.Request})
 		if err == nil {
 			a, err = operationAnswerFromWire(res)
 		}
 		return err
 	})
 	return a, err
-}
-
-func (a answers) Orders(ctx context.Context, req *pb.OrdersRequest) (*pb.OrdersResponse, error) {
-	do := bounded(a.s.config.Handlers.Orders, func(a OrdersAnswer) error { return checkOrders(a.Orders) })
-	return handle(a.s, ctx, CallOrders, req, ordersFromWire, do, ordersAnswerToWire)
-}
-
-func (a answers) Operate(ctx context.Context, req *pb.OperateRequest) (*pb.OperateResponse, error) {
-	do := bounded(a.s.config.Handlers.Operate, OperationAnswer.check)
-	return handle(a.s, ctx, CallOperate, req, operationFromWire, do, operationAnswerToWire)
 }
 
 // bounded adapts a handler whose answer has bounds. An answer beyond them is a failure of this agent, and not of the
@@ -110,7 +101,7 @@ func bounded[In, Out any](
 
 func checkOrders(orders [][]byte) error {
 	if len(orders) > MaxOrders {
-		return fmt.Errorf("%w: %d orders", errTooLarge, len(orders))
+		return fmt.Errorf("%w: %d orders", ErrTooLarge, len(orders))
 	}
 	size := 0
 	for i, o := range orders {
@@ -118,12 +109,12 @@ func checkOrders(orders [][]byte) error {
 			return malformed("order %d is empty", i)
 		}
 		if len(o) > MaxOrder {
-			return fmt.Errorf("%w: order %d of %d octets", errTooLarge, i, len(o))
+			return fmt.Errorf("%w: order %d of %d octets", ErrTooLarge, i, len(o))
 		}
 		size += len(o)
 	}
 	if size > MaxData {
-		return fmt.Errorf("%w: %d octets of orders", errTooLarge, size)
+		return fmt.Errorf("%w: %d octets of orders", ErrTooLarge, size)
 	}
 	return nil
 }
@@ -165,7 +156,7 @@ func operationFromWire(w *pb.OperateRequest) (Operation, error) {
 		return o, malformed("method %.80q", o.Method)
 	}
 	if len(o.Request) > MaxData {
-		return o, fmt.Errorf("%w: request of %d octets", errTooLarge, len(o.Request))
+		return o, fmt.Errorf("%w: request of %d octets", ErrTooLarge, len(o.Request))
 	}
 	return o, nil
 }
@@ -175,10 +166,10 @@ func notLetter(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z'
 // check returns an error if the answer is beyond its bounds. A long Error is cut before.
 func (a OperationAnswer) check() error {
 	if len(a.Response) > MaxData {
-		return fmt.Errorf("%w: response of %d octets", errTooLarge, len(a.Response))
+		return fmt.Errorf("%w: response of %d octets", ErrTooLarge, len(a.Response))
 	}
 	if len(a.Code) > maxCode {
-		return fmt.Errorf("%w: code of %d octets", errTooLarge, len(a.Code))
+		return fmt.Errorf("%w: code of %d octets", ErrTooLarge, len(a.Code))
 	}
 	return nil
 }
@@ -191,7 +182,7 @@ func operationAnswerToWire(a OperationAnswer) *pb.OperateResponse {
 
 func operationAnswerFromWire(w *pb.OperateResponse) (OperationAnswer, error) {
 	if len(w.Error) > maxProblem {
-		return OperationAnswer{}, fmt.Errorf("%w: error of %d octets", errTooLarge, len(w.Error))
+		return OperationAnswer{}, fmt.Errorf("%w: error of %d octets", ErrTooLarge, len(w.Error))
 	}
 	a := OperationAnswer{Response: w.Response, Error: w.Error, Code: w.Code}
 	return a, a.check()

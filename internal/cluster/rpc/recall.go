@@ -47,17 +47,13 @@ const (
 // Recall asks what the agent's strategy knows of URLs. There is an answer for each, in their order.
 func (p *Peer) Recall(ctx context.Context, r Recall) (as []RecallAnswer, err error) {
 	err = p.call(ctx, CallRecall, func(ctx context.Context) error {
-		res, err := p.calls.Recall(ctx, recallToWire(r))
+		res, err := unary[pb.RecallResponse](ctx, p, CallRecall, recallToWire(r))
 		if err == nil {
 			as, err = recallAnswersFromWire(res, r.Links)
 		}
 		return err
 	})
 	return as, err
-}
-
-func (a answers) Recall(ctx context.Context, req *pb.RecallRequest) (*pb.RecallResponse, error) {
-	return handle(a.s, ctx, CallRecall, req, recallFromWire, a.s.config.Handlers.Recall, recallAnswersToWire)
 }
 
 func recallToWire(r Recall) *pb.RecallRequest {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"connectrpc.com/connect"
-
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -26,33 +24,25 @@ type SentPage struct {
 	Open func() (io.ReadCloser, error)
 }
 
+var pages = Stream[pb.PagesRequest, pb.PagesResponse]{CallPages}
+
 // Pages sends pages to the agent that keeps them. Without an error they are durable there. The agent holds the sender
 // back if it is slower.
-func (p *Peer) Pages(ctx context.Context, pages []SentPage) error {
-	return p.call(ctx, CallPages, func(ctx context.Context) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // also after an error of our own
-		stream, err := p.calls.Pages(ctx)
-		if err != nil {
-			return err
-		}
+func (p *Peer) Pages(ctx context.Context, sent []SentPage) error {
+	return pages.Ask(ctx, p, func(send func(*pb.PagesRequest) error) error {
 		buf := make([]byte, pageChunk)
-		for _, page := range pages {
-			if err = sendPage(stream.Send, page, buf); err != nil {
-				break
+		for _, page := range sent {
+			if err := sendPage(send, page, buf); err != nil {
+				return err
 			}
 		}
-		if err != nil && !errors.Is(err, io.EOF) { // io.EOF: the receiver has answered, and says why
-			return err
+		return nil
+	}, func(r *pb.PagesResponse) error {
+		if int(r.Count) != len(sent) {
+			return malformed("%d of %d pages acknowledged", r.Count, len(sent))
 		}
-		res, err := stream.CloseAndReceive()
-		if err == nil && int(res.Count) != len(pages) {
-			err = malformed("%d of %d pages acknowledged", res.Count, len(pages))
-		}
-		if err == nil {
-			p.client.counts.pages.Add(uint64(len(pages)))
-		}
-		return err
+		p.client.counts.pages.Add(uint64(len(sent)))
+		return nil
 	})
 }
 
@@ -142,30 +132,4 @@ func (p *PageReader) Read(b []byte) (int, error) {
 	n := copy(b, p.chunk)
 	p.chunk = p.chunk[n:]
 	return n, nil
-}
-
-func (a answers) Pages(ctx context.Context, stream *connect.ClientStream[pb.PagesRequest]) (*pb.PagesResponse, error) {
-	counts := a.s.counts
-	counts.calls[CallPages].Add(1)
-	pages := &PageReader{receive: func() (*pb.PagesRequest, error) {
-		if stream.Receive() {
-			return stream.Msg(), nil
-		}
-		if err := stream.Err(); err != nil {
-			return nil, err
-		}
-		return nil, io.EOF
-	}}
-	err := ErrAgain
-	if do := a.s.config.Handlers.Pages; do != nil {
-		err = do(ctx, ctx.Value(callerKey{}).(Caller), pages)
-	}
-	if err != nil {
-		counts.errors[CallPages].Add(1)
-		if errors.Is(err, ErrMalformed) {
-			counts.damaged(err)
-		}
-		return nil, answer(err)
-	}
-	return &pb.PagesResponse{Count: uint32(pages.n)}, nil
 }

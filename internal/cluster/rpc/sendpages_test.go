@@ -113,16 +113,18 @@ func TestPagesRefused(t *testing.T) {
 // stream sends messages of a call Pages, which no Client sends.
 func stream(t *testing.T, p *rpc.Peer, ms ...*pb.PagesRequest) error {
 	t.Helper()
-	calls, err := pb.NewExchangeClient(p, "http://agent").Pages(t.Context())
+	calls := connect.NewClient[pb.PagesRequest, pb.PagesResponse](p,
+		"http://agent/orbweaver.exchange.v1.Exchange/Pages")
+	stream, err := calls.CallClientStreamSimple(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range ms {
-		if calls.Send(m) != nil {
+		if stream.Send(m) != nil {
 			break // the receiver has answered
 		}
 	}
-	_, err = calls.CloseAndReceive()
+	_, err = stream.CloseAndReceive()
 	return err
 }
 

@@ -61,16 +61,6 @@ var sizes = map[Call]int{
 	CallStatus: 4 << 10, CallForget: 4 << 10,
 }
 
-// sized returns the options of a call for which sizes has a bound.
-func sized(spec connect.Spec) []connect.HandlerOption {
-	for call, most := range sizes {
-		if spec.Procedure == "/"+call.service()+"/"+callNames[call] {
-			return []connect.HandlerOption{connect.WithReadMaxBytes(most)}
-		}
-	}
-	return nil
-}
-
 // bulk reports calls with much data, which are answered when the data is on disk.
 func (c Call) bulk() bool {
 	return c == CallPush || c == CallShip || c == CallClaim || c == CallHand || c == CallRecall || c == CallPages ||
@@ -130,8 +120,6 @@ type Handlers struct {
 	Pulse  func(ctx context.Context, from Caller, view uint64) (Pulse, error)
 	End    func(ctx context.Context, from Caller, e End) (agreed bool, err error)
 	Budget func(ctx context.Context, from Caller, b Budget) (Grant, error)
-	// Share divides the crawl's rate.
-	Share func(ctx context.Context, from Caller, a ShareAsk) (ShareGrant, error)
 	// Contents returns one answer per content.
 	Contents func(ctx context.Context, from Caller, cs []Content) ([]ContentAnswer, error)
 	// Pages returns when the pages are durable. It reads all of them unless it returns an error.
@@ -173,6 +161,8 @@ type Server struct {
 	listener    *Listener
 	counts      *counters
 	http        *http.Server
+	common      []connect.HandlerOption // of all calls
+	handlers    [calls]http.Handler     // nil: answered with ErrAgain
 	errors      *connect.ErrorWriter
 	bulk, quick chan struct{}
 	ships       chan struct{} // apart from bulk: Pushes at other agents wait for Ships
@@ -193,20 +183,16 @@ func NewServer(l *Listener, cfg ServerConfig) *Server {
 		discovers: make(chan struct{}, servedDiscovers), operators: make(chan struct{}, servedOperators),
 		rooms: newRooms(cfg.MemoryBytes),
 	}
-	opts := []connect.HandlerOption{
-		connect.WithCodec(codec{s.counts}),
-		connect.WithReadMaxBytes(maxMessage), connect.WithSendMaxBytes(maxMessage),
+	s.common = []connect.HandlerOption{
+		connect.WithCodec(codec{s.counts}), connect.WithSendMaxBytes(maxMessage),
 		connect.WithCompression("gzip", nil, nil),
 		connect.WithCompression(zstdName, newDecompressor, newCompressor), connect.WithCompressMinBytes(compressFrom),
-		inbound.Recovering(cfg.Panicked), connect.WithConditionalHandlerOptions(sized),
+		inbound.Recovering(cfg.Panicked),
 	}
-	s.errors = connect.NewErrorWriter(opts...)
-	_, calls := pb.NewExchangeHandler(answers{s}, opts...)
-	if l.role == coordinatorRole {
-		_, calls = pb.NewCoordinationHandler(coordinator{s}, opts...)
-	}
+	s.errors = connect.NewErrorWriter(s.common...)
+	s.register()
 	s.http = &http.Server{
-		Handler: asking(s.admit(calls)), ReadHeaderTimeout: takeTimeout, IdleTimeout: 5 * time.Minute,
+		Handler: asking(http.HandlerFunc(s.admit)), ReadHeaderTimeout: takeTimeout, IdleTimeout: 5 * time.Minute,
 		MaxHeaderBytes: 8 << 10, Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second,
 		},
@@ -251,31 +237,29 @@ func (s *Server) Counts() Counts { return s.counts.counts() }
 
 type callerKey struct{}
 
-// admit checks the caller before the call is decoded.
-func (s *Server) admit(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header()["Date"] = nil // it changes every second, and nobody reads it
-		s.running.Add(1)
-		defer s.running.Done()
-		call, ok := callOf(r)
-		if !ok {
-			s.counts.refuse(Malformed)
-			http.Error(w, "no such call", http.StatusNotFound)
-			return
-		}
-		caller, why, err := s.identify(r, call)
-		if err != nil {
-			s.counts.refuse(why)
-			s.errors.Write(w, r, err)
-			return
-		}
-		enter := func(r *http.Request) (func(), bool) { return s.enter(r, call, caller.Name) }
-		inbound.Admit(enter, s.errors, "busy", s.serve(next, call, caller)).ServeHTTP(w, r)
-	})
+// admit serves a request whose caller may make it. It checks the caller before the call is decoded.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
+	w.Header()["Date"] = nil // it changes every second, and nobody reads it
+	s.running.Add(1)
+	defer s.running.Done()
+	call, ok := callOf(r)
+	if !ok {
+		s.counts.refuse(Malformed)
+		http.Error(w, "no such call", http.StatusNotFound)
+		return
+	}
+	caller, why, err := s.identify(r, call)
+	if err != nil {
+		s.counts.refuse(why)
+		s.errors.Write(w, r, err)
+		return
+	}
+	enter := func(r *http.Request) (func(), bool) { return s.enter(r, call, caller.Name) }
+	inbound.Admit(enter, s.errors, "busy", s.serve(call, caller)).ServeHTTP(w, r)
 }
 
 // serve serves a call that is admitted.
-func (s *Server) serve(next http.Handler, call Call, caller Caller) http.Handler {
+func (s *Server) serve(call Call, caller Caller) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		end := time.Now().Add(limits[call] + grace)
 		ctx, cancel := context.WithDeadline(context.WithValue(r.Context(), callerKey{}, caller), end)
@@ -284,7 +268,11 @@ func (s *Server) serve(next http.Handler, call Call, caller Caller) http.Handler
 		control.SetWriteDeadline(end)
 		r.Body = &pressed{body: r.Body, control: control, end: end}
 		watch := &watched{ResponseWriter: w, counts: s.counts, call: call}
-		next.ServeHTTP(watch, r.WithContext(ctx))
+		if h := s.handlers[call]; h != nil {
+			h.ServeHTTP(watch, r.WithContext(ctx))
+		} else {
+			s.errors.Write(watch, r.WithContext(ctx), answer(ErrAgain))
+		}
 	})
 }
 
@@ -325,13 +313,13 @@ func (s *Server) enter(r *http.Request, call Call, name string) (leave func(), o
 
 // callOf returns the call of a request. Only Connect's POST requests in protobuf are calls; those of Pages are streams.
 func callOf(r *http.Request) (Call, bool) {
-	for c, name := range callNames {
-		if r.URL.Path == "/"+Call(c).service()+"/"+name {
+	for c := range calls {
+		if r.URL.Path == c.path() {
 			kind := "application/proto"
-			if Call(c) == CallPages {
+			if c == CallPages {
 				kind = "application/connect+proto"
 			}
-			return Call(c), r.Method == http.MethodPost && r.Header.Get("Content-Type") == kind
+			return c, r.Method == http.MethodPost && r.Header.Get("Content-Type") == kind
 		}
 	}
 	return 0, false
@@ -398,7 +386,7 @@ func answer(err error) error {
 		return connect.NewError(connect.CodeAborted, err)
 	case errors.Is(err, ErrMalformed):
 		return connect.NewError(connect.CodeInvalidArgument, err)
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, ErrTooLarge):
 		e := connect.NewError(connect.CodeResourceExhausted, err)
 		e.Meta().Set(reasonHeader, "too-large")
 		return e
@@ -412,41 +400,84 @@ func answer(err error) error {
 	return connect.NewError(connect.CodeInternal, err)
 }
 
-// answers implements the generated service.
-type answers struct{ s *Server }
+// register serves the calls of Handlers and Coordination.
+func (s *Server) register() {
+	h, c := s.config.Handlers, s.config.Coordination
+	handle(s, CallHello, helloFromWire, func(ctx context.Context, from Caller, q Hello) (Welcome, error) {
+		if q.Agent.Name != from.Name || q.Agent.Instance != from.Instance || q.Agent.Boot != from.Boot {
+			return Welcome{}, malformed("caller %q says hello for %q", from.Name, q.Agent.Name)
+		}
+		if h.Hello == nil {
+			return Welcome{}, ErrAgain
+		}
+		return h.Hello(ctx, from, q)
+	}, welcomeToWire)
+	handle(s, CallPush, linksFromWire, nothing(h.Push), empty[pb.PushResponse])
+	handle(s, CallKnown, fingerprintsFromWire, h.Known, knownBitsToWire)
+	if h.Ship != nil {
+		handle(s, CallShip, recordsFromWire, func(ctx context.Context, from Caller, r Records) (uint64, error) {
+			return r.Seq, h.Ship(ctx, from, r)
+		}, func(seq uint64) *pb.ShipResponse { return &pb.ShipResponse{Seq: seq} })
+	}
+	handle(s, CallClaim, claimFromWire, h.Claim, verdictsToWire)
+	handle(s, CallHand, handedFromWire, nothing(h.Hand), empty[pb.HandResponse])
+	handle(s, CallLease, func(w *pb.LeaseRequest) ([]byte, error) { return w.Batch, checkBatch(w.Batch) }, h.Lease,
+		func(b []byte) *pb.LeaseResponse { return &pb.LeaseResponse{Batch: b} })
+	handle(s, CallPulse, func(w *pb.PulseRequest) (uint64, error) { return w.View, nil }, h.Pulse,
+		func(p Pulse) *pb.PulseResponse {
+			return &pb.PulseResponse{View: p.View, Activity: p.Activity, Pages: p.Pages, Idle: p.Idle,
+				Stopped: p.Stopped, Lost: p.Lost}
+		})
+	handle(s, CallEnd, endFromWire, h.End, func(agreed bool) *pb.EndResponse { return &pb.EndResponse{Agreed: agreed} })
+	handle(s, CallBudget, budgetFromWire, h.Budget, grantToWire)
+	handle(s, CallContents, contentsFromWire, h.Contents, contentAnswersToWire)
+	handle(s, CallRecall, recallFromWire, h.Recall, recallAnswersToWire)
+	handle(s, CallOrders, ordersFromWire,
+		bounded(h.Orders, func(a OrdersAnswer) error { return checkOrders(a.Orders) }), ordersAnswerToWire)
+	handle(s, CallOperate, operationFromWire, bounded(h.Operate, OperationAnswer.check), operationAnswerToWire)
+	handle(s, CallCopy, copyFromWire, h.Copy, copyAnswerToWire)
+	if h.Pages != nil {
+		pages.Serve(s, func(ctx context.Context, from Caller, receive func() (*pb.PagesRequest, error)) (
+			*pb.PagesResponse, error) {
+			p := &PageReader{receive: receive}
+			err := h.Pages(ctx, from, p)
+			return &pb.PagesResponse{Count: uint32(p.n)}, err
+		})
+	}
+	handle(s, CallDiscover, discoveryFromWire, c.Discover, hostAnswersToWire)
+	handle(s, CallFollow, followFromWire, c.Follow, followedToWire)
+	handle(s, CallFinish, func(w *pb.FinishRequest) (Finish, error) { return Finish{w.Term, w.Number}, nil },
+		nothing(c.Finish), empty[pb.FinishResponse])
+	if c.Status != nil {
+		handle(s, CallStatus, func(*pb.StatusRequest) (struct{}, error) { return struct{}{}, nil },
+			func(ctx context.Context, from Caller, _ struct{}) ([]byte, error) { return c.Status(ctx, from) },
+			func(b []byte) *pb.StatusResponse { return &pb.StatusResponse{Status: b} })
+	}
+	handle(s, CallForget, forgetFromWire, nothing(c.Forget), empty[pb.ForgetResponse])
+}
+
+func empty[Res any](struct{}) *Res { return new(Res) }
 
 // handle serves a call with one message: decode, check, execute, encode.
 func handle[Req, In, Out, Res any](
-	s *Server, ctx context.Context, call Call, req Req, decode func(Req) (In, error),
-	do func(context.Context, Caller, In) (Out, error), encode func(Out) Res,
-) (res Res, err error) {
-	in, err := decode(req)
-	if err != nil {
-		s.counts.damaged(err)
-		return res, answer(err)
-	}
-	s.counts.calls[call].Add(1)
+	s *Server, call Call, decode func(*Req) (In, error),
+	do func(context.Context, Caller, In) (Out, error), encode func(Out) *Res,
+) {
 	if do == nil {
-		err = ErrAgain
+		return
 	}
-	var out Out
-	if err == nil {
-		out, err = do(ctx, ctx.Value(callerKey{}).(Caller), in)
-	}
-	if err != nil {
-		s.counts.errors[call].Add(1)
-		return res, answer(err)
-	}
-	return encode(out), nil
-}
-
-// damaged counts an error of a check.
-func (c *counters) damaged(err error) {
-	if errors.Is(err, errTooLarge) {
-		c.refuse(TooLarge)
-	} else {
-		c.refuse(Malformed)
-	}
+	check := func(q *Req) error { _, err := decode(q); return err }
+	Method[Req, Res]{Call: call, Request: check}.Serve(s, func(ctx context.Context, from Caller, q *Req) (*Res, error) {
+		in, err := decode(q)
+		if err != nil {
+			return nil, err
+		}
+		out, err := do(ctx, from, in)
+		if err != nil {
+			return nil, err
+		}
+		return encode(out), nil
+	})
 }
 
 // nothing adapts a handler that returns only an error.
@@ -455,63 +486,6 @@ func nothing[In any](do func(context.Context, Caller, In) error) func(context.Co
 		return nil
 	}
 	return func(ctx context.Context, from Caller, in In) (struct{}, error) { return struct{}{}, do(ctx, from, in) }
-}
-
-func (a answers) Hello(ctx context.Context, req *pb.HelloRequest) (*pb.HelloResponse, error) {
-	decode := func(w *pb.HelloRequest) (Hello, error) {
-		h, err := helloFromWire(w)
-		if from := ctx.Value(callerKey{}).(Caller); err == nil &&
-			(h.Agent.Name != from.Name || h.Agent.Instance != from.Instance || h.Agent.Boot != from.Boot) {
-			err = malformed("caller %q says hello for %q", from.Name, h.Agent.Name)
-		}
-		return h, err
-	}
-	return handle(a.s, ctx, CallHello, req, decode, a.s.config.Handlers.Hello, welcomeToWire)
-}
-
-func (a answers) Push(ctx context.Context, req *pb.PushRequest) (*pb.PushResponse, error) {
-	return handle(a.s, ctx, CallPush, req, linksFromWire, nothing(a.s.config.Handlers.Push),
-		func(struct{}) *pb.PushResponse { return new(pb.PushResponse) })
-}
-
-func (a answers) Ship(ctx context.Context, req *pb.ShipRequest) (*pb.ShipResponse, error) {
-	return handle(a.s, ctx, CallShip, req, recordsFromWire, nothing(a.s.config.Handlers.Ship),
-		func(struct{}) *pb.ShipResponse { return &pb.ShipResponse{Seq: req.Seq} })
-}
-
-func (a answers) Claim(ctx context.Context, req *pb.ClaimRequest) (*pb.ClaimResponse, error) {
-	decode := func(w *pb.ClaimRequest) (Claim, error) {
-		return Claim{View: w.View, Hosts: w.Hosts}, checkHosts(w.Hosts)
-	}
-	return handle(a.s, ctx, CallClaim, req, decode, a.s.config.Handlers.Claim, verdictsToWire)
-}
-
-func (a answers) Hand(ctx context.Context, req *pb.HandRequest) (*pb.HandResponse, error) {
-	return handle(a.s, ctx, CallHand, req, handedFromWire, nothing(a.s.config.Handlers.Hand),
-		func(struct{}) *pb.HandResponse { return new(pb.HandResponse) })
-}
-
-func (a answers) Lease(ctx context.Context, req *pb.LeaseRequest) (*pb.LeaseResponse, error) {
-	decode := func(w *pb.LeaseRequest) ([]byte, error) { return w.Batch, checkBatch(w.Batch) }
-	return handle(a.s, ctx, CallLease, req, decode, a.s.config.Handlers.Lease,
-		func(b []byte) *pb.LeaseResponse { return &pb.LeaseResponse{Batch: b} })
-}
-
-func (a answers) Pulse(ctx context.Context, req *pb.PulseRequest) (*pb.PulseResponse, error) {
-	decode := func(w *pb.PulseRequest) (uint64, error) { return w.View, nil }
-	return handle(a.s, ctx, CallPulse, req, decode, a.s.config.Handlers.Pulse, func(p Pulse) *pb.PulseResponse {
-		return &pb.PulseResponse{View: p.View, Activity: p.Activity, Pages: p.Pages, Idle: p.Idle, Stopped: p.Stopped,
-			Lost: p.Lost}
-	})
-}
-
-func (a answers) End(ctx context.Context, req *pb.EndRequest) (*pb.EndResponse, error) {
-	return handle(a.s, ctx, CallEnd, req, endFromWire, a.s.config.Handlers.End,
-		func(agreed bool) *pb.EndResponse { return &pb.EndResponse{Agreed: agreed} })
-}
-
-func (a answers) Budget(ctx context.Context, req *pb.BudgetRequest) (*pb.BudgetResponse, error) {
-	return handle(a.s, ctx, CallBudget, req, budgetFromWire, a.s.config.Handlers.Budget, grantToWire)
 }
 
 // A pressed body does not wait longer than stall for the next octets.

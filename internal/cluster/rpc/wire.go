@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"cmp"
-	"errors"
 	"math"
 	"net"
 	"strconv"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 )
-
-var errTooLarge = errors.New("message too large")
 
 func agentToWire(a Agent) *pb.Agent {
 	return &pb.Agent{Name: a.Name, Instance: a.Instance[:], Boot: a.Boot, Capacity: a.Capacity, Address: a.Addr,
@@ -152,7 +149,7 @@ func handedFromWire(w *pb.HandRequest) (Records, error) {
 
 func (r Records) check() error {
 	if len(r.Data) > MaxData {
-		return errTooLarge
+		return ErrTooLarge
 	}
 	// A record has at least one octet.
 	if r.Count <= 0 || r.Count > len(r.Data) {
@@ -171,6 +168,10 @@ func checkHosts(hosts []string) error {
 		}
 	}
 	return nil
+}
+
+func claimFromWire(w *pb.ClaimRequest) (Claim, error) {
+	return Claim{View: w.View, Hosts: w.Hosts}, checkHosts(w.Hosts)
 }
 
 func verdictsToWire(vs []ClaimAnswer) *pb.ClaimResponse {
@@ -196,7 +197,7 @@ func verdictsFromWire(w *pb.ClaimResponse, hosts int) ([]ClaimAnswer, error) {
 
 func checkBatch(b []byte) error {
 	if len(b) > MaxData {
-		return errTooLarge
+		return ErrTooLarge
 	}
 	return nil
 }

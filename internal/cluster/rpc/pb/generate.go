@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/protoutil"
@@ -18,8 +19,9 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// main compiles the .proto files of the working directory, and passes them to the two generators, as protoc would. So
-// only Go is needed. The generators are built from the versions in go.mod.
+// main compiles the .proto files of the working directory, and passes them to the two generators, as protoc would; with
+// the argument "messages" to that of messages alone. So only Go is needed. The generators are built from the versions
+// in go.mod.
 func main() {
 	log.SetFlags(0)
 	sources, err := filepath.Glob("*.proto")
@@ -50,9 +52,10 @@ func main() {
 		add(f)
 	}
 	generate("google.golang.org/protobuf/cmd/protoc-gen-go", "paths=source_relative", sources, protos)
-	generate("connectrpc.com/connect/cmd/protoc-gen-connect-go", "paths=source_relative,package_suffix=,simple",
-		sources,
-		protos)
+	if !slices.Contains(os.Args[1:], "messages") {
+		generate("connectrpc.com/connect/cmd/protoc-gen-connect-go", "paths=source_relative,package_suffix=,simple",
+			sources, protos)
+	}
 }
 
 func generate(generator, parameter string, sources []string, files []*descriptorpb.FileDescriptorProto) {
