@@ -88,6 +88,12 @@ func serveOn(t testing.TB, network rpc.Network, addr string, keys *rpc.Keys, h a
 		t.Fatal(err)
 	}
 	s := rpc.NewServer(l, cfg)
+	run(t, l, s)
+	return l, s
+}
+
+// run runs a server until the test ends.
+func run(t testing.TB, l *rpc.Listener, s *rpc.Server) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -100,7 +106,6 @@ func serveOn(t testing.TB, network rpc.Network, addr string, keys *rpc.Keys, h a
 		wg.Wait()
 		l.Close()
 	})
-	return l, s
 }
 
 // inMemory runs a test in virtual time, on a network without delays.
@@ -208,12 +213,6 @@ var exchanges = func() []exchange {
 		{"Forget", "a7", nil},
 	}
 }()
-
-// toCoordinator reports whether a coordinator answers the call.
-func toCoordinator(call string) bool {
-	_, ok := reflect.TypeFor[rpc.Coordination]().FieldByName(call)
-	return ok
-}
 
 // do makes a call of a Peer or a Coordinator.
 func do(ctx context.Context, callee any, call string, ask any) (answer any, err error) {

@@ -7,12 +7,13 @@ import (
 	"io"
 	"maps"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
-	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // cutConn breaks after a number of octets, in either direction.
@@ -54,19 +55,14 @@ func TestAtLeastOnce(t *testing.T) {
 	keys := bundles(t, "a1", "a2")
 	var mu sync.Mutex
 	arrived := map[string]int{}
-	l, s := serve(t, keys["a2"], rpc.Handlers{Push: func(_ context.Context, _ rpc.Caller, l rpc.Links) error {
+	l, s := agent(t, rpc.System, "127.0.0.1:0", keys["a2"], func(_ string, _ rpc.Caller, q any) (any, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		for rest := l.Data; len(rest) > 0; {
-			link, n, err := link.Decode(rest)
-			if err != nil {
-				return err
-			}
-			arrived[link.URL.String()]++
-			rest = rest[n:]
+		for u := range strings.FieldsSeq(string(q.(*pb.PushRequest).Links)) {
+			arrived[u]++
 		}
-		return nil
-	}})
+		return nil, nil
+	})
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		if err != nil {
@@ -87,7 +83,8 @@ func TestAtLeastOnce(t *testing.T) {
 			want[u] = true
 		}
 		for {
-			err := c.Peer("a2", l.Addr()).Push(t.Context(), links(urls...))
+			_, err := of(rpc.CallPush).send(t.Context(), c.Peer("a2", l.Addr()),
+				&pb.PushRequest{Links: []byte(strings.Join(urls, " "))})
 			if err == nil {
 				break
 			}

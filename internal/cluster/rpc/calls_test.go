@@ -16,9 +16,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 )
 
@@ -27,37 +28,35 @@ func TestCalls(t *testing.T) {
 	withKeys(t, []string{"a1", "a2", "c1", "c2"}, func(t *testing.T, keys map[string]*rpc.Keys) {
 		me, tool := caller("a1"), rpc.Caller{Name: "c2"} // a tool with a coordinator's keys belongs to no crawl
 		var mu sync.Mutex
-		var now exchange
+		var now sample
 		var asked any
 		var from rpc.Caller
-		handle := func(call string, by rpc.Caller, ask any) (any, error) {
+		al, agent, cl, coordinator := processes(t, keys, func(call string, by rpc.Caller, ask any) (any, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if asked, from = ask, by; call != now.call {
 				t.Errorf("%s arrives as %s", now.call, call)
 			}
 			return now.answer, nil
-		}
-		al, agent := serve(t, keys["a2"], all[rpc.Handlers](handle))
-		cl, coordinator := serve(t, keys["c1"], all[rpc.Coordination](handle))
+		})
 		ours, theirs := client(t, keys["a1"], me, nil), client(t, keys["c2"], tool, nil)
-		check := func(c *rpc.Client, is rpc.Caller, e exchange, call func() (any, error)) {
+		check := func(c *rpc.Client, is rpc.Caller, e sample, l *rpc.Listener) {
 			t.Helper()
 			mu.Lock()
 			now, asked, from = e, nil, rpc.Caller{}
 			mu.Unlock()
-			answer, err := call()
+			answer, err := e.calls(t.Context(), c, l)
 			mu.Lock()
 			defer mu.Unlock()
-			if diff := cmp.Diff(e.answer, answer, cmpopts.EquateEmpty()); diff != "" || err != nil {
+			if diff := cmp.Diff(e.answer, answer, protocmp.Transform()); diff != "" || err != nil {
 				t.Errorf("%s: %v, the answer (-want +got):\n%s", e.call, err, diff)
 			}
-			if diff := cmp.Diff(e.ask, asked, cmpopts.EquateEmpty()); diff != "" || from != is {
+			if diff := cmp.Diff(any(e.ask), asked, protocmp.Transform()); diff != "" || from != is {
 				t.Errorf("%s of %v, the request (-want +got):\n%s", e.call, from, diff)
 			}
 		}
-		want := map[string]uint64{"Hello": 1, "Status": 1}
-		for _, e := range exchanges {
+		want := map[string]uint64{"Status": 1}
+		for _, e := range samples {
 			c, is, l := ours, me, al
 			if toCoordinator(e.call) {
 				l = cl
@@ -66,18 +65,15 @@ func TestCalls(t *testing.T) {
 				c, is = theirs, tool
 			}
 			want[e.call]++
-			check(c, is, e, func() (any, error) { return e.calls(t.Context(), c, l) })
-			switch e.call {
-			case "Hello":
-				check(c, is, e, func() (any, error) { return c.Hello(t.Context(), al.Addr(), hello) })
-			case "Status":
-				check(theirs, tool, e, func() (any, error) { return e.calls(t.Context(), theirs, l) })
+			check(c, is, e, l)
+			if e.call == "Status" {
+				check(theirs, tool, e, l)
 			}
 		}
 		counts, others, mine := agent.Counts(), coordinator.Counts(), ours.Counts()
 		for call := range counts.Calls {
 			n := counts.Calls[call] + others.Calls[call]
-			if n != want[call] || counts.Errors[call]+others.Errors[call] != 0 { // for Pages see TestPages
+			if n != want[call] || counts.Errors[call]+others.Errors[call] != 0 { // Pages is a stream
 				t.Errorf("%s was counted %d times, want %d, %d errors", call, n, want[call], counts.Errors[call])
 			}
 			// Both sides count the bodies of the same answers.
@@ -90,14 +86,13 @@ func TestCalls(t *testing.T) {
 				t.Errorf("%d refused as %s", n+others.Refused[reason], reason)
 			}
 		}
-		if mine.Links != 2 || mine.Keys != 9 || mine.Bodies["Ship"] == 0 || mine.Bodies["Known"] != 6*9+2 ||
-			mine.Answers["Known"] == 0 || mine.Sent == 0 || mine.Calls["Push"] != 1 ||
+		if mine.Bodies["Ship"] == 0 || mine.Answers["Known"] == 0 || mine.Sent == 0 || mine.Calls["Push"] != 1 ||
 			counts.Bodies["Lease"] == 0 || counts.Received == 0 {
 			t.Errorf("counts %+v, %+v", mine, counts)
 		}
-		now = exchange{call: "Status"}
+		now = of(rpc.CallStatus)
 		ours.Forget(cl.Addr())
-		if _, err := ours.Coordinator(cl.Addr()).Status(t.Context()); err != nil {
+		if err := ask(t.Context(), ours.Coordinator(cl.Addr()).Peer(), rpc.CallStatus); err != nil {
 			t.Errorf("Status after Forget: %v", err)
 		}
 	})
@@ -106,12 +101,10 @@ func TestCalls(t *testing.T) {
 // TestErrors: an error has the same meaning on both sides.
 func TestErrors(t *testing.T) {
 	var fail error
-	handle := func(string, rpc.Caller, any) (any, error) { return nil, fail }
-	al, agent := serve(t, nil, all[rpc.Handlers](handle))
-	cl, coordinator := serve(t, nil, all[rpc.Coordination](handle))
-	push := func() error { return peer(t, "a1", al).Push(t.Context(), oneLink) }
+	al, agent, cl, coordinator := processes(t, nil, func(string, rpc.Caller, any) (any, error) { return nil, fail })
+	push := func() error { return ask(t.Context(), peer(t, "a1", al), rpc.CallPush) }
 	finish := func() error {
-		return client(t, nil, caller("a1"), nil).Coordinator(cl.Addr()).Finish(t.Context(), rpc.Finish{})
+		return ask(t.Context(), client(t, nil, caller("a1"), nil).Coordinator(cl.Addr()).Peer(), rpc.CallFinish)
 	}
 	refusal := func(err error) bool {
 		r, ok := errors.AsType[*rpc.Refusal](err)
@@ -151,9 +144,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%v: %d errors counted", c.err, n)
 		}
 	}
-	noAgent, _ := serve(t, nil, rpc.Handlers{})
-	noCoordinator, _ := serve(t, nil, rpc.Coordination{})
-	for _, e := range exchanges {
+	noAgent, _, noCoordinator, _ := processes(t, nil, nil)
+	for _, e := range samples {
 		l := noAgent
 		if toCoordinator(e.call) {
 			l = noCoordinator
@@ -167,7 +159,7 @@ func TestErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed.Close()
-	if _, err := peer(t, "a1", closed).Pulse(t.Context(), 1); !errors.Is(err, rpc.ErrUnreachable) {
+	if err := ask(t.Context(), peer(t, "a1", closed), rpc.CallPulse); !errors.Is(err, rpc.ErrUnreachable) {
 		t.Errorf("Pulse of no agent: %v", err)
 	}
 }
@@ -178,23 +170,18 @@ func TestErrors(t *testing.T) {
 func TestNotAdmitted(t *testing.T) {
 	withKeys(t, []string{"a1", unknown, "a2", "c1", "c2"}, func(t *testing.T, keys map[string]*rpc.Keys) {
 		reached := &rpc.Refusal{"settings", "a handler was reached"}
-		handle := func(string, rpc.Caller, any) (any, error) { return nil, reached }
-		al, agent := serve(t, keys["a2"], all[rpc.Handlers](handle))
-		cl, coordinator := serve(t, keys["c1"], all[rpc.Coordination](handle))
+		al, agent, cl, coordinator := processes(t, keys, func(string, rpc.Caller, any) (any, error) {
+			return nil,
+				reached
+		})
 		stranger, other, fresh := caller(unknown), caller("a1"), caller("a1")
 		other.Crawl, fresh.Crawl = rpc.ID{4}, rpc.ID{}
 		refused := map[string]uint64{}
-		for _, e := range append(exchanges, exchange{call: "Pages",
-			ask: []rpc.SentPage{pageOf("http://a.example/", []byte("page"))}}) {
+		for _, e := range samples {
 			for _, as := range []rpc.Caller{stranger, other, fresh} {
 				k, l := keys[as.Name], al
 				if toCoordinator(e.call) {
 					l = cl
-				}
-				if e.call == "Hello" {
-					its := hello
-					its.Agent.Name, its.Agent.Instance = as.Name, as.Instance
-					e.ask = its
 				}
 				if e.call == "Forget" {
 					k, as.Name = keys["c2"], "c2"
@@ -236,7 +223,7 @@ func TestBusy(t *testing.T) {
 	var pushes, orders, wg sync.WaitGroup
 	pushes.Add(served)
 	orders.Add(served)
-	l, s := serve(t, nil, all[rpc.Handlers](func(call string, _ rpc.Caller, _ any) (any, error) {
+	l, s := agent(t, rpc.System, "127.0.0.1:0", nil, func(call string, _ rpc.Caller, _ any) (any, error) {
 		switch call {
 		case "Push":
 			pushes.Done()
@@ -246,7 +233,7 @@ func TestBusy(t *testing.T) {
 			<-block
 		}
 		return nil, nil
-	}))
+	})
 	fill := func(call func(p *rpc.Peer) error) {
 		for i := range served / asked {
 			p := peer(t, strings.Repeat("a", i+1), l)
@@ -260,9 +247,9 @@ func TestBusy(t *testing.T) {
 		}
 	}
 	p := peer(t, "late", l)
-	push := func(p *rpc.Peer) error { return p.Push(t.Context(), oneLink) }
-	operate := func() error { _, err := p.Operate(t.Context(), rpc.Operation{Method: "Pause"}); return err }
-	pulse := func() error { _, err := p.Pulse(t.Context(), 1); return err }
+	push := func(p *rpc.Peer) error { return ask(t.Context(), p, rpc.CallPush) }
+	operate := func() error { return ask(t.Context(), p, rpc.CallOperate) }
+	pulse := func() error { return ask(t.Context(), p, rpc.CallPulse) }
 	fill(push)
 	pushes.Wait()
 	if err := push(p); !errors.Is(err, rpc.ErrUnreachable) {
@@ -271,7 +258,7 @@ func TestBusy(t *testing.T) {
 	if err := errors.Join(pulse(), operate()); err != nil {
 		t.Error(err)
 	}
-	fill(func(p *rpc.Peer) error { _, err := p.Orders(t.Context(), rpc.Orders{}); return err })
+	fill(func(p *rpc.Peer) error { return ask(t.Context(), p, rpc.CallOrders) })
 	orders.Wait()
 	if err := operate(); !errors.Is(err, rpc.ErrUnreachable) {
 		t.Errorf("Operate at a busy agent: %v", err)
@@ -295,15 +282,17 @@ func TestMemory(t *testing.T) {
 		large[i] &= 15 // it is compressed to a half
 	}
 	block, served := make(chan struct{}), make(chan string, 10)
-	l, s := serve(t, nil, all[rpc.Handlers](func(call string, _ rpc.Caller, ask any) (any, error) {
-		if r, ok := ask.(rpc.Records); ok && call == "Ship" && r.Seq != 9 {
+	l, s := agent(t, rpc.System, "127.0.0.1:0", nil, func(call string, _ rpc.Caller, ask any) (any, error) {
+		if r, ok := ask.(*pb.ShipRequest); ok && r.Seq != 9 {
 			served <- call
 			<-block
 		}
 		return nil, nil
-	}))
+	})
 	ship := func(name string, seq uint64, data []byte) error {
-		return peer(t, name, l).Ship(t.Context(), rpc.Records{Seq: seq, Count: 1, Data: data})
+		_, err := of(rpc.CallShip).send(t.Context(), peer(t, name, l), &pb.ShipRequest{Seq: seq, Count: 1,
+			Records: data})
+		return err
 	}
 	var wg sync.WaitGroup
 	for _, name := range []string{"a", "b"} {
@@ -320,11 +309,12 @@ func TestMemory(t *testing.T) {
 		t.Errorf("a third large Ship: %v", err)
 	}
 	p := peer(t, "d", l)
-	_, pulse := p.Pulse(t.Context(), 1)
-	_, orders := p.Orders(t.Context(), rpc.Orders{})
-	hand := p.Hand(t.Context(), rpc.Records{Seq: 9, Count: 1, Data: large})
-	small := ship("d", 9, []byte("small"))
-	if err := errors.Join(small, hand, p.Push(t.Context(), oneLink), pulse, orders); err != nil {
+	_, hand := of(rpc.CallHand).send(t.Context(), p, &pb.HandRequest{Count: 1, Records: large})
+	others := []error{ship("d", 9, []byte("small")), hand}
+	for _, call := range []rpc.Call{rpc.CallPush, rpc.CallPulse, rpc.CallOrders} {
+		others = append(others, ask(t.Context(), p, call))
+	}
+	if err := errors.Join(others...); err != nil {
 		t.Errorf("small calls, and calls of other kinds: %v", err)
 	}
 	if n := s.Counts().Refused["busy"]; n != 1 {
@@ -340,7 +330,7 @@ func TestMemory(t *testing.T) {
 // TestPauses: after a failure no call to the process begins in a pause, which doubles up to 5 s, or 1 s for a
 // coordinator. A success ends it. A call that its caller gives up counts as nothing. At most 16 calls run at once.
 func TestPauses(t *testing.T) {
-	for _, coordinator := range []bool{false, true} {
+	for _, ofCoordinator := range []bool{false, true} {
 		inMemory(t, func(t *testing.T, _ *simnet.Network, network *simnet.Machine) {
 			var began []time.Time
 			var fail error
@@ -357,15 +347,15 @@ func TestPauses(t *testing.T) {
 			}
 			var call func(ctx context.Context) error
 			most := 5 * time.Second
-			if coordinator {
+			if ofCoordinator {
 				most = time.Second
-				l, _ := serveOn(t, network, "127.0.0.1:7480", nil, all[rpc.Coordination](handle))
-				c := client(t, nil, caller("a1"), network.Dial).Coordinator(l.Addr())
-				call = func(ctx context.Context) error { _, err := c.Status(ctx); return err }
+				l, _ := coordinator(t, network, "127.0.0.1:7480", nil, handle)
+				c := client(t, nil, caller("a1"), network.Dial).Coordinator(l.Addr()).Peer()
+				call = func(ctx context.Context) error { return ask(ctx, c, rpc.CallStatus) }
 			} else {
-				l, _ := serveOn(t, network, "127.0.0.1:7470", nil, all[rpc.Handlers](handle))
+				l, _ := agent(t, network, "127.0.0.1:7470", nil, handle)
 				p := client(t, nil, caller("a1"), network.Dial).Peer("a2", l.Addr())
-				call = func(ctx context.Context) error { _, err := p.Pulse(ctx, 1); return err }
+				call = func(ctx context.Context) error { return ask(ctx, p, rpc.CallPulse) }
 			}
 			// paused checks the pause after a number of failures in a row.
 			paused := func(failures int) {
@@ -434,9 +424,9 @@ func TestCompressed(t *testing.T) {
 	for i := range 2000 {
 		urls = append(urls, fmt.Sprintf("http://www%d.example/archive/2026/%d/index.html", i%50, i*7919))
 	}
-	l, s := serve(t, nil, rpc.Handlers{Push: func(context.Context, rpc.Caller, rpc.Links) error { return nil }})
+	l, s := agent(t, rpc.System, "127.0.0.1:0", nil, func(string, rpc.Caller, any) (any, error) { return nil, nil })
 	batch := links(urls...)
-	if err := peer(t, "a1", l).Push(t.Context(), batch); err != nil {
+	if _, err := of(rpc.CallPush).send(t.Context(), peer(t, "a1", l), &pb.PushRequest{Links: batch.Data}); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Counts().Received; got > uint64(len(batch.Data))/3 {
@@ -449,8 +439,8 @@ func TestCompressed(t *testing.T) {
 func TestStreams(t *testing.T) {
 	withKeys(t, []string{"a1", "a2", "c1", "c2"}, func(t *testing.T, keys map[string]*rpc.Keys) {
 		handle := func(string, rpc.Caller, any) (any, error) { return nil, nil }
-		al, _ := serve(t, keys["a2"], all[rpc.Handlers](handle))
-		cl, _ := serve(t, keys["c2"], all[rpc.Coordination](handle))
+		al, _ := agent(t, rpc.System, "127.0.0.1:0", keys["a2"], handle)
+		cl, _ := coordinator(t, rpc.System, "127.0.0.1:0", keys["c2"], handle)
 		for _, c := range []struct {
 			l    net.Listener
 			addr string
@@ -494,9 +484,8 @@ func TestStreams(t *testing.T) {
 				t.Errorf("streams have the address %v, not %s", c.l.Addr(), c.addr)
 			}
 			a1 := client(t, keys["a1"], caller("a1"), nil)
-			_, pulse := a1.Peer("a2", al.Addr()).Pulse(t.Context(), 1)
-			_, status := a1.Coordinator(cl.Addr()).Status(t.Context())
-			if err := errors.Join(pulse, status); err != nil {
+			if err := errors.Join(ask(t.Context(), a1.Peer("a2", al.Addr()), rpc.CallPulse),
+				ask(t.Context(), a1.Coordinator(cl.Addr()).Peer(), rpc.CallStatus)); err != nil {
 				t.Error(err)
 			}
 			c.l.Close()
@@ -531,26 +520,24 @@ func (farConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 
 
 // TestForget: Forget ends a call that gets no answer, and the next call opens a connection.
 func TestForget(t *testing.T) {
-	came, calls := make(chan struct{}), 0
-	l, _ := serve(t, nil, rpc.Handlers{Pulse: func(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pulse, error) {
+	came, gone, calls := make(chan struct{}), make(chan struct{}), 0
+	l, _ := agent(t, rpc.System, "127.0.0.1:0", nil, func(string, rpc.Caller, any) (any, error) {
 		if calls++; calls == 1 {
 			close(came)
-			<-ctx.Done()
+			<-gone
 		}
-		return rpc.Pulse{}, ctx.Err()
-	}})
+		return nil, nil
+	})
 	c := client(t, nil, caller("a1"), nil)
 	ended := make(chan error)
-	go func() {
-		_, err := c.Peer("a2", l.Addr()).Pulse(t.Context(), 1)
-		ended <- err
-	}()
+	go func() { ended <- ask(t.Context(), c.Peer("a2", l.Addr()), rpc.CallPulse) }()
 	<-came
 	c.Forget("a2")
 	if err := <-ended; err == nil {
 		t.Error("the call has no error")
 	}
-	if _, err := c.Peer("a2", l.Addr()).Pulse(t.Context(), 1); err != nil {
+	close(gone)
+	if err := ask(t.Context(), c.Peer("a2", l.Addr()), rpc.CallPulse); err != nil {
 		t.Errorf("the next call: %v", err)
 	}
 }

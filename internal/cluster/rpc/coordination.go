@@ -146,6 +146,9 @@ func (c *Client) Coordinator(addr string) Coordinator {
 	return Coordinator{c.known(addr, "", addr, coordinatorRole)}
 }
 
+// Peer returns what calls the coordinator.
+func (c Coordinator) Peer() *Peer { return c.peer }
+
 // Addr returns the address of the coordinator.
 func (c Coordinator) Addr() string { return c.peer.addr }
 

@@ -42,13 +42,13 @@ func refuses(t *testing.T, what, addr string, cfg *tls.Config) {
 // TestStrangers: without a key of the cluster, no call reaches a handler and nothing can be read.
 func TestStrangers(t *testing.T) {
 	keys, others := bundles(t, "a1", "a2"), bundles(t, "a1", "a2")
-	reached := func(context.Context, rpc.Caller, rpc.Links) error {
+	reached := func(string, rpc.Caller, any) (any, error) {
 		t.Error("a stranger reached a handler")
-		return nil
+		return nil, nil
 	}
-	l, s := serve(t, keys["a2"], rpc.Handlers{Push: reached})
+	l, s := agent(t, rpc.System, "127.0.0.1:0", keys["a2"], reached)
 	push := func(k *rpc.Keys, as rpc.Caller, to, addr string) error {
-		return client(t, k, as, nil).Peer(to, addr).Push(t.Context(), oneLink)
+		return ask(t.Context(), client(t, k, as, nil).Peer(to, addr), rpc.CallPush)
 	}
 	if err := push(others["a1"], caller("a1"), "a2", l.Addr()); !errors.Is(err, rpc.ErrUnreachable) {
 		t.Errorf("Push with the keys of another authority: %v", err)
@@ -88,7 +88,7 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("%s: read %q", what, answer)
 		}
 	}
-	fake, _ := serve(t, others["a2"], rpc.Handlers{Push: reached})
+	fake, _ := agent(t, rpc.System, "127.0.0.1:0", others["a2"], reached)
 	if err := push(keys["a1"], caller("a1"), "a2", fake.Addr()); !errors.Is(err, rpc.ErrUnreachable) {
 		t.Errorf("Push to an agent of another authority: %v", err)
 	}
@@ -119,8 +119,8 @@ func TestPlainStaysHere(t *testing.T) {
 			t.Errorf("CheckListen(%q) returned no error", addr)
 		}
 	}
-	if _, err := client(t, nil, caller("a1"), far).Peer("a2", "192.0.2.1:1").
-		Pulse(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "orbweaver cluster keys") {
+	if err := ask(t.Context(), client(t, nil, caller("a1"), far).Peer("a2", "192.0.2.1:1"),
+		rpc.CallPulse); err == nil || !strings.Contains(err.Error(), "orbweaver cluster keys") {
 		t.Errorf("a plain call left the machine: %v", err)
 	}
 }

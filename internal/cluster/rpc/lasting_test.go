@@ -16,8 +16,8 @@ import (
 // absent agent does not last.
 func TestLasting(t *testing.T) {
 	ours, theirs := bundles(t, "a1", "a2"), bundles(t, "a2")
-	keyed, _ := serve(t, ours["a1"], rpc.Handlers{})
-	bare, _ := serve(t, nil, rpc.Handlers{})
+	keyed, _ := agent(t, rpc.System, "127.0.0.1:0", ours["a1"], nil)
+	bare, _ := agent(t, rpc.System, "127.0.0.1:0", nil, nil)
 	hello := hello
 	hello.Agent.Name = "a2"
 	for _, c := range []struct {

@@ -23,10 +23,9 @@ func TestRoles(t *testing.T) {
 	ctx := t.Context()
 	reached := func(call string, _ rpc.Caller, _ any) (any, error) { t.Error("reached: " + call); return nil, nil }
 	withKeys(t, []string{"a1", "a2", "c1"}, func(t *testing.T, keys map[string]*rpc.Keys) {
-		agent, agents := serve(t, keys["a2"], all[rpc.Handlers](reached))
-		coord, coords := serve(t, keys["c1"], all[rpc.Coordination](reached))
+		agent, agents, coord, coords := processes(t, keys, reached)
 		want := uint64(0)
-		for _, e := range exchanges {
+		for _, e := range samples {
 			l, text := coord, "a coordinator answers there, not an agent of Orbweaver"
 			if toCoordinator(e.call) {
 				l, text = agent, "an agent answers there, not a coordinator of Orbweaver"
@@ -62,14 +61,13 @@ func TestRoles(t *testing.T) {
 	})
 
 	keys, others := bundles(t, "a1", "a2", "c1", "c2"), bundles(t, "a1", "c1")
-	agent, agents := serve(t, keys["a2"], all[rpc.Handlers](reached))
-	coord, coords := serve(t, keys["c1"], all[rpc.Coordination](reached))
+	agent, agents, coord, coords := processes(t, keys, reached)
 	refused := func() (roles, strangers uint64) {
 		a, c := agents.Counts().Refused, coords.Counts().Refused
 		return a["role"] + c["role"], a["stranger"] + c["stranger"]
 	}
 	want := uint64(0)
-	for _, e := range exchanges {
+	for _, e := range samples {
 		l, by := agent, "c2"
 		if toCoordinator(e.call) {
 			l = coord
@@ -114,7 +112,7 @@ func TestRoles(t *testing.T) {
 			}
 		}
 	}
-	follow := exchange{call: "Follow", ask: aFollow}
+	follow := of(rpc.CallFollow)
 	_, err := follow.calls(ctx, client(t, others["a1"], caller("a1"), nil), coord)
 	if !errors.Is(err, rpc.ErrStranger) {
 		t.Errorf("Follow of another cluster's agent: %v", err)
@@ -122,7 +120,7 @@ func TestRoles(t *testing.T) {
 	if _, err := rpc.DialRaft(ctx, others["c1"], nil, coord.Addr(), ""); !errors.Is(err, rpc.ErrStranger) {
 		t.Errorf("a stream of another cluster's coordinator: %v", err)
 	}
-	theirs, _ := serve(t, others["c1"], all[rpc.Coordination](reached))
+	theirs, _ := coordinator(t, rpc.System, "127.0.0.1:0", others["c1"], reached)
 	if _, err := follow.calls(ctx, client(t, keys["a1"], caller("a1"), nil), theirs); !errors.Is(err, rpc.ErrStranger) {
 		t.Errorf("Follow of another cluster's coordinator: %v", err)
 	}

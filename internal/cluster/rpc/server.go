@@ -403,15 +403,14 @@ func answer(err error) error {
 // register serves the calls of Handlers and Coordination.
 func (s *Server) register() {
 	h, c := s.config.Handlers, s.config.Coordination
-	handle(s, CallHello, helloFromWire, func(ctx context.Context, from Caller, q Hello) (Welcome, error) {
-		if q.Agent.Name != from.Name || q.Agent.Instance != from.Instance || q.Agent.Boot != from.Boot {
-			return Welcome{}, malformed("caller %q says hello for %q", from.Name, q.Agent.Name)
-		}
-		if h.Hello == nil {
-			return Welcome{}, ErrAgain
-		}
-		return h.Hello(ctx, from, q)
-	}, welcomeToWire)
+	if h.Hello != nil {
+		handle(s, CallHello, helloFromWire, func(ctx context.Context, from Caller, q Hello) (Welcome, error) {
+			if q.Agent.Name != from.Name || q.Agent.Instance != from.Instance || q.Agent.Boot != from.Boot {
+				return Welcome{}, malformed("caller %q says hello for %q", from.Name, q.Agent.Name)
+			}
+			return h.Hello(ctx, from, q)
+		}, welcomeToWire)
+	}
 	handle(s, CallPush, linksFromWire, nothing(h.Push), empty[pb.PushResponse])
 	handle(s, CallKnown, fingerprintsFromWire, h.Known, knownBitsToWire)
 	if h.Ship != nil {

@@ -22,8 +22,7 @@ import (
 // clients that connect and close.
 func TestVisitors(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *simnet.Network, here *simnet.Machine) {
-		l, s := serveOn(t, here, "127.0.0.1:7470", nil, all[rpc.Handlers](
-			func(string, rpc.Caller, any) (any, error) { return nil, nil }))
+		l, s := agent(t, here, "127.0.0.1:7470", nil, func(string, rpc.Caller, any) (any, error) { return nil, nil })
 		malformed := func() uint64 { synctest.Wait(); return s.Counts().Refused["malformed"] }
 		var header [9]byte // of a DATA frame of 2^24 - 1 octets
 		binary.BigEndian.PutUint32(header[:], 0xffffff<<8)
@@ -52,7 +51,7 @@ func TestVisitors(t *testing.T) {
 		}
 		before := malformed()
 		c := client(t, nil, caller("a2"), here.Dial)
-		if _, err := c.Peer("a1", l.Addr()).Pulse(t.Context(), 1); err != nil {
+		if err := ask(t.Context(), c.Peer("a1", l.Addr()), rpc.CallPulse); err != nil {
 			t.Error(err)
 		}
 		c.Close()
@@ -80,8 +79,8 @@ func TestSilentStrangers(t *testing.T) {
 				if secure {
 					k = bundles(t, "a1", "a2", "a3")
 				}
-				l, s := serveOn(t, here, "127.0.0.1:7470", k["a2"], all[rpc.Handlers](
-					func(string, rpc.Caller, any) (any, error) { return nil, nil }))
+				l, s := agent(t, here, "127.0.0.1:7470", k["a2"],
+					func(string, rpc.Caller, any) (any, error) { return nil, nil })
 				const n = 1000
 				busy := uint64(n - inbound.Share(16, 16, 256)) // the others have places
 				from := here
@@ -103,8 +102,8 @@ func TestSilentStrangers(t *testing.T) {
 					}
 				}
 				pulse := func(name string) error {
-					_, err := client(t, k[name], caller(name), here.Dial).Peer("a2", l.Addr()).Pulse(t.Context(), 1)
-					return err
+					return ask(t.Context(), client(t, k[name], caller(name), here.Dial).Peer("a2", l.Addr()),
+						rpc.CallPulse)
 				}
 				silence(addresses)
 				if err := pulse("a1"); err != nil {
@@ -143,8 +142,8 @@ func TestSilentStrangers(t *testing.T) {
 func TestSlowCallers(t *testing.T) {
 	const asked, stall = 4, 30 * time.Second
 	inMemory(t, func(t *testing.T, _ *simnet.Network, here *simnet.Machine) {
-		l, s := serveOn(t, here, "127.0.0.1:7480", nil, all[rpc.Coordination](
-			func(string, rpc.Caller, any) (any, error) { return []rpc.HostAnswer{{State: rpc.HostComing}}, nil }))
+		l, s := coordinator(t, here, "127.0.0.1:7480", nil,
+			func(string, rpc.Caller, any) (any, error) { return nil, nil })
 		tr := plain(t)
 		tr.DialContext = here.Dial
 		ended := make(chan error, asked)
@@ -172,9 +171,8 @@ func TestSlowCallers(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond) // the calls arrive
 		discover := func(name string) error {
-			_, err := client(t, nil, caller(name), here.Dial).Coordinator(l.Addr()).
-				Discover(t.Context(), rpc.Discovery{Hosts: []string{"a.example"}})
-			return err
+			return ask(t.Context(), client(t, nil, caller(name), here.Dial).Coordinator(l.Addr()).Peer(),
+				rpc.CallDiscover)
 		}
 		if err := discover("slow"); !errors.Is(err, rpc.ErrUnreachable) {
 			t.Errorf("one more call of the slow agent: %v", err)
