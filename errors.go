@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -47,7 +47,7 @@ func badOption(format string, args ...any) error {
 
 // explain turns an error of internal/node into one of this package.
 func explain(err error) error {
-	if bad, ok := errors.AsType[*node.ConfigError](err); ok {
+	if bad, ok := errors.AsType[*input.Error](err); ok {
 		return &crawlError{ErrOptions, inOptions(bad.Text), err}
 	}
 	switch {

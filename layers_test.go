@@ -38,8 +38,8 @@ var layers = func() map[string]int {
 			"internal/hours internal/urlfrontier/pb internal/testkit/testcost " +
 			"internal/testkit/testtier internal/testkit/testwire internal/testkit/simnet " +
 			"internal/testkit/testcalls",
-		// links, and the keys of URLs
-		"internal/web/link",
+		// links, and the keys of URLs; what a person means
+		"internal/web/link internal/input",
 		// storage, and guards of listeners
 		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +
 			"internal/inbound internal/web/sheet internal/web/cookie internal/web/near internal/cluster/assignment " +

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 )
@@ -68,7 +69,7 @@ func (f APIFlags) certificate() (*tls.Certificate, error) {
 func (f APIFlags) reserve(c *node.Cluster) (net.Listener, error) {
 	ln, err := admin.Reserve(f.API, f.secure(c))
 	if err != nil {
-		return nil, &node.ConfigError{Text: "--" + err.Error()}
+		return nil, &input.Error{Text: "--" + err.Error()}
 	}
 	return ln, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
@@ -66,7 +67,7 @@ type got struct {
 // get fetches one URL and follows up to five redirects. If the URL is bare and no connection can be
 // made by https, get asks by http and changes *typed. The body is decoded and cut at max bytes. get prints faults of
 // the body to errs.
-func (w *webFlags) get(errs io.Writer, typed *node.TypedURL, max int64) (_ *got, _ error) {
+func (w *webFlags) get(errs io.Writer, typed *input.TypedURL, max int64) (_ *got, _ error) {
 	u := typed.URL
 	res, err := dns.New(dns.Config{Servers: w.DNS})
 	if err != nil {
@@ -98,8 +99,8 @@ func (w *webFlags) get(errs io.Writer, typed *node.TypedURL, max int64) (_ *got,
 			defer r.Release()
 			if typed.Bare && u == typed.URL && r.Failure.NoConnection() {
 				fmt.Fprintf(errs, "orbweaver: %s; trying http\n", serverError{fmt.Errorf("%s: %w", u, r.Failure)})
-				u = node.Plain(u)
-				*typed = node.TypedURL{URL: u}
+				u = input.Plain(u)
+				*typed = input.TypedURL{URL: u}
 				continue
 			}
 			if r.Failure.Kind == fetch.Refused {
@@ -161,7 +162,7 @@ type CheckURLCmd struct {
 func (c *CheckURLCmd) Run(out io.Writer) error {
 	var base weburl.URL
 	if c.Base != "" {
-		typed, err := node.ParseURL("--base", c.Base)
+		typed, err := input.ParseURL("--base", c.Base)
 		if err != nil {
 			return err
 		}
@@ -187,7 +188,7 @@ func (c *CheckURLCmd) Run(out io.Writer) error {
 		k := link.KeyOf(u)
 		fmt.Fprintf(w, "canonical\t%s\n", u)
 		if bare {
-			fmt.Fprintf(w, "or\t%s\t(if no https connection can be made)\n", node.Plain(u))
+			fmt.Fprintf(w, "or\t%s\t(if no https connection can be made)\n", input.Plain(u))
 		}
 		fmt.Fprintf(w, "host\t%s\t(politeness)\n", u.Host())
 		fmt.Fprintf(w, "site\t%s\t(registered domain)\n", u.Site())
@@ -214,7 +215,7 @@ func (c *CheckURLCmd) read(base weburl.URL, s string) (u weburl.URL, bare bool, 
 	if u, err = weburl.Parse(s); err == nil {
 		return u, false, nil
 	}
-	typed, terr := node.ParseURL("URL", s)
+	typed, terr := input.ParseURL("URL", s)
 	if terr != nil && (strings.HasPrefix(s, "/") || strings.HasPrefix(s, ".")) {
 		terr = fmt.Errorf("%w, or --base", terr)
 	}
@@ -262,7 +263,7 @@ func (c *CheckScopeCmd) Run(k *kong.Context, out io.Writer) error {
 	}
 	var seeds []weburl.URL
 	for _, s := range c.Seed {
-		u, err := node.ParseURL("--seed", s)
+		u, err := input.ParseURL("--seed", s)
 		if err != nil {
 			return err
 		}
@@ -285,7 +286,7 @@ func (c *CheckScopeCmd) Run(k *kong.Context, out io.Writer) error {
 	}
 	outside := false
 	for _, raw := range urls {
-		typed, err := node.ParseURL("URL", raw)
+		typed, err := input.ParseURL("URL", raw)
 		if err != nil {
 			return err
 		}
@@ -343,7 +344,7 @@ func (c *CheckRobotsCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	denied := false
 	known := map[string]*robots.Rules{}
 	for _, raw := range urls {
-		typed, err := node.ParseURL("URL", raw)
+		typed, err := input.ParseURL("URL", raw)
 		if err != nil {
 			return err
 		}
@@ -385,7 +386,7 @@ func (c *CheckRobotsCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 
 // rules reads the robots.txt that applies to a URL: the file of --file, or that of its origin. If
 // it had to ask by http, it changes the URL.
-func (c *CheckRobotsCmd) rules(out, errs io.Writer, typed *node.TypedURL) (*robots.Rules, error) {
+func (c *CheckRobotsCmd) rules(out, errs io.Writer, typed *input.TypedURL) (*robots.Rules, error) {
 	if c.File != "" {
 		b, err := readInput("--file", c.File, robots.ReadLimit+1)
 		if err != nil {
@@ -397,10 +398,10 @@ func (c *CheckRobotsCmd) rules(out, errs io.Writer, typed *node.TypedURL) (*robo
 	if err != nil {
 		return nil, err
 	}
-	asked := node.TypedURL{URL: at, Bare: typed.Bare}
+	asked := input.TypedURL{URL: at, Bare: typed.Bare}
 	r, err := c.get(errs, &asked, robots.ReadLimit+1)
 	if asked.URL != at {
-		*typed, at = node.TypedURL{URL: node.Plain(typed.URL)}, asked.URL
+		*typed, at = input.TypedURL{URL: input.Plain(typed.URL)}, asked.URL
 	}
 	switch {
 	case errors.Is(err, errRefused):
@@ -439,7 +440,7 @@ func (c *CheckLinksCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput
 		return err
 	}
 	if _, err := os.Stat(c.Page); c.Page == "-" || err == nil || errors.Is(err, fs.ErrPermission) {
-		base, err := node.ParseURL("--base", c.Base)
+		base, err := input.ParseURL("--base", c.Base)
 		if err != nil {
 			return err
 		}
@@ -448,9 +449,9 @@ func (c *CheckLinksCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput
 			return err
 		}
 	} else {
-		typed, err := node.ParseURL("PAGE", c.Page)
+		typed, err := input.ParseURL("PAGE", c.Page)
 		if err != nil {
-			return &node.ConfigError{Text: err.Error() + ", or the name of a file that exists"}
+			return &input.Error{Text: err.Error() + ", or the name of a file that exists"}
 		}
 		for _, flag := range []string{"base", "content-type"} {
 			if isTyped(k, flag) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -186,9 +186,7 @@ func (c *CrawlCmd) replicas() int { return cmp.Or(c.Replicas, 2) }
 func (c *CrawlCmd) twoLevel() bool { return c.Coverage == "two-level" }
 
 // bad returns an error for a wrong setting.
-func bad(format string, args ...any) error {
-	return &node.ConfigError{Text: fmt.Sprintf(format, args...)}
-}
+func bad(format string, args ...any) error { return input.Errorf(format, args...) }
 
 // cluster returns the configuration of the cluster, or nil for an agent alone.
 func (c *CrawlCmd) cluster() *node.Cluster {

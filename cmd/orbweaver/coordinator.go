@@ -17,6 +17,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -159,7 +160,7 @@ func (c *CoordinatorCmd) explain(out io.Writer, cfg *node.CoordinatorConfig) err
 
 // coordinatorError adds what to do to an error of a coordinator, and its exit code.
 func coordinatorError(dir string, err error) error {
-	switch _, setting := errors.AsType[*node.ConfigError](err); {
+	switch _, setting := errors.AsType[*input.Error](err); {
 	case err == nil || setting || errors.Is(err, disk.ErrLocked):
 		return err
 	case disk.IsFull(err):

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
@@ -23,7 +24,7 @@ func TestCoordinatorError(t *testing.T) {
 		{full, exitDiskFull, "No assignment is lost. Free disk space, then start the coordinator again."},
 		{errors.New("x/log/vote is damaged"), exitFatal, "empty the directory first"},
 		{errors.New("input/output error"), exitFatal, "Remove the cause"},
-		{&node.ConfigError{Text: "--dir x: give another"}, exitConfig, "--dir x"},
+		{&input.Error{Text: "--dir x: give another"}, exitConfig, "--dir x"},
 		{fmt.Errorf("lock x: %w", disk.ErrLocked), exitConfig, "lock x"},
 	} {
 		var text strings.Builder

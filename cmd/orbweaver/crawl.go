@@ -20,6 +20,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -239,8 +240,7 @@ func (c *CrawlCmd) notOfProgram() error {
 	}
 	theirs, err := node.MadeByProgram(c.Dir)
 	if err == nil && theirs {
-		err = &node.ConfigError{Text: fmt.Sprintf(
-			"the crawl in %s belongs to a Go program; continue it with that program", c.Dir)}
+		err = input.Errorf("the crawl in %s belongs to a Go program; continue it with that program", c.Dir)
 	}
 	return err
 }
@@ -293,7 +293,7 @@ func runCrawl(cfg node.Config, api APIFlags, d *display) error {
 		err = cerr
 	}
 	if err != nil {
-		if _, setting := errors.AsType[*node.ConfigError](err); setting || disk.IsFull(err) {
+		if _, setting := errors.AsType[*input.Error](err); setting || disk.IsFull(err) {
 			return err
 		}
 		return &exitError{exitFatal, err.Error() +

@@ -9,8 +9,8 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -85,7 +85,7 @@ func (b CtlBlockCmd) Run(c *commands, out io.Writer) error {
 // many links wait.
 func (w WideArg) ask(c *commands, out io.Writer,
 	send func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error)) error {
-	about, wide, err := operate.About(w.Host)
+	about, wide, err := input.About(w.Host)
 	if err != nil {
 		return bad("%v", err)
 	}
@@ -154,7 +154,7 @@ type CtlDropCmd struct {
 
 // Run discards the host's links.
 func (d CtlDropCmd) Run(c *commands, out io.Writer) error {
-	host, err := node.ParseHost(d.Host)
+	host, err := input.Host(d.Host)
 	if err != nil {
 		return err
 	}

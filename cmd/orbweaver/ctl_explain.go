@@ -6,8 +6,7 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -50,17 +49,17 @@ func (e CtlExplainCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) err
 
 // request returns what to ask. A name with a path is a URL, also without a scheme.
 func (e CtlExplainCmd) request() (*pb.ExplainRequest, error) {
-	if _, wide, _ := operate.Wide(e.About); wide && !strings.Contains(e.About, "/") {
+	if _, wide, _ := input.Wide(e.About); wide && !strings.Contains(e.About, "/") {
 		return nil, bad("%s: give one host, or a URL; \"orbweaver ctl hosts\" lists the hosts", e.About)
 	}
-	host, err := node.ParseHost(e.About)
+	host, err := input.Host(e.About)
 	if err != nil {
 		return nil, err
 	}
 	q := &pb.ExplainRequest{Host: host}
 	text := strings.TrimPrefix(e.About, "//")
 	if _, path, _ := strings.Cut(text, "/"); path != "" {
-		u, err := node.ParseURL("URL", text)
+		u, err := input.ParseURL("URL", text)
 		if err != nil {
 			return nil, err
 		}

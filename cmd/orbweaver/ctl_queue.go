@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -57,14 +57,14 @@ func (q CtlQueueCmd) request() (*pb.QueueRequest, error) {
 	if q.What == "" {
 		return r, nil
 	}
-	if !node.LooksLikeHost(q.What) {
+	if !input.LooksLikeHost(q.What) {
 		if err := sheet.CheckPattern(q.What); err != nil {
 			return nil, bad("the argument %.100q is neither a host nor a regular expression: %v", q.What, err)
 		}
 		r.Pattern = q.What
 		return r, nil
 	}
-	host, err := node.ParseHost(q.What)
+	host, err := input.Host(q.What)
 	if err != nil {
 		return nil, err
 	}

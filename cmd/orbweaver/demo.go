@@ -51,8 +51,7 @@ func onlyDemo(dir string) error {
 		return unreadable("--dir "+dir, dir, err, "choose another directory")
 	}
 	if !strings.HasPrefix(string(b), demoMark) {
-		return &node.ConfigError{Text: fmt.Sprintf(
-			"%s holds a crawl that is not a demo, and a demo would delete it; choose another --dir", dir)}
+		return bad("%s holds a crawl that is not a demo, and a demo would delete it; choose another --dir", dir)
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -229,11 +228,7 @@ func (d *display) snapshot(s *crawl.Status, done bool) report.Snapshot {
 	case s.WaitsFor != "":
 		p.State = "waiting"
 	}
-	for _, g := range s.Hosts {
-		if r := row(g, s.At); s.Stop == "" || r.Open > 0 && !g.Leased { // no other request will begin
-			p.Hosts = append(p.Hosts, r)
-		}
-	}
+	p.Hosts = hostRows(s)
 	return p
 }
 
@@ -245,20 +240,25 @@ func until(t, now time.Time) time.Duration {
 	return max(t.Sub(now), 0)
 }
 
-// row returns the row of a host in the live display.
-func row(g frontier.Glimpse, now time.Time) report.HostRow {
-	r := report.HostRow{Host: g.Host, Links: g.Links, URL: g.URL, State: g.State, In: until(g.Due, now)}
-	switch {
-	case g.State == "fetching" || g.State == "resolving":
-		r.Open = max(now.Sub(g.Since), 1)
-	case g.Leased:
-		r.Why, r.Open = "lease of "+g.Behind, now.Sub(g.Since)
-	case g.Holder != "":
-		r.Why = "after " + g.Behind + ", busy with " + g.Holder
-	case g.Behind != "":
-		r.Why = "after " + g.Behind
+// hostRows returns the rows of the live display.
+func hostRows(s *crawl.Status) (rows []report.HostRow) {
+	for _, g := range s.Hosts {
+		r := report.HostRow{Host: g.Host, Links: g.Links, URL: g.URL, State: g.State, In: until(g.Due, s.At)}
+		switch {
+		case g.State == "fetching" || g.State == "resolving":
+			r.Open = max(s.At.Sub(g.Since), 1)
+		case g.Leased:
+			r.Why, r.Open = "lease of "+g.Behind, s.At.Sub(g.Since)
+		case g.Holder != "":
+			r.Why = "after " + g.Behind + ", busy with " + g.Holder
+		case g.Behind != "":
+			r.Why = "after " + g.Behind
+		}
+		if s.Stop == "" || r.Open > 0 && !g.Leased { // no other request will begin
+			rows = append(rows, r)
+		}
 	}
-	return r
+	return rows
 }
 
 // memoryInUse returns the memory in bytes that the Go runtime holds.

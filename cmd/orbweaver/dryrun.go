@@ -17,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
 
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -134,9 +135,9 @@ func (d *dryRun) possible(visitable int) bool {
 	return visitable > 0 || d.cmd.Resume && d.r.Waiting > 0
 }
 
-func parseExamples(texts []string) (all []node.TypedURL, err error) {
+func parseExamples(texts []string) (all []input.TypedURL, err error) {
 	for _, s := range texts {
-		t, err := node.ParseURL("--example", s)
+		t, err := input.ParseURL("--example", s)
 		if err != nil {
 			return nil, err
 		}
@@ -414,7 +415,7 @@ func (d *dryRun) seed(out io.Writer, s plannedSeed) {
 }
 
 // example prints whether a URL of --example is in scope.
-func (d *dryRun) example(out io.Writer, t node.TypedURL) error {
+func (d *dryRun) example(out io.Writer, t input.TypedURL) error {
 	v, lines := d.r.Judge(t.URL)
 	e := plannedExample{Type: "example", URL: t.URL.String(), InScope: v.In, Reason: string(v.Reason)}
 	for _, line := range lines[:len(lines)-1] { // the last one is the verdict

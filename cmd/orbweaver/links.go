@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/linklog"
-	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
@@ -113,13 +113,13 @@ func bothSchemes(flag, s string) ([]string, error) {
 	if s == "" {
 		return nil, nil
 	}
-	typed, err := node.ParseURL(flag, s)
+	typed, err := input.ParseURL(flag, s)
 	if err != nil {
 		return nil, err
 	}
 	urls := []string{typed.URL.String()}
 	if typed.Bare {
-		urls = append(urls, node.Plain(typed.URL).String())
+		urls = append(urls, input.Plain(typed.URL).String())
 	}
 	return urls, nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 )
 
 // --listen takes an address, an interface or a name of this machine.
@@ -29,7 +29,7 @@ func TestListenAddr(t *testing.T) {
 		"nobody.invalid:7470": "--listen nobody.invalid:7470: nobody.invalid is no interface of this machine, and no n",
 	} {
 		_, err := listenAddr(listen)
-		if wrong := (*node.ConfigError)(nil); !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), want) {
+		if wrong := (*input.Error)(nil); !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", listen, err, want)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/cost"
 	"github.com/orbweaver/orbweaver/internal/graph"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
@@ -225,7 +226,7 @@ func runParser(args []string, stderr *cli.Output, parser func(exit func(code int
 	ctx, code, err := cli.Parse(args, otherFlags, parser)
 	if err != nil {
 		fmt.Fprintf(stderr, "orbweaver: %v\n", err)
-		mistake, bad := (*cli.Mistake)(nil), (*node.ConfigError)(nil)
+		mistake, bad := (*cli.Mistake)(nil), (*input.Error)(nil)
 		if errors.As(err, &mistake) && !errors.As(err, &bad) {
 			fmt.Fprintf(stderr, "See \"%s\".\n", mistake.Help)
 		}
@@ -240,7 +241,7 @@ func runParser(args []string, stderr *cli.Output, parser func(exit func(code int
 // exitCode prints err and returns its documented exit code.
 func exitCode(err error, stderr io.Writer) int {
 	var exit *exitError
-	var bad *node.ConfigError
+	var bad *input.Error
 	var state *node.StateError
 	switch {
 	case err == nil:

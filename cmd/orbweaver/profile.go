@@ -6,7 +6,7 @@ import (
 	"os"
 	"runtime/pprof"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 )
 
 // Profiles are the flags for processor and memory profiles.
@@ -58,8 +58,8 @@ func createProfile(flag, name string) (*profile, error) {
 	}
 	f, err := os.Create(name)
 	if err != nil {
-		return nil, &node.ConfigError{Text: fmt.Sprintf("--%s %s: %v; name a file that can be written", flag, name,
-			cause(err))}
+		return nil, input.Errorf("--%s %s: %v; name a file that can be written", flag, name,
+			cause(err))
 	}
 	return &profile{flag: flag, file: f}, nil
 }

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 )
 
 // seedLine returns a line of a seed file without surrounding white space and without its
@@ -39,7 +39,7 @@ func readAllSeeds(names []string) (seeds []string, _ error) {
 // readSeeds reads the seeds from the named file, or from standard input if name is "-".
 func readSeeds(name string) (seeds []string, _ error) {
 	err := eachSeed("--seeds", name, func(from string, n int, s string) error {
-		if _, err := node.ParseURL("seed", s); err != nil {
+		if _, err := input.ParseURL("seed", s); err != nil {
 			return bad("--seeds %s, line %d: %v", from, n, err)
 		}
 		seeds = append(seeds, s)

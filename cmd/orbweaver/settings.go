@@ -19,6 +19,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -84,7 +85,7 @@ func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *settings) error {
 		}
 	}
 	if err := s.gather(ctx, flags); err != nil {
-		return &node.ConfigError{Text: err.Error()}
+		return &input.Error{Text: err.Error()}
 	}
 	c.hosts = s.hosts
 	return nil

@@ -2,12 +2,12 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 )
 
@@ -31,7 +31,7 @@ type StrategyFlags struct {
 // breadth-first, the agent's default.
 func (c *CrawlCmd) strategy() (func(strategy.Place) (visit.Strategy, error), error) {
 	bad := func(format string, args ...any) (func(strategy.Place) (visit.Strategy, error), error) {
-		return nil, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
+		return nil, input.Errorf(format, args...)
 	}
 	switch {
 	case c.RecrawlMin <= 0 || c.RecrawlMax < c.RecrawlMin:

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/demo"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
@@ -279,9 +279,9 @@ func webError(err error) error {
 		if p, ok := errors.AsType[*fs.PathError](err); ok {
 			return unreadable("--"+strings.TrimSuffix(text, ": "+p.Error()), "", p, "name a directory")
 		}
-		return &node.ConfigError{Text: "--" + text}
+		return &input.Error{Text: "--" + text}
 	}
-	return &node.ConfigError{Text: "testweb: " + err.Error()}
+	return &input.Error{Text: "testweb: " + err.Error()}
 }
 
 // checkLoopback refuses an address that other machines could reach. Empty means the default.
@@ -298,9 +298,8 @@ func checkLoopback(flag, addr string) error {
 	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil {
 		return bad("--%s %s: write HOST:PORT with a port from 0 to 65535, such as 127.0.0.1:15353", flag, addr)
 	}
-	return &node.ConfigError{Text: fmt.Sprintf(
-		"--%s %s: testweb serves this machine only; give a loopback address such as 127.0.0.1:15353",
-		flag, addr)}
+	return input.Errorf("--%s %s: testweb serves this machine only; give a loopback address such as 127.0.0.1:15353",
+		flag, addr)
 }
 
 // config turns the flags into the web to serve and the URLs to start from.
@@ -310,7 +309,7 @@ func (c *TestwebCmd) config() (s served, err error) {
 		Promise: testweb.Promise{HostDelay: c.Delay, AddrDelay: c.IPDelay, SiteDelay: c.SiteDelay,
 			CrawlDelay: c.CrawlDelay, Agent: c.Agent, None: c.None}}
 	bad := func(format string, args ...any) (served, error) {
-		return s, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
+		return s, input.Errorf(format, args...)
 	}
 	for _, l := range []struct{ flag, addr string }{{"dns-listen", c.DNSListen}, {"control", c.Control}} {
 		if err := checkLoopback(l.flag, l.addr); err != nil {
@@ -334,7 +333,7 @@ func (c *TestwebCmd) config() (s served, err error) {
 	for _, f := range s.cfg.Folders {
 		given[f.Host+f.Prefix+"/"] = "--debian-docs"
 	}
-	typed := map[int]node.TypedURL{} // by index of the folder
+	typed := map[int]input.TypedURL{} // by index of the folder
 	for _, text := range c.Folder {
 		u, dir, err := siteFlag("folder", text, "HOST=DIR or HOST/PREFIX=DIR, such as docs.example=./public", true)
 		if err != nil {
@@ -438,8 +437,8 @@ func suffixes(folders []testweb.Folder, flags []string) error {
 			}
 		}
 		if !found {
-			return &node.ConfigError{Text: fmt.Sprintf("--suffix %s: no folder has the host %s; add --folder %s=DIR",
-				text, host, host)}
+			return input.Errorf("--suffix %s: no folder has the host %s; add --folder %s=DIR",
+				text, host, host)
 		}
 	}
 	return nil
@@ -447,7 +446,7 @@ func suffixes(folders []testweb.Folder, flags []string) error {
 
 // origin adds the generated or the recorded web to s, if the flags ask for one.
 func (c *TestwebCmd) origin(s *served) error {
-	bad := func(text string) error { return &node.ConfigError{Text: text} }
+	bad := func(text string) error { return &input.Error{Text: text} }
 	switch flag := c.needless(); {
 	case c.Generate && len(c.Record) > 0:
 		return bad("--generate and --record cannot be combined: run one testweb for each")

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -83,7 +83,7 @@ func (f *changeFlags) needless() string {
 func (f *changeFlags) changes(s *gen.Spec) error {
 	if !f.Changes {
 		if name := f.needless(); name != "" {
-			return &node.ConfigError{Text: "--" + name + " has no effect on pages that never change: add --changes"}
+			return &input.Error{Text: "--" + name + " has no effect on pages that never change: add --changes"}
 		}
 		return nil
 	}
@@ -93,7 +93,7 @@ func (f *changeFlags) changes(s *gen.Spec) error {
 	}
 	if f.Day != nil {
 		if *f.Day <= 0 {
-			return &node.ConfigError{Text: fmt.Sprintf("--day %s is not above 0; give a duration such as 10s", *f.Day)}
+			return input.Errorf("--day %s is not above 0; give a duration such as 10s", *f.Day)
 		}
 		c.Day = *f.Day
 	}

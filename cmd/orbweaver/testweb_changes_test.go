@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -53,7 +53,7 @@ func TestChangeFlags(t *testing.T) {
 		"too many lie": {generateFlags: generateFlags{Generate: true,
 			changeFlags: changeFlags{Changes: true, NoValidators: &some, Lying: &some, ModifiedOnly: &some}}},
 	} {
-		var bad *node.ConfigError
+		var bad *input.Error
 		if _, err := c.config(); !errors.As(err, &bad) {
 			t.Errorf("%s: got %v, want a configuration error", name, err)
 		}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/netns"
 )
@@ -34,7 +34,7 @@ func (c *TestwebCmd) checkCommand() error {
 		return nil
 	}
 	if len(c.Command) == 0 || c.Command[0] == "" {
-		return &node.ConfigError{Text: `no command follows "--"; name one, such as -- wget2 -r http://a.example/`}
+		return &input.Error{Text: `no command follows "--"; name one, such as -- wget2 -r http://a.example/`}
 	}
 	for _, f := range []struct {
 		name  string
@@ -43,9 +43,8 @@ func (c *TestwebCmd) checkCommand() error {
 		{"http-port", c.HTTP != 0}, {"https-port", c.HTTPS != 0}, {"dns-listen", c.DNSListen != defaultListen},
 	} {
 		if f.given {
-			return &node.ConfigError{Text: fmt.Sprintf(
-				"--%s cannot be combined with a command: it sees the web at ports 80, 443 and 53; remove the flag",
-				f.name)}
+			return input.Errorf("--%s cannot be combined with a command: it sees the web at ports 80, 443 and 53; "+
+				"remove the flag", f.name)
 		}
 	}
 	return nil
@@ -59,8 +58,8 @@ const defaultListen = "127.0.0.1:0"
 func (c *TestwebCmd) runCommand(out io.Writer, s served, signals <-chan os.Signal) error {
 	path, err := exec.LookPath(c.Command[0])
 	if err != nil {
-		return &node.ConfigError{Text: fmt.Sprintf("command %s: %v; name a program or its path", c.Command[0],
-			errors.Unwrap(err))}
+		return input.Errorf("command %s: %v; name a program or its path", c.Command[0],
+			errors.Unwrap(err))
 	}
 	ports := []int{80, 443}
 	for _, p := range s.cfg.Ports {
@@ -120,9 +119,9 @@ func namespaceError(err error) error {
 	if !errors.Is(err, netns.ErrUnsupported) {
 		return fmt.Errorf("testweb: %w", err)
 	}
-	return &node.ConfigError{Text: fmt.Sprintf("cannot run the command: %v. Run testweb as root, or allow user "+
+	return input.Errorf("cannot run the command: %v. Run testweb as root, or allow user "+
 		"namespaces. Or run it without a command, and give the web to the crawler as its HTTP proxy "+
-		"(http_proxy=http://127.0.0.1:PORT; see docs/testweb.md)", err)}
+		"(http_proxy=http://127.0.0.1:PORT; see docs/testweb.md)", err)
 }
 
 // TestwebEnterCmd is the process in the network namespace, until it executes the command.
@@ -139,7 +138,7 @@ func (c *TestwebEnterCmd) Run() error {
 	for p := range strings.SplitSeq(c.Ports, ",") {
 		n, err := strconv.ParseUint(p, 10, 16)
 		if err != nil {
-			return &node.ConfigError{Text: fmt.Sprintf("port %q: give a number from 1 to 65535", p)}
+			return input.Errorf("port %q: give a number from 1 to 65535", p)
 		}
 		ports = append(ports, int(n))
 	}

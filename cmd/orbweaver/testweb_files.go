@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -87,7 +87,7 @@ func (c *TestwebCmd) write(flag, name string, text func(w *bufio.Writer)) error 
 
 // fileError is the error of a flag's file that cannot be written.
 func fileError(flag, name string, err error) error {
-	return &node.ConfigError{Text: fmt.Sprintf("--%s %s: %v; name a file that can be written", flag, name, cause(err))}
+	return input.Errorf("--%s %s: %v; name a file that can be written", flag, name, cause(err))
 }
 
 // writeFiles writes the files that tell a crawler of the web.
@@ -143,12 +143,12 @@ func (c *TestwebCmd) report(out io.Writer, r *testweb.Report) error {
 
 // siteFlag reads a value HOST=VALUE of a flag. HOST may be a URL of the host. The path of the URL is an error, unless
 // the flag takes one.
-func siteFlag(flag, text, form string, paths bool) (u node.TypedURL, value string, err error) {
+func siteFlag(flag, text, form string, paths bool) (u input.TypedURL, value string, err error) {
 	host, value, ok := strings.Cut(text, "=")
 	if !ok || host == "" || value == "" {
 		return u, "", bad("--%s %q: write %s", flag, text, form)
 	}
-	if u, err = node.ParseURL("--"+flag, host); err != nil {
+	if u, err = input.ParseURL("--"+flag, host); err != nil {
 		return u, "", err
 	}
 	switch {
@@ -164,7 +164,7 @@ func siteFlag(flag, text, form string, paths bool) (u node.TypedURL, value strin
 }
 
 // startAt gives a URL of the web the scheme that was typed for it, if one was.
-func startAt(typed node.TypedURL, url string) string {
+func startAt(typed input.TypedURL, url string) string {
 	if _, rest, ok := strings.Cut(url, "://"); ok && !typed.Bare {
 		return typed.URL.Scheme() + "://" + rest
 	}

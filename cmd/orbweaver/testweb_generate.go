@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -147,7 +147,7 @@ func (g *generateFlags) needless() string {
 // web generates the web that the flags describe. addresses is the value of --addresses.
 func (g *generateFlags) web(addresses int) (*gen.Web, error) {
 	bad := func(format string, args ...any) (*gen.Web, error) {
-		return nil, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
+		return nil, input.Errorf(format, args...)
 	}
 	s := gen.Plain(1, 0)
 	if g.Wild {

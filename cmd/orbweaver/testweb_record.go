@@ -12,7 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/testweb/record"
 )
 
@@ -28,7 +28,7 @@ type recordFlags struct {
 // judged for.
 func (f *recordFlags) open(token string) (*record.Archive, error) {
 	bad := func(format string, args ...any) (*record.Archive, error) {
-		return nil, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
+		return nil, input.Errorf(format, args...)
 	}
 	cfg := record.Config{Agent: token, MaxResponse: int64(f.RecordMax)}
 	if f.RecordMax < 1 {

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -20,8 +19,8 @@ type shapeFlags struct {
 // shape turns the flags into testweb's configuration.
 func (f *shapeFlags) shape() (s testweb.Shape, err error) {
 	if f.Latency < 0 {
-		return s, &node.ConfigError{Text: fmt.Sprintf("--latency %s is negative; give a duration such as 50ms",
-			f.Latency)}
+		return s, input.Errorf("--latency %s is negative; give a duration such as 50ms",
+			f.Latency)
 	}
 	s.Latency, s.PerClient = f.Latency, f.ShapePer == "client"
 	if f.Bandwidth != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -64,7 +64,7 @@ func TestTestwebRefuses(t *testing.T) {
 		"address":   {Demo: true, Address: []string{"a.example=10.0.0.1"}},
 		"raw":       {Raw: []string{"x"}},
 	} {
-		var bad *node.ConfigError
+		var bad *input.Error
 		if err := c.Run(&bytes.Buffer{}, cli.ErrorOutput{Writer: io.Discard}); !errors.As(err, &bad) {
 			t.Errorf("%s: got %v, want a configuration error", name, err)
 		}
@@ -91,7 +91,7 @@ func TestTestwebPortInUse(t *testing.T) {
 		"--dns-listen " + addr + ": the port is in use; choose another": {Demo: true, DNSListen: addr},
 	} {
 		c.Scheme = "both"
-		var bad *node.ConfigError
+		var bad *input.Error
 		err := c.Run(&bytes.Buffer{}, cli.ErrorOutput{Writer: io.Discard})
 		if !errors.As(err, &bad) || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)

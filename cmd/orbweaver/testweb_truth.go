@@ -2,10 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -24,15 +23,14 @@ type truthFlags struct {
 // bounds returns the bounds of the crawl, and the URLs of its seeds.
 func (f *truthFlags) bounds(w *gen.Web) (b gen.Bounds, seeds []string, err error) {
 	if f.Seeds < 1 || int64(f.Seeds) > w.Hosts() {
-		return b, nil, &node.ConfigError{Text: fmt.Sprintf(
-			"--truth-seeds %d: give a number from 1 to the number of hosts, %d", f.Seeds, w.Hosts())}
+		return b, nil, bad("--truth-seeds %d: give a number from 1 to the number of hosts, %d", f.Seeds, w.Hosts())
 	}
 	if f.Depth < -1 {
-		return b, nil, &node.ConfigError{Text: fmt.Sprintf(
-			"--truth-depth %d: give the number of links, 0 for the seeds alone, or -1 for no limit", f.Depth)}
+		return b, nil, input.Errorf("--truth-depth %d: give the number of links, 0 for the seeds alone, or -1 for "+
+			"no limit", f.Depth)
 	}
 	if f.Depth >= 0 && f.Sitemaps {
-		return b, nil, &node.ConfigError{Text: "--truth-sitemaps and --truth-depth cannot be combined: " +
+		return b, nil, &input.Error{Text: "--truth-sitemaps and --truth-depth cannot be combined: " +
 			"crawlers differ in the depth that they give to the pages of a sitemap"}
 	}
 	b.Robots, b.Sitemaps, b.TwoLevel = !f.NoRobots, f.Sitemaps, f.TwoLevel
@@ -84,7 +82,7 @@ func (f *truthFlags) truth(w *gen.Web, b gen.Bounds) (testweb.Truth, error) {
 		if errors.Is(err, gen.ErrTooMany) {
 			return nil, nil
 		}
-		return nil, &node.ConfigError{Text: err.Error()}
+		return nil, &input.Error{Text: err.Error()}
 	}
 	return &lateTruth{find: func() testweb.Truth {
 		t, err := w.Reachable(b)

@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 )
 
@@ -29,8 +30,8 @@ func (c *CrawlCmd) checkUnused(k *kong.Context, given *settings, resumed string)
 			}
 		}
 		if !reflect.DeepEqual(flag.Target.Interface(), usual.Interface()) {
-			return &node.ConfigError{Text: fmt.Sprintf("--%s %v has no effect %s",
-				flag.Name, settingText(flag.Target.Interface()), why)}
+			return input.Errorf("--%s %v has no effect %s",
+				flag.Name, settingText(flag.Target.Interface()), why)
 		}
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -312,7 +313,7 @@ func (c *WarcExtractCmd) extract(ctx context.Context, out, errs io.Writer) (err 
 	if c.At != "" && c.URL == "" {
 		return bad("--at %s has no effect without --url URL", c.At)
 	}
-	if typed, err := node.ParseURL("--url", c.URL); err == nil && typed.Bare {
+	if typed, err := input.ParseURL("--url", c.URL); err == nil && typed.Bare {
 		c.URL = typed.URL.String() // the index ignores the scheme
 	}
 	var dirs []string
@@ -397,8 +398,7 @@ const maxChoices = 100
 // fromCrawl finds the capture by the index of the crawl directory and prints it.
 func (c *WarcExtractCmd) fromCrawl(ctx context.Context, out io.Writer) error {
 	if c.URL == "" {
-		return &node.ConfigError{Text: fmt.Sprintf(
-			"%s: a crawl directory needs --url; for --offset, give one of the files in its archive", c.File)}
+		return bad("%s: a crawl directory needs --url; for --offset, give one of the files in its archive", c.File)
 	}
 	captures, err := warc.Lookup(nil, c.archive.places[0], c.URL)
 	if err != nil {

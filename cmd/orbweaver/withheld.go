@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -24,7 +25,7 @@ func withheld(t *sheet.Table, u weburl.URL) string {
 // withheldFromSeeds returns what withheld says of the first seed that gets no credentials of its host.
 func withheldFromSeeds(cfg *node.Config) string {
 	for _, s := range cfg.Seeds {
-		if t, err := node.ParseURL("seed", s); err == nil { // node.Open says what is wrong with a seed
+		if t, err := input.ParseURL("seed", s); err == nil { // node.Open says what is wrong with a seed
 			if text := withheld(cfg.Hosts, t.URL); text != "" {
 				return text
 			}

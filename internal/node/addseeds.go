@@ -8,6 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -31,9 +32,9 @@ func (a *Agent) newSeed(text string) (crawl.NewSeed, error) {
 }
 
 // typed reads a URL that the running crawl is to fetch. The error is for people.
-func (a *Agent) typed(text string) (TypedURL, error) {
-	t, err := ParseURL("URL", text)
-	if err == nil && a.cfg.Contact == "" && !loopback(t.URL.Host()) {
+func (a *Agent) typed(text string) (input.TypedURL, error) {
+	t, err := input.ParseURL("URL", text)
+	if err == nil && a.cfg.Contact == "" && !input.IsLoopback(t.URL.Host()) {
 		err = fmt.Errorf("the crawl has no contact: it visits only this machine")
 	}
 	return t, err

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/node/console"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
@@ -62,7 +63,7 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 		MemoryBytes: a.budget.of(shareCalls), Panicked: panicked(a.parts.Events),
 	})
 	if err != nil {
-		return &ConfigError{err.Error()}
+		return &ConfigError{Text: err.Error()}
 	}
 	a.onClose(s.Close)
 	for _, f := range []struct {
@@ -140,7 +141,7 @@ func (a *Agent) ofHost(
 	fn func(ctx context.Context, host string) (string, error),
 ) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, s string) (string, error) {
-		host, err := ParseHost(s)
+		host, err := input.Host(s)
 		if err != nil {
 			return "", fmt.Errorf("%w: %w", operate.ErrHost, err)
 		}

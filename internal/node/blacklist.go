@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -27,13 +27,6 @@ type blacklist struct {
 }
 
 func (b *blacklist) len() int { return len(b.bars) + len(b.patterns) }
-
-// hostName is what means a host, and not a pattern.
-var hostName = regexp.MustCompile(`^[\pL\pN.-]+$|^\[[0-9a-fA-F:.]+\]$`)
-
-// LooksLikeHost reports whether s means a host where a pattern is possible, too: it has letters, digits, dots and
-// dashes alone.
-func LooksLikeHost(s string) bool { return hostName.MatchString(s) }
 
 // parseBlacklist reads a blacklist. The error names the first line that is wrong.
 func parseBlacklist(name string, content []byte) (*blacklist, error) {
@@ -66,7 +59,7 @@ func withoutComment(s string) string {
 
 // add adds an entry: a domain such as *.example.org, a range of addresses, a host, or a pattern for URLs.
 func (b *blacklist) add(s, why string) error {
-	about, wide, err := operate.Wide(s)
+	about, wide, err := input.Wide(s)
 	switch {
 	case err != nil:
 		return err
@@ -79,8 +72,8 @@ func (b *blacklist) add(s, why string) error {
 		}
 		b.bars = append(b.bars, bar)
 		return nil
-	case LooksLikeHost(s):
-		host, err := ParseHost(s)
+	case input.LooksLikeHost(s):
+		host, err := input.Host(s)
 		if err != nil {
 			return err
 		}

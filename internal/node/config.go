@@ -1,8 +1,6 @@
 package node
 
 import (
-	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -116,13 +115,9 @@ type Config struct {
 
 // A ConfigError reports an invalid setting. Its text names the setting and its value, and
 // says what would be right.
-type ConfigError struct{ Text string }
+type ConfigError = input.Error
 
-func (e *ConfigError) Error() string { return e.Text }
-
-func configErrorf(format string, args ...any) error {
-	return &ConfigError{fmt.Sprintf(format, args...)}
-}
+func configErrorf(format string, args ...any) error { return input.Errorf(format, args...) }
 
 // flagNames are the flags with which errors of the packages fetch, dns and scope begin, one on a line.
 var flagNames = regexp.MustCompile(`(?m)^(ca|proxy|connect-to|dns|include|exclude)[ :]`)
@@ -130,7 +125,7 @@ var flagNames = regexp.MustCompile(`(?m)^(ca|proxy|connect-to|dns|include|exclud
 // FlagError returns a *ConfigError for an error of the packages fetch, dns or scope about a setting.
 // Its text names the flag.
 func FlagError(err error) error {
-	return &ConfigError{flagNames.ReplaceAllString(err.Error(), "--$0")}
+	return &ConfigError{Text: flagNames.ReplaceAllString(err.Error(), "--$0")}
 }
 
 // Identity returns the User-Agent header and the product token whose robots.txt groups the
@@ -164,7 +159,7 @@ func (c *Config) seeds() (us []weburl.URL, bare map[weburl.URL]bool, _ error) {
 	have := map[weburl.URL]bool{}
 	bare = map[weburl.URL]bool{}
 	for _, s := range c.Seeds {
-		t, err := ParseURL("seed", s)
+		t, err := input.ParseURL("seed", s)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -220,7 +215,7 @@ func (c *Config) check(seeds []weburl.URL) error {
 	}
 	if c.Contact == "" {
 		for _, u := range seeds {
-			if !loopback(u.Host()) {
+			if !input.IsLoopback(u.Host()) {
 				return configErrorf("no contact: crawling %s needs --contact, a mail address or URL at which "+
 					"its operators can reach you", u.Host())
 			}
@@ -297,15 +292,6 @@ func (c *Config) rehearse(seeds []weburl.URL) error {
 		r.Close()
 	}
 	return nil
-}
-
-// loopback reports whether a host name alone means this machine.
-func loopback(host string) bool {
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && a.Unmap().IsLoopback()
 }
 
 // info returns the fields of every warcinfo record.

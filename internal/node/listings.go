@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -207,7 +208,7 @@ func (o local) CheckPattern(pattern string) error {
 }
 
 // CheckHost implements operate.Scoping.
-func (o local) CheckHost(host string) (string, error) { return ParseHost(host) }
+func (o local) CheckHost(host string) (string, error) { return input.Host(host) }
 
 // Scope implements operate.Scoping.
 func (o local) Scope() *pb.ScopeResponse {

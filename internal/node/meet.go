@@ -244,7 +244,7 @@ func (c *membership) judge(replies []reply) (f finding, err error) {
 		case refused && (r.given || refusal.Reason != "crawl"): // otherwise another crawl has this address by now
 			return f, r.err
 		case r.given && rpc.Lasting(r.err) != nil:
-			return f, &ConfigError{"--join " + (&unanswered{r.addr, r.err}).Error() + joinRemedy(r.err)}
+			return f, &ConfigError{Text: "--join " + (&unanswered{r.addr, r.err}).Error() + joinRemedy(r.err)}
 		case errors.Is(r.err, rpc.ErrAgain) && r.name != "":
 			f.again = append(f.again, r.name)
 			f.smaller = f.smaller || r.name < c.members.Self.Name
@@ -337,7 +337,7 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 		}
 		switch {
 		case f.held != nil && ctx.Err() == nil:
-			return "", &ConfigError{fmt.Sprintf(
+			return "", &ConfigError{Text: fmt.Sprintf(
 				"--name %s: %v. After %s the other agents still count that agent as alive: stop it, or choose "+
 					"another name.\n"+
 					"The directory %s holds this crawl: continue with --resume, or delete it.",
@@ -527,17 +527,17 @@ func (c *membership) refused(err error) error {
 		if u, ok := errors.AsType[*unanswered](err); ok && slices.Equal(c.cfg.Join, []string{u.addr}) {
 			text = fmt.Sprintf("--join %s: %v for %s: %s", u.addr, gossip.ErrNobody, joinPatience, u.why())
 		}
-		return &ConfigError{text + "\nStart that agent, or correct --join, then continue with --resume --dir " +
+		return &ConfigError{Text: text + "\nStart that agent, or correct --join, then continue with --resume --dir " +
 			c.a.cfg.Dir + "."}
 	case errors.Is(err, sites.ErrRefused):
 		text := strings.TrimPrefix(err.Error(), sites.ErrRefused.Error()+": ")
-		return &ConfigError{"--coordinator: " + text}
+		return &ConfigError{Text: "--coordinator: " + text}
 	case errors.Is(err, gossip.ErrRefused):
 		text := err.Error()
 		if refusal, ok := errors.AsType[*rpc.Refusal](err); ok { // without the call, which err names, too
 			text = refusal.Text
 		}
-		return &ConfigError{"--join: " + strings.TrimPrefix(text, gossip.ErrRefused.Error()+": ")}
+		return &ConfigError{Text: "--join: " + strings.TrimPrefix(text, gossip.ErrRefused.Error()+": ")}
 	}
 	return err
 }

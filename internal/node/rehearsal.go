@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -148,7 +149,7 @@ func (r *Rehearsal) Look(ctx context.Context, seed weburl.URL) (p Prospect, err 
 		}
 	}
 	if r.Bare(seed) && r.looks[seed.Origin()].noHTTPS {
-		p.URL = Plain(seed)
+		p.URL = input.Plain(seed)
 	}
 	for range maxRobotsSteps {
 		p.Robots = r.robot.Ask(p.URL, a.now())
@@ -181,7 +182,7 @@ func (r *Rehearsal) Look(ctx context.Context, seed weburl.URL) (p Prospect, err 
 		case f != nil && r.Bare(p.URL) && f.NoConnection():
 			resp.Release()
 			r.looks[p.URL.Origin()] = look{noHTTPS: true}
-			p.URL, p.Failed = Plain(p.URL), ""
+			p.URL, p.Failed = input.Plain(p.URL), ""
 			continue
 		case f != nil:
 			p.Failed = f.Error()

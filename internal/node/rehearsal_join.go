@@ -108,7 +108,7 @@ func (r *Rehearsal) replies(all []reply, c *membership, found *Meeting) (answere
 			why := &unanswered{p.addr, p.err}
 			j.Err = errors.New(why.why())
 			if rpc.Lasting(p.err) != nil && lasting == nil {
-				lasting = &ConfigError{"--join " + why.Error() + joinRemedy(p.err)}
+				lasting = &ConfigError{Text: "--join " + why.Error() + joinRemedy(p.err)}
 			}
 		}
 		found.Join = append(found.Join, j)

@@ -417,7 +417,7 @@ func (o *siteOwners) obey(ctx context.Context, fail func(error)) {
 		o.c.ends.ended.Store(true)
 		o.c.admissions.set(ended)
 	} else if err == nil {
-		fail(&ConfigError{fmt.Sprintf("--coordinator %s: %v, and URLs wait in %s; to crawl them, start the "+
+		fail(&ConfigError{Text: fmt.Sprintf("--coordinator %s: %v, and URLs wait in %s; to crawl them, start the "+
 			"coordinators and the agents with new directories", strings.Join(o.c.cfg.Coordinators, ","), errEnded,
 			o.c.a.cfg.Dir)})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -111,7 +112,7 @@ func (s *standing) unblock() error {
 			back = append(back, off)
 			continue
 		}
-		about, _, err := operate.About(text)
+		about, _, err := input.About(text)
 		switch {
 		case err == nil:
 			blocks = append(blocks, about)
@@ -152,7 +153,7 @@ func (s *standing) give(list []orders.Order) error {
 
 // CheckUnblock returns a *ConfigError if Config.Unblock cannot hold a string.
 func CheckUnblock(s string) error {
-	if _, _, err := operate.About(s); err != nil && !isPattern(s) {
+	if _, _, err := input.About(s); err != nil && !isPattern(s) {
 		return configErrorf("%v", err)
 	}
 	return nil
@@ -160,7 +161,7 @@ func CheckUnblock(s string) error {
 
 // isPattern reports whether what is to be unblocked can only be a pattern.
 func isPattern(s string) bool {
-	_, _, err := operate.About(s)
+	_, _, err := input.About(s)
 	return err != nil && strings.ContainsAny(s, `/\^$()[]{}*+?|`) && crawl.CheckExclusion(s) == nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/hours"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -45,7 +46,7 @@ func DelayOf(s string) (about string, err error) {
 	if s == "" {
 		return "", nil
 	}
-	about, wide, err := About(s)
+	about, wide, err := input.About(s)
 	if err == nil && wide && !strings.HasPrefix(about, "*.") {
 		err = fmt.Errorf("%s: a delay is for a host or a domain; give one such as www.example.org or *.example.org",
 			about)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/input"
 )
 
 // A delay is an order of a host, a domain or all hosts, in its canonical form. Any agent may be told to take it back.
@@ -54,7 +55,7 @@ func TestAbout(t *testing.T) {
 		"192.0.2.7/24":  "192.0.2.0/24", "2001:db8::1": "[2001:db8::1]", "example.org/a?b": "example.org",
 		"/calendar/": "", `\.pdf$`: "", "example.org/(a|b)": "", "^https": "", "a*b": "",
 	} {
-		if got, _, err := About(text); got != want || (err == nil) != (want != "") {
+		if got, _, err := input.About(text); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -23,7 +24,7 @@ type DomainRate struct {
 
 // DomainOf returns the canonical name of a registered domain. Before it may be "*.". The error is for people.
 func DomainOf(s string) (domain string, err error) {
-	about, wide, err := About(s)
+	about, wide, err := input.About(s)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -147,13 +148,13 @@ func (o *Operator) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.Expla
 		q = &pb.ExplainRequest{Url: q.Host}
 	}
 	if q.Url != "" {
-		host, err := Host(q.Url)
+		host, err := input.Host(q.Url)
 		if err != nil {
 			return nil, problem(connect.CodeInvalidArgument, "%v", err)
 		}
 		q = &pb.ExplainRequest{Host: host, Url: q.Url}
 	}
-	if _, wide, _ := Wide(q.Host); wide {
+	if _, wide, _ := input.Wide(q.Host); wide {
 		return nil, problem(connect.CodeInvalidArgument, "explain is for one host or URL; \"orbweaver ctl hosts\" "+
 			"lists the hosts")
 	}
@@ -163,7 +164,7 @@ func (o *Operator) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.Expla
 
 // Block implements pb.OperatorHandler.
 func (o *Operator) Block(ctx context.Context, q *pb.BlockRequest) (*pb.BlockResponse, error) {
-	about, wide, err := About(q.Host)
+	about, wide, err := input.About(q.Host)
 	if err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "%v", err)
 	}
@@ -176,7 +177,7 @@ func (o *Operator) Block(ctx context.Context, q *pb.BlockRequest) (*pb.BlockResp
 
 // Unblock implements pb.OperatorHandler.
 func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.UnblockResponse, error) {
-	about, wide, err := About(q.Host)
+	about, wide, err := input.About(q.Host)
 	switch {
 	case err != nil:
 		return nil, problem(connect.CodeInvalidArgument, "%v", err)
@@ -246,7 +247,7 @@ func (o *Operator) concerned(ctx context.Context, host string, answers []*pb.Ans
 
 // Drop implements pb.OperatorHandler.
 func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.DropResponse, error) {
-	if _, wide, err := Wide(q.Host); wide || err != nil {
+	if _, wide, err := input.Wide(q.Host); wide || err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "a drop is for one host; give its name")
 	}
 	if err := checkWhy(q.Why); err != nil {

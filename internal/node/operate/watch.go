@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -248,7 +249,7 @@ func (o *Operator) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, 
 func LogFilter(q *pb.LogRequest) (func(host string, code int) bool, error) {
 	var wanted string
 	if q.Host != "" {
-		about, wide, err := About(q.Host)
+		about, wide, err := input.About(q.Host)
 		if err != nil || wide && !strings.HasPrefix(about, "*.") {
 			return nil, fmt.Errorf("host %.100q: give a host such as www.example.org, or a domain such as "+
 				"*.example.org", q.Host)

@@ -1,4 +1,4 @@
-package node
+package input
 
 import (
 	"path"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -37,13 +36,13 @@ var fileTypes = []string{".txt", ".html", ".htm", ".csv", ".tsv", ".json", ".yam
 
 // ParseURL reads a URL as people type it: with or without its scheme. what names the argument or
 // setting in errors. A URL with credentials is an error, because the crawler would not send them.
-// The error is a *ConfigError.
+// The error is a *Error.
 func ParseURL(what, s string) (TypedURL, error) {
 	var none TypedURL
 	s = strings.TrimSpace(strings.TrimPrefix(s, "\ufeff")) // a byte order mark begins files of some editors
 	const giveURL = "give a URL such as https://example.org/"
 	bad := func(format string, args ...any) (TypedURL, error) {
-		return none, configErrorf(what+" "+format, args...)
+		return none, Errorf(what+" "+format, args...)
 	}
 	if s == "" {
 		return bad(`"" is empty; ` + giveURL)
@@ -58,7 +57,7 @@ func ParseURL(what, s string) (TypedURL, error) {
 	}
 	switch {
 	case m == nil || strings.EqualFold(m[1], "localhost"):
-		full, bare = "https://"+operate.BareAddress(s), true
+		full, bare = "https://"+bareAddress(s), true
 	case strings.EqualFold(m[1], "http") || strings.EqualFold(m[1], "https"):
 	case strings.EqualFold(m[1], "mailto"):
 		return bad("%q is a mail address; "+giveURL, s)
@@ -118,14 +117,4 @@ func authority(s string) string {
 		rest = rest[:end]
 	}
 	return rest
-}
-
-// ParseHost reads a host as people type it: a name or an address, or a URL of the host. It returns
-// the canonical form: lower case, ASCII, without a port. The error is a *ConfigError.
-func ParseHost(s string) (string, error) {
-	host, err := operate.Host(s)
-	if err != nil {
-		return "", configErrorf("%v", err)
-	}
-	return host, nil
 }

@@ -1,10 +1,10 @@
-package node_test
+package input_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/input"
 )
 
 // TestParseURL: people leave out the scheme, and mean a host and its port.
@@ -36,7 +36,7 @@ func TestParseURL(t *testing.T) {
 		{"a.example/?x=u:p@b", "https://a.example/?x=u:p@b", true},
 		{"http://a.example#@", "http://a.example/", false},
 	} {
-		got, err := node.ParseURL("seed", c.text)
+		got, err := input.ParseURL("seed", c.text)
 		if err != nil || got.URL.String() != c.url || got.Bare != c.bare {
 			t.Errorf("%q: got %+v, %v, want %s, %v", c.text, got, err, c.url, c.bare)
 		}
@@ -59,7 +59,7 @@ func TestParseURL(t *testing.T) {
 		"example.org,a.example": `"example.org,a.example": the host "example.org,a.example" has a comma; ` +
 			`give the URLs one by one`,
 	} {
-		if _, err := node.ParseURL("seed", text); err == nil || err.Error() != "seed "+want {
+		if _, err := input.ParseURL("seed", text); err == nil || err.Error() != "seed "+want {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}
@@ -70,25 +70,25 @@ func TestParseURL(t *testing.T) {
 func TestSeedWithCredentials(t *testing.T) {
 	for _, s := range []string{"http://user:secret@a.example/", "user:secret@a.example",
 		"https://secret@a.example/x?y"} {
-		_, err := node.ParseURL("seed", s)
+		_, err := input.ParseURL("seed", s)
 		if err == nil || !strings.Contains(err.Error(), "does not send") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", s, err)
 		}
 	}
 }
 
-// TestParseHost: a host may be given as a URL of it.
-func TestParseHost(t *testing.T) {
+// TestHost: a host may be given as a URL of it.
+func TestHost(t *testing.T) {
 	for text, want := range map[string]string{
 		"A.Example": "a.example", "http://a.example/x": "a.example", "a.example:8080": "a.example", "::1": "[::1]",
 		"a.example/x": "a.example", "https://user:pw@a.example/": "a.example", "127.1": "127.0.0.1",
 	} {
-		if got, err := node.ParseHost(text); err != nil || got != want {
+		if got, err := input.Host(text); err != nil || got != want {
 			t.Errorf("%q: got %q, %v, want %q", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "a b", "http://", "mailto:x"} {
-		if got, err := node.ParseHost(text); err == nil {
+		if got, err := input.Host(text); err == nil {
 			t.Errorf("%q: got %q, want an error", text, got)
 		}
 	}
