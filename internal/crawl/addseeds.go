@@ -36,7 +36,7 @@ const (
 // durable when it returns. The caller has extended the scope. Safe for concurrent use; ctx bounds the wait
 // (ErrUnderWay).
 func (c *Crawler) AddSeeds(ctx context.Context, seeds []NewSeed) (fates []SeedFate, err error) {
-	_, err = c.command(ctx, "seed", fmt.Sprintf("%d URLs", len(seeds)), func(time.Time) (string, error) {
+	_, err = c.run.Command(ctx, "seed", fmt.Sprintf("%d URLs", len(seeds)), func(time.Time) (string, error) {
 		links := make([]link.Link, len(seeds))
 		for i, s := range seeds {
 			links[i] = c.seedLink(s.URL, s.Bare)
@@ -78,8 +78,8 @@ func (c *Crawler) addSeeds(seeds []link.Link) []SeedFate {
 // seedLink returns the link of a seed.
 func (c *Crawler) seedLink(u weburl.URL, bare bool) link.Link {
 	l := link.Link{URL: u, Seed: u.Host()}
-	if c.reader != nil {
-		l.Level = c.reader.SeedLevel()
+	if r, ok := c.Strategy.(visit.Reader); ok {
+		l.Level = r.SeedLevel()
 	}
 	if bare {
 		l.SetBare()

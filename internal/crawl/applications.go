@@ -118,11 +118,8 @@ func (c *Crawler) SetApplications(apps []visit.Application) error {
 	if len(t) > 0 {
 		c.apps.some.Store(true)
 	}
-	if c.Status() != nil {
-		err := c.ask(context.Background(), "applications", c.heedApps)
-		if err != nil && !errors.Is(err, ErrNotRunning) {
-			return err
-		}
+	if err := c.run.Heed(context.Background(), "applications", func(time.Time) { c.heedApps() }); err != nil {
+		return err
 	}
 	return c.Delivery.Keep(func(name string) bool { a := t.of(name); return a != nil && a.Pages })
 }
@@ -255,7 +252,7 @@ type AppURL struct {
 // their hosts. The fates are those of AddSeeds, in the order of urls. The error is ErrNoApplication if the application
 // is not defined at this agent. Safe for concurrent use; ctx bounds the wait (ErrUnderWay).
 func (c *Crawler) Feed(ctx context.Context, app string, urls []AppURL) (fates []SeedFate, err error) {
-	_, err = c.command(ctx, "feed", app, func(time.Time) (string, error) {
+	_, err = c.run.Command(ctx, "feed", app, func(time.Time) (string, error) {
 		a := c.apps.table.Load().of(app)
 		if a == nil {
 			return "", fmt.Errorf("application %q: %w", app, ErrNoApplication)

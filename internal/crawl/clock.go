@@ -13,7 +13,6 @@ type pastClock struct {
 	hosts  []frontier.HostState
 	delays map[string]time.Duration // of hosts
 	last   time.Time
-	took   time.Duration // time of the runs
 }
 
 // touch starts the quiet time of a host. Hush covers the hosts that have no delay of their own.

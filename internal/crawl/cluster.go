@@ -132,6 +132,19 @@ func (c *Cluster) peek(host string) (agent string, mine bool) {
 	return c.Owners.Peek(host)
 }
 
+// agentOf returns the other agent that crawls host. It is "" if this agent crawls host, or
+// if the owner is not known.
+func (c *Cluster) agentOf(host string) string {
+	if c.Owners == nil {
+		return ""
+	}
+	owner, mine := c.Owners.Owner(host)
+	if mine {
+		return ""
+	}
+	return owner
+}
+
 // pagesElsewhere returns Owners.PagesElsewhere.
 func (c *Cluster) pagesElsewhere(host string) int64 {
 	if c.Owners == nil {

@@ -3,6 +3,7 @@ package crawl
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -130,6 +131,18 @@ const (
 	quotaMax           = 1024
 )
 
+// ErrOutputClosed is the cause with which Run's context ends if the reader of the program's output has closed it. The
+// run then stops with OutputClosed.
+var ErrOutputClosed = errors.New("the output is closed")
+
+// stopOf returns the reason why a run stops whose context has ended.
+func stopOf(ctx context.Context) Stop {
+	if errors.Is(context.Cause(ctx), ErrOutputClosed) {
+		return OutputClosed
+	}
+	return Signal
+}
+
 // A Crawler crawls from seeds into the archive. Call New, then Recover, Seed and Run. Methods
 // are for one goroutine unless their comment says that they are safe for concurrent use.
 type Crawler struct {
@@ -137,39 +150,32 @@ type Crawler struct {
 	Parts
 
 	// Owned by the dispatcher.
-	busy       int              // visits that the workers have and that are not settled
-	resolving  int              // look-ups in progress
-	unresolved []*visit.Attempt // visits that wait until a look-up ends
-	retries    *retry.Book
-	gate       *orders.Gate
-	obstacles  obstacles
-	origins    retry.Origins
-	errands    map[string]int // fetches of a robots.txt that are queued for other hosts
-	planned    bool           // the journal has state of a Planner of an earlier run
-	stamped    []byte         // reused memory for links on their way to the seen-set
-	arrived    []link.Link    // reused memory for links from the seen-set
-	fresh      []link.Link    // new links of the current batch
-	numbers    []uint64       // URLs logged as skipped lately
-	items      []keyset.Item
-	skips      skips
-	nextSlot   time.Time // no visit begins before, because the hosts rest after a restart
-	stop       Stop
-	pagesStop  bool      // Pages has stopped the run
-	noProxy    time.Time // when the proxy became unreachable; zero: it is reachable
-	began      time.Time
-	past       pastClock         // of earlier runs
-	seeding    map[link.Key]bool // what is accepted during AddSeeds; nil otherwise
-	widened    widened           // targets of seeds' redirects, which widen the scope
-	shown      shown
-	topics     map[string]int64           // pages that this agent keeps, by category; see countKept
-	planner    visit.Planner              // the Strategy, if it is a Planner
-	reader     visit.Reader               // likewise
-	revisiting map[link.Key]*visit.Before // URLs that the Planner wants again and that are not finished
-	hostsAgain map[string]*hostAgain      // the hosts of revisiting
-	nextWanted time.Time                  // when the Planner wants the next URL
-	remembered int64                      // number of URLs with a Planner's state from an earlier run
-	failures   retry.Failures
-	plain      map[string]struct{} // origins without an https connection; see notePlain
+	lookups   lookups
+	retries   *retry.Book
+	gate      *orders.Gate
+	obstacles obstacles
+	origins   retry.Origins
+	errands   errands
+	stamped   []byte      // reused memory for links on their way to the seen-set
+	arrived   []link.Link // reused memory for links from the seen-set
+	fresh     []link.Link // new links of the current batch
+	numbers   []uint64    // URLs logged as skipped lately
+	items     []keyset.Item
+	skips     skips
+	progress  progress
+	pagesStop bool // Pages has stopped the run
+	proxy     proxy
+	past      pastClock         // of earlier runs
+	seeding   map[link.Key]bool // what is accepted during AddSeeds; nil otherwise
+	widened   widened           // targets of seeds' redirects, which widen the scope
+	shown     shown
+	logs      logs
+	limits    limits
+	rateLimit rateLimit
+	delays    delays
+	plan      plan
+	failures  retry.Failures
+	plain     plain
 
 	run    *run.Run
 	visits *visit.Pool
@@ -183,25 +189,34 @@ func New(cfg Config, parts Parts) *Crawler {
 	cfg = cfg.withDefaults()
 	c := &Crawler{
 		cfg: cfg, Parts: parts,
-		retries:    retry.NewBook(cfg.Seed),
-		errands:    map[string]int{},
-		run:        run.New(),
-		revisiting: map[link.Key]*visit.Before{},
-		hostsAgain: map[string]*hostAgain{},
-		skips:      skips{tally: parts.Tally, log: parts.Skipped},
+		retries: retry.NewBook(cfg.Seed),
+		plain:   plain{},
+		run:     run.New(),
+		skips:   skips{tally: parts.Tally, log: parts.Skipped},
 	}
-	c.planner, _ = parts.Strategy.(visit.Planner)
-	c.reader, _ = parts.Strategy.(visit.Reader)
-	c.gate = orders.NewGate(c.run, gateLoop{c}, c.Frontier, c.Events)
-	c.ledger = newLedger(c)
+	planner, _ := parts.Strategy.(visit.Planner)
+	c.gate = orders.NewGate(c.run, gateLoop{&c.Cluster, c.Seen, &c.origins, &c.plan}, c.Frontier, c.Events)
 	c.visits = visit.New(cfg.Config, visit.Parts{Scope: c.Scope, Robots: c.Robots, Sheets: c.Sheets,
 		Cookies: c.Cookies, Fetch: c.Fetch, Archive: c.Archive, Near: c.Near, Rate: c.Rate, Events: c.Events,
 		LinkLog: c.LinkLog, Strategy: c.Strategy, Pages: c.Pages, Applications: &c.apps, Gate: c.gate,
 		Owners: c.Cluster.Owners, Contents: c.Cluster.Contents, Boundary: c.Cluster.Boundary,
 		Sharing: c.Cluster.Sharing}, resolversMax)
+	c.lookups = lookups{run: c.run, visits: c.visits, fetch: c.Fetch, dns: c.DNS, cfg: &c.cfg}
+	c.proxy = proxy{run: c.run, book: c.retries, events: c.Events, wait: cfg.RetryWait,
+		bound: cfg.RetryWait<<cfg.Retries - cfg.RetryWait}
+	c.errands = errands{run: c.run, gate: c.gate, frontier: c.Frontier, robots: c.Robots, failures: &c.failures,
+		queued: map[string]int{}}
+	c.logs = logs{crawl: c.Log, links: c.LinkLog, visits: c.visits, failures: &c.failures}
+	c.limits = limits{&c.cfg, c.Sheets, c.Tally, &c.Cluster, c.gate, &c.progress}
+	c.delays = delays{&c.cfg, c.Frontier, c.Robots}
+	c.rateLimit = rateLimit{&c.cfg, c.Rate, c.Frontier}
+	c.progress.cfg, c.progress.visits = &c.cfg, c.visits
+	c.ledger = newLedger(c, planner != nil)
 	c.origins = retry.NewOrigins(cfg.Config, retry.Parts{Run: c.run, Book: c.retries, Frontier: c.Frontier,
 		Robots: c.Robots, Tally: c.Tally, Events: c.Events, Visits: c.visits, Gate: c.gate, Ledger: c.ledger,
 		Moves: c.Cluster.Moves})
+	c.plan = plan{run: c.run, ledger: c.ledger, origins: &c.origins, archive: c.Archive, owners: c.Cluster.Owners,
+		moves: c.Cluster.Moves, planner: planner, again: map[link.Key]*visit.Before{}, hosts: map[string]*hostAgain{}}
 	var others []Obstacle
 	if c.Cluster.Turns != nil { // the loop has all of its parts now
 		others = c.Cluster.Turns.Bind(newLoop(c))
@@ -217,10 +232,11 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	c.visits.Start(work)
-	c.began = c.cfg.Now()
-	c.ledger.Begin(c.began)
-	c.publish(c.began)
-	c.gate.HeedPaces(c.began)
+	c.progress.began = c.cfg.Now()
+	c.ledger.Begin(c.progress.began)
+	c.publish(c.progress.began)
+	c.run.Begin()
+	c.gate.HeedPaces(c.progress.began)
 	c.dispatch(ctx, work, abandon)
 	c.run.End()
 	c.shown.saving = true
@@ -234,7 +250,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	c.run.Fail(c.ledger.End(func() { c.Cluster.deliver(work, c.cfg.Now()) })) // the first error counts
 	c.shown.over = true
 	c.publish(c.cfg.Now())
-	return c.stop, c.run.Err()
+	return c.progress.stop, c.run.Err()
 }
 
 // dispatch is the loop of the dispatcher: it settles ended visits, starts new ones, and does the
@@ -251,12 +267,14 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			c.halt(stopOf(ctx))
 		case c.pagesStop:
 			c.halt(ByPages)
-		case c.stop == notStopping:
-			c.checkLimits(now)
+		case c.progress.stop == notStopping:
+			if why := c.limits.reached(now); why != notStopping {
+				c.halt(why)
+			}
 		}
 		switch {
-		case c.stop == notStopping:
-		case c.pagesStop && c.stop == ByPages:
+		case c.progress.stop == notStopping:
+		case c.pagesStop && c.progress.stop == ByPages:
 			abandon()
 		case patience == nil:
 			patience = time.After(c.cfg.DrainTimeout)
@@ -272,11 +290,11 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		if c.run.Failed() {
 			break
 		}
-		if c.busy == 0 && c.resolving == 0 {
-			if c.stop != notStopping && (c.isDone() || !c.Cluster.mustWait(now)) {
+		if c.progress.busy == 0 && c.lookups.open == 0 {
+			if c.progress.stop != notStopping && (c.progress.isDone() || !c.Cluster.mustWait(now)) {
 				return
 			}
-			if c.stop == notStopping && wake.IsZero() && !c.Cluster.mustWait(now) && c.idle() {
+			if c.progress.stop == notStopping && wake.IsZero() && !c.Cluster.mustWait(now) && c.idle() {
 				continue
 			}
 		}
@@ -325,25 +343,22 @@ func (c *Crawler) finished() {
 	}
 }
 
-// isDone reports that the run ends because no work is left.
-func (c *Crawler) isDone() bool { return c.stop == Finished || c.stop == OnlyBlocked }
-
 // end says why the run ends.
 func (c *Crawler) end(why Stop) {
-	c.stop = why
+	c.progress.stop = why
 	c.run.Halt()
 }
 
 // send starts visits while there are free workers and due hosts. wake is the time of the next
 // work; zero means not before a result arrives.
 func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
-	if c.stop != notStopping {
+	if c.progress.stop != notStopping {
 		return time.Time{}
 	}
-	if wake = earlier(c.origins.Release(now), c.want(now)); c.run.Failed() {
+	if wake = earlier(c.origins.Release(now), c.plan.want(now, c.takeIn)); c.run.Failed() {
 		return wake
 	}
-	c.lookUp(work)
+	c.lookups.begin(work)
 	if held, ask := obstructed(c.obstacles.ofRound, now); held {
 		return earlier(wake, ask)
 	}
@@ -385,7 +400,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		t.Attempt += c.retries.Attempts(key)
 		t.Number = c.retries.Number(key, t.Number)
 		v := c.visits.New(t)
-		v.Plan().Before = c.revisiting[key]
+		v.Plan().Before = c.plan.before(key)
 		v.App().Elsewhere = c.apps.some.Load() && (c.Cluster.pagesElsewhere(t.Host) > 0 || c.isSpread(t.Link))
 		c.begins(v)
 		host := t.Host
@@ -394,7 +409,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			// The operator dropped the host, and the URL came back to the queue after that; or removed the application.
 			v.Outcome = visit.Dropped
 			c.settle(v, now)
-		case c.hostFull(host) && v.Plan().Before == nil && !visit.IsErrand(t.Link) && !visit.IsRefetch(t.Link):
+		case c.limits.full(host) && v.Plan().Before == nil && !visit.IsErrand(t.Link) && !visit.IsRefetch(t.Link):
 			v.Outcome = visit.OverQuota
 			if c.settle(v, now); !c.run.Failed() {
 				if quota--; quota == 0 {
@@ -409,12 +424,12 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 				}
 			}
 		case c.DNS != nil && !t.Addr.IsValid():
-			c.unresolved = append(c.unresolved, v)
-			c.lookUp(work)
+			c.lookups.waiting = append(c.lookups.waiting, v)
+			c.lookups.begin(work)
 		default:
 			v.Last = c.retries.FailedLookUps(host) > c.cfg.Retries || origin.Dead()
 			v.Within, v.HostLives = c.origins.Patience(t.Link.URL, now), c.Tally.HostPages(host) > 0
-			c.busy++
+			c.progress.busy++
 			v.Turn = c.Rate.Begin()
 			v.Turn.Held = func() bool { return c.gate.HeldBack(v) }
 			c.shown.begun = v.Task.Link.URL
@@ -429,14 +444,14 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 // needsNoTry reports that a URL whose origin fails need not wait for a try: it ends without a request, or another URL
 // takes its place.
 func (c *Crawler) needsNoTry(t *frontier.Task) bool {
-	return visit.IsErrand(t.Link) || c.gate.Dropped(t.Host, t.Number) || c.withoutApp(&t.Link) || c.hostFull(t.Host) ||
-		c.fallsBack(t.Link)
+	return visit.IsErrand(t.Link) || c.gate.Dropped(t.Host, t.Number) || c.withoutApp(&t.Link) ||
+		c.limits.full(t.Host) || c.plain.replaces(t.Link)
 }
 
 // failUntried finishes a URL of a dead origin that is in no queue.
 func (c *Crawler) failUntried(t frontier.Task, by *retry.Origin, now time.Time) {
 	v := c.visits.New(t)
-	v.Plan().Before = c.revisiting[t.Link.Key()]
+	v.Plan().Before = c.plan.before(t.Link.Key())
 	by.GiveTo(v)
 	c.finish(v, now)
 	c.visits.Recycle(v)
@@ -448,9 +463,9 @@ func (c *Crawler) settleAll(v *visit.Attempt) {
 	c.shown.lastEnd = c.cfg.Now()
 	for {
 		if v.Lookup.Done {
-			c.resolving--
+			c.lookups.open--
 		} else {
-			c.busy--
+			c.progress.busy--
 			v.Turn.End()
 		}
 		// Read the clock for each visit. Settling one takes time, in which the response of the
@@ -468,12 +483,26 @@ func (c *Crawler) settleAll(v *visit.Attempt) {
 func (c *Crawler) append() { c.run.Fail(c.ledger.Append()) }
 
 func (c *Crawler) halt(why Stop) {
-	if c.stop == notStopping {
+	if c.progress.stop == notStopping {
 		if c.Tally.Fetched() == 0 {
 			c.shown.waited = c.waits(c.Cluster.status(c.cfg.Now()), c.cfg.Now())
 		}
 		c.end(why)
 		c.visits.Refuse()
-		c.Events.Write("stopping", report.F("reason", string(why)), report.F("open_requests", c.underWayNow()))
+		c.Events.Write("stopping", report.F("reason", string(why)), report.F("open_requests", c.progress.underWay()))
+	}
+}
+
+// Halt stops the run for a reason that another agent has found. Safe for concurrent use; ctx
+// bounds the wait.
+func (c *Crawler) Halt(ctx context.Context, why Stop) error {
+	return c.run.Do(ctx, "halt", func(time.Time) { c.halt(why) })
+}
+
+// RanBefore makes Config.TimeLimit count from d before Run, because other agents started so
+// much earlier. Call it before Run.
+func (c *Crawler) RanBefore(d time.Duration) {
+	if c.cfg.TimeLimit > 0 {
+		c.cfg.TimeLimit = max(c.cfg.TimeLimit-max(d, 0), 1)
 	}
 }

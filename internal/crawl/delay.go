@@ -1,12 +1,13 @@
 package crawl
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -27,26 +28,24 @@ type Delays struct {
 	WhyPaused, WhyRate func() string
 }
 
-// Redelay applies delays that the Frontier's DelayOf has changed to the hosts that rest now; see Frontier.Redelay. Safe
-// for concurrent use, also before Run; ctx bounds the wait.
-func (c *Crawler) Redelay(ctx context.Context, was func(host string) (d time.Duration, ok bool)) error {
-	return c.heed(ctx, "delay", func() {
-		c.run.Stir()
-		c.Frontier.Redelay(was, c.cfg.Now())
-	})
+// delays are the delays of hosts, as far as the frontier does not decide them.
+type delays struct {
+	cfg      *Config
+	frontier *frontier.Frontier
+	robots   *robots.Cache
 }
 
-// autoDelay returns the delay of a host by the response times of its last requests, with Config.DelayFactor; otherwise
+// auto returns the delay of a host by the response times of its last requests, with Config.DelayFactor; otherwise
 // 0. A slower response counts at once, a faster one by half. The delay takes the place of a Crawl-delay: the frontier
 // keeps it, the journal has it, and it moves with the host.
-func (c *Crawler) autoDelay(v *visit.Attempt, host string) time.Duration {
-	if c.cfg.DelayFactor <= 0 || v.Response.Began.IsZero() {
+func (h *delays) auto(v *visit.Attempt, host string) time.Duration {
+	if h.cfg.DelayFactor <= 0 || v.Response.Began.IsZero() {
 		return 0
 	}
-	if _, own := c.Frontier.OwnDelay(host); own {
+	if _, own := h.frontier.OwnDelay(host); own {
 		return 0
 	}
-	return followed(c.Frontier.Host(host).Delay, c.Frontier.HostDelay(host), &c.cfg, v.Response.Took)
+	return followed(h.frontier.Host(host).Delay, h.frontier.HostDelay(host), h.cfg, v.Response.Took)
 }
 
 // followed returns the delay after a response that took some time. before is the host's delay until then; least is what
@@ -63,18 +62,18 @@ func followed(before, least time.Duration, cfg *Config, took time.Duration) time
 	return d
 }
 
-// explainDelay says which delay of a host holds, and why.
-func (c *Crawler) explainDelay(host string, now time.Time) string {
-	d, why := c.Frontier.HostDelay(host), ""
-	if c.cfg.WhyDelay != nil {
-		why = ", " + c.cfg.WhyDelay(host)
+// explain says which delay of a host holds, and why.
+func (h *delays) explain(host string, now time.Time) string {
+	d, why := h.frontier.HostDelay(host), ""
+	if h.cfg.WhyDelay != nil {
+		why = ", " + h.cfg.WhyDelay(host)
 	}
-	asked, known := c.robotsDelay(host, now), c.Frontier.Host(host).Delay
-	if c.cfg.DelayFactor <= 0 {
+	asked, known := h.ofRobots(host, now), h.frontier.Host(host).Delay
+	if h.cfg.DelayFactor <= 0 {
 		asked = max(asked, known) // that of another port, or of another agent
-	} else if _, own := c.Frontier.OwnDelay(host); !own {
-		why = fmt.Sprintf(", auto: %g times the last response times, from %s to %s", c.cfg.DelayFactor, d,
-			c.cfg.DelayMax)
+	} else if _, own := h.frontier.OwnDelay(host); !own {
+		why = fmt.Sprintf(", auto: %g times the last response times, from %s to %s", h.cfg.DelayFactor, d,
+			h.cfg.DelayMax)
 		if known > asked {
 			d = known
 		}
@@ -89,14 +88,14 @@ func (c *Crawler) explainDelay(host string, now time.Time) string {
 	return s + "\n"
 }
 
-// robotsDelay returns the Crawl-delay of a host whose robots.txt is known; 0: none.
-func (c *Crawler) robotsDelay(host string, now time.Time) (d time.Duration) {
+// ofRobots returns the Crawl-delay of a host whose robots.txt is known; 0: none.
+func (h *delays) ofRobots(host string, now time.Time) (d time.Duration) {
 	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
 		host = "[" + host + "]"
 	}
 	for _, scheme := range []string{"http://", "https://"} {
 		if u, err := weburl.Parse(scheme + host + "/"); err == nil {
-			d = max(d, c.Robots.Ask(u, now).Delay)
+			d = max(d, h.robots.Ask(u, now).Delay)
 		}
 	}
 	return d

@@ -44,9 +44,7 @@ func (c *Crawler) drop(host string, now time.Time) error {
 	if err := c.origins.Withdraw(host); err != nil {
 		return fmt.Errorf("drop %s: %w", host, err)
 	}
-	if f, ok := c.planner.(visit.Forgetter); ok {
-		f.Forget(host, now)
-	}
+	c.plan.forget(host, now)
 	return nil
 }
 
@@ -69,12 +67,12 @@ var dropSlice = 256
 
 // giveUp finishes some dropped links, and reports whether more of them wait.
 func (c *Crawler) giveUp(now time.Time) (more bool) {
-	if c.stop != notStopping || c.run.Failed() {
+	if c.progress.stop != notStopping || c.run.Failed() {
 		return false
 	}
 	done, err := c.Frontier.Withdrawn(dropSlice, func(w frontier.Waiting) error {
 		if visit.IsErrand(w.Link) { // hosts that need the robots.txt ask for it again
-			delete(c.errands, errandID(w.Link))
+			c.errands.end(w.Link)
 			return nil
 		}
 		t := frontier.Task{Link: w.Link, Host: w.Link.URL.Host(), Attempt: w.Attempt, Number: w.Number}
@@ -113,7 +111,7 @@ func (c *Crawler) withdrawLink(l link.Link, number uint64, attempt int) {
 // finishDropped finishes a dropped link that is in no queue.
 func (c *Crawler) finishDropped(t frontier.Task, now time.Time) {
 	v := c.visits.New(t)
-	v.Plan().Before, v.Outcome = c.revisiting[t.Link.Key()], visit.Dropped
+	v.Plan().Before, v.Outcome = c.plan.before(t.Link.Key()), visit.Dropped
 	c.finish(v, now)
 	c.visits.Recycle(v)
 }

@@ -17,7 +17,7 @@ import (
 // Explain returns every reason why host is not being crawled now, and when it will be, as text for people. Safe for
 // concurrent use while Run runs; ctx bounds the wait.
 func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
-	return c.command(ctx, "explain", host, func(now time.Time) (string, error) {
+	return c.run.Command(ctx, "explain", host, func(now time.Time) (string, error) {
 		return c.explainHost(host, now).text, nil
 	})
 }
@@ -37,7 +37,7 @@ type hostTurn struct {
 func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 	t = hostTurn{Explanation: c.Frontier.Explain(host, now), blocks: c.gate.WhyBarred(host), crawl: c.hindrances(now),
 		perS: c.shown.speed.rate, now: now}
-	if t.limited, _ = c.tooFast(now); t.limited {
+	if t.limited, _ = c.rateLimit.tooFast(now); t.limited {
 		t.perS = c.Rate.Pace()
 	}
 	e := &t.Explanation
@@ -50,10 +50,10 @@ func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 	if i := slices.Index(e.Reasons, frontier.TurnNext); i >= 0 && len(t.crawl) > 0 {
 		e.Reasons[i] = "its turn is next, as soon as the crawl goes on: see below"
 	}
-	s := e.String() + c.explainDelay(host, now) + c.explainPace(host)
-	if limit := c.hostLimit(host); limit > 0 {
-		s += fmt.Sprintf("  pages: %d of at most %d (host-page-limit)\n", c.hostPages(host), limit)
-		if c.hostFull(host) {
+	s := e.String() + c.delays.explain(host, now) + c.explainPace(host)
+	if limit := c.limits.ofHost(host); limit > 0 {
+		s += fmt.Sprintf("  pages: %d of at most %d (host-page-limit)\n", c.limits.pages(host), limit)
+		if c.limits.full(host) {
 			s += "  its other URLs are finished without a visit\n"
 		}
 	}
@@ -209,7 +209,7 @@ func (c *Crawler) explainEmpty(e *frontier.Explanation) {
 	case s.Pooled > 0: // the frontier has said it
 	case urls > 0:
 		e.State = "finished"
-		if c.planner != nil {
+		if c.plan.planner != nil {
 			why("the strategy may visit them again")
 		}
 	case e.State == "unknown":

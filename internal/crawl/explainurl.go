@@ -38,7 +38,7 @@ const notRead = "the queue was not read to its end within 3 s"
 // a URL that does not wait. Safe for concurrent use while Run runs; ctx bounds the wait.
 func (c *Crawler) ExplainURL(ctx context.Context, u weburl.URL, past func(u weburl.URL) Past) (string, error) {
 	e := urlTurn{u: u}
-	if _, err := c.command(ctx, "explain", u.String(), func(now time.Time) (string, error) {
+	if _, err := c.run.Command(ctx, "explain", u.String(), func(now time.Time) (string, error) {
 		e.ask(c, now)
 		return "", nil
 	}); err != nil {
@@ -90,7 +90,7 @@ func (e *urlTurn) ask(c *Crawler, now time.Time) {
 	e.open = e.host.busy() && e.host.Next == e.u.String()
 	e.robots = c.Robots.Ask(e.u, now)
 	e.origin = c.origins.Of(e.u).NextTry(now)
-	e.full = c.hostFull(e.u.Host())
+	e.full = c.limits.full(e.u.Host())
 	e.unsure = c.Seen.Holds()
 	e.elsewhere = c.Cluster.pagesElsewhere(e.u.Host())
 	links := []link.Link{{URL: e.u}}
@@ -111,9 +111,7 @@ func (e *urlTurn) ask(c *Crawler, now time.Time) {
 		if r, ok := c.retries.Failure(k); ok {
 			e.retry = r
 		}
-		if _, ok := c.revisiting[k]; ok {
-			e.again = true
-		}
+		e.again = e.again || c.plan.before(k) != nil
 	}
 	l := link.Link{URL: e.u}
 	if c.Cluster.direct(&l); l.Ext != "" { // its key is that of a destination

@@ -3,7 +3,6 @@ package crawl
 import (
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 )
 
@@ -38,7 +37,6 @@ func (c *Crawler) Standstill() (s Standstill) {
 // Recover and before Run.
 func (c *Crawler) SeedAgain() error {
 	again := c.failures.Again()
-	retrier, _ := c.planner.(visit.Retrier)
 	now := c.cfg.Now()
 	for _, enc := range again {
 		// Accept appends the batch, so both records are in it.
@@ -49,9 +47,7 @@ func (c *Crawler) SeedAgain() error {
 		}
 		c.origins.ForgetHost(l.URL.Host()) // the tries of its origin are counted anew, too
 		c.origins.Record(l.URL.Host(), now)
-		if retrier != nil {
-			retrier.Retry(l.URL)
-		}
+		c.plan.retry(l.URL)
 		var aux []byte
 		aux, c.stamped = c.gate.Stamp(enc, c.stamped[:0])
 		key := c.ledger.Keys().Of(l.Key(), false)

@@ -7,14 +7,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
-	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // finish finishes a URL: it writes the log, counts, accepts the links, and adds the finish.
 func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
-	f := c.finishOf(v, c.visits.Policy(v).Tries > 1 && !v.Plain)
+	f := c.logs.finishOf(v, c.visits.Policy(v).Tries > 1 && !v.Plain)
 	f.Tries, f.Number = v.Task.Attempt, v.Task.Number // 0 if it was finished before
 	if retry.IsSeed(v.Task.Link) {
 		f.Link.Via = v.Task.Link.Via
@@ -31,7 +29,7 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 		c.followPlain(v)
 		c.skips.add(visit.Skip{Link: v.Task.Link, Reason: "askedByHTTP"})
 	}
-	if c.visited(v, &f, now); c.run.Failed() {
+	if c.plan.visited(v, &f, now); c.run.Failed() {
 		return
 	}
 	v.NoteRefetch()
@@ -56,8 +54,8 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 	if !v.Plain { // otherwise the http URL tells whether the seed failed
 		c.failures.NoteSeed(v, &f)
 	}
-	c.log(v, f, now)
-	c.logLinks(v, &f, now)
+	c.logs.write(v, f, now)
+	c.logs.writeLinks(v, &f, now)
 	c.deliver(v, &f, now)
 	c.shown.lastURL = v.Asked.URL.String()
 	c.retries.Forget(v.Task.Link.Key())
@@ -88,9 +86,9 @@ func (c *Crawler) logRobots(v *visit.Attempt, now time.Time) {
 		c.skips.add(s)
 	}
 	c.failures.NoteRobots(v)
-	f := c.finishOf(v, false)
+	f := c.logs.finishOf(v, false)
 	f.Flags |= state.FlagRobots
-	c.log(v, f, now)
+	c.logs.write(v, f, now)
 	c.record(v, &f)
 	for _, e := range v.Robots.Entries {
 		c.ledger.Add(state.Robots, e.AppendTo(nil))
@@ -98,88 +96,4 @@ func (c *Crawler) logRobots(v *visit.Attempt, now time.Time) {
 			c.ledger.Hasten()
 		}
 	}
-}
-
-func (c *Crawler) finishOf(v *visit.Attempt, exhausted bool) state.Finish {
-	f := state.Finish{
-		Link: link.Link{URL: v.Asked.URL, Hops: v.Asked.Hops, Seed: v.Asked.Seed, Ext: v.Asked.Ext},
-		Code: v.Code(exhausted), Kind: v.ErrorKind(), Cause: c.failures.CauseOf(v), Mime: v.Response.MIME,
-		Size: v.Response.Size, Began: v.Response.Began, Took: v.Response.Took,
-		Delay: max(v.Robots.Delay, v.Robots.Auto),
-	}
-	if !v.Boundary().Sent.URL.IsZero() {
-		f.Link.Ext = v.Boundary().Sent.Ext
-	}
-	if v.Response.Truncated != "" {
-		f.Flags |= state.FlagTruncated
-	}
-	if v.Record.Left {
-		f.Flags |= state.FlagUnkept
-	}
-	if v.Near().Original != nil {
-		f.Flags |= state.FlagNear
-	}
-	if v.Record.Archived {
-		w := &v.Record.Written
-		f.Digest, f.Body, f.File, f.End = w.PayloadDigest, w.BodyDigest, w.File, w.End
-		if w.Revisit {
-			f.Flags |= state.FlagDuplicate
-		}
-	}
-	return f
-}
-
-func visitOf(f *state.Finish) report.Visit {
-	return report.Visit{
-		Host: f.Link.URL.Host(), Seed: f.Link.Seed, Code: f.Code, MIME: f.Mime, Error: f.Kind,
-		Cause: f.Cause, Bytes: f.Size, Took: f.Took,
-		Page: f.IsPage(), Robots: f.IsRobots(), Near: f.IsNear(),
-		Duplicate: f.Flags&state.FlagShared == state.FlagDuplicate, Truncated: f.Flags&state.FlagTruncated != 0,
-		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0,
-		Unknown: f.Flags&state.FlagUnknown != 0, Unkept: f.Flags&state.FlagShared == state.FlagUnkept,
-		Shared: f.IsShared(), Exported: f.Exported(), Imported: f.Imported(),
-		Refetched: visit.IsRefetch(f.Link) && f.Link.App() == "", // otherwise its archive is not lost: see Recollect
-	}
-}
-
-func (c *Crawler) log(v *visit.Attempt, f state.Finish, now time.Time) {
-	line := report.Line{
-		Time: now, Code: f.Code, Size: -1, URL: v.Asked.URL.String(), Hops: v.Asked.Hops, Via: v.Asked.Via,
-		MIME: f.Mime, Thread: v.Thread, Began: v.Response.Began, Took: v.Response.Took, Seed: v.Asked.Seed,
-		Notes: v.Notes,
-	}
-	if !v.Response.Began.IsZero() {
-		line.Size = v.Response.Content
-	}
-	if c.hasPage(v) {
-		line.Digest, line.HasDigest = f.Digest, true
-	}
-	if f.Kind != "" {
-		line.Notes = append(line.Notes, "error:"+f.Kind)
-	}
-	if f.Cause != "" {
-		line.Notes = append(line.Notes, "cause:"+f.Cause)
-	}
-	if v.Robots.Rule != "" {
-		line.Notes = append(line.Notes, "rule:"+v.Robots.Rule)
-	}
-	c.Log.Write(line)
-	c.countKept(v)
-}
-
-// hasPage reports that the archive has the response, or a revisit record that names an equal one.
-func (c *Crawler) hasPage(v *visit.Attempt) bool {
-	return v.Record.Archived && !v.Confirmed() && !c.visits.Omits(v)
-}
-
-// logLinks writes the line of a finished URL.
-func (c *Crawler) logLinks(v *visit.Attempt, f *state.Finish, now time.Time) {
-	if c.LinkLog == nil {
-		return
-	}
-	line := linklog.Line{URL: v.Asked.URL.String(), Time: now, Status: f.Code, Error: f.Kind, Links: &v.LinkLog().Out}
-	if line.Error == "" {
-		line.Error = report.RedirectProblem(v.Notes)
-	}
-	c.LinkLog.Write(&line)
 }

@@ -60,13 +60,13 @@ const hostsPiece = 8 << 10
 // hosts in pieces, so that the crawl goes on. It reads the hosts of the frontier, which are those that the crawl needs
 // to be busy, at once.
 func (c *Crawler) Hosts(ctx context.Context, q HostQuery) (rows []HostRow, matches int64, err error) {
-	if c.Status() == nil {
+	if !c.run.Begun() {
 		return nil, 0, ErrNotRunning
 	}
 	q.Limit = max(q.Limit, 0)
 	s := hostSearch{q: q, search: strings.ToLower(q.Search)}
 	for from, more := 0, true; more; {
-		if err := c.ask(ctx, "hosts", func() {
+		if err := c.run.Do(ctx, "hosts", func(time.Time) {
 			next := c.Tally.EachHostCount(from, hostsPiece, func(h *report.HostCount) {
 				queued := int64(0)
 				if q.By == ByQueue {
@@ -79,7 +79,7 @@ func (c *Crawler) Hosts(ctx context.Context, q HostQuery) (rows []HostRow, match
 			return nil, 0, err
 		}
 	}
-	err = c.ask(ctx, "hosts", func() {
+	err = c.run.Do(ctx, "hosts", func(time.Time) {
 		c.Frontier.EachQueue(func(host string, links int64) {
 			if c.Tally.HostKnown(host) || links == 0 {
 				return

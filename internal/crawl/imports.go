@@ -60,14 +60,14 @@ func (l *Loop) Settle(p *Imported, now time.Time) (settled bool) {
 	if c.pagesStop = c.pagesStop || v.Page.Stops; v.Outcome == visit.Abandoned {
 		return false
 	}
-	f := c.finishOf(v, false)
+	f := c.logs.finishOf(v, false)
 	c.intake(&v.Links)
 	for _, s := range v.Skipped {
 		c.skips.add(s)
 	}
 	v.NoteRefetch()
-	c.log(v, f, now)
-	c.logLinks(v, &f, now)
+	c.logs.write(v, f, now)
+	c.logs.writeLinks(v, &f, now)
 	c.record(v, &f)
 	if v.Contents().Judged && !v.Contents().Duplicate && v.Record.Archived && !c.visits.Omits(v) && !c.run.Failed() {
 		c.Cluster.Contents.Archived(v.Record.Written.BodyDigest, v.Record.Written.Original)

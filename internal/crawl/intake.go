@@ -51,6 +51,14 @@ func (c *Crawler) intake(ls *visit.Links) {
 	}
 }
 
+// takeIn accepts one link that does not come from a page.
+func (c *Crawler) takeIn(l link.Link) {
+	var ls visit.Links
+	ls.Add(l, l.Key(), c.visits.Links.NotOurs(l.URL))
+	c.intake(&ls)
+	c.append()
+}
+
 // Accept accepts new URLs from the seen-set. It adds them to the batch of the present visit,
 // which makes them durable. It shuffles them, so that the links of a page to one host are not
 // fetched in a burst. The seen-set calls it on the dispatcher's goroutine.
@@ -77,7 +85,7 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		if l.Hops != "" && c.Queries != nil && class == Own && !visit.IsRefetch(l) {
 			if d := c.Queries.AdmitFor(l.App(), l.URL); !d.In {
 				c.skips.add(visit.Skip{Link: l, Reason: string(d.Reason)})
-				if err := c.refuse(l); err != nil {
+				if err := c.plan.refuse(l); err != nil {
 					return err
 				}
 				continue

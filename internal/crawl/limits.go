@@ -1,68 +1,75 @@
 package crawl
 
 import (
-	"context"
-	"errors"
+	"fmt"
 	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/orbweaver/orbweaver/internal/crawl/orders"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
-// hostFull reports that a host has as many pages as its limit allows.
-func (c *Crawler) hostFull(host string) bool {
-	limit := c.hostLimit(host)
-	return limit > 0 && c.hostPages(host) >= limit
+// limits are the bounds of a crawl: pages, bytes and time, and the pages of each host.
+type limits struct {
+	cfg      *Config
+	sheets   *sheet.Live
+	tally    *report.Tally
+	cluster  *Cluster
+	gate     *orders.Gate
+	progress *progress
 }
 
-// hostLimit returns the limit of a host's pages; 0: none.
-func (c *Crawler) hostLimit(host string) int64 {
-	if own := c.Sheets.Table().Host(host).HostPageLimit; own != nil {
+// full reports that a host has as many pages as its limit allows.
+func (m *limits) full(host string) bool {
+	limit := m.ofHost(host)
+	return limit > 0 && m.pages(host) >= limit
+}
+
+// ofHost returns the limit of a host's pages; 0: none.
+func (m *limits) ofHost(host string) int64 {
+	if own := m.sheets.Table().Host(host).HostPageLimit; own != nil {
 		return *own
 	}
-	return c.cfg.HostPageLimit
+	return m.cfg.HostPageLimit
 }
 
-// hostPages returns the number of pages of a host that this agent and the others have fetched.
-func (c *Crawler) hostPages(host string) int64 {
-	return c.Tally.HostPages(host) + c.Cluster.pagesElsewhere(host)
-}
-
-// Halt stops the run for a reason that another agent has found. Safe for concurrent use; ctx
-// bounds the wait.
-func (c *Crawler) Halt(ctx context.Context, why Stop) error {
-	return c.ask(ctx, "halt", func() { c.halt(why) })
-}
-
-// RanBefore makes Config.TimeLimit count from d before Run, because other agents started so
-// much earlier. Call it before Run.
-func (c *Crawler) RanBefore(d time.Duration) {
-	if c.cfg.TimeLimit > 0 {
-		c.cfg.TimeLimit = max(c.cfg.TimeLimit-max(d, 0), 1)
-	}
-}
-
-// ErrOutputClosed is the cause with which Run's context ends if the reader of the program's output has closed it. The
-// run then stops with OutputClosed.
-var ErrOutputClosed = errors.New("the output is closed")
-
-// stopOf returns the reason why a run stops whose context has ended.
-func stopOf(ctx context.Context) Stop {
-	if errors.Is(context.Cause(ctx), ErrOutputClosed) {
-		return OutputClosed
-	}
-	return Signal
+// pages returns the number of pages of a host that this agent and the others have fetched.
+func (m *limits) pages(host string) int64 {
+	return m.tally.HostPages(host) + m.cluster.pagesElsewhere(host)
 }
 
 // timeLeft returns the time until the time limit, without pauses to come; 0 without a limit.
-func (c *Crawler) timeLeft(now time.Time) time.Duration {
-	return max(c.cfg.TimeLimit-c.active(now), 0)
+func (m *limits) timeLeft(now time.Time) time.Duration {
+	return max(m.cfg.TimeLimit-m.active(now), 0)
 }
 
-func (c *Crawler) checkLimits(now time.Time) {
+// reached returns the limit that the run has reached, or notStopping.
+func (m *limits) reached(now time.Time) Stop {
 	switch {
-	case c.cfg.PageLimit > 0 && c.Tally.Pages() >= c.cfg.PageLimit:
-		c.halt(PageLimit)
-	case c.cfg.SizeLimit > 0 && c.Tally.Bytes() >= c.cfg.SizeLimit:
-		c.halt(SizeLimit)
-	case c.cfg.TimeLimit > 0 && c.active(now) >= c.cfg.TimeLimit:
-		c.halt(TimeLimit)
+	case m.cfg.PageLimit > 0 && m.tally.Pages() >= m.cfg.PageLimit:
+		return PageLimit
+	case m.cfg.SizeLimit > 0 && m.tally.Bytes() >= m.cfg.SizeLimit:
+		return SizeLimit
+	case m.cfg.TimeLimit > 0 && m.active(now) >= m.cfg.TimeLimit:
+		return TimeLimit
 	}
+	return notStopping
+}
+
+// active returns how long this run has been going on without pauses.
+func (m *limits) active(now time.Time) time.Duration {
+	return now.Sub(m.progress.began) - m.gate.Pauses(now)
+}
+
+// limited reports that no visit may begin because of the page limit.
+func (m *limits) limited(time.Time) (bool, time.Time) {
+	return m.cfg.PageLimit > 0 && m.tally.Pages()+int64(m.progress.busy) >= m.cfg.PageLimit, time.Time{}
+}
+
+func (m *limits) whyLimited(time.Time) Hindrance {
+	return Hindrance{Text: fmt.Sprintf("page limit: %s and %s of at most %d", report.Count(m.tally.Pages(), "page"),
+		english.Plural(m.progress.busy, "visit in progress", "visits in progress"), m.cfg.PageLimit),
+		Until: "if a visit in progress brings no page; else with a higher limit"}
 }

@@ -203,12 +203,12 @@ const queueRetry = 20 * time.Millisecond
 // readQueue calls fn for each link of this agent that is accepted and not finished, in the order in which they were
 // accepted. l and enc are valid until fn returns. The links are those of one moment.
 func (c *Crawler) readQueue(ctx context.Context, fn func(l *link.Link, enc []byte) error) error {
-	if c.Status() == nil {
+	if !c.run.Begun() {
 		return ErrNotRunning
 	}
 	for {
 		var done chan error
-		err := c.ask(ctx, "queue", func() { done = c.beginReading(ctx, fn) })
+		err := c.run.Do(ctx, "queue", func(time.Time) { done = c.beginReading(ctx, fn) })
 		switch {
 		case err != nil:
 			return err

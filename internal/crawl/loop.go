@@ -1,16 +1,10 @@
 package crawl
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"time"
-
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -38,7 +32,7 @@ type Loop struct {
 }
 
 func newLoop(c *Crawler) *Loop {
-	sharer, _ := c.planner.(visit.Sharer)
+	sharer, _ := c.plan.planner.(visit.Sharer)
 	return &Loop{c: c, Sharer: sharer, Run: c.run, Config: c.cfg, Frontier: c.Frontier, Seen: c.Seen,
 		Events: c.Events, Tally: c.Tally, Ledger: c.ledger, Gate: c.gate, Retries: c.retries,
 		Hosts: Hosts{&c.origins, c.visits, c.gate}}
@@ -57,12 +51,12 @@ func (l *Loop) End() {
 }
 
 // Busy returns the number of visits that the workers have.
-func (l *Loop) Busy() int { return l.c.busy }
+func (l *Loop) Busy() int { return l.c.progress.busy }
 
 // Idle reports that no visit and no look-up is in progress, and that no URL waits for a retry.
 func (l *Loop) Idle() bool {
 	c := l.c
-	return c.busy == 0 && c.resolving == 0 && len(c.unresolved) == 0 && c.retries.Waiting() == 0
+	return c.progress.busy == 0 && c.lookups.open == 0 && len(c.lookups.waiting) == 0 && c.retries.Waiting() == 0
 }
 
 // Uncollected returns the number of pages that applications have still to collect from this agent.
@@ -98,37 +92,15 @@ func (l *Loop) Forget(link link.Link, number uint64) uint64 {
 	number = l.Retries.Number(k, number)
 	l.c.apps.left(&link)
 	l.Retries.Forget(k)
-	if before, ok := l.c.revisiting[k]; ok {
-		l.c.revisited(link)
-		if p, ok := l.c.planner.(visit.Postponer); ok {
-			l.Run.Fail(p.PutOff(&visit.Wanted{Link: link, Before: before}, l.c.cfg.Now()))
-		}
-	}
+	l.c.plan.leaves(link, l.c.cfg.Now())
 	return number
 }
 
 // Remember gives the Planner its state of a URL, which another agent had. It reports whether the
 // Planner could read it.
 func (l *Loop) Remember(link link.Link, planned []byte) (ok bool) {
-	if l.c.planner == nil {
-		return false
-	}
-	if err := l.c.planner.Restore(link, planned); err != nil {
-		if !errors.Is(err, visit.ErrState) {
-			l.Run.Fail(fmt.Errorf("strategy: %s: %w", link.URL, err))
-		}
-		return false
-	}
-	l.Ledger.Add(state.Told, state.AppendVisited(nil, link, planned))
-	l.c.planned = true
-	l.Run.Stir()
-	return true
+	return l.c.plan.remember(link, planned)
 }
 
 // ForgetKnown makes the workers judge links again that were found lately.
 func (l *Loop) ForgetKnown() { l.c.visits.ForgetKnown() }
-
-// ask lets the dispatcher answer a question, whose name is for errors.
-func (c *Crawler) ask(ctx context.Context, name string, question func()) error {
-	return c.run.Do(ctx, name, func(time.Time) { question() })
-}

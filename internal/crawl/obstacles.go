@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
-
-	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // An Obstacle is a condition of the whole crawl that keeps this agent from beginning visits. The dispatcher asks the
@@ -51,12 +48,14 @@ func (o condition) Why(now time.Time) Hindrance           { return o.why(now) }
 // newObstacles returns the obstacles of a crawl; others are those of its Cluster.
 func newObstacles(c *Crawler, others []Obstacle) obstacles {
 	return obstacles{
-		ofRound: []Obstacle{condition{c.stops, c.whyStops}, condition{c.paused, c.whyPaused}},
+		ofRound: []Obstacle{condition{c.progress.stops, c.progress.whyStops}, condition{c.paused, c.whyPaused}},
 		ofVisit: slices.Concat(
-			[]Obstacle{condition{c.crowded, c.whyCrowded}, condition{c.lookUpsWait, c.whyLookUpsWait}},
+			[]Obstacle{condition{c.progress.crowded, c.progress.whyCrowded},
+				condition{c.lookups.full, c.lookups.whyFull}},
 			others,
-			[]Obstacle{condition{c.limited, c.whyLimited}, condition{c.resumes, c.whyResumes},
-				condition{c.tooFast, c.whyTooFast}}),
+			[]Obstacle{condition{c.limits.limited, c.limits.whyLimited},
+				condition{c.progress.resumes, c.progress.whyResumes},
+				condition{c.rateLimit.tooFast, c.rateLimit.whyTooFast}}),
 		others: others,
 	}
 }
@@ -91,16 +90,16 @@ func (c *Crawler) hindrances(now time.Time) (all []Hindrance) {
 		}
 	}
 	add := func(format string, a ...any) { all = append(all, Hindrance{Text: fmt.Sprintf(format, a...)}) }
-	if cs.Leaving != "" && c.stop == notStopping {
+	if cs.Leaving != "" && c.progress.stop == notStopping {
 		all = append(all, Hindrance{Text: "this agent leaves the crawl: it waits for " + cs.Leaving,
 			Until: "when another agent has taken over the host"})
 	}
-	if !c.noProxy.IsZero() {
+	if !c.proxy.down.IsZero() {
 		add("the proxy cannot be reached for %s; each URL is tried again after about %s",
-			duration(now.Sub(c.noProxy)), duration(c.cfg.RetryWait))
+			duration(now.Sub(c.proxy.down)), duration(c.cfg.RetryWait))
 	}
 	calls, since := c.visits.Handing()
-	if calls > 0 && (now.Sub(since) >= idleAfter || calls >= c.underWayNow()) {
+	if calls > 0 && (now.Sub(since) >= idleAfter || calls >= c.progress.underWay()) {
 		add("%s for %s: %s", english.Plural(calls, "page waits", "pages wait"), duration(now.Sub(since)),
 			cmp.Or(c.PagesTo, "the program that receives the pages"))
 	}
@@ -120,23 +119,6 @@ func (c *Crawler) hindrances(now time.Time) (all []Hindrance) {
 	return all
 }
 
-// stops reports that the run ends.
-func (c *Crawler) stops(time.Time) (bool, time.Time) { return c.stop != notStopping, time.Time{} }
-
-func (c *Crawler) whyStops(time.Time) Hindrance {
-	h := Hindrance{Until: `after "orbweaver crawl --resume"`}
-	switch c.stop {
-	case PageLimit, SizeLimit, TimeLimit:
-		h.Text = fmt.Sprintf("the run ends: the %s is reached", strings.ReplaceAll(string(c.stop), "-", " "))
-		h.Until += " with a higher limit"
-	case Left:
-		h.Text, h.Until = "this agent has left the crawl", "when another agent has taken over the host"
-	default:
-		h.Text = fmt.Sprintf("the run ends (%s)", c.stop)
-	}
-	return h
-}
-
 func (c *Crawler) whyPaused(now time.Time) Hindrance {
 	by := ""
 	if c.cfg.WhyPaused != nil {
@@ -147,68 +129,5 @@ func (c *Crawler) whyPaused(now time.Time) Hindrance {
 	}
 	_, since := c.gate.Paused()
 	return Hindrance{Text: fmt.Sprintf("the crawl is paused for %s by %s", duration(now.Sub(laterOf(since,
-		c.began))), by), Until: `after "orbweaver ctl resume"`}
-}
-
-// crowded reports that no worker is free.
-func (c *Crawler) crowded(time.Time) (bool, time.Time) {
-	return c.busy-c.visits.Slow() >= c.cfg.Handed(), time.Time{}
-}
-
-func (c *Crawler) whyCrowded(time.Time) Hindrance {
-	return Hindrance{Text: fmt.Sprintf("all %d workers are busy: %s; --workers sets their number", c.cfg.Workers,
-		english.Plural(c.busy, "visit is in progress", "visits are in progress")), Until: "when a visit ends"}
-}
-
-// lookUpsWait reports that too many visits wait for an address.
-func (c *Crawler) lookUpsWait(time.Time) (bool, time.Time) {
-	return len(c.unresolved) >= unresolvedMax, time.Time{}
-}
-
-func (c *Crawler) whyLookUpsWait(time.Time) Hindrance {
-	return Hindrance{Text: fmt.Sprintf("the name server is slow: %d visits wait for the address of their host",
-		len(c.unresolved)), Until: "when look-ups end"}
-}
-
-// limited reports that no visit may begin because of the page limit.
-func (c *Crawler) limited(time.Time) (bool, time.Time) {
-	return c.cfg.PageLimit > 0 && c.Tally.Pages()+int64(c.busy) >= c.cfg.PageLimit, time.Time{}
-}
-
-func (c *Crawler) whyLimited(time.Time) Hindrance {
-	return Hindrance{Text: fmt.Sprintf("page limit: %s and %s of at most %d", report.Count(c.Tally.Pages(), "page"),
-		english.Plural(c.busy, "visit in progress", "visits in progress"), c.cfg.PageLimit),
-		Until: "if a visit in progress brings no page; else with a higher limit"}
-}
-
-// resumes reports that the hosts rest after a restart.
-func (c *Crawler) resumes(now time.Time) (bool, time.Time) { return c.nextSlot.After(now), c.nextSlot }
-
-func (c *Crawler) whyResumes(now time.Time) Hindrance {
-	return Hindrance{Text: fmt.Sprintf("all hosts rest after the restart, for %s: requests of the run before may have "+
-		"been in progress", duration(c.nextSlot.Sub(now))), Ends: c.nextSlot}
-}
-
-// tooFast reports that the rate allows no visit now.
-func (c *Crawler) tooFast(now time.Time) (bool, time.Time) {
-	room, ask := c.Rate.Room(now)
-	if !room && c.Frontier.Ready(now) {
-		c.Rate.Held()
-	}
-	return !room, ask
-}
-
-func (c *Crawler) whyTooFast(now time.Time) Hindrance {
-	in, shut := c.Rate.In(now)
-	h := Hindrance{Text: "rate", Ends: now.Add(in)}
-	if c.cfg.WhyRate != nil {
-		h.Text = "rate " + c.cfg.WhyRate()
-	}
-	if shut {
-		h.Text += "; this agent has no share of it now"
-		h.Ends, h.Until = time.Time{}, "when the agents have divided the rate again"
-		return h
-	}
-	h.Text += fmt.Sprintf("; the next request may begin in %s", duration(in))
-	return h
+		c.progress.began))), by), Until: `after "orbweaver ctl resume"`}
 }

@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -18,40 +17,6 @@ import (
 // pool: a drop takes the dispatcher one sync of the journal, however many links it affects.
 //
 // Blocks, delays and pauses are orders, which all agents have: see Bar, Redelay and Pause.
-
-// command runs what on the dispatcher and waits for its answer. ctx bounds the wait; if what has
-// begun by then, it continues and the error is ErrUnderWay.
-func (c *Crawler) command(ctx context.Context, name, host string,
-	what func(now time.Time) (string, error)) (string, error) {
-	type answer struct {
-		text string
-		err  error
-	}
-	out := make(chan answer, 1)
-	f := func(now time.Time) {
-		text, err := what(now)
-		out <- answer{text, err}
-	}
-	if c.Status() == nil {
-		return "", ErrNotRunning
-	}
-	switch err := c.run.Post(ctx, f); {
-	case errors.Is(err, ErrNotRunning):
-		return "", err
-	case err != nil:
-		return "", fmt.Errorf("%s %s: %w", name, host, err)
-	}
-	select {
-	case a := <-out:
-		return a.text, a.err
-	case <-ctx.Done():
-		return "", fmt.Errorf("%s %s: %w: %w", name, host, ErrUnderWay, ctx.Err())
-	}
-}
-
-// ErrUnderWay reports a command that takes longer than its caller waits. The crawl still
-// carries it out.
-var ErrUnderWay = errors.New("still in progress, the result will appear in logs/events.jsonl")
 
 // Waiting returns how many links of a host wait, as text for people, and which blocks hold for the host. If another
 // agent crawls the host, the error is an *ElsewhereError. Safe for concurrent use while Run runs; ctx bounds the wait
@@ -82,25 +47,12 @@ func (e *ElsewhereError) Error() string {
 func (c *Crawler) order(
 	ctx context.Context, name, host string, what func(now time.Time) (string, error),
 ) (string, error) {
-	return c.command(ctx, name, host, func(now time.Time) (string, error) {
-		if agent := c.agentOf(host); agent != "" {
+	return c.run.Command(ctx, name, host, func(now time.Time) (string, error) {
+		if agent := c.Cluster.agentOf(host); agent != "" {
 			return "", &ElsewhereError{Host: host, Agent: agent}
 		}
 		return what(now)
 	})
-}
-
-// agentOf returns the other agent that crawls host. It is "" if this agent crawls host, or
-// if the owner is not known.
-func (c *Crawler) agentOf(host string) string {
-	if c.Cluster.Owners == nil {
-		return ""
-	}
-	owner, mine := c.Cluster.Owners.Owner(host)
-	if mine {
-		return ""
-	}
-	return owner
 }
 
 // waiting returns how many links of host wait, as far as that is known without reading the
@@ -154,7 +106,7 @@ func underWay(e frontier.Explanation) string {
 // Checkpoint makes all that the crawl knows durable, and begins a checkpoint of the journal unless one is under way. It
 // returns a message for people. Safe for concurrent use while Run runs; ctx bounds the wait.
 func (c *Crawler) Checkpoint(ctx context.Context) (string, error) {
-	return c.command(ctx, "checkpoint", "the crawl", func(time.Time) (string, error) {
+	return c.run.Command(ctx, "checkpoint", "the crawl", func(time.Time) (string, error) {
 		if err := c.secure(); err != nil {
 			return "", err
 		}

@@ -2,13 +2,14 @@ package crawl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -19,24 +20,11 @@ type Bar = orders.Bar
 // An Exclusion is a rule for links that must wait.
 type Exclusion = orders.Exclusion
 
-// heed lets the dispatcher obey orders that have changed. Before Run it does nothing, because Run begins with them. ctx
-// bounds the wait.
-func (c *Crawler) heed(ctx context.Context, name string, f func()) error {
-	if c.Status() == nil {
-		return nil
-	}
-	err := c.ask(ctx, name, f)
-	if errors.Is(err, ErrNotRunning) {
-		return nil
-	}
-	return err
-}
-
 // Bar replaces the Bars that are in force. The links of a blocked host stay and wait, and new ones are accepted. A
 // visit under way ends as usual. Safe for concurrent use, also before Run; ctx bounds the wait.
 func (c *Crawler) Bar(ctx context.Context, list []Bar) error {
 	c.gate.SetBars(list)
-	return c.heed(ctx, "bar", c.gate.HeedBars)
+	return c.run.Heed(ctx, "bar", func(time.Time) { c.gate.HeedBars() })
 }
 
 // HeedBars blocks the hosts of the Bars that the frontier has, so that its Stats count them. Call it between Recover
@@ -55,14 +43,14 @@ func (c *Crawler) Exclude(ctx context.Context, list []Exclusion) error {
 	if err := c.gate.SetExclusions(list); err != nil {
 		return err
 	}
-	return c.heed(ctx, "exclude", c.gate.HeedExclusions)
+	return c.run.Heed(ctx, "exclude", func(time.Time) { c.gate.HeedExclusions() })
 }
 
 // Pause keeps visits from beginning while on is set, also before Run. When it returns, no visit begins any more. Safe
 // for concurrent use; ctx bounds the wait.
 func (c *Crawler) Pause(ctx context.Context, on bool) error {
 	c.gate.SetPause(on)
-	return c.heed(ctx, "pause", func() { c.gate.HeedPause(c.cfg.Now()) })
+	return c.run.Heed(ctx, "pause", func(now time.Time) { c.gate.HeedPause(now) })
 }
 
 // PausedFor returns how long this run has been paused. Safe for concurrent use.
@@ -72,9 +60,18 @@ func (c *Crawler) PausedFor() time.Duration { return time.Duration(c.shown.pause
 // also before Run; ctx bounds the wait.
 func (c *Crawler) Repace(ctx context.Context, domains []string) error {
 	c.gate.SetPaced(domains)
-	return c.heed(ctx, "pace", func() {
+	return c.run.Heed(ctx, "pace", func(now time.Time) {
 		c.run.Stir()
-		c.gate.HeedPaces(c.cfg.Now())
+		c.gate.HeedPaces(now)
+	})
+}
+
+// Redelay applies delays that the Frontier's DelayOf has changed to the hosts that rest now; see Frontier.Redelay. Safe
+// for concurrent use, also before Run; ctx bounds the wait.
+func (c *Crawler) Redelay(ctx context.Context, was func(host string) (d time.Duration, ok bool)) error {
+	return c.run.Heed(ctx, "delay", func(now time.Time) {
+		c.run.Stir()
+		c.Frontier.Redelay(was, now)
 	})
 }
 
@@ -89,15 +86,19 @@ func (c *Crawler) explainPace(host string) string {
 	return ""
 }
 
-// gateLoop is a Crawler, as its gate sees it.
-type gateLoop struct{ c *Crawler }
+// gateLoop is a crawl loop, as its gate sees it.
+type gateLoop struct {
+	cluster *Cluster
+	seen    *keyset.Store
+	origins *retry.Origins
+	plan    *plan
+}
 
-func (l gateLoop) Foreign(host string) bool { return l.c.agentOf(host) != "" }
-func (l gateLoop) HostBlocked(host string)  { l.c.origins.OpenHost(host) } // no try of an origin may come
+func (l gateLoop) Foreign(host string) bool { return l.cluster.agentOf(host) != "" }
+func (l gateLoop) HostBlocked(host string)  { l.origins.OpenHost(host) } // no try of an origin may come
 
 func (l gateLoop) Hides() bool {
-	c := l.c
-	return c.planner != nil || c.planned || c.Seen.Holds() || !c.Cluster.settled()
+	return l.plan.planner != nil || l.plan.kept || l.seen.Holds() || !l.cluster.settled()
 }
 
 // pauseLook is how long a paused dispatcher may sleep. It looks again at each command and at each Status.
@@ -114,11 +115,6 @@ func (c *Crawler) paused(now time.Time) (paused bool, ask time.Time) {
 	return true, ask
 }
 
-// active returns how long this run has been going on without pauses.
-func (c *Crawler) active(now time.Time) time.Duration {
-	return now.Sub(c.began) - c.gate.Pauses(now)
-}
-
 // theyBlocked is why a robots.txt on a blocked host cannot be fetched.
 const theyBlocked = "the operator has blocked the host"
 
@@ -129,8 +125,8 @@ func (c *Crawler) bar(t *frontier.Task, now time.Time) (barred bool) {
 	}
 	done := frontier.Done{NoRequest: true}
 	if visit.IsErrand(t.Link) { // another host waits for this robots.txt
-		delete(c.errands, errandID(t.Link))
-		c.failErrand(t.Link, theyBlocked, now)
+		c.errands.end(t.Link)
+		c.errands.fail(t.Link, theyBlocked, now)
 	} else {
 		back := t.Link
 		done.Again, done.Attempt = &back, t.Attempt
@@ -150,14 +146,14 @@ func (c *Crawler) setAside(t *frontier.Task, now time.Time) bool {
 	}
 	k := t.Link.Key()
 	err := c.Frontier.Done(t.Host, frontier.Done{NoRequest: true}, now)
-	p, ok := c.planner.(visit.Postponer)
-	before, again := c.revisiting[k]
+	off := false // otherwise it would take the place of a page that may be visited
+	if err == nil {
+		off, err = c.plan.putOff(t.Link, now.Add(excludedWait))
+	}
 	switch {
 	case err != nil:
-	case again && ok: // it would take the place of a page that may be visited
+	case off:
 		c.retries.Leave(k)
-		c.revisited(t.Link)
-		err = p.PutOff(&visit.Wanted{Link: t.Link, Before: before}, now.Add(excludedWait))
 	default:
 		c.retries.SetAttempts(k, t.Attempt+c.retries.Attempts(k))
 		err = c.Frontier.SetAside(t.Link, t.Number)
@@ -180,7 +176,7 @@ const (
 // review puts some of the links that were set aside back into their queues, unless they must still wait. Links of hosts
 // that another agent owns go back, too: the host is given away when it is due. It reports whether it has looked at any.
 func (c *Crawler) review() (any bool) {
-	if s := c.Frontier.Stats(); c.stop != notStopping || c.run.Failed() || s.Aside == 0 ||
+	if s := c.Frontier.Stats(); c.progress.stop != notStopping || c.run.Failed() || s.Aside == 0 ||
 		s.Ready+s.Resting > reviewHosts {
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -16,20 +17,22 @@ import (
 )
 
 // newLedger returns the ledger of a Crawler that has its parts.
-func newLedger(c *Crawler) *ledger.Ledger {
+func newLedger(c *Crawler, planned bool) *ledger.Ledger {
 	c.widened.scope, c.failures.Tally, c.failures.Rules = c.Scope, c.Tally, c.Robots
 	syncers := []ledger.Syncer{c.Delivery}
 	if c.Near != nil {
 		syncers = []ledger.Syncer{c.Near, c.Delivery}
 	}
-	participants := []ledger.Participant{spans{c}, &c.widened, &tallyCounts{tally: c.Tally, skips: &c.skips},
+	spans := spans{c.Tally, &c.progress, &c.past}
+	participants := []ledger.Participant{spans, &c.widened, &tallyCounts{tally: c.Tally, skips: &c.skips},
 		&c.failures, queryCounts{c.Queries}, c.gate, &c.apps, hostStates{&c.origins, &c.past}}
 	if c.Cluster.Records != nil {
 		participants = append(participants, c.Cluster.Records)
 	}
 	return ledger.New(ledger.Config{Now: c.cfg.Now, CommitEvery: c.cfg.CommitEvery, SyncEvery: c.cfg.SyncEvery,
-		SnapshotBytes: c.cfg.SnapshotBytes, Planned: c.planner != nil},
-		ledger.Parts{Run: c.run, Crawl: ledgerCrawl{c}, Cluster: c.Cluster.Records, Journal: c.Journal, Seen: c.Seen,
+		SnapshotBytes: c.cfg.SnapshotBytes, Planned: planned},
+		ledger.Parts{Run: c.run, Crawl: &ledgerCrawl{spans, &c.skips, c.visits, c.Cluster.Links},
+			Cluster: c.Cluster.Records, Journal: c.Journal, Seen: c.Seen,
 			Tally: c.Tally, Events: c.Events, Logs: []ledger.Log{c.Log, c.Events, c.Skipped, c.LinkLog},
 			Syncers: syncers, Participants: participants,
 			Beside: []ledger.Participant{archiveDigests{c.Archive}, robotsEntries{c.Robots}}})
@@ -38,33 +41,46 @@ func newLedger(c *Crawler) *ledger.Ledger {
 // reasonLost is the reason for a link that was held back in a file which is damaged or gone.
 const reasonLost = "seenLost"
 
-// ledgerCrawl is a Crawler, as its ledger sees it.
-type ledgerCrawl struct{ c *Crawler }
+// ledgerCrawl is a crawl, as its ledger sees it.
+type ledgerCrawl struct {
+	spans  spans
+	skips  *skips
+	visits *visit.Pool
+	links  Links // nil: there are no other agents
+}
 
-func (l ledgerCrawl) Unsaved() bool { return len(l.c.skips.counted) > 0 }
+func (l *ledgerCrawl) Unsaved() bool { return len(l.skips.counted) > 0 }
 
-func (l ledgerCrawl) Span(now time.Time) []byte {
-	return state.AppendSpan(nil, l.c.Tally.Started(), l.c.Elapsed(now), now)
+func (l *ledgerCrawl) Span(now time.Time) []byte {
+	return l.spans.record(now)
 }
 
 // Lost implements ledger.Crawl. The links are accepted again when a page names them.
-func (l ledgerCrawl) Lost(links int) {
+func (l *ledgerCrawl) Lost(links int) {
 	for range links {
-		l.c.skips.count(reasonLost)
+		l.skips.count(reasonLost)
 	}
-	l.c.visits.ForgetKnown()
-	if l.c.Cluster.Links != nil {
-		l.c.Cluster.Links.Forget()
+	l.visits.ForgetKnown()
+	if l.links != nil {
+		l.links.Forget()
 	}
 }
 
 // spans are the times of the runs.
-type spans struct{ c *Crawler }
+type spans struct {
+	tally    *report.Tally
+	progress *progress
+	past     *pastClock
+}
 
 func (spans) Kinds() []ledger.Kind { return []ledger.Kind{{Kind: state.Span, Name: "span"}} }
 
 func (s spans) Save(put func(kind byte, p []byte) error, now time.Time) error {
-	return put(state.Span, ledgerCrawl(s).Span(now))
+	return put(state.Span, s.record(now))
+}
+
+func (s spans) record(now time.Time) []byte {
+	return state.AppendSpan(nil, s.tally.Started(), s.progress.elapsed(now), now)
 }
 
 func (s spans) Load(_ byte, p []byte) error {
@@ -73,12 +89,12 @@ func (s spans) Load(_ byte, p []byte) error {
 		return err
 	}
 	if !written.IsZero() {
-		s.c.past.saw(written)
+		s.past.saw(written)
 	}
 	if !started.IsZero() {
-		s.c.Tally.Start(started)
+		s.tally.Start(started)
 	}
-	s.c.past.took = took
+	s.progress.took = took
 	return nil
 }
 

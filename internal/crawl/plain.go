@@ -18,30 +18,30 @@ import (
 // Other seeds of an origin that it has forgotten try again.
 const maxPlain = 10_000
 
-// notePlain decides whether v falls back to http.
-func (c *Crawler) notePlain(v *visit.Attempt) {
+// plain are the origins without an https connection. The dispatcher owns them.
+type plain map[string]struct{}
+
+// note decides whether v falls back to http.
+func (p plain) note(v *visit.Attempt) {
 	l := v.Task.Link
 	if !l.Bare() || l.URL.Scheme() != "https" {
 		return
 	}
 	switch {
 	case v.Outcome == visit.Prerequisite && v.Response.Fail != nil && v.Response.Fail.NoConnection():
-		if len(c.plain) < maxPlain {
-			if c.plain == nil {
-				c.plain = map[string]struct{}{}
-			}
-			c.plain[strings.Clone(l.URL.Origin())] = struct{}{}
+		if len(p) < maxPlain {
+			p[strings.Clone(l.URL.Origin())] = struct{}{}
 		}
 		v.Plain = true
-	case v.Outcome == visit.RobotsUnreachable && c.fallsBack(l):
+	case v.Outcome == visit.RobotsUnreachable && p.replaces(l):
 		v.Plain = true
 	}
 }
 
-// fallsBack reports that the http URL takes the place of l.
-func (c *Crawler) fallsBack(l link.Link) bool {
-	_, plain := c.plain[l.URL.Origin()]
-	return plain && l.Bare()
+// replaces reports that the http URL takes the place of l.
+func (p plain) replaces(l link.Link) bool {
+	_, known := p[l.URL.Origin()]
+	return known && l.Bare()
 }
 
 // followPlain accepts the http URL in place of the https URL of v.

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
@@ -97,9 +96,7 @@ func (r *recovery) Saw(f *state.Finish) {
 
 // Read implements ledger.Past.
 func (r *recovery) Read() {
-	if f, ok := r.c.planner.(visit.Forgetter); ok {
-		r.c.gate.EachDrop(f.Forget)
-	}
+	r.c.gate.EachDrop(r.c.plan.forget)
 }
 
 // Pending implements ledger.Past. It queues the link, unless another agent crawls it now.
@@ -133,12 +130,8 @@ func (r *recovery) Pending(kind byte, number uint64, enc []byte, l link.Link) (a
 // tell.
 func (r *recovery) Planned(l link.Link, state []byte) error {
 	c := r.c
-	c.remembered++
 	c.past.touch(l.URL.Host(), c.Robots.Ask(l.URL, r.now).Delay)
-	if err := c.planner.Restore(l, state); err != nil {
-		return fmt.Errorf("strategy: %s: %w", l.URL, err)
-	}
-	return nil
+	return c.plan.restore(l, state)
 }
 
 // Queued implements ledger.Past.
@@ -152,7 +145,7 @@ func (r *recovery) Queued() error {
 // record.
 func (r *recovery) Restored(n *ledger.Recovered, planned bool) {
 	c, p := r.c, &r.c.past
-	c.planned = c.planned || planned
+	c.plan.kept = c.plan.kept || planned
 	p.restore(c.Frontier, r.now)
 	for i := range p.hosts {
 		st := &p.hosts[i]
@@ -167,8 +160,8 @@ func (r *recovery) Restored(n *ledger.Recovered, planned bool) {
 	}
 	sum := c.Tally.Summary(0, "")
 	n.Accepted, n.Finished, n.Pending = sum.Unique, sum.Finished, c.Pending()
-	if n.Pending > 0 || c.remembered > 0 {
-		c.nextSlot = r.now.Add(c.cfg.ResumeWait)
+	if n.Pending > 0 || c.plan.restored > 0 {
+		c.progress.rests = r.now.Add(c.cfg.ResumeWait)
 	}
 	if n.Lost > 0 {
 		c.Events.Write("seen-lost", report.F("links", n.Lost))

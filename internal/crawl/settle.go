@@ -21,7 +21,7 @@ func (c *Crawler) settle(v *visit.Attempt, now time.Time) {
 	}
 	host := v.Task.Link.URL.Host()
 	c.ends(v)
-	v.Robots.Auto = c.autoDelay(v, host)
+	v.Robots.Auto = c.delays.auto(v, host)
 	c.pagesStop = c.pagesStop || v.Page.Stops
 	if v.Lookup.Done && v.Outcome == visit.Fetched {
 		if !c.gate.Overtaken(v) {
@@ -55,7 +55,7 @@ func (c *Crawler) settle(v *visit.Attempt, now time.Time) {
 // know the pause that the host has asked for.
 func (c *Crawler) settleFailed(v *visit.Attempt, now time.Time) {
 	l := v.Task.Link
-	delay := max(v.Robots.Delay, c.autoDelay(v, l.URL.Host()))
+	delay := max(v.Robots.Delay, c.delays.auto(v, l.URL.Host()))
 	r := &v.Response
 	_ = c.Frontier.Done(l.URL.Host(), frontier.Done{Delay: delay, NoRequest: r.Began.IsZero(), Sent: r.SentAt,
 		SlowDown: r.Slow, RetryAfter: r.RetryAfter, Again: &l,
@@ -69,7 +69,7 @@ func (c *Crawler) dispose(v *visit.Attempt, now time.Time) frontier.Done {
 	l := v.Task.Link
 	d := frontier.Done{Delay: max(v.Robots.Delay, v.Robots.Auto), NoRequest: v.Response.Began.IsZero(),
 		Sent: v.Response.SentAt, Robots: v.RobotsRead()}
-	c.notePlain(v)
+	c.plain.note(v)
 	c.failures.NoteFailure(v) // of robots.txt, too
 	c.origins.Settle(v, now)
 	switch {
@@ -77,10 +77,10 @@ func (c *Crawler) dispose(v *visit.Attempt, now time.Time) frontier.Done {
 		d.NoRequest = d.NoRequest && !v.Permit.WasCutOff() // a request may have been sent
 		d.Again, d.Attempt = &l, v.Task.Attempt
 	case v.ProxyDown():
-		c.awaitProxy(v, &d, now)
+		c.proxy.await(v, &d, now)
 	case v.Outcome == visit.Elsewhere:
 		c.failures.NoteRobotsAt(l.URL.Origin(), v.Robots.Errand.URL.Origin())
-		c.runErrand(v.Robots.Errand, now)
+		c.errands.add(v.Robots.Errand, now)
 		v.Robots.Until = c.origins.AwaitRobots(v, now)
 		c.putOff(v, &d, retry.Delayed{At: v.Robots.Until, Link: l, Number: v.Task.Number, Attempt: v.Task.Attempt,
 			First: true})
@@ -136,6 +136,22 @@ func (c *Crawler) settleRobots(v *visit.Attempt, d *frontier.Done, now time.Time
 	c.visits.Recycle(u)
 }
 
+// settleErrand processes a fetch of a robots.txt for another host.
+func (c *Crawler) settleErrand(v *visit.Attempt, now time.Time) {
+	l := v.Task.Link
+	c.errands.end(l)
+	switch v.Outcome {
+	case visit.Prerequisite:
+		c.logRobots(v, now)
+	default:
+		why := v.ErrorKind()
+		if cause := c.failures.CauseOf(v); cause != "" {
+			why += ": " + cause
+		}
+		c.errands.fail(l, why, now)
+	}
+}
+
 // noteSlow records that a host demands fewer requests.
 func (c *Crawler) noteSlow(v *visit.Attempt, host string, now time.Time) {
 	st := c.origins.Record(host, now)
@@ -184,8 +200,8 @@ func (c *Crawler) settleHost(v *visit.Attempt, host string, d *frontier.Done, no
 	d.SlowDown, d.RetryAfter = v.Response.Slow, v.Response.RetryAfter
 	d.Failed = v.Response.Failure != 0 || v.Response.Status/100 == 5
 	if !v.Response.Began.IsZero() {
-		c.noProxy = time.Time{} // the proxy has answered
-		c.hostsAgain[host].served(now)
+		c.proxy.answers()
+		c.plan.hosts[host].served(now)
 	}
 	switch {
 	case v.Plain:

@@ -83,30 +83,30 @@ func (c *Crawler) publish(now time.Time) {
 	retrying, next := c.retries.Sum(now)
 	others := c.Cluster.status(now)
 	paused, _ := c.gate.Paused()
-	others.Categories = c.countCategories(others.Categories)
+	others.Categories = c.logs.countCategories(others.Categories)
 	c.shown.speed.add(c.Tally.Pages(), now)
 	c.shown.paused.Store(int64(c.gate.Pauses(now)))
 	c.status.Store(&Status{
-		Type: "status", At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
+		Type: "status", At: now, Began: c.progress.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
-		Queued: c.queued(), Later: c.retries.Waiting(), Open: c.underWayNow(), Slow: c.visits.Slow(),
-		Resolving: c.resolving + len(c.unresolved), Unique: c.Tally.Unique(),
+		Queued: c.queued(), Later: c.retries.Waiting(), Open: c.progress.underWay(), Slow: c.visits.Slow(),
+		Resolving: c.lookups.open + len(c.lookups.waiting), Unique: c.Tally.Unique(),
 		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Seen: c.Seen.Stats(), HostCounts: c.Tally.Hosts(),
 		Blocked: c.gate.BlockedHosts(),
 		Errors:  c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
 		Near: c.Tally.Near(), Refetched: c.Tally.Refetched(),
-		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted,
+		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.plan.next,
 		Skipped: c.Tally.SkippedBy(), Sent: c.Tally.SentTotal(), ClusterStatus: others,
 		Retrying: retrying, NextRetry: next, LastURL: c.shown.lastURL, NowURL: c.shown.begun.String(),
-		WaitsFor: c.waitsFor(others, now), Hosts: c.watch(now), Stop: c.stop,
-		Paused: paused, PagesPerS: c.shown.speed.rate, TimeLeft: c.timeLeft(now),
+		WaitsFor: c.waitsFor(others, now), Hosts: c.watch(now), Stop: c.progress.stop,
+		Paused: paused, PagesPerS: c.shown.speed.rate, TimeLeft: c.limits.timeLeft(now),
 	})
 }
 
 // Pending returns the number of accepted URLs that are not finished. During Run only the
 // dispatcher may call it.
 func (c *Crawler) Pending() int64 {
-	return c.Frontier.Len() + c.Cluster.outgoing() + int64(c.retries.Waiting()-len(c.errands)-len(c.revisiting))
+	return c.Frontier.Len() + c.Cluster.outgoing() + int64(c.retries.Waiting()-len(c.errands.queued)-len(c.plan.again))
 }
 
 // queued returns the number of accepted URLs that wait: for a visit, for a retry, or to be sent to other
@@ -118,20 +118,16 @@ func (c *Crawler) queued() int64 {
 
 // Elapsed returns the time that the crawl has run, with earlier runs.
 func (c *Crawler) Elapsed(now time.Time) time.Duration {
-	if c.began.IsZero() {
-		return c.past.took
-	}
-	return c.past.took + now.Sub(c.began)
+	return c.progress.elapsed(now)
 }
 
 // Status returns the state of the crawl, or nil before Run. Safe for concurrent use.
 func (c *Crawler) Status() *Status { return c.status.Load() }
 
-// underWayNow returns the number of visits in progress, as far as the dispatcher knows.
-func (c *Crawler) underWayNow() int {
-	slow := min(c.visits.Slow(), c.busy)
-	return slow + min(c.busy-slow, c.cfg.Workers)
-}
-
-// ErrNotRunning reports a command to a Crawler that does not run.
-var ErrNotRunning = run.ErrNotRunning
+// The errors of commands.
+var (
+	// ErrNotRunning reports a command to a Crawler that does not run.
+	ErrNotRunning = run.ErrNotRunning
+	// ErrUnderWay reports a command that takes longer than its caller waits. The crawl still carries it out.
+	ErrUnderWay = run.ErrUnderWay
+)

@@ -29,7 +29,7 @@ type LinkTurn struct {
 
 // Turns returns the turns of links, in their order. Safe for concurrent use while Run runs; ctx bounds the wait.
 func (c *Crawler) Turns(ctx context.Context, links []link.Link) (turns []LinkTurn, err error) {
-	_, err = c.command(ctx, "queue", "of the page", func(now time.Time) (string, error) {
+	_, err = c.run.Command(ctx, "queue", "of the page", func(now time.Time) (string, error) {
 		turns = c.turns(links, now)
 		return "", nil
 	})

@@ -111,17 +111,17 @@ func TestCountKept(t *testing.T) {
 		{"again, before at another agent", "A", true, nil, elsewhere, false, 1},
 		{"again, failed before", "A", true, nil, &visit.Before{}, false, 1},
 	} {
-		c := &Crawler{visits: visit.New(visit.Config{DropNear: test.drop}, visit.Parts{}, 0)}
+		l := &logs{visits: visit.New(visit.Config{DropNear: test.drop}, visit.Parts{}, 0)}
 		v := new(visit.Attempt)
 		v.Boundary().Topic, v.Record.Archived = test.topic, test.archived
 		v.Near().Original, v.Plan().Before = test.near, test.before
-		c.countKept(v)
+		l.countKept(v)
 		want := map[string]int64{"A": test.want}
 		if test.want == 0 {
 			want = nil
 		}
-		if !maps.Equal(c.topics, want) {
-			t.Errorf("%s: counts %v, want %v", test.name, c.topics, want)
+		if !maps.Equal(l.topics, want) {
+			t.Errorf("%s: counts %v, want %v", test.name, l.topics, want)
 		}
 	}
 }

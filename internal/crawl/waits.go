@@ -53,18 +53,18 @@ func (c *Crawler) watch(now time.Time) []frontier.Glimpse {
 // waitsFor says in words what the crawl waits for. It is empty if a visit has ended lately and the agent neither stops
 // nor leaves.
 func (c *Crawler) waitsFor(cs ClusterStatus, now time.Time) string {
-	stopping := c.stop != notStopping
+	stopping := c.progress.stop != notStopping
 	paused, _ := c.gate.Paused()
 	switch {
 	case c.shown.over:
 		return ""
 	case cs.Leaving != "" && !stopping:
 		return cmp.Or(cs.Waits, cs.Leaving)
-	case paused && !stopping && c.underWayNow() == 0:
+	case paused && !stopping && c.progress.underWay() == 0:
 		return "the operator, who has paused the crawl"
 	case c.shown.saving:
 		return "the state to be saved"
-	case !stopping && now.Sub(laterOf(c.shown.lastEnd, c.began)) < idleAfter:
+	case !stopping && now.Sub(laterOf(c.shown.lastEnd, c.progress.began)) < idleAfter:
 		return ""
 	}
 	return c.waits(cs, now)
@@ -73,29 +73,29 @@ func (c *Crawler) waitsFor(cs ClusterStatus, now time.Time) string {
 // waits is waitsFor without regard to the end of the last visit.
 func (c *Crawler) waits(cs ClusterStatus, now time.Time) string {
 	calls, since := c.visits.Handing()
-	if held := now.Sub(since); calls > 0 && (held >= idleAfter || calls >= c.underWayNow()) {
+	if held := now.Sub(since); calls > 0 && (held >= idleAfter || calls >= c.progress.underWay()) {
 		return fmt.Sprintf("%s, for %s", cmp.Or(c.PagesTo, "the program that receives the pages"), duration(held))
 	}
-	if g, ok := c.Frontier.Oldest(false); ok && c.busy > 0 {
-		return fmt.Sprintf("%s, the oldest for %s: %s", english.Plural(c.underWayNow(), "response", ""),
+	if g, ok := c.Frontier.Oldest(false); ok && c.progress.busy > 0 {
+		return fmt.Sprintf("%s, the oldest for %s: %s", english.Plural(c.progress.underWay(), "response", ""),
 			duration(now.Sub(g.Since)), g.URL)
 	}
-	if g, ok := c.Frontier.Oldest(true); ok && c.resolving > 0 {
+	if g, ok := c.Frontier.Oldest(true); ok && c.lookups.open > 0 {
 		return fmt.Sprintf("the name server, for %s: the address of %s", duration(now.Sub(g.Since)), g.Host)
 	}
 	switch {
-	case c.stop != notStopping:
+	case c.progress.stop != notStopping:
 		return "other agents, which take over what only this agent knows"
-	case !c.noProxy.IsZero():
-		return fmt.Sprintf("the proxy, which cannot be reached, for %s", duration(now.Sub(c.noProxy)))
+	case !c.proxy.down.IsZero():
+		return fmt.Sprintf("the proxy, which cannot be reached, for %s", duration(now.Sub(c.proxy.down)))
 	}
 	if text := c.obstacles.waitsFor(now); text != "" {
 		return text
 	}
-	if c.nextSlot.After(now) {
-		return fmt.Sprintf("the delay of all hosts after a restart, for %s", duration(c.nextSlot.Sub(now)))
+	if c.progress.rests.After(now) {
+		return fmt.Sprintf("the delay of all hosts after a restart, for %s", duration(c.progress.rests.Sub(now)))
 	}
-	if text := c.waitsForRate(now); text != "" {
+	if text := c.rateLimit.waitsFor(now); text != "" {
 		return text
 	}
 	if text := c.waitsForTime(now); text != "" {
@@ -112,18 +112,6 @@ func (c *Crawler) waits(cs ClusterStatus, now time.Time) string {
 		return "other agents: this one has no URL left"
 	}
 	return ""
-}
-
-// waitsForRate says whether the rate alone keeps requests from beginning.
-func (c *Crawler) waitsForRate(now time.Time) string {
-	switch in, shut := c.Rate.In(now); {
-	case in == 0 || !c.Frontier.Ready(now):
-		return ""
-	case shut:
-		return "its share of the rate, which another agent gives"
-	default:
-		return fmt.Sprintf("the next request at this rate, in %s", duration(in))
-	}
 }
 
 // waitsForTime says which time the crawl waits for: that of a host, of a retry or of a revisit. It is empty
@@ -151,8 +139,8 @@ func (c *Crawler) waitsForTime(now time.Time) string {
 				duration(at.Sub(now)))
 		}
 	}
-	if !c.nextWanted.IsZero() && (text == "" || c.nextWanted.Before(at)) {
-		text = fmt.Sprintf("the next page that is due again, in %s", duration(c.nextWanted.Sub(now)))
+	if !c.plan.next.IsZero() && (text == "" || c.plan.next.Before(at)) {
+		text = fmt.Sprintf("the next page that is due again, in %s", duration(c.plan.next.Sub(now)))
 	}
 	return text
 }
@@ -201,8 +189,8 @@ func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	if wake = earlier(wake, c.ledger.Due()); !wake.IsZero() {
 		d = min(d, wake.Sub(now))
 	}
-	if c.cfg.TimeLimit > 0 && c.stop == notStopping {
-		d = min(d, c.cfg.TimeLimit-c.active(now))
+	if c.cfg.TimeLimit > 0 && c.progress.stop == notStopping {
+		d = min(d, c.cfg.TimeLimit-c.limits.active(now))
 	}
 	return max(d, 0)
 }

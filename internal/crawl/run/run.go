@@ -12,17 +12,22 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // ErrNotRunning reports a call to a crawl that does not run.
 var ErrNotRunning = errors.New("the crawl is not running")
 
+// ErrUnderWay reports a command that takes longer than its caller waits. The crawl still carries it out.
+var ErrUnderWay = errors.New("still in progress, the result will appear in logs/events.jsonl")
+
 // A Run is one run of a crawl. Only the dispatcher may use it, except for what is safe for concurrent use: Tell, Post,
-// Do, Ended and Go. The dispatcher itself must not call Tell, Post and Do: it would wait for itself.
+// Do, Command, Heed, Begun, Ended and Go. The dispatcher itself must not call the first five: it would wait for itself.
 type Run struct {
 	calls chan func(now time.Time)
-	ended chan struct{} // closed when the dispatcher takes no more calls
+	begun atomic.Bool   // the dispatcher takes calls
+	ended chan struct{} // closed when it takes no more of them
 
 	err      error
 	halted   bool
@@ -37,6 +42,12 @@ func New() *Run {
 
 // Calls returns the channel of functions that the dispatcher is to call.
 func (r *Run) Calls() <-chan func(now time.Time) { return r.calls }
+
+// Begin says that the dispatcher is about to take calls.
+func (r *Run) Begin() { r.begun.Store(true) }
+
+// Begun reports that Begin was called. Safe for concurrent use.
+func (r *Run) Begun() bool { return r.begun.Load() }
 
 // End ends the run: the dispatcher takes no more calls. It may be called once.
 func (r *Run) End() { close(r.ended) }
@@ -72,6 +83,47 @@ func (r *Run) Do(ctx context.Context, name string, f func(now time.Time)) error 
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	<-done // the dispatcher has it
+	return nil
+}
+
+// Command lets the dispatcher call f, and returns the answer of f. name says for people what f does, and of is the host
+// or the URL. ctx bounds the wait; if f has begun by then, it continues and the error is ErrUnderWay. Before Begin the
+// error is ErrNotRunning.
+func (r *Run) Command(ctx context.Context, name, of string, f func(now time.Time) (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	if !r.begun.Load() {
+		return "", ErrNotRunning
+	}
+	out := make(chan answer, 1)
+	switch err := r.Post(ctx, func(now time.Time) {
+		text, err := f(now)
+		out <- answer{text, err}
+	}); {
+	case errors.Is(err, ErrNotRunning):
+		return "", err
+	case err != nil:
+		return "", fmt.Errorf("%s %s: %w", name, of, err)
+	}
+	select {
+	case a := <-out:
+		return a.text, a.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("%s %s: %w: %w", name, of, ErrUnderWay, ctx.Err())
+	}
+}
+
+// Heed lets the dispatcher call f, so that it obeys what has changed. Before Begin and after End it does nothing. ctx
+// bounds the wait.
+func (r *Run) Heed(ctx context.Context, name string, f func(now time.Time)) error {
+	if !r.begun.Load() {
+		return nil
+	}
+	if err := r.Do(ctx, name, f); !errors.Is(err, ErrNotRunning) {
+		return err
+	}
 	return nil
 }
 
