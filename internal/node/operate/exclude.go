@@ -196,6 +196,12 @@ func (o *Operator) ChangeScope(ctx context.Context, q *pb.ChangeScopeRequest) (*
 
 // scopeOrders returns the orders of a change. All of it is checked before any order is given.
 func (o *Operator) scopeOrders(q *pb.ChangeScopeRequest) (list []orders.Order, err error) {
+	twice := map[string]bool{} // a value that is given twice is one order
+	add := func(about string) {
+		if !twice[about] {
+			list, twice[about] = append(list, orders.Order{About: about}), true
+		}
+	}
 	for i, name := range append(q.Hosts[:len(q.Hosts):len(q.Hosts)], q.Domains...) {
 		about := aboutHost
 		if i >= len(q.Hosts) {
@@ -205,7 +211,7 @@ func (o *Operator) scopeOrders(q *pb.ChangeScopeRequest) (list []orders.Order, e
 		if err != nil {
 			return nil, problem(connect.CodeInvalidArgument, "%v", err)
 		}
-		list = append(list, orders.Order{About: about + host})
+		add(about + host)
 	}
 	if len(q.Include) > 0 && len(o.agent.Scope().Include) == 0 {
 		return nil, problem(connect.CodeFailedPrecondition, "the crawl has no include patterns: all links within the "+
@@ -215,7 +221,7 @@ func (o *Operator) scopeOrders(q *pb.ChangeScopeRequest) (list []orders.Order, e
 		if err := o.pattern(p); err != nil {
 			return nil, err
 		}
-		list = append(list, orders.Order{About: aboutInclude + p})
+		add(aboutInclude + p)
 	}
 	if err := checkTogether(o.orders.Standing(), q.Include...); err != nil {
 		return nil, err

@@ -149,7 +149,7 @@ func TestScopeOrders(t *testing.T) {
 		t.Errorf("a wrong change has given an order: %v", w.set.Past())
 	}
 	w.run(t, `
-		a2 ChangeScope hosts:"H.example" domains:"*.d.example" include:"/more/" depth:"03" why:"why"
+		a2 ChangeScope hosts:"H.example" hosts:"h.example" domains:"*.d.example" include:"/more/" include:"/more/" depth:"03" why:"why"
 		-> = orders:"a2-10001" orders:"a2-10002" orders:"a2-10003" orders:"a2-10004" told:{agent:"a1"} told:{agent:"a2"}
 		a1 AddSeeds urls:"a1.far"`)
 	a := Amendments(w.set.Standing())
