@@ -58,7 +58,8 @@ var layers = func() map[string]int {
 		"internal/cluster/members",
 		// the records of a crawl's journal; how its run stands; what its files say; what the coordinators say of hosts;
 		// the models in the program
-		"internal/cluster/shares internal/cluster/contents internal/cluster/spare internal/web/near/index " +
+		"internal/cluster/shares internal/cluster/limits internal/cluster/contents internal/cluster/spare " +
+			"internal/web/near/index " +
 			"internal/crawl/state internal/crawl/run internal/report/review internal/report/broken " +
 			"internal/report/warclinks internal/cluster/sites " +
 			"internal/cluster/boundary " +

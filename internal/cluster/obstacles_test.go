@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/limits"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -62,7 +63,7 @@ http://a.example/2
 					t.Errorf("%d pages, and it waits for %q", got.Pages, got.WaitsFor)
 				}
 				right.Store(true)
-				if err := w.cl.Ration(t.Context(), func(n Need) int64 { return n.Allowed + 1 }); err != nil {
+				if err := w.cl.Ration(t.Context(), func(n limits.Need) int64 { return n.Allowed + 1 }); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(20 * time.Second)

@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/limits"
 )
 
 // The limits of a crawl hold for all of its agents together. One agent counts the pages of all and
@@ -15,28 +17,19 @@ type ration struct {
 	allowed int64 // pages over all runs
 }
 
-// A Need reports what an agent has used of its ration, and the links that it has left.
-type Need struct {
-	// Pages is the number of fetched pages over all runs. Busy is the number of visits in
-	// progress, each of which may become a page. Allowed is the ration, at least Pages+Busy.
-	Pages, Busy, Allowed int64
-	// Pending is the number of links that wait for a visit.
-	Pending int64
-}
-
 // ShareLimit makes Config.PageLimit a limit of several agents together: the crawl fetches as
 // many pages as Ration allows. Call it before Run.
 func (cl *Clustered) ShareLimit() { cl.ration = ration{shared: cl.loop.Config.PageLimit > 0} }
 
 // Ration calls f with the present Need on the dispatcher, and sets the ration to the result of
 // f, or to what is used of it if that is more. Safe for concurrent use; ctx bounds the wait.
-func (cl *Clustered) Ration(ctx context.Context, f func(Need) (allowed int64)) error {
+func (cl *Clustered) Ration(ctx context.Context, f func(limits.Need) (allowed int64)) error {
 	return cl.run.Do(ctx, "ration", func(time.Time) {
 		used := cl.loop.Tally.Pages() + int64(cl.loop.Busy())
 		r := &cl.ration
 		r.allowed = max(r.allowed, used)
-		r.allowed = max(used, f(Need{Pages: cl.loop.Tally.Pages(), Busy: int64(cl.loop.Busy()), Allowed: r.allowed,
-			Pending: cl.loop.Frontier.Pending()}))
+		r.allowed = max(used, f(limits.Need{Pages: cl.loop.Tally.Pages(), Busy: int64(cl.loop.Busy()),
+			Allowed: r.allowed, Pending: cl.loop.Frontier.Pending()}))
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/limits"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -62,7 +63,8 @@ type membership struct {
 	spares     *spares                        // nil: archive files are not copied to other agents
 	refetch    *refetch                       // nil: the pages of lost archives are not fetched again
 	sites      *siteOwners                    // nil: no coordinator assigns the hosts
-	limits     limits
+	age        limits.Age
+	pageLimit  *limits.Pages
 	ends       commonEnd
 	admissions admissions
 	late       atomic.Bool // the others had begun when this agent joined
@@ -155,7 +157,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 	if err != nil {
 		return err
 	}
-	c := &membership{a: a, cfg: cfg, keys: keys, limits: limits{heard: map[string]int64{}}, settings: settings,
+	c := &membership{a: a, cfg: cfg, keys: keys, settings: settings,
 		members: new(members.Members)}
 	c.ends.c = c
 	if c.listener, err = rpc.Listen(cfg.network(), cfg.Listen, keys); err != nil {
@@ -178,7 +180,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 func (a *Agent) openCluster() error {
 	c := a.membership
 	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
-		Hand: c.handed, Pulse: c.ends.pulse, End: c.ends.end, Budget: c.budget,
+		Hand: c.handed, Pulse: c.ends.pulse, End: c.ends.end,
 		Recall:  c.answerRecall,
 		Operate: c.operated, Orders: func(ctx context.Context, from rpc.Caller, o rpc.Orders) (rpc.OrdersAnswer,
 			error) {
@@ -205,6 +207,9 @@ func (a *Agent) openCluster() error {
 		Handlers:    handlers,
 		MemoryBytes: a.budget.of(shareExchange), Panicked: panicked(a.parts.Events)})
 	shares.Call.Serve(c.server, a.rates.Answer)
+	c.pageLimit = limits.New(limits.Config{Limit: a.cfg.Crawl.PageLimit, Members: c.members, Owners: &c.placed,
+		Now: a.now, Events: a.parts.Events})
+	limits.Call.Serve(c.server, c.pageLimit.Answer)
 	return errors.Join(a.openSites(), a.openCopies())
 }
 
@@ -295,7 +300,7 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 	if err := c.admissions.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, c.a.now()); err != nil {
 		return none, err
 	}
-	elapsed := max(c.limits.running(c.a.now())-c.a.standing.pausedFor(), 0)
+	elapsed := max(c.age.Running(c.a.now())-c.a.standing.pausedFor(), 0)
 	return rpc.Welcome{Agent: wire(c.members.Self), Crawl: id, Elapsed: elapsed,
 		Agents: c.crawling()}, nil
 }
@@ -305,7 +310,7 @@ func (c *membership) ask(ctx context.Context, addr string) (rpc.Welcome, error) 
 	w, err := c.members.Client.Hello(ctx, addr, c.greeting())
 	if err == nil {
 		if len(w.Agents) > 0 {
-			c.limits.since(w.Elapsed, c.a.now())
+			c.age.Since(w.Elapsed, c.a.now())
 			c.late.Store(true)
 		}
 	}
@@ -369,7 +374,7 @@ func (c *membership) meet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.limits.since(0, c.a.now()) // the wait does not count as running time
+	c.age.Since(0, c.a.now()) // the wait does not count as running time
 	c.a.leases.begin()
 	if c.sites != nil {
 		c.sites.asked.Store(true)
@@ -524,7 +529,16 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 		})
 	}
 	c.a.contents.tend(ctx, fail)
-	c.running.Go(func() { c.keepLimit(ctx) })
+	c.running.Go(func() { c.pageLimit.Keep(ctx, c.a.cluster, c.atPageLimit) })
+}
+
+// atPageLimit stops this agent because the agents have reached the page limit.
+func (c *membership) atPageLimit(ctx context.Context) error {
+	c.admissions.set(ended)
+	if err := c.a.crawler.Halt(ctx, crawl.PageLimit); !errors.Is(err, crawl.ErrNotRunning) {
+		return err
+	}
+	return nil
 }
 
 // present returns the names of the agents that are up, this one included. Safe for concurrent use.

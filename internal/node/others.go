@@ -84,7 +84,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	}
 	a.standing.learn(ctx)
 	a.cluster.ShareLimit()
-	a.crawler.RanBefore(a.membership.limits.running(a.now()))
+	a.crawler.RanBefore(a.membership.age.Running(a.now()))
 	// Visits may continue for a while after ctx is done. Until they have ended, the loss of a lease cuts them off.
 	visiting, over := context.WithCancel(context.WithoutCancel(ctx))
 	defer over()

@@ -169,7 +169,6 @@ var exchanges = func() []exchange {
 	at := time.UnixMilli(1700000000123).UTC()
 	push := links("http://a.example/1", "http://b.example/2?q")
 	push.Hops = 2
-	known := map[string]int64{"a1": 5, "a3": 0}
 	file := rpc.CopyFile{Name: "a-1.warc.gz", Size: 100, Digest: [32]byte{1}}
 	return []exchange{
 		{"Hello", hello, rpc.Welcome{
@@ -186,7 +185,6 @@ var exchanges = func() []exchange {
 		{"Lease", []byte("may I?"), []byte("yes")},
 		{"Pulse", uint64(4), rpc.Pulse{View: 5, Activity: 6, Pages: 7, Idle: true, Stopped: true, Lost: true}},
 		{"End", rpc.End{View: 1, Activity: 2, Reason: "finished", Prepare: true}, true},
-		{"Budget", rpc.Budget{Seq: 3, Used: 4, Held: 5, Want: 10, Known: known}, rpc.Grant{14, true, known}},
 		{"Contents", []rpc.Content{
 			{Digest: [20]byte{1, 2}, Page: rpc.ContentPage{"http://a.example/", at, [20]byte{7, 19: 8}}},
 			{Digest: [20]byte{3}, Page: rpc.ContentPage{"http://b.example/?q", at.Add(time.Hour), [20]byte{}}},

@@ -431,15 +431,3 @@ func (p *Peer) End(ctx context.Context, e End) (agreed bool, err error) {
 	})
 	return agreed, err
 }
-
-// Budget reports this agent's share of the page limit, and asks for more.
-func (p *Peer) Budget(ctx context.Context, b Budget) (g Grant, err error) {
-	err = p.call(ctx, CallBudget, func(ctx context.Context) error {
-		res, err := unary[pb.BudgetResponse](ctx, p, CallBudget, budgetToWire(b))
-		if err == nil {
-			g, err = grantFromWire(res, b)
-		}
-		return err
-	})
-	return g, err
-}

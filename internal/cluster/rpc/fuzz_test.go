@@ -186,10 +186,6 @@ func bounded(v any) bool {
 		return len(orders) <= rpc.MaxOrders && len(slices.Concat(orders...)) <= rpc.MaxData &&
 			every(orders, func(o []byte) bool { return len(o) > 0 && len(o) <= rpc.MaxOrder })
 	}
-	known := func(pages map[string]int64) bool {
-		return len(pages) <= 4096 && every(slices.Collect(maps.Keys(pages)),
-			func(a string) bool { return name(a) && pages[a] >= 0 && pages[a] <= 1<<60 })
-	}
 	settings := func(s map[string]string) bool {
 		return len(s) <= 64 && every(slices.Collect(maps.Keys(s)),
 			func(k string) bool { return len(k) <= 256 && len(s[k]) <= 256 })
@@ -215,10 +211,6 @@ func bounded(v any) bool {
 		return len(v) <= rpc.MaxData
 	case rpc.End:
 		return len(v.Reason) <= 64
-	case rpc.Budget:
-		return known(v.Known) && v.Used >= 0 && v.Used <= v.Held && v.Held <= 1<<60 && v.Want >= 0 && v.Want <= 1<<20
-	case rpc.Grant: // of an agent that holds 5 pages and asks for 10
-		return known(v.Known) && v.Held >= 5 && v.Held <= 15
 	case []rpc.Content:
 		return len(v) > 0 && len(v) <= rpc.MaxContents && every(v, func(c rpc.Content) bool { return page(c.Page) })
 	case []rpc.ContentAnswer:

@@ -191,8 +191,6 @@ func TestHostileMessages(t *testing.T) {
 		{"no fingerprints", "Known", &pb.KnownRequest{}, malformed},
 		{"half a fingerprint", "Known", &pb.KnownRequest{Fingerprints: make([]byte, 9)}, malformed},
 		{"too many", "Known", &pb.KnownRequest{Fingerprints: make([]byte, 6*(rpc.MaxKnown+1))}, large},
-		{"more pages than held", "Budget", &pb.BudgetRequest{Used: 2, Held: 1}, malformed},
-		{"pages of nobody", "Budget", &pb.BudgetRequest{Known: map[string]uint64{"": 1}}, malformed},
 		{"no contents", "Contents", contents(), malformed},
 		{"half a digest", "Contents", contents(content(10, "http://a.example/", 0)), malformed},
 		{"no page", "Contents", contents(&pb.Content{Digest: make([]byte, 20)}), malformed},

@@ -29,8 +29,6 @@ const (
 	maxSettings = 64
 	maxSetting  = 256 // octets of a name or a value
 	maxReason   = 64
-	maxWant     = 1 << 20
-	maxPages    = 1 << 60 // of an agent
 	keyLen      = 8
 	maxCapacity = 1e6
 )
@@ -237,25 +235,4 @@ type End struct {
 	Reason string
 	// Prepare only asks whether the receiver would end.
 	Prepare bool
-}
-
-// A Budget is an agent's share of a page limit of all agents.
-type Budget struct {
-	// Seq numbers the Budgets of one start of an agent. Older ones are ignored.
-	Seq uint64
-	// Used is the number of fetched pages over all runs, Held the number that the agent may
-	// fetch, and Want the number that it asks for.
-	Used, Held, Want int64
-	// Known is what the other agents held when this one last heard of them, so that it survives
-	// the loss of the agent that counts.
-	Known map[string]int64
-}
-
-// A Grant answers a Budget.
-type Grant struct {
-	// Held is the new number of pages that the agent may fetch.
-	Held int64
-	// Spent reports that all pages of the limit have been fetched.
-	Spent bool
-	Known map[string]int64
 }

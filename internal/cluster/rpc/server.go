@@ -114,12 +114,11 @@ type Handlers struct {
 	Ship func(ctx context.Context, from Caller, r Records) error
 	Hand func(ctx context.Context, from Caller, r Records) error
 	// Known returns one answer per URL.
-	Known  func(ctx context.Context, from Caller, urls []Fingerprint) ([]bool, error)
-	Claim  func(ctx context.Context, from Caller, c Claim) ([]ClaimAnswer, error)
-	Lease  func(ctx context.Context, from Caller, batch []byte) ([]byte, error)
-	Pulse  func(ctx context.Context, from Caller, view uint64) (Pulse, error)
-	End    func(ctx context.Context, from Caller, e End) (agreed bool, err error)
-	Budget func(ctx context.Context, from Caller, b Budget) (Grant, error)
+	Known func(ctx context.Context, from Caller, urls []Fingerprint) ([]bool, error)
+	Claim func(ctx context.Context, from Caller, c Claim) ([]ClaimAnswer, error)
+	Lease func(ctx context.Context, from Caller, batch []byte) ([]byte, error)
+	Pulse func(ctx context.Context, from Caller, view uint64) (Pulse, error)
+	End   func(ctx context.Context, from Caller, e End) (agreed bool, err error)
 	// Contents returns one answer per content.
 	Contents func(ctx context.Context, from Caller, cs []Content) ([]ContentAnswer, error)
 	// Pages returns when the pages are durable. It reads all of them unless it returns an error.
@@ -428,7 +427,6 @@ func (s *Server) register() {
 				Stopped: p.Stopped, Lost: p.Lost}
 		})
 	handle(s, CallEnd, endFromWire, h.End, func(agreed bool) *pb.EndResponse { return &pb.EndResponse{Agreed: agreed} })
-	handle(s, CallBudget, budgetFromWire, h.Budget, grantToWire)
 	handle(s, CallContents, contentsFromWire, h.Contents, contentAnswersToWire)
 	handle(s, CallRecall, recallFromWire, h.Recall, recallAnswersToWire)
 	handle(s, CallOrders, ordersFromWire,

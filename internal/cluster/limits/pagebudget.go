@@ -1,8 +1,9 @@
-package node
+package limits
 
 import (
-	"maps"
 	"slices"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 )
 
 // A pageBudget counts the pages of all agents and divides the page limit among them. One agent, the
@@ -23,7 +24,7 @@ type pageBudget struct {
 	gone   map[string]int64
 }
 
-// An account is an agent's last request and the grant that answered it.
+// An account is an agent's last report and the grant that answered it.
 type account struct {
 	boot, seq  uint64
 	used, held int64
@@ -34,40 +35,31 @@ func newPageBudget(limit int64) *pageBudget {
 	return &pageBudget{limit: limit, living: map[string]*account{}, gone: map[string]int64{}}
 }
 
-// A request is an agent's report of its pages, and the number of pages that it wants.
-type request struct {
-	name             string
-	boot, seq        uint64
-	used, held, want int64
-	known            map[string]int64
-}
-
-// ask records the request of a present agent. It returns the number of pages that the agent holds
-// from now on, and whether the limit is reached. ok is false if a newer request of that agent has
-// been answered. there lists the present agents.
-func (p *pageBudget) ask(r request, there []string) (held int64, spent, ok bool) {
+// ask records the report of a present agent. It returns the pages that the agent holds from now on, and whether the
+// limit is reached. The result is nil if a newer report of that agent has been answered. there lists the present
+// agents.
+func (p *pageBudget) ask(name string, boot uint64, q *pb.BudgetRequest, there []string) *pb.BudgetResponse {
 	p.removeGone(there)
-	if a := p.living[r.name]; a != nil && (r.boot < a.boot || r.boot == a.boot && r.seq <= a.seq) {
-		return 0, false, false
+	if a := p.living[name]; a != nil && (boot < a.boot || boot == a.boot && q.Seq <= a.seq) {
+		return nil
 	}
-	for name, pages := range r.known {
+	for name, pages := range q.Known {
 		if !slices.Contains(there, name) {
-			p.gone[name] = max(p.gone[name], pages)
+			p.gone[name] = max(p.gone[name], int64(pages))
 		}
 	}
-	delete(p.gone, r.name)
-	a := &account{boot: r.boot, seq: r.seq, used: r.used, held: max(r.held, r.used)}
-	p.living[r.name] = a
-	if len(p.living) < len(there) {
-		return a.held, false, true
+	delete(p.gone, name)
+	a := &account{boot: boot, seq: q.Seq, used: int64(q.Used), held: int64(max(q.Held, q.Used))}
+	p.living[name] = a
+	if len(p.living) == len(there) {
+		used, all := p.sum()
+		if left := p.limit - all; q.Want > 0 && left > 0 {
+			// The fewer pages are left, the fewer one agent may hold while others wait.
+			a.held += min(int64(q.Want), max(1, left/int64(2*len(there))))
+		}
+		a.told = used >= p.limit
 	}
-	used, all := p.sum()
-	if left := p.limit - all; r.want > 0 && left > 0 {
-		// The fewer pages are left, the fewer one agent may hold while others wait.
-		a.held += min(r.want, max(1, left/int64(2*len(there))))
-	}
-	a.told = used >= p.limit
-	return a.held, a.told, true
+	return &pb.BudgetResponse{Held: uint64(a.held), Spent: a.told, Known: p.known()}
 }
 
 // removeGone moves the accounts of agents that are not in there to gone.
@@ -109,10 +101,13 @@ func (p *pageBudget) everybody(there []string) bool {
 }
 
 // known returns the pages that each agent holds, or held when it went.
-func (p *pageBudget) known() map[string]int64 {
-	all := maps.Clone(p.gone)
+func (p *pageBudget) known() map[string]uint64 {
+	all := map[string]uint64{}
+	for name, pages := range p.gone {
+		all[name] = uint64(pages)
+	}
 	for name, a := range p.living {
-		all[name] = a.held
+		all[name] = uint64(a.held)
 	}
 	return all
 }

@@ -1,4 +1,4 @@
-package node
+package limits
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cluster"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
@@ -18,7 +18,7 @@ type spender struct {
 	name       string
 	used, held int64
 	boot, seq  uint64
-	known      map[string]int64
+	known      map[string]uint64
 	lives      bool
 }
 
@@ -33,7 +33,7 @@ func TestPageBudget(t *testing.T) {
 		limit := 1 + rng.Int64N(500)
 		var all []*spender
 		for i := range 1 + rng.IntN(6) {
-			all = append(all, &spender{name: fmt.Sprintf("a%d", i), boot: 1, lives: true, known: map[string]int64{}})
+			all = append(all, &spender{name: fmt.Sprintf("a%d", i), boot: 1, lives: true, known: map[string]uint64{}})
 		}
 		there := func() (names []string) {
 			for _, s := range all {
@@ -57,11 +57,12 @@ func TestPageBudget(t *testing.T) {
 		elect()
 		tell := func(s *spender, want int64, lost bool) (spent bool) {
 			s.seq++
-			held, spent, ok := p.ask(request{name: s.name, boot: s.boot, seq: s.seq, used: s.used, held: s.held,
-				want: want, known: s.known}, there())
-			if !ok {
-				t.Fatalf("round %d: a new request of %s is an old one", round, s.name)
+			g := p.ask(s.name, s.boot, &pb.BudgetRequest{Seq: s.seq, Used: uint64(s.used), Held: uint64(s.held),
+				Want: uint32(want), Known: s.known}, there())
+			if g == nil {
+				t.Fatalf("round %d: a new report of %s is an old one", round, s.name)
 			}
+			held := int64(g.Held)
 			if held < s.held || held > s.held+want {
 				t.Fatalf("round %d: %s held %d, wants %d, holds %d", round, s.name, s.held, want, held)
 			}
@@ -69,8 +70,8 @@ func TestPageBudget(t *testing.T) {
 				return false
 			}
 			s.held = held
-			maps.Copy(s.known, p.known())
-			return spent
+			maps.Copy(s.known, g.Known)
+			return g.Spent
 		}
 		slack, unheard := int64(0), map[*spender]int64{}
 		for range rng.IntN(400) {
@@ -85,7 +86,7 @@ func TestPageBudget(t *testing.T) {
 						s.used = 0
 					}
 					s.held = s.used
-					s.known = map[string]int64{}
+					s.known = map[string]uint64{}
 				}
 				continue
 			}
@@ -120,7 +121,7 @@ func TestPageBudget(t *testing.T) {
 					}
 					for _, o := range all {
 						if o.lives {
-							heard = max(heard, unheard[d]+o.known[d.name])
+							heard = max(heard, unheard[d]+int64(o.known[d.name]))
 						}
 					}
 					more := max(0, d.held-heard)
@@ -172,18 +173,20 @@ func TestPageBudget(t *testing.T) {
 	}
 }
 
-// A late request changes nothing.
-func TestPageBudgetLateRequest(t *testing.T) {
+// A late report changes nothing.
+func TestPageBudgetLateReport(t *testing.T) {
 	p := newPageBudget(100)
 	there := []string{"a", "b"}
-	p.ask(request{name: "b", boot: 1, seq: 1}, there)
-	if held, _, ok := p.ask(request{name: "a", boot: 2, seq: 5, used: 1, held: 1, want: 10}, there); !ok || held != 11 {
-		t.Fatalf("held %d, %v", held, ok)
+	p.ask("b", 1, &pb.BudgetRequest{Seq: 1}, there)
+	if g := p.ask("a", 2, &pb.BudgetRequest{Seq: 5, Used: 1, Held: 1, Want: 10}, there); g.GetHeld() != 11 {
+		t.Fatalf("granted: %v", g)
 	}
-	for _, r := range []request{{name: "a", boot: 2, seq: 5}, {name: "a", boot: 2, seq: 4, want: 10},
-		{name: "a", boot: 1, seq: 9}} {
-		if _, _, ok := p.ask(r, there); ok {
-			t.Errorf("%+v is taken for a new one", r)
+	for _, r := range []struct {
+		boot uint64
+		q    *pb.BudgetRequest
+	}{{2, &pb.BudgetRequest{Seq: 5}}, {2, &pb.BudgetRequest{Seq: 4, Want: 10}}, {1, &pb.BudgetRequest{Seq: 9}}} {
+		if p.ask("a", r.boot, r.q, there) != nil {
+			t.Errorf("report %d of start %d is taken for a new one", r.q.Seq, r.boot)
 		}
 	}
 	if _, held := p.sum(); held != 11 {
@@ -196,33 +199,33 @@ func TestPageBudgetLateRequest(t *testing.T) {
 func TestRationer(t *testing.T) {
 	var r rationer
 	now := time.Unix(0, 0)
-	n := cluster.Need{Pending: 5}
-	b, tell := r.tell(n, now)
-	if !tell || b.Want != rationLeast {
-		t.Fatalf("at the start: %+v, %v", b, tell)
+	n := Need{Pending: 5}
+	q, tell := r.tell(n, now)
+	if !tell || q.Want != rationLeast {
+		t.Fatalf("at the start: %v, %v", q, tell)
 	}
 	r.told = now
-	n.Allowed = b.Held + b.Want
-	var wants []int64
+	n.Allowed = int64(q.Held) + int64(q.Want)
+	var wants []uint32
 	for range 30 { // a fast crawl
 		now = now.Add(rationEvery)
 		n.Pages = n.Allowed
-		b, tell = r.tell(n, now)
+		q, tell = r.tell(n, now)
 		if !tell {
 			t.Fatalf("with nothing left nothing is asked for: %+v", n)
 		}
-		wants = append(wants, b.Want)
-		n.Allowed, r.told = b.Held+b.Want, now
+		wants = append(wants, q.Want)
+		n.Allowed, r.told = int64(q.Held)+int64(q.Want), now
 	}
 	if !slices.IsSorted(wants) || wants[len(wants)-1] < 1000 {
 		t.Errorf("wants %v", wants)
 	}
 	n.Pending = 0 // no links left
-	b, tell = r.tell(n, now.Add(rationEvery))
-	if !tell || b.Held != n.Pages || b.Want != 0 {
-		t.Errorf("idle: %+v, %v", b, tell)
+	q, tell = r.tell(n, now.Add(rationEvery))
+	if !tell || q.Held != uint64(n.Pages) || q.Want != 0 {
+		t.Errorf("idle: %v, %v", q, tell)
 	}
-	n.Allowed, r.told = b.Held, now
+	n.Allowed, r.told = int64(q.Held), now
 	if _, tell = r.tell(n, now.Add(rationEvery)); tell {
 		t.Error("an idle agent has nothing to tell yet")
 	}
