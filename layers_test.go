@@ -76,8 +76,8 @@ var layers = func() map[string]int {
 			"internal/output/replay internal/output/mirror lab/bare lab/stream",
 		// what to crawl next
 		"internal/crawl/strategy",
-		// what agents do with each other
-		"internal/cluster",
+		// what agents do with each other; what operators change of a crawl
+		"internal/cluster internal/node/standing",
 		// one agent; the stores that ours is compared with
 		"internal/node lab/rivals",
 		// the library

@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -149,7 +150,7 @@ func (c *CrawlCmd) check() error {
 			c.Unblock[0])
 	}
 	for _, h := range c.Unblock {
-		if err := node.CheckUnblock(h); err != nil {
+		if err := operate.CheckUnblock(h); err != nil {
 			return bad("--unblock: %v", err)
 		}
 	}

@@ -27,9 +27,7 @@ type recordFlags struct {
 // open reads the files of the recorded web. token is the product name that robots.txt is
 // judged for.
 func (f *recordFlags) open(token string) (*record.Archive, error) {
-	bad := func(format string, args ...any) (*record.Archive, error) {
-		return nil, input.Errorf(format, args...)
-	}
+	bad := func(format string, args ...any) (*record.Archive, error) { return nil, input.Errorf(format, args...) }
 	cfg := record.Config{Agent: token, MaxResponse: int64(f.RecordMax)}
 	if f.RecordMax < 1 {
 		return bad("--record-max %d is not above 0; give a size such as 64MiB", int64(f.RecordMax))

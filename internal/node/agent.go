@@ -44,6 +44,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/standing"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
@@ -70,28 +71,19 @@ type Agent struct {
 	others      cluster.Others
 	cluster     *cluster.Clustered // nil: this agent is alone
 	fetcher     *fetch.Fetcher
-	resolver    *dns.Resolver   // nil: the proxy looks names up
-	membership  *membership     // nil: this agent is alone
-	leases      *leases         // nil: no lease is needed
-	near        *index.Index    // nil: the agent does not look for near-duplicates
-	contents    *contentService // nil: the agents do not share contents
-	boundary    *boundary.Store // nil: pages do not move between agents
-	standing    *standing       // the operators' orders
+	resolver    *dns.Resolver    // nil: the proxy looks names up
+	membership  *membership      // nil: this agent is alone
+	leases      *leases          // nil: no lease is needed
+	near        *index.Index     // nil: the agent does not look for near-duplicates
+	contents    *contentService  // nil: the agents do not share contents
+	boundary    *boundary.Store  // nil: pages do not move between agents
+	orders      *standing.Orders // the operators' orders
 	rates       *shares.Rates
 	history     *history
 	archiveKeys *archiveKeys
 	local       *operate.Local
 	operator    *operate.Operator
-	delays      atomic.Pointer[delays] // the operators' orders of delays
-	paces       atomic.Pointer[paces]  // the operators' orders of rates of domains
-	listings    *listings              // of the queue
-	blacklist   *blacklist             // that is in force; standing.turn guards it
-	// applications are those that the orders define; standing.turn guards them.
-	applications []operate.Application
-	// applicationIDs are the IDs of those that are in force, by name.
-	applicationIDs atomic.Pointer[map[string]string]
-	// blacklisted tells which state of the file was read last. Run's goroutine for the blacklist owns it.
-	blacklisted stamp
+	listings    *listings      // of the queue
 	sheets      sheet.Live     // Config.Hosts, or what SetHosts has given since
 	closers     []func() error // Close calls them in reverse order
 	shortages   atomic.Int64   // how often a file could not be opened for want of descriptors
@@ -390,8 +382,8 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if err := a.loadOrders(); err != nil {
 		return err
 	}
-	fr.DelayOf, cfg.Crawl.WhyDelay, cfg.Crawl.WhyPace = a.delayOf, a.whyDelay, a.whyPace
-	fr.PaceOf, fr.Paced = a.paceOf, a.paces.Load().domains()
+	fr.DelayOf, cfg.Crawl.WhyDelay = a.orders.Delays.Of, a.orders.Delays.Why
+	fr.PaceOf, fr.Paced, cfg.Crawl.WhyPace = a.orders.Paces.Of, a.orders.Paces.Domains(), a.orders.Paces.Why
 	fr.ClassOf = func(l *link.Link) uint8 { return a.crawler.ClassOf(l) }
 	a.openLeases()
 	if r.Frontier, err = frontier.Open(a.fs, a.dir("state", "queues"), cfg.Frontier); err != nil {
@@ -509,7 +501,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if a.parts.Tally.Started().IsZero() {
 		a.parts.Tally.Start(a.began)
 	}
-	unwatch := a.watchOrders()
+	unwatch := a.orders.Watch()
 	stop, err := a.remembering(ctx)
 	unwatch()
 	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.Elapsed(a.now()), string(stop))}

@@ -5,22 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
-	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
-	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 const (
@@ -28,89 +22,6 @@ const (
 	pagesBytes  = 512 << 10
 	bodiesBytes = 900 << 10
 )
-
-// setApplications puts the applications of the orders that stand in force. standing.mu guards a.applications.
-func (a *Agent) setApplications(standing []orders.Order) error {
-	defined := operate.Applications(standing)
-	if reflect.DeepEqual(defined, a.applications) {
-		return nil
-	}
-	var apps []visit.Application
-	ids := map[string]string{}
-	var sizes sheet.Sizes
-	for _, d := range defined {
-		s, err := a.applicationScope(d, &sizes)
-		if d.Error != "" || err != nil { // another version has given the order
-			continue
-		}
-		ids[d.Name] = d.ID()
-		apps = append(apps, visit.Application{Name: d.ID(), Share: d.Share, Scope: s, Pages: d.Pages,
-			Follow: d.Strategy == operate.StrategyFollow})
-	}
-	if err := a.crawler.SetApplications(apps); err != nil {
-		return err
-	}
-	a.applications = defined
-	a.applicationIDs.Store(&ids)
-	return nil
-}
-
-// applicationID returns the name under which the crawl knows an application; the name itself if it is not in force.
-func (a *Agent) applicationID(name string) string {
-	if ids := a.applicationIDs.Load(); ids != nil && (*ids)[name] != "" {
-		return (*ids)[name]
-	}
-	return name
-}
-
-// applicationScope returns the scope of an application's links. What the settings of the crawl exclude stays out. sizes
-// has the patterns of other applications.
-func (a *Agent) applicationScope(d operate.Application, sizes *sheet.Sizes) (*scope.Scope, error) {
-	if err := addPatterns(sizes, d); err != nil {
-		return nil, err
-	}
-	cfg := a.cfg.Scope
-	var err error
-	if cfg.Scope, err = scope.ParseKind(d.Scope); err != nil {
-		return nil, fmt.Errorf("scope %w", err)
-	}
-	cfg.Include, cfg.Depth = d.Include, nil
-	cfg.Exclude = append(cfg.Exclude[:len(cfg.Exclude):len(cfg.Exclude)], d.Exclude...)
-	if d.Depth >= 0 {
-		cfg.Depth = &d.Depth
-	}
-	return scope.New(cfg, nil)
-}
-
-// CheckApplication implements operate.Apps.
-func (o local) CheckApplication(d operate.Application) error {
-	if _, walks := o.a.parts.Strategy.(*strategy.Walk); walks {
-		return fmt.Errorf("a crawl with --strategy walk has no applications: its walkers choose the pages")
-	}
-	var sizes sheet.Sizes
-	for _, other := range operate.Applications(o.a.standing.Standing()) {
-		if other.Name != d.Name {
-			_ = addPatterns(&sizes, other) // one that does not fit is not in force
-		}
-	}
-	_, err := o.a.applicationScope(d, &sizes)
-	return err
-}
-
-// addPatterns adds the patterns of an application.
-func addPatterns(sizes *sheet.Sizes, d operate.Application) error {
-	for _, kind := range []struct {
-		name  string
-		exprs []string
-	}{{"include", d.Include}, {"exclude", d.Exclude}} {
-		for i, p := range kind.exprs {
-			if err := sizes.Add(p); err != nil {
-				return fmt.Errorf("%s %d of %d: %w", kind.name, i+1, len(kind.exprs), err)
-			}
-		}
-	}
-	return nil
-}
 
 // PlanFeed implements operate.Apps.
 func (o local) PlanFeed(urls []string) []operate.SeedPlan {
@@ -147,7 +58,7 @@ func (o local) TakeFeed(ctx context.Context, q *pb.TakeFeed) ([]*pb.Seed, error)
 	if len(urls) == 0 {
 		return answer, nil
 	}
-	done, err := o.a.crawler.Feed(ctx, o.a.applicationID(q.Application), urls)
+	done, err := o.a.crawler.Feed(ctx, o.a.orders.Applications.ID(q.Application), urls)
 	if err != nil {
 		return nil, o.notStarted(err)
 	}
@@ -185,7 +96,7 @@ func (o local) ListPages(ctx context.Context, q *pb.ListPages) (*pb.ListedPages,
 	}
 	wait := time.NewTimer(time.Duration(q.WaitMs) * time.Millisecond)
 	defer wait.Stop()
-	app := o.a.applicationID(q.Application)
+	app := o.a.orders.Applications.ID(q.Application)
 	for more := q.WaitMs > 0; ; {
 		changed := o.a.crawler.DeliveriesChanged(app)
 		list, err := o.a.crawler.Deliveries(app, from, int(max(q.Limit, 1)))
@@ -297,7 +208,7 @@ func (o local) AcknowledgePages(_ context.Context, q *pb.AcknowledgePages) error
 	if q.Log != o.a.pagesLog() {
 		return fmt.Errorf("the agent has begun with a new directory since then")
 	}
-	return o.a.crawler.Acknowledge(o.a.applicationID(q.Application), q.Position)
+	return o.a.crawler.Acknowledge(o.a.orders.Applications.ID(q.Application), q.Position)
 }
 
 // uncollected says which pages applications have still to collect from this agent, such as "3 pages of shop".

@@ -184,7 +184,7 @@ func (a *Agent) openCluster() error {
 		Recall:  c.answerRecall,
 		Operate: c.operated, Orders: func(ctx context.Context, from rpc.Caller, o rpc.Orders) (rpc.OrdersAnswer,
 			error) {
-			return c.a.standing.serve(ctx, from, o)
+			return c.a.orders.Serve(ctx, from, o)
 		}}
 	if a.boundary != nil {
 		handlers.Pages = c.pages
@@ -300,9 +300,11 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 	if err := c.admissions.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, c.a.now()); err != nil {
 		return none, err
 	}
-	elapsed := max(c.age.Running(c.a.now())-c.a.standing.pausedFor(), 0)
-	return rpc.Welcome{Agent: wire(c.members.Self), Crawl: id, Elapsed: elapsed,
-		Agents: c.crawling()}, nil
+	elapsed := c.age.Running(c.a.now())
+	if c.a.crawler != nil { // otherwise this agent is not open yet
+		elapsed = max(elapsed-c.a.crawler.PausedFor(), 0)
+	}
+	return rpc.Welcome{Agent: wire(c.members.Self), Crawl: id, Elapsed: elapsed, Agents: c.crawling()}, nil
 }
 
 // ask asks the agent at an address whether this agent may join.
@@ -505,7 +507,7 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 		}
 	})
 	c.running.Go(func() { c.ends.seekEnd(ctx) })
-	c.running.Go(func() { c.a.standing.tend(ctx) })
+	c.running.Go(func() { c.a.orders.Tend(ctx) })
 	if k := c.copies; k != nil {
 		c.running.Go(func() { k.tend(ctx) })
 		if c.refetch != nil {

@@ -13,6 +13,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/standing"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -190,7 +192,7 @@ func (c *Config) check(seeds []weburl.URL) error {
 			c.Unblock[0])
 	}
 	for _, h := range c.Unblock {
-		if err := CheckUnblock(h); err != nil {
+		if err := operate.CheckUnblock(h); err != nil {
 			return err
 		}
 	}
@@ -263,7 +265,7 @@ func (c *Config) rehearse(seeds []weburl.URL) error {
 	if files == nil {
 		files = disk.OS
 	}
-	if _, err := readBlacklist(files, c.Blacklist); err != nil {
+	if err := standing.CheckBlacklist(files, c.Blacklist); err != nil {
 		return err
 	}
 	if len(seeds) > 0 {

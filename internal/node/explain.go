@@ -149,39 +149,3 @@ func (a *Agent) archivedText(ctx context.Context, u weburl.URL) (text string) {
 	}
 	return text
 }
-
-// whyPaused says, for people, which orders pause the crawl.
-func (a *Agent) whyPaused() string {
-	var why []string
-	for _, o := range a.standing.set.Standing() {
-		if !operate.IsPause(&o) {
-			continue
-		}
-		text := "order " + o.ID()
-		if o.By != "" {
-			text += " of " + o.By
-		}
-		text += ", " + o.At.UTC().Format("2006-01-02 15:04:05Z")
-		if o.Why != "" {
-			text += ": " + o.Why
-		}
-		why = append(why, text)
-	}
-	return strings.Join(why, "; ")
-}
-
-// whyRate says, for people, which rate of the whole crawl holds now, and this agent's share of it.
-func (a *Agent) whyRate() string {
-	s := rateState(a.rates, a.now())
-	if s == nil {
-		return "none"
-	}
-	text := s.Limit
-	if s.Schedule != s.Limit {
-		text += " now, by the schedule " + s.Schedule
-	}
-	if s.Share > 0 && s.Share < 1 {
-		text += fmt.Sprintf(" (this agent's share: %.0f %%)", 100*s.Share)
-	}
-	return text
-}

@@ -23,11 +23,13 @@ func (a *Agent) Occupy(ctx context.Context) (release func() error) {
 }
 
 // LookAtBlacklist looks at the file for the second time since it was written.
-func (a *Agent) LookAtBlacklist(ctx context.Context) { a.lookAtBlacklist(ctx, a.stampBlacklist()) }
+func (a *Agent) LookAtBlacklist(ctx context.Context) {
+	a.orders.LookAtBlacklist(ctx, a.orders.BlacklistStamp())
+}
 
 // TakeOrders receives another agent's orders.
 func (a *Agent) TakeOrders(ctx context.Context, os rpc.Orders) (rpc.OrdersAnswer, error) {
-	return a.standing.serve(ctx, rpc.Caller{}, os)
+	return a.orders.Serve(ctx, rpc.Caller{}, os)
 }
 
 // Halt ends the run for a reason.

@@ -15,12 +15,9 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
-	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/web/link"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 const (
@@ -215,32 +212,4 @@ func (o local) Scope() *pb.ScopeResponse {
 	d := o.a.parts.Scope.Describe()
 	return &pb.ScopeResponse{Kind: d.Kind.String(), Seeds: d.Seeds, Include: d.Include, Exclude: d.Exclude,
 		Depth: int32(d.Depth), HostDepth: int32(d.HostDepth)}
-}
-
-// amend puts what the orders that stand change of the scope in force.
-func (s *standing) amend(ctx context.Context) error {
-	orders := operate.Amendments(s.set.Standing())
-	a := scope.Amendment{Hosts: orders.Hosts, Domains: orders.Domains, Depth: orders.Depth}
-	for _, text := range orders.Seeds {
-		if u, err := weburl.Parse(text); err == nil { // another version may have given the order
-			a.Seeds = append(a.Seeds, u)
-		}
-	}
-	// Another agent may have given the orders without our checks. All agents leave out the same patterns.
-	var sizes sheet.Sizes
-	for _, p := range orders.Include {
-		if sizes.Add(p) == nil {
-			a.Include = append(a.Include, p)
-		}
-	}
-	var list []crawl.Exclusion
-	for _, x := range orders.Excludes {
-		if x.Pattern != "" && sizes.Add(x.Pattern) != nil {
-			continue
-		}
-		list = append(list, crawl.Exclusion{Pattern: x.Pattern, Deeper: x.Deeper,
-			Why: fmt.Sprintf("order %s, %s", x.Order.ID(), strings.TrimSpace(x.Order.About+" "+x.Order.Value))})
-	}
-	list = append(list, s.a.blacklist.patterns...)
-	return errors.Join(s.a.crawler.Amend(a), s.a.crawler.Exclude(ctx, list))
 }

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -20,7 +22,11 @@ type local struct{ a *Agent }
 
 // openOperator makes the Operator, which also answers for this agent when other agents pass commands on.
 func (a *Agent) openOperator() error {
-	if err := errors.Join(a.openBlacklist(), a.openOrders(), a.openHistory(), a.openListings()); err != nil {
+	var err error
+	if a.NotBlocked, err = a.orders.Open(a.crawler, a.rates, a.cfg.Unblock); err != nil {
+		return err
+	}
+	if err := errors.Join(a.openHistory(), a.openListings()); err != nil {
 		return err
 	}
 	var others operate.Others
@@ -30,7 +36,7 @@ func (a *Agent) openOperator() error {
 	a.archiveKeys = newArchiveKeys()
 	l := local{a}
 	a.local = &operate.Local{Agent: l, HostCommands: l, Seeds: l, Viewer: l, Archive: l, Scoping: l, Queues: l, Apps: l}
-	a.operator = operate.New(a.local, others, a.standing)
+	a.operator = operate.New(a.local, others, a.orders)
 	return nil
 }
 
@@ -48,7 +54,7 @@ func (o local) Status() *pb.AgentStatus {
 	if c := o.a.membership; c != nil {
 		s.Address, s.Absent = c.members.Self.Addr, c.gone()
 	}
-	s.Rate, s.Applications, s.DomainRates = rateState(o.a.rates, o.a.now()), o.ApplicationStates(), o.a.domainRates()
+	s.Rate, s.Applications, s.DomainRates = rateState(o.a.rates, o.a.now()), o.ApplicationStates(), o.a.orders.Paces.States()
 	status := o.a.status()
 	switch st := status.(type) {
 	case Waiting:
@@ -82,7 +88,7 @@ func (o local) Status() *pb.AgentStatus {
 func (o local) Waiting(ctx context.Context, host string) (string, error) {
 	return o.order(ctx, host, func(ctx context.Context, host string) (string, error) {
 		text, blocks, err := o.a.crawler.Waiting(ctx, host)
-		if len(blocks) > 0 && !operate.IsBlocked(o.a.standing.Standing(), host) { // others hold
+		if len(blocks) > 0 && !operate.IsBlocked(o.a.orders.Standing(), host) { // others hold
 			text += "; still blocked by " + operate.List(blocks)
 		}
 		return text, err
@@ -129,8 +135,75 @@ func (o local) Stop(ctx context.Context) (string, error) {
 	return "stops; \"orbweaver crawl --resume\" continues", err
 }
 
+// CheckApplication implements operate.Apps.
+func (o local) CheckApplication(d operate.Application) error { return o.a.orders.CheckApplication(d) }
+
+// Blacklist implements operate.Viewer.
+func (o local) Blacklist(ctx context.Context, q *pb.BlacklistsRequest) (*pb.Blacklist, error) {
+	return o.a.orders.Blacklist(ctx, q)
+}
+
+// CanRateDomain implements operate.Agent. If each agent may contact each host, a lease of each host keeps its pauses.
+// Without a delay of domains, no lease covers all hosts of one.
+func (o local) CanRateDomain() error {
+	if a := o.a; a.cluster != nil && a.byPages() && a.cfg.Frontier.SiteDelay <= 0 {
+		return errors.New("if agents divide pages and not hosts, the rate of a domain needs a --site-delay")
+	}
+	return nil
+}
+
 // Leave implements operate.Agent.
 func (o local) Leave(ctx context.Context) (string, error) { return o.a.Leave(ctx) }
 
 // byPages reports whether pages alone are divided among the agents.
 func (a *Agent) byPages() bool { return a.cfg.Cluster != nil && a.cfg.Cluster.byPages() }
+
+// crawlAgents are the other agents, for an Operator.
+type crawlAgents struct{ c *membership }
+
+// Names implements operate.Others. An agent that leaves is named until it has ended: it still has its archive, and the
+// pages that applications have to collect.
+func (o crawlAgents) Names() (names []string) {
+	m := o.c.members.Gossip()
+	if m == nil {
+		return nil
+	}
+	for _, a := range m.View().Agents {
+		if (a.State == gossip.Up || a.State == gossip.Leaving) && a.Name != o.c.members.Self.Name {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// Ask implements operate.Others.
+func (o crawlAgents) Ask(ctx context.Context, agent, method string, request []byte) ([]byte, error) {
+	p, err := o.c.members.Peer(agent)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := p.Operate(ctx, rpc.Operation{Method: method, Request: request})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("agent %s does not answer: %w", agent, err)
+	case answer.Error != "":
+		return nil, errors.New(answer.Error)
+	}
+	return answer.Response, nil
+}
+
+// operated carries out what the Operator of another agent has passed on.
+func (c *membership) operated(ctx context.Context, from rpc.Caller, o rpc.Operation) (rpc.OperationAnswer, error) {
+	answer := c.a.local.Answer
+	switch {
+	case o.Method == captureMethod:
+		answer = func(_ context.Context, _ string, request []byte) ([]byte, error) { return c.captured(request) }
+	case o.Method == leftMethod && c.copies != nil && c.members.Gossip() != nil:
+		return rpc.OperationAnswer{}, c.copies.endings.left(c.members.Gossip(), from)
+	}
+	response, err := answer(ctx, o.Method, o.Request)
+	if err != nil {
+		return rpc.OperationAnswer{Error: err.Error()}, nil
+	}
+	return rpc.OperationAnswer{Response: response}, nil
+}

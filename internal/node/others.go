@@ -82,7 +82,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	case ctx.Err() == nil:
 		return "", err
 	}
-	a.standing.learn(ctx)
+	a.orders.Learn(ctx)
 	a.cluster.ShareLimit()
 	a.crawler.RanBefore(a.membership.age.Running(a.now()))
 	// Visits may continue for a while after ctx is done. Until they have ended, the loss of a lease cuts them off.

@@ -7,7 +7,18 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
+
+// CheckUnblock returns an *input.Error if a string is neither what About reads nor a pattern.
+func CheckUnblock(s string) error {
+	_, _, err := input.About(s)
+	if err == nil || strings.ContainsAny(s, `/\^$()[]{}*+?|`) && sheet.CheckPattern(s) == nil {
+		return nil
+	}
+	return input.Errorf("%v", err)
+}
 
 // Bars reports whether orders that stand keep links from being fetched: blocks, exclusions, or a smaller depth.
 func Bars(standing []orders.Order) bool {

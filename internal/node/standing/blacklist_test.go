@@ -1,10 +1,12 @@
-package node
+package standing
 
 import (
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/input"
 )
 
 // A blacklist has entries of four kinds, and comments. An error names the line.
@@ -41,7 +43,7 @@ func TestParseBlacklist(t *testing.T) {
 		_, err := parseBlacklist("list", []byte(bad))
 		if err == nil || !strings.HasPrefix(err.Error(), "list, line 2: ") {
 			t.Errorf("%q: %v", bad, err)
-		} else if _, ok := errors.AsType[*ConfigError](err); !ok {
+		} else if _, ok := errors.AsType[*input.Error](err); !ok {
 			t.Errorf("%q: %T", bad, err)
 		}
 	}

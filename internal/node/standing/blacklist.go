@@ -1,4 +1,4 @@
-package node
+package standing
 
 import (
 	"context"
@@ -11,16 +11,16 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
-	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 // blacklistBytes bounds the file.
 const blacklistBytes = 64 << 20
 
-// A blacklist is the content of the file Config.Blacklist: one entry on each line.
+// A blacklist is the content of its file: one entry on each line.
 type blacklist struct {
 	bars     []crawl.Bar
 	patterns []crawl.Exclusion
@@ -39,7 +39,7 @@ func parseBlacklist(name string, content []byte) (*blacklist, error) {
 			continue
 		}
 		if err := b.add(s, fmt.Sprintf("%s, line %d", name, n)); err != nil {
-			return nil, configErrorf("%s, line %d: %v", name, n, err)
+			return nil, input.Errorf("%s, line %d: %v", name, n, err)
 		}
 	}
 	return b, nil
@@ -80,29 +80,36 @@ func (b *blacklist) add(s, why string) error {
 		b.bars = append(b.bars, crawl.Bar{Host: host, Why: why})
 		return nil
 	}
-	if err := crawl.CheckExclusion(s); err != nil {
+	if err := sheet.CheckPattern(s); err != nil {
 		return err
 	}
 	b.patterns = append(b.patterns, crawl.Exclusion{Pattern: s, Deeper: -1, Why: why})
 	return nil
 }
 
-// A stamp tells whether a file may have changed.
-type stamp struct {
+// A Stamp tells whether a file may have changed.
+type Stamp struct {
 	at   time.Time
 	size int64
 	err  string
 }
 
-func (a *Agent) stampBlacklist() stamp {
-	info, err := a.fs.Stat(a.cfg.Blacklist)
+// BlacklistStamp returns the stamp of the blacklist's file.
+func (s *Orders) BlacklistStamp() Stamp {
+	info, err := s.cfg.FS.Stat(s.cfg.Blacklist)
 	if err != nil {
-		return stamp{err: err.Error()}
+		return Stamp{err: err.Error()}
 	}
-	return stamp{at: info.ModTime(), size: info.Size()}
+	return Stamp{at: info.ModTime(), size: info.Size()}
 }
 
-// readBlacklist reads a blacklist, or returns an empty one if name is empty. The error is a *ConfigError.
+// CheckBlacklist returns an *input.Error if a file is no blacklist. An empty name is no file.
+func CheckBlacklist(files disk.FS, name string) error {
+	_, err := readBlacklist(files, name)
+	return err
+}
+
+// readBlacklist reads a blacklist, or returns an empty one if name is empty. The error is a *input.Error.
 func readBlacklist(files disk.FS, name string) (*blacklist, error) {
 	if name == "" {
 		return &blacklist{}, nil
@@ -112,61 +119,53 @@ func readBlacklist(files disk.FS, name string) (*blacklist, error) {
 		err = p.Err
 	}
 	if err != nil {
-		return nil, configErrorf("blacklist %s: %v; name a file with an entry on each line", name, err)
+		return nil, input.Errorf("blacklist %s: %v; name a file with an entry on each line", name, err)
 	}
 	return parseBlacklist("blacklist "+name, content)
 }
 
-// openBlacklist reads Config.Blacklist. The error is a *ConfigError.
-func (a *Agent) openBlacklist() (err error) {
-	a.blacklisted = a.stampBlacklist()
-	a.blacklist, err = readBlacklist(a.fs, a.cfg.Blacklist)
-	return err
-}
-
-// lookAtBlacklist reads the file if it has changed, and has not since the last look. So it reads no file that is being
+// LookAtBlacklist reads the file if it has changed, and has not since the last look. So it reads no file that is being
 // written. A file that cannot be read, or has a wrong line, changes nothing. Otherwise all of it takes the place of the
-// blacklist before. If that fails because of the orders beside it, standing.keep tries it again.
-func (a *Agent) lookAtBlacklist(ctx context.Context, last stamp) (now stamp) {
-	now = a.stampBlacklist()
-	if now != last || now == a.blacklisted {
+// blacklist before. If that fails because of the orders beside it, keep tries it again.
+func (s *Orders) LookAtBlacklist(ctx context.Context, last Stamp) (now Stamp) {
+	now = s.BlacklistStamp()
+	if now != last || now == s.looked {
 		return now
 	}
-	next, err := readBlacklist(a.fs, a.cfg.Blacklist)
-	if a.stampBlacklist() != now {
-		return stamp{} // it has changed meanwhile
+	next, err := readBlacklist(s.cfg.FS, s.cfg.Blacklist)
+	if s.BlacklistStamp() != now {
+		return Stamp{} // it has changed meanwhile
 	}
-	a.blacklisted = now
+	s.looked = now
 	if err != nil {
-		a.parts.Events.Write("blacklist-refused", report.F("file", a.cfg.Blacklist), report.F("error", err.Error()))
-		if a.cfg.Note != nil && !errors.Is(err, context.Canceled) {
-			a.cfg.Note(fmt.Sprintf("The blacklist is refused, and the one before stays in force: %v", err))
+		s.cfg.Events.Write("blacklist-refused", report.F("file", s.cfg.Blacklist), report.F("error", err.Error()))
+		if !errors.Is(err, context.Canceled) {
+			s.cfg.Notes.Note(fmt.Sprintf("The blacklist is refused, and the one before stays in force: %v", err))
 		}
 		return now
 	}
-	s := a.standing
 	if s.begin(ctx) != nil {
-		a.blacklisted = stamp{} // the next look reads it again
+		s.looked = Stamp{} // the next look reads it again
 		return now
 	}
-	a.blacklist = next
+	s.blacklist = next
 	if s.obey(ctx) != nil {
 		s.kept = [32]byte{}
 	}
 	s.end()
-	a.tellBlacklist(next)
+	s.tellBlacklist(next)
 	return now
 }
 
 // Blacklist implements operate.Viewer.
-func (o local) Blacklist(ctx context.Context, q *pb.BlacklistsRequest) (*pb.Blacklist, error) {
-	if err := o.a.standing.begin(ctx); err != nil {
+func (s *Orders) Blacklist(ctx context.Context, q *pb.BlacklistsRequest) (*pb.Blacklist, error) {
+	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
-	b := o.a.blacklist // it may be replaced, and does not change
-	o.a.standing.end()
+	b := s.blacklist // it may be replaced, and does not change
+	s.end()
 	r := b.find(q.Search, int64(q.Limit))
-	r.File = o.a.cfg.Blacklist
+	r.File = s.cfg.Blacklist
 	return r, nil
 }
 
@@ -198,30 +197,7 @@ func (b *blacklist) find(text string, limit int64) *pb.Blacklist {
 }
 
 // tellBlacklist writes to the events that a blacklist is in force.
-func (a *Agent) tellBlacklist(b *blacklist) {
-	a.parts.Events.Write("blacklist", report.F("file", a.cfg.Blacklist), report.F("entries", b.len()),
+func (s *Orders) tellBlacklist(b *blacklist) {
+	s.cfg.Events.Write("blacklist", report.F("file", s.cfg.Blacklist), report.F("entries", b.len()),
 		report.F("patterns", len(b.patterns)))
-}
-
-// Barred says what keeps the links from being fetched that a crawl leaves.
-type Barred struct {
-	// ByOrders reports that orders block hosts or exclude patterns. Blacklist is the name of the file that does so, or
-	// empty.
-	ByOrders  bool
-	Blacklist string
-}
-
-// leftBy returns which agents continue after a stop, and what keeps links from being fetched.
-func (a *Agent) leftBy(stop crawl.Stop) (others []string, b Barred) {
-	switch stop {
-	case crawl.Finished:
-	case crawl.OnlyBlocked:
-		b.ByOrders = operate.Bars(a.standing.Standing())
-		if a.blacklist.len() > 0 {
-			b.Blacklist = a.cfg.Blacklist
-		}
-	default:
-		others = a.staying
-	}
-	return others, b
 }

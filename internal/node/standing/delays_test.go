@@ -1,4 +1,4 @@
-package node
+package standing
 
 import (
 	"testing"
@@ -30,7 +30,7 @@ func TestWhichDelayHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ds := newDelays(set.Standing())
+	ds := delaysOf(set.Standing())
 	for host, want := range map[string]time.Duration{"www.example.org": 20, "other.example.org": 10, "example.org": 10,
 		"night.example.org": 10, "own.example.org": 3, "a.sub.example.org": 40, "same.example.net": 50,
 		"b.example.net": 7, "c.deep.example.com": 0, "d.example.com": 70, "else.org": 6, "else.example": 9,
@@ -42,10 +42,10 @@ func TestWhichDelayHolds(t *testing.T) {
 	if d, _, _ := ds.of("www.example.org", table, now.Add(8*time.Hour)); d != time.Second {
 		t.Errorf("in the evening: %s", d)
 	}
-	if d, _, ok := newDelays(nil).of("own.example.org", table, now); !ok || d != 3*time.Second {
+	if d, _, ok := delaysOf(nil).of("own.example.org", table, now); !ok || d != 3*time.Second {
 		t.Errorf("without orders: %s, %v", d, ok)
 	}
-	if d, _, ok := newDelays(nil).of("else.example", table, now); ok {
+	if d, _, ok := delaysOf(nil).of("else.example", table, now); ok {
 		t.Errorf("without anything: %s", d)
 	}
 }

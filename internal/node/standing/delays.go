@@ -1,10 +1,11 @@
-package node
+package standing
 
 import (
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
@@ -12,13 +13,13 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
-// delays are the operators' orders of delays. They never change. A nil one has no order.
+// delays are orders of delays. They never change. A nil one has no order.
 type delays struct {
 	about map[string]*operate.Delay // by host, by "*." and domain, or "" for all hosts
 	ids   []string
 }
 
-func newDelays(standing []orders.Order) *delays {
+func delaysOf(standing []orders.Order) *delays {
 	ds := &delays{about: map[string]*operate.Delay{}}
 	for _, d := range operate.Delays(standing) {
 		ds.about[d.About] = &d
@@ -85,35 +86,50 @@ func (ds *delays) of(host string, t *sheet.Table, now time.Time) (d time.Duratio
 	return 0, reason{}, false
 }
 
-// delayOf returns the delay of a host that an order or a setting gives a delay of its own.
-func (a *Agent) delayOf(host string) (time.Duration, bool) {
-	d, _, ok := a.delays.Load().of(host, a.sheets.Table(), a.now())
+// Delays tell which delay each host has, by the orders that stand and by the settings of parts of the web. Of and Why
+// are safe for concurrent use.
+type Delays struct {
+	sheets *sheet.Live
+	clock  Clock
+	now    atomic.Pointer[delays]
+	rested *delays // for which the hosts rest that rest; Orders.turn guards it
+}
+
+func newDelays(sheets *sheet.Live, clock Clock, standing []orders.Order) *Delays {
+	ds := &Delays{sheets: sheets, clock: clock, rested: delaysOf(standing)}
+	ds.now.Store(ds.rested)
+	return ds
+}
+
+// Of returns the delay of a host that an order or a setting gives a delay of its own.
+func (ds *Delays) Of(host string) (time.Duration, bool) {
+	d, _, ok := ds.now.Load().of(host, ds.sheets.Table(), ds.clock.Now())
 	return d, ok
 }
 
-// whyDelay says, for people, where the delay of a host comes from.
-func (a *Agent) whyDelay(host string) string {
-	_, why, ok := a.delays.Load().of(host, a.sheets.Table(), a.now())
+// Why says, for people, where the delay of a host comes from.
+func (ds *Delays) Why(host string) string {
+	_, why, ok := ds.now.Load().of(host, ds.sheets.Table(), ds.clock.Now())
 	if ok && why.order == nil {
-		why.rule = a.sheets.Table().DecidesHost(host, "delay")
+		why.rule = ds.sheets.Table().DecidesHost(host, "delay")
 	}
 	return why.String()
 }
 
-// setDelays puts the orders of delays in force. After an error, hosts that rest may still rest for the orders before,
-// and the next call mends that.
-func (s *standing) setDelays(ctx context.Context, standing []orders.Order) error {
-	now, before, a := newDelays(standing), s.rested, s.a
-	a.delays.Store(now)
+// set puts the orders of delays in force. After an error, hosts that rest may still rest for the orders before, and the
+// next call mends that.
+func (ds *Delays) set(ctx context.Context, c Crawl, standing []orders.Order) error {
+	now, before := delaysOf(standing), ds.rested
+	ds.now.Store(now)
 	if slices.Equal(before.ids, now.ids) {
 		return nil
 	}
-	if err := a.crawler.Redelay(ctx, func(host string) (time.Duration, bool) {
-		d, _, ok := before.of(host, a.sheets.Table(), a.now())
+	if err := c.Redelay(ctx, func(host string) (time.Duration, bool) {
+		d, _, ok := before.of(host, ds.sheets.Table(), ds.clock.Now())
 		return d, ok
 	}); err != nil {
 		return err
 	}
-	s.rested = now
+	ds.rested = now
 	return nil
 }

@@ -1,0 +1,371 @@
+package standing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
+	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/rate"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// ordersAgain is how long an agent waits before it tries again to put orders in force.
+const ordersAgain = 2 * time.Second
+
+// A Clock tells the agent's time. Safe for concurrent use.
+type Clock interface{ Now() time.Time }
+
+// Notes receive messages for the operator. Safe for concurrent use.
+type Notes interface{ Note(text string) }
+
+// Config is what Orders need of their agent.
+type Config struct {
+	FS        disk.FS
+	File      string // of the orders
+	Name      string // of this agent, in orders
+	Clock     Clock
+	Events    *report.Events
+	Notes     Notes
+	Sheets    *sheet.Live      // the settings of parts of the web
+	Scope     scope.Config     // of the crawl: applications stay within its exclusions
+	Walks     bool             // the strategy is a walk, which has no applications
+	Blacklist string           // a file; empty: none
+	Members   *members.Members // nil: this agent is alone
+}
+
+// A Crawl is what orders change. Its methods put all of a kind in force, in place of what they got before.
+type Crawl interface {
+	Amend(a scope.Amendment) error
+	Exclude(ctx context.Context, list []crawl.Exclusion) error
+	Pause(ctx context.Context, on bool) error
+	Bar(ctx context.Context, list []crawl.Bar) error
+	// HeedBars lets the links go that bars of earlier runs have held, and no bar does now.
+	HeedBars()
+	// Redelay applies new delays to the hosts that rest. was returns the delay for which a host rests.
+	Redelay(ctx context.Context, was func(host string) (d time.Duration, ok bool)) error
+	// Repace tells which domains have a rate.
+	Repace(ctx context.Context, domains []string) error
+	SetApplications(apps []visit.Application) error
+}
+
+// Rates keep the limit of the whole crawl's rate.
+type Rates interface {
+	// Order puts the schedule of an order in force; nil: no order stands.
+	Order(s *rate.Schedule)
+}
+
+// Orders are the operators' orders: durable in a file, in force at this agent, and told to the others.
+type Orders struct {
+	// Delays, Paces and Applications are in force.
+	Delays       *Delays
+	Paces        *Paces
+	Applications *Applications
+
+	cfg   Config
+	set   *orders.Set
+	crawl Crawl
+	rates Rates
+
+	turn      chan struct{} // capacity 1: an item in it guards the file, what is in force, and the fields below
+	kept      [32]byte      // the digest of the set that is durable and in force; zero: not all is in force
+	failed    string        // why the set could not be kept at the last try; empty: it could
+	blacklist *blacklist    // that is in force
+	// looked tells which state of the blacklist's file was read last. Only Watch's goroutine uses it.
+	looked Stamp
+
+	toldMu sync.Mutex // guards told
+	told   map[string]toldOrders
+}
+
+// Load reads the orders of earlier runs, and puts delays in force: they hold for hosts that rest since then.
+func Load(cfg Config) (*Orders, error) {
+	set, err := orders.Load(cfg.FS, cfg.File)
+	if err != nil {
+		return nil, fmt.Errorf("%w; to continue without the operators' orders, remove %s", err, cfg.File)
+	}
+	s := &Orders{cfg: cfg, set: set, turn: make(chan struct{}, 1), told: map[string]toldOrders{},
+		Delays:       newDelays(cfg.Sheets, cfg.Clock, set.Standing()),
+		Paces:        &Paces{clock: cfg.Clock},
+		Applications: &Applications{crawlScope: cfg.Scope, walks: cfg.Walks}}
+	s.Paces.now.Store(newPaces(set.Standing()))
+	return s, nil
+}
+
+// Open reads the blacklist, takes back the blocks and the exclusions that unblock names, and puts all in force.
+// notBlocked lists the names that were not blocked. The error is an *input.Error for the blacklist and for unblock.
+func (s *Orders) Open(c Crawl, r Rates, unblock []string) (notBlocked []string, err error) {
+	s.crawl, s.rates = c, r
+	s.looked = s.BlacklistStamp()
+	if s.blacklist, err = readBlacklist(s.cfg.FS, s.cfg.Blacklist); err != nil {
+		return nil, err
+	}
+	for _, o := range s.set.Standing() {
+		if operate.IsPause(&o) {
+			by := ""
+			if o.By != "" {
+				by = " by " + o.By
+			}
+			s.cfg.Notes.Note(fmt.Sprintf("The crawl is paused by the operator's order %s of %s%s. \"orbweaver ctl "+
+				"resume\" takes it back; the crawl needs an API for that.", o.ID(), o.At.Format(time.RFC3339), by))
+		}
+	}
+	if notBlocked, err = s.unblock(unblock); err != nil {
+		return notBlocked, err
+	}
+	s.kept = s.set.Digest()
+	if err := s.obey(context.Background()); err != nil {
+		return notBlocked, err
+	}
+	c.HeedBars()
+	return notBlocked, nil
+}
+
+// byStart is the By of orders that the start of a run gives.
+const byStart = "the start"
+
+// unblock takes back blocks and exclusions. It returns the names that were not blocked.
+func (s *Orders) unblock(names []string) (notBlocked []string, err error) {
+	var back []orders.Order
+	var blocks []string
+	for _, text := range names {
+		if off, ok := operate.Include(s.set.Standing(), text); ok {
+			back = append(back, off)
+			continue
+		}
+		about, _, err := input.About(text)
+		switch {
+		case err == nil:
+			blocks = append(blocks, about)
+		case operate.CheckUnblock(text) == nil: // a pattern
+			notBlocked = append(notBlocked, text)
+		default:
+			return notBlocked, input.Errorf("unblock %s: %v", text, err)
+		}
+	}
+	slices.Sort(blocks)
+	for _, about := range slices.Compact(blocks) {
+		if operate.IsBlocked(s.set.Standing(), about) {
+			back = append(back, operate.TakeBack(about))
+		} else {
+			notBlocked = append(notBlocked, about)
+		}
+	}
+	if len(back) == 0 {
+		return notBlocked, nil
+	}
+	for i := range back {
+		back[i].By = byStart
+	}
+	if _, err := s.give(back); err != nil {
+		return notBlocked, err
+	}
+	return notBlocked, s.set.Save(s.cfg.FS, s.cfg.File)
+}
+
+// give adds orders to the set of this agent, before it is durable and in force.
+func (s *Orders) give(list []orders.Order) (given []orders.Order, err error) {
+	if given, err = s.set.GiveTogether(list, s.cfg.Name, s.cfg.Clock.Now()); err != nil {
+		return nil, err
+	}
+	for _, o := range given {
+		s.note(o)
+	}
+	return given, nil
+}
+
+// keep makes the set durable and puts it in force, unless it is already. An order that an earlier call could not keep
+// is kept by the next one.
+func (s *Orders) keep(ctx context.Context) (err error) {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.end()
+	digest := s.set.Digest()
+	if digest == s.kept {
+		return nil
+	}
+	defer func() { s.tellKept(err) }()
+	if err := s.set.Save(s.cfg.FS, s.cfg.File); err != nil {
+		return err
+	}
+	if err := s.obey(ctx); err != nil {
+		return err
+	}
+	s.kept = digest // an order that came meanwhile changes the digest, and its caller keeps it
+	return nil
+}
+
+// begin takes the turn, and end gives it back. ctx bounds the wait.
+func (s *Orders) begin(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("other orders are being put in force: %w", ctx.Err())
+	}
+}
+
+func (s *Orders) end() { <-s.turn }
+
+// tellKept writes to the events that the set could not be kept, and why, or that it is kept again. It is this call's
+// turn.
+func (s *Orders) tellKept(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text == s.failed || errors.Is(err, context.Canceled) {
+		return
+	}
+	if s.failed = text; err != nil {
+		s.cfg.Events.Write("orders-failed", report.F("error", text))
+	} else {
+		s.cfg.Events.Write("orders-kept")
+	}
+}
+
+// Watch puts orders in force that could not be put in force when they came, and a blacklist whose file changes. end
+// ends that.
+func (s *Orders) Watch() (end func()) {
+	if s.cfg.Blacklist != "" {
+		s.tellBlacklist(s.blacklist)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(ordersAgain)
+		defer tick.Stop()
+		last := s.looked
+		for {
+			select {
+			case <-tick.C:
+				_ = s.keep(ctx) // the events have its error
+				if s.cfg.Blacklist != "" {
+					last = s.LookAtBlacklist(ctx, last)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// obey puts the orders that stand in force. It is this call's turn. After an error, all is called again: some of it may
+// be in force.
+func (s *Orders) obey(ctx context.Context) error {
+	standing := s.set.Standing()
+	var bars []crawl.Bar
+	bars = append(bars, s.blacklist.bars...)
+	for _, b := range operate.Blocks(standing) {
+		bars = append(bars, crawl.Bar{Host: b.Host, Domain: b.Domain, Prefix: b.Prefix,
+			Why: fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About)})
+	}
+	s.rates.Order(operate.Rate(standing))
+	return errors.Join(s.amend(ctx), s.crawl.Pause(ctx, operate.Pauses(standing)), s.crawl.Bar(ctx, bars),
+		s.Delays.set(ctx, s.crawl, standing), s.Paces.set(ctx, s.crawl, standing),
+		s.Applications.set(s.crawl, standing))
+}
+
+// amend puts what the orders that stand change of the scope in force.
+func (s *Orders) amend(ctx context.Context) error {
+	change := operate.Amendments(s.set.Standing())
+	a := scope.Amendment{Hosts: change.Hosts, Domains: change.Domains, Depth: change.Depth}
+	for _, text := range change.Seeds {
+		if u, err := weburl.Parse(text); err == nil { // another version may have given the order
+			a.Seeds = append(a.Seeds, u)
+		}
+	}
+	// Another agent may have given the orders without our checks. All agents leave out the same patterns.
+	var sizes sheet.Sizes
+	for _, p := range change.Include {
+		if sizes.Add(p) == nil {
+			a.Include = append(a.Include, p)
+		}
+	}
+	var list []crawl.Exclusion
+	for _, x := range change.Excludes {
+		if x.Pattern != "" && sizes.Add(x.Pattern) != nil {
+			continue
+		}
+		list = append(list, crawl.Exclusion{Pattern: x.Pattern, Deeper: x.Deeper,
+			Why: fmt.Sprintf("order %s, %s", x.Order.ID(), strings.TrimSpace(x.Order.About+" "+x.Order.Value))})
+	}
+	list = append(list, s.blacklist.patterns...)
+	return errors.Join(s.crawl.Amend(a), s.crawl.Exclude(ctx, list))
+}
+
+// note writes an order to the events.
+func (s *Orders) note(o orders.Order) {
+	s.cfg.Events.Write("order", report.F("id", o.ID()), report.F("verb", o.Verb), report.F("about", o.About),
+		report.F("value", o.Value), report.F("off", o.Off), report.F("by", o.By), report.F("why", o.Why),
+		report.F("agent", o.Agent))
+}
+
+// Standing implements operate.Orders.
+func (s *Orders) Standing() []orders.Order { return s.set.Standing() }
+
+// Past implements operate.Orders.
+func (s *Orders) Past() []orders.Order { return s.set.Past() }
+
+// Give implements operate.Orders.
+func (s *Orders) Give(ctx context.Context, list ...orders.Order) (given []orders.Order, told map[string]error,
+	err error) {
+	if given, err = s.give(list); err != nil {
+		return nil, nil, err
+	}
+	if err := s.keep(ctx); err != nil {
+		return given, nil, fmt.Errorf("order %s is given, but not yet durable and in force at this agent, which tries "+
+			"again every %s: %w", given[0].ID(), ordersAgain, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellTime)
+	defer cancel()
+	return given, s.spread(ctx, true), nil
+}
+
+// WhyPaused says, for people, which orders pause the crawl.
+func (s *Orders) WhyPaused() string {
+	var why []string
+	for _, o := range s.set.Standing() {
+		if !operate.IsPause(&o) {
+			continue
+		}
+		text := "order " + o.ID()
+		if o.By != "" {
+			text += " of " + o.By
+		}
+		text += ", " + o.At.UTC().Format("2006-01-02 15:04:05Z")
+		if o.Why != "" {
+			text += ": " + o.Why
+		}
+		why = append(why, text)
+	}
+	return strings.Join(why, "; ")
+}
+
+// Bars tells what keeps links from being fetched: orders, and the file of the blacklist if it has entries. Only for a
+// crawl that has ended.
+func (s *Orders) Bars() (byOrders bool, blacklist string) {
+	if s.blacklist.len() > 0 {
+		blacklist = s.cfg.Blacklist
+	}
+	return operate.Bars(s.set.Standing()), blacklist
+}

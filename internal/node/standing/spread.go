@@ -1,0 +1,195 @@
+package standing
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+)
+
+const (
+	// spreadEvery is how often an agent looks whether another one lacks orders.
+	spreadEvery = time.Second
+	// spreadAgain is how long it waits before it sends the same orders again.
+	spreadAgain = 10 * time.Second
+	// tellTime bounds the time to tell another agent of a page of orders, and to tell all agents of a new order.
+	tellTime = 3 * time.Second
+	// learnTime bounds how long an agent asks for the orders of the others before its first visit. learnAgain is how
+	// long it waits before it asks again.
+	learnTime, learnAgain = 15 * time.Second, 200 * time.Millisecond
+	// aheadMost bounds how far the clock of an agent that has got an order may be ahead.
+	aheadMost = 24 * time.Hour
+)
+
+// toldOrders are the orders that another agent was told of last.
+type toldOrders struct {
+	boot          uint64
+	digest, other [32]byte // of our set, and of the agent's after that
+	at            time.Time
+}
+
+// merge adds orders of another agent. They are durable and in force when it returns.
+func (s *Orders) merge(ctx context.Context, encoded [][]byte) error {
+	var list []orders.Order
+	latest := uint64(s.cfg.Clock.Now().Add(aheadMost).UnixMilli()) << 16
+	for _, b := range encoded {
+		o, n, err := orders.Decode(b)
+		if err != nil || n != len(b) {
+			return fmt.Errorf("%w: an order of another agent: %w", rpc.ErrMalformed, orders.ErrOrder)
+		}
+		if o.Clock > latest { // it would make all later orders as late
+			return &rpc.Refusal{Reason: "clock", Text: fmt.Sprintf("order %s is of %s, more than %s ahead of this "+
+				"agent's clock: set the clocks, and give it again", o.ID(), o.At.Format(time.RFC3339), aheadMost)}
+		}
+		list = append(list, o)
+	}
+	for _, o := range s.set.Merge(list) {
+		s.note(o)
+	}
+	return s.keep(ctx)
+}
+
+// Serve answers another agent that tells of its orders. The answer has the digest of the set, and orders if the
+// caller's set is another one.
+func (s *Orders) Serve(ctx context.Context, _ rpc.Caller, q rpc.Orders) (rpc.OrdersAnswer, error) {
+	if err := s.merge(ctx, q.Orders); err != nil {
+		return rpc.OrdersAnswer{}, err
+	}
+	answer := rpc.OrdersAnswer{Digest: s.set.Digest()}
+	if answer.Digest != q.Digest {
+		answer.Orders, _, answer.More = s.page(orders.Mark{})
+	}
+	return answer, nil
+}
+
+// pageBytes bounds the orders in one message.
+const pageBytes = 256 << 10
+
+// page returns the encoded orders after a mark that fit into one message.
+func (s *Orders) page(after orders.Mark) (encoded [][]byte, next orders.Mark, more bool) {
+	list, next, more := s.set.Page(after, pageBytes)
+	for _, o := range list {
+		encoded = append(encoded, o.AppendTo(nil))
+	}
+	return encoded, next, more
+}
+
+// tell pushes all orders to an agent.
+func (s *Orders) tell(ctx context.Context, p *rpc.Peer) (theirs [32]byte, err error) {
+	for after, more := (orders.Mark{}), true; more; {
+		q := rpc.Orders{Digest: s.set.Digest()}
+		q.Orders, after, more = s.page(after)
+		answer, err := s.exchange(ctx, p, q)
+		if err != nil {
+			return theirs, err
+		}
+		theirs = answer.Digest
+		if err := s.merge(ctx, answer.Orders); err != nil {
+			return theirs, err
+		}
+	}
+	return theirs, nil
+}
+
+// exchange sends one page of orders.
+func (s *Orders) exchange(ctx context.Context, p *rpc.Peer, q rpc.Orders) (rpc.OrdersAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, tellTime)
+	defer cancel()
+	return p.Orders(ctx, q)
+}
+
+// spread tells the agents that may lack orders; with now, also those that were told lately. It returns a result for
+// each other agent.
+func (s *Orders) spread(ctx context.Context, now bool) map[string]error {
+	m := s.cfg.Members
+	if m == nil || m.Gossip() == nil {
+		return nil
+	}
+	results := map[string]error{}
+	var mu sync.Mutex // guards results
+	var all sync.WaitGroup
+	for _, a := range m.View().Agents {
+		digest := s.set.Digest()
+		if a.Name == m.Self.Name || !now && !s.due(a.Name, a.Boot, digest) {
+			continue
+		}
+		all.Go(func() {
+			theirs, err := s.tell(ctx, m.To(a))
+			if err == nil {
+				s.toldMu.Lock()
+				s.told[a.Name] = toldOrders{a.Boot, digest, theirs, s.cfg.Clock.Now()}
+				s.toldMu.Unlock()
+			}
+			mu.Lock()
+			results[a.Name] = err
+			mu.Unlock()
+		})
+	}
+	all.Wait()
+	return results
+}
+
+// due reports whether an agent may lack an order of a set with the digest.
+func (s *Orders) due(agent string, boot uint64, digest [32]byte) bool {
+	if digest == noOrders {
+		return false
+	}
+	s.toldMu.Lock()
+	t, ok := s.told[agent]
+	s.toldMu.Unlock()
+	return !ok || t.boot != boot || t.digest != digest || t.other != digest && s.cfg.Clock.Now().Sub(t.at) > spreadAgain
+}
+
+// noOrders is the digest of an empty set.
+var noOrders = orders.NewSet().Digest()
+
+// Tend tells other agents of orders that they lack, until ctx is done.
+func (s *Orders) Tend(ctx context.Context) {
+	tick := time.NewTicker(spreadEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.spread(ctx, false)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Learn asks the other agents for their orders before this one begins to crawl, until it has all orders of those that
+// answer. An answer has one page at most; the others push the rest, so Learn asks until the sets are equal.
+func (s *Orders) Learn(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, learnTime)
+	defer cancel()
+	for {
+		if results := s.spread(ctx, true); len(results) == 0 || s.equal(results) {
+			return
+		}
+		select {
+		case <-time.After(learnAgain):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// equal reports whether an agent has answered, and all that did have the same orders as this one.
+func (s *Orders) equal(results map[string]error) (any bool) {
+	digest := s.set.Digest()
+	s.toldMu.Lock()
+	defer s.toldMu.Unlock()
+	for name, err := range results {
+		if err != nil {
+			continue
+		}
+		if s.told[name].other != digest {
+			return false
+		}
+		any = true
+	}
+	return any
+}
