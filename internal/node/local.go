@@ -54,7 +54,8 @@ func (o local) Status() *pb.AgentStatus {
 	if c := o.a.membership; c != nil {
 		s.Address, s.Absent = c.members.Self.Addr, c.gone()
 	}
-	s.Rate, s.Applications, s.DomainRates = rateState(o.a.rates, o.a.now()), o.ApplicationStates(), o.a.orders.Paces.States()
+	s.Rate, s.DomainRates = rateState(o.a.rates, o.a.now()), o.a.orders.Paces.States()
+	s.Applications = o.ApplicationStates()
 	status := o.a.status()
 	switch st := status.(type) {
 	case Waiting:
