@@ -43,7 +43,7 @@ var layers = func() map[string]int {
 		// storage, and guards of listeners
 		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +
 			"internal/inbound internal/web/sheet internal/web/cookie internal/web/near internal/cluster/assignment " +
-			"internal/cluster/orders internal/cost internal/rate internal/testkit/testdisk " +
+			"internal/cluster/orders internal/cost internal/rate internal/node/crawldir internal/testkit/testdisk " +
 			"internal/testkit/testneed internal/testkit/testseed",
 		// one job each; none of them imports another of this layer
 		"internal/store/keyset internal/frontier internal/warc internal/linklog internal/graph internal/report " +
@@ -61,7 +61,7 @@ var layers = func() map[string]int {
 		"internal/cluster/shares internal/cluster/limits internal/cluster/contents internal/cluster/spare " +
 			"internal/web/near/index " +
 			"internal/crawl/state internal/crawl/run internal/report/review internal/report/broken " +
-			"internal/report/warclinks internal/cluster/sites " +
+			"internal/report/warclinks internal/cluster/sites internal/coordination " +
 			"internal/cluster/boundary " +
 			"internal/output/captures internal/output/rewrite internal/testkit/testarchive " +
 			"internal/web/classify/builtin",

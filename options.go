@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -260,7 +261,7 @@ func (o *Options) config() (node.Config, error) {
 	cfg := node.Config{
 		Dir: o.Dir, Seeds: o.Seeds, Overwrite: o.Overwrite, Contact: o.Contact, UserAgent: o.UserAgent,
 		RobotsAgent: o.RobotsAgent, MemoryBytes: o.Memory, Note: o.Note, Links: o.Links,
-		Effective: []byte(node.ProgramMark + " Continue it with that program.\n{}\n"),
+		Effective: []byte(crawldir.ProgramMark + " Continue it with that program.\n{}\n"),
 	}
 	if err := o.check(); err != nil {
 		return cfg, err
@@ -271,11 +272,11 @@ func (o *Options) config() (node.Config, error) {
 			strings.Join(node.NearModes(), ", "))
 	}
 	if !o.Overwrite {
-		exists, err := node.HoldsCrawl(nil, o.Dir)
+		exists, err := crawldir.HoldsCrawl(nil, o.Dir)
 		if err != nil {
 			return cfg, explain(err)
 		}
-		if ours, err := node.MadeByProgram(o.Dir); err != nil {
+		if ours, err := crawldir.MadeByProgram(o.Dir); err != nil {
 			return cfg, explain(err)
 		} else if exists && !ours {
 			return cfg, badOption("Options.Dir: the crawl in %s belongs to the command line; continue it with "+

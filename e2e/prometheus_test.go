@@ -18,6 +18,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -338,7 +339,7 @@ func scrapes(t *testing.T, homes ...string) *monitor {
 			job[k] = v
 		}
 		job["job_name"] = fmt.Sprint("a", i+1)
-		job["authorization"] = map[string]any{"credentials_file": filepath.Join(home, node.TokenFile)}
+		job["authorization"] = map[string]any{"credentials_file": filepath.Join(home, crawldir.TokenFile)}
 		job["static_configs"] = []any{map[string]any{"targets": []string{apiOf(t, home).Addr}}}
 		job["relabel_configs"] = []any{map[string]any{"target_label": "job", "replacement": "orbweaver-e2e"}}
 		jobs = append(jobs, job)
@@ -363,7 +364,7 @@ func scrapes(t *testing.T, homes ...string) *monitor {
 func apiOf(t *testing.T, home string) (api node.APIAccess) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); api.Addr == ""; time.Sleep(10 * time.Millisecond) {
-		if b, err := os.ReadFile(filepath.Join(home, node.APIFile)); err == nil {
+		if b, err := os.ReadFile(filepath.Join(home, crawldir.APIFile)); err == nil {
 			_ = json.Unmarshal(b, &api) // the file exists as a whole or not at all
 		}
 		if time.Now().After(end) {

@@ -13,10 +13,9 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/output/captures"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
 // An openedArchive is the archive of crawl directories. If an index lacks captures, temporary files
@@ -74,7 +73,7 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 	case !is:
 		return p, bad("%s: not a crawl directory; "+remedy, name)
 	}
-	pid, err := node.CrawledBy(dir)
+	pid, err := crawldir.CrawledBy(dir)
 	if err != nil {
 		pid = 0 // the lock file cannot be read, or belongs to another system
 	}
@@ -131,18 +130,13 @@ func (a *openedArchive) pages(ctx context.Context) error {
 		"--keep\nSee \"orbweaver report %s\".", strings.Join(dirs, ", "), dirs[0])}
 }
 
-// undecodable reports whether an error is of the content codings of a body, and not of the archive.
-func undecodable(err error) bool {
-	return errors.Is(err, message.ErrCoding) || errors.Is(err, message.ErrTooLong)
-}
-
 // withRemedy adds to an error about a record what the user can do.
 func withRemedy(err error) error {
 	e, ok := errors.AsType[*warc.UnreadableError](err)
 	switch {
 	case !ok:
 		return err
-	case undecodable(err):
+	case warc.Undecodable(err):
 		return fmt.Errorf("%w; without --payload, the command prints the record as it is stored", err)
 	}
 	return fmt.Errorf("%w; %s", err, remedyFor(e.Path, errors.Is(err, fs.ErrNotExist)))

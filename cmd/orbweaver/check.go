@@ -71,7 +71,7 @@ func (w *webFlags) get(errs io.Writer, typed *input.TypedURL, max int64) (_ *got
 	u := typed.URL
 	res, err := dns.New(dns.Config{Servers: w.DNS})
 	if err != nil {
-		return nil, node.FlagError(err)
+		return nil, input.FlagError(err)
 	}
 	defer res.Close()
 	ua, _, err := w.identity()
@@ -87,7 +87,7 @@ func (w *webFlags) get(errs io.Writer, typed *input.TypedURL, max int64) (_ *got
 		TotalTimeout: time.Minute,
 	})
 	if err != nil {
-		return nil, node.FlagError(err)
+		return nil, input.FlagError(err)
 	}
 	defer f.Close()
 	for range 6 {
@@ -278,7 +278,7 @@ func (c *CheckScopeCmd) Run(k *kong.Context, out io.Writer) error {
 	}
 	s, err := scope.New(cfg, seeds)
 	if err != nil {
-		return node.FlagError(err)
+		return input.FlagError(err)
 	}
 	urls, err := arguments(c.URL)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/input"
-	"github.com/orbweaver/orbweaver/internal/node"
 )
 
 // ClusterForgetCmd implements "cluster forget".
@@ -45,7 +45,7 @@ func (c *ClusterForgetCmd) Run(out io.Writer) error {
 	for i, addr := range c.Coordinator {
 		c.Coordinator[i] = strings.TrimSpace(addr)
 	}
-	ask, err := node.AskCoordinators(c.Keys, c.Coordinator)
+	ask, err := coordination.Ask(c.Keys, c.Coordinator)
 	if err != nil {
 		return err
 	}

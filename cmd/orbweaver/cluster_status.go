@@ -13,7 +13,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/coordination"
 )
 
 // ClusterStatusCmd implements "cluster status".
@@ -46,12 +46,12 @@ func (c *ClusterStatusCmd) Run(out io.Writer) error {
 	for i, addr := range c.Coordinator {
 		c.Coordinator[i] = strings.TrimSpace(addr)
 	}
-	ask, err := node.AskCoordinators(c.Keys, c.Coordinator)
+	ask, err := coordination.Ask(c.Keys, c.Coordinator)
 	if err != nil {
 		return err
 	}
 	defer ask.Close()
-	states, errs := make([]*node.CoordinatorStatus, len(c.Coordinator)), make([]error, len(c.Coordinator))
+	states, errs := make([]*coordination.Status, len(c.Coordinator)), make([]error, len(c.Coordinator))
 	ctx, cancel := context.WithTimeout(context.Background(), statusPatience)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -74,7 +74,7 @@ func (c *ClusterStatusCmd) Run(out io.Writer) error {
 }
 
 // judge returns an error unless a coordinator leads.
-func (c *ClusterStatusCmd) judge(states []*node.CoordinatorStatus, errs []error) error {
+func (c *ClusterStatusCmd) judge(states []*coordination.Status, errs []error) error {
 	answered, leader, by := 0, "", ""
 	for _, s := range states {
 		if s != nil {
@@ -100,10 +100,10 @@ func (c *ClusterStatusCmd) judge(states []*node.CoordinatorStatus, errs []error)
 }
 
 // print prints a table of the coordinators, and one of the agents.
-func (c *ClusterStatusCmd) print(out io.Writer, states []*node.CoordinatorStatus, errs []error) error {
+func (c *ClusterStatusCmd) print(out io.Writer, states []*coordination.Status, errs []error) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "COORDINATOR\tNAME\tSTATE\tVOTING\tENTRY\tHOSTS\tVERSION")
-	var best *node.CoordinatorStatus
+	var best *coordination.Status
 	for i, s := range states {
 		if s == nil {
 			fmt.Fprintf(w, "%s\t-\tno answer: %v\n", c.Coordinator[i], errs[i])
@@ -146,7 +146,7 @@ func (c *ClusterStatusCmd) print(out io.Writer, states []*node.CoordinatorStatus
 const longSilence = 20 * time.Second
 
 // silentAgents names the agents that are up for the coordinators and were not heard of for long, and says what to do.
-func silentAgents(out io.Writer, s *node.CoordinatorStatus) error {
+func silentAgents(out io.Writer, s *coordination.Status) error {
 	for _, a := range s.Agents {
 		silence := time.Duration(a.HeardMS) * time.Millisecond
 		if s.Ended || a.State != "up" || silence < longSilence {

@@ -17,6 +17,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -75,8 +76,8 @@ configuration, 17 the disk or the coordinator's files are broken.`
 }
 
 // config returns the coordinator's configuration. Its errors name the flag, the value and what would be right.
-func (c *CoordinatorCmd) config() (cfg node.CoordinatorConfig, err error) {
-	cfg = node.CoordinatorConfig{Dir: c.Dir, Keys: c.Keys, Assign: c.Assign, Self: c.Listen}
+func (c *CoordinatorCmd) config() (cfg coordination.Config, err error) {
+	cfg = coordination.Config{Version: node.Version, Dir: c.Dir, Keys: c.Keys, Assign: c.Assign, Self: c.Listen}
 	if cfg.Listen, err = listenAddr(c.Listen); err != nil {
 		return cfg, err
 	}
@@ -95,7 +96,7 @@ func (c *CoordinatorCmd) config() (cfg node.CoordinatorConfig, err error) {
 		fc := fetch.Config{Proxy: proxy}
 		f, err := fetch.New(fc)
 		if err != nil {
-			return cfg, node.FlagError(err)
+			return cfg, input.FlagError(err)
 		}
 		f.Close()
 		cfg.Unchecked = !fc.LooksUp()
@@ -123,7 +124,7 @@ func (c *CoordinatorCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 		shows.out, shows.json = out, true
 	}
 	cfg.Event = shows.event
-	n, err := node.OpenCoordinator(cfg)
+	n, err := coordination.Open(cfg)
 	if err != nil {
 		return coordinatorError(c.Dir, err)
 	}
@@ -141,7 +142,7 @@ func (c *CoordinatorCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 }
 
 // explain prints what the coordinator would do.
-func (c *CoordinatorCmd) explain(out io.Writer, cfg *node.CoordinatorConfig) error {
+func (c *CoordinatorCmd) explain(out io.Writer, cfg *coordination.Config) error {
 	alone := "alone; if its directory is lost, so are the assignments"
 	if n := len(cfg.Members); n > 1 {
 		alone = fmt.Sprintf("with %d others; %d of the %d may fail", n-1, n/2, n)
@@ -223,7 +224,7 @@ func (d *coordinatorDisplay) print(line string) {
 }
 
 // begin says where the coordinator listens, and prints its state when that changes.
-func (d *coordinatorDisplay) begin(n *node.Coordinator) {
+func (d *coordinatorDisplay) begin(n *coordination.Coordinator) {
 	d.stop = make(chan struct{})
 	if d.quiet {
 		return
@@ -271,7 +272,7 @@ func (d *coordinatorDisplay) stopped(hosts uint64, dir string) {
 }
 
 // state prints a state if it differs from the last one.
-func (d *coordinatorDisplay) state(s *node.CoordinatorStatus) {
+func (d *coordinatorDisplay) state(s *coordination.Status) {
 	line := stateLine(s)
 	if d.last == line {
 		return
@@ -287,7 +288,7 @@ func (d *coordinatorDisplay) state(s *node.CoordinatorStatus) {
 }
 
 // roleOf says what a coordinator does, in a few words.
-func roleOf(s *node.CoordinatorStatus) string {
+func roleOf(s *coordination.Status) string {
 	switch {
 	case s.Leads:
 		return "leads"
@@ -300,7 +301,7 @@ func roleOf(s *node.CoordinatorStatus) string {
 }
 
 // stateLine describes a coordinator on one line.
-func stateLine(s *node.CoordinatorStatus) string {
+func stateLine(s *coordination.Status) string {
 	up, lost := 0, 0
 	for _, a := range s.Agents {
 		switch a.State {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/input"
-	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -53,12 +53,12 @@ func TestClusterStatus(t *testing.T) {
 		{`{"address":"c:2","voting":true}`, "knows of no leader; 0 agents up", "AGENT",
 			"no coordinator that answers leads"},
 	} {
-		s := new(node.CoordinatorStatus)
+		s := new(coordination.Status)
 		if err := json.Unmarshal([]byte(c.state), s); err != nil {
 			t.Fatal(err)
 		}
 		cmd := ClusterStatusCmd{Coordinator: []string{s.Address}}
-		states, errs := []*node.CoordinatorStatus{s}, []error{nil}
+		states, errs := []*coordination.Status{s}, []error{nil}
 		var out strings.Builder
 		if err := cmd.print(&out, states, errs); err != nil {
 			t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -179,7 +180,7 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 			fmt.Fprintln(errs, "Enter seeds, one URL per line, then Ctrl-D:")
 		}
 	}
-	if err := node.Vacant(c.Dir); err != nil {
+	if err := crawldir.Vacant(c.Dir); err != nil {
 		return err // before --resume asks for secrets
 	}
 	if over, err := c.over(); !c.DryRun && (over || err != nil) {
@@ -238,7 +239,7 @@ func (c *CrawlCmd) notOfProgram() error {
 	if !c.Resume {
 		return nil
 	}
-	theirs, err := node.MadeByProgram(c.Dir)
+	theirs, err := crawldir.MadeByProgram(c.Dir)
 	if err == nil && theirs {
 		err = input.Errorf("the crawl in %s belongs to a Go program; continue it with that program", c.Dir)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -122,10 +123,10 @@ func runningDir(dir string) string {
 	if dir != defaultDir {
 		return dir
 	}
-	if there, err := node.HoldsCrawl(nil, dir); there || err != nil {
+	if there, err := crawldir.HoldsCrawl(nil, dir); there || err != nil {
 		return dir
 	}
-	if here, err := node.HoldsCrawl(nil, "."); !here || err != nil {
+	if here, err := crawldir.HoldsCrawl(nil, "."); !here || err != nil {
 		return dir
 	}
 	return "."
@@ -323,11 +324,11 @@ func (l CtlLeaveCmd) Run(c *commands, out io.Writer) error {
 
 // silent returns the error for a directory in which no crawl with --api is running.
 func (c *CtlCmd) silent() error {
-	there, err := node.HoldsCrawl(nil, c.Dir)
+	there, err := crawldir.HoldsCrawl(nil, c.Dir)
 	if err != nil {
 		return err
 	}
-	pid, err := node.CrawledBy(c.Dir)
+	pid, err := crawldir.CrawledBy(c.Dir)
 	switch {
 	case err == nil && pid != 0:
 		return bad("process %d crawls in %s without --api; stop it, then continue the crawl with --api:\n"+

@@ -22,8 +22,9 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/admin"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -48,13 +49,13 @@ const (
 
 // open returns the crawl in the directory. Call close when it is not needed any more.
 func (c *CtlCmd) open() (operator, error) {
-	file := filepath.Join(c.Dir, node.APIFile)
+	file := filepath.Join(c.Dir, crawldir.APIFile)
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return operator{}, c.silent()
 	}
 	if err != nil {
-		return operator{}, bad("--dir %s: %s: %v; run ctl as the user who runs the crawl", c.Dir, node.APIFile,
+		return operator{}, bad("--dir %s: %s: %v; run ctl as the user who runs the crawl", c.Dir, crawldir.APIFile,
 			cause(err))
 	}
 	var access node.APIAccess
@@ -120,8 +121,8 @@ func pinned(cert []byte) *tls.Config {
 // close closes the connections.
 func (o operator) close() { o.http.CloseIdleConnections() }
 
-// caller returns who gives the commands, as a header has it: each byte that is not a plain character is %XX.
-func (c *CtlCmd) caller() string { return url.PathEscape(orders.Text(cmp.Or(c.by, me()))) }
+// caller returns who gives the commands, as a header has it.
+func (c *CtlCmd) caller() string { return admin.EscapeBy(cmp.Or(c.by, me())) }
 
 // A persistent sends requests with the token and the name of the caller. If the crawl closes the connection without an
 // answer, it sends the request again for up to retryFor. A crawl under a flood of connections closes those whose token
@@ -148,7 +149,7 @@ func (p *persistent) RoundTrip(req *http.Request) (*http.Response, error) {
 	for end := time.Now().Add(retryFor); ; {
 		try := req.Clone(ctx)
 		try.Header.Set("Authorization", "Bearer "+p.token)
-		try.Header.Set("Orbweaver-By", p.by)
+		try.Header.Set(admin.By, p.by)
 		if req.Body != nil {
 			try.Body, try.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 			try.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
@@ -209,7 +210,7 @@ func (c *CtlCmd) plain(addr string, err error) error {
 		}
 		return &refusal{e.Message()}
 	}
-	if pid, herr := node.CrawledBy(c.Dir); herr == nil && pid == 0 {
+	if pid, herr := crawldir.CrawledBy(c.Dir); herr == nil && pid == 0 {
 		return c.silent() // it was killed, and left its api.json
 	}
 	why := err

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -37,8 +37,8 @@ type ByFlag struct {
 func (b ByFlag) AfterApply(c *commands) error {
 	by := strings.TrimSpace(b.By)
 	switch {
-	case len(by) > orders.MaxText:
-		return bad("--by: the name has %d bytes; give at most %d", len(by), orders.MaxText)
+	case len(by) > admin.MaxBy:
+		return bad("--by: the name has %d bytes; give at most %d", len(by), admin.MaxBy)
 	case strings.ContainsFunc(by, unicode.IsControl):
 		return bad("--by %.80q: give a name without control characters", by)
 	}

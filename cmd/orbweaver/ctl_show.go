@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -111,10 +111,10 @@ func watch(ctx context.Context, every time.Duration, look func(context.Context) 
 
 // ended reports whether a crawl that has answered before ends or has ended: it removes its api.json first.
 func (c *CtlCmd) ended() bool {
-	if _, err := os.Stat(filepath.Join(c.Dir, node.APIFile)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(c.Dir, crawldir.APIFile)); errors.Is(err, fs.ErrNotExist) {
 		return true
 	}
-	pid, err := node.CrawledBy(c.Dir)
+	pid, err := crawldir.CrawledBy(c.Dir)
 	return err == nil && pid == 0
 }
 

@@ -22,6 +22,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
@@ -45,7 +46,7 @@ func writeAPI(t *testing.T, dir string, access node.APIAccess) {
 	if err := os.MkdirAll(filepath.Join(dir, "state"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, node.APIFile), b, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, crawldir.APIFile), b, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -241,7 +242,7 @@ func serveOnce(t *testing.T, h http.Handler) (dir string) {
 	var asked atomic.Int32
 	dir = serveAPI(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) > 1 {
-			os.Remove(filepath.Join(dir, node.APIFile)) // as a crawl that ends
+			os.Remove(filepath.Join(dir, crawldir.APIFile)) // as a crawl that ends
 			http.Error(w, "closed", http.StatusServiceUnavailable)
 			return
 		}

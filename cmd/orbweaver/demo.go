@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/demo"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -42,7 +43,7 @@ const demoMark = "# The demo's crawl"
 // onlyDemo refuses a directory with a crawl that is not a demo, because a demo deletes the
 // crawl in its directory.
 func onlyDemo(dir string) error {
-	there, err := node.HoldsCrawl(nil, dir)
+	there, err := crawldir.HoldsCrawl(nil, dir)
 	if err != nil || !there {
 		return err // the agent refuses directories with other files
 	}

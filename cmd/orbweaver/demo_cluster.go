@@ -18,8 +18,10 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -54,7 +56,7 @@ func (c *DemoCmd) onlyDemos() error {
 	}
 	// A coordinator's directory has no mark of a demo. So there must be a demo's agent beside it.
 	dir, _ := c.agentDir(1)
-	there, err := node.HoldsCrawl(nil, dir)
+	there, err := crawldir.HoldsCrawl(nil, dir)
 	if err != nil {
 		return err
 	}
@@ -67,13 +69,14 @@ func (c *DemoCmd) onlyDemos() error {
 
 // coordinate starts the coordinator of a demo. It calls fail if the coordinator ends with an error. stop ends the
 // coordinator and waits for it.
-func (c *DemoCmd) coordinate(web *testweb.Web, fail func(error)) (n *node.Coordinator, stop func() error, err error) {
+func (c *DemoCmd) coordinate(web *testweb.Web, fail func(error)) (n *coordination.Coordinator, stop func() error,
+	err error) {
 	if err := os.RemoveAll(c.coordinatorDir()); err != nil {
 		return nil, nil, err
 	}
-	cfg := node.CoordinatorConfig{Dir: c.coordinatorDir(), Listen: "127.0.0.1:0"}
+	cfg := coordination.Config{Version: node.Version, Dir: c.coordinatorDir(), Listen: "127.0.0.1:0"}
 	cfg.DNS.Servers, cfg.DNS.HostsFile = []string{web.DNSAddr()}, "-"
-	if n, err = node.OpenCoordinator(cfg); err != nil {
+	if n, err = coordination.Open(cfg); err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -103,7 +106,7 @@ func (c *DemoCmd) together(alone node.Config, web *testweb.Web, out io.Writer) (
 	if err != nil {
 		return err
 	}
-	var coordinator *node.Coordinator
+	var coordinator *coordination.Coordinator
 	var coordinators []string
 	if c.Partition == node.PartitionSites {
 		var stop func() error

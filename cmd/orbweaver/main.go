@@ -17,10 +17,12 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/cost"
 	"github.com/orbweaver/orbweaver/internal/graph"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -158,7 +160,7 @@ func parserOf(shown any, c *commands, given *settings, stdout, stderr *cli.Outpu
 			"content_hashes":        strings.Join(node.ContentHashes(), ","),
 			"on_losses":             strings.Join(node.OnLosses(), ","),
 			"partitions":            strings.Join(node.Partitions(), ","),
-			"assignments":           strings.Join(node.Assignments(), ","),
+			"assignments":           strings.Join(coordination.Assignments(), ","),
 			"plan_models":           strings.Join(cost.Names(), ","),
 			"classify_kinds":        strings.Join(classify.Kinds(), ","),
 			"classify_all_features": strings.Join(classify.AllFeatures(), ","),
@@ -242,7 +244,7 @@ func runParser(args []string, stderr *cli.Output, parser func(exit func(code int
 func exitCode(err error, stderr io.Writer) int {
 	var exit *exitError
 	var bad *input.Error
-	var state *node.StateError
+	var state *crawldir.StateError
 	switch {
 	case err == nil:
 		return 0

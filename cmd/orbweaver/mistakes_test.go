@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -242,7 +242,7 @@ func newSituation(t *testing.T) *situation {
 		"running/crawl.yaml": "header: ['X-API-Key: [redacted]']\n", "running/state/lock": "",
 		"watched/crawl.yaml": "{}\n", "watched/state/lock": "", "watched/state/api.json": `{"addr":"127.0.0.1:1"}`,
 		"damaged/crawl.yaml": "{}\n", "damaged/state/api.json": "{",
-		"program/crawl.yaml":    node.ProgramMark + "\n{}\n",
+		"program/crawl.yaml":    crawldir.ProgramMark + "\n{}\n",
 		"nothing/readme":        "",
 		"archive-only/archive/": "",
 		"keys/a1/ca.pem":        "no key\n",

@@ -28,6 +28,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -121,7 +122,7 @@ func TestForeignText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(filepath.Join(dir, node.APIFile), string(access))
+	write(filepath.Join(dir, crawldir.APIFile), string(access))
 
 	http1 := "HTTP/1.1 200 OK\r\nContent-Type: " + evil + "\r\n\r\nbody"
 	record := fmt.Sprintf("WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/%s\r\n"+

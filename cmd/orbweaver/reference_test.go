@@ -22,6 +22,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
+	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/cost"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/node"
@@ -521,7 +522,7 @@ func jsonObjects(t *testing.T) map[string][]string {
 		"## `contents`: duplicates (`--partition hash`)":     of(report.Contents{}),
 		"## Report (`orbweaver report --json`)":              of(review.Review{}),
 		"## `crawls`: the crawls of a report":                of(review.Dir{}),
-		"## Coordinator (`orbweaver cluster status --json`)": of(node.CoordinatorStatus{}),
+		"## Coordinator (`orbweaver cluster status --json`)": of(coordination.Status{}),
 		"## `agents` of a coordinator":                       of(coordinator.AgentStatus{}),
 		"## Plan (`orbweaver plan --json`)":                  of(planAnswer{}),
 		"## `overheads` of a plan":                           of(cost.Overhead{}),

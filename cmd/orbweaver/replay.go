@@ -8,10 +8,8 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/output/replay"
 )
 
@@ -51,7 +48,7 @@ archive.`
 func (c *ReplayCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	listeners, err := listenReplay(c.Listen)
+	listeners, err := replay.Listen(c.Listen)
 	if err != nil {
 		return err
 	}
@@ -92,44 +89,4 @@ func serve(ctx context.Context, handler http.Handler, listeners []net.Listener) 
 		return web.Close()
 	})
 	return group.Wait()
-}
-
-// listenReplay listens on addr, which must be the loopback address of IPv4 or IPv6, and on the same
-// port of the other one: a browser that looks up a name below localhost may try either first.
-func listenReplay(addr string) ([]net.Listener, error) {
-	refuse := func(text string) ([]net.Listener, error) { return nil, bad("--listen %s: %s", addr, text) }
-	a, err := netip.ParseAddrPort(addr)
-	if err != nil {
-		return refuse("not an IP address with a port, such as 127.0.0.1:8080")
-	}
-	four, six := netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()
-	other := six
-	switch a.Addr() {
-	case four:
-	case six:
-		other = four
-	default:
-		return refuse("the replay is for this machine alone; give 127.0.0.1 or [::1] and a port")
-	}
-	for try := 0; ; try++ {
-		first, err := net.Listen("tcp", addr)
-		if err != nil {
-			return refuse(inbound.NotOpened(err) + ", or port 0 for any that is free")
-		}
-		port := first.Addr().(*net.TCPAddr).Port
-		second, err := net.Listen("tcp", netip.AddrPortFrom(other, uint16(port)).String())
-		switch {
-		case err == nil:
-			return []net.Listener{first, second}, nil
-		case !errors.Is(err, syscall.EADDRINUSE):
-			return []net.Listener{first}, nil // the machine has one of the two only
-		}
-		if err := first.Close(); err != nil {
-			return nil, err
-		}
-		if a.Port() != 0 || try == 10 {
-			return refuse("another program listens on " + net.JoinHostPort(other.String(), strconv.Itoa(port)) +
-				", and browsers might ask it for the pages; choose another port, or 0 for a free one")
-		}
-	}
 }

@@ -20,7 +20,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
@@ -126,7 +126,7 @@ func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error 
 		return slices.Contains([]string{"true", "1", "yes"}, v)
 	}
 	if isSet("start-or-resume") && !isSet("resume") {
-		there, err := node.HoldsCrawl(nil, dir)
+		there, err := crawldir.HoldsCrawl(nil, dir)
 		if err != nil {
 			return err
 		}

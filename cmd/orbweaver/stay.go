@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -63,7 +64,7 @@ type CtlHealthCmd struct {
 // Run asks the crawl whether it runs. A crawl that has ended is healthy, because --stay keeps its
 // process.
 func (h CtlHealthCmd) Run(c *commands, out io.Writer) error {
-	_, err := os.Stat(filepath.Join(c.Ctl.Dir, node.APIFile))
+	_, err := os.Stat(filepath.Join(c.Ctl.Dir, crawldir.APIFile))
 	if err == nil {
 		return c.Ctl.health(out, JSONFlag(h))
 	}

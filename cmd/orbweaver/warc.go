@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -242,7 +243,7 @@ func (c *WarcIndexCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 func (c *WarcIndexCmd) index(ctx context.Context, out, errs io.Writer) error {
 	flaws := flawList{errs: errs}
 	if len(c.Files) == 1 && isCrawlDir(c.Files[0]) {
-		if pid, err := node.CrawledBy(c.Files[0]); err == nil && pid != 0 {
+		if pid, err := crawldir.CrawledBy(c.Files[0]); err == nil && pid != 0 {
 			return bad("%s is being crawled by process %d, which writes the index when it ends; replay, export and "+
 				"warc extract need none", c.Files[0], pid)
 		}
@@ -427,7 +428,7 @@ func (c *WarcExtractCmd) fromCrawl(ctx context.Context, out io.Writer) error {
 		return withRemedy(err)
 	}
 	defer f.Close()
-	if err = c.write(ctx, out, f, rec); errors.Is(err, warc.ErrDamaged) || undecodable(err) {
+	if err = c.write(ctx, out, f, rec); errors.Is(err, warc.ErrDamaged) || warc.Undecodable(err) {
 		return withRemedy(warc.Unreadable(f.Name(), err))
 	}
 	return err
@@ -538,7 +539,7 @@ func withWARC(in disk.FS, path string, f func(disk.File) error) error {
 	switch err := f(file); {
 	case errors.Is(err, warc.ErrDamaged):
 		return fmt.Errorf("%s: %w; \"warc verify\" checks a WARC file from end to end", path, err)
-	case undecodable(err):
+	case warc.Undecodable(err):
 		return withRemedy(warc.Unreadable(path, err))
 	case err != nil:
 		return fmt.Errorf("%s: %w", path, err)

@@ -42,7 +42,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/standing"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -120,16 +122,9 @@ type Result struct {
 	Barred                 // if Stop is OnlyBlocked
 }
 
-// A StateError reports a crawl directory that could not be opened, because the disk or a
-// file in the directory is broken.
-type StateError struct{ err error }
-
-func (e *StateError) Error() string { return e.err.Error() }
-func (e *StateError) Unwrap() error { return e.err }
-
 // Open opens the crawl in cfg.Dir, or creates it. It reads the crawl's whole state, which
-// takes time for a large crawl. The error is a *ConfigError, a full disk (disk.IsFull),
-// disk.ErrLocked, a *StateError, or another error of the disk.
+// takes time for a large crawl. The error is an *input.Error, a full disk (disk.IsFull),
+// disk.ErrLocked, a *crawldir.StateError, or another error of the disk.
 func Open(cfg Config) (_ *Agent, err error) {
 	a, seeds, err := prepare(cfg)
 	if err != nil {
@@ -141,10 +136,10 @@ func Open(cfg Config) (_ *Agent, err error) {
 		}
 	}()
 	if err := a.claim(); err != nil {
-		return nil, denied(a.cfg.Dir, err)
+		return nil, crawldir.Denied(a.cfg.Dir, err)
 	}
 	if err := a.open(seeds); err != nil {
-		return nil, &StateError{denied(a.cfg.Dir, err)}
+		return nil, &crawldir.StateError{Err: crawldir.Denied(a.cfg.Dir, err)}
 	}
 	return a, nil
 }
@@ -194,10 +189,7 @@ func (a *Agent) dir(elem ...string) string {
 var layout = []string{"archive", "indexes", "logs", "reports", "state/seen", "state/journal", "state/queues",
 	"state/index", "state/spill", "state/strategy"}
 
-const (
-	marker    = "crawl.yaml"
-	seedsFile = "state/seeds.txt"
-)
+const seedsFile = "state/seeds.txt"
 
 // claim locks the crawl directory and creates its layout. It requires or deletes an earlier crawl
 // as Resume and Overwrite say. If it refuses the directory, it has changed nothing in it.
@@ -229,7 +221,7 @@ func (a *Agent) claim() error {
 	if a.cfg.Overwrite {
 		for _, d := range append(layout[:len(layout):len(layout)], linklog.Folder, replicaDir, keptDir, contentsDir,
 			nearDir, sitesDir, boundaryDir, sparesDir, ordersFile, historyFile, seedsFile, strategyFile, identityFile,
-			marker) {
+			crawldir.Marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
@@ -270,7 +262,7 @@ func (a *Agent) mark(seeds []weburl.URL) error {
 	if len(a.cfg.Effective) == 0 {
 		a.cfg.Effective = []byte("{}\n")
 	}
-	return disk.WriteFile(a.fs, a.dir(marker), a.cfg.Effective)
+	return disk.WriteFile(a.fs, a.dir(crawldir.Marker), a.cfg.Effective)
 }
 
 // inspect checks that no other process has the directory open, and that it suits this run.
@@ -284,15 +276,15 @@ func (a *Agent) inspect() error {
 // suits checks that the directory agrees with Resume and Overwrite, and that it has no files of
 // others.
 func (a *Agent) suits() error {
-	exists, err := HoldsCrawl(a.fs, a.cfg.Dir)
+	exists, err := crawldir.HoldsCrawl(a.fs, a.cfg.Dir)
 	switch {
 	case err != nil:
 		return err
 	case exists && !a.cfg.Resume && !a.cfg.Overwrite:
-		return configErrorf("%s already holds a crawl: continue it with --resume, delete it with --overwrite, "+
+		return input.Errorf("%s already holds a crawl: continue it with --resume, delete it with --overwrite, "+
 			"or choose another --dir", a.cfg.Dir)
 	case !exists && a.cfg.Resume:
-		return configErrorf("%s holds no crawl to resume; give the crawl's directory with --dir", a.cfg.Dir)
+		return input.Errorf("%s holds no crawl to resume; give the crawl's directory with --dir", a.cfg.Dir)
 	case exists:
 		return nil
 	}
@@ -302,12 +294,12 @@ func (a *Agent) suits() error {
 	}
 	for _, e := range entries {
 		ours := e.Name() == "state" || e.Name() == linklog.Folder ||
-			e.Name() == marker+".tmp" // a full disk may leave the temporary file
+			e.Name() == crawldir.Marker+".tmp" // a full disk may leave the temporary file
 		for _, d := range layout {
 			ours = ours || e.Name() == d
 		}
 		if !ours {
-			return configErrorf("%s is not empty and holds no crawl (it contains %s): choose another --dir",
+			return input.Errorf("%s is not empty and holds no crawl (it contains %s): choose another --dir",
 				a.cfg.Dir, e.Name())
 		}
 	}
@@ -343,7 +335,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	cfg.Scope.Sheets = &a.sheets
 	if r.Scope, err = scope.New(cfg.Scope, seeds); err != nil {
-		return FlagError(err)
+		return input.FlagError(err)
 	}
 
 	if err := a.openFetcher(ua); err != nil {

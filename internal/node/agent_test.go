@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testcalls"
@@ -162,7 +163,7 @@ func serve(t *testing.T, a *node.Agent, fs disk.FS) (get func(path string) (*htt
 		t.Fatal(err)
 	}
 	var access node.APIAccess
-	if err := json.Unmarshal([]byte(read(t, fs, node.APIFile)), &access); err != nil {
+	if err := json.Unmarshal([]byte(read(t, fs, crawldir.APIFile)), &access); err != nil {
 		t.Fatal(err)
 	}
 	client := &http.Client{Transport: &http.Transport{DialContext: loop.Dial, DisableKeepAlives: true}}

@@ -17,24 +17,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/node/console"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// APIFile and APIReaderFile are paths in a crawl directory. The files hold the address of the running crawl's API, and
-// a token: that of operators, and that of readers.
-const (
-	APIFile       = "state/api.json"
-	APIReaderFile = "state/api-reader.json"
-)
-
-// TokenFile is a path in a crawl directory. The file holds the token in APIReaderFile and nothing else, as Prometheus
-// reads it (credentials_file).
-const TokenFile = "state/api-reader.token"
-
-// APIAccess is the content of APIFile and of APIReaderFile, as JSON: the address of the API and the token that callers
-// must send. With TLS, Cert is the certificate of the API in DER.
+// APIAccess is the content of crawldir.APIFile and crawldir.APIReaderFile, as JSON: the address of the API and the
+// token that callers must send. With TLS, Cert is the certificate of the API in DER.
 type APIAccess struct {
 	Addr  string `json:"addr"`
 	Token string `json:"token"`
@@ -42,8 +32,8 @@ type APIAccess struct {
 }
 
 // Serve answers the API on ln, which comes from admin.Reserve, until Close. It uses TLS if there is a certificate. If
-// cert is nil and ln is not on loopback, it uses the certificate of the cluster's keys. It writes APIFile,
-// APIReaderFile and TokenFile, which Close removes. Call it before Run. If it returns an error, Close closes ln.
+// cert is nil and ln is not on loopback, it uses the certificate of the cluster's keys. It writes the files of package
+// crawldir about the API, which Close removes. Call it before Run. If it returns an error, Close closes ln.
 func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(gauges{a}, collector{a}, collectors.NewGoCollector(),
@@ -63,13 +53,13 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 		MemoryBytes: a.budget.of(shareCalls), Panicked: panicked(a.parts.Events),
 	})
 	if err != nil {
-		return &ConfigError{Text: err.Error()}
+		return &input.Error{Text: err.Error()}
 	}
 	a.onClose(s.Close)
 	for _, f := range []struct {
 		name string
 		APIAccess
-	}{{APIReaderFile, forReaders}, {APIFile, access}} {
+	}{{crawldir.APIReaderFile, forReaders}, {crawldir.APIFile, access}} {
 		if f.Addr = s.Addr(); cert != nil {
 			f.Cert = cert.Certificate[0]
 		}
@@ -82,10 +72,10 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 		}
 		a.onClose(func() error { return a.fs.Remove(a.dir(f.name)) })
 	}
-	if err := disk.WriteSecret(a.fs, a.dir(TokenFile), []byte(forReaders.Token)); err != nil {
+	if err := disk.WriteSecret(a.fs, a.dir(crawldir.TokenFile), []byte(forReaders.Token)); err != nil {
 		return err
 	}
-	a.onClose(func() error { return a.fs.Remove(a.dir(TokenFile)) })
+	a.onClose(func() error { return a.fs.Remove(a.dir(crawldir.TokenFile)) })
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
@@ -54,34 +55,34 @@ func ContentHashes() []string { return []string{ContentExact, ContentNear} }
 // Boundaries returns the values of Cluster.Boundary that are not empty.
 func Boundaries() []string { return []string{BoundaryContents, BoundaryURLs} }
 
-// CheckBoundary returns a *ConfigError if agents with this partition cannot treat boundary pages so. An empty boundary
+// CheckBoundary returns an *input.Error if agents with this partition cannot treat boundary pages so. An empty boundary
 // is the partition's default.
 func CheckBoundary(partition, how string) error {
 	switch {
 	case how == "":
 		return nil
 	case !slices.Contains(Boundaries(), how):
-		return configErrorf("--boundary %s: this version knows %s", how, strings.Join(Boundaries(), " and "))
+		return input.Errorf("--boundary %s: this version knows %s", how, strings.Join(Boundaries(), " and "))
 	case how == BoundaryURLs && partition != PartitionTopic:
-		return configErrorf("--boundary %s: with --partition %s links go by their hosts; leave it out, or give "+
+		return input.Errorf("--boundary %s: with --partition %s links go by their hosts; leave it out, or give "+
 			"--partition %s", how, partition, PartitionTopic)
 	case partition != PartitionHash && partition != PartitionTopic:
-		return configErrorf("--boundary %s: with --partition %s pages do not move; leave it out, or give "+
+		return input.Errorf("--boundary %s: with --partition %s pages do not move; leave it out, or give "+
 			"--partition %s or %s", how, partition, PartitionTopic, PartitionHash)
 	}
 	return nil
 }
 
-// CheckContentHash returns a *ConfigError if agents with this partition and boundary cannot hash contents so. An empty
+// CheckContentHash returns an *input.Error if agents with this partition and boundary cannot hash contents so. An empty
 // hash is ContentExact.
 func CheckContentHash(partition, boundary, hash string) error {
 	switch {
 	case hash == "" || hash == ContentExact:
 		return nil
 	case hash != ContentNear:
-		return configErrorf("--content-hash %s: this version knows %s and %s", hash, ContentExact, ContentNear)
+		return input.Errorf("--content-hash %s: this version knows %s and %s", hash, ContentExact, ContentNear)
 	case partition != PartitionHash || boundary != BoundaryContents:
-		return configErrorf("--content-hash %s: only with --partition %s --boundary %s a hash moves pages; give both",
+		return input.Errorf("--content-hash %s: only with --partition %s --boundary %s a hash moves pages; give both",
 			hash, PartitionHash, BoundaryContents)
 	}
 	return nil
@@ -115,13 +116,13 @@ func (c *Cluster) classifier() *classify.Classifier {
 // movesPages reports whether fetched pages move to the agents where they belong.
 func (c *Cluster) movesPages() bool { return c != nil && c.boundary() == BoundaryContents }
 
-// checkTopic returns a *ConfigError if the crawl cannot be divided by topic.
+// checkTopic returns an *input.Error if the crawl cannot be divided by topic.
 func (c *Config) checkTopic() error {
 	switch {
 	case !c.Cluster.byPages():
 		return nil
 	case c.Crawl.HostPageLimit > 0:
-		return configErrorf("--host-page-limit %d: with --partition %s no agent counts the pages of the others; "+
+		return input.Errorf("--host-page-limit %d: with --partition %s no agent counts the pages of the others; "+
 			"leave it out", c.Crawl.HostPageLimit, PartitionTopic)
 	}
 	return nil
@@ -181,7 +182,7 @@ func (a *Agent) openBoundary() (err error) {
 	return nil
 }
 
-// checkNoPageWaits returns a *ConfigError if pages do not move and an earlier run, in which they did, has left some.
+// checkNoPageWaits returns an *input.Error if pages do not move and an earlier run, in which they did, has left some.
 func (a *Agent) checkNoPageWaits() error {
 	if a.cfg.Cluster.movesPages() {
 		return nil
@@ -193,7 +194,7 @@ func (a *Agent) checkNoPageWaits() error {
 	case err != nil:
 		return err
 	case len(files) > 0:
-		return configErrorf("the pages in %s wait for other agents of a crawl with --boundary %s; resume with "+
+		return input.Errorf("the pages in %s wait for other agents of a crawl with --boundary %s; resume with "+
 			"--boundary %s until it ends, or start again with --overwrite", a.dir(boundaryDir), BoundaryContents,
 			BoundaryContents)
 	}

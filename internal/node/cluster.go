@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +21,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/shares"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -77,20 +76,20 @@ type membership struct {
 // check refuses a configuration that cannot work.
 func (c *Cluster) check(fsys disk.FS, now func() time.Time) (*rpc.Keys, error) {
 	if err := rpc.CheckName(c.Name); err != nil {
-		return nil, configErrorf("--name: %v", err)
+		return nil, input.Errorf("--name: %v", err)
 	}
 	var keys *rpc.Keys
 	if c.Keys != "" {
 		var err error
 		if keys, err = rpc.LoadKeys(fsys, c.Keys, now); err != nil {
-			return nil, badKeys(c.Keys, err)
+			return nil, rpc.KeysError(c.Keys, "this agent", err)
 		}
 		if keys.Coordinator() {
-			return nil, configErrorf("--keys %s: these are the keys of coordinator %q, not of an agent; "+
+			return nil, input.Errorf("--keys %s: these are the keys of coordinator %q, not of an agent; "+
 				"give the directory that has this agent's keys", c.Keys, keys.Name())
 		}
 		if keys.Name() != c.Name {
-			return nil, configErrorf("--keys %s: these are the keys of agent %q, not of %q; "+
+			return nil, input.Errorf("--keys %s: these are the keys of agent %q, not of %q; "+
 				"give the directory that has this agent's keys, or correct --name", c.Keys, keys.Name(), c.Name)
 		}
 	}
@@ -98,37 +97,25 @@ func (c *Cluster) check(fsys disk.FS, now func() time.Time) (*rpc.Keys, error) {
 		return nil, err
 	}
 	if err := rpc.CheckListen(c.Listen, keys); err != nil {
-		return nil, configErrorf("--%v", err)
+		return nil, input.Errorf("--%v", err)
 	}
 	if ap := netip.MustParseAddrPort(c.Listen); ap.Addr().IsUnspecified() {
-		return nil, configErrorf("--listen %s: other agents cannot reach the unspecified address; "+
+		return nil, input.Errorf("--listen %s: other agents cannot reach the unspecified address; "+
 			"give the address at which they reach this machine", c.Listen)
 	}
 	for _, addr := range c.Join {
 		host, port, err := net.SplitHostPort(addr)
 		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" {
-			return nil, configErrorf("--join %q: give an address and a port, such as 192.0.2.1:7470", addr)
+			return nil, input.Errorf("--join %q: give an address and a port, such as 192.0.2.1:7470", addr)
 		}
 	}
 	if err := c.checkFounder(); err != nil {
 		return nil, err
 	}
 	if err := c.checkAgents([]placement.Owner{{Name: c.Name, Capacity: c.Capacity}}); err != nil {
-		return nil, configErrorf("%v", err)
+		return nil, input.Errorf("%v", err)
 	}
 	return keys, nil
-}
-
-// badKeys returns the error for a directory of keys that cannot be used.
-func badKeys(dir string, err error) error {
-	remedy := "give the directory that \"orbweaver cluster keys\" made for this agent"
-	if errors.Is(err, fs.ErrPermission) {
-		remedy = "run the agent as the owner of the keys"
-	}
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return configErrorf("--keys %s: %s: %v; "+remedy, dir, p.Path, p.Err)
-	}
-	return configErrorf("--keys %s: %s; "+remedy, dir, strings.TrimPrefix(err.Error(), rpc.ErrKeys.Error()+": "))
 }
 
 // tryPort refuses a port that the agent cannot listen on. Otherwise it returns the address that the
@@ -140,7 +127,7 @@ func (c *Cluster) tryPort(fsys disk.FS, now func() time.Time) (addr string, err 
 	}
 	l, err := rpc.Listen(c.network(), c.Listen, keys)
 	if err != nil {
-		return "", configErrorf("--%v", err)
+		return "", input.Errorf("--%v", err)
 	}
 	return l.Addr(), l.Close()
 }
@@ -161,7 +148,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 		members: new(members.Members)}
 	c.ends.c = c
 	if c.listener, err = rpc.Listen(cfg.network(), cfg.Listen, keys); err != nil {
-		return configErrorf("--%v", err)
+		return input.Errorf("--%v", err)
 	}
 	a.onClose(c.listener.Close)
 	c.members.Self.Addr = c.listener.Addr()
@@ -329,7 +316,7 @@ func (c *membership) ask(ctx context.Context, addr string) (rpc.Welcome, error) 
 }
 
 // meet finds the other agents and returns when enough of them are present. If another agent refuses
-// this one, the error is a *ConfigError.
+// this one, the error is an *input.Error.
 func (c *membership) meet(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop

@@ -3,7 +3,6 @@ package node
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -115,27 +114,12 @@ type Config struct {
 	Archive  warc.Config
 }
 
-// A ConfigError reports an invalid setting. Its text names the setting and its value, and
-// says what would be right.
-type ConfigError = input.Error
-
-func configErrorf(format string, args ...any) error { return input.Errorf(format, args...) }
-
-// flagNames are the flags with which errors of the packages fetch, dns and scope begin, one on a line.
-var flagNames = regexp.MustCompile(`(?m)^(ca|proxy|connect-to|dns|include|exclude)[ :]`)
-
-// FlagError returns a *ConfigError for an error of the packages fetch, dns or scope about a setting.
-// Its text names the flag.
-func FlagError(err error) error {
-	return &ConfigError{Text: flagNames.ReplaceAllString(err.Error(), "--$0")}
-}
-
 // Identity returns the User-Agent header and the product token whose robots.txt groups the
-// crawl obeys. The error is a *ConfigError.
+// crawl obeys. The error is an *input.Error.
 func (c *Config) Identity() (userAgent, token string, err error) {
 	userAgent, token = c.UserAgent, c.RobotsAgent
 	if strings.ContainsAny(userAgent, "\r\n") {
-		return "", "", configErrorf("--user-agent %q contains a line break; give one line", userAgent)
+		return "", "", input.Errorf("--user-agent %q contains a line break; give one line", userAgent)
 	}
 	if userAgent == "" {
 		userAgent = "Mozilla/5.0 (compatible; " + productName + "/" + Version
@@ -146,12 +130,12 @@ func (c *Config) Identity() (userAgent, token string, err error) {
 	}
 	if token == "" {
 		if token = robots.ProductToken(userAgent); token == "" {
-			return "", "", configErrorf("--user-agent %q names no product that a robots.txt could name; "+
+			return "", "", input.Errorf("--user-agent %q names no product that a robots.txt could name; "+
 				"begin with a product such as mybot/1.0, or name one with --robots-agent", userAgent)
 		}
 	}
 	if !robots.IsToken(token) {
-		return "", "", configErrorf("--robots-agent %q: use only letters, digits, - and _, such as mybot", token)
+		return "", "", input.Errorf("--robots-agent %q: use only letters, digits, - and _, such as mybot", token)
 	}
 	return userAgent, token, nil
 }
@@ -182,13 +166,13 @@ func (c *Config) seeds() (us []weburl.URL, bare map[weburl.URL]bool, _ error) {
 // check refuses settings that are impolite or cannot work.
 func (c *Config) check(seeds []weburl.URL) error {
 	if c.Dir == "" {
-		return configErrorf("no crawl directory: give one with --dir")
+		return input.Errorf("no crawl directory: give one with --dir")
 	}
 	if c.Resume && c.Overwrite {
-		return configErrorf("--resume and --overwrite cannot be combined: either continue the crawl or delete it")
+		return input.Errorf("--resume and --overwrite cannot be combined: either continue the crawl or delete it")
 	}
 	if len(c.Unblock) > 0 && !c.Resume {
-		return configErrorf("unblock %s: a new crawl has no blocked hosts; continue an existing one with --resume",
+		return input.Errorf("unblock %s: a new crawl has no blocked hosts; continue an existing one with --resume",
 			c.Unblock[0])
 	}
 	for _, h := range c.Unblock {
@@ -209,22 +193,22 @@ func (c *Config) check(seeds []weburl.URL) error {
 		}
 	}
 	if len(seeds) == 0 && !c.Resume {
-		return configErrorf("no seeds: give at least one URL, or a file of URLs with --seeds")
+		return input.Errorf("no seeds: give at least one URL, or a file of URLs with --seeds")
 	}
 	if c.Contact == "" && c.Fetch.Proxy != nil {
-		return configErrorf("no contact: a crawl through a proxy needs --contact, " +
+		return input.Errorf("no contact: a crawl through a proxy needs --contact, " +
 			"a URL or mail address at which the operators of sites can reach you")
 	}
 	if c.Contact == "" {
 		for _, u := range seeds {
 			if !input.IsLoopback(u.Host()) {
-				return configErrorf("no contact: crawling %s needs --contact, a mail address or URL at which "+
+				return input.Errorf("no contact: crawling %s needs --contact, a mail address or URL at which "+
 					"its operators can reach you", u.Host())
 			}
 		}
 	} else if !strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") ||
 		strings.ContainsAny(c.Contact, "()\r\n") {
-		return configErrorf("--contact %q: give a URL such as https://example.org/crawler or a mail address such as "+
+		return input.Errorf("--contact %q: give a URL such as https://example.org/crawler or a mail address such as "+
 			"ops@example.org, without parentheses", c.Contact)
 	}
 	if _, _, err := c.Identity(); err != nil {
@@ -233,11 +217,11 @@ func (c *Config) check(seeds []weburl.URL) error {
 	for name, d := range map[string]time.Duration{"ip-delay": c.Frontier.IPDelay, "site-delay": c.Frontier.SiteDelay,
 		"time-limit": c.Crawl.TimeLimit} {
 		if d < 0 {
-			return configErrorf("--%s %s is negative; give a duration such as 500ms, or 0", name, d)
+			return input.Errorf("--%s %s is negative; give a duration such as 500ms, or 0", name, d)
 		}
 	}
 	if s := c.Frontier.HostShare; !(s >= 0 && s <= 1) {
-		return configErrorf("--host-share %g: give a share from 0 to 1, such as 0.002 or 0.2%%", s)
+		return input.Errorf("--host-share %g: give a share from 0 to 1, such as 0.002 or 0.2%%", s)
 	}
 	return enoughDescriptors(c.Crawl.Workers, disk.MaxOpen())
 }
@@ -251,7 +235,7 @@ const filesOpen = 64
 // unknown.
 func enoughDescriptors(workers, descriptors int) error {
 	if most := (descriptors - filesOpen) / 2; descriptors > 0 && workers > most {
-		return configErrorf("--workers %d: the process may open %d files, enough for %d workers; give fewer workers, "+
+		return input.Errorf("--workers %d: the process may open %d files, enough for %d workers; give fewer workers, "+
 			"or raise the limit to %d (ulimit -n, or LimitNOFILE= of a systemd unit)",
 			workers, descriptors, max(most, 0), 2*workers+filesOpen)
 	}
@@ -274,22 +258,22 @@ func (c *Config) rehearse(seeds []weburl.URL) error {
 		cfg.Sheets.Set(c.Hosts)
 		s, err := scope.New(cfg, seeds)
 		if err != nil {
-			return FlagError(err)
+			return input.FlagError(err)
 		}
 		if !slices.ContainsFunc(seeds, func(u weburl.URL) bool { return s.Judge(link.Link{URL: u}).In }) {
-			return configErrorf("--exclude matches %s and every other seed; remove the pattern, or give other seeds",
+			return input.Errorf("--exclude matches %s and every other seed; remove the pattern, or give other seeds",
 				seeds[0])
 		}
 	}
 	f, err := fetch.New(c.Fetch)
 	if err != nil {
-		return FlagError(err)
+		return input.FlagError(err)
 	}
 	f.Close()
 	if c.Fetch.LooksUp() {
 		r, err := dns.New(c.DNS)
 		if err != nil {
-			return FlagError(err)
+			return input.FlagError(err)
 		}
 		r.Close()
 	}

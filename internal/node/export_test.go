@@ -52,6 +52,3 @@ func Shared(cfg Config, s visit.Strategy, seeds []weburl.URL) (map[string]string
 	a.parts.Strategy = s
 	return a.shared(seeds)
 }
-
-// NewCoordinatorsClient returns a client that calls coordinators with another one.
-func NewCoordinatorsClient(c *rpc.Client) *CoordinatorsClient { return &CoordinatorsClient{client: c} }

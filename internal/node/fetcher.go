@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
@@ -24,7 +25,7 @@ func (a *Agent) openFetcher(ua string) error {
 		cfg.DNS.IPv6, cfg.DNS.Relieve, cfg.DNS.Now = true, a.relieve, a.now
 		res, err := dns.New(cfg.DNS)
 		if err != nil {
-			return FlagError(err)
+			return input.FlagError(err)
 		}
 		a.onClose(res.Close)
 		a.resolver, r.DNS = res, res
@@ -40,7 +41,7 @@ func (a *Agent) openFetcher(ua string) error {
 	}
 	var err error
 	if a.fetcher, err = fetch.New(fc); err != nil {
-		return FlagError(err)
+		return input.FlagError(err)
 	}
 	a.onClose(a.fetcher.Close)
 	r.Fetch = a.fetcher

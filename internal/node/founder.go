@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/input"
 )
 
 // lookupPatience bounds the look-up of the names in Cluster.Join.
@@ -23,10 +24,10 @@ func (c *Cluster) checkFounder() error {
 		return nil
 	}
 	if err := rpc.CheckName(c.Founder); err != nil {
-		return configErrorf("--founder: %v", err)
+		return input.Errorf("--founder: %v", err)
 	}
 	if c.Founder != c.Name && len(c.Join) == 0 {
-		return configErrorf("--founder %s: agent %q joins the cluster that agent %[1]s starts; "+
+		return input.Errorf("--founder %s: agent %q joins the cluster that agent %[1]s starts; "+
 			"give the address of that agent with --join", c.Founder, c.Name)
 	}
 	return nil

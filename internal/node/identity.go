@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -50,7 +51,7 @@ func (c *membership) identify() error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if c.who.Name != c.cfg.Name {
-			return configErrorf("--name %s: the crawl in %s belongs to agent %q; give --name %[3]s, or another --dir",
+			return input.Errorf("--name %s: the crawl in %s belongs to agent %q; give --name %[3]s, or another --dir",
 				c.cfg.Name, c.a.cfg.Dir, c.who.Name)
 		}
 		if c.who.Begun {
@@ -78,9 +79,9 @@ func (c *membership) identify() error {
 	return c.remember()
 }
 
-// CheckResumed returns a *ConfigError if the crawl in dir, on this machine, has begun with another partition. A program
-// may call it before it compares other settings with the partition. It does not look at the model of PartitionTopic, or
-// at a crawl that cannot be read: the start of the agent reports these.
+// CheckResumed returns an *input.Error if the crawl in dir, on this machine, has begun with another partition. A
+// program may call it before it compares other settings with the partition. It does not look at the model of
+// PartitionTopic, or at a crawl that cannot be read: the start of the agent reports these.
 func (c *Cluster) CheckResumed(dir string) error {
 	b, err := disk.ReadFile(disk.OS, filepath.Join(dir, identityFile), maxIdentity)
 	var who identity

@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -244,7 +245,7 @@ func (c *membership) judge(replies []reply) (f finding, err error) {
 		case refused && (r.given || refusal.Reason != "crawl"): // otherwise another crawl has this address by now
 			return f, r.err
 		case r.given && rpc.Lasting(r.err) != nil:
-			return f, &ConfigError{Text: "--join " + (&unanswered{r.addr, r.err}).Error() + joinRemedy(r.err)}
+			return f, &input.Error{Text: "--join " + (&unanswered{r.addr, r.err}).Error() + joinRemedy(r.err)}
 		case errors.Is(r.err, rpc.ErrAgain) && r.name != "":
 			f.again = append(f.again, r.name)
 			f.smaller = f.smaller || r.name < c.members.Self.Name
@@ -257,7 +258,7 @@ func (c *membership) judge(replies []reply) (f finding, err error) {
 // onlyItself refuses a --join that leads to this agent alone, if another agent starts the cluster.
 func (c *membership) onlyItself() error {
 	if c.cfg.Founder != "" && !c.founder && len(c.join) == 0 {
-		return configErrorf("--join %s: this is the agent's own address; give that of agent %q, which starts the "+
+		return input.Errorf("--join %s: this is the agent's own address; give that of agent %q, which starts the "+
 			"cluster", strings.Join(c.cfg.Join, ","), c.cfg.Founder)
 	}
 	return nil
@@ -337,7 +338,7 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 		}
 		switch {
 		case f.held != nil && ctx.Err() == nil:
-			return "", &ConfigError{Text: fmt.Sprintf(
+			return "", &input.Error{Text: fmt.Sprintf(
 				"--name %s: %v. After %s the other agents still count that agent as alive: stop it, or choose "+
 					"another name.\n"+
 					"The directory %s holds this crawl: continue with --resume, or delete it.",
@@ -457,10 +458,10 @@ func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, 
 				continue // it has its own hosts to crawl when the coordinators are back
 			}
 			if missing != "" {
-				return nil, configErrorf("--coordinator %s: after %s this agent still waits for %s",
+				return nil, input.Errorf("--coordinator %s: after %s this agent still waits for %s",
 					strings.Join(c.cfg.Coordinators, ","), beginPatience, missing)
 			}
-			return nil, configErrorf("--agents %d: after %s only %s present: %s; start the others, or give a smaller "+
+			return nil, input.Errorf("--agents %d: after %s only %s present: %s; start the others, or give a smaller "+
 				"number to all", want, beginPatience, english.Plural(len(up), "agent is", "agents are"),
 				strings.Join(w.Agents, ", "))
 		case err := <-m.Failed():
@@ -527,17 +528,17 @@ func (c *membership) refused(err error) error {
 		if u, ok := errors.AsType[*unanswered](err); ok && slices.Equal(c.cfg.Join, []string{u.addr}) {
 			text = fmt.Sprintf("--join %s: %v for %s: %s", u.addr, gossip.ErrNobody, joinPatience, u.why())
 		}
-		return &ConfigError{Text: text + "\nStart that agent, or correct --join, then continue with --resume --dir " +
+		return &input.Error{Text: text + "\nStart that agent, or correct --join, then continue with --resume --dir " +
 			c.a.cfg.Dir + "."}
 	case errors.Is(err, sites.ErrRefused):
 		text := strings.TrimPrefix(err.Error(), sites.ErrRefused.Error()+": ")
-		return &ConfigError{Text: "--coordinator: " + text}
+		return &input.Error{Text: "--coordinator: " + text}
 	case errors.Is(err, gossip.ErrRefused):
 		text := err.Error()
 		if refusal, ok := errors.AsType[*rpc.Refusal](err); ok { // without the call, which err names, too
 			text = refusal.Text
 		}
-		return &ConfigError{Text: "--join: " + strings.TrimPrefix(text, gossip.ErrRefused.Error()+": ")}
+		return &input.Error{Text: "--join: " + strings.TrimPrefix(text, gossip.ErrRefused.Error()+": ")}
 	}
 	return err
 }

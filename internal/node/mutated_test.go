@@ -27,9 +27,12 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	exchange "github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
@@ -261,6 +264,22 @@ func (m *mutated) config(n int, mem *testdisk.Mem, hosts string) node.Config {
 	return cfg
 }
 
+const coordinatorAddr = "127.0.0.1:7490"
+
+// runCoordinator runs a coordinator without others. stop ends it and returns its error.
+func runCoordinator(t *testing.T, net rpc.Network) (stop func() error) {
+	t.Helper()
+	c, err := coordination.Open(coordination.Config{Dir: "/c", FS: testdisk.NewMem(), Listen: coordinatorAddr,
+		Network: net, Unchecked: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	return func() error { cancel(); return errors.Join(<-ended, c.Close()) }
+}
+
 // start starts an agent and its API.
 func (m *mutated) start(a *mutatedAgent) {
 	m.t.Helper()
@@ -272,7 +291,7 @@ func (m *mutated) start(a *mutatedAgent) {
 	if err == nil {
 		err = errors.Join(packets.Close(), a.agent.Serve(ln, nil))
 	}
-	for i, name := range []string{node.APIReaderFile, node.APIFile} {
+	for i, name := range []string{crawldir.APIReaderFile, crawldir.APIFile} {
 		if err == nil {
 			err = json.Unmarshal([]byte(read(m.t, a.mem, name)), &a.access[i])
 		}
@@ -306,7 +325,7 @@ func (a *mutatedAgent) over() bool {
 // run makes calls.
 func (m *mutated) run(calls int) {
 	if m.setting.coordinated {
-		_, stop := runCoordinator(m.t, coordinatorConfig(testdisk.NewMem(), m.loop))
+		stop := runCoordinator(m.t, m.loop)
 		defer func() {
 			if err := stop(); err != nil {
 				m.t.Errorf("the coordinator: %v", err)

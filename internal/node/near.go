@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/web/near/index"
 )
 
@@ -34,7 +35,7 @@ func (a *Agent) openNear() (err error) {
 		a.cfg.Crawl.DropNear = true
 	case NearMark:
 	default:
-		return configErrorf("--near-duplicates %s: this version knows off, mark and drop", a.cfg.NearDuplicates)
+		return input.Errorf("--near-duplicates %s: this version knows off, mark and drop", a.cfg.NearDuplicates)
 	}
 	if a.near, err = index.Open(a.fs, a.dir(nearDir), index.Config{MemoryBytes: a.budget.of(shareNear)}); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -18,7 +19,7 @@ func (a *Agent) prepareOthers(seeds []weburl.URL) error {
 		return a.prepareCluster(seeds)
 	}
 	if _, err := a.fs.Stat(a.dir(identityFile)); err == nil {
-		return configErrorf("the crawl in %s belongs to an agent of a cluster: "+
+		return input.Errorf("the crawl in %s belongs to an agent of a cluster: "+
 			"continue it with its --name and --listen", a.cfg.Dir)
 	}
 	return nil
@@ -107,7 +108,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	if err == nil && stop == crawl.Left && left {
 		err = names{a}.entrust()
 	}
-	_, refused := errors.AsType[*ConfigError](err)
+	_, refused := errors.AsType[*input.Error](err)
 	return stop, errors.Join(err, a.depart(err == nil || refused || disk.IsFull(err)))
 }
 

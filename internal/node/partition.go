@@ -6,8 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/consensus"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/coordination"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 )
@@ -34,62 +35,49 @@ var partitions = []string{PartitionRendezvous, PartitionRing, PartitionHash, Par
 // Partitions returns the values of Cluster.Partition.
 func Partitions() []string { return partitions }
 
-// CheckPartition returns a *ConfigError if the partition is unknown, or if kappa is invalid for it.
+// CheckPartition returns an *input.Error if the partition is unknown, or if kappa is invalid for it.
 // kappa is the number of replicas of an agent of capacity 1 on the ring; nil means the default.
 func CheckPartition(partition string, kappa *int) error {
 	if !slices.Contains(partitions, partition) {
-		return configErrorf("--partition %s: this version knows %s, %s, %s, %s and %s", partition, PartitionRendezvous,
+		return input.Errorf("--partition %s: this version knows %s, %s, %s, %s and %s", partition, PartitionRendezvous,
 			PartitionRing, PartitionHash, PartitionSites, PartitionTopic)
 	}
 	switch {
 	case kappa == nil:
 		return nil
 	case partition != PartitionRing:
-		return configErrorf("--kappa %d: only --partition ring has replicas on a ring; leave it out, "+
+		return input.Errorf("--kappa %d: only --partition ring has replicas on a ring; leave it out, "+
 			"or give --partition ring", *kappa)
 	case *kappa < 1 || *kappa > placement.MaxReplicas:
-		return configErrorf("--kappa %d: give a number from 1 to %d", *kappa, placement.MaxReplicas)
+		return input.Errorf("--kappa %d: give a number from 1 to %d", *kappa, placement.MaxReplicas)
 	}
 	return nil
 }
 
-// CheckCoordinators returns a *ConfigError unless an agent with this partition needs exactly these coordinators, their
+// CheckCoordinators returns an *input.Error unless an agent with this partition needs exactly these coordinators, their
 // addresses are valid, and an agent with keys in this directory, or without keys, can reach them.
 func CheckCoordinators(partition string, coordinators []string, keys string) error {
 	switch n := len(coordinators); {
 	case partition == PartitionSites && n == 0:
-		return configErrorf("--partition sites needs coordinators; give their addresses, such as --coordinator " +
+		return input.Errorf("--partition sites needs coordinators; give their addresses, such as --coordinator " +
 			"192.0.2.1:7490")
 	case partition != PartitionSites && n > 0:
-		return configErrorf("--coordinator %s: only --partition sites has coordinators; leave it out, or add "+
+		return input.Errorf("--coordinator %s: only --partition sites has coordinators; leave it out, or add "+
 			"--partition sites", strings.Join(coordinators, ","))
-	case n > consensus.MaxMembers:
-		return configErrorf("--coordinator names %d coordinators; there are at most %d", n, consensus.MaxMembers)
 	}
-	for i, addr := range coordinators {
-		if err := checkAddress("coordinator", addr); err != nil {
-			return err
-		}
-		if err := needsKeys(addr, keys); err != nil {
-			return err
-		}
-		if slices.Contains(coordinators[:i], addr) {
-			return configErrorf("--coordinator names %s twice; give each coordinator once", addr)
-		}
-	}
-	return nil
+	return coordination.CheckAddresses(coordinators, keys)
 }
 
-// CheckCoverage returns a *ConfigError if a crawl with this partition cannot be a two-level one.
+// CheckCoverage returns an *input.Error if a crawl with this partition cannot be a two-level one.
 func CheckCoverage(partition string, twoLevel bool) error {
 	if twoLevel && partition != PartitionSites {
-		return configErrorf("--coverage two-level: only with --partition sites do agents learn of hosts without "+
+		return input.Errorf("--coverage two-level: only with --partition sites do agents learn of hosts without "+
 			"links; leave it out, or give --partition %s", PartitionSites)
 	}
 	return nil
 }
 
-// checkPartition returns a *ConfigError if Partition, Kappa and Coordinators do not go together.
+// checkPartition returns an *input.Error if Partition, Kappa and Coordinators do not go together.
 func (c *Cluster) checkPartition() error {
 	if err := CheckCoordinators(c.partition(), c.Coordinators, c.Keys); err != nil {
 		return err
@@ -198,7 +186,7 @@ func (c *Cluster) checkAgents(agents []placement.Owner) (err error) {
 	return err
 }
 
-// otherModel returns a *ConfigError that names the model with which a crawl has begun. With another model the
+// otherModel returns an *input.Error that names the model with which a crawl has begun. With another model the
 // categories would be others, and agents would keep pages again that others have.
 func (c *Cluster) otherModel(dir, begun string) error {
 	right := "with that model"
@@ -208,11 +196,11 @@ func (c *Cluster) otherModel(dir, begun string) error {
 		}
 	}
 	const digits = 12
-	return configErrorf("--model: the crawl in %s began with the model of digest %.*s, not %.*s;\nresume %s, or start "+
-		"again with --overwrite", dir, digits, begun, digits, c.classifier().Model().Digest(), right)
+	return input.Errorf("--model: the crawl in %s began with the model of digest %.*s, not %.*s;\nresume %s, or "+
+		"start again with --overwrite", dir, digits, begun, digits, c.classifier().Model().Digest(), right)
 }
 
-// sameMethod returns a *ConfigError if a crawl that has begun divided its hosts by another method.
+// sameMethod returns an *input.Error if a crawl that has begun divided its hosts by another method.
 // After such a change nearly all hosts would move. The new owners would look for previous owners
 // and replicas in the wrong places, and would fetch pages again. An empty method means rendezvous:
 // older crawls did not record their method, and always used it.
@@ -243,6 +231,6 @@ func (c *Cluster) sameMethod(dir, begun string) error {
 			advice = "without --kappa"
 		}
 	}
-	return configErrorf("%s: the crawl in %s began with %s, and a change would move nearly all hosts;\n"+
+	return input.Errorf("%s: the crawl in %s began with %s, and a change would move nearly all hosts;\n"+
 		"resume %s, or start again with --overwrite", given, dir, with, advice)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -33,16 +34,16 @@ const (
 // OnLosses returns the values of Cluster.OnLoss that are not empty.
 func OnLosses() []string { return []string{LossKeep, LossRefetch} }
 
-// CheckOnLoss returns a *ConfigError if agents with this number of replicas cannot treat the loss of an archive so.
+// CheckOnLoss returns an *input.Error if agents with this number of replicas cannot treat the loss of an archive so.
 // Empty means LossKeep.
 func CheckOnLoss(how string, replicas int) error {
 	switch {
 	case how == "" || how == LossKeep:
 		return nil
 	case how != LossRefetch:
-		return configErrorf("--on-loss %s: this version knows %s", how, strings.Join(OnLosses(), " and "))
+		return input.Errorf("--on-loss %s: this version knows %s", how, strings.Join(OnLosses(), " and "))
 	case replicas < 2:
-		return configErrorf("--on-loss %s: with --replicas 1 no agent knows which pages a lost archive had; "+
+		return input.Errorf("--on-loss %s: with --replicas 1 no agent knows which pages a lost archive had; "+
 			"give --replicas 2", how)
 	}
 	return nil
@@ -56,12 +57,12 @@ func (c *Cluster) checkPlanner(s visit.Strategy) error {
 	return nil
 }
 
-// CheckPlanner returns a *ConfigError if agents that treat the loss of an archive so cannot have a strategy that
+// CheckPlanner returns an *input.Error if agents that treat the loss of an archive so cannot have a strategy that
 // fetches pages again by itself. Open checks it too late to leave the directory unchanged, because it must open the
 // strategy first.
 func CheckPlanner(onLoss, strategy string) error {
 	if onLoss == LossRefetch {
-		return configErrorf("--on-loss %s: --strategy %s decides itself which pages it fetches again; leave it out",
+		return input.Errorf("--on-loss %s: --strategy %s decides itself which pages it fetches again; leave it out",
 			onLoss, strategy)
 	}
 	return nil

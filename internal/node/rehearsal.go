@@ -9,8 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -54,9 +56,9 @@ func Rehearse(cfg Config) (_ *Rehearsal, err error) {
 		}
 	}()
 	if err := a.inspect(); err != nil {
-		return nil, denied(a.cfg.Dir, err)
+		return nil, crawldir.Denied(a.cfg.Dir, err)
 	}
-	if r.Exists, err = HoldsCrawl(nil, cfg.Dir); err != nil {
+	if r.Exists, err = crawldir.HoldsCrawl(nil, cfg.Dir); err != nil {
 		return nil, err
 	}
 	dirs := []string{a.dir()}
@@ -67,15 +69,15 @@ func Rehearse(cfg Config) (_ *Rehearsal, err error) {
 	}
 	for _, d := range dirs {
 		if err := disk.Writable(d); err != nil {
-			return nil, denied(a.cfg.Dir, fmt.Errorf("crawl directory: %w", err))
+			return nil, crawldir.Denied(a.cfg.Dir, fmt.Errorf("crawl directory: %w", err))
 		}
 	}
 	if cfg.Resume {
 		if seeds, err = a.allSeeds(seeds); err != nil {
-			return nil, &StateError{denied(a.cfg.Dir, err)}
+			return nil, &crawldir.StateError{Err: crawldir.Denied(a.cfg.Dir, err)}
 		}
-		if r.Waiting, err = waitingIn(cfg.Dir); err != nil {
-			return nil, &StateError{denied(a.cfg.Dir, err)}
+		if r.Waiting, err = crawl.Waiting(cfg.Dir); err != nil {
+			return nil, &crawldir.StateError{Err: crawldir.Denied(a.cfg.Dir, err)}
 		}
 		if cfg.Cluster == nil {
 			if err := a.prepareOthers(nil); err != nil {
@@ -94,7 +96,7 @@ func Rehearse(cfg Config) (_ *Rehearsal, err error) {
 	a.sheets.Set(cfg.Hosts)
 	a.cfg.Scope.Sheets = &a.sheets
 	if r.Scope, err = scope.New(a.cfg.Scope, seeds); err != nil {
-		return nil, FlagError(err)
+		return nil, input.FlagError(err)
 	}
 	if r.UserAgent, r.Token, err = a.cfg.Identity(); err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -38,7 +39,7 @@ type JoinReply struct {
 
 // Meet asks whether agents and coordinators answer at the addresses of --join and --coordinator, and does not
 // join. It asks as an agent of another crawl. Agents refuse that, and reserve no name. If no agent answers, and
-// what answers will never do as an agent, the error is that of a crawl: a *ConfigError. Without a cluster, Meet
+// what answers will never do as an agent, the error is that of a crawl: an *input.Error. Without a cluster, Meet
 // does nothing.
 func (r *Rehearsal) Meet(ctx context.Context) (found Meeting, err error) {
 	a := r.agent
@@ -108,7 +109,7 @@ func (r *Rehearsal) replies(all []reply, c *membership, found *Meeting) (answere
 			why := &unanswered{p.addr, p.err}
 			j.Err = errors.New(why.why())
 			if rpc.Lasting(p.err) != nil && lasting == nil {
-				lasting = &ConfigError{Text: "--join " + why.Error() + joinRemedy(p.err)}
+				lasting = &input.Error{Text: "--join " + why.Error() + joinRemedy(p.err)}
 			}
 		}
 		found.Join = append(found.Join, j)

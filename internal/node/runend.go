@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 )
 
 // An End describes how a run of a crawl ended.
@@ -30,7 +31,7 @@ func Ended(dir string) (End, error) {
 		return End{}, nil
 	}
 	if err != nil {
-		return End{}, denied(dir, err)
+		return End{}, crawldir.Denied(dir, err)
 	}
 	var e struct {
 		Time          time.Time
@@ -46,7 +47,7 @@ func Ended(dir string) (End, error) {
 		return End{}, nil
 	}
 	if err != nil || info.ModTime().Add(clockLag).Before(e.Time) {
-		return End{}, denied(dir, err)
+		return End{}, crawldir.Denied(dir, err)
 	}
 	return End{crawl.Stop(e.Reason), e.Nothing}, nil
 }

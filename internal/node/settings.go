@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -80,15 +81,15 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	return settings, nil
 }
 
-// CheckWalk returns a *ConfigError if agents that divide their work so cannot walk. Open checks it too late to leave
+// CheckWalk returns an *input.Error if agents that divide their work so cannot walk. Open checks it too late to leave
 // the directory unchanged, because only an open strategy is known to be a walk.
 func CheckWalk(partition string) error {
 	const give = "give --partition rendezvous or ring"
 	switch partition {
 	case PartitionHash:
-		return configErrorf("--partition hash: --strategy walk counts the links of duplicates, too; " + give)
+		return input.Errorf("--partition hash: --strategy walk counts the links of duplicates, too; " + give)
 	case PartitionTopic:
-		return configErrorf("--partition topic: with --strategy walk hosts must have owners; " + give)
+		return input.Errorf("--partition topic: with --strategy walk hosts must have owners; " + give)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -90,7 +91,7 @@ func (o *siteOwners) begin(ctx context.Context) {
 
 // event writes an event of the table, with pairs of names and values.
 func (o *siteOwners) event(name string, fields ...any) {
-	o.c.event(name, eventFields(fields)...)
+	o.c.event(name, report.Pairs(fields)...)
 }
 
 // owner returns the agent that owns a host by the last roster, or "" if it is not known.
@@ -417,7 +418,7 @@ func (o *siteOwners) obey(ctx context.Context, fail func(error)) {
 		o.c.ends.ended.Store(true)
 		o.c.admissions.set(ended)
 	} else if err == nil {
-		fail(&ConfigError{Text: fmt.Sprintf("--coordinator %s: %v, and URLs wait in %s; to crawl them, start the "+
+		fail(&input.Error{Text: fmt.Sprintf("--coordinator %s: %v, and URLs wait in %s; to crawl them, start the "+
 			"coordinators and the agents with new directories", strings.Join(o.c.cfg.Coordinators, ","), errEnded,
 			o.c.a.cfg.Dir)})
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites"
+	"github.com/orbweaver/orbweaver/internal/coordination"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -83,7 +85,7 @@ func (o *siteOwners) translate(addr string, err error) error {
 	if errors.Is(err, rpc.ErrAgain) {
 		return errors.New("it says to ask again later")
 	}
-	return errors.New(ofCoordinator("this agent", addr, err))
+	return errors.New(coordination.Unanswered("this agent", err))
 }
 
 // Discover implements sites.Source. Hosts that --connect-to leads elsewhere may have no address, so no coordinator
@@ -222,7 +224,7 @@ func (o *siteOwners) heard(from rpc.Caller) {
 
 // An answeredStatus is what a coordinator says of itself, or why it says nothing.
 type answeredStatus struct {
-	*CoordinatorStatus
+	*coordination.Status
 	addr string
 	err  error // in few words, without the address
 }
@@ -231,7 +233,7 @@ type answeredStatus struct {
 // Cluster.Coordinators; there are none if no coordinator assigns the hosts.
 func (c *membership) askCoordinators(ctx context.Context) <-chan []answeredStatus {
 	all := make([]answeredStatus, len(c.cfg.Coordinators))
-	client := &CoordinatorsClient{client: c.members.Client, caller: "this agent"}
+	client := coordination.NewClient(c.members.Client, "this agent")
 	var calls sync.WaitGroup
 	for i, addr := range c.cfg.Coordinators {
 		calls.Go(func() {
@@ -247,15 +249,15 @@ func (c *membership) askCoordinators(ctx context.Context) <-chan []answeredStatu
 	return done
 }
 
-// takenBy returns a *ConfigError if a coordinator serves a crawl, so that a new one cannot begin.
+// takenBy returns an *input.Error if a coordinator serves a crawl, so that a new one cannot begin.
 func takenBy(all []answeredStatus) error {
 	for _, s := range all {
 		if s.err == nil && s.Ended {
-			return configErrorf("--coordinator %s: its crawl, %s, has ended, and this agent would start another one; "+
+			return input.Errorf("--coordinator %s: its crawl, %s, has ended, and this agent would start another one; "+
 				"start the coordinators with new directories", s.addr, s.Crawl)
 		}
 		if s.err == nil && s.Crawl != "" {
-			return configErrorf("--coordinator %s: it serves crawl %s already, and this agent would start another "+
+			return input.Errorf("--coordinator %s: it serves crawl %s already, and this agent would start another "+
 				"one; start the coordinators with new directories, or join an agent of their crawl with --join", s.addr,
 				s.Crawl)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/spare"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
@@ -42,14 +43,14 @@ const (
 	sparesStuck = 3
 )
 
-// CheckArchiveCopies returns a *ConfigError if agents with this number of replicas cannot have n copies of each archive
-// file. Zero means 1.
+// CheckArchiveCopies returns an *input.Error if agents with this number of replicas cannot have n copies of each
+// archive file. Zero means 1.
 func CheckArchiveCopies(n, replicas int) error {
 	switch {
 	case n < 0 || n > 2:
-		return configErrorf("--archive-copies %d: give 1 or 2", n)
+		return input.Errorf("--archive-copies %d: give 1 or 2", n)
 	case n == 2 && replicas < 2:
-		return configErrorf("--archive-copies 2: with --replicas 1 no agent knows which pages a lost archive had; " +
+		return input.Errorf("--archive-copies 2: with --replicas 1 no agent knows which pages a lost archive had; " +
 			"give --replicas 2")
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -60,7 +61,7 @@ func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 		return err
 	}
 	if begun, now := strings.TrimSpace(string(b)), strategyName(a.parts.Strategy); begun != now {
-		return configErrorf("--strategy %s: the crawl in %s has the strategy %s and cannot change it; "+
+		return input.Errorf("--strategy %s: the crawl in %s has the strategy %s and cannot change it; "+
 			"start another crawl for %[1]s", now, a.cfg.Dir, begun)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -51,7 +52,7 @@ func TestCrawlKeepsItsStrategy(t *testing.T) {
 		} {
 			cfg.Strategy = open
 			_, err := node.Open(cfg)
-			if bad, ok := errors.AsType[*node.ConfigError](err); !ok || bad.Text != "--strategy "+name+
+			if bad, ok := errors.AsType[*input.Error](err); !ok || bad.Text != "--strategy "+name+
 				": the crawl in /crawl has the strategy bfs and cannot change it; start another crawl for "+name {
 				t.Errorf("%s over bfs: %v", name, err)
 			}

@@ -18,6 +18,14 @@ type Field struct {
 // F returns a Field. In the log a time.Duration becomes a number of seconds, a time.Time RFC 3339, an error its text.
 func F(name string, value any) Field { return Field{name, value} }
 
+// Pairs returns the fields that are given as names and values in turns.
+func Pairs(pairs []any) (fs []Field) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		fs = append(fs, F(pairs[i].(string), pairs[i+1]))
+	}
+	return fs
+}
+
 // Events is events.jsonl: the events of the crawl as a whole. Its methods are safe for concurrent use.
 //
 //	{"type":"event","time":"2026-01-02T15:04:05.000Z","event":"host-paused","host":"a.example","until":"…"}

@@ -52,3 +52,8 @@ func OpenRecord(fsys disk.FS, dir string, l Line) (*Record, disk.File, error) {
 	}
 	return rec, f, nil
 }
+
+// Undecodable reports whether an error is of the content codings of a body, and not of the archive.
+func Undecodable(err error) bool {
+	return errors.Is(err, message.ErrCoding) || errors.Is(err, message.ErrTooLong)
+}

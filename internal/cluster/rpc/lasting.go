@@ -1,10 +1,14 @@
 package rpc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"regexp"
+	"syscall"
 )
 
 // Errors between two agents that last until an operator changes a setting.
@@ -46,6 +50,35 @@ func Lasting(err error) error {
 		}
 	}
 	return nil
+}
+
+// called matches the call and the address that the errors of calls begin with.
+var called = regexp.MustCompile(`^[A-Z][a-z]+ \S+?(?: \(\S+\))?: `)
+
+// Why says in few words why a call failed, without the call and the address.
+func Why(err error) string {
+	var no syscall.Errno
+	var name *net.DNSError
+	var refusal *Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return refusal.Text
+	case errors.Is(err, ErrAgain):
+		return "that agent looks for the others, too"
+	case Lasting(err) != nil && !errors.Is(err, ErrRejected):
+		return Lasting(err).Error()
+	case errors.Is(err, ErrSilent):
+		return ErrSilent.Error()
+	case errors.Is(err, ErrHungUp):
+		return ErrHungUp.Error()
+	case errors.As(err, &name) && name.IsNotFound:
+		return "no such host"
+	case errors.As(err, &no):
+		return no.Error()
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return "no answer in time"
+	}
+	return called.ReplaceAllString(err.Error(), "")
 }
 
 // noHandshake is sent if one side has keys and the other has none. It is a TLS record, which both

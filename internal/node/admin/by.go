@@ -8,8 +8,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 )
 
-// byHeader is the header in which a caller tells its name: UTF-8, in which %XX stands for a byte.
-const byHeader = "Orbweaver-By"
+// By is the header in which a caller tells its name: UTF-8, in which %XX stands for a byte.
+const By = "Orbweaver-By"
+
+// MaxBy bounds the name, in bytes.
+const MaxBy = orders.MaxText
+
+// EscapeBy returns a name as the header By has it: each byte that is not a plain character is %XX.
+func EscapeBy(name string) string { return url.PathEscape(orders.Text(name)) }
 
 // signed puts the name of the caller into the context of a call, for the orders that the call gives.
 func signed(next http.Handler) http.Handler {
@@ -21,7 +27,7 @@ func signed(next http.Handler) http.Handler {
 // callerOf returns who makes a request: the name in its header, and the address that the server sees. An address of
 // loopback tells nothing, and so stands only where there is no name.
 func callerOf(r *http.Request) string {
-	name := r.Header.Get(byHeader)
+	name := r.Header.Get(By)
 	if plain, err := url.PathUnescape(name); err == nil {
 		name = plain
 	}

@@ -34,7 +34,7 @@ func TestSigned(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, "/", nil)
 			r.RemoteAddr = c.from
 			if c.header != "" {
-				r.Header.Set(byHeader, c.header)
+				r.Header.Set(By, c.header)
 			}
 			h.ServeHTTP(httptest.NewRecorder(), r)
 			if got != c.want || len(got) > orders.MaxText {

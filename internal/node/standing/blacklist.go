@@ -109,7 +109,7 @@ func CheckBlacklist(files disk.FS, name string) error {
 	return err
 }
 
-// readBlacklist reads a blacklist, or returns an empty one if name is empty. The error is a *input.Error.
+// readBlacklist reads a blacklist, or returns an empty one if name is empty. The error is an *input.Error.
 func readBlacklist(files disk.FS, name string) (*blacklist, error) {
 	if name == "" {
 		return &blacklist{}, nil

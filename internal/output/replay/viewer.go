@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/output/captures"
-	"github.com/orbweaver/orbweaver/internal/web/message"
+	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -417,7 +417,7 @@ func (s *Server) readable(ctx context.Context, c captures.Capture) (m *captures.
 		}
 		err = errors.Join(bodyError(m, err), m.Close())
 	}
-	if !errors.Is(err, message.ErrCoding) && !errors.Is(err, message.ErrTooLong) {
+	if !warc.Undecodable(err) {
 		return nil, nil, err
 	}
 	if m, err = s.archive.OpenCoded(ctx, c); err != nil {

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -38,8 +38,8 @@ type coordinating struct {
 	done    chan struct{} // closed at the end
 	full    atomic.Bool   // its disk is full
 
-	mu   sync.Mutex        // guards open
-	open *node.Coordinator // nil: not open
+	mu   sync.Mutex                // guards open
+	open *coordination.Coordinator // nil: not open
 
 	err    error // set when done is closed
 	killed bool  // a fault killed it: its result does not matter
@@ -88,13 +88,13 @@ func (c *coordinator) start() {
 	s, p := c.s, &coordinating{done: make(chan struct{})}
 	p.machine = s.net.Machine(coordinatorMachine+c.number-1, c.addr.Addr())
 	c.run = p
-	cfg := node.CoordinatorConfig{
+	cfg := coordination.Config{
 		Dir: coordinatorDir, FS: c.faulty, Listen: c.addr.String(), Members: s.coordinatorAddrs(), Keys: keysDir,
 		Network: p.machine, LogBytes: 32 << 10, // so that there are snapshots
 		Event: func(name string, fields ...any) { s.log("%s: %s %v", c.name, name, fields) },
 	}
 	if s.plan.Seed%2 == 0 {
-		cfg.Assign = node.AssignLeastLoaded
+		cfg.Assign = coordination.AssignLeastLoaded
 	}
 	cfg.DNS.HostsFile, cfg.DNS.Servers = "-", []string{"192.0.2.1"}
 	cfg.DNS.Dial = func(context.Context, string, string) (net.Conn, error) { return s.web.dialDNS(p.machine) }
@@ -103,7 +103,7 @@ func (c *coordinator) start() {
 	s.log("%s starts", c.name)
 	s.running.Go(func() {
 		defer close(p.done)
-		open, err := node.OpenCoordinator(cfg)
+		open, err := coordination.Open(cfg)
 		if err == nil {
 			p.mu.Lock()
 			p.open = open
@@ -381,7 +381,7 @@ func (s *story) operate() {
 }
 
 // leaderFor returns the leader if it believes that the actor is up, which has not run for silentFor.
-func (s *story) leaderFor(a *actor) *node.Coordinator {
+func (s *story) leaderFor(a *actor) *coordination.Coordinator {
 	s.stage.Lock()
 	defer s.stage.Unlock()
 	leader := s.leader()

@@ -28,7 +28,7 @@
 // with fixed seeds. It uses one processor, and tells one story after the other, so that the load of the machine has
 // next to no part in the order of goroutines. The soak tells all named stories, and random plans with new seeds.
 //
-// A plan may have coordinators. They run in the same way (node.OpenCoordinator), with machines, disks and faults of
+// A plan may have coordinators. They run in the same way (coordination.Open), with machines, disks and faults of
 // their own (coordinators.go).
 //
 // The judge sees the requests as the web does. It checks coverage, also of redirects (redirect.go),

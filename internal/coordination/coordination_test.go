@@ -1,10 +1,11 @@
-package node_test
+package coordination_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,8 +14,10 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/coordination"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
@@ -22,9 +25,12 @@ import (
 const coordinatorAddr = "127.0.0.1:7490"
 
 // coordinatorConfig configures a coordinator without others.
-func coordinatorConfig(fs disk.FS, net rpc.Network) node.CoordinatorConfig {
-	return node.CoordinatorConfig{Dir: "/c", FS: fs, Listen: coordinatorAddr, Network: net, Unchecked: true}
+func coordinatorConfig(fs disk.FS, net rpc.Network) coordination.Config {
+	return coordination.Config{Dir: "/c", FS: fs, Listen: coordinatorAddr, Network: net, Unchecked: true}
 }
+
+// newLoop returns a machine in memory whose processes listen on loopback.
+func newLoop() *simnet.Machine { return simnet.New(1).Machine(1, netip.MustParseAddr("127.0.0.1")) }
 
 // makeKeys makes the keys of coordinators, whose names begin with c, and of agents, in folders of dir.
 func makeKeys(t *testing.T, fs disk.FS, dir string, names ...string) {
@@ -44,9 +50,9 @@ func makeKeys(t *testing.T, fs disk.FS, dir string, names ...string) {
 }
 
 // runCoordinator opens and runs a coordinator. stop ends it and returns the error of Run or Close.
-func runCoordinator(t *testing.T, cfg node.CoordinatorConfig) (c *node.Coordinator, stop func() error) {
+func runCoordinator(t *testing.T, cfg coordination.Config) (c *coordination.Coordinator, stop func() error) {
 	t.Helper()
-	c, err := node.OpenCoordinator(cfg)
+	c, err := coordination.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +149,8 @@ func (a *asker) discover(addr, host string) {
 }
 
 // again runs a coordinator again, and checks that it knows what an agent was told before.
-func (a *asker) again(cfg node.CoordinatorConfig) (b *asker, c *node.Coordinator, f rpc.Followed, stop func() error) {
+func (a *asker) again(cfg coordination.Config) (b *asker, c *coordination.Coordinator, f rpc.Followed,
+	stop func() error) {
 	a.t.Helper()
 	c, stop = runCoordinator(a.t, cfg)
 	b = &asker{t: a.t, client: a.client, crawl: a.crawl, next: 1, hosts: map[string]string{}}
@@ -204,7 +211,7 @@ func TestCoordinatorAlone(t *testing.T) {
 				t.Error(err)
 			}
 			raw, err := b.client.Coordinator(c.Addr()).Status(t.Context())
-			var s node.CoordinatorStatus
+			var s coordination.Status
 			if err := errors.Join(err, json.Unmarshal(raw, &s)); err != nil || !s.Ended || s.Hosts != 2 {
 				t.Errorf("status %s, %v", raw, err)
 			}
@@ -232,7 +239,7 @@ func TestCoordinatorForgets(t *testing.T) {
 		newAsker(t, fs, l, "/keys", "a1").await(c.Addr(), 0)
 		forget := func(as, name, want string) {
 			t.Helper()
-			err := node.NewCoordinatorsClient(newAsker(t, fs, l, "/keys", as).client).Forget(t.Context(),
+			err := coordination.NewClient(newAsker(t, fs, l, "/keys", as).client, "this command").Forget(t.Context(),
 				[]string{c.Addr()}, name)
 			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%s forgets %s: %v, want %q", as, name, err, want)
@@ -296,11 +303,11 @@ func TestCoordinatorDirectory(t *testing.T) {
 	cfg := coordinatorConfig(mem, newLoop())
 	refused := func(want string) {
 		t.Helper()
-		c, err := node.OpenCoordinator(cfg)
+		c, err := coordination.Open(cfg)
 		if err == nil {
 			c.Close()
 		}
-		if _, ok := errors.AsType[*node.ConfigError](err); !ok || !strings.Contains(err.Error(), want) {
+		if _, ok := errors.AsType[*input.Error](err); !ok || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -312,7 +319,7 @@ func TestCoordinatorDirectory(t *testing.T) {
 	cfg = coordinatorConfig(mem, newLoop())
 	cfg.Members, cfg.Self = []string{coordinatorAddr, "127.0.0.1:7491", "c3:7490"}, coordinatorAddr
 	for range 2 {
-		c, err := node.OpenCoordinator(cfg)
+		c, err := coordination.Open(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
