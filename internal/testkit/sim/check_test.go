@@ -48,3 +48,17 @@ func TestParse(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWebs: every plan has a web.
+func TestWebs(t *testing.T) {
+	var plans []Plan
+	for seed := range uint64(500) {
+		plans = append(plans, Random(seed), RandomAlone(seed),
+			Plan{Seed: seed, Hosts: 3, Pages: 4, Crosslinked: 0.1}) // some of these have too few pages
+	}
+	for _, p := range plans {
+		if _, err := p.withDefaults().web(); err != nil {
+			t.Errorf("%s\n%v", p, err)
+		}
+	}
+}

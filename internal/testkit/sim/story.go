@@ -65,6 +65,29 @@ func (s *story) log(format string, args ...any) {
 	}
 }
 
+// web makes the web of a story. A web of so few pages that none can be linked from other hosts alone has no crosslinked
+// pages, whatever the plan says.
+func (p Plan) web() (*gen.Web, error) {
+	spec := gen.Plain(p.Seed, p.Hosts)
+	spec.PagesMean, spec.MaxPages, spec.PageBytes, spec.Links = p.Pages, int64(8*p.Pages), 3000, 10
+	spec.Addresses, spec.Crosslinked = p.Addresses, p.Crosslinked
+	spec.Busy, spec.Failing, spec.Slow, spec.Broken, spec.Gone = p.Busy, p.Failing, p.Failing, p.Broken, p.Broken
+	spec.Redirects, spec.DeadLinks, spec.CrawlDelays, spec.CrawlDelay = p.Redirects, p.Redirects, p.Delays, 3*p.Delay
+	if p.Mirrors {
+		spec.Mirrors, spec.Duplicates = 0.15, 0.1
+	}
+	if p.Topics > 0 {
+		spec.Topics, spec.Languages, spec.Local, spec.Locality = p.Topics, 1, 0.3, 0.8
+		spec.PageBytes = 6000 // enough words for a category
+	}
+	web, err := gen.New(spec)
+	if err != nil && spec.Crosslinked > 0 {
+		spec.Crosslinked = 0
+		return gen.New(spec)
+	}
+	return web, err
+}
+
 // Tell runs a story to its end, in a bubble of testing/synctest. If events is not nil, Tell writes
 // each event to it as it happens: if the process ends before the story, there is no Verdict. events
 // must not wait.
@@ -83,20 +106,8 @@ func tellFrom(t testing.TB, p Plan, events io.Writer, began func(*story)) (*stor
 	p = p.withDefaults()
 	s := &story{plan: p, t: t, net: simnet.New(p.Seed), events: events, answered: make(chan struct{})}
 	s.net.Until = until
-	spec := gen.Plain(p.Seed, p.Hosts)
-	spec.PagesMean, spec.MaxPages, spec.PageBytes, spec.Links = p.Pages, int64(8*p.Pages), 3000, 10
-	spec.Addresses, spec.Crosslinked = p.Addresses, p.Crosslinked
-	spec.Busy, spec.Failing, spec.Slow, spec.Broken, spec.Gone = p.Busy, p.Failing, p.Failing, p.Broken, p.Broken
-	spec.Redirects, spec.DeadLinks, spec.CrawlDelays, spec.CrawlDelay = p.Redirects, p.Redirects, p.Delays, 3*p.Delay
-	if p.Mirrors {
-		spec.Mirrors, spec.Duplicates = 0.15, 0.1
-	}
-	if p.Topics > 0 {
-		spec.Topics, spec.Languages, spec.Local, spec.Locality = p.Topics, 1, 0.3, 0.8
-		spec.PageBytes = 6000 // enough words for a category
-	}
 	var err error
-	if s.made, err = gen.New(spec); err != nil {
+	if s.made, err = p.web(); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.learn(); err != nil {
