@@ -24,7 +24,7 @@ import (
 // A page that belongs to another agent (X4, a topic-partitioned crawler: paper, section 1) waits like a link of
 // another agent's host:
 //
-//	Export: stored -> Depart: B in the journal, with the URL's finish -> PageBox -> Boundary.Send -> S in the journal
+//	Export: stored -> B in the journal, with the URL's finish -> PageBox -> Boundary.Send -> S in the journal
 //	  -> synced -> the store forgets the page
 //	other agent: TakePage: archived, read -> a finish and the links in one batch -> durable, links safe -> answer
 //
@@ -134,10 +134,8 @@ func (x *exports) Export(_ context.Context, l link.Link, of *warc.Exchange,
 	return l, category, true, nil
 }
 
-// Depart implements crawl.Boundary.
-func (x *exports) Depart(page link.Link) error {
-	enc := page.AppendTo(nil)
-	number := x.loop.Ledger.Accept(byte(crawl.Passed), enc)
+// depart queues a page that Export has stored. The batch with its accept has the finish of its URL, too.
+func (x *exports) depart(number uint64, page link.Link, enc []byte) error {
 	x.shipping.countPage()
 	x.onWay.begins(link.KeyOf(page.URL))
 	to, err := x.wayOfPage(number, enc)
@@ -332,7 +330,7 @@ func (x *exports) fetchAgain(page link.Link) {
 	at, _ := page.Stored()
 	l := page.AsLink()
 	enc := l.AppendTo(nil)
-	again := x.loop.Ledger.Accept(byte(crawl.Own), enc)
+	again := x.loop.Ledger.AcceptUnlisted(byte(crawl.Own), enc)
 	x.shipping.copyAccept(again, link.HostKey(l.URL.Host()), enc)
 	if x.run.Fail(x.loop.Frontier.PushAt([]link.Link{l}, []uint64{again})) {
 		return

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"time"
 
@@ -97,14 +98,14 @@ func New(others Others) *Clustered {
 		exports: &exports{base: b, ranges: r, shipping: s, receipts: d, links: l},
 		recalls: &recalls{base: b, ranges: r, tenants: t, open: map[link.Key]*question{}, asking: map[turn]bool{},
 			stale: true},
-		contents: &sameContents{base: b, receipts: d},
+		contents: &sameContents{base: b, shipping: s, receipts: d},
 		leaving:  &leaving{base: b, counts: n, receipts: d, links: l, tenants: t},
 		Permits:  &Permits{base: b}}
 }
 
 // Join returns what this agent's crawl loop asks the cluster.
 func (cl *Clustered) Join() crawl.Cluster {
-	c := crawl.Cluster{Owners: cl, Turns: cl, Links: cl, Records: cl, Moves: cl}
+	c := crawl.Cluster{Owners: cl, Turns: cl, Links: cl, Moves: cl}
 	if cl.Captures != nil {
 		c.Sharing = cl.exports
 	}
@@ -117,9 +118,16 @@ func (cl *Clustered) Join() crawl.Cluster {
 	return c
 }
 
+var _ interface {
+	ledger.Cluster
+	ledger.Sealer
+	ledger.Syncer
+} = (*Clustered)(nil)
+
 // Bind implements crawl.Turns.
 func (cl *Clustered) Bind(loop *crawl.Loop) []crawl.Obstacle {
 	cl.loop, cl.run = loop, loop.Run
+	loop.Ledger.Join(cl)
 	return []crawl.Obstacle{lostHosts{cl}, spentShare{cl}}
 }
 
@@ -221,40 +229,57 @@ func (cl *Clustered) Class(key link.Key, l link.Link) crawl.Class {
 	return crawl.Own
 }
 
-func (cl *Clustered) Accepted(class crawl.Class, number uint64, l link.Link, enc []byte) error {
-	if class == crawl.Own {
+// Seal implements ledger.Sealer. The records for heirs belong to the open epoch, which Committed closes.
+func (cl *Clustered) Seal(b *ledger.Batch) error {
+	if err := b.EachAccept(cl.accepted); err != nil {
+		return err
+	}
+	b.EachFinish(cl.finished)
+	for _, st := range b.Hosts() {
+		delete(cl.tenants.given, link.HostKey(st.Host)) // tell the host's next owner
+		cl.shipping.copyClock(st, cl.loop.Config.Now())
+	}
+	return nil
+}
+
+// accepted puts an accepted link on its way: to the heir of its host, or to the agent that crawls it.
+func (cl *Clustered) accepted(kind byte, number uint64, enc []byte) error {
+	l, _, err := link.Peek(enc)
+	if err != nil {
+		return fmt.Errorf("accepted link: %w", err)
+	}
+	if kind == state.Accept {
 		cl.receipts.found(l.Key())
 		cl.shipping.copyAccept(number, link.HostKey(l.URL.Host()), enc)
 		return nil
+	}
+	if _, page := l.Stored(); page {
+		return cl.exports.depart(number, l, enc)
 	}
 	cl.shipping.countOutgoing()
 	return cl.links.post(number, l, 0, enc)
 }
 
-// Finished implements ledger.Finisher. Finishes of earlier runs have keys in the seen-set already.
-func (cl *Clustered) Finished(f *state.Finish, before bool) {
-	if before {
-		return
-	}
-	if f.Imported() {
+// finished notes the finish of a URL for other agents.
+func (cl *Clustered) finished(f *state.Finish) {
+	switch {
+	case f.Imported():
 		cl.shipping.copyName(f)
-		return
+	default:
+		if !f.IsRobots() {
+			cl.ranges.noteDone(f.Link.Key())
+			cl.tenants.newlyDone(link.HostKey(f.Link.URL.Host()))
+			cl.recalls.finishedHere(f.Link.Key())
+			cl.receipts.noteKept(f)
+		}
+		cl.shipping.copyFinish(f)
 	}
-	if !f.IsRobots() {
-		cl.ranges.noteDone(f.Link.Key())
-		cl.tenants.newlyDone(link.HostKey(f.Link.URL.Host()))
-		cl.recalls.finishedHere(f.Link.Key())
-		cl.receipts.noteKept(f)
+	if f.First != nil {
+		cl.contents.archived(f.Body, *f.First)
 	}
-	cl.shipping.copyFinish(f)
 }
 
-func (cl *Clustered) Rests(st frontier.HostState, now time.Time) {
-	delete(cl.tenants.given, link.HostKey(st.Host)) // tell the host's next owner
-	cl.shipping.copyClock(st, now)
-}
-
-func (cl *Clustered) Committed(time.Time) {
+func (cl *Clustered) Committed() {
 	cl.shipping.copyCommitted()
 	cl.receipts.committed()
 }
@@ -362,10 +387,6 @@ func (cl *Clustered) Deliver(work context.Context, now time.Time) (wake time.Tim
 		return wake
 	}
 	return earlier(wake, cl.shipping.shipOut(work, now))
-}
-
-func (cl *Clustered) WantsSync() bool {
-	return cl.receipts.wantsSync()
 }
 
 // Outgoing implements crawl.Links.

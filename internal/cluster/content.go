@@ -13,7 +13,7 @@ import (
 // Another page with the same content is a duplicate: the crawl archives it as a revisit of
 // that page and follows none of its links.
 //
-//	First -> archive -> finish in the journal -> Archived -> sync, links shipped -> Durable
+//	First -> archive -> finish in the journal's batch -> Archived -> sync, links shipped -> Durable
 //
 // Safe for concurrent use.
 type Contents interface {
@@ -37,6 +37,7 @@ type Contents interface {
 // sameContents are the questions about contents, and the answers of other agents to them.
 type sameContents struct {
 	*base
+	shipping *shipping
 	receipts *receipts
 }
 
@@ -55,11 +56,12 @@ func (c *sameContents) First(ctx context.Context, x *warc.Exchange,
 	return first, duplicate, true, nil
 }
 
-// Archived reports a page to Contents: at once, and again when its finish is durable and its links
-// are safe.
-func (c *sameContents) Archived(digest [20]byte, page warc.Original) {
+// archived reports a page to Contents: at once, and again when its finish, which is in the batch that Seal looks at, is
+// durable and its links are safe.
+func (c *sameContents) archived(digest [20]byte, page warc.Original) {
 	c.Contents.Archived(digest, page)
-	c.receipts.whenFinishesSafe(func(time.Time) { c.Contents.Durable(digest, page) })
+	c.receipts.await(receipt{finish: c.shipping.begun(),
+		then: func(time.Time) { c.Contents.Durable(digest, page) }})
 }
 
 // counts returns the counts of Contents, or nil without Contents.

@@ -35,9 +35,13 @@ func (r *receipts) waiting() int {
 	return len(r.unsynced) + r.syncing + len(r.due)
 }
 
-// wantsSync reports that a receipt waits for the next sync.
-func (r *receipts) wantsSync() bool {
-	return len(r.unsynced) > 0 && !r.loop.Config.AckWritten
+// await lets a receipt wait for the next sync. All that it is for must be in the journal, or in the batch that Seal
+// looks at.
+func (r *receipts) await(d receipt) {
+	r.unsynced = append(r.unsynced, d)
+	if !r.loop.Config.AckWritten {
+		r.loop.Ledger.SyncSoon()
+	}
 }
 
 // committed is told that all records so far are written.
@@ -63,7 +67,7 @@ func (r *receipts) beginSync() (durable func()) {
 // whenDurable calls then when all accepts so far are durable and, with replication, at the heirs.
 func (r *receipts) whenDurable(then func(now time.Time)) {
 	r.run.Fail(r.loop.Ledger.AppendForSync())
-	r.unsynced = append(r.unsynced, receipt{then: then, safe: r.shipping.now()})
+	r.await(receipt{then: then, safe: r.shipping.now()})
 }
 
 // whenFinishesSafe calls then when all finishes so far are durable and, with replication, may go to
@@ -71,14 +75,14 @@ func (r *receipts) whenDurable(then func(now time.Time)) {
 // of their links.
 func (r *receipts) whenFinishesSafe(then func(now time.Time)) {
 	r.run.Fail(r.loop.Ledger.AppendForSync())
-	r.unsynced = append(r.unsynced, receipt{then: then, finish: r.shipping.begun()})
+	r.await(receipt{then: then, finish: r.shipping.begun()})
 }
 
 // whenNamed calls then when whenFinishesSafe would, and the heirs have the finishes. From that time on, the loss of
 // this machine loses no name of a page in its archive. It may wait for other agents that take pages of this one.
 func (r *receipts) whenNamed(then func(now time.Time)) {
 	r.run.Fail(r.loop.Ledger.AppendForSync())
-	r.unsynced = append(r.unsynced, receipt{then: then, finish: r.shipping.begun(), named: true})
+	r.await(receipt{then: then, finish: r.shipping.begun(), named: true})
 }
 
 // deliver sends the receipts for everything that is durable here and in the replicas. It reports

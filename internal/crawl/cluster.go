@@ -5,27 +5,25 @@ import (
 	"errors"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A Cluster is the rest of the cluster, as the crawl loop of one agent sees it, by what the loop asks. The dispatcher
 // calls all methods, except those that are safe for concurrent use. The zero Cluster stands for a crawl without other
-// agents. Owners, Turns, Links, Records and Moves are there together.
+// agents. Owners, Turns, Links and Moves are there together. What the
+// journal has of other agents, a Cluster keeps itself: it joins the Ledger.
 type Cluster struct {
 	Owners   Owners
 	Turns    Turns
 	Links    Links
-	Records  Records
 	Moves    Moves
-	Contents Contents      // nil: contents are not compared with those of other agents
-	Boundary Boundary      // nil: all agents keep the pages that they have fetched
-	Sharing  visit.Sharing // nil: no other agent's archive is asked
+	Contents visit.Contents // nil: contents are not compared with those of other agents
+	Boundary Boundary       // nil: all agents keep the pages that they have fetched
+	Sharing  visit.Sharing  // nil: no other agent's archive is asked
 }
 
 // Owners answer: whose is this host?
@@ -43,7 +41,7 @@ type Owners interface {
 // is all done?
 type Turns interface {
 	// Bind gives the cluster its loop, and returns the conditions of the cluster under which this agent may begin no
-	// visit. The loop calls it once, before all other methods but Kinds.
+	// visit. The loop calls it once, before all other methods. The cluster joins the Ledger of the loop.
 	Bind(loop *Loop) []Obstacle
 	// MayVisit reports whether t, just taken from the frontier, may be visited. If not, t is put away.
 	MayVisit(t *frontier.Task, now time.Time) bool
@@ -71,8 +69,6 @@ type Turns interface {
 type Links interface {
 	// Class tells what a link is that the seen-set has found new under a key.
 	Class(key link.Key, l link.Link) Class
-	// Accepted is told of each accepted link with its encoding.
-	Accepted(class Class, number uint64, l link.Link, enc []byte) error
 	// Pending takes a pending link of an earlier run: outgoing says that another agent crawled it. mine reports that
 	// this agent is to visit it, and again that it stands for a page that is lost: the URL must be fetched again.
 	Pending(number uint64, l link.Link, enc []byte, outgoing bool) (mine, again bool, err error)
@@ -82,13 +78,6 @@ type Links interface {
 	Forget()
 	// Outgoing returns the number of links that wait to be sent to other agents.
 	Outgoing() int64
-}
-
-// Records are what the journal has of other agents.
-type Records interface {
-	ledger.Cluster
-	ledger.Participant
-	ledger.Finisher
 }
 
 // Moves let what this agent knows of hosts and URLs move to other agents.
@@ -102,24 +91,11 @@ type Moves interface {
 	// Recall takes a link that the Planner wants, if the Planner is a Sharer. The cluster asks the agents what they
 	// know of the URL, and lets the owner fetch it if needed.
 	Recall(l link.Link) (taken bool)
-	// Rests is told how long a host must rest.
-	Rests(st frontier.HostState, now time.Time)
-}
-
-// Contents answer: which page with this content came first?
-type Contents interface {
-	visit.Contents
-	// Archived is told that a page, which First was asked about, is archived in full. Its finish is in the present
-	// batch.
-	Archived(digest [20]byte, page warc.Original)
 }
 
 // Boundary answers: which agent keeps this page?
 type Boundary interface {
 	visit.Boundary
-	// Depart is told that the present batch will have the finish of a URL whose page Export has stored. From now on
-	// the page waits for its agent.
-	Depart(page link.Link) error
 	// Direct sets the destination of a seed if every agent may fetch it.
 	Direct(seed *link.Link)
 }

@@ -213,8 +213,7 @@ func New(cfg Config, parts Parts) *Crawler {
 	c.progress.cfg, c.progress.visits = &c.cfg, c.visits
 	c.ledger = newLedger(c, planner != nil)
 	c.origins = retry.NewOrigins(cfg.Config, retry.Parts{Run: c.run, Book: c.retries, Frontier: c.Frontier,
-		Robots: c.Robots, Tally: c.Tally, Events: c.Events, Visits: c.visits, Gate: c.gate, Ledger: c.ledger,
-		Moves: c.Cluster.Moves})
+		Robots: c.Robots, Tally: c.Tally, Events: c.Events, Visits: c.visits, Gate: c.gate, Ledger: c.ledger})
 	c.plan = plan{run: c.run, ledger: c.ledger, origins: &c.origins, archive: c.Archive, owners: c.Cluster.Owners,
 		moves: c.Cluster.Moves, planner: planner, again: map[link.Key]*visit.Before{}, hosts: map[string]*hostAgain{}}
 	var others []Obstacle

@@ -37,7 +37,6 @@ func (c *Crawler) Standstill() (s Standstill) {
 // Recover and before Run.
 func (c *Crawler) SeedAgain() error {
 	again := c.failures.Again()
-	now := c.cfg.Now()
 	for _, enc := range again {
 		// Accept appends the batch, so both records are in it.
 		c.ledger.Add(state.Again, enc)
@@ -46,7 +45,7 @@ func (c *Crawler) SeedAgain() error {
 			return err
 		}
 		c.origins.ForgetHost(l.URL.Host()) // the tries of its origin are counted anew, too
-		c.origins.Record(l.URL.Host(), now)
+		c.origins.Record(l.URL.Host())
 		c.plan.retry(l.URL)
 		var aux []byte
 		aux, c.stamped = c.gate.Stamp(enc, c.stamped[:0])

@@ -62,13 +62,10 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 	if v.Plain { // it counts as skipped, not as failed
 		f.Kind, f.Cause = "", ""
 	}
-	if !v.Boundary().Sent.URL.IsZero() && !c.run.Failed() {
-		c.run.Fail(c.Cluster.Boundary.Depart(v.Boundary().Sent))
+	if sent := &v.Boundary().Sent; !sent.URL.IsZero() && !c.run.Failed() {
+		c.ledger.Accept(state.Passed, sent.AppendTo(nil)) // from now on the page waits for its agent
 	}
 	c.record(v, &f)
-	if v.Contents().Judged && !v.Contents().Duplicate && v.Record.Archived && !c.visits.Omits(v) && !c.run.Failed() {
-		c.Cluster.Contents.Archived(v.Record.Written.BodyDigest, v.Record.Written.Original)
-	}
 	v.EndClaim(!c.run.Failed())
 }
 

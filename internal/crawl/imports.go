@@ -69,9 +69,6 @@ func (l *Loop) Settle(p *Imported, now time.Time) (settled bool) {
 	c.logs.write(v, f, now)
 	c.logs.writeLinks(v, &f, now)
 	c.record(v, &f)
-	if v.Contents().Judged && !v.Contents().Duplicate && v.Record.Archived && !c.visits.Omits(v) && !c.run.Failed() {
-		c.Cluster.Contents.Archived(v.Record.Written.BodyDigest, v.Record.Written.Original)
-	}
 	v.EndClaim(!c.run.Failed())
 	c.append()
 	return true

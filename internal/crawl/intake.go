@@ -105,19 +105,14 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		if err != nil {
 			return err
 		}
-		number := c.ledger.Accept(byte(class), enc)
 		if class == Own {
 			c.apps.accepted(&l)
 		}
 		if dropped {
-			err = c.acceptDropped(enc, number)
-		} else if others != nil {
-			err = others.Accepted(class, number, l, enc)
-		}
-		if err != nil {
-			return err
-		}
-		if class == Own && !dropped {
+			if err := c.acceptDropped(enc, c.ledger.AcceptUnlisted(byte(class), enc)); err != nil {
+				return err
+			}
+		} else if number := c.ledger.Accept(byte(class), enc); class == Own {
 			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, number)
 		}
 		if err := c.ledger.AppendLarge(); err != nil || c.run.Failed() {

@@ -46,6 +46,10 @@ func (l *logs) finishOf(v *visit.Attempt, exhausted bool) state.Finish {
 	if v.Record.Archived {
 		w := &v.Record.Written
 		f.Digest, f.Body, f.File, f.End = w.PayloadDigest, w.BodyDigest, w.File, w.End
+		if n := v.Contents(); n.Judged && !n.Duplicate && !l.visits.Omits(v) {
+			first := w.Original
+			f.First = &first
+		}
 		if w.Revisit {
 			f.Flags |= state.FlagDuplicate
 		}

@@ -26,14 +26,11 @@ func newLedger(c *Crawler, planned bool) *ledger.Ledger {
 	spans := spans{c.Tally, &c.progress, &c.past}
 	participants := []ledger.Participant{spans, &c.widened, &tallyCounts{tally: c.Tally, skips: &c.skips},
 		&c.failures, queryCounts{c.Queries}, c.gate, &c.apps, hostStates{&c.origins, &c.past}}
-	if c.Cluster.Records != nil {
-		participants = append(participants, c.Cluster.Records)
-	}
 	return ledger.New(ledger.Config{Now: c.cfg.Now, CommitEvery: c.cfg.CommitEvery, SyncEvery: c.cfg.SyncEvery,
 		SnapshotBytes: c.cfg.SnapshotBytes, Planned: planned},
 		ledger.Parts{Run: c.run, Crawl: &ledgerCrawl{spans, &c.skips, c.visits, c.Cluster.Links},
-			Cluster: c.Cluster.Records, Journal: c.Journal, Seen: c.Seen,
-			Tally: c.Tally, Events: c.Events, Logs: []ledger.Log{c.Log, c.Events, c.Skipped, c.LinkLog},
+			Journal: c.Journal, Seen: c.Seen, Tally: c.Tally, Events: c.Events,
+			Logs:    []ledger.Log{c.Log, c.Events, c.Skipped, c.LinkLog},
 			Syncers: syncers, Participants: participants,
 			Beside: []ledger.Participant{archiveDigests{c.Archive}, robotsEntries{c.Robots}}})
 }

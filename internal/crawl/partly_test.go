@@ -3,8 +3,11 @@ package crawl_test
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
@@ -25,6 +28,16 @@ func newPartly(grip func() bool) *partly {
 
 // cluster returns what the crawl asks.
 func (p *partly) cluster() crawl.Cluster { return crawl.Cluster{Turns: p, Contents: p} }
+
+func (p *partly) Bind(l *crawl.Loop) []crawl.Obstacle {
+	l.Ledger.Join(p)
+	return p.watcher.Bind(l)
+}
+
+// Kinds, Save and Load implement ledger.Participant: the journal has no records of it.
+func (*partly) Kinds() []ledger.Kind                           { return nil }
+func (*partly) Save(func(byte, []byte) error, time.Time) error { return nil }
+func (*partly) Load(byte, []byte) error                        { return nil }
 
 func (p *partly) Permit(host string) *visit.Permit {
 	if p.grip == nil {
@@ -69,10 +82,14 @@ func (p *partly) First(_ context.Context, x *warc.Exchange, _ int64) (first warc
 	return first, dup && first.URL != x.URL, true, nil
 }
 
-func (p *partly) Archived(digest [20]byte, page warc.Original) {
+// Seal implements ledger.Sealer.
+func (p *partly) Seal(b *ledger.Batch) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, dup := p.firsts[digest]; !dup {
-		p.firsts[digest] = page
-	}
+	b.EachFinish(func(f *state.Finish) {
+		if _, dup := p.firsts[f.Body]; !dup && f.First != nil {
+			p.firsts[f.Body] = *f.First
+		}
+	})
+	return nil
 }

@@ -154,7 +154,7 @@ func (c *Crawler) settleErrand(v *visit.Attempt, now time.Time) {
 
 // noteSlow records that a host demands fewer requests.
 func (c *Crawler) noteSlow(v *visit.Attempt, host string, now time.Time) {
-	st := c.origins.Record(host, now)
+	st := c.origins.Record(host)
 	c.ledger.Hasten()
 	c.Events.Write("host-paused", report.F("host", host), report.F("status", v.Response.Status),
 		report.F("until", st.NotBefore))

@@ -2,11 +2,11 @@ package ledger
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
@@ -29,7 +29,6 @@ type Config struct {
 type Parts struct {
 	Run     *run.Run
 	Crawl   Crawl
-	Cluster Cluster // nil: this agent is alone
 	Journal *journal.Journal
 	Seen    *keyset.Store
 	Tally   *report.Tally // counts accepts, and outgoing links that have ended
@@ -38,7 +37,7 @@ type Parts struct {
 	// Participants save their records in this order, on the goroutine of the Ledger's owner. A checkpoint saves those
 	// of Beside on a goroutine of its own, so their Save must be safe for concurrent use.
 	Participants, Beside []Participant
-	// Syncers are told of syncs in this order, after the Cluster.
+	// Syncers are told of syncs in this order, after the participants that are Syncers.
 	Syncers []Syncer
 }
 
@@ -52,17 +51,15 @@ type Crawl interface {
 	Unsaved() bool
 }
 
-// A Cluster is the cluster, as the ledger of one of its agents sees it.
+// A Cluster is the Participant for the cluster, of which this agent is a part. There is at most one.
 type Cluster interface {
-	Syncer
+	Participant
 	// Keys returns the keys of the seen-set.
 	Keys() Keys
 	// Prepare adds the records that a sync must cover.
 	Prepare()
 	// Committed is told that all records so far are written.
-	Committed(now time.Time)
-	// WantsSync reports that an answer to another agent waits for the next sync.
-	WantsSync() bool
+	Committed()
 }
 
 // A Log buffers lines of a log.
@@ -71,7 +68,8 @@ type Log interface{ Flush() error }
 // A Syncer is told that a sync of the journal begins. The ledger calls durable when all records so far are durable.
 type Syncer interface{ Syncing() (durable func()) }
 
-// A Participant keeps records of its own in the journal. A checkpoint writes them anew.
+// A Participant keeps records of its own in the journal. A checkpoint writes them anew. It may also be a Finisher, a
+// Sealer, a Syncer, or the Cluster.
 type Participant interface {
 	// Kinds returns the kinds of its records. No other Participant has them.
 	Kinds() []Kind
@@ -117,12 +115,14 @@ type Ledger struct {
 	small   []Participant // in the order of a snapshot; the dispatcher owns what they save
 	beside  []Participant // their records are saved beside the dispatcher
 	told    []Finisher    // those of all participants that are finishers, in their order
+	sealers []Sealer      // likewise
 	of      [256]owned    // by kind of records
 
 	id         keyset.Crawl
 	accepted   uint64 // the number of the last accept
-	batch      batch
+	batch      Batch
 	dirty      bool // the journal has records that are not synced
+	answers    bool // an answer to another agent waits for the next sync
 	urgent     bool // a server in the journal's batch demands fewer requests
 	committed  time.Time
 	synced     time.Time
@@ -143,24 +143,42 @@ type owned struct {
 // New returns a Ledger of the parts. It does not touch the disk.
 func New(cfg Config, parts Parts) *Ledger {
 	l := &Ledger{cfg: cfg, journal: parts.Journal, seen: parts.Seen, tally: parts.Tally, events: parts.Events,
-		logs: parts.Logs, run: parts.Run, crawl: parts.Crawl, cluster: parts.Cluster,
-		syncers: parts.Syncers,
-		small:   parts.Participants, beside: parts.Beside}
-	if l.cluster != nil {
-		l.syncers = append([]Syncer{l.cluster}, l.syncers...)
+		logs: parts.Logs, run: parts.Run, crawl: parts.Crawl, syncers: parts.Syncers, beside: parts.Beside}
+	for _, p := range parts.Participants {
+		l.Join(p)
 	}
-	for _, p := range slices.Concat(l.small, l.beside) {
-		if f, ok := p.(Finisher); ok {
-			l.told = append(l.told, f)
-		}
-		for _, k := range p.Kinds() {
-			if l.of[k.Kind].by != nil || table.Resumes(k.Kind) && k.Kind != state.Again {
-				panic(fmt.Sprintf("record kind %q has two owners", k.Kind))
-			}
-			l.of[k.Kind] = owned{p, k}
-		}
+	for _, p := range l.beside {
+		l.listen(p)
 	}
 	return l
+}
+
+// Join adds a Participant after those of Parts. It comes before Recover.
+func (l *Ledger) Join(p Participant) {
+	l.small = append(l.small, p)
+	l.listen(p)
+}
+
+// listen notes what p is to be told.
+func (l *Ledger) listen(p Participant) {
+	if f, ok := p.(Finisher); ok {
+		l.told = append(l.told, f)
+	}
+	if s, ok := p.(Sealer); ok {
+		l.sealers, l.batch.lists = append(l.sealers, s), true
+	}
+	if s, ok := p.(Syncer); ok {
+		l.syncers = append([]Syncer{s}, l.syncers...)
+	}
+	if c, ok := p.(Cluster); ok {
+		l.cluster = c
+	}
+	for _, k := range p.Kinds() {
+		if l.of[k.Kind].by != nil || table.Resumes(k.Kind) && k.Kind != state.Again {
+			panic(fmt.Sprintf("record kind %q has two owners", k.Kind))
+		}
+		l.of[k.Kind] = owned{p, k}
+	}
 }
 
 // Keys returns the keys of the seen-set.
@@ -186,6 +204,15 @@ func (l *Ledger) Add(kind byte, payload []byte) { l.batch.add(kind, payload) }
 // Accept adds an accept to the present batch: kind is state.Accept, state.Outgoing or state.Passed, and enc the link's
 // encoding. It returns the number of the accept.
 func (l *Ledger) Accept(kind byte, enc []byte) (number uint64) {
+	number = l.AcceptUnlisted(kind, enc)
+	if b := &l.batch; b.lists {
+		b.accepts = append(b.accepts, listedAccept{len(b.recs) - 1, number})
+	}
+	return number
+}
+
+// AcceptUnlisted is Accept for a link that Sealers must not look at: the caller does all that is to be done for it.
+func (l *Ledger) AcceptUnlisted(kind byte, enc []byte) (number uint64) {
 	l.batch.add(kind, enc)
 	l.accepted++
 	l.tally.Accepted(1)
@@ -193,15 +220,29 @@ func (l *Ledger) Accept(kind byte, enc []byte) (number uint64) {
 }
 
 // Finish adds a finish to the present batch, and tells the participants of it. It comes after the accepts of the links
-// that the visit has brought, and may be in a later batch than the first of them.
+// that the visit has brought, and may be in a later batch than the first of them. The caller does not change f until
+// the batch is appended, except for Skips.
 func (l *Ledger) Finish(f *state.Finish) {
 	l.rec = f.AppendTo(l.rec[:0])
 	l.batch.add(state.Finished, l.rec)
-	l.finished(f, false)
+	tellFinish(l.told, f, false)
+	if b := &l.batch; b.lists {
+		b.finishes = append(b.finishes, listedFinish{len(b.recs) - 1, f})
+	}
 }
 
-func (l *Ledger) finished(f *state.Finish, before bool) {
-	for _, p := range l.told {
+// AddHost adds to the present batch how long a host must rest.
+func (l *Ledger) AddHost(st frontier.HostState) {
+	l.rec = st.AppendTo(l.rec[:0])
+	l.batch.add(state.Host, l.rec)
+	if b := &l.batch; b.lists {
+		b.hosts = append(b.hosts, st)
+	}
+}
+
+// tellFinish tells finishers of a finish; see Finisher.
+func tellFinish(fs []Finisher, f *state.Finish, before bool) {
+	for _, p := range fs {
 		p.Finished(f, before)
 	}
 }
@@ -211,17 +252,21 @@ func (l *Ledger) finished(f *state.Finish, before bool) {
 func (l *Ledger) EndOutgoing(numbers []uint64, returned bool) error {
 	l.rec = state.AppendSent(l.rec[:0], numbers, returned)
 	l.batch.add(state.Sent, l.rec)
-	l.ended(int64(len(numbers)), returned)
+	countEnded(l.tally, int64(len(numbers)), returned)
 	return l.Append()
 }
 
-func (l *Ledger) ended(n int64, returned bool) {
+// countEnded counts links that are ended; see Ledger.EndOutgoing.
+func countEnded(t *report.Tally, n int64, returned bool) {
 	if returned {
-		l.tally.Accepted(-n)
+		t.Accepted(-n)
 	} else {
-		l.tally.Sent(n)
+		t.Sent(n)
 	}
 }
+
+// SyncSoon lets the next sync come soon, because an answer to another agent waits for it.
+func (l *Ledger) SyncSoon() { l.answers = true }
 
 // Hasten lets the present batch be written soon, because a server in it demands fewer requests.
 func (l *Ledger) Hasten() { l.urgent = true }

@@ -83,7 +83,8 @@ func (l *Ledger) Recover(fs disk.FS, dir string, intact func(file string, end in
 	l.fs, l.dir = fs, dir
 	l.journal.EndWith(l.mark)
 	r := &resume{
-		History: state.NewHistory(l.spool(0)), lists: l.spool(1), ledger: l, past: past, states: l.states(),
+		History: state.NewHistory(l.spool(0)), lists: l.spool(1), ledger: l, past: past,
+		states: newLastStates(l.cfg.Planned),
 		doubt: doubt{verdict: verdict{intact: intact}, missing: l.seen.Missing, tail: evidence.Log,
 			others: evidence.Others, sure: l.journal.Sure()},
 	}
@@ -252,7 +253,7 @@ func (r *resume) accept(kind byte, p []byte) error {
 func (r *resume) sent(_ byte, p []byte) error {
 	n, returned, err := r.CountEnded(p)
 	if err == nil {
-		r.ledger.ended(n, returned)
+		countEnded(r.ledger.tally, n, returned)
 	}
 	return err
 }
@@ -293,7 +294,7 @@ func (r *resume) count(f *state.Finish, lost bool) error {
 		}
 		return nil
 	}
-	r.ledger.finished(f, true)
+	tellFinish(r.ledger.told, f, true)
 	if !f.IsRobots() {
 		if err := r.History.Finish(f.Number); err != nil {
 			return err

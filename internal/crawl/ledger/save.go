@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -38,7 +39,7 @@ func (l *Ledger) Due() (at time.Time) {
 	if l.syncing == nil && l.seen.WantsSync() {
 		due(l.synced.Add(l.cfg.SyncEvery))
 	}
-	if l.syncing == nil && l.owesAnswer() {
+	if l.syncing == nil && l.answers {
 		due(l.ackAt())
 	}
 	return at
@@ -49,6 +50,9 @@ func (l *Ledger) Due() (at time.Time) {
 func (l *Ledger) Save(now time.Time) error {
 	if l.run.Failed() {
 		return nil
+	}
+	if err := l.Append(); err != nil { // each turn of the dispatcher ends with an empty batch
+		return err
 	}
 	if err := l.endSync(false); err != nil || l.run.Failed() {
 		return err
@@ -69,7 +73,7 @@ func (l *Ledger) write(now time.Time) error {
 		// The journal needs no write, but a log may have buffered lines or an error.
 		if now.Sub(l.synced) >= l.cfg.SyncEvery {
 			l.synced = now
-			return l.flushLogs()
+			return flush(l.logs)
 		}
 	case l.syncing == nil && l.checkpointDue():
 		// A checkpoint goes before a sync. On a disk that needs longer than SyncEvery for a sync, a
@@ -77,7 +81,7 @@ func (l *Ledger) write(now time.Time) error {
 		err := l.beginCheckpoint(all())
 		l.synced, l.committed, l.dirty, l.urgent = now, now, false, false
 		return err
-	case l.syncing == nil && (now.Sub(l.synced) >= l.cfg.SyncEvery || l.owesAnswer() && !now.Before(l.ackAt())):
+	case l.syncing == nil && (now.Sub(l.synced) >= l.cfg.SyncEvery || l.answers && !now.Before(l.ackAt())):
 		l.batch.add(state.Span, l.crawl.Span(now))
 		if err := l.Append(); err != nil {
 			return err
@@ -91,26 +95,23 @@ func (l *Ledger) write(now time.Time) error {
 			return err
 		}
 		err := l.journal.Commit()
-		l.tellCommitted(now)
+		l.tellCommitted()
 		l.committed, l.urgent = now, false
 		return err
 	}
 	return nil
 }
 
-// owesAnswer reports that an answer to another agent waits for the next sync.
-func (l *Ledger) owesAnswer() bool { return l.cluster != nil && l.cluster.WantsSync() }
-
 // tellCommitted tells the cluster that all records so far are written.
-func (l *Ledger) tellCommitted(now time.Time) {
+func (l *Ledger) tellCommitted() {
 	if l.cluster != nil {
-		l.cluster.Committed(now)
+		l.cluster.Committed()
 	}
 }
 
-// flushLogs writes the lines of all logs, also after an error.
-func (l *Ledger) flushLogs() (err error) {
-	for _, log := range l.logs {
+// flush writes the lines of all logs, also after an error.
+func flush(logs []Log) (err error) {
+	for _, log := range logs {
 		err = errors.Join(err, log.Flush())
 	}
 	return err
@@ -140,7 +141,7 @@ func (s *syncing) run() error {
 	return s.journal.Run()
 }
 
-// startSync writes what endSync will report as durable.
+// startSync writes what endSync will report as durable. The present batch is empty.
 func (l *Ledger) startSync() (*syncing, error) {
 	if l.cluster != nil {
 		l.cluster.Prepare()
@@ -156,7 +157,8 @@ func (l *Ledger) startSync() (*syncing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seen: %w", err)
 	}
-	l.tellCommitted(l.cfg.Now())
+	l.tellCommitted()
+	l.answers = false
 	var told []func()
 	for _, p := range l.syncers {
 		told = append(told, p.Syncing())
@@ -223,7 +225,7 @@ func (l *Ledger) Secure() error {
 
 // sync makes the journal durable before it returns. No other sync may be in progress.
 func (l *Ledger) sync() error {
-	if err := l.run.Err(); err != nil {
+	if err := cmp.Or(l.run.Err(), l.Append()); err != nil {
 		return err
 	}
 	if err := l.markAnyway(); err != nil {

@@ -74,9 +74,9 @@ func (s lastStates) last(kind byte, number uint64, p []byte) (l link.Link, plann
 	return l, planned, nil
 }
 
-// states returns an empty lastStates, or nil without a Planner.
-func (l *Ledger) states() lastStates {
-	if !l.cfg.Planned {
+// newLastStates returns an empty lastStates, or nil without a Planner.
+func newLastStates(planned bool) lastStates {
+	if !planned {
 		return nil
 	}
 	return lastStates{}

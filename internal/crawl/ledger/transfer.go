@@ -42,8 +42,8 @@ func (l *Ledger) Transfer() (*Transfer, error) {
 		return nil, err
 	}
 	l.reading = true
-	return &Transfer{History: state.NewHistory(l.spool(0)), done: l.spool(1), states: l.states(), ledger: l,
-		keys: l.Keys().Freeze(), files: files}, nil
+	return &Transfer{History: state.NewHistory(l.spool(0)), done: l.spool(1),
+		states: newLastStates(l.cfg.Planned), ledger: l, keys: l.Keys().Freeze(), files: files}, nil
 }
 
 // Release ends the use of the files. Only the dispatcher calls it, after Close.

@@ -34,11 +34,6 @@ import (
 // A Gate answers: has the operator blocked this host? Then no try of its origins may come.
 type Gate interface{ Blocked(host string) bool }
 
-// Moves are told how long a host must rest.
-type Moves interface {
-	Rests(st frontier.HostState, now time.Time)
-}
-
 // Parts are the parts that Origins use.
 type Parts struct {
 	Run      *run.Run
@@ -50,7 +45,6 @@ type Parts struct {
 	Visits   *visit.Pool
 	Gate     Gate
 	Ledger   *ledger.Ledger
-	Moves    Moves // nil: there are no other agents
 }
 
 // Origins are the origins that fail.
@@ -268,7 +262,7 @@ func (o *Origins) Settle(v *visit.Attempt, now time.Time) {
 			}
 		}
 		if failed {
-			o.Record(u.Host(), now)
+			o.Record(u.Host())
 		}
 	}
 	o.Open(o.Of(u))
@@ -300,7 +294,7 @@ func (o *Origins) failed(v *visit.Attempt, now time.Time) {
 	}
 	v.Robots.Until = e.until
 	if e.failures != before {
-		o.Record(e.host, now)
+		o.Record(e.host)
 	}
 	if e.failures <= o.retries {
 		if o.Visits.Final(v) && !o.Run.Failed() { // another URL is the next to try
@@ -323,7 +317,7 @@ func (o *Origins) GiveUp(v *visit.Attempt, now time.Time) {
 	e.failures, e.dead = max(e.failures, o.retries+1), true
 	e.outcome, e.fail, e.tried, e.took = visit.RobotsUnreachable, nil, now, v.Response.Took
 	e.until = o.Robots.Ask(v.Task.Link.URL, now).Until
-	o.Record(e.host, now)
+	o.Record(e.host)
 	o.move(e)
 }
 

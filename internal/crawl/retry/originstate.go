@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -81,13 +80,10 @@ func (e *Origin) NextTry(now time.Time) time.Time {
 	return e.until
 }
 
-// Record journals the state of a host, and ships it to other agents.
-func (o *Origins) Record(host string, now time.Time) frontier.HostState {
+// Record journals the state of a host.
+func (o *Origins) Record(host string) frontier.HostState {
 	st := o.State(host)
-	o.Ledger.Add(state.Host, st.AppendTo(nil))
-	if o.Moves != nil {
-		o.Moves.Rests(st, now)
-	}
+	o.Ledger.AddHost(st)
 	return st
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -31,6 +32,9 @@ type Finish struct {
 	Found  int      // number of references on the page
 	Skips  []Skip
 	State  []byte // the Planner's new state of the URL; empty: no change
+	// First is the page's record, if it may be the first one with its content in the cluster. The encoding does not
+	// have it.
+	First *warc.Original
 }
 
 // A Skip is the number of links of a page that were not accepted for one reason.
