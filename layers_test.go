@@ -65,8 +65,8 @@ var layers = func() map[string]int {
 			"internal/cluster/boundary " +
 			"internal/output/captures internal/output/rewrite internal/testkit/testarchive " +
 			"internal/web/classify/builtin",
-		// one attempt at a URL; what a crawl makes durable
-		"internal/crawl/visit internal/crawl/ledger",
+		// one attempt at a URL; what a crawl makes durable; an agent and its coordinators
+		"internal/crawl/visit internal/crawl/ledger internal/cluster/sites/follower",
 		// what the operator has ordered; what is tried again
 		"internal/crawl/orders internal/crawl/retry",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -113,6 +114,48 @@ func (c *Client) Forget(ctx context.Context, addrs []string, agent string) error
 			return last
 		}
 	}
+}
+
+// An Answer is what a coordinator says of itself, or why it says nothing.
+type Answer struct {
+	*Status
+	Addr string
+	Err  error // in few words, without the address
+}
+
+// AskAll asks all coordinators for their status, at once. The channel receives the answers, in the order of the
+// addresses.
+func (c *Client) AskAll(ctx context.Context, addrs []string) <-chan []Answer {
+	all := make([]Answer, len(addrs))
+	var calls sync.WaitGroup
+	for i, addr := range addrs {
+		calls.Go(func() {
+			s, err := c.Status(ctx, addr)
+			all[i] = Answer{s, addr, err}
+		})
+	}
+	done := make(chan []Answer, 1)
+	go func() {
+		calls.Wait()
+		done <- all
+	}()
+	return done
+}
+
+// Taken returns an *input.Error if a coordinator serves a crawl, so that a new one cannot begin.
+func Taken(all []Answer) error {
+	for _, s := range all {
+		if s.Err == nil && s.Ended {
+			return input.Errorf("--coordinator %s: its crawl, %s, has ended, and this agent would start another one; "+
+				"start the coordinators with new directories", s.Addr, s.Crawl)
+		}
+		if s.Err == nil && s.Crawl != "" {
+			return input.Errorf("--coordinator %s: it serves crawl %s already, and this agent would start another "+
+				"one; start the coordinators with new directories, or join an agent of their crawl with --join", s.Addr,
+				s.Crawl)
+		}
+	}
+	return nil
 }
 
 // Close ends all questions.

@@ -99,7 +99,7 @@ func (c *membership) admitted(from rpc.Caller) bool {
 	m := c.members.Gossip()
 	known := m != nil && m.Knows(from.Name, from.Instance, from.Boot) || c.admissions.welcomed(from, c.a.now())
 	if known {
-		c.sites.heard(from)
+		c.sites.Heard(from)
 	}
 	return known
 }

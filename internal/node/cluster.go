@@ -20,6 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/shares"
+	"github.com/orbweaver/orbweaver/internal/cluster/sites/follower"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -61,7 +62,7 @@ type membership struct {
 	copies     *copies                        // nil: replication is off
 	spares     *spares                        // nil: archive files are not copied to other agents
 	refetch    *refetch                       // nil: the pages of lost archives are not fetched again
-	sites      *siteOwners                    // nil: no coordinator assigns the hosts
+	sites      *follower.Follower             // nil: no coordinator assigns the hosts
 	age        limits.Age
 	pageLimit  *limits.Pages
 	ends       commonEnd
@@ -356,7 +357,7 @@ func (c *membership) meet(ctx context.Context) error {
 	told, cancelTold := context.WithTimeout(ctx, time.Second)
 	m.Announce(told, gossip.Up) // agents that are not told in time hear it by gossip
 	cancelTold()
-	c.sites.begin(run)
+	c.running.Go(func() { c.sites.Run(run) })
 	c.a.parts.Events.Write("joined", report.F("agent", c.members.Self.Name), report.F("address", c.members.Self.Addr),
 		report.F("crawl", c.members.Crawl().String()))
 	v, err := c.wait(ctx, m)
@@ -365,9 +366,7 @@ func (c *membership) meet(ctx context.Context) error {
 	}
 	c.age.Since(0, c.a.now()) // the wait does not count as running time
 	c.a.leases.begin()
-	if c.sites != nil {
-		c.sites.asked.Store(true)
-	}
+	c.sites.Answer()
 	return c.see(v)
 }
 
@@ -458,11 +457,11 @@ func (c *membership) miss(v *gossip.View) {
 func (c *membership) tend(ctx context.Context, fail func(error)) {
 	m := c.members.Gossip()
 	if o := c.sites; o != nil {
-		o.running.Store(true) // from now on the crawl loop takes calls
-		c.running.Go(func() { o.obey(ctx, fail) })
+		o.Attach(c.a.cluster, c.a.cluster.Permits) // from now on the crawl loop takes calls
+		c.running.Go(func() { c.ends.obey(ctx, fail) })
 		c.running.Go(func() {
 			select {
-			case err := <-o.broken:
+			case err := <-o.Failed():
 				fail(c.refused(err))
 			case <-ctx.Done():
 			}
@@ -471,7 +470,7 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 	c.running.Go(func() {
 		for {
 			select {
-			case <-c.sites.changes():
+			case <-c.sites.Changes():
 				c.stay(ctx, m)
 			case <-m.Changes():
 				saw, bars := c.saw.Load(), c.copies.barring()
@@ -554,7 +553,7 @@ func (c *membership) leave(inOrder bool) error {
 	var err error
 	if m := c.members.Gossip(); m != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTime/2)
-		c.sites.leave(ctx)
+		c.sites.Leave(ctx)
 		cancel()
 		ctx, cancel = context.WithTimeout(context.Background(), leaveTime)
 		if inOrder {

@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/sites/follower"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
@@ -28,11 +29,11 @@ import (
 // commonEnd is this agent's part in the common end of the crawl. Safe for concurrent use.
 type commonEnd struct {
 	c         *membership
-	prepared  atomic.Pointer[time.Time] // until when it waits for the order to end; nil: it does not wait
-	agreed    atomic.Pointer[point]     // the point at which it has agreed to end; nil: it has not
-	preparing atomic.Int32              // number of calls of prepare under way
-	ended     atomic.Bool               // the agents have ended the crawl together
-	nothing   atomic.Bool               // at the end: no agent has fetched anything
+	prepared  atomic.Pointer[time.Time]      // until when it waits for the order to end; nil: it does not wait
+	agreed    atomic.Pointer[follower.Point] // the point at which it has agreed to end; nil: it has not
+	preparing atomic.Int32                   // number of calls of prepare under way
+	ended     atomic.Bool                    // the agents have ended the crawl together
+	nothing   atomic.Bool                    // at the end: no agent has fetched anything
 }
 
 // pulse answers whether this agent is idle.
@@ -41,9 +42,9 @@ func (d *commonEnd) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Puls
 	if err != nil {
 		return rpc.Pulse{}, rpc.ErrAgain // not begun, or ended
 	}
-	v, at := d.c.members.View(), d.c.sites.at()
+	v, at := d.c.members.View(), d.c.sites.At()
 	idle := p.Idle && d.c.settled() && !d.c.admissions.expected(v, d.c.a.now())
-	return rpc.Pulse{View: at.digest(v), Activity: p.Activity, Pages: d.answered(p), Idle: idle,
+	return rpc.Pulse{View: at.Digest(v), Activity: p.Activity, Pages: d.answered(p), Idle: idle,
 		Stopped: p.Blocked, Lost: idle && d.c.refetch.wanted(v)}, nil
 }
 
@@ -70,7 +71,7 @@ func (d *commonEnd) end(ctx context.Context, _ rpc.Caller, e rpc.End) (bool, err
 		}
 	}
 	d.nothing.Store(e.Reason == endedEmpty) // before the run can end
-	if !d.c.sites.finish(ctx, *d.agreed.Load()) {
+	if !d.c.sites.Finish(ctx, *d.agreed.Load()) {
 		return false, nil
 	}
 	if !d.endOwn(ctx, e.Activity) {
@@ -93,12 +94,12 @@ func (d *commonEnd) prepare(ctx context.Context, e rpc.End) (bool, error) {
 	defer d.preparing.Add(-1)
 	now := d.c.a.now()
 	d.c.admissions.hold(now.Add(prepareTime))
-	v, at := d.c.members.View(), d.c.sites.at()
+	v, at := d.c.members.View(), d.c.sites.At()
 	p, err := d.c.a.cluster.Pulse(ctx)
 	if err != nil {
 		return false, rpc.ErrAgain // ended
 	}
-	if !p.Idle || p.Activity != e.Activity || at.digest(v) != e.View || !d.c.settled() ||
+	if !p.Idle || p.Activity != e.Activity || at.Digest(v) != e.View || !d.c.settled() ||
 		d.c.admissions.expected(v, now) {
 		d.c.admissions.hold(time.Time{})
 		return false, nil
@@ -138,7 +139,7 @@ func (d *commonEnd) seekEnd(ctx context.Context) {
 			return
 		}
 		v := d.c.members.View()
-		at := d.c.sites.at()
+		at := d.c.sites.At()
 		s, idle := d.round(ctx, v, at)
 		if !idle {
 			before, since = nil, time.Time{}
@@ -153,12 +154,12 @@ func (d *commonEnd) seekEnd(ctx context.Context) {
 				since = now
 			}
 			if now.Sub(since) >= refetchWait {
-				d.refetchAll(ctx, at.digest(v), s)
+				d.refetchAll(ctx, at.Digest(v), s)
 			}
 			continue
 		}
 		before = nil
-		if d.close(ctx, v, at.digest(v), s.activity, s.answered == 0) {
+		if d.close(ctx, v, at.Digest(v), s.activity, s.answered == 0) {
 			return
 		}
 	}
@@ -166,7 +167,7 @@ func (d *commonEnd) seekEnd(ctx context.Context) {
 
 // round asks all agents of a view whether they are idle, and have applied the stream up to a point. If all are, it
 // returns what they said.
-func (d *commonEnd) round(ctx context.Context, v *gossip.View, at point) (s standstill, idle bool) {
+func (d *commonEnd) round(ctx context.Context, v *gossip.View, at follower.Point) (s standstill, idle bool) {
 	for _, a := range v.Agents {
 		if a.State == gossip.Up && a.Name < d.c.members.Self.Name {
 			return s, false // that agent asks
@@ -184,8 +185,8 @@ func (d *commonEnd) round(ctx context.Context, v *gossip.View, at point) (s stan
 			}
 			continue
 		}
-		p, err := d.c.members.To(a).Pulse(ctx, at.digest(v))
-		if err != nil || !p.Idle || p.View != at.digest(v) {
+		p, err := d.c.members.To(a).Pulse(ctx, at.Digest(v))
+		if err != nil || !p.Idle || p.View != at.Digest(v) {
 			return s, false
 		}
 		s.activity[a.Name] = p.Activity
@@ -231,7 +232,7 @@ func (d *commonEnd) close(ctx context.Context, v *gossip.View, digest uint64, ac
 			d.tellEnd(ctx, a, rpc.End{View: digest, Activity: activity[a.Name], Reason: reason})
 		})
 	}
-	agreed := d.c.sites.finish(ctx, *d.agreed.Load())
+	agreed := d.c.sites.Finish(ctx, *d.agreed.Load())
 	told.Wait()
 	if !agreed || !d.endOwn(ctx, activity[d.c.members.Self.Name]) {
 		return false

@@ -46,9 +46,9 @@ const lookupTime = time.Second
 // what they say of this one. A zero URL means the host alone.
 func (a *Agent) explain(ctx context.Context, host string, u weburl.URL) (text string, err error) {
 	c := a.membership
-	if c != nil && c.sites != nil && c.sites.running.Load() {
+	if c != nil && c.sites != nil && c.sites.IsAttached() {
 		short, cancel := context.WithTimeout(ctx, lookupTime)
-		_, _ = c.sites.table.Lookup(short, []string{host}) // without it, less is known
+		_, _ = c.sites.Table.Lookup(short, []string{host}) // without it, less is known
 		cancel()
 	}
 	if u.IsZero() {
@@ -57,10 +57,10 @@ func (a *Agent) explain(ctx context.Context, host string, u weburl.URL) (text st
 		text, err = a.crawler.ExplainURL(ctx, u, func(u weburl.URL) crawl.Past { return a.past(ctx, u) })
 	}
 	if err == nil && c != nil && c.sites != nil {
-		if c.sites.table.Waits(host) { // its links are accepted by the agent that gets it
+		if c.sites.Table.Waits(host) { // its links are accepted by the agent that gets it
 			text = strings.Replace(text, "  "+crawl.NothingAccepted+"\n", "", 1)
 		}
-		text += host + " " + c.sites.table.Explain(host) + "\n"
+		text += host + " " + c.sites.Table.Explain(host) + "\n"
 	}
 	return text, err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -44,9 +43,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	} else if err != nil {
 		return "", err
 	}
-	if c.sites != nil {
-		c.sites.want(assignment.Leaving)
-	}
+	c.sites.WillLeave()
 	// Agents that are not told in time hear it by gossip. Until then they pass on the links that
 	// they get.
 	if err := m.Announce(ctx, gossip.Leaving); err != nil {
@@ -83,7 +80,7 @@ func (a *Agent) endsAlready() (text string, err error) {
 // the others. Otherwise each would give everything to the next, which would give it back.
 func (c *membership) stay(ctx context.Context, m *gossip.Member) {
 	if o := c.sites; o != nil {
-		if !o.last() {
+		if !o.IsLast() {
 			return
 		}
 	} else if !lastLeaving(m.View(), c.members.Self.Name) {
@@ -92,9 +89,7 @@ func (c *membership) stay(ctx context.Context, m *gossip.Member) {
 	if was, err := c.a.cluster.Stay(ctx); err != nil || !was {
 		return // the crawl is over
 	}
-	if c.sites != nil {
-		c.sites.want(assignment.Up)
-	}
+	c.sites.Stays()
 	told, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	if err := m.Announce(told, gossip.Up); err != nil {

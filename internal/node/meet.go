@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites"
+	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -271,13 +272,13 @@ func (c *membership) mayCome() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), firstPatience)
 	defer cancel()
-	statuses := c.askCoordinators(ctx)
+	statuses := coordination.NewClient(c.members.Client, "this agent").AskAll(ctx, c.cfg.Coordinators)
 	f, err := c.judge(c.askAll(ctx, c.spread(ctx, c.contacts())))
 	all := <-statuses
 	if err != nil || f.at != "" || c.members.Crawl() != (rpc.ID{}) || !c.founder {
 		return c.refused(err)
 	}
-	return takenBy(all)
+	return coordination.Taken(all)
 }
 
 // find asks the other agents until one answers, and returns its address. The address is empty if
@@ -427,7 +428,7 @@ func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, 
 		starting = slices.DeleteFunc(starting, func(name string) bool {
 			return slices.ContainsFunc(up, func(a placement.Owner) bool { return a.Name == name })
 		})
-		missing := c.sites.ready(want)
+		missing := c.sites.Ready(want)
 		there := len(up) >= want && len(starting) == 0 && missing == ""
 		if err := c.recall(v, there); err != nil || there {
 			return v, err
@@ -446,8 +447,8 @@ func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, 
 		}
 		select {
 		case <-m.Changes():
-		case <-c.sites.changes():
-		case err := <-c.sites.failed():
+		case <-c.sites.Changes():
+		case err := <-c.sites.Failed():
 			return nil, c.refused(err)
 		case <-soon.C:
 			starting = nil

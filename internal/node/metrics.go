@@ -76,7 +76,7 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 		metric(descOutgoing, prometheus.GaugeValue, float64(s.Outgoing))
 	}
 	if e.c.sites != nil {
-		s := e.c.sites.status()
+		s := e.c.sites.Status()
 		metric(descAssigned, prometheus.GaugeValue, float64(s.Hosts))
 		metric(descUnowned, prometheus.GaugeValue, float64(s.Waiting))
 		metric(descNumber, prometheus.GaugeValue, float64(s.Number))

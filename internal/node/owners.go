@@ -25,7 +25,7 @@ func (c *membership) Owner(host string) (string, bool) {
 // ownerOf returns the agent that owns a host by the view, or "" if it is not known.
 func (c *membership) ownerOf(host string) string {
 	if c.sites != nil {
-		return c.sites.owner(host)
+		return c.sites.Owner(host)
 	}
 	owners := c.owners()
 	if owners == nil {
@@ -40,7 +40,7 @@ func (c *membership) Tenure(host string) (owner string, mine bool, since uint64)
 		return c.cfg.Name, true, 0
 	}
 	if o := c.sites; o != nil {
-		name, since := o.tenure(host)
+		name, since := o.Tenure(host)
 		if owner, mine = c.ready(name, host); !mine {
 			since = 0
 		}
@@ -59,7 +59,7 @@ func (c *membership) Tenure(host string) (owner string, mine bool, since uint64)
 // View implements cluster.Placement.
 func (c *membership) View() uint64 {
 	if c.sites != nil {
-		return c.sites.table.View()
+		return c.sites.Table.View()
 	}
 	return c.saw.Load()
 }
@@ -67,7 +67,7 @@ func (c *membership) View() uint64 {
 // Had implements cluster.Placement.
 func (c *membership) Had(host string) (ever, began bool) {
 	if c.sites != nil {
-		return c.sites.table.Had(host)
+		return c.sites.Table.Had(host)
 	}
 	owners := c.owners()
 	if owners == nil {
@@ -89,7 +89,7 @@ func (c *membership) Before(host string) (agents []string, enough int) {
 		enough = recoveryDefault
 	}
 	if c.sites != nil {
-		agents, leaving := c.sites.table.Before(host)
+		agents, leaving := c.sites.Table.Before(host)
 		return agents, enough + leaving
 	}
 	for _, a := range c.members.View().Agents {
@@ -105,7 +105,7 @@ func (c *membership) Before(host string) (agents []string, enough int) {
 // Heirs implements cluster.Placement.
 func (c *membership) Heirs() cluster.Heirs {
 	if c.sites != nil {
-		if heirs := c.sites.table.Heirs(); heirs != nil {
+		if heirs := c.sites.Table.Heirs(); heirs != nil {
 			return heirs
 		}
 		return nil
@@ -141,6 +141,6 @@ func (c *membership) ready(name, host string) (string, bool) {
 // archive, waits for the owner of no host and has no archive file to copy.
 func (c *membership) settled() bool {
 	v := c.members.View()
-	return c.saw.Load() == v.Digest() && c.copies.settled() && c.refetch.settled() && c.sites.agree(v) &&
+	return c.saw.Load() == v.Digest() && c.copies.settled() && c.refetch.settled() && c.sites.Agrees(v) &&
 		c.spares.settled()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
@@ -64,20 +65,20 @@ func (r *Rehearsal) Meet(ctx context.Context) (found Meeting, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	statuses := c.askCoordinators(ctx)
+	statuses := coordination.NewClient(c.members.Client, "this agent").AskAll(ctx, c.cfg.Coordinators)
 	answered, lasting := r.replies(c.askAll(ctx, c.spread(ctx, c.contacts())), c, &found)
 	if !answered && lasting != nil {
 		return found, lasting
 	}
 	silent, all := len(c.cfg.Coordinators) > 0, <-statuses
 	if !answered && c.founder && !a.cfg.Resume {
-		if err := takenBy(all); err != nil {
+		if err := coordination.Taken(all); err != nil {
 			return found, err
 		}
 	}
 	for _, s := range all {
-		found.Coordinators = append(found.Coordinators, JoinReply{Addr: s.addr, Err: s.err})
-		silent = silent && s.err != nil
+		found.Coordinators = append(found.Coordinators, JoinReply{Addr: s.Addr, Err: s.Err})
+		silent = silent && s.Err != nil
 	}
 	switch {
 	case silent && c.who.Begun:

@@ -13,7 +13,7 @@ func (a *Agent) Status() *crawl.Status {
 	t.Lost, t.ArchiveCopies = a.lost(), a.membership.spares.counts()
 	t.Agents = a.membership.present()
 	if o := a.membership.sites; o != nil {
-		t.Sites = o.status()
+		t.Sites = o.Status()
 	}
 	return &t
 }

@@ -1,0 +1,118 @@
+package follower
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/sites"
+	"github.com/orbweaver/orbweaver/internal/coordination"
+)
+
+// Follow implements sites.Source.
+func (f *Follower) Follow(ctx context.Context, addr string, q sites.Question) (sites.Answer, error) {
+	for {
+		state, changes := f.wanted()
+		ask := rpc.Follow{From: q.From, Wait: rpc.MaxFollow, Stamp: q.Stamp, Report: f.report(state, q)}
+		if state == assignment.Joining {
+			ask.Wait = 0 // the next question says that the agent is up
+		}
+		call, cancel := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			select {
+			case <-changes:
+				cancel()
+			case <-done:
+			}
+		}()
+		ans, err := f.cfg.Members.Client.Coordinator(addr).Follow(call, ask)
+		again := call.Err() != nil && ctx.Err() == nil // the question told an old state
+		close(done)
+		cancel()
+		if err != nil && again {
+			continue
+		}
+		if err != nil {
+			return sites.Answer{}, f.translate(addr, err)
+		}
+		if ans.Crawl != f.cfg.Members.Crawl() {
+			return sites.Answer{}, fmt.Errorf("%w: %s serves crawl %s, and this agent belongs to crawl %s; start the "+
+				"coordinators with new directories, or give the directory of an agent of their crawl",
+				sites.ErrRefused, addr, ans.Crawl, f.cfg.Members.Crawl())
+		}
+		f.heardOf(state)
+		if state == assignment.Joining && len(ans.Entries) == 0 {
+			f.want(assignment.Up) // this agent has read all that was decided before
+		}
+		return sites.Answer{Entries: ans.Entries, Last: ans.Last, Term: ans.Term, Member: ans.Member,
+			Stamp: ans.Stamp}, nil
+	}
+}
+
+// report returns what this agent tells about itself.
+func (f *Follower) report(state assignment.State, q sites.Question) rpc.Report {
+	self := f.cfg.Members.Self
+	r := rpc.Report{Capacity: self.Capacity, Addr: self.Addr, State: uint8(state), Term: q.Term,
+		Heard: map[string]time.Duration{}, Settings: f.cfg.Settings}
+	for _, k := range q.Contacts {
+		r.Heard[k.Agent] = k.Silent
+	}
+	r.Hosts, r.URLs = f.cfg.Agent.Waiting()
+	return r
+}
+
+// translate returns an error of a call to a coordinator as package sites wants it.
+func (f *Follower) translate(addr string, err error) error {
+	if n, ok := errors.AsType[*rpc.NotLeader](err); ok {
+		return &sites.NotLeader{Leader: n.Leader}
+	}
+	if r, ok := errors.AsType[*rpc.Refusal](err); ok {
+		// The others may pass: an agent of the same name that was lost, coordinators that are started anew.
+		if slices.Contains([]string{"crawl", "settings", "full", "report"}, r.Reason) {
+			return fmt.Errorf("%w: %s: %w", sites.ErrRefused, addr, r)
+		}
+		return r
+	}
+	if errors.Is(err, rpc.ErrAgain) {
+		return errors.New("it says to ask again later")
+	}
+	return errors.New(coordination.Unanswered("this agent", err))
+}
+
+// Discover implements sites.Source.
+func (f *Follower) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]sites.Decision,
+	error) {
+	vs := make([]sites.Decision, len(hosts))
+	for _, free := range [...]bool{false, true} {
+		var its []string
+		var at []int
+		for i, host := range hosts {
+			if free == (unchecked || f.cfg.Agent.Unchecked(host)) {
+				its, at = append(its, host), append(at, i)
+			}
+		}
+		if len(its) == 0 {
+			continue
+		}
+		as, err := f.cfg.Members.Client.Coordinator(addr).Discover(ctx, rpc.Discovery{Hosts: its, Unchecked: free})
+		if err != nil {
+			return nil, f.translate(addr, err)
+		}
+		for i, a := range as {
+			switch v := &vs[at[i]]; a.State {
+			case rpc.HostAssigned:
+				v.State = sites.Assigned
+			case rpc.HostDead:
+				*v = sites.Decision{State: sites.Dead, After: a.After}
+			default:
+				v.State = sites.Coming
+			}
+		}
+	}
+	return vs, nil
+}
