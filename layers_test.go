@@ -62,7 +62,6 @@ var layers = func() map[string]int {
 			"internal/web/near/index " +
 			"internal/crawl/state internal/crawl/run internal/report/review internal/report/broken " +
 			"internal/report/warclinks internal/cluster/sites internal/coordination " +
-			"internal/cluster/boundary " +
 			"internal/output/captures internal/output/rewrite internal/testkit/testarchive " +
 			"internal/web/classify/builtin",
 		// one attempt at a URL; what a crawl makes durable; an agent and its coordinators
@@ -74,8 +73,8 @@ var layers = func() map[string]int {
 			"internal/testweb/netns internal/testweb/record internal/testweb/topical " +
 			"internal/testkit/walk internal/testkit/textweb internal/testkit/testparts " +
 			"internal/output/replay internal/output/mirror lab/bare lab/stream",
-		// what to crawl next
-		"internal/crawl/strategy",
+		// what to crawl next; pages for other agents
+		"internal/crawl/strategy internal/cluster/boundary",
 		// what agents do with each other; what operators change of a crawl
 		"internal/cluster internal/node/standing",
 		// one agent; the stores that ours is compared with

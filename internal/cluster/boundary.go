@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
@@ -411,9 +412,6 @@ func (x *exports) requeuePage(number uint64, enc []byte) (page, whole bool, err 
 	return true, whole, err
 }
 
-// ErrNotKeeper reports a page that belongs to another agent by this agent's view.
-var ErrNotKeeper = errors.New("the page belongs to another agent")
-
 // take does the work of Clustered.TakePage.
 func (x *exports) take(ctx context.Context, from string, page link.Link, records io.Reader) (
 	durable func() error, err error) {
@@ -422,7 +420,7 @@ func (x *exports) take(ctx context.Context, from string, page link.Link, records
 		return nil, fmt.Errorf("%w: the link of a page has no destination", crawl.ErrImport)
 	}
 	if _, mine := x.Boundary.Keeper(to); !mine {
-		return nil, ErrNotKeeper
+		return nil, boundary.ErrNotKeeper
 	}
 	return x.takePage(ctx, from, page, records)
 }

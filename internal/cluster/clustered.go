@@ -154,8 +154,9 @@ func (cl *Clustered) Prepare() { cl.ranges.flush() }
 
 // TakePage takes a page that another agent has fetched, from its WARC records. It reads records to their end, unless
 // this agent has the page already. When durable returns nil, the loss of this machine loses the page only if it loses
-// the archive, and with replication none of the page's links. Safe for concurrent use. The error is an ErrNotKeeper, a
-// run.ErrNotRunning, a crawl.ErrImport, or of reading records; after it, the page may come again.
+// the archive, and with replication none of the page's links. Safe for concurrent use. The error is a
+// boundary.ErrNotKeeper, a run.ErrNotRunning, a crawl.ErrImport, or of reading records; after it, the page may come
+// again.
 func (cl *Clustered) TakePage(ctx context.Context, from string, page link.Link, records io.Reader) (
 	durable func() error, err error) {
 	return cl.exports.take(ctx, from, page, records)

@@ -52,6 +52,9 @@ func (d *Durable) Fingerprint(k link.Key) uint64 {
 	return (h ^ h>>32) * 0xff51afd7ed558ccd >> (64 - FingerprintBits)
 }
 
+// OfPage returns the fingerprint of a page that this agent has by a link; see DurableKey.
+func (d *Durable) OfPage(page link.Link) uint64 { return d.Fingerprint(DurableKey(page)) }
+
 // Has reports whether this agent has the URL with a fingerprint. False may also mean that it has
 // forgotten it.
 func (d *Durable) Has(fingerprint uint64) bool {

@@ -160,7 +160,8 @@ func (s *story) among(o Others, ship Shipper, pages *refuser) {
 		}
 		if pages != nil {
 			o.PageBox = box("pagebox")
-			if pages.Store, err = boundary.Open(fs, testparts.Dir+"/state/boundary", boundary.Config{}); err != nil {
+			if pages.Store, err = boundary.Open(fs, testparts.Dir+"/state/boundary",
+				boundary.StoreConfig{}); err != nil {
 				return o, err
 			}
 			s.closers = append(s.closers, pages.Store)

@@ -79,6 +79,7 @@ type Agent struct {
 	near        *index.Index     // nil: the agent does not look for near-duplicates
 	contents    *contentService  // nil: the agents do not share contents
 	boundary    *boundary.Store  // nil: pages do not move between agents
+	pages       *boundary.Pages  // nil: agents divide hosts, not pages
 	orders      *standing.Orders // the operators' orders
 	rates       *shares.Rates
 	history     *history

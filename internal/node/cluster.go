@@ -174,9 +174,6 @@ func (a *Agent) openCluster() error {
 			error) {
 			return c.a.orders.Serve(ctx, from, o)
 		}}
-	if a.boundary != nil {
-		handlers.Pages = c.pages
-	}
 	handlers.Copy = func(ctx context.Context, from rpc.Caller, q rpc.Copy) (rpc.CopyAnswer, error) {
 		if c.spares == nil || c.members.Gossip() == nil {
 			return rpc.CopyAnswer{}, rpc.ErrAgain

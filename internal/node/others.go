@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
+	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
@@ -39,6 +40,7 @@ func (a *Agent) openOthers() (err error) {
 	if err := a.openCluster(); err != nil {
 		return err
 	}
+	a.openPages()
 	if a.others.Outbox, err = outbox.Open(a.fs, a.dir("state", "outbox"),
 		outbox.Config{MemoryBytes: a.budget.of(shareOutbox)}); err != nil {
 		return err
@@ -46,7 +48,7 @@ func (a *Agent) openOthers() (err error) {
 	a.onClose(a.others.Outbox.Close)
 	if a.boundary != nil {
 		if a.others.PageBox, err = outbox.Open(a.fs, a.dir("state", "pagebox"),
-			outbox.Config{MemoryBytes: a.budget.of(sharePages), BatchLinks: pagesAtOnce}); err != nil {
+			outbox.Config{MemoryBytes: a.budget.of(sharePages), BatchLinks: boundary.AtOnce}); err != nil {
 			return err
 		}
 		a.onClose(a.others.PageBox.Close)
@@ -61,6 +63,9 @@ func (a *Agent) openOthers() (err error) {
 	}
 	a.cluster = cluster.New(a.others)
 	a.parts.Cluster = a.cluster.Join()
+	if a.boundary != nil {
+		boundary.Serve(a.membership.server, a.cluster)
+	}
 	if a.others.Copies != nil && a.cfg.Crawl.SyncEvery == 0 {
 		a.cfg.Crawl.SyncEvery = cluster.SyncEvery
 	}

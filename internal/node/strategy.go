@@ -44,7 +44,7 @@ func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 	if a.cfg.Strategy != nil {
 		at := strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"), Seeds: seeds}
 		if a.cfg.Cluster.byPages() {
-			at.Own = a.own
+			at.Own = func() *strategy.Own { return (*strategy.Own)(a.pages.Own()) }
 		}
 		if a.parts.Strategy, err = a.cfg.Strategy(at); err != nil {
 			return err

@@ -1,7 +1,11 @@
-// Package boundary answers: where does this agent keep the fetched pages that other agents are to have?
+// Package boundary answers: which agent keeps a fetched page, and how does the page get there?
 //
-//	visit -> Write -> a WARC file; the journal refers to the page
-//	outbox -> Read -> another agent, which acknowledges the page -> Release -> the file, once it has no such page
+//	visit -> Pages.Sort, Keeper -> Store.Write -> a WARC file; the journal refers to the page
+//	outbox -> Pages.Send -> another agent's Taker, which acknowledges the page -> Store.Release -> the file, once it
+//
+// has
+//
+//	no such page
 //
 // X4, a topic-partitioned crawler (paper, section 1), calls a page that does not belong to the agent that fetched it a
 // boundary page. The agents of a cluster send such pages to each other if they divide pages by content.
@@ -15,215 +19,246 @@
 package boundary
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
-	"time"
+	"sync/atomic"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/internal/web/near"
 )
 
-// fileBytes is the size at which a file is finished. A file is removed as a whole, so its size bounds the disk that
-// acknowledged pages take.
-const fileBytes = 64 << 20
+// AtOnce bounds the pages of one call.
+const AtOnce = 100
 
-// A Store keeps pages for other agents. Safe for concurrent use.
-type Store struct {
-	fs  disk.FS
-	dir string
-	w   *warc.Writer
-
-	mu      sync.Mutex     // guards the fields below; held while a file is removed
-	waiting map[string]int // pages by file
-	current string         // the file that was written last
+// Pages says which agent keeps a page, and sends pages there. It implements cluster.Boundary. Safe for concurrent use.
+type Pages struct {
+	cfg      Config
+	names    []string          // of the categories
+	numbers  map[string]uint16 // of the categories, from 1
+	byView   atomic.Pointer[categoriesOf]
+	memories sync.Pool // of *readMemory
 }
 
-// Config tunes a Store.
+// Config configures Pages.
 type Config struct {
-	// Level is the compression level of the records, as in warc.Config.
-	Level int
-	// Now returns the time for names of files. Nil means time.Now.
-	Now func() time.Time
-
-	fileBytes int64 // for tests; 0 means the constant
+	Store *Store // nil: links alone travel
+	// Classifier says by its category where a page belongs. Nil: a hash of the page says it.
+	Classifier *classify.Classifier
+	// Near: the hash is the least one of the page's shingles. Else it is that of its payload.
+	Near         bool
+	Members      *members.Members
+	Owners       Owners
+	Fingerprints Fingerprints
 }
 
-// Open opens the Store in dir and repairs the files of an earlier run.
-func Open(fsys disk.FS, dir string, cfg Config) (*Store, error) {
-	if cfg.fileBytes == 0 {
-		cfg.fileBytes = fileBytes
-	}
-	w, _, err := warc.Open(warc.Config{Dir: dir, FS: fsys, Prefix: "boundary", Level: cfg.Level, Now: cfg.Now,
-		MaxBytes: cfg.fileBytes, RevisitBytes: -1})
-	if err != nil {
-		return nil, err
-	}
-	return &Store{fs: fsys, dir: dir, w: w, waiting: map[string]int{}}, nil
+// Owners are the agents that pages are divided among.
+type Owners interface {
+	// Load returns them by the view that this agent applied last, or nil before the first view.
+	Load() *placement.View
 }
 
-// Write stores the records of an exchange. It returns when they are in memory; see Flush and Sync.
-func (s *Store) Write(x *warc.Exchange) (link.Stored, error) {
-	done, err := s.w.Write(x)
-	if err != nil {
-		return link.Stored{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting[done.File]++
-	s.current = done.File
-	return link.Stored{File: done.File, From: done.Offset, To: done.End}, nil
+// Fingerprints name pages in questions to other agents.
+type Fingerprints interface {
+	// OfPage returns the fingerprint of a page that this agent has by a link. It is the same at all agents of a crawl.
+	OfPage(page link.Link) uint64
 }
 
-// Hold names a page of an earlier run that still waits. It reports whether the Store has the whole page: a power
-// failure may have destroyed it.
-func (s *Store) Hold(at link.Stored) (whole bool, err error) {
-	if filepath.Base(at.File) != at.File {
-		return false, nil
+// categoriesOf are the agents of the categories by a view.
+type categoriesOf struct {
+	view *placement.View
+	*placement.Categories
+	own *Own // of this agent
+}
+
+// An Own is how much of each category of pages this agent keeps, like a strategy.Own. It never changes.
+type Own struct{ Shares []float64 }
+
+// A readMemory is the memory for reading one page.
+type readMemory struct {
+	text     []byte
+	scratch  classify.Scratch
+	shingles near.Scratch
+}
+
+// New returns the Pages of an agent.
+func New(cfg Config) *Pages {
+	p := &Pages{cfg: cfg}
+	p.memories.New = func() any { return new(readMemory) }
+	if cfg.Classifier != nil {
+		p.names, p.numbers = categoriesBy(cfg.Classifier), map[string]uint16{}
+		for i, name := range p.names {
+			p.numbers[name] = uint16(1 + i)
+		}
 	}
-	info, err := s.fs.Stat(filepath.Join(s.dir, "archive", at.File))
+	return p
+}
+
+// categoriesBy returns the categories that pages can have: those of the model, and the pages that have none.
+func categoriesBy(c *classify.Classifier) []string {
+	return append(slices.Clone(c.Categories()), classify.Unclassifiable)
+}
+
+// Topics returns the categories of each agent if agents of capacity 1 with these names, and no others, divide pages by
+// their categories.
+func Topics(c *classify.Classifier, names []string) map[string][]string {
+	agents, categories := make([]placement.Owner, len(names)), categoriesBy(c)
+	for i, name := range names {
+		agents[i] = placement.Owner{Name: name, Capacity: 1}
+	}
+	divided, topics := placement.NewCategories(len(categories), agents), map[string][]string{}
+	for _, name := range names {
+		for _, number := range slices.Compact(divided.Of(name)) {
+			topics[name] = append(topics[name], categories[number])
+		}
+	}
+	return topics
+}
+
+// ByPages implements cluster.Boundary.
+func (p *Pages) ByPages() bool { return p.cfg.Classifier != nil }
+
+// Sort implements cluster.Boundary. A page whose payload has no digest (see warc.Digests) stays where it is, but
+// an empty one has no category. A page without shingles has the hash of its payload.
+func (p *Pages) Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to link.Destination, ok bool,
+	err error) {
+	digest, _, ok, err := warc.Digests(x)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("boundary pages: %w", err)
-	case info.Size() < at.To:
-		return false, nil
+		return to, false, err
+	case !ok && p.cfg.Classifier != nil && isEmpty(x):
+		to.Category = p.numbers[classify.Unclassifiable]
+		return to, true, nil
+	case !ok:
+		return to, false, nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting[at.File]++
-	return true, nil
-}
-
-// Tidy removes the files of earlier runs without a page that Hold has named.
-func (s *Store) Tidy() error {
-	entries, err := s.fs.ReadDir(filepath.Join(s.dir, "archive"))
-	if err != nil {
-		return fmt.Errorf("boundary pages: %w", err)
+	to.Hash = binary.BigEndian.Uint64(digest[:])
+	if p.cfg.Classifier == nil && !p.cfg.Near {
+		return to, true, nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range entries {
-		if name := e.Name(); strings.HasSuffix(name, ".warc.gz") && s.waiting[name] == 0 && name != s.current {
-			if err := s.remove(name); err != nil {
-				return err
-			}
+	m := p.memories.Get().(*readMemory)
+	defer p.memories.Put(m)
+	if m.text, err = text(m.text[:0]); err != nil {
+		return to, false, err
+	}
+	if p.cfg.Near {
+		if h, ok := m.shingles.LeastHash(m.text); ok {
+			to.Hash = h
 		}
+		return to, true, nil
 	}
-	return nil
+	to.Category = p.numbers[p.cfg.Classifier.Classify(m.text, &m.scratch).Category]
+	return to, true, nil
 }
 
-// Read opens the records of a page. The caller closes the reader.
-func (s *Store) Read(at link.Stored) (io.ReadCloser, error) {
-	if err := s.w.Flush(); err != nil {
-		return nil, err
-	}
-	f, err := warc.OpenWARC(s.fs, s.dir, at.File)
-	if err != nil {
-		return nil, fmt.Errorf("boundary page: %w", err)
-	}
-	return page{io.NewSectionReader(f, at.From, at.To-at.From), f}, nil
+// isEmpty reports that a response is whole and has no payload.
+func isEmpty(x *warc.Exchange) bool {
+	return x.Response != nil && x.HTTP && x.Truncated == "" && x.HeadLen > 0 && int64(x.HeadLen) == x.Response.Size()
 }
 
-type page struct {
-	io.Reader
-	io.Closer
+// Keeper implements cluster.Boundary.
+func (p *Pages) Keeper(to link.Destination) (agent string, mine bool) {
+	owners := p.cfg.Owners.Load()
+	if owners == nil {
+		return "", false
+	}
+	if to.Category == 0 || int(to.Category) > len(p.numbers) {
+		agent = owners.Owner(to.Hash).Name
+	} else {
+		agent = p.in(owners).Owner(int(to.Category)-1, to.Hash)
+	}
+	return agent, agent == p.cfg.Members.Self.Name
 }
 
-// Whole reports whether the records of a page can be read.
-func (s *Store) Whole(at link.Stored) bool {
-	r, err := s.Read(at)
-	if err != nil {
-		return false
+// Category implements cluster.Boundary.
+func (p *Pages) Category(to link.Destination) string {
+	if p.cfg.Classifier == nil || to.Category == 0 || int(to.Category) > len(p.numbers) {
+		return ""
 	}
-	defer r.Close()
-	records := warc.NewReader(r)
-	for n := 0; ; n++ {
-		rec, err := records.Next()
-		if errors.Is(err, io.EOF) {
-			return n > 0
-		}
-		if err == nil {
-			_, err = io.Copy(io.Discard, rec)
-		}
-		if err != nil {
-			return false
-		}
-	}
+	return p.names[to.Category-1]
 }
 
-// Release gives up pages that other agents have. When the last page of a file is released, the file is removed.
-// Call it when the journal tells durably that the pages have arrived.
-func (s *Store) Release(pages []link.Stored) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, at := range pages {
-		if n := s.waiting[at.File]; n > 0 {
-			s.waiting[at.File] = n - 1
-		}
-	}
-	for name, n := range s.waiting {
-		if n == 0 && name != s.current {
-			if err := s.remove(name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// remove removes a file. If the Writer has not finished it yet, the file stays until the next Release. The caller
-// holds mu.
-func (s *Store) remove(name string) error {
-	switch err := warc.Remove(s.fs, s.dir, name); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return fmt.Errorf("boundary pages: %w", err)
-	}
-	delete(s.waiting, name)
-	return nil
-}
-
-// Waiting returns the number of pages that wait.
-func (s *Store) Waiting() (n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, k := range s.waiting {
-		n += int64(k)
-	}
-	return n
-}
-
-// Flush hands everything written so far to the operating system.
-func (s *Store) Flush() error {
-	if s == nil {
+// Categories implements cluster.Boundary.
+func (p *Pages) Categories() (names []string) {
+	view := p.cfg.Owners.Load()
+	if p.cfg.Classifier == nil || view == nil {
 		return nil
 	}
-	return s.w.Flush()
+	for _, number := range slices.Compact(p.in(view).Of(p.cfg.Members.Self.Name)) {
+		names = append(names, p.names[number])
+	}
+	return names
 }
 
-// Sync waits until everything written so far is on the disk.
-func (s *Store) Sync() error {
-	if s == nil {
+// in returns which agents have the categories in a view.
+func (p *Pages) in(view *placement.View) *categoriesOf {
+	if c := p.byView.Load(); c != nil && c.view == view {
+		return c
+	}
+	c := &categoriesOf{view: view, Categories: placement.NewCategories(len(p.numbers), view.Agents())}
+	// No text tells which pages have no category, so nobody looks for them.
+	shares := make([]float64, len(p.cfg.Classifier.Categories()))
+	for _, category := range c.Of(p.cfg.Members.Self.Name) {
+		if category < len(shares) {
+			shares[category] += 1 / float64(c.Parts())
+		}
+	}
+	c.own = &Own{Shares: shares}
+	p.byView.Store(c)
+	return c
+}
+
+// Own returns which categories belong to this agent now, or nil if it does not know yet or pages have none. As long as
+// the agents stay the same, it returns the same pointer. A nil Pages does not know.
+func (p *Pages) Own() *Own {
+	if p == nil || p.cfg.Classifier == nil {
 		return nil
 	}
-	return s.w.Sync()
+	view := p.cfg.Owners.Load()
+	if view == nil {
+		return nil
+	}
+	return p.in(view).own
 }
 
-// Close finishes the current file, and removes the files of which no page waits.
-func (s *Store) Close() error {
-	if err := s.w.Close(); err != nil {
+// Send implements cluster.Boundary.
+func (p *Pages) Send(ctx context.Context, agent string, pages []link.Link) error {
+	to, err := p.cfg.Members.Peer(agent)
+	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.current = ""
-	s.mu.Unlock()
-	return s.Release(nil)
+	if pages, err = p.unknown(ctx, to, pages); err != nil || len(pages) == 0 {
+		return err
+	}
+	if err = send(ctx, to, p.cfg.Store, pages); errors.Is(err, rpc.ErrMalformed) || errors.Is(err, errStored) {
+		err = fmt.Errorf("%w: %w", crawl.ErrImport, err)
+	}
+	return err
+}
+
+// unknown returns those of the pages that the agent does not have. Others may have fetched them, too.
+func (p *Pages) unknown(ctx context.Context, to *rpc.Peer, pages []link.Link) (left []link.Link, err error) {
+	fs := make([]rpc.Fingerprint, len(pages))
+	for i, page := range pages {
+		fs[i] = rpc.Fingerprint(p.cfg.Fingerprints.OfPage(page))
+	}
+	known, err := to.Known(ctx, fs)
+	if err != nil {
+		return nil, err
+	}
+	for i, page := range pages {
+		if !known[i] {
+			left = append(left, page)
+		}
+	}
+	return left, nil
 }

@@ -1,160 +1,101 @@
-package boundary
+package boundary_test
 
 import (
+	"crypto/sha1"
+	"encoding/binary"
 	"fmt"
-	"io"
-	"net/netip"
+	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/classify"
+	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
-func open(t *testing.T, fs disk.FS) *Store {
-	t.Helper()
-	s, err := Open(fs, "/boundary", Config{fileBytes: 4 << 10})
+// The near hash sends near-duplicates to one place, the exact hash does not. Pages without shingles, and equal pages,
+// have the same place in both.
+func TestContentHash(t *testing.T) {
+	sorted := func(p *boundary.Pages, body string) link.Destination {
+		t.Helper()
+		head := "HTTP/1.1 200 OK\r\n\r\n"
+		x := &warc.Exchange{URL: "http://a.example/", Response: warc.Bytes(head + body), HTTP: true, HeadLen: len(head)}
+		to, ok, err := p.Sort(x, func(dst []byte) ([]byte, error) { return append(dst, body...), nil })
+		if err != nil || !ok {
+			t.Fatalf("%.40q stays where it is: %v", body, err)
+		}
+		return to
+	}
+	exact, near := boundary.New(boundary.Config{}), boundary.New(boundary.Config{Near: true})
+	rng := rand.New(rand.NewPCG(1, 4)) // fixed, because the share varies
+	const pairs, words = 400, 300
+	same, places := 0, [3]int{}
+	for range pairs {
+		var text []string
+		for range words {
+			text = append(text, fmt.Sprintf("w%d", rng.Uint32()))
+		}
+		a := strings.Join(text, " ")
+		text[rng.IntN(words)] = "other"
+		b := strings.Join(text, " ")
+		if sorted(exact, a) == sorted(exact, b) {
+			t.Fatal("pages with one other word have the same exact hash")
+		}
+		to := sorted(near, a)
+		if to != sorted(near, strings.ToUpper(a)) {
+			t.Fatal("a page in upper case has another near hash")
+		}
+		if to == sorted(near, b) {
+			same++
+		}
+		places[to.Hash>>32*3>>32]++
+	}
+	if got := float64(same) / pairs; got < 0.93 { // the similarity is about 0.967
+		t.Errorf("%.3f of the near-duplicates have the same near hash, want about 0.967", got)
+	}
+	for i, n := range places {
+		if n < pairs/5 {
+			t.Errorf("%d of %d pages have a hash in third %d, want a third", n, pairs, i)
+		}
+	}
+	if short := "four words are short"; sorted(near, short) != sorted(exact, short) {
+		t.Error("a page without shingles has another hash than its payload")
+	}
+	if to, sum := sorted(exact, "x"), sha1.Sum([]byte("x")); to.Hash != binary.BigEndian.Uint64(sum[:]) {
+		t.Errorf("the exact hash is %x, want the first 8 bytes of %x", to.Hash, sum)
+	}
+}
+
+// By topic, an empty page has no category, so one agent keeps it. By hash it stays where it is, and so does a page
+// that was cut off.
+func TestSortEmpty(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+	model, err := classify.New(builtin.Topics(), builtin.Languages())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
-}
-
-func write(t *testing.T, s *Store, n int) link.Stored {
-	t.Helper()
-	head := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
-	at, err := s.Write(&warc.Exchange{
-		URL: fmt.Sprintf("http://a.example/%d", n), Addr: netip.MustParseAddr("192.0.2.1"),
-		Began:   time.Unix(int64(n), 0),
-		Request: []byte("GET / HTTP/1.1\r\n\r\n"), HTTP: true, HeadLen: len(head),
-		Response: warc.Bytes(head + strings.Repeat(fmt.Sprint(n, " "), 300)),
-		Metadata: []warc.Field{{Name: "fetchTimeMs", Value: "5"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at
-}
-
-// read returns the URL of the page at a place, and the number of its records.
-func read(t *testing.T, s *Store, at link.Stored) (url string, records int) {
-	t.Helper()
-	r, err := s.Read(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	for in := warc.NewReader(r); ; records++ {
-		rec, err := in.Next()
-		if err == io.EOF {
-			return url, records
+	topics := boundary.New(boundary.Config{Classifier: model})
+	for _, c := range []struct {
+		name     string
+		p        *boundary.Pages
+		x        warc.Exchange
+		category string
+	}{
+		{"empty", topics, warc.Exchange{Response: warc.Bytes(head), HTTP: true, HeadLen: len(head)},
+			classify.Unclassifiable},
+		{"empty, by hash", boundary.New(boundary.Config{}), warc.Exchange{Response: warc.Bytes(head), HTTP: true,
+			HeadLen: len(head)}, ""},
+		{"cut off", topics, warc.Exchange{Response: warc.Bytes(head), HTTP: true, HeadLen: len(head),
+			Truncated: "time"}, ""},
+		{"no response", topics, warc.Exchange{HTTP: true}, ""},
+		{"not HTTP", topics, warc.Exchange{Response: warc.Bytes(head)}, ""},
+	} {
+		c.x.URL = "http://a.example/"
+		to, ok, err := c.p.Sort(&c.x, func(dst []byte) ([]byte, error) { return dst, nil })
+		if category := c.p.Category(to); err != nil || ok != (c.category != "") || category != c.category {
+			t.Errorf("%s: category %q, %v, %v; want %q", c.name, category, ok, err, c.category)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rec.Type() == "response" {
-			url = rec.URL()
-		}
-	}
-}
-
-func files(t *testing.T, fs disk.FS) (n int) {
-	t.Helper()
-	entries, err := fs.ReadDir("/boundary/archive")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(entries)
-}
-
-// TestStore: each page can be read until it is released, and a file is removed with its last page.
-func TestStore(t *testing.T) {
-	fs := testdisk.NewMem()
-	s := open(t, fs)
-	var all []link.Stored
-	for n := range 40 {
-		all = append(all, write(t, s, n))
-	}
-	for n, at := range all {
-		if url, records := read(t, s, at); url != fmt.Sprintf("http://a.example/%d", n) || records != 3 {
-			t.Fatalf("page %d: %d records of %q", n, records, url)
-		}
-	}
-	if s.Waiting() != 40 || files(t, fs) < 3 {
-		t.Fatalf("%d pages in %d files", s.Waiting(), files(t, fs))
-	}
-	if err := s.Release(all); err != nil {
-		t.Fatal(err)
-	}
-	if s.Waiting() != 0 || files(t, fs) != 1 {
-		t.Errorf("%d pages in %d files are left; want the file that is being written", s.Waiting(), files(t, fs))
-	}
-	if err := s.Close(); err != nil || files(t, fs) != 0 {
-		t.Errorf("after Close: %v, %d files", err, files(t, fs))
-	}
-}
-
-// TestKilled: after a power failure, the pages that were synced are whole, and files without waiting pages are removed.
-func TestKilled(t *testing.T) {
-	for seed := range uint64(20) {
-		fs := testdisk.NewMem()
-		s := open(t, fs)
-		var synced, later []link.Stored
-		for n := range 20 {
-			synced = append(synced, write(t, s, n))
-		}
-		if err := s.Sync(); err != nil {
-			t.Fatal(err)
-		}
-		for n := range 10 {
-			later = append(later, write(t, s, 20+n))
-		}
-		crashed := fs.Crash(seed)
-		s = open(t, crashed)
-		for n, at := range synced[10:] {
-			whole, err := s.Hold(at)
-			if err != nil || !whole {
-				t.Fatalf("seed %d, page %d: %v, %v", seed, 10+n, whole, err)
-			}
-			if url, _ := read(t, s, at); url != fmt.Sprintf("http://a.example/%d", 10+n) {
-				t.Fatalf("seed %d: page %d is %q", seed, 10+n, url)
-			}
-		}
-		for n, at := range later {
-			if whole, err := s.Hold(at); err != nil {
-				t.Fatal(err)
-			} else if whole {
-				if url, _ := read(t, s, at); url != fmt.Sprintf("http://a.example/%d", 20+n) {
-					t.Fatalf("seed %d: a page that was not synced is whole, but is %q", seed, url)
-				}
-			}
-		}
-		if err := s.Tidy(); err != nil {
-			t.Fatal(err)
-		}
-		kept := map[string]bool{}
-		for _, at := range synced[10:] {
-			kept[at.File] = true
-		}
-		if n := files(t, crashed); n < len(kept) || n > len(kept)+len(later) {
-			t.Errorf("seed %d: %d files, at least %d have waiting pages", seed, n, len(kept))
-		}
-	}
-}
-
-// TestForeignPlaces: a place that this Store cannot have made is not whole, whatever its name.
-func TestForeignPlaces(t *testing.T) {
-	s := open(t, testdisk.NewMem())
-	write(t, s, 1)
-	for _, at := range []link.Stored{{File: "../state"}, {}, {File: "none.warc.gz", To: 5}, {File: "a/b", To: 1}} {
-		if whole, err := s.Hold(at); whole || err != nil {
-			t.Errorf("Hold(%v) = %v, %v", at, whole, err)
-		}
-	}
-	if err := s.Release([]link.Stored{{File: "none.warc.gz"}}); err != nil {
-		t.Error(err)
 	}
 }

@@ -117,7 +117,6 @@ type counters struct {
 	bodies         [calls]atomic.Uint64
 	answers        [calls]atomic.Uint64
 	links, keys    atomic.Uint64
-	pages          atomic.Uint64
 	packets        atomic.Uint64
 	refused        [refusals]atomic.Uint64
 	sent, received atomic.Uint64
@@ -140,8 +139,6 @@ type Counts struct {
 	Answers map[string]uint64
 	// Links counts the links that a Client has pushed, Keys the URLs that it has asked about.
 	Links, Keys uint64
-	// Pages counts the pages that a Client has sent.
-	Pages uint64
 	// Packets are the bytes that were sent in packets of gossip.
 	Packets uint64
 	// Sent and Received are bytes on the wire, with TLS and gossip.
@@ -151,7 +148,6 @@ type Counts struct {
 func (c *counters) counts() Counts {
 	out := Counts{Calls: map[string]uint64{}, Errors: map[string]uint64{}, Refused: map[string]uint64{},
 		Bodies: map[string]uint64{}, Answers: map[string]uint64{}, Links: c.links.Load(), Keys: c.keys.Load(),
-		Pages:   c.pages.Load(),
 		Packets: c.packets.Load(), Sent: c.sent.Load(), Received: c.received.Load()}
 	for i := range calls {
 		out.Calls[i.String()], out.Errors[i.String()] = c.calls[i].Load(), c.errors[i].Load()

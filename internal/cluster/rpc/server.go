@@ -121,8 +121,6 @@ type Handlers struct {
 	End   func(ctx context.Context, from Caller, e End) (agreed bool, err error)
 	// Contents returns one answer per content.
 	Contents func(ctx context.Context, from Caller, cs []Content) ([]ContentAnswer, error)
-	// Pages returns when the pages are durable. It reads all of them unless it returns an error.
-	Pages func(ctx context.Context, from Caller, pages *PageReader) error
 	// Recall returns one answer per link.
 	Recall func(ctx context.Context, from Caller, r Recall) ([]RecallAnswer, error)
 	// Orders returns when the orders are durable. It checks what they say.
@@ -433,14 +431,6 @@ func (s *Server) register() {
 		bounded(h.Orders, func(a OrdersAnswer) error { return checkOrders(a.Orders) }), ordersAnswerToWire)
 	handle(s, CallOperate, operationFromWire, bounded(h.Operate, OperationAnswer.check), operationAnswerToWire)
 	handle(s, CallCopy, copyFromWire, h.Copy, copyAnswerToWire)
-	if h.Pages != nil {
-		pages.Serve(s, func(ctx context.Context, from Caller, receive func() (*pb.PagesRequest, error)) (
-			*pb.PagesResponse, error) {
-			p := &PageReader{receive: receive}
-			err := h.Pages(ctx, from, p)
-			return &pb.PagesResponse{Count: uint32(p.n)}, err
-		})
-	}
 	handle(s, CallDiscover, discoveryFromWire, c.Discover, hostAnswersToWire)
 	handle(s, CallFollow, followFromWire, c.Follow, followedToWire)
 	handle(s, CallFinish, func(w *pb.FinishRequest) (Finish, error) { return Finish{w.Term, w.Number}, nil },
