@@ -75,8 +75,8 @@ var layers = func() map[string]int {
 			"internal/output/replay internal/output/mirror lab/bare lab/stream",
 		// what to crawl next; pages for other agents
 		"internal/crawl/strategy internal/cluster/boundary",
-		// what agents do with each other; what operators change of a crawl
-		"internal/cluster internal/node/standing",
+		// what agents do with each other; what operators ask and change of a crawl
+		"internal/cluster internal/node/standing internal/node/local",
 		// one agent; the stores that ours is compared with
 		"internal/node lab/rivals",
 		// the library

@@ -45,6 +45,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/node/crawldir"
+	"github.com/orbweaver/orbweaver/internal/node/local"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/standing"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -64,32 +65,31 @@ import (
 
 // An Agent is an open crawl on this machine. Run may be called once.
 type Agent struct {
-	cfg         Config
-	bare        map[weburl.URL]bool // the seeds that were given without a scheme
-	fs          disk.FS
-	budget      budget
-	crawler     *crawl.Crawler
-	parts       crawl.Parts
-	others      cluster.Others
-	cluster     *cluster.Clustered // nil: this agent is alone
-	fetcher     *fetch.Fetcher
-	resolver    *dns.Resolver    // nil: the proxy looks names up
-	membership  *membership      // nil: this agent is alone
-	leases      *leases          // nil: no lease is needed
-	near        *index.Index     // nil: the agent does not look for near-duplicates
-	contents    *contentService  // nil: the agents do not share contents
-	boundary    *boundary.Store  // nil: pages do not move between agents
-	pages       *boundary.Pages  // nil: agents divide hosts, not pages
-	orders      *standing.Orders // the operators' orders
-	rates       *shares.Rates
-	history     *history
-	archiveKeys *archiveKeys
-	local       *operate.Local
-	operator    *operate.Operator
-	listings    *listings      // of the queue
-	sheets      sheet.Live     // Config.Hosts, or what SetHosts has given since
-	closers     []func() error // Close calls them in reverse order
-	shortages   atomic.Int64   // how often a file could not be opened for want of descriptors
+	cfg        Config
+	bare       map[weburl.URL]bool // the seeds that were given without a scheme
+	fs         disk.FS
+	budget     budget
+	crawler    *crawl.Crawler
+	parts      crawl.Parts
+	others     cluster.Others
+	cluster    *cluster.Clustered // nil: this agent is alone
+	fetcher    *fetch.Fetcher
+	resolver   *dns.Resolver    // nil: the proxy looks names up
+	membership *membership      // nil: this agent is alone
+	leases     *leases          // nil: no lease is needed
+	near       *index.Index     // nil: the agent does not look for near-duplicates
+	contents   *contentService  // nil: the agents do not share contents
+	boundary   *boundary.Store  // nil: pages do not move between agents
+	orders     *standing.Orders // the operators' orders
+	pages      *boundary.Pages  // nil: agents divide hosts, not pages
+	rates      *shares.Rates
+	history    *local.History
+	archive    *local.Archive
+	local      *operate.Local
+	operator   *operate.Operator
+	sheets     sheet.Live     // Config.Hosts, or what SetHosts has given since
+	closers    []func() error // Close calls them in reverse order
+	shortages  atomic.Int64   // how often a file could not be opened for want of descriptors
 	// Recovered counts what Open found of earlier runs.
 	Recovered crawl.Recovered
 	// NotBlocked lists the hosts of Config.Unblock that were not blocked.
@@ -495,7 +495,9 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 		a.parts.Tally.Start(a.began)
 	}
 	unwatch := a.orders.Watch()
-	stop, err := a.remembering(ctx)
+	remembered := a.history.Begin()
+	stop, err := a.withNear(ctx)
+	remembered()
 	unwatch()
 	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.Elapsed(a.now()), string(stop))}
 	res.Summary.Ended, res.Summary.Queued = a.now().UTC(), a.crawler.Pending()

@@ -1,25 +1,21 @@
 package node
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/node/console"
 	"github.com/orbweaver/orbweaver/internal/node/crawldir"
+	"github.com/orbweaver/orbweaver/internal/node/local"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
-	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -49,8 +45,9 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	}
 	s, err := admin.Listen(admin.Config{
 		Listener: ln, Cert: cert, Token: access.Token, ReaderToken: forReaders.Token, Metrics: reg,
-		Operator: a.operator, Ready: a.ready, Now: a.now, Console: console.Handler(), Archive: a.archivedPages(),
-		MemoryBytes: a.budget.of(shareCalls), Panicked: panicked(a.parts.Events),
+		Operator: a.operator, Ready: a.ready, Now: a.now, Console: console.Handler(),
+		Archive: a.archive.Frame(a.operator), MemoryBytes: a.budget.of(shareCalls),
+		Panicked: local.Panicked(a.parts.Events),
 	})
 	if err != nil {
 		return &input.Error{Text: err.Error()}
@@ -79,14 +76,6 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	return nil
 }
 
-// panicked returns a function that writes a call that has panicked to the events.
-func panicked(events *report.Events) func(call string, value any, stack []byte) {
-	return func(call string, value any, stack []byte) {
-		events.Write("call-panicked", report.F("call", call), report.F("error", fmt.Sprint(value)),
-			report.F("stack", string(stack)))
-	}
-}
-
 // ready reports whether the agent crawls: it has met the others of its cluster, and does not stop.
 // A crawl that an operator has paused is ready: the agent takes part in it, and goes on when it is told. Otherwise an
 // upgrade during a pause would wait for ever, and a load balancer would hide the API that ends the pause.
@@ -95,27 +84,8 @@ func (a *Agent) ready() bool {
 	return s != nil && s.Stop == ""
 }
 
-// startPatience is how long a call waits for the crawl to begin. A crawl begins some milliseconds
-// after its API, unless it waits for other agents.
-const startPatience = 5 * time.Second
-
-// status returns the state of the crawl or, before the crawl begins, what the agent waits for.
-func (a *Agent) status() any {
-	for end := time.Now().Add(startPatience); ; time.Sleep(startPatience / 1000) {
-		if s := a.Status(); s != nil {
-			return s
-		}
-		if w, ok := a.waiting(); ok {
-			return w
-		}
-		if time.Now().After(end) {
-			return Waiting{Type: "waiting", For: "the start of the crawl", Agents: []string{}}
-		}
-	}
-}
-
-// waiting returns what an agent of a cluster waits for before the crawl begins.
-func (a *Agent) waiting() (w Waiting, ok bool) {
+// waits returns what an agent of a cluster waits for before the crawl begins.
+func (a *Agent) waits() (w Waiting, ok bool) {
 	if a.membership == nil || a.Status() != nil {
 		return Waiting{}, false
 	}
@@ -123,24 +93,6 @@ func (a *Agent) waiting() (w Waiting, ok bool) {
 		return *w, true
 	}
 	return Waiting{Type: "waiting", For: "an agent that answers", Agents: []string{}}, true
-}
-
-// ofHost returns fn with the host name as people type it. Before the crawl begins, the error says what the agent
-// waits for.
-func (a *Agent) ofHost(
-	fn func(ctx context.Context, host string) (string, error),
-) func(context.Context, string) (string, error) {
-	return func(ctx context.Context, s string) (string, error) {
-		host, err := input.Host(s)
-		if err != nil {
-			return "", fmt.Errorf("%w: %w", operate.ErrHost, err)
-		}
-		text, err := fn(ctx, host)
-		if w, ok := a.waiting(); ok && errors.Is(err, crawl.ErrNotRunning) {
-			return "", fmt.Errorf("the crawl has not started: the agent waits for %s", w.For)
-		}
-		return text, err
-	}
 }
 
 // gauges shows the crawl's Status to Prometheus. No label names a host.

@@ -23,6 +23,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/sites/follower"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/local"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -190,7 +191,7 @@ func (a *Agent) openCluster() error {
 	}
 	c.server = rpc.NewServer(c.listener, rpc.ServerConfig{Crawl: c.members.Crawl, Admitted: c.admitted,
 		Handlers:    handlers,
-		MemoryBytes: a.budget.of(shareExchange), Panicked: panicked(a.parts.Events)})
+		MemoryBytes: a.budget.of(shareExchange), Panicked: local.Panicked(a.parts.Events)})
 	shares.Call.Serve(c.server, a.rates.Answer)
 	c.pageLimit = limits.New(limits.Config{Limit: a.cfg.Crawl.PageLimit, Members: c.members, Owners: &c.placed,
 		Now: a.now, Events: a.parts.Events})

@@ -20,6 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/sites"
 	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/local"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -65,12 +66,8 @@ type reply struct {
 	crawl rpc.ID
 }
 
-// Waiting is the status of an agent whose crawl has not started, as JSON.
-type Waiting struct {
-	Type   string   `json:"type"`        // "waiting"
-	For    string   `json:"waiting_for"` // what the agent waits for, in words
-	Agents []string `json:"agents"`      // the agents that are present
-}
+// Waiting is what an agent waits for before its crawl starts.
+type Waiting = local.Waiting
 
 // own reports whether addr is this agent's own address, in any spelling.
 func (c *membership) own(ctx context.Context, addr string) bool {

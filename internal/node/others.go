@@ -9,6 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/local"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -54,7 +55,9 @@ func (a *Agent) openOthers() (err error) {
 		a.onClose(a.others.PageBox.Close)
 	}
 	a.others.Placement, a.others.Exchange, a.others.Ending = a.membership, a.membership, a.membership.ends.ending
-	a.others.Counter, a.others.Uncollected = sourceOf(a.membership.members.Self).Counter(), a.uncollected
+	a.others.Counter, a.others.Uncollected = sourceOf(a.membership.members.Self).Counter(), func() string {
+		return local.Uncollected(a.crawler.ApplicationStates())
+	}
 	if a.membership.copies != nil {
 		a.others.TellLeft = func(ctx context.Context) error {
 			v := a.membership.members.View()

@@ -7,24 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node/local"
 )
 
-// A Size is how large a main data structure of an agent is.
-type Size struct {
-	Name    string `json:"name"`
-	Entries int64  `json:"entries,omitempty"`
-	// Memory is what the structure takes in RAM, and Limit the most that it may take: its share of Config.MemoryBytes.
-	// If Limit is zero, the structure has no limit of its own.
-	Memory int64 `json:"memory_bytes"`
-	Limit  int64 `json:"memory_limit_bytes,omitempty"`
-	Disk   int64 `json:"disk_bytes,omitempty"`
-}
-
-// Status is the state of an agent, with the sizes of its data structures.
-type Status struct {
-	*crawl.Status
-	Sizes []Size `json:"sizes"`
-}
+// Size and Status are what operators see of an agent.
+type (
+	Size   = local.Size
+	Status = local.Status
+)
 
 // hostCountBytes is about what the counts of one host take; see docs/reference/memory.md.
 const hostCountBytes = 80

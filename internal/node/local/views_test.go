@@ -1,4 +1,4 @@
-package node
+package local
 
 import (
 	"fmt"
@@ -114,7 +114,7 @@ func TestEventOf(t *testing.T) {
 // Each hour has what was done in it, also over a restart and a loss of counts. The number of hours is bounded.
 func TestHistoryHours(t *testing.T) {
 	const hour = 3600
-	h := &history{}
+	h := &History{}
 	sample := func(at, pages, size, errs, checkpoints int64) {
 		p := &pb.HistorySample{At: at, Pages: pages, Bytes: size, Errors: errs}
 		h.count(p, 30, checkpoints)
@@ -133,7 +133,7 @@ func TestHistoryHours(t *testing.T) {
 	if want := []string{"1 30 400 1 1", "2 1 10 0 2", "4 30 700 3 0"}; !slices.Equal(got, want) {
 		t.Errorf("hours %q, want %q", got, want)
 	}
-	late := &history{}
+	late := &History{}
 	if late.count(&pb.HistorySample{At: hour, Pages: 5000}, 2*hour, 0); late.hours[0].Pages != 0 {
 		t.Errorf("%d pages of an earlier hour", late.hours[0].Pages)
 	}

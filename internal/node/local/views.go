@@ -1,22 +1,18 @@
-package node
+package local
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/url"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -29,8 +25,40 @@ var hostOrders = map[pb.HostOrder]crawl.HostOrder{
 	pb.HostOrder_HOST_ORDER_NAME: crawl.ByName,
 }
 
+// Views show what the agent knows. They implement operate.Viewer.
+type Views struct {
+	Blacklists
+	*Division
+	Agent    string // its name; "": the crawl has one agent
+	Crawl    HostCrawl
+	EventLog *report.Events
+	Logs     *Logs
+	Samples  *History
+
+	run string // names the process, for followers of its events
+}
+
+// NewViews gives views a name of this process.
+func NewViews(v Views) *Views {
+	v.run = rand.Text()
+	return &v
+}
+
+// Blacklists are what the agent does not visit by its own file.
+type Blacklists interface {
+	Blacklist(ctx context.Context, q *pb.BlacklistsRequest) (*pb.Blacklist, error)
+}
+
+// A HostCrawl has hosts.
+type HostCrawl interface {
+	Hosts(ctx context.Context, q crawl.HostQuery) (rows []crawl.HostRow, matches int64, err error)
+}
+
+// History implements operate.Viewer.
+func (v *Views) History(q *pb.HistoryRequest) *pb.HistorySeries { return v.Samples.series(q) }
+
 // Hosts implements operate.Viewer.
-func (o local) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsResponse, error) {
+func (v *Views) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsResponse, error) {
 	after, err := operate.ReadPlace(q.After)
 	if err != nil {
 		return nil, err
@@ -38,9 +66,9 @@ func (o local) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsResponse
 	query := crawl.HostQuery{Search: q.Search, By: hostOrders[q.By], Limit: int(q.Limit)}
 	if after != nil {
 		query.After = &crawl.HostMark{Value: after.Value, Host: after.Host}
-		query.AfterToo = o.Name() > after.Agent
+		query.AfterToo = v.Agent > after.Agent
 	}
-	rows, matches, err := o.a.crawler.Hosts(ctx, query)
+	rows, matches, err := v.Crawl.Hosts(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +84,8 @@ func (o local) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsResponse
 const eventWait = 5 * time.Second
 
 // Events implements operate.Viewer.
-func (o local) Events(ctx context.Context, q *pb.EventsPageRequest) (*pb.EventsPage, error) {
-	events, run := o.a.parts.Events, o.a.history.run
+func (v *Views) Events(ctx context.Context, q *pb.EventsPageRequest) (*pb.EventsPage, error) {
+	events, run := v.EventLog, v.run
 	from := q.From
 	switch _, next, _ := events.Since(^uint64(0)); {
 	case q.Run == "":
@@ -106,13 +134,13 @@ func eventOf(line string) *pb.Event {
 const logSearch = 16 << 20
 
 // Log implements operate.Viewer.
-func (o local) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, error) {
+func (v *Views) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, error) {
 	wanted, err := operate.LogFilter(q)
 	if err != nil {
 		return nil, err
 	}
-	name := o.a.dir("logs", "crawl.log")
-	f, err := o.a.fs.OpenFile(name, os.O_RDONLY, 0)
+	name := v.Logs.crawlLog()
+	f, err := v.Logs.FS.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
@@ -131,99 +159,4 @@ func (o local) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, erro
 	})
 	slices.Reverse(r.Lines)
 	return r, err
-}
-
-// hostOf returns the host of a URL in the log, which may be a DNS look-up of Heritrix.
-func hostOf(u string) string {
-	if host, ok := strings.CutPrefix(u, "dns:"); ok {
-		return host
-	}
-	if u, err := url.Parse(u); err == nil {
-		return u.Hostname()
-	}
-	return ""
-}
-
-// backwards passes the complete lines of the first size bytes of r to fn, the last one first, until fn returns false.
-// It reads at most about most bytes.
-func backwards(r io.ReaderAt, size, most int64, fn func(line string) bool) error {
-	var rest []byte // the beginning of the line that the piece before has cut
-	first := true   // what follows the last newline is an incomplete line
-	for end, piece := size, int64(64<<10); end > 0 && size-end < most; end -= min(piece, end) {
-		b := make([]byte, min(piece, end))
-		if _, err := r.ReadAt(b, end-int64(len(b))); err != nil && err != io.EOF {
-			return fmt.Errorf("log: %w", err)
-		}
-		b = append(b, rest...)
-		for {
-			i := bytes.LastIndexByte(b, '\n')
-			if i < 0 {
-				break
-			}
-			if line := b[i+1:]; !first && len(line) > 0 && !fn(string(line)) {
-				return nil
-			}
-			b, first = b[:i], false
-		}
-		rest = b
-		if end <= piece && !first && len(rest) > 0 {
-			fn(string(rest))
-		}
-	}
-	return nil
-}
-
-// arcsMost bounds the arcs of a picture: the circle is looked at in so many places.
-const arcsMost = 720
-
-// Shares implements operate.Viewer.
-func (o local) Shares() *pb.SharesResponse {
-	c := o.a.membership
-	if c == nil {
-		return &pb.SharesResponse{}
-	}
-	r := &pb.SharesResponse{Partition: c.cfg.Partition}
-	view := c.owners()
-	if view == nil {
-		return r
-	}
-	agents := view.Agents()
-	for _, a := range agents {
-		share := &pb.Share{Agent: a.Name, Capacity: a.Capacity}
-		if c.sites == nil && !c.cfg.byPages() {
-			for p := range view.Ranges(a.Name) {
-				share.Share += float64(p.Last-p.First) / (1 << 63) / 2
-			}
-		}
-		r.Agents = append(r.Agents, share)
-	}
-	if c.sites == nil && !c.cfg.byPages() {
-		r.Arcs = arcs(view, agents)
-	}
-	return r
-}
-
-// arcs returns which agent owns which part of the circle, as far as arcsMost places show it.
-func arcs(view placement.Placement, agents []placement.Owner) (list []*pb.Arc) {
-	owner := make([]string, arcsMost)
-	const step = ^uint64(0)/arcsMost + 1
-	for _, a := range agents {
-		for p := range view.Ranges(a.Name) {
-			for i := int((p.First + step/2 - 1) / step); i < arcsMost; i++ {
-				if at := uint64(i)*step + step/2; at > p.Last {
-					break
-				} else if at >= p.First {
-					owner[i] = a.Name
-				}
-			}
-		}
-	}
-	for i, name := range owner {
-		if n := len(list); n > 0 && list[n-1].Agent == name {
-			list[n-1].To = float64(i+1) / arcsMost
-			continue
-		}
-		list = append(list, &pb.Arc{Agent: name, From: float64(i) / arcsMost, To: float64(i+1) / arcsMost})
-	}
-	return list
 }

@@ -1,4 +1,4 @@
-package node
+package local
 
 import (
 	"context"
@@ -7,17 +7,41 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
+// Seeds takes URLs for the running crawl. It implements operate.Seeds.
+type Seeds struct {
+	Contact bool // the crawl has a contact: it may visit other machines
+	Walks   bool // the strategy is a walk
+	ByPages bool // pages alone are divided among the agents
+	Scope   *scope.Scope
+	Crawl   SeedCrawl
+	Copier  Copier // nil: this agent is alone
+	Run     Run
+}
+
+// A SeedCrawl accepts seeds.
+type SeedCrawl interface {
+	// AddSeeds accepts seeds, and tells what has become of each.
+	AddSeeds(ctx context.Context, seeds []crawl.NewSeed) ([]crawl.SeedFate, error)
+	// SeedAgent returns the other agent that crawls a host; "": this one does.
+	SeedAgent(host string) string
+}
+
+// A Copier receives links. When it returns nil, the loss of this agent and its disk does not lose them.
+type Copier interface {
+	Receive(ctx context.Context, links []link.Link, hops int) error
+}
+
 // newSeed reads a URL that is to be a seed of the running crawl. The error is for people.
-func (a *Agent) newSeed(text string) (crawl.NewSeed, error) {
-	t, err := a.typed(text)
+func (o *Seeds) newSeed(text string) (crawl.NewSeed, error) {
+	t, err := o.typed(text)
 	switch {
 	case err != nil:
 		return crawl.NewSeed{}, err
@@ -25,29 +49,37 @@ func (a *Agent) newSeed(text string) (crawl.NewSeed, error) {
 		return crawl.NewSeed{}, fmt.Errorf("the URL has %d bytes; at most %d are possible while the crawl runs",
 			len(t.URL.String()), orders.MaxAbout)
 	}
-	if _, walks := a.parts.Strategy.(*strategy.Walk); walks {
+	if o.Walks {
 		return crawl.NewSeed{}, fmt.Errorf("the walkers jump to the start URLs of the crawl; begin another crawl")
 	}
 	return crawl.NewSeed{URL: t.URL, Bare: t.Bare}, nil
 }
 
 // typed reads a URL that the running crawl is to fetch. The error is for people.
-func (a *Agent) typed(text string) (input.TypedURL, error) {
+func (o *Seeds) typed(text string) (input.TypedURL, error) {
 	t, err := input.ParseURL("URL", text)
-	if err == nil && a.cfg.Contact == "" && !input.IsLoopback(t.URL.Host()) {
+	if err == nil && !o.Contact && !input.IsLoopback(t.URL.Host()) {
 		err = fmt.Errorf("the crawl has no contact: it visits only this machine")
 	}
 	return t, err
 }
 
+// agentOf returns the other agent that is to accept a URL; "": this one.
+func (o *Seeds) agentOf(u weburl.URL) string {
+	if o.ByPages {
+		return ""
+	}
+	return o.Crawl.SeedAgent(u.Host())
+}
+
 // PlanSeeds implements operate.Seeds.
-func (o local) PlanSeeds(urls []string) []operate.SeedPlan {
+func (o *Seeds) PlanSeeds(urls []string) []operate.SeedPlan {
 	plans := make([]operate.SeedPlan, len(urls))
 	us, at := make([]weburl.URL, 0, len(urls)), make([]int, 0, len(urls))
 	for i, text := range urls {
-		s, err := o.a.newSeed(text)
+		s, err := o.newSeed(text)
 		if err == nil {
-			if d := o.a.parts.Scope.Judge(link.Link{URL: s.URL}); !d.In {
+			if d := o.Scope.Judge(link.Link{URL: s.URL}); !d.In {
 				err = fmt.Errorf("%s: an exclude pattern of the scope matches it", d.Reason)
 			}
 		}
@@ -56,12 +88,10 @@ func (o local) PlanSeeds(urls []string) []operate.SeedPlan {
 			continue
 		}
 		plans[i].URL = s.URL.String()
-		if !o.a.byPages() {
-			plans[i].Agent = o.a.crawler.SeedAgent(s.URL.Host())
-		}
+		plans[i].Agent = o.agentOf(s.URL)
 		us, at = append(us, s.URL), append(at, i)
 	}
-	for n, widens := range o.a.parts.Scope.Widens(us) {
+	for n, widens := range o.Scope.Widens(us) {
 		plans[at[n]].Widens = widens
 	}
 	return plans
@@ -72,13 +102,13 @@ var fates = map[crawl.SeedFate]string{crawl.SeedNew: "new", crawl.SeedKnown: "kn
 	crawl.SeedExcluded: "refused"}
 
 // TakeSeeds implements operate.Seeds.
-func (o local) TakeSeeds(ctx context.Context, urls []string) ([]*pb.Seed, error) {
+func (o *Seeds) TakeSeeds(ctx context.Context, urls []string) ([]*pb.Seed, error) {
 	answer := make([]*pb.Seed, len(urls))
 	var seeds []crawl.NewSeed
 	var at []int
 	for i, text := range urls {
 		answer[i] = &pb.Seed{Url: text, Result: fates[crawl.SeedExcluded]}
-		s, err := o.a.newSeed(text)
+		s, err := o.newSeed(text)
 		if err != nil {
 			answer[i].Text = err.Error()
 			continue
@@ -88,9 +118,9 @@ func (o local) TakeSeeds(ctx context.Context, urls []string) ([]*pb.Seed, error)
 	if len(seeds) == 0 {
 		return answer, nil
 	}
-	done, err := o.a.crawler.AddSeeds(ctx, seeds)
+	done, err := o.Crawl.AddSeeds(ctx, seeds)
 	if err != nil {
-		return nil, o.notStarted(err)
+		return nil, notStarted(o.Run, err)
 	}
 	uncopied := o.copySeeds(ctx, seeds)
 	for n, fate := range done {
@@ -110,8 +140,8 @@ const seedCopyTime = 5 * time.Second
 
 // copySeeds returns nil when the loss of this agent and its disk does not lose the seeds, which it has accepted: it
 // receives them once more like links from another agent, and such links are acknowledged when others have copies.
-func (o local) copySeeds(ctx context.Context, seeds []crawl.NewSeed) error {
-	if o.a.cluster == nil {
+func (o *Seeds) copySeeds(ctx context.Context, seeds []crawl.NewSeed) error {
+	if o.Copier == nil {
 		return nil
 	}
 	links := make([]link.Link, len(seeds))
@@ -123,5 +153,5 @@ func (o local) copySeeds(ctx context.Context, seeds []crawl.NewSeed) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, seedCopyTime)
 	defer cancel()
-	return o.a.cluster.Receive(ctx, links, 0)
+	return o.Copier.Receive(ctx, links, 0)
 }

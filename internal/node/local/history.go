@@ -1,8 +1,7 @@
-package node
+package local
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,11 +17,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// historyFile holds the counts of the last day, and what was done in each hour of the last month: a pb.HistorySeries.
-// It is written now and then, so a kill loses the
-// last minutes. A file that cannot be read is replaced, because nothing but curves depends on it.
-const historyFile = "state/history"
-
 const (
 	// historyEvery is the time between two samples. Their times are multiples of it, so that those of all agents agree.
 	historyEvery = 30 * time.Second
@@ -36,10 +30,15 @@ const (
 	historyBytes = 1 << 20
 )
 
-// A history samples the agent's counts.
-type history struct {
-	a   *Agent
-	run string // names the process, for followers of its events
+// A History samples the agent's counts. Its file has those of the last day, and what was done in each hour of the last
+// month: a pb.HistorySeries. It is written now and then, so a kill loses the last minutes. A file that cannot be read
+// is replaced, because nothing but curves depends on it.
+type History struct {
+	fs     disk.FS
+	file   string
+	clock  Clock
+	log    *report.Events
+	counts Counts
 
 	mu      sync.Mutex // guards the fields below
 	samples []*pb.HistorySample
@@ -47,44 +46,49 @@ type history struct {
 	events  uint64            // those before it were searched for checkpoints
 }
 
-// openHistory reads the samples of earlier runs.
-func (a *Agent) openHistory() error {
-	h := &history{a: a, run: rand.Text()}
-	a.history = h
-	b, err := disk.ReadFile(a.fs, a.dir(historyFile), historyBytes)
+// Counts are those of the crawl.
+type Counts interface {
+	// Status returns the state of the crawl. It is nil before the crawl begins.
+	Status() *crawl.Status
+}
+
+// OpenHistory reads the samples of earlier runs.
+func OpenHistory(fsys disk.FS, file string, clock Clock, events *report.Events, counts Counts) (*History, error) {
+	h := &History{fs: fsys, file: file, clock: clock, log: events, counts: counts}
+	b, err := disk.ReadFile(fsys, file, historyBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return h, nil
 	}
 	if err != nil {
-		return fmt.Errorf("history: %w", err)
+		return nil, fmt.Errorf("history: %w", err)
 	}
 	var s pb.HistorySeries
 	if proto.Unmarshal(b, &s) == nil {
 		h.samples = s.Samples[max(len(s.Samples)-historyMost, 0):]
 		h.hours = s.Hours[max(len(s.Hours)-hoursMost, 0):]
 	}
-	return nil
+	return h, nil
 }
 
-// remembering crawls, and keeps the history meanwhile.
-func (a *Agent) remembering(ctx context.Context) (crawl.Stop, error) {
-	sampling, over := context.WithCancel(context.WithoutCancel(ctx))
+// Begin samples until end is called. end waits until the file is written.
+func (h *History) Begin() (end func()) {
+	ctx, over := context.WithCancel(context.Background())
 	kept := make(chan struct{})
 	go func() {
 		defer close(kept)
-		a.history.keep(sampling)
+		h.keep(ctx)
 	}()
-	stop, err := a.withNear(ctx)
-	over()
-	<-kept
-	return stop, err
+	return func() {
+		over()
+		<-kept
+	}
 }
 
 // keep samples until ctx is done, and then writes the file. The crawl does not need the file: an event tells of an
 // error of the disk.
-func (h *history) keep(ctx context.Context) {
+func (h *History) keep(ctx context.Context) {
 	for n := 1; ; n++ {
-		now := h.a.now()
+		now := h.clock.Now()
 		timer := time.NewTimer(now.Truncate(historyEvery).Add(historyEvery).Sub(now))
 		select {
 		case <-timer.C:
@@ -100,20 +104,20 @@ func (h *history) keep(ctx context.Context) {
 	}
 }
 
-func (h *history) saveOrTell() {
+func (h *History) saveOrTell() {
 	if err := h.save(); err != nil {
-		h.a.parts.Events.Write("history-failed", report.F("error", err.Error()))
+		h.log.Write("history-failed", report.F("error", err.Error()))
 	}
 }
 
 // sample adds a sample of the present counts.
-func (h *history) sample() {
-	s := h.a.crawler.Status()
+func (h *History) sample() {
+	s := h.counts.Status()
 	if s == nil {
 		return
 	}
-	p := &pb.HistorySample{At: h.a.now().Round(historyEvery).Unix(), Pages: s.Pages, Bytes: s.Bytes, Queued: s.Queued,
-		Open: int64(s.Open)}
+	p := &pb.HistorySample{At: h.clock.Now().Round(historyEvery).Unix(), Pages: s.Pages, Bytes: s.Bytes,
+		Queued: s.Queued, Open: int64(s.Open)}
 	for _, n := range s.Errors {
 		p.Errors += n
 	}
@@ -130,9 +134,9 @@ func (h *history) sample() {
 }
 
 // checkpoints returns how many there were since the last call. The caller holds mu.
-func (h *history) checkpoints() (n int64) {
+func (h *History) checkpoints() (n int64) {
 	var lines []string
-	lines, h.events, _ = h.a.parts.Events.Since(h.events)
+	lines, h.events, _ = h.log.Since(h.events)
 	for _, line := range lines {
 		if eventOf(line).Event == "checkpoint" {
 			n++
@@ -143,7 +147,7 @@ func (h *history) checkpoints() (n int64) {
 
 // count adds what was done since the last sample to the hour of the new one. A crawl without samples counts from its
 // start, elapsed seconds ago, if that is within an hour. The caller holds mu.
-func (h *history) count(p *pb.HistorySample, elapsed float64, checkpoints int64) {
+func (h *History) count(p *pb.HistorySample, elapsed float64, checkpoints int64) {
 	const seconds = 3600
 	before := &pb.HistorySample{}
 	if n := len(h.samples); n > 0 {
@@ -164,7 +168,7 @@ func (h *history) count(p *pb.HistorySample, elapsed float64, checkpoints int64)
 	h.hours = h.hours[max(len(h.hours)-hoursMost, 0):]
 }
 
-func (h *history) save() error {
+func (h *History) save() error {
 	h.mu.Lock()
 	list, hours := slices.Clone(h.samples), slices.Clone(h.hours)
 	h.mu.Unlock()
@@ -175,16 +179,15 @@ func (h *history) save() error {
 	if err != nil {
 		return fmt.Errorf("history: %w", err)
 	}
-	return disk.WriteFile(h.a.fs, h.a.dir(historyFile), b)
+	return disk.WriteFile(h.fs, h.file, b)
 }
 
-// History implements operate.Viewer. Of the hours, the newest one is not over.
-func (o local) History(q *pb.HistoryRequest) *pb.HistorySeries {
-	h := o.a.history
+// series answers a question. Of the hours, the newest one is not over.
+func (h *History) series(q *pb.HistoryRequest) *pb.HistorySeries {
 	h.mu.Lock()
 	list, hours := slices.Clone(h.samples), slices.Clone(h.hours)
 	h.mu.Unlock()
-	from := o.a.now().Add(-time.Duration(q.Minutes) * time.Minute).Unix()
+	from := h.clock.Now().Add(-time.Duration(q.Minutes) * time.Minute).Unix()
 	if q.Hours {
 		return &pb.HistorySeries{Hours: slices.DeleteFunc(hours, func(h *pb.HistoryHour) bool {
 			return q.Minutes > 0 && h.At < from

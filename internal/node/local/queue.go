@@ -1,10 +1,10 @@
-package node
+package local
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -14,8 +14,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -32,12 +33,43 @@ const (
 	listingFile = "listing-"
 )
 
-// listings are copies of the queue that operators read page by page.
-type listings struct {
-	a    *Agent
+// A Queue shows the links that wait. It has copies of the queue that operators read page by page. It implements
+// operate.Queues.
+type Queue struct {
+	crawl  QueueCrawl
+	run    Run
+	clock  Clock
+	events *report.Events
+
 	mu   sync.Mutex // guards the fields below
 	last uint64
 	open []*openListing // that used last is the last one
+}
+
+// A QueueCrawl has the links that wait.
+type QueueCrawl interface {
+	// List copies the links that match to a file with a number.
+	List(ctx context.Context, nth int, match func(l *link.Link) bool) *crawl.Listing
+	// Turns tells when each of the links is due, and why not now.
+	Turns(ctx context.Context, links []link.Link) ([]crawl.LinkTurn, error)
+	// Excluded says why an exclusion keeps a link from being fetched; "": none does.
+	Excluded(l link.Link) string
+}
+
+// OpenQueue removes the files of a killed process from dir, in which the crawl makes them.
+func OpenQueue(fs disk.FS, dir string, c QueueCrawl, run Run, clock Clock, events *report.Events) (*Queue, error) {
+	files, err := fs.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		if strings.HasPrefix(f.Name(), listingFile) {
+			if err := fs.Remove(filepath.Join(dir, f.Name())); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return &Queue{crawl: c, run: run, clock: clock, events: events}, nil
 }
 
 type openListing struct {
@@ -47,30 +79,13 @@ type openListing struct {
 	used time.Time
 }
 
-// openListings removes the files of a killed process.
-func (a *Agent) openListings() error {
-	a.listings = &listings{a: a}
-	a.onClose(a.listings.close)
-	files, err := a.fs.ReadDir(a.dir("state", "journal"))
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		if strings.HasPrefix(f.Name(), listingFile) {
-			if err := a.fs.Remove(a.dir("state", "journal", f.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 func (o *openListing) close() error {
 	o.end()
 	return o.list.Close()
 }
 
-func (s *listings) close() error {
+// Close removes the copies.
+func (s *Queue) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
@@ -82,10 +97,10 @@ func (s *listings) close() error {
 }
 
 // of returns a listing. If id is 0, it begins one of the links that match.
-func (s *listings) of(id uint64, match func(*link.Link) bool) (*openListing, error) {
+func (s *Queue) of(id uint64, match func(*link.Link) bool) (*openListing, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.a.now()
+	now := s.clock.Now()
 	var errs []error
 	s.open = slices.DeleteFunc(s.open, func(o *openListing) bool {
 		old := now.Sub(o.used) > listingAge
@@ -104,7 +119,7 @@ func (s *listings) of(id uint64, match func(*link.Link) bool) (*openListing, err
 	if id == 0 {
 		s.last++
 		ctx, end := context.WithCancel(context.Background())
-		o := &openListing{id: s.last, list: s.a.crawler.List(ctx, int(s.last), match), end: end, used: now}
+		o := &openListing{id: s.last, list: s.crawl.List(ctx, int(s.last), match), end: end, used: now}
 		s.open = append(s.open, o)
 		return o, nil
 	}
@@ -119,26 +134,23 @@ func (s *listings) of(id uint64, match func(*link.Link) bool) (*openListing, err
 }
 
 // ListQueue implements operate.Queues.
-func (o local) ListQueue(ctx context.Context, q *pb.ListQueue) (*pb.ListedQueue, error) {
+func (s *Queue) ListQueue(ctx context.Context, q *pb.ListQueue) (*pb.ListedQueue, error) {
 	var match func(l *link.Link) bool
 	if q.Listing == 0 {
 		var err error
-		if match, err = o.matcher(q); err != nil {
+		if match, err = s.matcher(q); err != nil {
 			return nil, err
 		}
 	}
-	l, err := o.a.listings.of(q.Listing, match)
+	l, err := s.of(q.Listing, match)
 	if err != nil {
 		return nil, err
 	}
 	short, cancel := context.WithTimeout(ctx, listingWait)
 	defer cancel()
 	n, err := l.list.Count(short, true)
-	if w, ok := o.a.waiting(); ok && errors.Is(err, crawl.ErrNotRunning) {
-		return nil, fmt.Errorf("the crawl has not started: the agent waits for %s", w.For)
-	}
 	if err != nil {
-		return nil, err
+		return nil, notStarted(s.run, err)
 	}
 	r := &pb.ListedQueue{Listing: l.id, Next: q.From, Count: &pb.QueueCount{Waiting: n.Waiting, Matched: n.Matched,
 		Reading: n.Reading, At: timestamppb.New(n.At)}}
@@ -157,7 +169,7 @@ func (o local) ListQueue(ctx context.Context, q *pb.ListQueue) (*pb.ListedQueue,
 	}
 	var turns []crawl.LinkTurn
 	if !q.Brief && len(links) > 0 {
-		if turns, err = o.a.crawler.Turns(ctx, links); err != nil {
+		if turns, err = s.crawl.Turns(ctx, links); err != nil {
 			return nil, err
 		}
 	}
@@ -176,7 +188,7 @@ func (o local) ListQueue(ctx context.Context, q *pb.ListQueue) (*pb.ListedQueue,
 }
 
 // matcher returns the function that chooses the links of a listing.
-func (o local) matcher(q *pb.ListQueue) (func(l *link.Link) bool, error) {
+func (s *Queue) matcher(q *pb.ListQueue) (func(l *link.Link) bool, error) {
 	var exprs []string
 	if q.Pattern != "" {
 		exprs = []string{q.Pattern}
@@ -191,25 +203,10 @@ func (o local) matcher(q *pb.ListQueue) (func(l *link.Link) bool, error) {
 	return func(l *link.Link) (matches bool) {
 		defer func() { // a goroutine of the crawl calls it
 			if v := recover(); v != nil {
-				panicked(o.a.parts.Events)("ListQueue", v, debug.Stack())
+				Panicked(s.events)("ListQueue", v, debug.Stack())
 			}
 		}()
 		return (q.Host == "" || l.URL.Host() == q.Host) && (pattern.None() || pattern.Match(l.URL.String())) &&
-			(!q.Preview || o.a.crawler.Excluded(*l) == "")
+			(!q.Preview || s.crawl.Excluded(*l) == "")
 	}, nil
-}
-
-// CheckPattern implements operate.Scoping.
-func (o local) CheckPattern(pattern string) error {
-	return cmp.Or(sheet.CheckSize(pattern), crawl.CheckExclusion(pattern))
-}
-
-// CheckHost implements operate.Scoping.
-func (o local) CheckHost(host string) (string, error) { return input.Host(host) }
-
-// Scope implements operate.Scoping.
-func (o local) Scope() *pb.ScopeResponse {
-	d := o.a.parts.Scope.Describe()
-	return &pb.ScopeResponse{Kind: d.Kind.String(), Seeds: d.Seeds, Include: d.Include, Exclude: d.Exclude,
-		Depth: int32(d.Depth), HostDepth: int32(d.HostDepth)}
 }

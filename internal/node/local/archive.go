@@ -1,4 +1,4 @@
-package node
+package local
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,14 +17,27 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/output/captures"
-	"github.com/orbweaver/orbweaver/internal/output/replay"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // archiveKeyTime is how long a key of the archive's pages is the present one. It is valid for as long again.
 const archiveKeyTime = time.Hour
+
+// An Archive is what this agent has archived. It implements operate.Archive.
+type Archive struct {
+	fs    disk.FS
+	place warc.Place
+	live  *warc.Writer
+	clock Clock
+	keys  *archiveKeys
+}
+
+// NewArchive returns the archive below a crawl directory, to which live writes.
+func NewArchive(fs disk.FS, dir string, live *warc.Writer, clock Clock) *Archive {
+	return &Archive{fs, warc.Place{Dir: dir, Live: live}, live, clock, newArchiveKeys()}
+}
 
 // An archiveKeys makes the keys for the paths of archived pages. The frame of an archived page has no cookie, so that
 // its paths need a secret of their own. It opens the archive alone.
@@ -50,16 +62,13 @@ func (k *archiveKeys) valid(key string, now time.Time) bool {
 }
 
 // ArchiveKey implements operate.Archive.
-func (o local) ArchiveKey() string { return o.a.archiveKeys.at(o.a.now()) }
-
-// place is this agent's archive.
-func (a *Agent) place() warc.Place { return warc.Place{Dir: a.dir(), Live: a.parts.Archive} }
+func (a *Archive) ArchiveKey() string { return a.keys.at(a.clock.Now()) }
 
 // capturesBytes bounds the index lines of an answer, because it must fit into a message. Each is in it twice.
 const capturesBytes = 256 << 10
 
 // Captures implements operate.Archive.
-func (o local) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.CapturesResponse, error) {
+func (a *Archive) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.CapturesResponse, error) {
 	prefixes, err := operate.CapturePrefixes(q)
 	if err != nil {
 		return nil, err
@@ -67,7 +76,7 @@ func (o local) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.Capture
 	r := new(pb.CapturesResponse)
 	size := 0
 	for _, prefix := range prefixes {
-		lines, err := warc.FindLines(ctx, o.a.fs, o.a.place(), prefix, string(q.After), int(q.Limit)-len(r.Captures))
+		lines, err := warc.FindLines(ctx, a.fs, a.place, prefix, string(q.After), int(q.Limit)-len(r.Captures))
 		if err != nil {
 			return nil, err
 		}
@@ -102,13 +111,12 @@ func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 const maxBody = 8 << 20
 
 // Record implements operate.Archive.
-func (o local) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordResponse, error) {
-	if err := o.a.parts.Archive.Flush(); err != nil && !errors.Is(err, warc.ErrClosed) {
+func (a *Archive) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordResponse, error) {
+	if err := a.live.Flush(); err != nil && !errors.Is(err, warc.ErrClosed) {
 		return nil, err
 	}
-	place := o.a.place()
 	at := warc.Line{File: q.File, Offset: q.Offset}
-	rec, f, err := warc.OpenRecord(o.a.fs, place.Dir, at)
+	rec, f, err := warc.OpenRecord(a.fs, a.place.Dir, at)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +127,7 @@ func (o local) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordRespo
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
-	archive := captures.New(o.a.fs, []warc.Place{place}, nil)
+	archive := captures.New(a.fs, []warc.Place{a.place}, nil)
 	m, err := archive.Open(ctx, archive.At(at))
 	if errors.Is(err, warc.ErrNoOriginal) {
 		r.Truncated = err.Error() // its header is there all the same
@@ -153,65 +161,66 @@ func (o local) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordRespo
 	return r, nil
 }
 
-// archivedPages serves the archived pages of the whole cluster in a frame of the console.
-func (a *Agent) archivedPages() *replay.Plain {
-	return replay.NewPlain(replay.PlainConfig{Path: "/archive/", Valid: func(key string) bool {
-		return a.archiveKeys.valid(key, a.now())
-	}, Open: a.openCapture})
-}
-
-// openCapture opens the capture of u that is nearest to a time, at whatever agent.
-func (a *Agent) openCapture(ctx context.Context, u weburl.URL, at time.Time) (*captures.Message, bool, error) {
-	const most = 1000 // captures of a URL; of more, the oldest are seen
-	r, err := a.operator.Captures(ctx, &pb.CapturesRequest{Url: u.String(), Limit: most})
+// readBody reads a part of an archived body, at most room bytes. After an error, d has what was read before.
+func (a *Archive) readBody(ctx context.Context, p *pb.BodyPart, room int64, d *pb.BodyData) error {
+	rec, f, err := a.openRecord(p)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
-	all := make([]captures.Capture, len(r.Captures))
-	owner := map[string]string{}
-	for i, c := range r.Captures {
-		all[i] = captures.Capture{Line: warc.Line{URL: c.Url, Status: c.Status, MIME: c.Mime, File: c.File,
-			Offset: c.Offset, Time: c.Time.AsTime().Format(captures.TimeFormat)}}
-		owner[c.File+" "+strconv.FormatInt(c.Offset, 10)] = c.Agent
-	}
-	best, ok := captures.Nearest(captures.Exact(all, u), at)
-	if !ok {
-		return nil, false, nil
-	}
-	q := &pb.RecordRequest{File: best.File, Offset: best.Offset, Most: 512 << 10,
-		Agent: owner[best.File+" "+strconv.FormatInt(best.Offset, 10)]}
-	first, err := a.operator.Record(ctx, q)
+	defer f.Close()
+	truncated := rec.Header.Value("WARC-Truncated")
+	_, body, _, err := rec.Message(ctx)
 	if err != nil {
-		return nil, false, err
+		return warc.Unreadable(f.Name(), err)
 	}
-	m := &captures.Message{Status: int(first.Status), Size: first.Size, Truncated: first.Truncated,
-		File: first.BodyFile, Body: &remoteBody{a: a, ctx: ctx, q: q, part: first}}
-	for _, h := range first.Http {
-		m.Header = append(m.Header, message.Field{Name: h.Name, Value: h.Value})
+	if _, err := io.CopyN(io.Discard, body, max(p.Skip, 0)); err != nil {
+		return warc.Unreadable(f.Name(), err)
 	}
-	return m, true, nil
+	most := min(max(p.Most, 0), room)
+	b, err := io.ReadAll(io.LimitReader(body, most+1))
+	d.More, d.Truncated = int64(len(b)) > most, truncated != ""
+	d.Data = b[:min(int64(len(b)), most)]
+	if err != nil {
+		return warc.Unreadable(f.Name(), err)
+	}
+	return nil
 }
 
-// A remoteBody reads the body of a record, part by part.
-type remoteBody struct {
-	a    *Agent
-	ctx  context.Context
-	q    *pb.RecordRequest
-	part *pb.RecordResponse
-}
-
-func (b *remoteBody) Read(p []byte) (int, error) {
-	for len(b.part.Body) == 0 {
-		if !b.part.More || b.q.From >= maxBody {
-			return 0, io.EOF
+// openRecord opens the record with the body that p names: of a revisit record, its original. The caller closes f.
+func (a *Archive) openRecord(p *pb.BodyPart) (rec *warc.Record, f disk.File, err error) {
+	line, url := warc.Line{File: p.File, Offset: p.Offset}, p.Url
+	for original := false; ; original = true {
+		if line.File == "" || original {
+			found, err := a.live.Find(url)
+			if err != nil {
+				return nil, nil, err
+			}
+			if len(found) == 0 {
+				return nil, nil, fmt.Errorf("the archive of this agent does not have the content of %s", url)
+			}
+			line = found[len(found)-1] // of a revisit record: its original
 		}
-		b.q.From += int64(b.q.Most)
-		var err error
-		if b.part, err = b.a.operator.Record(b.ctx, b.q); err != nil {
-			return 0, err
+		if rec, f, err = warc.OpenRecord(a.fs, a.place.Dir, line); err != nil || rec.Type() != "revisit" || original {
+			return rec, f, err
+		}
+		url = rec.Reference().URL
+		if err := f.Close(); err != nil {
+			return nil, nil, err
 		}
 	}
-	n := copy(p, b.part.Body)
-	b.part.Body = b.part.Body[n:]
-	return n, nil
+}
+
+// newest describes the newest record of a URL; empty: there is none.
+func (a *Archive) newest(ctx context.Context, u weburl.URL) (text string) {
+	r, err := a.Captures(ctx, &pb.CapturesRequest{Url: u.String(), Limit: 100})
+	if err != nil {
+		return ""
+	}
+	for _, c := range r.Captures {
+		if c.Url == u.String() {
+			text = fmt.Sprintf("archived %s: status %s, %s, in %s", c.Time.AsTime().Format("2006-01-02 15:04:05Z"),
+				c.Status, c.Mime, c.File)
+		}
+	}
+	return text
 }

@@ -1,0 +1,45 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+)
+
+// Others are the other agents of a cluster. They implement operate.Others.
+type Others struct{ Members *members.Members }
+
+// Names implements operate.Others. An agent that leaves is named until it has ended: it still has its archive, and the
+// pages that applications have to collect.
+func (o Others) Names() (names []string) {
+	m := o.Members.Gossip()
+	if m == nil {
+		return nil
+	}
+	for _, a := range m.View().Agents {
+		if (a.State == gossip.Up || a.State == gossip.Leaving) && a.Name != o.Members.Self.Name {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// Ask implements operate.Others.
+func (o Others) Ask(ctx context.Context, agent, method string, request []byte) ([]byte, error) {
+	p, err := o.Members.Peer(agent)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := p.Operate(ctx, rpc.Operation{Method: method, Request: request})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("agent %s does not answer: %w", agent, err)
+	case answer.Error != "":
+		return nil, errors.New(answer.Error)
+	}
+	return answer.Response, nil
+}

@@ -1,0 +1,103 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/report"
+)
+
+// A Clock tells the agent's time. Safe for concurrent use.
+type Clock interface{ Now() time.Time }
+
+// A Run is the run of this agent. Safe for concurrent use.
+type Run interface {
+	// Status returns the state of the crawl. It is nil before the crawl begins.
+	Status() *crawl.Status
+	// Waits returns what an agent of a cluster waits for before its crawl begins. ok is false for others.
+	Waits() (w Waiting, ok bool)
+	// Sizes returns how large the main data structures are.
+	Sizes(s *crawl.Status) []Size
+	// Describe adds to a status what the crawl loop does not know: the agent's address, who is gone, and rates.
+	Describe(s *pb.AgentStatus)
+	// Leave hands all hosts to the other agents, and ends the run.
+	Leave(ctx context.Context) (string, error)
+}
+
+// A Waiting is what an agent waits for before its crawl starts.
+type Waiting struct {
+	Type   string   `json:"type"`        // "waiting"
+	For    string   `json:"waiting_for"` // what the agent waits for, in words
+	Agents []string `json:"agents"`      // the agents that are present
+}
+
+// A Size is how large a main data structure of an agent is.
+type Size struct {
+	Name    string `json:"name"`
+	Entries int64  `json:"entries,omitempty"`
+	// Memory is what the structure takes in RAM, and Limit the most that it may take: its share of the agent's memory.
+	// If Limit is zero, the structure has no limit of its own.
+	Memory int64 `json:"memory_bytes"`
+	Limit  int64 `json:"memory_limit_bytes,omitempty"`
+	Disk   int64 `json:"disk_bytes,omitempty"`
+}
+
+// Status is the state of an agent, with the sizes of its data structures.
+type Status struct {
+	*crawl.Status
+	Sizes []Size `json:"sizes"`
+}
+
+// startPatience is how long a call waits for the crawl to begin. A crawl begins some milliseconds
+// after its API, unless it waits for other agents.
+const startPatience = 5 * time.Second
+
+// stateOf returns the state of the crawl or, before the crawl begins, what the agent waits for.
+func stateOf(r Run) any {
+	for end := time.Now().Add(startPatience); ; time.Sleep(startPatience / 1000) {
+		if s := r.Status(); s != nil {
+			return s
+		}
+		if w, ok := r.Waits(); ok {
+			return w
+		}
+		if time.Now().After(end) {
+			return Waiting{Type: "waiting", For: "the start of the crawl", Agents: []string{}}
+		}
+	}
+}
+
+// notStarted says in place of an error what an agent waits for whose crawl has not begun.
+func notStarted(r Run, err error) error {
+	if !errors.Is(err, crawl.ErrNotRunning) {
+		return err
+	}
+	if w, ok := r.Waits(); ok {
+		return fmt.Errorf("the crawl has not started: the agent waits for %s", w.For)
+	}
+	return err
+}
+
+// ofHost calls fn with a host name as people type it. Before the crawl begins, the error says what the agent waits for.
+func ofHost(r Run, s string, fn func(host string) (string, error)) (string, error) {
+	host, err := input.Host(s)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", operate.ErrHost, err)
+	}
+	text, err := fn(host)
+	return text, notStarted(r, err)
+}
+
+// Panicked returns a function that writes a call that has panicked to the events.
+func Panicked(events *report.Events) func(call string, value any, stack []byte) {
+	return func(call string, value any, stack []byte) {
+		events.Write("call-panicked", report.F("call", call), report.F("error", fmt.Sprint(value)),
+			report.F("stack", string(stack)))
+	}
+}
