@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -107,7 +107,7 @@ func (o *links) pass(enc []byte, hops int, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("link received: %w", err)
 	}
-	number := o.loop.Ledger.AcceptUnlisted(byte(crawl.Passed), enc)
+	number := o.loop.Ledger.AcceptUnlisted(state.Passed, enc)
 	o.shipping.copyAccept(number, link.HostKey(l.URL.Host()), enc)
 	o.passed++
 	o.shipping.countOutgoing()

@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -331,7 +332,7 @@ func (x *exports) fetchAgain(page link.Link) {
 	at, _ := page.Stored()
 	l := page.AsLink()
 	enc := l.AppendTo(nil)
-	again := x.loop.Ledger.AcceptUnlisted(byte(crawl.Own), enc)
+	again := x.loop.Ledger.AcceptUnlisted(state.Accept, enc)
 	x.shipping.copyAccept(again, link.HostKey(l.URL.Host()), enc)
 	if x.run.Fail(x.loop.Frontier.PushAt([]link.Link{l}, []uint64{again})) {
 		return

@@ -105,7 +105,7 @@ func New(others Others) *Clustered {
 
 // Join returns what this agent's crawl loop asks the cluster.
 func (cl *Clustered) Join() crawl.Cluster {
-	c := crawl.Cluster{Owners: cl, Turns: cl, Links: cl, Moves: cl}
+	c := crawl.Cluster{Owners: cl, Turns: cl, Moves: cl}
 	if cl.Captures != nil {
 		c.Sharing = cl.exports
 	}
@@ -220,16 +220,6 @@ func (cl *Clustered) Refetch(ctx context.Context, links []link.Link) error {
 	return cl.links.again(ctx, links)
 }
 
-func (cl *Clustered) Class(key link.Key, l link.Link) crawl.Class {
-	switch {
-	case isForeign(key, l):
-		return crawl.Outgoing
-	case key != cl.ranges.ownKey(l.Key()): // given away meanwhile
-		return crawl.Passed
-	}
-	return crawl.Own
-}
-
 // Seal implements ledger.Sealer. The records for heirs belong to the open epoch, which Committed closes.
 func (cl *Clustered) Seal(b *ledger.Batch) error {
 	if err := b.EachAccept(cl.accepted); err != nil {
@@ -293,8 +283,8 @@ func (cl *Clustered) Syncing() (durable func()) {
 	}
 }
 
-// Forget implements crawl.Links.
-func (cl *Clustered) Forget() { cl.receipts.forget() }
+// Lost implements ledger.Cluster.
+func (cl *Clustered) Lost() { cl.receipts.forget() }
 
 // Kinds implements ledger.Participant.
 func (cl *Clustered) Kinds() []ledger.Kind {
@@ -339,7 +329,7 @@ func (cl *Clustered) Load(kind byte, p []byte) error {
 	return err
 }
 
-// Pending implements crawl.Links. A link of another agent waits to be sent again. A link of this agent goes to the new
+// Pending implements ledger.Cluster. A link of another agent waits to be sent again. A link of this agent goes to the new
 // owner if its host was handed over later, and to the agent that has finished it, which drops it.
 func (cl *Clustered) Pending(number uint64, l link.Link, enc []byte, outgoing bool) (mine, again bool, err error) {
 	if outgoing {
@@ -359,6 +349,7 @@ func (cl *Clustered) Pending(number uint64, l link.Link, enc []byte, outgoing bo
 	return true, false, nil
 }
 
+// Recovered implements ledger.Cluster.
 func (cl *Clustered) Recovered() {
 	cl.pagesBefore = cl.loop.Tally.Pages()
 	cl.shipping.beginCopies()
@@ -390,7 +381,7 @@ func (cl *Clustered) Deliver(work context.Context, now time.Time) (wake time.Tim
 	return earlier(wake, cl.shipping.shipOut(work, now))
 }
 
-// Outgoing implements crawl.Links.
+// Outgoing implements crawl.Turns.
 func (cl *Clustered) Outgoing() int64 { return cl.outgoing() }
 
 func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {

@@ -67,6 +67,16 @@ func (h hostKeys) Of(k link.Key, foreign bool) link.Key {
 	return h.own(k)
 }
 
+func (h hostKeys) Kind(k link.Key, l link.Link) byte {
+	switch {
+	case isForeign(k, l):
+		return state.Outgoing
+	case k != h.own(l.Key()): // given away meanwhile
+		return state.Passed
+	}
+	return state.Accept
+}
+
 func (h hostKeys) Accept(kind byte, number uint64, p []byte) (k link.Key, ok bool, err error) {
 	if kind == state.Passed {
 		return k, false, nil

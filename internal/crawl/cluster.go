@@ -2,10 +2,8 @@ package crawl
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -14,12 +12,10 @@ import (
 
 // A Cluster is the rest of the cluster, as the crawl loop of one agent sees it, by what the loop asks. The dispatcher
 // calls all methods, except those that are safe for concurrent use. The zero Cluster stands for a crawl without other
-// agents. Owners, Turns, Links and Moves are there together. What the
-// journal has of other agents, a Cluster keeps itself: it joins the Ledger.
+// agents. Owners, Turns and Moves are there together. A cluster joins the ledger of the crawl itself, as a ledger.Cluster.
 type Cluster struct {
 	Owners   Owners
 	Turns    Turns
-	Links    Links
 	Moves    Moves
 	Contents visit.Contents // nil: contents are not compared with those of other agents
 	Boundary Boundary       // nil: all agents keep the pages that they have fetched
@@ -61,23 +57,10 @@ type Turns interface {
 	Waits(now time.Time) bool
 	// Rest is called when no work is left here. The cluster decides about the end.
 	Rest()
-	// Status returns the counts of the cluster, for the Status.
-	Status(now time.Time) ClusterStatus
-}
-
-// Links follow the links that this agent accepts: its own, and those that other agents crawl.
-type Links interface {
-	// Class tells what a link is that the seen-set has found new under a key.
-	Class(key link.Key, l link.Link) Class
-	// Pending takes a pending link of an earlier run: outgoing says that another agent crawled it. mine reports that
-	// this agent is to visit it, and again that it stands for a page that is lost: the URL must be fetched again.
-	Pending(number uint64, l link.Link, enc []byte, outgoing bool) (mine, again bool, err error)
-	// Recovered is told that the journal has been read.
-	Recovered()
-	// Forget is told that the seen-set may have lost some of its keys.
-	Forget()
 	// Outgoing returns the number of links that wait to be sent to other agents.
 	Outgoing() int64
+	// Status returns the counts of the cluster, for the Status.
+	Status(now time.Time) ClusterStatus
 }
 
 // Moves let what this agent knows of hosts and URLs move to other agents.
@@ -160,24 +143,11 @@ func (c *Cluster) status(now time.Time) (s ClusterStatus) {
 
 // outgoing returns the number of links that wait to be sent to other agents.
 func (c *Cluster) outgoing() int64 {
-	if c.Links == nil {
+	if c.Turns == nil {
 		return 0
 	}
-	return c.Links.Outgoing()
+	return c.Turns.Outgoing()
 }
-
-// A Class tells what an accepted link is.
-type Class byte
-
-// The classes are the kinds of their records in the journal.
-const (
-	// Own is a link that this agent crawls.
-	Own = Class(state.Accept)
-	// Outgoing is a link that another agent crawls, and that this agent has found.
-	Outgoing = Class(state.Outgoing)
-	// Passed is a link of a host that was given away after the link was found.
-	Passed = Class(state.Passed)
-)
 
 // ClusterStatus is the part of a Status that tells of other agents.
 type ClusterStatus struct {
@@ -200,6 +170,3 @@ type ClusterStatus struct {
 	Exchange      *report.Exchange      `json:"exchange,omitempty"` // messages to other agents, in this run
 	Sites         *report.Sites         `json:"sites,omitempty"`    // what the coordinators say
 }
-
-// ErrAlone reports a link that another agent crawls, in the journal of a crawl without other agents.
-var ErrAlone = errors.New("this crawl has no other agents")

@@ -56,6 +56,7 @@ func (quiet) Deliver(context.Context, time.Time) time.Time { return time.Time{} 
 func (quiet) Settled() bool                                { return true }
 func (quiet) Waits(time.Time) bool                         { return false }
 func (quiet) Rest()                                        {}
+func (quiet) Outgoing() int64                              { return 0 }
 func (quiet) Status(time.Time) crawl.ClusterStatus         { return crawl.ClusterStatus{} }
 
 // A watcher is told of each turn of the dispatcher. It ends the run when no work is left, as a single agent does.

@@ -71,18 +71,15 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		}
 		c.arrived = append(c.arrived, l)
 	}
-	order, others := frontier.Scramble(c.arrived), c.Cluster.Links
+	order, keys := frontier.Scramble(c.arrived), c.ledger.Keys()
 	for i := range items {
 		if order != nil {
 			i = order[i]
 		}
 		l := c.arrived[i]
-		class := Own
-		if others != nil {
-			class = others.Class(items[i].Key, l)
-		}
+		kind := keys.Kind(items[i].Key, l)
 		// The owner of a foreign link counts it. The query of a page that is fetched again was counted before.
-		if l.Hops != "" && c.Queries != nil && class == Own && !visit.IsRefetch(l) {
+		if l.Hops != "" && c.Queries != nil && kind == state.Accept && !visit.IsRefetch(l) {
 			if d := c.Queries.AdmitFor(l.App(), l.URL); !d.In {
 				c.skips.add(visit.Skip{Link: l, Reason: string(d.Reason)})
 				if err := c.plan.refuse(l); err != nil {
@@ -95,7 +92,7 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 			c.widened.add(l.URL.Clone())
 			c.ledger.Add(state.Seed, []byte(l.URL.String()))
 		}
-		if class == Own && l.Hops == "" {
+		if kind == state.Accept && l.Hops == "" {
 			c.Tally.Found(1)
 		}
 		if c.seeding != nil {
@@ -105,14 +102,14 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		if err != nil {
 			return err
 		}
-		if class == Own {
+		if kind == state.Accept {
 			c.apps.accepted(&l)
 		}
 		if dropped {
-			if err := c.acceptDropped(enc, c.ledger.AcceptUnlisted(byte(class), enc)); err != nil {
+			if err := c.acceptDropped(enc, c.ledger.AcceptUnlisted(kind, enc)); err != nil {
 				return err
 			}
-		} else if number := c.ledger.Accept(byte(class), enc); class == Own {
+		} else if number := c.ledger.Accept(kind, enc); kind == state.Accept {
 			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, number)
 		}
 		if err := c.ledger.AppendLarge(); err != nil || c.run.Failed() {

@@ -28,7 +28,7 @@ func newLedger(c *Crawler, planned bool) *ledger.Ledger {
 		&c.failures, queryCounts{c.Queries}, c.gate, &c.apps, hostStates{&c.origins, &c.past}}
 	return ledger.New(ledger.Config{Now: c.cfg.Now, CommitEvery: c.cfg.CommitEvery, SyncEvery: c.cfg.SyncEvery,
 		SnapshotBytes: c.cfg.SnapshotBytes, Planned: planned},
-		ledger.Parts{Run: c.run, Crawl: &ledgerCrawl{spans, &c.skips, c.visits, c.Cluster.Links},
+		ledger.Parts{Run: c.run, Crawl: &ledgerCrawl{spans, &c.skips, c.visits},
 			Journal: c.Journal, Seen: c.Seen, Tally: c.Tally, Events: c.Events,
 			Logs:    []ledger.Log{c.Log, c.Events, c.Skipped, c.LinkLog},
 			Syncers: syncers, Participants: participants,
@@ -43,7 +43,6 @@ type ledgerCrawl struct {
 	spans  spans
 	skips  *skips
 	visits *visit.Pool
-	links  Links // nil: there are no other agents
 }
 
 func (l *ledgerCrawl) Unsaved() bool { return len(l.skips.counted) > 0 }
@@ -58,9 +57,6 @@ func (l *ledgerCrawl) Lost(links int) {
 		l.skips.count(reasonLost)
 	}
 	l.visits.ForgetKnown()
-	if l.links != nil {
-		l.links.Forget()
-	}
 }
 
 // spans are the times of the runs.

@@ -51,9 +51,6 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		return found, err
 	}
 	c.past.hosts, c.past.delays = nil, nil
-	if c.Cluster.Links != nil {
-		c.Cluster.Links.Recovered()
-	}
 	return found, c.run.Err()
 }
 
@@ -103,31 +100,22 @@ func (r *recovery) Read() {
 	r.c.gate.EachDrop(r.c.plan.forget)
 }
 
-// Pending implements ledger.Past. It queues the link, unless another agent crawls it now.
-func (r *recovery) Pending(kind byte, number uint64, enc []byte, l link.Link) (again bool, err error) {
-	c := r.c
-	if _, page := l.Stored(); !page && c.gate.Dropped(l.URL.Host(), number) {
-		c.apps.accepted(&l)
-		return false, c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
+// Dropped implements ledger.Past.
+func (r *recovery) Dropped(number uint64, l link.Link) (taken bool, err error) {
+	if _, page := l.Stored(); page || !r.c.gate.Dropped(l.URL.Host(), number) {
+		return false, nil
 	}
-	switch outgoing := kind == state.PendingOut; {
-	case c.Cluster.Links != nil:
-		var mine bool
-		if mine, again, err = c.Cluster.Links.Pending(number, l, enc, outgoing); !mine || err != nil {
-			return false, err
-		}
-	case outgoing:
-		return false, ErrAlone
+	r.c.apps.accepted(&l)
+	return true, r.c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
+}
+
+// Pending implements ledger.Past. It queues the link.
+func (r *recovery) Pending(number uint64, l link.Link) error {
+	r.c.apps.accepted(&l)
+	if r.batch, r.numbers = append(r.batch, l), append(r.numbers, number); len(r.batch) == 1024 {
+		return r.Queued()
 	}
-	if again {
-		l = l.AsLink()
-	}
-	c.apps.accepted(&l)
-	r.batch, r.numbers = append(r.batch, l), append(r.numbers, number)
-	if len(r.batch) == 1024 {
-		err = r.Queued()
-	}
-	return again, err
+	return nil
 }
 
 // Planned implements ledger.Past. The last run may have ended during a request to the host, which the journal does not

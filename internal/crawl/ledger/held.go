@@ -70,5 +70,8 @@ func (l *Ledger) lostLinks() {
 		l.events.Write("seen-lost", report.F("file", d.File), report.F("offset", d.Offset), report.F("links", d.Items),
 			report.F("error", d.Err))
 		l.crawl.Lost(int(d.Items))
+		if l.cluster != nil {
+			l.cluster.Lost()
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -60,7 +61,17 @@ type Cluster interface {
 	Prepare()
 	// Committed is told that all records so far are written.
 	Committed()
+	// Pending takes a pending link of an earlier run: outgoing says that another agent crawled it. mine reports that
+	// this agent is to visit it, and again that it stands for a page that is lost: the URL must be fetched again.
+	Pending(number uint64, l link.Link, enc []byte, outgoing bool) (mine, again bool, err error)
+	// Recovered is told that Recover has read the journal.
+	Recovered()
+	// Lost is told that the seen-set may have lost some of its keys.
+	Lost()
 }
+
+// ErrAlone reports a link that another agent crawls, in the journal of a crawl without other agents.
+var ErrAlone = errors.New("this crawl has no other agents")
 
 // A Log buffers lines of a log.
 type Log interface{ Flush() error }
@@ -286,6 +297,10 @@ func (l *Ledger) ownOnly(next func(kind byte, p []byte) error) func(kind byte, p
 type Keys interface {
 	// Of returns the key of a URL with key k. foreign reports that another agent crawls it.
 	Of(k link.Key, foreign bool) link.Key
+	// Kind returns the kind of the accept of l, which the seen-set has found new under the key k: state.Accept for a
+	// link of this agent, state.Outgoing for one of another agent, or state.Passed for a link of a host that was given
+	// away after the link was found.
+	Kind(k link.Key, l link.Link) byte
 	// Accept returns the key of an accept with this kind, number and payload. ok is false if the
 	// seen-set does not need it.
 	Accept(kind byte, number uint64, p []byte) (k link.Key, ok bool, err error)
@@ -303,6 +318,9 @@ type PlainKeys struct{}
 
 // Of implements Keys.
 func (PlainKeys) Of(k link.Key, _ bool) link.Key { return k }
+
+// Kind implements Keys.
+func (PlainKeys) Kind(link.Key, link.Link) byte { return state.Accept }
 
 // Accept implements Keys.
 func (PlainKeys) Accept(kind byte, _ uint64, p []byte) (link.Key, bool, error) {

@@ -206,12 +206,15 @@ func (past) Read()                            {}
 func (past) Planned(link.Link, []byte) error  { return nil }
 func (past) Queued() error                    { return nil }
 func (past) Restored(*ledger.Recovered, bool) {}
-func (p past) Pending(_ byte, number uint64, enc []byte, _ link.Link) (bool, error) {
+
+func (past) Dropped(uint64, link.Link) (bool, error) { return false, nil }
+
+func (p past) Pending(number uint64, l link.Link) error {
 	if _, twice := p.pending[number]; twice {
 		p.t.Fatalf("accept %d is pending twice", number)
 	}
-	p.pending[number] = p.number(enc)
-	return false, nil
+	p.pending[number] = p.number(l.AppendTo(nil))
+	return nil
 }
 
 // Random crawls of a small web, which end in kills and power failures at any moment: what was secured is never lost,

@@ -27,8 +27,8 @@ type Recovered struct {
 }
 
 // A Past takes what Recover reads in the journal, beside the records of participants. Accepted and Saw come first,
-// in the order of the records. Then comes Read, then Pending and Planned for each link and state, then Queued, then
-// Restored.
+// in the order of the records. Then comes Read, then Dropped, Pending and Planned for each link and state, then Queued,
+// then Restored.
 type Past interface {
 	// Accepted is told of an accept of this kind.
 	Accepted(kind byte, l link.Link)
@@ -36,9 +36,10 @@ type Past interface {
 	Saw(f *state.Finish)
 	// Read is told that all records are read, except for pending links and the states of a Planner.
 	Read()
-	// Pending takes a link that is not finished; kind is state.Pending or state.PendingOut. again reports that the link
-	// stands for a page that is lost: its URL is fetched again.
-	Pending(kind byte, number uint64, enc []byte, l link.Link) (again bool, err error)
+	// Dropped takes a link that is not finished, if the operator has dropped its host.
+	Dropped(number uint64, l link.Link) (taken bool, err error)
+	// Pending takes another link that is not finished, and that this agent is to visit.
+	Pending(number uint64, l link.Link) error
 	// Planned takes the last state that a Planner has had of a URL.
 	Planned(l link.Link, state []byte) error
 	// Queued is told that all pending links and states were given.
@@ -111,6 +112,9 @@ func (l *Ledger) Recover(fs disk.FS, dir string, intact func(file string, end in
 			return r.result, err
 		}
 		l.holding.mute = false
+	}
+	if l.cluster != nil {
+		l.cluster.Recovered()
 	}
 	return r.result, nil
 }
@@ -428,9 +432,27 @@ func (r *resume) pending(kind byte, number uint64, enc []byte) error {
 			return nil
 		}
 	}
-	again, err := r.past.Pending(kind, number, enc, l)
+	if taken, err := r.past.Dropped(number, l); taken || err != nil {
+		return err
+	}
+	mine, again, err := r.isMine(kind, number, enc, l)
+	if !mine || err != nil {
+		return err
+	}
 	if again {
 		r.result.Repeated++
+		l = l.AsLink()
 	}
-	return err
+	return r.past.Pending(number, l)
+}
+
+// isMine is Cluster.Pending for a link of state.Pending or state.PendingOut.
+func (r *resume) isMine(kind byte, number uint64, enc []byte, l link.Link) (mine, again bool, err error) {
+	switch outgoing := kind == state.PendingOut; {
+	case r.ledger.cluster != nil:
+		return r.ledger.cluster.Pending(number, l, enc, outgoing)
+	case outgoing:
+		return false, false, ErrAlone
+	}
+	return true, false, nil
 }
