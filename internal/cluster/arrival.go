@@ -55,7 +55,7 @@ func (o *links) receive(ctx context.Context, links []link.Link, hops int,
 			a.links.Skip(l, reasonErrand)
 			continue
 		}
-		o.loop.Judge(&a.links, as(l))
+		o.loop.Links.JudgeSent(&a.links, as(l))
 	}
 	if err := o.run.Do(ctx, "receive", func(now time.Time) { o.arrive(a, now) }); err != nil {
 		return fmt.Errorf("receive: %w", err)

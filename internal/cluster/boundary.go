@@ -359,9 +359,6 @@ func (x *exports) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, a
 	return x.Captures(ctx, u)
 }
 
-// Spread implements visit.Sharing.
-func (x *exports) Spread() bool { return x.Boundary != nil }
-
 // owns reports whether this agent crawls a host.
 func (b *base) owns(host string) bool {
 	_, mine := b.Placement.Owner(host)

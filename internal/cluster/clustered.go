@@ -329,8 +329,8 @@ func (cl *Clustered) Load(kind byte, p []byte) error {
 	return err
 }
 
-// Pending implements ledger.Cluster. A link of another agent waits to be sent again. A link of this agent goes to the new
-// owner if its host was handed over later, and to the agent that has finished it, which drops it.
+// Pending implements ledger.Cluster. A link of another agent waits to be sent again. A link of this agent goes to the
+// new owner if its host was handed over later, and to the agent that has finished it, which drops it.
 func (cl *Clustered) Pending(number uint64, l link.Link, enc []byte, outgoing bool) (mine, again bool, err error) {
 	if outgoing {
 		page, whole, err := cl.exports.requeuePage(number, enc)
@@ -365,7 +365,7 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 		return time.Time{}
 	}
 	wake = earlier(wake, cl.recalls.askStates(work, now, cl.resting))
-	wake = earlier(wake, cl.leaving.goOn(work, now, cl.Settled))
+	wake = earlier(wake, cl.leaving.goOn(work, now, cl.settled))
 	wake = earlier(wake, cl.tenants.settleIn(work, now))
 	wake = earlier(wake, cl.exports.sendPages(work, now))
 	return earlier(wake, cl.links.send(work, now))

@@ -245,7 +245,7 @@ func (in *learner) give() error {
 	in.begin()
 	for i, link := range l.links {
 		n := len(l.a.links.Found)
-		if loop.Judge(&l.a.links, link); len(l.a.links.Found) > n {
+		if loop.Links.JudgeSent(&l.a.links, link); len(l.a.links.Found) > n {
 			l.a.links.Found[n].Foreign = !l.ours[i]
 		}
 	}

@@ -143,7 +143,7 @@ func (v *leaving) goOn(work context.Context, now time.Time, settled func() bool)
 		n := &v.tenants.n
 		v.loop.Events.Write("gave-all", report.F("left", v.loop.Pending()), report.F("hosts", n.Given),
 			report.F("links", n.LinksOut), report.F("keys", n.KeysOut))
-		v.loop.Halt(crawl.Left)
+		v.loop.Stop(crawl.Left)
 	}
 	if len(hosts) >= leaveHosts {
 		l.next = now

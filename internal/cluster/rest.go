@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
 // A crawl of several agents ends when no agent has work left. A link under way is pending at its
@@ -22,8 +24,8 @@ type Pulse struct {
 	Answered int64
 }
 
-// Settled reports that no links are on their way to other agents or wait for a sync.
-func (cl *Clustered) Settled() bool {
+// settled reports that no links are on their way to other agents or wait for a sync.
+func (cl *Clustered) settled() bool {
 	return cl.Outgoing() == 0 && cl.tenants.settled() && cl.receipts.waiting() == 0 && cl.recalls.settled()
 }
 
@@ -32,12 +34,12 @@ func (cl *Clustered) Waits(now time.Time) bool {
 	if cl.run.Halted() {
 		return cl.shipping.lingers(now)
 	}
-	return !cl.Settled() || cl.resting()
+	return !cl.settled() || cl.resting()
 }
 
 func (cl *Clustered) resting() bool {
 	return cl.rested != nil && *cl.rested == cl.run.Activity() && cl.loop.Idle() &&
-		cl.loop.Frontier.Pending() == 0 && cl.Settled()
+		cl.loop.Frontier.Pending() == 0 && cl.settled()
 }
 
 // Rest records that no work is left. The agents end the crawl together.
@@ -62,7 +64,7 @@ func (cl *Clustered) Pulse(ctx context.Context) (p Pulse, err error) {
 func (cl *Clustered) End(ctx context.Context, activity uint64) (agreed bool, err error) {
 	err = cl.run.Do(ctx, "end", func(time.Time) {
 		if agreed = cl.resting() && cl.run.Activity() == activity; agreed && !cl.run.Halted() {
-			cl.loop.End()
+			cl.loop.Stop(crawl.Finished)
 		}
 	})
 	return agreed, err
@@ -81,7 +83,7 @@ func (cl *Clustered) EndWithoutLinks(ctx context.Context) (left bool, err error)
 		}
 		cl.run.Fail(cl.loop.Ledger.Flush()) // may bring more links
 		if left = !none(); !left && !cl.run.Failed() && !cl.run.Halted() {
-			cl.loop.End()
+			cl.loop.Stop(crawl.Finished)
 		}
 	})
 	return left, err

@@ -273,7 +273,7 @@ func (t *tenants) resettle() {
 		l.hosts, l.again = nil, nil
 	}
 	// Accept links again that were found before: the agent that had them may be gone.
-	t.loop.ForgetKnown()
+	t.loop.Links.ForgetKnown()
 }
 
 // unhold allows visits to a host again.

@@ -12,7 +12,8 @@ import (
 
 // A Cluster is the rest of the cluster, as the crawl loop of one agent sees it, by what the loop asks. The dispatcher
 // calls all methods, except those that are safe for concurrent use. The zero Cluster stands for a crawl without other
-// agents. Owners, Turns and Moves are there together. A cluster joins the ledger of the crawl itself, as a ledger.Cluster.
+// agents. Owners, Turns and Moves are there together. A cluster joins the ledger of the crawl itself, see
+// ledger.Cluster.
 type Cluster struct {
 	Owners   Owners
 	Turns    Turns
@@ -49,8 +50,6 @@ type Turns interface {
 	Tick(work context.Context, now time.Time) (wake time.Time)
 	// Deliver acknowledges and ships what is durable. wake is as with Tick.
 	Deliver(work context.Context, now time.Time) (wake time.Time)
-	// Settled reports that no link is on its way to another agent, and nothing waits for a sync.
-	Settled() bool
 	// Waits reports that the loop, which has no work itself, has to wait for other agents: while the run goes on for
 	// links and for the common end, and if it is to stop until they have what this agent knows. Then the first call
 	// begins a time that bounds the wait.
@@ -118,9 +117,6 @@ func (c *Cluster) direct(seed *link.Link) {
 		c.Boundary.Direct(seed)
 	}
 }
-
-// settled reports that nothing is on its way to another agent.
-func (c *Cluster) settled() bool { return c.Turns == nil || c.Turns.Settled() }
 
 // mustWait reports that the loop, which has no work itself, has to wait for other agents.
 func (c *Cluster) mustWait(now time.Time) bool { return c.Turns != nil && c.Turns.Waits(now) }

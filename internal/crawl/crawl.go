@@ -328,7 +328,7 @@ func (c *Crawler) finished() {
 		return
 	}
 	switch err := c.Frontier.Err(); {
-	case c.run.Failed() || c.Frontier.Pending() > before || !c.Cluster.settled():
+	case c.run.Failed() || c.Frontier.Pending() > before || c.Cluster.mustWait(c.cfg.Now()):
 	case err != nil:
 		c.run.Fail(fmt.Errorf("frontier: %w", err))
 	case c.Frontier.Pending() > 0:

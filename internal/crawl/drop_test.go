@@ -53,7 +53,6 @@ func (quiet) MayVisit(*frontier.Task, time.Time) bool      { return true }
 func (quiet) Permit(string) *visit.Permit                  { return nil }
 func (quiet) Tick(context.Context, time.Time) time.Time    { return time.Time{} }
 func (quiet) Deliver(context.Context, time.Time) time.Time { return time.Time{} }
-func (quiet) Settled() bool                                { return true }
 func (quiet) Waits(time.Time) bool                         { return false }
 func (quiet) Rest()                                        {}
 func (quiet) Outgoing() int64                              { return 0 }
@@ -71,7 +70,7 @@ func (w *watcher) Bind(l *crawl.Loop) []crawl.Obstacle {
 	return nil
 }
 
-func (w *watcher) Rest() { w.loop.End() }
+func (w *watcher) Rest() { w.loop.Stop(crawl.Finished) }
 
 func (w *watcher) Tick(context.Context, time.Time) time.Time {
 	if w.turn != nil {

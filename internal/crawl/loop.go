@@ -14,7 +14,7 @@ import (
 
 // A Loop is a crawl loop, as its Cluster sees it: the parts of the agent, which the Cluster uses as the loop does, and
 // what only the loop itself can do. Only the dispatcher may use it, except for what is safe for concurrent use: Config,
-// Events, Judge, Import, Recollect, and of Run what its comment says.
+// Events, Import, Recollect, and of Run and Links what their comments say.
 type Loop struct {
 	c *Crawler
 
@@ -27,6 +27,7 @@ type Loop struct {
 	Ledger   *ledger.Ledger
 	Gate     *orders.Gate
 	Retries  *retry.Book
+	Links    *visit.Follower
 	Hosts    Hosts
 	Sharer   visit.Sharer // the strategy, if it is one; otherwise nil
 }
@@ -35,19 +36,19 @@ func newLoop(c *Crawler) *Loop {
 	sharer, _ := c.plan.planner.(visit.Sharer)
 	return &Loop{c: c, Sharer: sharer, Run: c.run, Config: c.cfg, Frontier: c.Frontier, Seen: c.Seen,
 		Events: c.Events, Tally: c.Tally, Ledger: c.ledger, Gate: c.gate, Retries: c.retries,
-		Hosts: Hosts{&c.origins, c.visits, c.gate}}
+		Links: &c.visits.Links, Hosts: Hosts{&c.origins, c.visits, c.gate}}
 }
 
-// Halt stops the run.
-func (l *Loop) Halt(why Stop) { l.c.halt(why) }
-
-// End ends a run that has no work left.
-func (l *Loop) End() {
-	why := Finished
-	if l.Frontier.Len() > 0 {
-		why = OnlyBlocked
+// Stop ends the run. Finished says that no work is left, except for the links of blocked hosts.
+func (l *Loop) Stop(why Stop) {
+	switch {
+	case why != Finished:
+		l.c.halt(why)
+	case l.Frontier.Len() > 0:
+		l.c.end(OnlyBlocked)
+	default:
+		l.c.end(Finished)
 	}
-	l.c.end(why)
 }
 
 // Busy returns the number of visits that the workers have.
@@ -64,18 +65,6 @@ func (l *Loop) Uncollected() int64 { return l.c.Uncollected() }
 
 // Pending returns the number of accepted URLs that are not finished.
 func (l *Loop) Pending() int64 { return l.c.Pending() }
-
-// Judge checks a link against the scope, and adds it to ls. A link of an application that is not known here yet waits
-// for it.
-func (l *Loop) Judge(ls *visit.Links, link link.Link) {
-	if link.Ext != "" {
-		if app := link.App(); app != "" && l.c.apps.table.Load().of(app) == nil {
-			l.c.visits.Links.AddJudged(ls, link, link.Key())
-			return
-		}
-	}
-	l.c.visits.Links.Judge(ls, link, link.Key())
-}
 
 // Intake accepts the new links of ls, and logs the skipped ones.
 func (l *Loop) Intake(ls *visit.Links) {
@@ -101,6 +90,3 @@ func (l *Loop) Forget(link link.Link, number uint64) uint64 {
 func (l *Loop) Remember(link link.Link, planned []byte) (ok bool) {
 	return l.c.plan.remember(link, planned)
 }
-
-// ForgetKnown makes the workers judge links again that were found lately.
-func (l *Loop) ForgetKnown() { l.c.visits.ForgetKnown() }

@@ -124,8 +124,7 @@ func (c *Crawler) Checkpoint(ctx context.Context) (string, error) {
 // isSpread reports whether other agents may have the page of a link because pages are divided by their content. Only an
 // application's link finds such a page: one of the crawl itself leads to a URL that this agent has not fetched.
 func (c *Crawler) isSpread(l link.Link) bool {
-	s := c.Cluster.Sharing
-	return s != nil && l.App() != "" && s.Spread()
+	return c.Cluster.Sharing != nil && c.Cluster.Boundary != nil && l.App() != ""
 }
 
 // OpenCapture is what Capture of other agents asks: it returns the newest response of u that this agent's archive has.

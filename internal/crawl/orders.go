@@ -98,7 +98,7 @@ func (l gateLoop) Foreign(host string) bool { return l.cluster.agentOf(host) != 
 func (l gateLoop) HostBlocked(host string)  { l.origins.OpenHost(host) } // no try of an origin may come
 
 func (l gateLoop) Hides() bool {
-	return l.plan.planner != nil || l.plan.kept || l.seen.Holds() || !l.cluster.settled()
+	return l.plan.planner != nil || l.plan.kept || l.seen.Holds() || l.cluster.outgoing() > 0
 }
 
 // pauseLook is how long a paused dispatcher may sleep. It looks again at each command and at each Status.

@@ -56,7 +56,7 @@ func (l *ledgerCrawl) Lost(links int) {
 	for range links {
 		l.skips.count(reasonLost)
 	}
-	l.visits.ForgetKnown()
+	l.visits.Links.ForgetKnown()
 }
 
 // spans are the times of the runs.

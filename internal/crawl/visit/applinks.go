@@ -124,10 +124,23 @@ func (f *Follower) judgeApp(ls *Links, l link.Link, k link.Key, app string) {
 		ls.Skip(l, report.ReasonBy(string(d.Reason), d.Rule))
 		return
 	}
-	f.AddJudged(ls, l, k)
+	f.add(ls, l, k)
 }
 
-func (f *Follower) AddJudged(ls *Links, l link.Link, k link.Key) {
+// JudgeSent is Judge for a link that another agent has found. A link of an application that is not known here yet waits
+// for it.
+func (f *Follower) JudgeSent(ls *Links, l link.Link) {
+	if l.Ext != "" {
+		if app := l.App(); app != "" && f.Applications.Of(app) == nil {
+			f.add(ls, l, l.Key())
+			return
+		}
+	}
+	f.Judge(ls, l, l.Key())
+}
+
+// add adds a link that is in scope.
+func (f *Follower) add(ls *Links, l link.Link, k link.Key) {
 	_, directed := l.Destination()
 	ls.Add(l, k, directed || f.NotOurs(l.URL))
 }

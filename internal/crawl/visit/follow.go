@@ -72,9 +72,12 @@ func (f *Follower) Judge(ls *Links, l link.Link, k link.Key) {
 		ls.Skip(l, report.ReasonBy(string(d.Reason), d.Rule))
 		return
 	}
-	_, directed := l.Destination()
-	ls.Add(l, k, directed || f.NotOurs(l.URL))
+	f.add(ls, l, k)
 }
+
+// ForgetKnown makes the workers judge links again that were found lately: it forgets all keys of Pool.Know. Only the
+// dispatcher calls it.
+func (f *Follower) ForgetKnown() { f.known.forget() }
 
 // owner returns the agent that crawls a host, see Owners.
 func (f *Follower) owner(host string) (agent string, mine bool) {

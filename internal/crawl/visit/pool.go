@@ -136,9 +136,6 @@ func (p *Pool) Handing() (calls int, since time.Time) { return p.handing.state()
 // Know tells the workers that the seen-set has a key. Only the dispatcher calls it.
 func (p *Pool) Know(k link.Key) { p.Links.known.add(k) }
 
-// ForgetKnown makes the workers forget all keys of Know.
-func (p *Pool) ForgetKnown() { p.Links.known.forget() }
-
 // New returns a visit for t. It reuses an old visit if there is one.
 func (p *Pool) New(t frontier.Task) *Attempt {
 	if n := len(p.free); n > 0 {

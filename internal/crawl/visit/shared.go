@@ -30,8 +30,6 @@ type Sharing interface {
 	// the agent's name. None has it if r is nil. It blocks until the agents have answered, for a bounded time. Safe
 	// for concurrent use.
 	Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error)
-	// Spread reports that any agent may have a page of any host, whatever PagesElsewhere returns.
-	Spread() bool
 }
 
 // shares reports whether v may find its page in the archive. Without applications it costs one load. What an
