@@ -95,11 +95,11 @@ func (g *admissions) expected(v *gossip.View, now time.Time) bool {
 //
 // Only holders of the cluster's gossip key can gossip, and they are trusted: one that
 // gossips without a welcome is admitted.
-func (c *membership) admitted(from rpc.Caller) bool {
-	m := c.members.Gossip()
-	known := m != nil && m.Knows(from.Name, from.Instance, from.Boot) || c.admissions.welcomed(from, c.a.now())
+func (j *joining) admitted(from rpc.Caller) bool {
+	m := j.members.Gossip()
+	known := m != nil && m.Knows(from.Name, from.Instance, from.Boot) || j.admissions.welcomed(from, j.now())
 	if known {
-		c.sites.Heard(from)
+		j.sites.Heard(from)
 	}
 	return known
 }

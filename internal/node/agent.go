@@ -510,8 +510,8 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	}
 	res.Others, res.Barred = a.leftBy(stop)
 	res.Failed, res.FailedCount = a.crawler.FailedSeeds()
-	if res.Standstill = a.crawler.Standstill(); a.membership != nil && a.membership.unmet != "" {
-		res.Standstill.Waited = a.membership.unmet
+	if res.Standstill = a.crawler.Standstill(); a.membership != nil && a.membership.joining.unmet != "" {
+		res.Standstill.Waited = a.membership.joining.unmet
 	}
 	if stop == crawl.Finished && a.parts.Tally.Answered() == 0 &&
 		(a.membership == nil || a.membership.ends.nothing.Load()) {

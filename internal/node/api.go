@@ -40,8 +40,8 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	access := APIAccess{Token: admin.NewToken()}
 	forReaders := APIAccess{Token: admin.NewToken()}
 	if ap, err := netip.ParseAddrPort(ln.Addr().String()); cert == nil && err == nil && !ap.Addr().IsLoopback() &&
-		a.membership != nil && a.membership.keys != nil {
-		cert = a.membership.keys.Certificate()
+		a.membership != nil && a.membership.joining.keys != nil {
+		cert = a.membership.joining.keys.Certificate()
 	}
 	s, err := admin.Listen(admin.Config{
 		Listener: ln, Cert: cert, Token: access.Token, ReaderToken: forReaders.Token, Metrics: reg,
@@ -89,7 +89,7 @@ func (a *Agent) waits() (w Waiting, ok bool) {
 	if a.membership == nil || a.Status() != nil {
 		return Waiting{}, false
 	}
-	if w := a.membership.waits.Load(); w != nil {
+	if w := a.membership.joining.waits.Load(); w != nil {
 		return *w, true
 	}
 	return Waiting{Type: "waiting", For: "an agent that answers", Agents: []string{}}, true

@@ -23,7 +23,7 @@ func (c *membership) settle(owners placement.Placement) {
 	}
 	// Agents that wait for each other begin together, with the same view. An agent came later if it
 	// finds more agents, or if it was told that the crawl has begun.
-	first := c.members.Self.Boot == 1 && !c.late.Load() && len(owners.Agents()) == max(c.cfg.Agents, 1)
+	first := c.members.Self.Boot == 1 && !c.joining.late.Load() && len(owners.Agents()) == max(c.cfg.Agents, 1)
 	c.placed.Store(placement.NewView(owners, c.members.Self.Name, placement.Begin{First: first,
 		Before: c.members.Self.Boot > 1}))
 }
@@ -32,11 +32,11 @@ func (c *membership) settle(owners placement.Placement) {
 // it has begun. An agent knows it if it has crawled itself, in this run or an earlier one, or if it
 // was told when it joined. So every agent that joins later is told, whichever agent it joins
 // through.
-func (c *membership) crawling() (agents []rpc.Agent) {
-	if !c.begun.Load() && !c.late.Load() {
+func (j *joining) crawling() (agents []rpc.Agent) {
+	if !j.begun.Load() && !j.late.Load() {
 		return nil
 	}
-	for _, a := range c.members.View().Agents {
+	for _, a := range j.members.View().Agents {
 		agents = append(agents, wire(a))
 	}
 	return agents
@@ -81,7 +81,7 @@ func (c *membership) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([
 	if c.owners() == nil {
 		return nil, rpc.ErrAgain
 	}
-	vs, err := c.a.cluster.Claimed(ctx, from.Name, identityOf(from.Name, from.Instance), q.View, q.Hosts)
+	vs, err := c.cluster.Claimed(ctx, from.Name, identityOf(from.Name, from.Instance), q.View, q.Hosts)
 	if err != nil {
 		return nil, again(err)
 	}
@@ -120,7 +120,7 @@ func (c *membership) Hand(ctx context.Context, agent string, records []byte, cou
 
 // handed receives what another agent knows of hosts.
 func (c *membership) handed(ctx context.Context, from rpc.Caller, r rpc.Records) error {
-	err := c.a.cluster.Handed(ctx, from.Name, r.Data)
+	err := c.cluster.Handed(ctx, from.Name, r.Data)
 	if errors.Is(err, handoff.ErrRecord) {
 		return fmt.Errorf("%w: %w", rpc.ErrMalformed, err)
 	}

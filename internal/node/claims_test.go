@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
-	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
@@ -29,11 +28,12 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 		begins  bool
 	}{
 		{"all wait", func(*membership) {}, true},
-		{"the other one crawls", func(w *membership) { w.begun.Store(true); w.settle(all) }, false},
-		{"the other one was restarted", func(w *membership) { w.members.Self.Boot = 2; w.begun.Store(true) }, false},
+		{"the other one crawls", func(w *membership) { w.joining.begun.Store(true); w.settle(all) }, false},
+		{"the other one was restarted", func(w *membership) { w.members.Self.Boot = 2; w.joining.begun.Store(true) },
+			false},
 		{"the other one has just come, too", func(w *membership) {
-			w.late.Store(true)
-			w.settings[agentsSetting] = "1" // it was started without --agents
+			w.joining.late.Store(true)
+			w.joining.settings[agentsSetting] = "1" // it was started without --agents
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 			welcomer, comer := memberOf(t, network, "a2"), memberOf(t, network, "a3")
 			welcomer.members.SetCrawl(rpc.ID{7})
 			c.prepare(welcomer)
-			w, err := comer.ask(t.Context(), welcomer.members.Self.Addr)
+			w, err := comer.joining.ask(t.Context(), welcomer.members.Self.Addr)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +63,7 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 // its directory.
 func TestAsksItself(t *testing.T) {
 	c := memberOf(t, newLoop(), "a1")
-	if _, err := c.ask(t.Context(), c.members.Self.Addr); !errors.Is(err, gossip.ErrSelf) {
+	if _, err := c.joining.ask(t.Context(), c.members.Self.Addr); !errors.Is(err, gossip.ErrSelf) {
 		t.Errorf("its own address: %v", err)
 	}
 	for what, change := range map[string]func(a *gossip.Agent){
@@ -73,7 +73,7 @@ func TestAsksItself(t *testing.T) {
 		other := memberOf(t, newLoop(), "a1")
 		other.members.Self.Instance = c.members.Self.Instance
 		change(&other.members.Self)
-		_, err := c.hello(t.Context(), rpc.Caller{}, other.greeting())
+		_, err := c.joining.hello(t.Context(), rpc.Caller{}, other.joining.greeting())
 		if r, ok := errors.AsType[*rpc.Refusal](err); !ok || r.Reason != "copy" {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -90,13 +90,9 @@ func memberOf(t *testing.T, network rpc.Network, name string) *membership {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &membership{
-		a:        new(Agent),
-		cfg:      Cluster{Name: name, Capacity: 1, Agents: 3, Network: network},
-		settings: map[string]string{agentsSetting: "3"},
-		members: &members.Members{Self: gossip.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1,
-			Addr: listener.Addr()}},
-	}
+	c := new(Agent).newMembership(&Cluster{Name: name, Capacity: 1, Agents: 3, Network: network}, nil)
+	c.joining.settings = map[string]string{agentsSetting: "3"}
+	c.members.Self = gossip.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: listener.Addr()}
 	nobody := errors.New("nobody")
 	m, err := gossip.Open(gossip.Config{
 		Self: c.members.Self, Advertise: netip.MustParseAddrPort(c.members.Self.Addr),
@@ -113,7 +109,7 @@ func memberOf(t *testing.T, network rpc.Network, name string) *membership {
 			Crawl: c.members.Crawl()}
 	}})
 	c.server = rpc.NewServer(listener, rpc.ServerConfig{
-		Crawl: c.members.Crawl, Admitted: c.admitted, Handlers: rpc.Handlers{Hello: c.hello},
+		Crawl: c.members.Crawl, Admitted: c.joining.admitted, Handlers: rpc.Handlers{Hello: c.joining.hello},
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -24,6 +24,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/local"
+	"github.com/orbweaver/orbweaver/internal/node/standing"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -40,39 +41,33 @@ const (
 
 // A membership is what an agent needs to take part in its cluster.
 type membership struct {
-	a          *Agent
-	cfg        Cluster
-	keys       *rpc.Keys
-	who        identity
-	members    *members.Members
-	listener   *rpc.Listener
-	server     *rpc.Server
-	started    time.Time // when this run began
-	founder    bool      // this agent begins the cluster
-	join       []string  // addresses of --join, without its own
-	starting   []string  // agents that were starting when this one went on without a cluster
-	waits      atomic.Pointer[Waiting]
-	unmet      string                         // what meet has waited for in vain, in words
-	placed     atomic.Pointer[placement.View] // see owners
-	takesPart  atomic.Bool                    // this agent is in that view
-	seen       *gossip.View                   // the last view
-	unheard    atomic.Pointer[time.Time]      // see crawl.Config.Unheard; nil: before the first view
-	most       atomic.Int64                   // the most agents that have owned hosts at once
-	absent     atomic.Pointer[[]string]       // agents of this or an earlier run that are gone; nil: none
-	saw        atomic.Uint64                  // digest of the view that owners belong to
-	copies     *copies                        // nil: replication is off
-	spares     *spares                        // nil: archive files are not copied to other agents
-	refetch    *refetch                       // nil: the pages of lost archives are not fetched again
-	sites      *follower.Follower             // nil: no coordinator assigns the hosts
-	age        limits.Age
-	pageLimit  *limits.Pages
-	ends       commonEnd
-	admissions admissions
-	late       atomic.Bool // the others had begun when this agent joined
-	begun      atomic.Bool // this agent has begun, now or in an earlier run
-	settings   map[string]string
-	stop       context.CancelFunc
-	running    sync.WaitGroup
+	a            *Agent // only for the features that still need it
+	cfg          Cluster
+	joining      joining
+	now          func() time.Time
+	events       *report.Events
+	cluster      *cluster.Clustered // nil before the run
+	leases       *leases            // nil: no lease is needed
+	sameContents *contentService    // nil: the agents do not share contents
+	orders       *standing.Orders
+	members      *members.Members
+	server       *rpc.Server
+	started      time.Time                      // when this run began
+	placed       atomic.Pointer[placement.View] // see owners
+	takesPart    atomic.Bool                    // this agent is in that view
+	seen         *gossip.View                   // the last view
+	unheard      atomic.Pointer[time.Time]      // see crawl.Config.Unheard; nil: before the first view
+	most         atomic.Int64                   // the most agents that have owned hosts at once
+	saw          atomic.Uint64                  // digest of the view that owners belong to
+	copies       *copies                        // nil: replication is off
+	spares       *spares                        // nil: archive files are not copied to other agents
+	refetch      *refetch                       // nil: the pages of lost archives are not fetched again
+	sites        *follower.Follower             // nil: no coordinator assigns the hosts
+	age          limits.Age
+	pageLimit    *limits.Pages
+	ends         commonEnd
+	stop         context.CancelFunc
+	running      sync.WaitGroup
 }
 
 // check refuses a configuration that cannot work.
@@ -146,34 +141,44 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 	if err != nil {
 		return err
 	}
-	c := &membership{a: a, cfg: cfg, keys: keys, settings: settings,
-		members: new(members.Members)}
-	c.ends.c = c
-	if c.listener, err = rpc.Listen(cfg.network(), cfg.Listen, keys); err != nil {
+	listener, err := rpc.Listen(cfg.network(), cfg.Listen, keys)
+	if err != nil {
 		return input.Errorf("--%v", err)
 	}
-	a.onClose(c.listener.Close)
-	c.members.Self.Addr = c.listener.Addr()
-	if err := c.identify(); err != nil {
+	a.onClose(listener.Close)
+	c := a.newMembership(&cfg, keys)
+	c.joining.listener, c.joining.settings, c.joining.note = listener, settings, a.cfg.Note
+	c.members.Self.Addr = listener.Addr()
+	if err := c.joining.identify(); err != nil {
 		return err
 	}
-	c.sortJoin()
-	c.nameMembers(nil)
+	c.joining.sortJoin()
+	c.joining.nameMembers(nil)
 	c.members.Client = rpc.NewClient(rpc.ClientConfig{Keys: keys, Dial: cfg.network().Dial, Self: c.members.Caller})
 	a.onClose(c.members.Client.Close)
 	a.membership, c.started = c, a.now()
-	return c.mayCome()
+	return c.joining.mayCome()
+}
+
+// newMembership returns a membership that has no identity yet.
+func (a *Agent) newMembership(cfg *Cluster, keys *rpc.Keys) *membership {
+	c := &membership{a: a, cfg: *cfg, now: a.now, members: new(members.Members)}
+	c.ends.c = c
+	c.joining = joining{cfg: &c.cfg, fs: a.fs, dir: a.cfg.Dir, now: a.now, keys: keys, members: c.members, age: &c.age}
+	return c
 }
 
 // openCluster opens what the agent needs to meet others. Run then meets them.
 func (a *Agent) openCluster() error {
 	c := a.membership
-	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
+	c.leases, c.sameContents, c.orders, c.events = a.leases, a.contents, a.orders, a.parts.Events
+	c.joining.events = c.events
+	handlers := rpc.Handlers{Hello: c.joining.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
 		Hand: c.handed, Pulse: c.ends.pulse, End: c.ends.end,
 		Recall:  c.answerRecall,
 		Operate: c.operated, Orders: func(ctx context.Context, from rpc.Caller, o rpc.Orders) (rpc.OrdersAnswer,
 			error) {
-			return c.a.orders.Serve(ctx, from, o)
+			return c.orders.Serve(ctx, from, o)
 		}}
 	handlers.Copy = func(ctx context.Context, from rpc.Caller, q rpc.Copy) (rpc.CopyAnswer, error) {
 		if c.spares == nil || c.members.Gossip() == nil {
@@ -189,7 +194,7 @@ func (a *Agent) openCluster() error {
 	if a.contents != nil {
 		handlers.Contents = a.contents.serve
 	}
-	c.server = rpc.NewServer(c.listener, rpc.ServerConfig{Crawl: c.members.Crawl, Admitted: c.admitted,
+	c.server = rpc.NewServer(c.joining.listener, rpc.ServerConfig{Crawl: c.members.Crawl, Admitted: c.joining.admitted,
 		Handlers:    handlers,
 		MemoryBytes: a.budget.of(shareExchange), Panicked: local.Panicked(a.parts.Events)})
 	shares.Call.Serve(c.server, a.rates.Answer)
@@ -205,7 +210,7 @@ func (c *membership) receive(ctx context.Context, _ rpc.Caller, l rpc.Links) err
 	if err != nil {
 		return err
 	}
-	err = c.a.cluster.Receive(ctx, links, l.Hops)
+	err = c.cluster.Receive(ctx, links, l.Hops)
 	if errors.Is(err, crawl.ErrNotRunning) {
 		return rpc.ErrAgain
 	}
@@ -225,8 +230,8 @@ func wire(a gossip.Agent) rpc.Agent {
 		State: uint8(a.State)}
 }
 
-func (c *membership) greeting() rpc.Hello {
-	return rpc.Hello{Agent: wire(c.members.Self), Settings: c.terms()}
+func (j *joining) greeting() rpc.Hello {
+	return rpc.Hello{Agent: wire(j.members.Self), Settings: j.terms()}
 }
 
 // copied returns the refusal of an agent whose crawl directory is a copy of a living agent's.
@@ -237,17 +242,17 @@ func copied(a gossip.Agent) error {
 }
 
 // hello answers an agent that asks whether it may join.
-func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (rpc.Welcome, error) {
+func (j *joining) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (rpc.Welcome, error) {
 	var none rpc.Welcome
-	m, id := c.members.Gossip(), c.members.Crawl()
-	if h.Agent.Name == c.members.Self.Name && h.Agent.Instance == c.members.Self.Instance {
-		if h.Agent.Boot == c.members.Self.Boot && h.Agent.Addr == c.members.Self.Addr {
+	m, id := j.members.Gossip(), j.members.Crawl()
+	if h.Agent.Name == j.members.Self.Name && h.Agent.Instance == j.members.Self.Instance {
+		if h.Agent.Boot == j.members.Self.Boot && h.Agent.Addr == j.members.Self.Addr {
 			return none, &rpc.Refusal{Reason: "self", Text: gossip.ErrSelf.Error()}
 		}
-		return none, copied(c.members.Self)
+		return none, copied(j.members.Self)
 	}
 	switch {
-	case id == (rpc.ID{}) || m == nil && !c.begun.Load():
+	case id == (rpc.ID{}) || m == nil && !j.begun.Load():
 		return none, &rpc.Refusal{Reason: notYet, Text: "this agent has not begun to crawl; ask again later"}
 	case m == nil:
 		return none, rpc.ErrAgain // this agent has not joined itself
@@ -257,11 +262,11 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 			Text: fmt.Sprintf("the directory of agent %q holds another crawl; choose another --dir, or delete "+
 				"that crawl with --overwrite", h.Agent.Name)}
 	}
-	if err := cmp.Or(c.differ(h), c.otherStart(h)); err != nil {
+	if err := cmp.Or(j.differ(h), j.otherStart(h)); err != nil {
 		return none, err
 	}
 	if was, ok := m.View().Agent(h.Agent.Name); ok && was.Instance == h.Agent.Instance &&
-		was.Addr != h.Agent.Addr && c.lives(ctx, was) {
+		was.Addr != h.Agent.Addr && j.lives(ctx, was) {
 		return none, copied(was)
 	}
 	agents := []placement.Owner{{Name: h.Agent.Name, Capacity: h.Agent.Capacity}}
@@ -270,36 +275,36 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 			agents = append(agents, placement.Owner{Name: a.Name, Capacity: a.Capacity})
 		}
 	}
-	if err := c.cfg.checkAgents(agents); err != nil {
+	if err := j.cfg.checkAgents(agents); err != nil {
 		return none, &rpc.Refusal{Reason: "placement", Text: err.Error()}
 	}
 	err := m.Admit(gossip.Agent{Name: h.Agent.Name, Instance: h.Agent.Instance, Boot: h.Agent.Boot,
-		Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, c.a.now())
+		Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, j.now())
 	switch {
 	case errors.Is(err, gossip.ErrSelf):
 		return none, &rpc.Refusal{Reason: "self", Text: err.Error()}
-	case c.untenanted(ctx, err):
+	case j.untenanted(ctx, err):
 		return none, &rpc.Refusal{Reason: nameHeld, Text: err.Error() + ", and that agent does not answer"}
 	case err != nil:
 		return none, &rpc.Refusal{Reason: "name", Text: err.Error()}
 	}
-	if err := c.admissions.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, c.a.now()); err != nil {
+	if err := j.admissions.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, j.now()); err != nil {
 		return none, err
 	}
-	elapsed := c.age.Running(c.a.now())
-	if c.a.crawler != nil { // otherwise this agent is not open yet
-		elapsed = max(elapsed-c.a.crawler.PausedFor(), 0)
+	elapsed := j.age.Running(j.now())
+	if j.paused != nil {
+		elapsed = max(elapsed-j.paused.PausedFor(), 0)
 	}
-	return rpc.Welcome{Agent: wire(c.members.Self), Crawl: id, Elapsed: elapsed, Agents: c.crawling()}, nil
+	return rpc.Welcome{Agent: wire(j.members.Self), Crawl: id, Elapsed: elapsed, Agents: j.crawling()}, nil
 }
 
 // ask asks the agent at an address whether this agent may join.
-func (c *membership) ask(ctx context.Context, addr string) (rpc.Welcome, error) {
-	w, err := c.members.Client.Hello(ctx, addr, c.greeting())
+func (j *joining) ask(ctx context.Context, addr string) (rpc.Welcome, error) {
+	w, err := j.members.Client.Hello(ctx, addr, j.greeting())
 	if err == nil {
 		if len(w.Agents) > 0 {
-			c.age.Since(w.Elapsed, c.a.now())
-			c.late.Store(true)
+			j.age.Since(w.Elapsed, j.now())
+			j.late.Store(true)
 		}
 	}
 	var refusal *rpc.Refusal
@@ -321,58 +326,58 @@ func (c *membership) meet(ctx context.Context) error {
 	c.stop = stop
 	c.running.Go(func() {
 		if err := c.server.Run(run); err != nil {
-			c.a.parts.Events.Write("calls-failed", report.F("error", err))
+			c.events.Write("calls-failed", report.F("error", err))
 		}
 	})
-	c.a.contents.begin(run)
-	at, err := c.find(ctx)
+	c.sameContents.begin(run)
+	at, err := c.joining.find(ctx)
 	if err != nil {
-		return c.refused(err)
+		return c.joining.refused(err)
 	}
-	if c.who.Crawl != c.members.Crawl().String() {
-		c.who.Crawl = c.members.Crawl().String()
-		if err := c.remember(); err != nil {
+	if c.joining.who.Crawl != c.members.Crawl().String() {
+		c.joining.who.Crawl = c.members.Crawl().String()
+		if err := c.joining.remember(); err != nil {
 			return err
 		}
 	}
 	m, err := gossip.Open(gossip.Config{
 		Self: c.members.Self, Advertise: netip.MustParseAddrPort(c.members.Self.Addr),
 		Label: c.members.Crawl().String(), Secret: c.secret(),
-		Packets: c.listener.Packets(), Streams: c.listener.Gossip(),
+		Packets: c.joining.listener.Packets(), Streams: c.joining.listener.Gossip(),
 		Dial: func(ctx context.Context, addr, name string) (net.Conn, error) {
-			return rpc.DialGossip(ctx, c.keys, c.cfg.network().Dial, addr, name)
+			return rpc.DialGossip(ctx, c.joining.keys, c.cfg.network().Dial, addr, name)
 		},
-		Hello:  func(ctx context.Context, addr string) error { _, err := c.ask(ctx, addr); return err },
-		Pinged: c.a.leases.pinged(), Refused: c.listener.RefusedGossip, Ended: c.copies.ended(),
+		Hello:  func(ctx context.Context, addr string) error { _, err := c.joining.ask(ctx, addr); return err },
+		Pinged: c.leases.pinged(), Refused: c.joining.listener.RefusedGossip, Ended: c.copies.ended(),
 	})
 	if err != nil {
 		return err
 	}
 	c.members.Join(m)
-	if err := c.enter(ctx, m, at); err != nil {
-		return c.refused(err)
+	if err := c.joining.enter(ctx, m, at); err != nil {
+		return c.joining.refused(err)
 	}
 	told, cancelTold := context.WithTimeout(ctx, time.Second)
 	m.Announce(told, gossip.Up) // agents that are not told in time hear it by gossip
 	cancelTold()
 	c.running.Go(func() { c.sites.Run(run) })
-	c.a.parts.Events.Write("joined", report.F("agent", c.members.Self.Name), report.F("address", c.members.Self.Addr),
+	c.events.Write("joined", report.F("agent", c.members.Self.Name), report.F("address", c.members.Self.Addr),
 		report.F("crawl", c.members.Crawl().String()))
-	v, err := c.wait(ctx, m)
+	v, err := c.joining.wait(ctx, m)
 	if err != nil {
 		return err
 	}
-	c.age.Since(0, c.a.now()) // the wait does not count as running time
-	c.a.leases.begin()
+	c.age.Since(0, c.now()) // the wait does not count as running time
+	c.leases.begin()
 	c.sites.Answer()
 	return c.see(v)
 }
 
 func (c *membership) secret() []byte {
-	if c.keys == nil {
+	if c.joining.keys == nil {
 		return nil
 	}
-	return c.keys.Gossip()
+	return c.joining.keys.Gossip()
 }
 
 // agentsUp returns the agents of a view that own hosts.
@@ -387,10 +392,10 @@ func agentsUp(v *gossip.View) (up []placement.Owner) {
 
 // see applies a view of the cluster.
 func (c *membership) see(v *gossip.View) error {
-	if err := c.a.leases.look(v); err != nil {
+	if err := c.leases.look(v); err != nil {
 		return err
 	}
-	c.nameMembers(v)
+	c.joining.nameMembers(v)
 	c.miss(v)
 	defer c.copies.poke() // for the lists of archives
 	return c.divide(v)
@@ -405,8 +410,8 @@ func (c *membership) divide(v *gossip.View) error {
 		if old != nil {
 			before = func(host string) string { return old.Owner(link.HostKey(host)).Name }
 		}
-		c.copies.lose(v, before, c.a.now()) // before any caller asks for the owner of their hosts
-		defer c.copies.takeOver()           // when the new owners are known
+		c.copies.lose(v, before, c.now()) // before any caller asks for the owner of their hosts
+		defer c.copies.takeOver()         // when the new owners are known
 	}
 	defer c.saw.Store(v.Digest())
 	if len(up) == 0 || old != nil && slices.Equal(old.Agents(), up) {
@@ -421,7 +426,7 @@ func (c *membership) divide(v *gossip.View) error {
 	for _, a := range up {
 		names = append(names, a.Name)
 	}
-	c.a.parts.Events.Write("view", report.F("agents", names))
+	c.events.Write("view", report.F("agents", names))
 	return nil
 }
 
@@ -442,7 +447,7 @@ func (c *membership) miss(v *gossip.View) {
 				// It has been started again. After a power failure its earlier connections are silent.
 				c.members.Client.Forget(a.Name)
 			}
-			if at := c.a.now().Add(-c.members.Gossip().Silent(a)); at.After(*last) {
+			if at := c.now().Add(-c.members.Gossip().Silent(a)); at.After(*last) {
 				last = &at
 			}
 		}
@@ -460,7 +465,7 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 		c.running.Go(func() {
 			select {
 			case err := <-o.Failed():
-				fail(c.refused(err))
+				fail(c.joining.refused(err))
 			case <-ctx.Done():
 			}
 		})
@@ -476,9 +481,9 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 					fail(err)
 				}
 				if c.sites == nil && (c.saw.Load() != saw || c.copies.barring() != bars || !c.copies.settled()) {
-					c.a.cluster.ViewChanged()
+					c.cluster.ViewChanged()
 				}
-				if err := c.recall(m.View(), true); err != nil {
+				if err := c.joining.recall(m.View(), true); err != nil {
 					fail(err)
 				}
 				c.stay(ctx, m)
@@ -491,7 +496,7 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 		}
 	})
 	c.running.Go(func() { c.ends.seekEnd(ctx) })
-	c.running.Go(func() { c.a.orders.Tend(ctx) })
+	c.running.Go(func() { c.orders.Tend(ctx) })
 	if k := c.copies; k != nil {
 		c.running.Go(func() { k.tend(ctx) })
 		if c.refetch != nil {
@@ -514,13 +519,13 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 			}
 		})
 	}
-	c.a.contents.tend(ctx, fail)
-	c.running.Go(func() { c.pageLimit.Keep(ctx, c.a.cluster, c.atPageLimit) })
+	c.sameContents.tend(ctx, fail)
+	c.running.Go(func() { c.pageLimit.Keep(ctx, c.cluster, c.atPageLimit) })
 }
 
 // atPageLimit stops this agent because the agents have reached the page limit.
 func (c *membership) atPageLimit(ctx context.Context) error {
-	c.admissions.set(ended)
+	c.joining.admissions.set(ended)
 	if err := c.a.crawler.Halt(ctx, crawl.PageLimit); !errors.Is(err, crawl.ErrNotRunning) {
 		return err
 	}

@@ -100,7 +100,7 @@ func (a *Agent) openCopies() error {
 	a.onClose(store.Close)
 	k := &copies{c: a.membership, store: store, wake: make(chan struct{}, 1), broken: make(chan error, 1),
 		heard: map[handoff.Source]heard{}, away: map[handoff.Source]time.Time{},
-		endings: endings{durable: a.membership.who.Ended}}
+		endings: endings{durable: a.membership.joining.who.Ended}}
 	out := &cluster.Copies{Shipper: k}
 	memory := a.budget.of(shareShipping)
 	if out.Out, err = outbox.Open(a.fs, a.dir("state", "shipping"), outbox.Config{MemoryBytes: memory}); err != nil {
@@ -111,7 +111,7 @@ func (a *Agent) openCopies() error {
 		return err
 	}
 	a.onClose(out.Waiting.Close)
-	a.others.Copies, a.membership.copies = out, k
+	a.others.Copies, a.membership.copies, a.membership.joining.copies = out, k, k
 	a.membership.refetch, a.membership.spares = newRefetch(a.membership), newSpares(a.membership)
 	return a.openNames()
 }

@@ -43,7 +43,7 @@ func (d *commonEnd) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Puls
 		return rpc.Pulse{}, rpc.ErrAgain // not begun, or ended
 	}
 	v, at := d.c.members.View(), d.c.sites.At()
-	idle := p.Idle && d.c.settled() && !d.c.admissions.expected(v, d.c.a.now())
+	idle := p.Idle && d.c.settled() && !d.c.joining.admissions.expected(v, d.c.a.now())
 	return rpc.Pulse{View: at.Digest(v), Activity: p.Activity, Pages: d.answered(p), Idle: idle,
 		Stopped: p.Blocked, Lost: idle && d.c.refetch.wanted(v)}, nil
 }
@@ -51,7 +51,7 @@ func (d *commonEnd) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Puls
 // answered returns how many HTTP responses other than redirects this agent got. It adds one if an
 // agent is gone, because the count of that agent is unknown.
 func (d *commonEnd) answered(p cluster.Pulse) uint64 {
-	if len(d.c.gone()) > 0 {
+	if len(d.c.joining.gone()) > 0 {
 		return uint64(p.Answered) + 1
 	}
 	return uint64(p.Answered)
@@ -78,7 +78,7 @@ func (d *commonEnd) end(ctx context.Context, _ rpc.Caller, e rpc.End) (bool, err
 		return d.ended.Load(), nil
 	}
 	d.ended.Store(true)
-	d.c.admissions.set(ended)
+	d.c.joining.admissions.set(ended)
 	return true, nil
 }
 
@@ -93,19 +93,19 @@ func (d *commonEnd) prepare(ctx context.Context, e rpc.End) (bool, error) {
 	d.preparing.Add(1) // before the agent looks whether it is idle; see cluster.Others
 	defer d.preparing.Add(-1)
 	now := d.c.a.now()
-	d.c.admissions.hold(now.Add(prepareTime))
+	d.c.joining.admissions.hold(now.Add(prepareTime))
 	v, at := d.c.members.View(), d.c.sites.At()
 	p, err := d.c.a.cluster.Pulse(ctx)
 	if err != nil {
 		return false, rpc.ErrAgain // ended
 	}
 	if !p.Idle || p.Activity != e.Activity || at.Digest(v) != e.View || !d.c.settled() ||
-		d.c.admissions.expected(v, now) {
-		d.c.admissions.hold(time.Time{})
+		d.c.joining.admissions.expected(v, now) {
+		d.c.joining.admissions.hold(time.Time{})
 		return false, nil
 	}
 	if d.c.refetch.begin(v) {
-		d.c.admissions.hold(time.Time{})
+		d.c.joining.admissions.hold(time.Time{})
 		return false, nil
 	}
 	until := now.Add(prepareTime)
@@ -174,7 +174,7 @@ func (d *commonEnd) round(ctx context.Context, v *gossip.View, at follower.Point
 		}
 	}
 	own, err := d.c.a.cluster.Pulse(ctx)
-	if err != nil || !own.Idle || !d.c.settled() || d.c.admissions.expected(v, d.c.a.now()) {
+	if err != nil || !own.Idle || !d.c.settled() || d.c.joining.admissions.expected(v, d.c.a.now()) {
 		return s, false
 	}
 	s = standstill{map[string]uint64{d.c.members.Self.Name: own.Activity}, d.answered(own), nil}
@@ -213,7 +213,7 @@ func (d *commonEnd) close(ctx context.Context, v *gossip.View, digest uint64, ac
 	defer func() {
 		if !over {
 			d.prepared.Store(nil)
-			d.c.admissions.hold(time.Time{})
+			d.c.joining.admissions.hold(time.Time{})
 		}
 	}()
 	others := slices.DeleteFunc(slices.Clone(v.Agents),
@@ -237,7 +237,7 @@ func (d *commonEnd) close(ctx context.Context, v *gossip.View, digest uint64, ac
 	if !agreed || !d.endOwn(ctx, activity[d.c.members.Self.Name]) {
 		return false
 	}
-	d.c.admissions.set(ended)
+	d.c.joining.admissions.set(ended)
 	return true
 }
 

@@ -35,7 +35,7 @@ func (c *Cluster) checkFounder() error {
 
 // spread replaces each contact that is a host name by contacts of all its addresses, because a name
 // may lead to several agents, and to this one. A name without an address stays.
-func (c *membership) spread(ctx context.Context, cs []contact) (all []contact) {
+func (j *joining) spread(ctx context.Context, cs []contact) (all []contact) {
 	ctx, cancel := context.WithTimeout(ctx, lookupPatience)
 	defer cancel()
 	add := func(k contact) {
@@ -68,12 +68,12 @@ func (c *membership) spread(ctx context.Context, cs []contact) (all []contact) {
 
 // withoutSelf drops the contacts that lead to this agent alone. If another agent begins the cluster,
 // the names stay: they may lead to it later.
-func (c *membership) withoutSelf(cs, asked []contact, ourself []string) []contact {
+func (j *joining) withoutSelf(cs, asked []contact, ourself []string) []contact {
 	return slices.DeleteFunc(cs, func(k contact) bool {
 		if slices.Contains(ourself, k.addr) {
 			return true
 		}
-		if c.cfg.Founder != "" {
+		if j.cfg.Founder != "" {
 			return false
 		}
 		only := false

@@ -38,45 +38,45 @@ type identity struct {
 const maxIdentity = 1 << 20
 
 // identify reads or creates the agent's identity, and counts this start.
-func (c *membership) identify() error {
-	name := c.a.dir(identityFile)
-	b, err := disk.ReadFile(c.a.fs, name, maxIdentity)
+func (j *joining) identify() error {
+	name := j.path(identityFile)
+	b, err := disk.ReadFile(j.fs, name, maxIdentity)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		c.who.Name, c.who.Instance = c.cfg.Name, newExchangeID().String()
+		j.who.Name, j.who.Instance = j.cfg.Name, newExchangeID().String()
 	case err != nil:
 		return err
 	default:
-		if err := json.Unmarshal(b, &c.who); err != nil {
+		if err := json.Unmarshal(b, &j.who); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if c.who.Name != c.cfg.Name {
+		if j.who.Name != j.cfg.Name {
 			return input.Errorf("--name %s: the crawl in %s belongs to agent %q; give --name %[3]s, or another --dir",
-				c.cfg.Name, c.a.cfg.Dir, c.who.Name)
+				j.cfg.Name, j.dir, j.who.Name)
 		}
-		if c.who.Begun {
-			if err := c.cfg.sameMethod(c.a.cfg.Dir, c.who.Partition); err != nil {
+		if j.who.Begun {
+			if err := j.cfg.sameMethod(j.dir, j.who.Partition); err != nil {
 				return err
 			}
 		}
 	}
-	c.who.Partition = c.cfg.method()
-	instance, err := rpc.ParseID(c.who.Instance)
+	j.who.Partition = j.cfg.method()
+	instance, err := rpc.ParseID(j.who.Instance)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if c.who.Crawl != "" {
-		id, err := rpc.ParseID(c.who.Crawl)
+	if j.who.Crawl != "" {
+		id, err := rpc.ParseID(j.who.Crawl)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		c.members.SetCrawl(id)
+		j.members.SetCrawl(id)
 	}
-	c.begun.Store(c.who.Begun)
-	c.who.Boot = nextBoot(c.who.Boot, c.a.now())
-	c.members.Self = gossip.Agent{Name: c.cfg.Name, Capacity: c.cfg.Capacity, Instance: instance,
-		Boot: c.who.Boot, Addr: c.members.Self.Addr}
-	return c.remember()
+	j.begun.Store(j.who.Begun)
+	j.who.Boot = nextBoot(j.who.Boot, j.now())
+	j.members.Self = gossip.Agent{Name: j.cfg.Name, Capacity: j.cfg.Capacity, Instance: instance,
+		Boot: j.who.Boot, Addr: j.members.Self.Addr}
+	return j.remember()
 }
 
 // CheckResumed returns an *input.Error if the crawl in dir, on this machine, has begun with another partition. A
@@ -102,12 +102,12 @@ func nextBoot(last uint64, now time.Time) uint64 {
 	return max(last+1, uint64(max(0, now.UnixMilli())))
 }
 
-func (c *membership) remember() error {
-	b, err := json.Marshal(c.who)
+func (j *joining) remember() error {
+	b, err := json.Marshal(j.who)
 	if err != nil {
 		return err
 	}
-	return disk.WriteFile(c.a.fs, c.a.dir(identityFile), append(b, '\n'))
+	return disk.WriteFile(j.fs, j.path(identityFile), append(b, '\n'))
 }
 
 func newExchangeID() (id rpc.ID) {

@@ -200,7 +200,7 @@ func (l *leases) begin() {
 	self := l.a.membership.members.Self
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.before = maps.Clone(l.a.membership.who.Others)
+	l.before = maps.Clone(l.a.membership.joining.who.Others)
 	l.peer = lease.New(leaseAgent(self.Instance, self.Boot), lease.Config{Every: leaseEvery, Batch: l.batch}, l.a.now())
 }
 

@@ -87,14 +87,14 @@ func (c *membership) stay(ctx context.Context, m *gossip.Member) {
 	} else if !lastLeaving(m.View(), c.members.Self.Name) {
 		return
 	}
-	if was, err := c.a.cluster.Stay(ctx); err != nil || !was {
+	if was, err := c.cluster.Stay(ctx); err != nil || !was {
 		return // the crawl is over
 	}
 	c.sites.Stays()
 	told, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	if err := m.Announce(told, gossip.Up); err != nil {
-		c.a.parts.Events.Write("leave-unheard", report.F("error", err))
+		c.events.Write("leave-unheard", report.F("error", err))
 	}
 }
 

@@ -46,7 +46,7 @@ func (a *Agent) openOperator() (err error) {
 	if c := a.membership; c != nil {
 		self.Agent, views.Agent, others = c.members.Self.Name, c.members.Self.Name, local.Others{Members: c.members}
 		self.NoPaces = c.cfg.byPages() && a.cfg.Frontier.SiteDelay <= 0
-		seeds.Copier, apps.Log = a.cluster, c.who.Instance
+		seeds.Copier, apps.Log = a.cluster, c.joining.who.Instance
 		views.Division = &local.Division{Partition: c.cfg.Partition, Circle: c.sites == nil && !c.cfg.byPages(),
 			Placed: placed{c}}
 		if !c.cfg.byPages() {
@@ -72,7 +72,7 @@ func (r run) Leave(ctx context.Context) (string, error) { return r.a.Leave(ctx) 
 
 func (r run) Describe(s *pb.AgentStatus) {
 	if c := r.a.membership; c != nil {
-		s.Address, s.Absent = c.members.Self.Addr, c.gone()
+		s.Address, s.Absent = c.members.Self.Addr, c.joining.gone()
 	}
 	s.Rate, s.DomainRates = rateState(r.a.rates, r.a.now()), r.a.orders.Paces.States()
 }

@@ -70,11 +70,11 @@ type reply struct {
 type Waiting = local.Waiting
 
 // own reports whether addr is this agent's own address, in any spelling.
-func (c *membership) own(ctx context.Context, addr string) bool {
-	if addr == c.members.Self.Addr {
+func (j *joining) own(ctx context.Context, addr string) bool {
+	if addr == j.members.Self.Addr {
 		return true
 	}
-	self := netip.MustParseAddrPort(c.members.Self.Addr)
+	self := netip.MustParseAddrPort(j.members.Self.Addr)
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || port != strconv.Itoa(int(self.Port())) {
 		return false
@@ -84,36 +84,36 @@ func (c *membership) own(ctx context.Context, addr string) bool {
 }
 
 // sortJoin sets founder, whether this agent starts the cluster, and join, the addresses of other agents.
-func (c *membership) sortJoin() {
-	if c.cfg.Founder != "" {
-		c.founder = c.cfg.Founder == c.cfg.Name
-		c.join = slices.DeleteFunc(slices.Clone(c.cfg.Join),
-			func(addr string) bool { return addr == c.members.Self.Addr })
+func (j *joining) sortJoin() {
+	if j.cfg.Founder != "" {
+		j.founder = j.cfg.Founder == j.cfg.Name
+		j.join = slices.DeleteFunc(slices.Clone(j.cfg.Join),
+			func(addr string) bool { return addr == j.members.Self.Addr })
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), firstPatience)
 	defer cancel()
-	c.founder = len(c.cfg.Join) == 0
-	for i, addr := range c.cfg.Join {
-		if c.own(ctx, addr) {
-			c.founder = c.founder || i == 0
+	j.founder = len(j.cfg.Join) == 0
+	for i, addr := range j.cfg.Join {
+		if j.own(ctx, addr) {
+			j.founder = j.founder || i == 0
 		} else {
-			c.join = append(c.join, addr)
+			j.join = append(j.join, addr)
 		}
 	}
-	c.founder = c.founder || len(c.join) == 0
+	j.founder = j.founder || len(j.join) == 0
 }
 
 // contacts returns the addresses of --join and the remembered addresses.
-func (c *membership) contacts() (cs []contact) {
-	for _, addr := range c.join {
+func (j *joining) contacts() (cs []contact) {
+	for _, addr := range j.join {
 		cs = append(cs, contact{addr: addr, given: true})
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.who.Others)) {
-		addr := c.who.Others[name]
+	for _, name := range slices.Sorted(maps.Keys(j.who.Others)) {
+		addr := j.who.Others[name]
 		if i := slices.IndexFunc(cs, func(k contact) bool { return k.addr == addr }); i >= 0 {
 			cs[i].name = name
-		} else if addr != c.members.Self.Addr {
+		} else if addr != j.members.Self.Addr {
 			cs = append(cs, contact{addr: addr, name: name})
 		}
 	}
@@ -122,14 +122,14 @@ func (c *membership) contacts() (cs []contact) {
 
 // nameMembers tells the listener the addresses of the known agents, so that strangers cannot keep
 // them out. v is nil before the first view.
-func (c *membership) nameMembers(v *gossip.View) {
+func (j *joining) nameMembers(v *gossip.View) {
 	var addrs []netip.Addr
 	add := func(addr string) {
 		if at, err := netip.ParseAddrPort(addr); err == nil { // the view has the address of a host name
 			addrs = append(addrs, at.Addr())
 		}
 	}
-	for _, k := range c.contacts() {
+	for _, k := range j.contacts() {
 		add(k.addr)
 	}
 	if v != nil {
@@ -137,16 +137,16 @@ func (c *membership) nameMembers(v *gossip.View) {
 			add(a.Addr)
 		}
 	}
-	c.listener.SetMembers(addrs)
+	j.listener.SetMembers(addrs)
 }
 
 // recall saves the names and addresses of the other agents in the crawl directory, for the next
 // start. begun reports that this agent crawls.
-func (c *membership) recall(v *gossip.View, begun bool) error {
+func (j *joining) recall(v *gossip.View, begun bool) error {
 	others, there := map[string]string{}, map[string]bool{}
-	maps.Copy(others, c.who.Others)
+	maps.Copy(others, j.who.Others)
 	for _, a := range slices.Concat(v.Lost, v.Agents) {
-		if a.Name != c.members.Self.Name {
+		if a.Name != j.members.Self.Name {
 			others[a.Name] = a.Addr
 		}
 	}
@@ -163,40 +163,40 @@ func (c *membership) recall(v *gossip.View, begun bool) error {
 	for _, name := range absent[min(len(absent), mostAbsent):] {
 		delete(others, name)
 	}
-	c.absent.Store(&absent)
-	begun = begun || c.who.Begun
-	c.begun.Store(begun)
-	ended := c.who.Ended
-	if c.copies != nil {
+	j.absent.Store(&absent)
+	begun = begun || j.who.Begun
+	j.begun.Store(begun)
+	ended := j.who.Ended
+	if j.copies != nil {
 		ended = endingsIn(v)
 	}
-	if begun == c.who.Begun && maps.Equal(others, c.who.Others) && maps.Equal(ended, c.who.Ended) {
+	if begun == j.who.Begun && maps.Equal(others, j.who.Others) && maps.Equal(ended, j.who.Ended) {
 		return nil
 	}
-	c.who.Begun, c.who.Others, c.who.Ended = begun, others, ended
-	if err := c.remember(); err != nil || c.copies == nil {
+	j.who.Begun, j.who.Others, j.who.Ended = begun, others, ended
+	if err := j.remember(); err != nil || j.copies == nil {
 		return err
 	}
-	c.copies.endings.kept(ended)
+	j.copies.endings.kept(ended)
 	return nil
 }
 
 // gone returns the names of the agents of this or an earlier run that are not present. Safe for concurrent use.
-func (c *membership) gone() []string {
-	if absent := c.absent.Load(); absent != nil {
+func (j *joining) gone() []string {
+	if absent := j.absent.Load(); absent != nil {
 		return *absent
 	}
 	return nil
 }
 
 // askAll asks all contacts at once whether this agent may join. After the first yes it cancels the other calls.
-func (c *membership) askAll(ctx context.Context, cs []contact) []reply {
+func (j *joining) askAll(ctx context.Context, cs []contact) []reply {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	replies := make(chan reply, len(cs))
 	for _, k := range cs {
 		go func() {
-			w, err := c.ask(ctx, k.addr)
+			w, err := j.ask(ctx, k.addr)
 			replies <- reply{k, err, w.Crawl}
 		}()
 	}
@@ -223,7 +223,7 @@ type finding struct {
 }
 
 // judge evaluates the replies. An error is permanent: asking again does not help.
-func (c *membership) judge(replies []reply) (f finding, err error) {
+func (j *joining) judge(replies []reply) (f finding, err error) {
 	for _, r := range replies {
 		if r.err == nil {
 			return finding{at: r.addr, crawl: r.crawl}, nil
@@ -246,7 +246,7 @@ func (c *membership) judge(replies []reply) (f finding, err error) {
 			return f, &input.Error{Text: "--join " + (&unanswered{r.addr, r.err}).Error() + joinRemedy(r.err)}
 		case errors.Is(r.err, rpc.ErrAgain) && r.name != "":
 			f.again = append(f.again, r.name)
-			f.smaller = f.smaller || r.name < c.members.Self.Name
+			f.smaller = f.smaller || r.name < j.members.Self.Name
 		}
 		f.last = &unanswered{r.addr, r.err}
 	}
@@ -254,26 +254,26 @@ func (c *membership) judge(replies []reply) (f finding, err error) {
 }
 
 // onlyItself refuses a --join that leads to this agent alone, if another agent starts the cluster.
-func (c *membership) onlyItself() error {
-	if c.cfg.Founder != "" && !c.founder && len(c.join) == 0 {
+func (j *joining) onlyItself() error {
+	if j.cfg.Founder != "" && !j.founder && len(j.join) == 0 {
 		return input.Errorf("--join %s: this is the agent's own address; give that of agent %q, which starts the "+
-			"cluster", strings.Join(c.cfg.Join, ","), c.cfg.Founder)
+			"cluster", strings.Join(j.cfg.Join, ","), j.cfg.Founder)
 	}
 	return nil
 }
 
 // mayCome asks the others once, before the directory holds a crawl. The error is the refusal of one of them.
-func (c *membership) mayCome() error {
-	if err := c.onlyItself(); err != nil {
+func (j *joining) mayCome() error {
+	if err := j.onlyItself(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), firstPatience)
 	defer cancel()
-	statuses := coordination.NewClient(c.members.Client, "this agent").AskAll(ctx, c.cfg.Coordinators)
-	f, err := c.judge(c.askAll(ctx, c.spread(ctx, c.contacts())))
+	statuses := coordination.NewClient(j.members.Client, "this agent").AskAll(ctx, j.cfg.Coordinators)
+	f, err := j.judge(j.askAll(ctx, j.spread(ctx, j.contacts())))
 	all := <-statuses
-	if err != nil || f.at != "" || c.members.Crawl() != (rpc.ID{}) || !c.founder {
-		return c.refused(err)
+	if err != nil || f.at != "" || j.members.Crawl() != (rpc.ID{}) || !j.founder {
+		return j.refused(err)
 	}
 	return coordination.Taken(all)
 }
@@ -283,18 +283,18 @@ func (c *membership) mayCome() error {
 //
 // Agents of an earlier run may be started together. While they look for each other, each is
 // told to ask again. Then the one with the smallest name continues alone, and the others join it.
-func (c *membership) find(ctx context.Context) (at string, err error) {
-	back, began := c.members.Crawl() != (rpc.ID{}), time.Now()
+func (j *joining) find(ctx context.Context) (at string, err error) {
+	back, began := j.members.Crawl() != (rpc.ID{}), time.Now()
 	patience := joinPatience
 	switch {
-	case back && (c.who.Begun || c.founder):
+	case back && (j.who.Begun || j.founder):
 		patience = alonePatience
-	case c.founder:
+	case j.founder:
 		patience = 0
 	}
-	defer c.waits.Store(nil)
+	defer j.waits.Store(nil)
 	var f finding
-	cs, say := c.contacts(), began.Add(sayAfter)
+	cs, say := j.contacts(), began.Add(sayAfter)
 	for len(cs) > 0 {
 		round := lookupPatience + askPatience
 		switch {
@@ -304,29 +304,29 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 			round = sayAfter
 		}
 		asking, cancel := context.WithTimeout(ctx, round)
-		asked := c.spread(asking, cs)
-		f, err = c.judge(c.askAll(asking, asked))
+		asked := j.spread(asking, cs)
+		f, err = j.judge(j.askAll(asking, asked))
 		cancel()
 		if err != nil || f.at != "" {
 			if err == nil && !back {
-				c.members.SetCrawl(f.crawl)
+				j.members.SetCrawl(f.crawl)
 			}
 			return f.at, err
 		}
-		cs = c.withoutSelf(cs, asked, f.ourself)
+		cs = j.withoutSelf(cs, asked, f.ourself)
 		others := len(asked) - len(f.ourself)
 		if f.last == nil {
 			f.last = errOnlySelf
 		}
-		c.unmet = fmt.Sprintf("an agent of the cluster that answers (%v)", f.last)
+		j.unmet = fmt.Sprintf("an agent of the cluster that answers (%v)", f.last)
 		waited := time.Since(began)
 		if f.held != nil && waited < namePatience && ctx.Err() == nil {
 			patience = joinPatience // the cluster exists, even if this agent was to start it
-			if now := time.Now(); c.waits.Load() == nil || !now.Before(say) {
+			if now := time.Now(); j.waits.Load() == nil || !now.Before(say) {
 				say = now.Add(sayEvery)
-				what := fmt.Sprintf("the name %q", c.members.Self.Name)
-				c.say("waiting up to %s for %s: %v", namePatience, what, f.held)
-				c.waitFor(what, f.held)
+				what := fmt.Sprintf("the name %q", j.members.Self.Name)
+				j.say("waiting up to %s for %s: %v", namePatience, what, f.held)
+				j.waitFor(what, f.held)
 			}
 			select {
 			case <-time.After(askEvery):
@@ -340,21 +340,21 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 				"--name %s: %v. After %s the other agents still count that agent as alive: stop it, or choose "+
 					"another name.\n"+
 					"The directory %s holds this crawl: continue with --resume, or delete it.",
-				c.members.Self.Name, f.held, namePatience, c.a.cfg.Dir)}
+				j.members.Self.Name, f.held, namePatience, j.dir)}
 		case len(cs) == 0 || ctx.Err() != nil || patience == 0:
 		case patience == alonePatience && (len(f.again) == others || waited >= patience) &&
 			(!f.smaller || waited >= joinPatience):
-			c.say("no agent of the cluster answers (%v); crawling alone until another agent comes", f.last)
-			c.event("alone", report.F("error", f.last.Error()))
-			c.starting = f.again
+			j.say("no agent of the cluster answers (%v); crawling alone until another agent comes", f.last)
+			j.event("alone", report.F("error", f.last.Error()))
+			j.starting = f.again
 			return "", nil
 		case patience == joinPatience && waited >= patience:
 			return "", fmt.Errorf("%w: %w", gossip.ErrNobody, f.last)
 		default:
 			if now := time.Now(); !now.Before(say) {
 				say = now.Add(sayEvery)
-				c.say("no agent of the cluster answers yet (%v); trying for up to %s", f.last, patience)
-				c.waitFor("an agent that answers", f.last)
+				j.say("no agent of the cluster answers yet (%v); trying for up to %s", f.last, patience)
+				j.waitFor("an agent that answers", f.last)
 			}
 			select {
 			case <-time.After(askEvery):
@@ -369,20 +369,20 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 	}
 	if !back { // all given addresses are our own, or this agent starts the cluster
 		id := newExchangeID()
-		c.members.SetCrawl(id)
+		j.members.SetCrawl(id)
 	}
 	return "", nil
 }
 
 // waitFor tells the status and the events what this agent waits for, and why.
-func (c *membership) waitFor(what string, why error) {
-	c.waits.Store(&Waiting{Type: "waiting", For: what, Agents: []string{}})
-	c.event("waiting", report.F("for", what), report.F("error", why.Error()))
+func (j *joining) waitFor(what string, why error) {
+	j.waits.Store(&Waiting{Type: "waiting", For: what, Agents: []string{}})
+	j.event("waiting", report.F("for", what), report.F("error", why.Error()))
 }
 
 // enter joins the cluster through the agent at an address. If the address is empty, this agent
 // begins alone and keeps trying the known addresses.
-func (c *membership) enter(ctx context.Context, m *gossip.Member, at string) error {
+func (j *joining) enter(ctx context.Context, m *gossip.Member, at string) error {
 	limit, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
 	var addrs []string // the member keeps trying the addresses that do not answer now
@@ -391,9 +391,9 @@ func (c *membership) enter(ctx context.Context, m *gossip.Member, at string) err
 	} else {
 		cancel()
 	}
-	contacts := c.contacts()
-	for _, k := range slices.Concat(c.spread(ctx, contacts), contacts) { // a name may lead elsewhere later
-		if k.addr != c.members.Self.Addr && !slices.Contains(addrs, k.addr) {
+	contacts := j.contacts()
+	for _, k := range slices.Concat(j.spread(ctx, contacts), contacts) { // a name may lead elsewhere later
+		if k.addr != j.members.Self.Addr && !slices.Contains(addrs, k.addr) {
 			addrs = append(addrs, k.addr)
 		}
 	}
@@ -406,28 +406,28 @@ func (c *membership) enter(ctx context.Context, m *gossip.Member, at string) err
 
 // wait returns when enough agents are present. One is enough if this agent has crawled before, or
 // if the others have begun already.
-func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, error) {
-	want := max(c.cfg.Agents, 1)
-	if c.who.Begun || c.late.Load() {
+func (j *joining) wait(ctx context.Context, m *gossip.Member) (*gossip.View, error) {
+	want := max(j.cfg.Agents, 1)
+	if j.who.Begun || j.late.Load() {
 		want = 1
 	}
-	defer c.waits.Store(nil)
+	defer j.waits.Store(nil)
 	say, late, soon := time.NewTicker(sayEvery), time.NewTimer(beginPatience), time.NewTimer(companyPatience)
 	defer say.Stop()
 	defer late.Stop()
 	defer soon.Stop()
 	// Agents that are starting as well join within a moment. Without the wait this agent would
 	// crawl their hosts until then.
-	starting := slices.DeleteFunc(slices.Clone(c.starting), func(name string) bool { return name == "" })
+	starting := slices.DeleteFunc(slices.Clone(j.starting), func(name string) bool { return name == "" })
 	for first := true; ; first = false {
 		v := m.View()
 		up := agentsUp(v)
 		starting = slices.DeleteFunc(starting, func(name string) bool {
 			return slices.ContainsFunc(up, func(a placement.Owner) bool { return a.Name == name })
 		})
-		missing := c.sites.Ready(want)
+		missing := j.sites.Ready(want)
 		there := len(up) >= want && len(starting) == 0 && missing == ""
-		if err := c.recall(v, there); err != nil || there {
+		if err := j.recall(v, there); err != nil || there {
 			return v, err
 		}
 		w := &Waiting{Type: "waiting", For: english.Plural(want, "agent", ""), Agents: []string{}}
@@ -437,54 +437,54 @@ func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, 
 		for _, a := range up {
 			w.Agents = append(w.Agents, a.Name)
 		}
-		c.waits.Store(w)
-		c.unmet = fmt.Sprintf("%s; present: %s", w.For, strings.Join(w.Agents, ", "))
+		j.waits.Store(w)
+		j.unmet = fmt.Sprintf("%s; present: %s", w.For, strings.Join(w.Agents, ", "))
 		if first && len(up) < want {
-			c.sayWaiting(w)
+			j.sayWaiting(w)
 		}
 		select {
 		case <-m.Changes():
-		case <-c.sites.Changes():
-		case err := <-c.sites.Failed():
-			return nil, c.refused(err)
+		case <-j.sites.Changes():
+		case err := <-j.sites.Failed():
+			return nil, j.refused(err)
 		case <-soon.C:
 			starting = nil
 		case <-say.C:
-			c.sayWaiting(w)
+			j.sayWaiting(w)
 		case <-late.C:
-			if missing != "" && c.who.Begun {
+			if missing != "" && j.who.Begun {
 				continue // it has its own hosts to crawl when the coordinators are back
 			}
 			if missing != "" {
 				return nil, input.Errorf("--coordinator %s: after %s this agent still waits for %s",
-					strings.Join(c.cfg.Coordinators, ","), beginPatience, missing)
+					strings.Join(j.cfg.Coordinators, ","), beginPatience, missing)
 			}
 			return nil, input.Errorf("--agents %d: after %s only %s present: %s; start the others, or give a smaller "+
 				"number to all", want, beginPatience, english.Plural(len(up), "agent is", "agents are"),
 				strings.Join(w.Agents, ", "))
 		case err := <-m.Failed():
-			return nil, c.refused(err)
+			return nil, j.refused(err)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-func (c *membership) sayWaiting(w *Waiting) {
-	c.say("waiting for %s; present: %s", w.For, strings.Join(w.Agents, ", "))
-	c.event("waiting", report.F("for", w.For), report.F("agents", w.Agents))
+func (j *joining) sayWaiting(w *Waiting) {
+	j.say("waiting for %s; present: %s", w.For, strings.Join(w.Agents, ", "))
+	j.event("waiting", report.F("for", w.For), report.F("agents", w.Agents))
 }
 
 // event writes an event and flushes it, because an operator may look for it before the crawl continues.
-func (c *membership) event(kind string, fields ...report.Field) {
-	c.a.parts.Events.Write(kind, fields...)
-	c.a.parts.Events.Flush() // the crawl's next flush reports the error
+func (j *joining) event(kind string, fields ...report.Field) {
+	j.events.Write(kind, fields...)
+	j.events.Flush() // the crawl's next flush reports the error
 }
 
 // say sends a message to the operator.
-func (c *membership) say(format string, args ...any) {
-	if c.a.cfg.Note != nil {
-		c.a.cfg.Note(fmt.Sprintf(format, args...))
+func (j *joining) say(format string, args ...any) {
+	if j.note != nil {
+		j.note(fmt.Sprintf(format, args...))
 	}
 }
 
@@ -497,7 +497,7 @@ const nameHeld = "name-held"
 const notYet = "newcomer"
 
 // untenanted reports whether the refusal is about a name that no agent uses, as far as this agent can tell.
-func (c *membership) untenanted(ctx context.Context, refused error) bool {
+func (j *joining) untenanted(ctx context.Context, refused error) bool {
 	name, ok := errors.AsType[*gossip.NameError](refused)
 	if !ok {
 		return false
@@ -507,27 +507,27 @@ func (c *membership) untenanted(ctx context.Context, refused error) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, holderPatience)
 	defer cancel()
-	return name.Holder.Instance != c.members.Self.Instance && !c.lives(ctx, name.Holder)
+	return name.Holder.Instance != j.members.Self.Instance && !j.lives(ctx, name.Holder)
 }
 
 // lives reports whether the agent a still answers at its address.
-func (c *membership) lives(ctx context.Context, a gossip.Agent) bool {
+func (j *joining) lives(ctx context.Context, a gossip.Agent) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	w, err := c.members.Client.Hello(ctx, a.Addr, c.greeting())
+	w, err := j.members.Client.Hello(ctx, a.Addr, j.greeting())
 	return err == nil && w.Agent.Name == a.Name && w.Agent.Instance == a.Instance
 }
 
 // refused turns an error of meeting the others into a message for the operator.
-func (c *membership) refused(err error) error {
+func (j *joining) refused(err error) error {
 	switch {
 	case errors.Is(err, gossip.ErrNobody):
-		text := fmt.Sprintf("--join %s: %v", strings.Join(c.cfg.Join, ","), err)
-		if u, ok := errors.AsType[*unanswered](err); ok && slices.Equal(c.cfg.Join, []string{u.addr}) {
+		text := fmt.Sprintf("--join %s: %v", strings.Join(j.cfg.Join, ","), err)
+		if u, ok := errors.AsType[*unanswered](err); ok && slices.Equal(j.cfg.Join, []string{u.addr}) {
 			text = fmt.Sprintf("--join %s: %v for %s: %s", u.addr, gossip.ErrNobody, joinPatience, u.why())
 		}
 		return &input.Error{Text: text + "\nStart that agent, or correct --join, then continue with --resume --dir " +
-			c.a.cfg.Dir + "."}
+			j.dir + "."}
 	case errors.Is(err, sites.ErrRefused):
 		text := strings.TrimPrefix(err.Error(), sites.ErrRefused.Error()+": ")
 		return &input.Error{Text: "--coordinator: " + text}

@@ -17,14 +17,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
-func newcomer(t *testing.T, addr string, join ...string) *membership {
+func newcomer(t *testing.T, addr string, join ...string) *joining {
 	t.Helper()
 	fs := testdisk.NewMem()
 	if err := fs.MkdirAll("crawl/state", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	a := &Agent{cfg: Config{Dir: "crawl"}, fs: fs}
-	c := &membership{a: a, cfg: Cluster{Name: "a2", Capacity: 1, Join: join}, members: new(members.Members)}
+	c := &joining{fs: fs, dir: "crawl", now: time.Now, cfg: &Cluster{Name: "a2", Capacity: 1, Join: join},
+		members: new(members.Members)}
 	c.members.Self.Addr = addr
 	if err := c.identify(); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestRecall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again := &membership{a: c.a, cfg: c.cfg, members: new(members.Members)}
+	again := &joining{fs: c.fs, dir: c.dir, now: c.now, cfg: c.cfg, members: new(members.Members)}
 	again.members.Self.Addr = "127.0.0.1:2"
 	if err := again.identify(); err != nil {
 		t.Fatal(err)
@@ -130,23 +130,23 @@ func TestJudge(t *testing.T) {
 // An agent that joins after the crawl has begun does not wait for the number of agents of --agents.
 func TestLateWaitsForNobody(t *testing.T) {
 	c := memberOf(t, newLoop(), "a3")
-	c.a = &Agent{cfg: Config{Dir: "crawl"}, fs: testdisk.NewMem()}
-	if err := c.a.fs.MkdirAll("crawl/state", 0o755); err != nil {
+	c.joining.dir, c.joining.fs = "crawl", testdisk.NewMem()
+	if err := c.joining.fs.MkdirAll("crawl/state", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	m := c.members.Gossip()
 	if err := m.Announce(t.Context(), gossip.Up); err != nil {
 		t.Fatal(err)
 	}
-	c.late.Store(true)
-	if v, err := c.wait(t.Context(), m); err != nil || len(agentsUp(v)) != 1 || !c.begun.Load() {
-		t.Errorf("%v, %v, begun %v", v, err, c.begun.Load())
+	c.joining.late.Store(true)
+	if v, err := c.joining.wait(t.Context(), m); err != nil || len(agentsUp(v)) != 1 || !c.joining.begun.Load() {
+		t.Errorf("%v, %v, begun %v", v, err, c.joining.begun.Load())
 	}
 }
 
 // The message of a refusal says the reason once, without the call that brought it.
 func TestRefusedText(t *testing.T) {
-	c := &membership{a: &Agent{}, members: new(members.Members)}
+	c := &joining{members: new(members.Members)}
 	name := &gossip.NameError{Name: "a2", Holder: gossip.Agent{Name: "a2", Addr: "127.0.0.1:7471"}}
 	const want = `--join: agent name "a2" is in use by another agent, at 127.0.0.1:7471: ` +
 		"each agent needs a name of its own"
@@ -189,7 +189,7 @@ func TestMeetReservesNothing(t *testing.T) {
 	if err := c.members.Gossip().Admit(other, time.Now()); err != nil {
 		t.Errorf("the name is not free: %v", err)
 	}
-	if len(c.admissions.at) > 0 {
-		t.Errorf("admitted: %v", c.admissions.at)
+	if len(c.joining.admissions.at) > 0 {
+		t.Errorf("admitted: %v", c.joining.admissions.at)
 	}
 }

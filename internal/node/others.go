@@ -65,6 +65,7 @@ func (a *Agent) openOthers() (err error) {
 		}
 	}
 	a.cluster = cluster.New(a.others)
+	a.membership.cluster = a.cluster
 	a.parts.Cluster = a.cluster.Join()
 	if a.boundary != nil {
 		boundary.Serve(a.membership.server, a.cluster)
@@ -85,9 +86,10 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 		return a.crawler.Run(ctx)
 	}
 	a.onClose(func() error { return a.depart(true) }) // also runs after an error
+	a.membership.joining.paused = a.crawler
 	switch err := a.membership.meet(ctx); {
 	case err == nil:
-		a.membership.unmet = ""
+		a.membership.joining.unmet = ""
 	case ctx.Err() == nil:
 		return "", err
 	}

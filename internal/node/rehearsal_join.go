@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
-	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/input"
@@ -47,31 +46,32 @@ func (r *Rehearsal) Meet(ctx context.Context) (found Meeting, err error) {
 	if a.cfg.Cluster == nil {
 		return found, nil
 	}
-	c := &membership{a: a, cfg: *a.cfg.Cluster, members: new(members.Members)}
-	if c.keys, err = c.cfg.check(a.fs, a.now); err != nil {
+	keys, err := a.cfg.Cluster.check(a.fs, a.now)
+	if err != nil {
 		return found, err
 	}
-	if c.who.Begun, err = r.begun(); err != nil {
+	c := a.newMembership(a.cfg.Cluster, keys)
+	if c.joining.who.Begun, err = r.begun(); err != nil {
 		return found, err
 	}
 	id := newExchangeID()
 	c.members.SetCrawl(id)
 	c.members.Self = gossip.Agent{Name: c.cfg.Name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: r.addr}
-	c.members.Client = rpc.NewClient(rpc.ClientConfig{Keys: c.keys, Dial: c.cfg.network().Dial, Self: c.members.Caller})
+	c.members.Client = rpc.NewClient(rpc.ClientConfig{Keys: keys, Dial: c.cfg.network().Dial, Self: c.members.Caller})
 	defer func() { err = errors.Join(err, c.members.Client.Close()) }()
-	c.sortJoin()
-	if err := c.onlyItself(); err != nil {
+	c.joining.sortJoin()
+	if err := c.joining.onlyItself(); err != nil {
 		return found, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	statuses := coordination.NewClient(c.members.Client, "this agent").AskAll(ctx, c.cfg.Coordinators)
-	answered, lasting := r.replies(c.askAll(ctx, c.spread(ctx, c.contacts())), c, &found)
+	answered, lasting := r.replies(c.joining.askAll(ctx, c.joining.spread(ctx, c.joining.contacts())), c, &found)
 	if !answered && lasting != nil {
 		return found, lasting
 	}
 	silent, all := len(c.cfg.Coordinators) > 0, <-statuses
-	if !answered && c.founder && !a.cfg.Resume {
+	if !answered && c.joining.founder && !a.cfg.Resume {
 		if err := coordination.Taken(all); err != nil {
 			return found, err
 		}
@@ -81,14 +81,14 @@ func (r *Rehearsal) Meet(ctx context.Context) (found Meeting, err error) {
 		silent = silent && s.Err != nil
 	}
 	switch {
-	case silent && c.who.Begun:
+	case silent && c.joining.who.Begun:
 		found.Waits = "a coordinator that answers at --coordinator"
-	case silent && (answered || c.founder):
+	case silent && (answered || c.joining.founder):
 		found.Waits, found.Patience = "a coordinator that answers at --coordinator", beginPatience
-	case c.who.Begun:
-	case !answered && !c.founder:
+	case c.joining.who.Begun:
+	case !answered && !c.joining.founder:
 		found.Waits, found.Patience = "an agent that answers at --join", joinPatience
-	case c.founder && c.cfg.Agents > 1:
+	case c.joining.founder && c.cfg.Agents > 1:
 		found.Waits, found.Patience = fmt.Sprintf("%d agents to be present (--agents)", c.cfg.Agents), beginPatience
 	}
 	return found, nil
@@ -98,7 +98,7 @@ func (r *Rehearsal) Meet(ctx context.Context) (found Meeting, err error) {
 // answered; lasting is the first error that would refuse the start.
 func (r *Rehearsal) replies(all []reply, c *membership, found *Meeting) (answered bool, lasting error) {
 	for _, addr := range c.cfg.Join {
-		j := JoinReply{Addr: addr, Self: !slices.Contains(c.join, addr)}
+		j := JoinReply{Addr: addr, Self: !slices.Contains(c.joining.join, addr)}
 		for _, p := range all {
 			if j.Self || p.addr != addr && p.of != addr {
 				continue

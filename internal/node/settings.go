@@ -154,24 +154,24 @@ const (
 )
 
 // terms returns the settings as other agents are told them now.
-func (c *membership) terms() map[string]string {
-	t := maps.Clone(c.settings)
-	if c.begun.Load() {
+func (j *joining) terms() map[string]string {
+	t := maps.Clone(j.settings)
+	if j.begun.Load() {
 		t[agentsSetting] = begunAlready
 	}
 	return t
 }
 
 // sharedTerms returns the settings that are equal for all agents at any time, for the coordinators.
-func (c *membership) sharedTerms() map[string]string {
-	t := maps.Clone(c.settings)
+func (j *joining) sharedTerms() map[string]string {
+	t := maps.Clone(j.settings)
 	delete(t, agentsSetting)
 	return t
 }
 
 // differ returns a refusal if the settings of another agent differ from ours, except --agents; otherwise nil.
-func (c *membership) differ(h rpc.Hello) error {
-	ours := c.terms()
+func (j *joining) differ(h rpc.Hello) error {
+	ours := j.terms()
 	delete(ours, agentsSetting)
 	h.Settings = maps.Clone(h.Settings)
 	delete(h.Settings, agentsSetting)
@@ -179,9 +179,9 @@ func (c *membership) differ(h rpc.Hello) error {
 }
 
 // otherStart refuses an agent whose --agents differs from ours, if neither agent has begun to crawl.
-func (c *membership) otherStart(h rpc.Hello) error {
-	our, their := c.terms()[agentsSetting], h.Settings[agentsSetting]
-	if our == their || our == begunAlready || their == begunAlready || c.late.Load() {
+func (j *joining) otherStart(h rpc.Hello) error {
+	our, their := j.terms()[agentsSetting], h.Settings[agentsSetting]
+	if our == their || our == begunAlready || their == begunAlready || j.late.Load() {
 		return nil
 	}
 	const text = "agent %q has --agents %s, and the agents that are present have --agents %s: use the same --agents, " +

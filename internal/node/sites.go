@@ -23,13 +23,13 @@ func (a *Agent) openSites() error {
 	f, err := follower.Open(follower.Config{
 		Sites: sites.Config{FS: a.fs, Dir: a.dir(sitesDir), Coordinators: c.cfg.Coordinators,
 			MemoryBytes: a.budget.of(shareSites), Now: a.now},
-		Members: c.members, Settings: c.sharedTerms(), Agent: followed{a}, Events: a.parts.Events,
+		Members: c.members, Settings: c.joining.sharedTerms(), Agent: followed{a}, Events: a.parts.Events,
 	})
 	if err != nil {
 		return err
 	}
 	a.onClose(f.Close)
-	c.sites, c.members.Roster = f, f
+	c.sites, c.members.Roster, c.joining.sites = f, f, f
 	a.others.Right, a.others.WaitsFor, a.others.PeekOwner = f.Table.Right().May, f.Waits, f.Table.Peek
 	return nil
 }
@@ -92,5 +92,5 @@ func (d *commonEnd) obey(ctx context.Context, fail func(error)) {
 		}
 	}
 	d.ended.Store(true)
-	d.c.admissions.set(ended)
+	d.c.joining.admissions.set(ended)
 }

@@ -27,5 +27,5 @@ func (a *Agent) Waiting() *Waiting {
 	if a.membership == nil {
 		return nil
 	}
-	return a.membership.waits.Load()
+	return a.membership.joining.waits.Load()
 }
