@@ -201,7 +201,7 @@ func called(e *ast.CallExpr) (of, name string) {
 	return "", ""
 }
 
-// Package node describes each metric once, by a call of desc.
+// Packages node and local describe each metric once, by a call of desc.
 func TestReferenceMetrics(t *testing.T) {
 	groups := []string{"The crawl", "The cluster", "Contents (`--partition hash`)",
 		"Assignments (`--partition sites`)"}

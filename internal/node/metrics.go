@@ -37,6 +37,11 @@ var (
 		"Number of the last assignment, when the leading coordinator last answered.")
 )
 
+// desc describes a metric without constant labels. docs/reference/metrics.md is made of all calls of desc.
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
 // Describe implements prometheus.Collector.
 func (e exchanges) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(e, ch) }
 

@@ -4,8 +4,6 @@ import (
 	"math"
 	"runtime/metrics"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/local"
 )
@@ -56,25 +54,4 @@ func (a *Agent) sizes(s *crawl.Status) []Size {
 		list = append(list, replicas)
 	}
 	return list
-}
-
-var (
-	descSizeMemory = desc("orbweaver_structure_memory_bytes",
-		"Memory that a main data structure takes; structure is its name.", "structure")
-	descSizeLimit = desc("orbweaver_structure_memory_limit_bytes",
-		"The most memory that the structure may take, if it has a limit.", "structure")
-	descSizeDisk = desc("orbweaver_structure_disk_bytes", "Size of the structure on disk.", "structure")
-)
-
-// collectSizes reports the sizes to Prometheus.
-func (a *Agent) collectSizes(s *crawl.Status, gauge func(d *prometheus.Desc, v int64, labels ...string)) {
-	for _, z := range a.sizes(s) {
-		gauge(descSizeMemory, z.Memory, z.Name)
-		if z.Limit > 0 {
-			gauge(descSizeLimit, z.Limit, z.Name)
-		}
-		if z.Disk > 0 {
-			gauge(descSizeDisk, z.Disk, z.Name)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package node
+package local
 
 import (
 	"time"
@@ -8,9 +8,22 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// collector shows Prometheus what an alert needs besides the counts of the crawl. It also answers before the crawl
-// begins, so that an agent that waits for others can be told from an agent that is down.
-type collector struct{ a *Agent }
+// Metrics show Prometheus what an alert needs besides the counts of the crawl. They also answer before the crawl begins,
+// so that an agent that waits for others can be told from an agent that is down.
+type Metrics struct {
+	Agent   string // its name; "": the crawl has one agent
+	Version string // of the program
+	Dir     string // of the crawl
+	Run     Run
+}
+
+// Ready reports whether the agent crawls: it has met the others of its cluster, and does not stop.
+// A crawl that an operator has paused is ready: the agent takes part in it, and goes on when it is told. Otherwise an
+// upgrade during a pause would wait for ever, and a load balancer would hide the API that ends the pause.
+func (m *Metrics) Ready() bool {
+	s := m.Run.Status()
+	return s != nil && s.Stop == ""
+}
 
 var (
 	descInfo = desc("orbweaver_agent_info",
@@ -25,10 +38,10 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (m collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
 
 // Collect implements prometheus.Collector.
-func (m collector) Collect(ch chan<- prometheus.Metric) {
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
@@ -39,17 +52,19 @@ func (m collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(d, v)
 	}
-	agent := ""
-	if m.a.membership != nil {
-		agent = m.a.membership.members.Self.Name
-	}
-	gauge(descInfo, 1, agent, Version)
-	flag(descReady, m.a.ready())
-	s := m.a.Status()
+	gauge(descInfo, 1, m.Agent, m.Version)
+	flag(descReady, m.Ready())
+	s := m.Run.Status()
 	flag(descPaused, s != nil && s.Paused)
-	if free, size := disk.Space(m.a.cfg.Dir); size > 0 {
+	if free, size := disk.Space(m.Dir); size > 0 {
 		gauge(descFree, float64(free))
 		gauge(descSize, float64(size))
 	}
 	gauge(descTime, float64(time.Now().UnixMicro())/1e6)
+}
+
+// desc describes a metric without constant labels. docs/reference/metrics.md is made of
+// all calls of desc.
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
 }
