@@ -8,8 +8,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// Metrics show Prometheus what an alert needs besides the counts of the crawl. They also answer before the crawl begins,
-// so that an agent that waits for others can be told from an agent that is down.
+// Metrics show Prometheus what an alert needs besides the counts of the crawl. They also answer before the crawl
+// begins, so that an agent that waits for others can be told from an agent that is down.
 type Metrics struct {
 	Agent   string // its name; "": the crawl has one agent
 	Version string // of the program
