@@ -2,13 +2,14 @@ package coordination
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/consensus"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 )
 
 // admitted reports whether a caller is an agent of the roster.
@@ -39,42 +40,48 @@ func (c *Coordinator) answer(err error) error {
 	return err
 }
 
-func (c *Coordinator) discover(ctx context.Context, from rpc.Caller, d rpc.Discovery) ([]rpc.HostAnswer, error) {
-	as, err := c.logic.Discover(ctx, callerOf(from), d.Hosts, d.Unchecked)
+// serve answers the calls to a coordinator.
+func (c *Coordinator) serve() {
+	coordinator.DiscoverCall.Serve(c.server, c.discover)
+	coordinator.FollowCall.Serve(c.server, c.follow)
+	coordinator.FinishCall.Serve(c.server, c.finish)
+	coordinator.StatusCall.Serve(c.server, c.status)
+	coordinator.ForgetCall.Serve(c.server, c.forget)
+}
+
+func (c *Coordinator) discover(ctx context.Context, from rpc.Caller, q *pb.DiscoverRequest) (*pb.DiscoverResponse,
+	error) {
+	as, err := c.logic.Discover(ctx, callerOf(from), q.Hosts, q.Unchecked)
 	if err != nil {
 		return nil, c.answer(err)
 	}
-	answers := make([]rpc.HostAnswer, len(as))
-	for i, a := range as {
-		answers[i] = rpc.HostAnswer{State: rpc.HostState(a.State), After: a.After}
-	}
-	return answers, nil
+	return coordinator.Discovered(as), nil
 }
 
-func (c *Coordinator) follow(ctx context.Context, from rpc.Caller, f rpc.Follow) (rpc.Followed, error) {
-	r := f.Report
-	a, err := c.logic.Follow(ctx, callerOf(from), coordinator.Follow{
-		From: f.From, Wait: f.Wait, Stamp: f.Stamp,
-		Report: coordinator.Report{Capacity: r.Capacity, Addr: r.Addr, State: assignment.State(r.State), Term: r.Term,
-			Hosts: r.Hosts, URLs: r.URLs, Heard: r.Heard, Settings: r.Settings}})
+func (c *Coordinator) follow(ctx context.Context, from rpc.Caller, q *pb.FollowRequest) (*pb.FollowResponse, error) {
+	f, err := c.logic.Follow(ctx, callerOf(from), coordinator.FollowOf(q))
 	if err != nil {
-		return rpc.Followed{}, c.answer(err)
+		return nil, c.answer(err)
 	}
-	return rpc.Followed{Entries: a.Entries, Last: a.Last, Term: a.Term, Member: a.Member, Crawl: a.Crawl,
-		Stamp: a.Stamp}, nil
+	return f.Wire(), nil
 }
 
-func (c *Coordinator) finish(ctx context.Context, from rpc.Caller, f rpc.Finish) error {
-	return c.answer(c.logic.Finish(ctx, callerOf(from), f.Term, f.Number))
+func (c *Coordinator) finish(ctx context.Context, from rpc.Caller, q *pb.FinishRequest) (*pb.FinishResponse, error) {
+	return new(pb.FinishResponse), c.answer(c.logic.Finish(ctx, callerOf(from), q.Term, q.Number))
+}
+
+func (c *Coordinator) status(context.Context, rpc.Caller, *pb.StatusRequest) (*pb.StatusResponse, error) {
+	b, err := json.Marshal(c.Status())
+	return &pb.StatusResponse{Status: b}, err
 }
 
 // forget takes an agent off the roster at a person's word.
-func (c *Coordinator) forget(ctx context.Context, from rpc.Caller, agent string) error {
-	err := c.logic.Forget(ctx, agent)
+func (c *Coordinator) forget(ctx context.Context, from rpc.Caller, q *pb.ForgetRequest) (*pb.ForgetResponse, error) {
+	err := c.logic.Forget(ctx, q.Agent)
 	if err == nil {
-		c.events.add("agent-forgotten", "agent", agent, "by", from.Name)
+		c.events.add("agent-forgotten", "agent", q.Agent, "by", from.Name)
 	}
-	return c.answer(err)
+	return new(pb.ForgetResponse), c.answer(err)
 }
 
 // A raftNetwork is the consensus.Network of a coordinator.

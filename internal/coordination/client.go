@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -61,7 +62,7 @@ func Unanswered(caller string, err error) string {
 
 // Status returns the status of the coordinator at addr. The error says why there is none, without the address.
 func (c *Client) Status(ctx context.Context, addr string) (*Status, error) {
-	b, err := c.client.Coordinator(addr).Status(ctx)
+	b, err := coordinator.Client{Peer: c.client.Coordinator(addr)}.Status(ctx)
 	if err != nil {
 		return nil, errors.New(Unanswered(c.caller, err))
 	}
@@ -86,7 +87,7 @@ func (c *Client) Forget(ctx context.Context, addrs []string, agent string) error
 	leader := ""
 	for i := 0; ; i++ {
 		addr := cmp.Or(leader, addrs[i%len(addrs)])
-		err := c.client.Coordinator(addr).Forget(ctx, agent)
+		err := coordinator.Client{Peer: c.client.Coordinator(addr)}.Forget(ctx, agent)
 		known := leader != ""
 		leader = ""
 		not, elsewhere := errors.AsType[*rpc.NotLeader](err)

@@ -201,12 +201,11 @@ func (c *Coordinator) open() error {
 	})
 	c.server = rpc.NewServer(c.listener, rpc.ServerConfig{
 		Crawl: func() rpc.ID { return c.machine.Crawl() }, Admitted: c.admitted,
-		Coordination: rpc.Coordination{Discover: c.discover, Follow: c.follow, Finish: c.finish, Status: c.status,
-			Forget: c.forget},
 		Panicked: func(call string, value any, stack []byte) {
 			c.events.add("call-panicked", "call", call, "error", fmt.Sprint(value), "stack", string(stack))
 		},
 	})
+	c.serve()
 	c.events.add("coordinator-started", "name", c.cfg.Name, "address", c.Addr(), "members", c.members())
 	return nil
 }

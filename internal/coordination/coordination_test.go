@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
+	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/input"
@@ -89,15 +90,20 @@ func newAsker(t *testing.T, fs disk.FS, net rpc.Network, keys, name string) *ask
 	return a
 }
 
+// coordinator returns what calls the coordinator at addr.
+func (a *asker) coordinator(addr string) coordinator.Client {
+	return coordinator.Client{Peer: a.client.Coordinator(addr)}
+}
+
 // follow asks once.
-func (a *asker) follow(addr string) (rpc.Followed, error) {
-	f, err := a.client.Coordinator(addr).Follow(a.t.Context(), rpc.Follow{From: a.next, Wait: time.Second,
-		Report: rpc.Report{Capacity: 1, Addr: "127.0.0.1:7470", State: uint8(assignment.Up), Term: a.next - 1,
+func (a *asker) follow(addr string) (coordinator.Followed, error) {
+	f, err := a.coordinator(addr).Follow(a.t.Context(), coordinator.Follow{From: a.next, Wait: time.Second,
+		Report: coordinator.Report{Capacity: 1, Addr: "127.0.0.1:7470", State: assignment.Up, Term: a.next - 1,
 			Settings: map[string]string{"partition": "sites"}}})
 	if err != nil {
 		return f, err
 	}
-	a.crawl = f.Crawl
+	a.crawl = rpc.ID(f.Crawl)
 	for data := f.Entries; len(data) > 0; {
 		e, rest, err := assignment.Decode(data)
 		if err != nil {
@@ -114,7 +120,7 @@ func (a *asker) follow(addr string) (rpc.Followed, error) {
 }
 
 // await follows until the agent is a member and knows a number of hosts.
-func (a *asker) await(addr string, hosts int) rpc.Followed {
+func (a *asker) await(addr string, hosts int) coordinator.Followed {
 	a.t.Helper()
 	for range 600 {
 		f, err := a.follow(addr)
@@ -128,20 +134,20 @@ func (a *asker) await(addr string, hosts int) rpc.Followed {
 		}
 	}
 	a.t.Fatalf("the agent is no member, or knows only the hosts %v", a.hosts)
-	return rpc.Followed{}
+	return coordinator.Followed{}
 }
 
 // discover asks for a host until it is assigned.
 func (a *asker) discover(addr, host string) {
 	a.t.Helper()
 	for {
-		as, err := a.client.Coordinator(addr).Discover(a.t.Context(), rpc.Discovery{Hosts: []string{host}})
+		as, err := a.coordinator(addr).Discover(a.t.Context(), []string{host}, false)
 		switch {
 		case err != nil:
 			a.t.Fatal(err)
-		case as[0].State == rpc.HostAssigned:
+		case as[0].State == coordinator.HostAssigned:
 			return
-		case as[0].State != rpc.HostComing:
+		case as[0].State != coordinator.HostComing:
 			a.t.Fatalf("host %s has the state %d", host, as[0].State)
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -149,7 +155,7 @@ func (a *asker) discover(addr, host string) {
 }
 
 // again runs a coordinator again, and checks that it knows what an agent was told before.
-func (a *asker) again(cfg coordination.Config) (b *asker, c *coordination.Coordinator, f rpc.Followed,
+func (a *asker) again(cfg coordination.Config) (b *asker, c *coordination.Coordinator, f coordinator.Followed,
 	stop func() error) {
 	a.t.Helper()
 	c, stop = runCoordinator(a.t, cfg)
@@ -206,11 +212,10 @@ func TestCoordinatorAlone(t *testing.T) {
 			cfg.FS, cfg.Listen = left, "127.0.0.1:7491"
 			b, c, f, stop := a.again(cfg)
 			b.discover(c.Addr(), "y.example")
-			if err := b.client.Coordinator(c.Addr()).Finish(t.Context(), rpc.Finish{Term: f.Term,
-				Number: f.Last}); err != nil {
+			if err := b.coordinator(c.Addr()).Finish(t.Context(), f.Term, f.Last); err != nil {
 				t.Error(err)
 			}
-			raw, err := b.client.Coordinator(c.Addr()).Status(t.Context())
+			raw, err := b.coordinator(c.Addr()).Status(t.Context())
 			var s coordination.Status
 			if err := errors.Join(err, json.Unmarshal(raw, &s)); err != nil || !s.Ended || s.Hosts != 2 {
 				t.Errorf("status %s, %v", raw, err)
@@ -277,8 +282,8 @@ func TestCoordinatorFull(t *testing.T) {
 			a.await(c.Addr(), 0)
 			faulty.Break(testdisk.FullAfter(room))
 			for i, err := 0, error(nil); err == nil; i++ {
-				_, err = a.client.Coordinator(c.Addr()).Discover(t.Context(),
-					rpc.Discovery{Hosts: []string{fmt.Sprintf("h%d.example", i)}})
+				_, err = a.coordinator(c.Addr()).Discover(t.Context(),
+					[]string{fmt.Sprintf("h%d.example", i)}, false)
 				if err == nil {
 					_, err = a.follow(c.Addr())
 				}

@@ -1,9 +1,6 @@
 package coordination
 
 import (
-	"context"
-	"encoding/json"
-
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
@@ -47,8 +44,4 @@ type Status struct {
 	// MemoryBytes and DiskBytes are those of the table of hosts.
 	MemoryBytes int64 `json:"memory_bytes"`
 	DiskBytes   int64 `json:"disk_bytes"`
-}
-
-func (c *Coordinator) status(context.Context, rpc.Caller) ([]byte, error) {
-	return json.Marshal(c.Status())
 }

@@ -67,23 +67,18 @@ func withKeys(t *testing.T, names []string, run func(t *testing.T, keys map[stri
 	t.Run("without keys", func(t *testing.T) { run(t, nil) })
 }
 
-// serve runs the server of an agent (h is rpc.Handlers) or of a coordinator (rpc.Coordination) until the test ends.
-func serve(t testing.TB, keys *rpc.Keys, h any) (*rpc.Listener, *rpc.Server) {
+// serve runs the server of an agent until the test ends.
+func serve(t testing.TB, keys *rpc.Keys, h rpc.Handlers) (*rpc.Listener, *rpc.Server) {
 	t.Helper()
 	return serveOn(t, rpc.System, "127.0.0.1:0", keys, h)
 }
 
-func serveOn(t testing.TB, network rpc.Network, addr string, keys *rpc.Keys, h any) (*rpc.Listener, *rpc.Server) {
+func serveOn(t testing.TB, network rpc.Network, addr string, keys *rpc.Keys, h rpc.Handlers) (*rpc.Listener,
+	*rpc.Server) {
 	t.Helper()
-	cfg, listen := rpc.ServerConfig{Crawl: func() rpc.ID { return theCrawl }, MemoryBytes: 1,
-		Admitted: func(c rpc.Caller) bool { return c.Name != unknown }}, rpc.Listen
-	switch h := h.(type) {
-	case rpc.Handlers:
-		cfg.Handlers = h
-	case rpc.Coordination:
-		cfg.Coordination, listen = h, rpc.ListenCoordinator
-	}
-	l, err := listen(network, addr, keys)
+	cfg := rpc.ServerConfig{Crawl: func() rpc.ID { return theCrawl }, MemoryBytes: 1, Handlers: h,
+		Admitted: func(c rpc.Caller) bool { return c.Name != unknown }}
+	l, err := rpc.Listen(network, addr, keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,12 +153,6 @@ type exchange struct {
 var hello = rpc.Hello{Agent: rpc.Agent{Name: "a1", Instance: caller("a1").Instance, Boot: 3, Capacity: 2,
 	Addr: "h.example:1", State: 1}, Settings: map[string]string{"partition": "rendezvous"}}
 
-var aFollow = rpc.Follow{From: 7, Wait: time.Second, Stamp: 1 << 60, Report: rpc.Report{
-	Capacity: 2, Addr: "h.example:1", State: 2, Term: 3, Hosts: 1 << 40, URLs: 1 << 50,
-	Heard:    map[string]time.Duration{"a2": 0, "a3": 12345 * time.Millisecond},
-	Settings: map[string]string{"partition": "sites"},
-}}
-
 // exchanges has each call but Pages, which is a stream.
 var exchanges = func() []exchange {
 	at := time.UnixMilli(1700000000123).UTC()
@@ -201,18 +190,10 @@ var exchanges = func() []exchange {
 			rpc.CopyAnswer{Files: []rpc.CopyFile{file}, Have: 93}},
 		{"Copy", rpc.Copy{Kind: rpc.CopyPages, Agent: "a1", Instance: rpc.ID{1},
 			Pages: []link.Key{{Host: 1, Path: 2}, {Host: 3}}}, rpc.CopyAnswer{Known: []bool{true, false}}},
-		{"Discover", rpc.Discovery{[]string{"a.example", "b.example", "[2001:db8::1]", "d.example"}, true},
-			[]rpc.HostAnswer{{State: rpc.HostDead, After: time.Minute}, {State: rpc.HostAssigned},
-				{State: rpc.HostComing}, {State: rpc.HostDead, After: time.Millisecond}}},
-		{"Follow", aFollow, rpc.Followed{Entries: []byte("entries"), Last: 9, Term: 8, Member: true, Crawl: theCrawl,
-			Stamp: 5}},
-		{"Finish", rpc.Finish{Term: 8, Number: 9}, nil},
-		{"Status", nil, []byte("leading")},
-		{"Forget", "a7", nil},
 	}
 }()
 
-// do makes a call of a Peer or a Coordinator.
+// do makes a call of a Peer.
 func do(ctx context.Context, callee any, call string, ask any) (answer any, err error) {
 	in := []reflect.Value{reflect.ValueOf(ctx)}
 	if ask != nil {
@@ -225,24 +206,16 @@ func do(ctx context.Context, callee any, call string, ask any) (answer any, err 
 	return answer, err
 }
 
-// calls makes the call at the agent or the coordinator at l.
+// calls makes the call at the agent at l.
 func (e exchange) calls(ctx context.Context, c *rpc.Client, l *rpc.Listener) (answer any, err error) {
-	return do(ctx, callee(c, e.call, l.Addr()), e.call, e.ask)
-}
-
-// callee returns what makes a call to addr.
-func callee(c *rpc.Client, call, addr string) any {
-	if toCoordinator(call) {
-		return c.Coordinator(addr)
-	}
-	return c.Peer("a2", addr)
+	return do(ctx, c.Peer("a2", l.Addr()), e.call, e.ask)
 }
 
 // A handler is any handler. A nil answer is a zero one.
 type handler func(call string, from rpc.Caller, ask any) (answer any, err error)
 
-// all returns rpc.Handlers or rpc.Coordination, with f as each handler.
-func all[H any](f handler) (h H) {
+// all returns rpc.Handlers with f as each handler.
+func all(f handler) (h rpc.Handlers) {
 	v := reflect.ValueOf(&h).Elem()
 	for i := range v.NumField() {
 		field := v.Type().Field(i)

@@ -92,7 +92,7 @@ func TestCalls(t *testing.T) {
 		}
 		now = of(rpc.CallStatus)
 		ours.Forget(cl.Addr())
-		if err := ask(t.Context(), ours.Coordinator(cl.Addr()).Peer(), rpc.CallStatus); err != nil {
+		if err := ask(t.Context(), ours.Coordinator(cl.Addr()), rpc.CallStatus); err != nil {
 			t.Errorf("Status after Forget: %v", err)
 		}
 	})
@@ -104,7 +104,7 @@ func TestErrors(t *testing.T) {
 	al, agent, cl, coordinator := processes(t, nil, func(string, rpc.Caller, any) (any, error) { return nil, fail })
 	push := func() error { return ask(t.Context(), peer(t, "a1", al), rpc.CallPush) }
 	finish := func() error {
-		return ask(t.Context(), client(t, nil, caller("a1"), nil).Coordinator(cl.Addr()).Peer(), rpc.CallFinish)
+		return ask(t.Context(), client(t, nil, caller("a1"), nil).Coordinator(cl.Addr()), rpc.CallFinish)
 	}
 	refusal := func(err error) bool {
 		r, ok := errors.AsType[*rpc.Refusal](err)
@@ -350,7 +350,7 @@ func TestPauses(t *testing.T) {
 			if ofCoordinator {
 				most = time.Second
 				l, _ := coordinator(t, network, "127.0.0.1:7480", nil, handle)
-				c := client(t, nil, caller("a1"), network.Dial).Coordinator(l.Addr()).Peer()
+				c := client(t, nil, caller("a1"), network.Dial).Coordinator(l.Addr())
 				call = func(ctx context.Context) error { return ask(ctx, c, rpc.CallStatus) }
 			} else {
 				l, _ := agent(t, network, "127.0.0.1:7470", nil, handle)
@@ -485,7 +485,7 @@ func TestStreams(t *testing.T) {
 			}
 			a1 := client(t, keys["a1"], caller("a1"), nil)
 			if err := errors.Join(ask(t.Context(), a1.Peer("a2", al.Addr()), rpc.CallPulse),
-				ask(t.Context(), a1.Coordinator(cl.Addr()).Peer(), rpc.CallStatus)); err != nil {
+				ask(t.Context(), a1.Coordinator(cl.Addr()), rpc.CallStatus)); err != nil {
 				t.Error(err)
 			}
 			c.l.Close()
@@ -580,7 +580,7 @@ func TestOrdersBounds(t *testing.T) {
 	many := slices.Repeat([][]byte{[]byte(strings.Repeat("x", rpc.MaxData/rpc.MaxOrders))}, rpc.MaxOrders)
 	large := slices.Repeat([][]byte{make([]byte, rpc.MaxOrder)}, rpc.MaxData/rpc.MaxOrder)
 	var answer any
-	l, _ := serve(t, nil, all[rpc.Handlers](func(string, rpc.Caller, any) (any, error) { return answer, nil }))
+	l, _ := serve(t, nil, all(func(string, rpc.Caller, any) (any, error) { return answer, nil }))
 	p := peer(t, "a1", l)
 	for _, orders := range [][][]byte{nil, many, large} {
 		want := rpc.OrdersAnswer{Orders: orders, Digest: [32]byte{7}}

@@ -399,7 +399,7 @@ func (p *Peer) Lease(ctx context.Context, batch []byte) (out []byte, err error) 
 	err = p.call(ctx, CallLease, func(ctx context.Context) error {
 		res, err := unary[pb.LeaseResponse](ctx, p, CallLease, &pb.LeaseRequest{Batch: batch})
 		if err == nil {
-			out, err = res.Batch, checkBatch(res.Batch)
+			out, err = res.Batch, CheckBatch(res.Batch)
 		}
 		return err
 	})

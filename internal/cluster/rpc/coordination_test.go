@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -23,21 +24,21 @@ func TestManyFollow(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *simnet.Network, here *simnet.Machine) {
 		var waiting atomic.Int64
 		block := make(chan struct{})
-		l, s := serveOn(t, here, "127.0.0.1:7480", nil, all[rpc.Coordination](
+		l, s := coordinator(t, here, "127.0.0.1:7480", nil,
 			func(call string, _ rpc.Caller, _ any) (any, error) {
 				if call == "Follow" {
 					waiting.Add(1)
 					<-block
 				}
 				return nil, nil
-			}))
-		coordinator := func(name string) rpc.Coordinator {
-			return client(t, nil, caller(name), here.Dial).Coordinator(l.Addr())
+			})
+		asks := func(name string, call rpc.Call) error {
+			return ask(t.Context(), client(t, nil, caller(name), here.Dial).Coordinator(l.Addr()), call)
 		}
 		var wg sync.WaitGroup
 		follow := func(name string) {
 			wg.Go(func() {
-				if _, err := coordinator(name).Follow(t.Context(), aFollow); err != nil {
+				if err := asks(name, rpc.CallFollow); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			})
@@ -51,10 +52,10 @@ func TestManyFollow(t *testing.T) {
 				follow("greedy")
 			}
 			synctest.Wait()
-			if _, err := coordinator("greedy").Follow(t.Context(), aFollow); !errors.Is(err, rpc.ErrUnreachable) {
+			if err := asks("greedy", rpc.CallFollow); !errors.Is(err, rpc.ErrUnreachable) {
 				t.Errorf("one more Follow of the greedy agent: %v", err)
 			}
-			if _, err := coordinator("late").Status(t.Context()); err != nil {
+			if err := asks("late", rpc.CallStatus); err != nil {
 				t.Errorf("Status: %v", err)
 			}
 			follow("late")
@@ -80,27 +81,33 @@ func TestFollowTime(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		inMemory(t, func(t *testing.T, network *simnet.Network, here *simnet.Machine) {
 			network.Follow(func(int, int) simnet.Path { return simnet.Path{Rate: 64 << 10} })
-			l, _ := serveOn(t, here, "127.0.0.1:7480", nil, rpc.Coordination{
-				Follow: func(ctx context.Context, _ rpc.Caller, f rpc.Follow) (rpc.Followed, error) {
-					wait := f.Wait
-					if silent {
-						wait = time.Hour
-					}
-					select {
-					case <-time.After(wait):
-					case <-ctx.Done():
-					}
-					return rpc.Followed{Entries: entries, Last: f.From, Crawl: theCrawl}, ctx.Err()
-				},
+			l, err := rpc.ListenCoordinator(here, "127.0.0.1:7480", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := rpc.NewServer(l, rpc.ServerConfig{Crawl: func() rpc.ID { return theCrawl }, MemoryBytes: 1})
+			follow := rpc.Method[pb.FollowRequest, pb.FollowResponse]{Call: rpc.CallFollow}
+			follow.Serve(s, func(ctx context.Context, _ rpc.Caller, q *pb.FollowRequest) (*pb.FollowResponse, error) {
+				wait := rpc.MaxFollow
+				if silent {
+					wait = time.Hour
+				}
+				select {
+				case <-time.After(wait):
+				case <-ctx.Done():
+				}
+				return &pb.FollowResponse{Entries: entries}, ctx.Err()
 			})
+			run(t, l, s)
 			began := time.Now()
-			out, err := client(t, nil, caller("a1"), here.Dial).Coordinator(l.Addr()).Follow(t.Context(), aFollow)
+			out, err := follow.Ask(t.Context(), client(t, nil, caller("a1"), here.Dial).Coordinator(l.Addr()),
+				new(pb.FollowRequest))
 			took := time.Since(began)
 			switch {
 			case silent && (!errors.Is(err, rpc.ErrUnreachable) || took != 3*time.Second):
 				t.Errorf("a silent coordinator: %v after %v", err, took)
-			case !silent && (err != nil || !bytes.Equal(out.Entries, entries) || took < 16*time.Second):
-				t.Errorf("a slow line: %d octets, %v, after %v", len(out.Entries), err, took)
+			case !silent && (err != nil || !bytes.Equal(out.GetEntries(), entries) || took < 16*time.Second):
+				t.Errorf("a slow line: %d octets, %v, after %v", len(out.GetEntries()), err, took)
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package rpc_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"maps"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -66,18 +64,14 @@ func FuzzRequests(f *testing.F) {
 		got = ask
 		return nil, errReached
 	}
-	al, _ := serve(f, nil, all[rpc.Handlers](handle))
-	cl, _ := serve(f, nil, all[rpc.Coordination](handle))
+	al, _ := serve(f, nil, all(handle))
 	tr, server := plain(f), foreign(f)
 	for i, e := range exchanges {
-		do(f.Context(), callee(client(f, nil, caller("a1"), nil), e.call, server.addr), e.call, e.ask)
+		do(f.Context(), client(f, nil, caller("a1"), nil).Peer("a2", server.addr), e.call, e.ask)
 		f.Add(byte(i), server.asked)
 	}
 	f.Fuzz(func(t *testing.T, kind byte, body []byte) {
 		e, l := exchanges[int(kind)%len(exchanges)], al
-		if toCoordinator(e.call) {
-			l = cl
-		}
 		got = nil
 		status, text, err := post(t, tr, l, raw{call: e.call, who: who(caller("a1")), body: body})
 		if err != nil {
@@ -108,19 +102,12 @@ var errReached = errors.New("the handler is reached")
 func FuzzAnswers(f *testing.F) {
 	var answer any
 	handle := func(string, rpc.Caller, any) (any, error) { return answer, nil }
-	al, _ := serve(f, nil, all[rpc.Handlers](handle))
-	cl, _ := serve(f, nil, all[rpc.Coordination](handle))
+	al, _ := serve(f, nil, all(handle))
 	tr, server := plain(f), foreign(f)
-	of := func(e exchange) *rpc.Listener {
-		if toCoordinator(e.call) {
-			return cl
-		}
-		return al
-	}
 	for i, e := range exchanges {
-		do(f.Context(), callee(client(f, nil, caller("a1"), nil), e.call, server.addr), e.call, e.ask)
+		do(f.Context(), client(f, nil, caller("a1"), nil).Peer("a2", server.addr), e.call, e.ask)
 		answer = e.answer
-		_, body, err := post(f, tr, of(e), raw{call: e.call, who: who(caller("a1")), body: server.asked})
+		_, body, err := post(f, tr, al, raw{call: e.call, who: who(caller("a1")), body: server.asked})
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -130,7 +117,7 @@ func FuzzAnswers(f *testing.F) {
 		e := exchanges[int(kind)%len(exchanges)]
 		server.answer = body
 		c := client(t, nil, caller("a1"), nil) // a new one, because calls to an agent that fails wait
-		got, err := do(t.Context(), callee(c, e.call, server.addr), e.call, e.ask)
+		got, err := do(t.Context(), c.Peer("a2", server.addr), e.call, e.ask)
 		if err != nil || got == nil {
 			return
 		}
@@ -138,7 +125,7 @@ func FuzzAnswers(f *testing.F) {
 			t.Fatalf("%s lets %+v through", e.call, got)
 		}
 		answer = got
-		if again, err := e.calls(t.Context(), c, of(e)); err != nil ||
+		if again, err := e.calls(t.Context(), c, al); err != nil ||
 			!cmp.Equal(got, again, cmpopts.EquateEmpty()) {
 			t.Fatalf("%s: %+v arrives as %+v, %v", e.call, got, again, err)
 		}
@@ -203,8 +190,6 @@ func bounded(v any) bool {
 		return v.Count > 0 && v.Count <= len(v.Data) && len(v.Data) <= rpc.MaxData
 	case rpc.Claim:
 		return hosts(v.Hosts)
-	case rpc.Discovery:
-		return hosts(v.Hosts)
 	case []rpc.ClaimAnswer:
 		return every(v, func(v rpc.ClaimAnswer) bool { return v >= rpc.Unknown && v <= rpc.Never })
 	case []byte:
@@ -242,19 +227,6 @@ func bounded(v any) bool {
 			v.Offset+int64(len(v.Data)) <= v.File.Size
 	case rpc.CopyAnswer:
 		return len(v.Files) <= rpc.MaxFiles
-	case []rpc.HostAnswer:
-		return every(v, func(a rpc.HostAnswer) bool {
-			return a.After >= 0 && a.After <= 24*time.Hour && (a.After == 0 || a.State == rpc.HostDead)
-		})
-	case rpc.Follow:
-		r := v.Report
-		return agent(r.Capacity, r.Addr) && settings(r.Settings) && len(r.Heard) <= 4096 && v.From > 0 &&
-			v.Wait >= 0 && v.Wait <= rpc.MaxFollow && every(slices.Collect(maps.Keys(r.Heard)),
-			func(a string) bool { return name(a) && r.Heard[a] >= 0 })
-	case rpc.Followed:
-		return len(v.Entries) <= rpc.MaxData && v.Term <= v.Last && (len(v.Entries) == 0 || v.Last >= aFollow.From)
-	case string:
-		return name(v)
 	}
 	return true
 }
@@ -273,10 +245,10 @@ func FuzzCaller(f *testing.F) {
 	f.Add("a1 " + theCrawl.String() + " 18446744073709551616 " + theCrawl.String())
 	f.Add("a1  00 0 00")
 	var got rpc.Caller
-	l, _ := serve(f, nil, rpc.Coordination{Status: func(_ context.Context, from rpc.Caller) ([]byte, error) {
+	l, _ := coordinator(f, rpc.System, "127.0.0.1:0", nil, func(_ string, from rpc.Caller, _ any) (any, error) {
 		got = from
 		return nil, nil
-	}})
+	})
 	tr := plain(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
@@ -294,7 +266,8 @@ func FuzzCaller(f *testing.F) {
 		if status != http.StatusOK || rpc.CheckName(first.Name) != nil {
 			t.Fatalf("%q: status %d, caller %+v", text, status, first)
 		}
-		if _, err := client(t, nil, first, nil).Coordinator(l.Addr()).Status(t.Context()); err != nil || got != first {
+		if err := ask(t.Context(), client(t, nil, first, nil).Coordinator(l.Addr()), rpc.CallStatus); err != nil ||
+			got != first {
 			t.Fatalf("%q is %+v, which is %+v, %v", text, first, got, err)
 		}
 	})

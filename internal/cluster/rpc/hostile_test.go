@@ -142,12 +142,6 @@ func compressed(t *testing.T, n, window int) []byte {
 
 // TestHostileMessages: each message is refused before a handler gets it, and is counted by its reason.
 func TestHostileMessages(t *testing.T) {
-	follow := func(change func(r *pb.Report)) *pb.FollowRequest {
-		r := &pb.Report{Capacity: 2, Address: "h.example:1", State: 2,
-			HeardMs: map[string]uint32{}, Settings: map[string]string{}}
-		change(r)
-		return &pb.FollowRequest{From: 7, WaitMs: 1000, Report: r}
-	}
 	agent := func(change func(a *pb.Agent)) *pb.HelloRequest {
 		id := caller("a1").Instance
 		a := &pb.Agent{Name: "a1", Instance: id[:], Boot: 3, Capacity: 1, Address: "a:1"}
@@ -224,28 +218,14 @@ func TestHostileMessages(t *testing.T) {
 		{"a long reason", "End", &pb.EndRequest{Reason: strings.Repeat("x", 65)}, malformed},
 		{"a large message", "Lease", &pb.LeaseRequest{Batch: make([]byte, rpc.MaxData+64<<10)}, large},
 		{"a large batch", "Lease", &pb.LeaseRequest{Batch: make([]byte, rpc.MaxData+1)}, large},
-		{"no hosts", "Discover", &pb.DiscoverRequest{}, malformed},
-		{"hosts that are none", "Discover", &pb.DiscoverRequest{Hosts: hosts(1, "a.example\n")}, malformed},
-		{"too many hosts", "Discover", &pb.DiscoverRequest{Hosts: hosts(rpc.MaxDiscover+1, "a.example")}, malformed},
 		{"too large", "Discover", &pb.DiscoverRequest{Hosts: hosts(1, strings.Repeat("a", 2<<20))}, large},
-		{"no number", "Follow", &pb.FollowRequest{Report: follow(func(*pb.Report) {}).Report}, malformed},
-		{"too long", "Follow", &pb.FollowRequest{From: 1, WaitMs: 1001, Report: follow(func(*pb.Report) {}).Report},
-			malformed},
-		{"no report", "Follow", &pb.FollowRequest{From: 1}, malformed},
-		{"no capacity", "Follow", follow(func(r *pb.Report) { r.Capacity = 0 }), malformed},
-		{"no address", "Follow", follow(func(r *pb.Report) { r.Address = "a" }), malformed},
-		{"no state", "Follow", follow(func(r *pb.Report) { r.State = 256 }), malformed},
-		{"too many heard", "Follow", follow(func(r *pb.Report) { r.HeardMs = many }), malformed},
-		{"no name", "Follow", follow(func(r *pb.Report) { r.HeardMs["A"] = 1 }), malformed},
-		{"long", "Follow", follow(func(r *pb.Report) { r.Settings[strings.Repeat("a", 257)] = "" }), malformed},
-		{"no agent", "Forget", &pb.ForgetRequest{}, malformed},
 	}
 	reached := func(call string, _ rpc.Caller, ask any) (any, error) {
 		t.Errorf("%s is reached with %v", call, ask)
 		return nil, nil
 	}
-	al, as := serve(t, nil, all[rpc.Handlers](reached))
-	cl, cs := serve(t, nil, all[rpc.Coordination](reached))
+	al, as := serve(t, nil, all(reached))
+	cl, cs := coordinator(t, rpc.System, "127.0.0.1:0", nil, reached)
 	tr := plain(t)
 	refused := func(name, reason string, status int, r raw) {
 		t.Helper()

@@ -99,7 +99,7 @@ func toCoordinator(call string) bool {
 // calls makes the call at the agent or the coordinator at l.
 func (s sample) calls(ctx context.Context, c *rpc.Client, l *rpc.Listener) (proto.Message, error) {
 	if toCoordinator(s.call) {
-		return s.send(ctx, c.Coordinator(l.Addr()).Peer(), s.ask)
+		return s.send(ctx, c.Coordinator(l.Addr()), s.ask)
 	}
 	return s.send(ctx, c.Peer("a2", l.Addr()), s.ask)
 }

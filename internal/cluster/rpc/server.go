@@ -134,10 +134,8 @@ type Handlers struct {
 
 // ServerConfig configures a Server.
 type ServerConfig struct {
-	// Handlers execute the calls to an agent, Coordination those to a coordinator. The Listener's role
-	// says which of them is used.
-	Handlers     Handlers
-	Coordination Coordination
+	// Handlers execute the calls to an agent.
+	Handlers Handlers
 	// Crawl returns the crawl of the agent. It is zero as long as the agent does not know it;
 	// then the Server answers only Hello, Follow, Status and Forget. It must be safe for concurrent use.
 	Crawl func() ID
@@ -397,9 +395,9 @@ func answer(err error) error {
 	return connect.NewError(connect.CodeInternal, err)
 }
 
-// register serves the calls of Handlers and Coordination.
+// register serves the calls of Handlers.
 func (s *Server) register() {
-	h, c := s.config.Handlers, s.config.Coordination
+	h := s.config.Handlers
 	if h.Hello != nil {
 		handle(s, CallHello, helloFromWire, func(ctx context.Context, from Caller, q Hello) (Welcome, error) {
 			if q.Agent.Name != from.Name || q.Agent.Instance != from.Instance || q.Agent.Boot != from.Boot {
@@ -417,7 +415,7 @@ func (s *Server) register() {
 	}
 	handle(s, CallClaim, claimFromWire, h.Claim, verdictsToWire)
 	handle(s, CallHand, handedFromWire, nothing(h.Hand), empty[pb.HandResponse])
-	handle(s, CallLease, func(w *pb.LeaseRequest) ([]byte, error) { return w.Batch, checkBatch(w.Batch) }, h.Lease,
+	handle(s, CallLease, func(w *pb.LeaseRequest) ([]byte, error) { return w.Batch, CheckBatch(w.Batch) }, h.Lease,
 		func(b []byte) *pb.LeaseResponse { return &pb.LeaseResponse{Batch: b} })
 	handle(s, CallPulse, func(w *pb.PulseRequest) (uint64, error) { return w.View, nil }, h.Pulse,
 		func(p Pulse) *pb.PulseResponse {
@@ -431,16 +429,6 @@ func (s *Server) register() {
 		bounded(h.Orders, func(a OrdersAnswer) error { return checkOrders(a.Orders) }), ordersAnswerToWire)
 	handle(s, CallOperate, operationFromWire, bounded(h.Operate, OperationAnswer.check), operationAnswerToWire)
 	handle(s, CallCopy, copyFromWire, h.Copy, copyAnswerToWire)
-	handle(s, CallDiscover, discoveryFromWire, c.Discover, hostAnswersToWire)
-	handle(s, CallFollow, followFromWire, c.Follow, followedToWire)
-	handle(s, CallFinish, func(w *pb.FinishRequest) (Finish, error) { return Finish{w.Term, w.Number}, nil },
-		nothing(c.Finish), empty[pb.FinishResponse])
-	if c.Status != nil {
-		handle(s, CallStatus, func(*pb.StatusRequest) (struct{}, error) { return struct{}{}, nil },
-			func(ctx context.Context, from Caller, _ struct{}) ([]byte, error) { return c.Status(ctx, from) },
-			func(b []byte) *pb.StatusResponse { return &pb.StatusResponse{Status: b} })
-	}
-	handle(s, CallForget, forgetFromWire, nothing(c.Forget), empty[pb.ForgetResponse])
 }
 
 func empty[Res any](struct{}) *Res { return new(Res) }

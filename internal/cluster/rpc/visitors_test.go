@@ -171,7 +171,7 @@ func TestSlowCallers(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond) // the calls arrive
 		discover := func(name string) error {
-			return ask(t.Context(), client(t, nil, caller(name), here.Dial).Coordinator(l.Addr()).Peer(),
+			return ask(t.Context(), client(t, nil, caller(name), here.Dial).Coordinator(l.Addr()),
 				rpc.CallDiscover)
 		}
 		if err := discover("slow"); !errors.Is(err, rpc.ErrUnreachable) {

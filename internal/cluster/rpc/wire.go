@@ -25,7 +25,7 @@ func agentFromWire(w *pb.Agent) (a Agent, err error) {
 	if a.Instance, err = idFromWire(w.Instance); err != nil {
 		return a, err
 	}
-	if err := cmp.Or(checkCapacity(w.Capacity), checkAddress(w.Address), checkState(w.State)); err != nil {
+	if err := cmp.Or(CheckCapacity(w.Capacity), CheckAddress(w.Address), checkState(w.State)); err != nil {
 		return a, err
 	}
 	a.Name, a.Boot, a.Capacity, a.Addr, a.State = w.Name, w.Boot, w.Capacity, w.Address, uint8(w.State)
@@ -39,7 +39,8 @@ func idFromWire(b []byte) (id ID, err error) {
 	return ID(b), nil
 }
 
-func checkAddress(addr string) error {
+// CheckAddress returns ErrMalformed unless addr is a host and a port.
+func CheckAddress(addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || host == "" || len(addr) > maxAddress {
 		return malformed("address %.64q", addr)
@@ -50,7 +51,8 @@ func checkAddress(addr string) error {
 	return nil
 }
 
-func checkCapacity(c float64) error {
+// CheckCapacity returns ErrMalformed unless c may be the capacity of an agent.
+func CheckCapacity(c float64) error {
 	if !(c > 0 && c <= maxCapacity) { // also refuses NaN
 		return malformed("capacity %v", c)
 	}
@@ -64,7 +66,8 @@ func checkState(s uint32) error {
 	return nil
 }
 
-func checkSettings(settings map[string]string) error {
+// CheckSettings returns ErrMalformed if there are too many settings, or one is too long.
+func CheckSettings(settings map[string]string) error {
 	if len(settings) > maxSettings {
 		return malformed("%d settings", len(settings))
 	}
@@ -85,7 +88,7 @@ func helloFromWire(w *pb.HelloRequest) (h Hello, err error) {
 		return h, err
 	}
 	h.Settings = w.Settings
-	return h, checkSettings(w.Settings)
+	return h, CheckSettings(w.Settings)
 }
 
 func welcomeToWire(v Welcome) *pb.HelloResponse {
@@ -158,7 +161,8 @@ func (r Records) check() error {
 	return nil
 }
 
-func checkHosts(hosts []string) error {
+// CheckHosts returns ErrMalformed unless there are 1 to MaxClaim hosts, each in its canonical form.
+func CheckHosts(hosts []string) error {
 	if len(hosts) == 0 || len(hosts) > MaxClaim {
 		return malformed("%d hosts", len(hosts))
 	}
@@ -171,7 +175,7 @@ func checkHosts(hosts []string) error {
 }
 
 func claimFromWire(w *pb.ClaimRequest) (Claim, error) {
-	return Claim{View: w.View, Hosts: w.Hosts}, checkHosts(w.Hosts)
+	return Claim{View: w.View, Hosts: w.Hosts}, CheckHosts(w.Hosts)
 }
 
 func verdictsToWire(vs []ClaimAnswer) *pb.ClaimResponse {
@@ -195,7 +199,8 @@ func verdictsFromWire(w *pb.ClaimResponse, hosts int) ([]ClaimAnswer, error) {
 	return vs, nil
 }
 
-func checkBatch(b []byte) error {
+// CheckBatch returns ErrTooLarge if b has more than MaxData octets.
+func CheckBatch(b []byte) error {
 	if len(b) > MaxData {
 		return ErrTooLarge
 	}

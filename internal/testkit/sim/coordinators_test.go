@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
+	logic "github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
@@ -32,6 +33,11 @@ type follower struct {
 	asked   map[string]bool // hosts of which the coordinators have said that they are assigned
 }
 
+// at returns what calls the coordinator at addr.
+func (f *follower) at(addr string) logic.Client {
+	return logic.Client{Peer: f.client.Coordinator(addr)}
+}
+
 // follow asks one coordinator after the other until ctx ends.
 func (f *follower) follow(ctx context.Context) {
 	leader, stamp := "", uint64(0)
@@ -43,8 +49,8 @@ func (f *follower) follow(ctx context.Context) {
 		f.mu.Lock()
 		from := uint64(len(f.entries)) + 1
 		f.mu.Unlock()
-		answer, err := f.client.Coordinator(addr).Follow(ctx, rpc.Follow{From: from, Wait: time.Second, Stamp: stamp,
-			Report: rpc.Report{Capacity: 1, Addr: addrOf(f.number).String(), State: uint8(assignment.Up),
+		answer, err := f.at(addr).Follow(ctx, logic.Follow{From: from, Wait: time.Second, Stamp: stamp,
+			Report: logic.Report{Capacity: 1, Addr: addrOf(f.number).String(), State: assignment.Up,
 				Term: from - 1, Settings: map[string]string{"partition": sites}}})
 		if not, ok := errors.AsType[*rpc.NotLeader](err); ok && not.Leader != addr {
 			leader, stamp = not.Leader, 0
@@ -64,10 +70,10 @@ func (f *follower) follow(ctx context.Context) {
 	}
 }
 
-func (f *follower) take(answer rpc.Followed) {
+func (f *follower) take(answer logic.Followed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.crawl = answer.Crawl
+	f.crawl = rpc.ID(answer.Crawl)
 	for data := answer.Entries; len(data) > 0; {
 		e, rest, err := assignment.Decode(data)
 		if err != nil || e.Number != uint64(len(f.entries))+1 {
@@ -91,8 +97,8 @@ func (f *follower) take(answer rpc.Followed) {
 func (f *follower) discover(ctx context.Context, host string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		c := f.s.coordinators[i%len(f.s.coordinators)]
-		as, err := f.client.Coordinator(c.addr.String()).Discover(ctx, rpc.Discovery{Hosts: []string{host}})
-		if err == nil && as[0].State == rpc.HostAssigned {
+		as, err := f.at(c.addr.String()).Discover(ctx, []string{host}, false)
+		if err == nil && as[0].State == logic.HostAssigned {
 			f.mu.Lock()
 			f.asked[host] = true
 			f.mu.Unlock()

@@ -8,16 +8,22 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
+	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites"
 	"github.com/orbweaver/orbweaver/internal/coordination"
 )
 
+// coordinator returns what calls the coordinator at addr.
+func (f *Follower) coordinator(addr string) coordinator.Client {
+	return coordinator.Client{Peer: f.cfg.Members.Client.Coordinator(addr)}
+}
+
 // Follow implements sites.Source.
 func (f *Follower) Follow(ctx context.Context, addr string, q sites.Question) (sites.Answer, error) {
 	for {
 		state, changes := f.wanted()
-		ask := rpc.Follow{From: q.From, Wait: rpc.MaxFollow, Stamp: q.Stamp, Report: f.report(state, q)}
+		ask := coordinator.Follow{From: q.From, Wait: rpc.MaxFollow, Stamp: q.Stamp, Report: f.report(state, q)}
 		if state == assignment.Joining {
 			ask.Wait = 0 // the next question says that the agent is up
 		}
@@ -30,7 +36,7 @@ func (f *Follower) Follow(ctx context.Context, addr string, q sites.Question) (s
 			case <-done:
 			}
 		}()
-		ans, err := f.cfg.Members.Client.Coordinator(addr).Follow(call, ask)
+		ans, err := f.coordinator(addr).Follow(call, ask)
 		again := call.Err() != nil && ctx.Err() == nil // the question told an old state
 		close(done)
 		cancel()
@@ -40,10 +46,10 @@ func (f *Follower) Follow(ctx context.Context, addr string, q sites.Question) (s
 		if err != nil {
 			return sites.Answer{}, f.translate(addr, err)
 		}
-		if ans.Crawl != f.cfg.Members.Crawl() {
+		if rpc.ID(ans.Crawl) != f.cfg.Members.Crawl() {
 			return sites.Answer{}, fmt.Errorf("%w: %s serves crawl %s, and this agent belongs to crawl %s; start the "+
 				"coordinators with new directories, or give the directory of an agent of their crawl",
-				sites.ErrRefused, addr, ans.Crawl, f.cfg.Members.Crawl())
+				sites.ErrRefused, addr, rpc.ID(ans.Crawl), f.cfg.Members.Crawl())
 		}
 		f.heardOf(state)
 		if state == assignment.Joining && len(ans.Entries) == 0 {
@@ -55,9 +61,9 @@ func (f *Follower) Follow(ctx context.Context, addr string, q sites.Question) (s
 }
 
 // report returns what this agent tells about itself.
-func (f *Follower) report(state assignment.State, q sites.Question) rpc.Report {
+func (f *Follower) report(state assignment.State, q sites.Question) coordinator.Report {
 	self := f.cfg.Members.Self
-	r := rpc.Report{Capacity: self.Capacity, Addr: self.Addr, State: uint8(state), Term: q.Term,
+	r := coordinator.Report{Capacity: self.Capacity, Addr: self.Addr, State: state, Term: q.Term,
 		Heard: map[string]time.Duration{}, Settings: f.cfg.Settings}
 	for _, k := range q.Contacts {
 		r.Heard[k.Agent] = k.Silent
@@ -99,15 +105,15 @@ func (f *Follower) Discover(ctx context.Context, addr string, hosts []string, un
 		if len(its) == 0 {
 			continue
 		}
-		as, err := f.cfg.Members.Client.Coordinator(addr).Discover(ctx, rpc.Discovery{Hosts: its, Unchecked: free})
+		as, err := f.coordinator(addr).Discover(ctx, its, free)
 		if err != nil {
 			return nil, f.translate(addr, err)
 		}
 		for i, a := range as {
 			switch v := &vs[at[i]]; a.State {
-			case rpc.HostAssigned:
+			case coordinator.HostAssigned:
 				v.State = sites.Assigned
-			case rpc.HostDead:
+			case coordinator.HostDead:
 				*v = sites.Decision{State: sites.Dead, After: a.After}
 			default:
 				v.State = sites.Coming

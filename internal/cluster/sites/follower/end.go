@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
-	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
 
 // Agrees reports whether the roster has the same agents as a view of gossip: then all agents that own hosts can be
@@ -76,7 +75,7 @@ func (f *Follower) Finish(ctx context.Context, p Point) bool {
 			return true
 		}
 		if leader := f.Table.Status().Leader; leader != "" && f.At() == p {
-			err := f.cfg.Members.Client.Coordinator(leader).Finish(ctx, rpc.Finish{Term: p.term, Number: p.number})
+			err := f.coordinator(leader).Finish(ctx, p.term, p.number)
 			if err == nil {
 				return true
 			}
