@@ -51,15 +51,15 @@ var layers = func() map[string]int {
 			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +
 			"internal/web/classify " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
-			"internal/cluster/lease internal/cluster/outbox internal/cluster/consensus " +
+			"internal/cluster/outbox internal/cluster/consensus " +
 			"internal/node/admin internal/node/console internal/node/operate internal/store/entries " +
 			"internal/urlfrontier internal/testkit/testbrowser",
 		// who is in the cluster; which agent gets a host
 		"internal/cluster/members internal/cluster/coordinator",
 		// the records of a crawl's journal; how its run stands; what its files say; what the coordinators say of hosts;
 		// the models in the program
-		"internal/cluster/shares internal/cluster/limits internal/cluster/contents internal/cluster/spare " +
-			"internal/web/near/index " +
+		"internal/cluster/shares internal/cluster/limits internal/cluster/lease internal/cluster/contents " +
+			"internal/cluster/spare internal/web/near/index " +
 			"internal/crawl/state internal/crawl/run internal/report/review internal/report/broken " +
 			"internal/report/warclinks internal/cluster/sites internal/coordination " +
 			"internal/output/captures internal/output/rewrite internal/testkit/testarchive " +

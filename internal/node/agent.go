@@ -76,7 +76,6 @@ type Agent struct {
 	fetcher    *fetch.Fetcher
 	resolver   *dns.Resolver    // nil: the proxy looks names up
 	membership *membership      // nil: this agent is alone
-	leases     *leases          // nil: no lease is needed
 	near       *index.Index     // nil: the agent does not look for near-duplicates
 	contents   *contentService  // nil: the agents do not share contents
 	boundary   *boundary.Store  // nil: pages do not move between agents

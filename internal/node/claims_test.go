@@ -18,7 +18,7 @@ import (
 // and was in no crawl before its restart.
 func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 	agents := []placement.Owner{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}, {Name: "a3", Capacity: 1}}
-	all, err := (&Cluster{}).place(agents)
+	all, err := (&Cluster{}).Place(agents)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/lease"
 	"github.com/orbweaver/orbweaver/internal/cluster/limits"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
@@ -47,8 +48,8 @@ type membership struct {
 	now          func() time.Time
 	events       *report.Events
 	cluster      *cluster.Clustered // nil before the run
-	leases       *leases            // nil: no lease is needed
-	sameContents *contentService    // nil: the agents do not share contents
+	leases       *lease.Service
+	sameContents *contentService // nil: the agents do not share contents
 	orders       *standing.Orders
 	members      *members.Members
 	server       *rpc.Server
@@ -168,10 +169,25 @@ func (a *Agent) newMembership(cfg *Cluster, keys *rpc.Keys) *membership {
 	return c
 }
 
+// openLeases creates the leases before the frontier is opened. If neither addresses nor sites have a delay, they are
+// those of domains for which operators order a rate.
+func (a *Agent) openLeases() {
+	c, f := a.membership, &a.cfg.Frontier
+	if c == nil {
+		return
+	}
+	c.leases = lease.NewService(lease.Parts{Members: c.members, Now: a.now, Placer: &c.cfg, Connections: a.fetcher,
+		Running: &c.running, ByPages: c.cfg.byPages()})
+	f.Lease, a.others.Leases = c.leases, c.leases
+	if c.cfg.byPages() {
+		f.HostLease = c.leases
+	}
+}
+
 // openCluster opens what the agent needs to meet others. Run then meets them.
 func (a *Agent) openCluster() error {
 	c := a.membership
-	c.leases, c.sameContents, c.orders, c.events = a.leases, a.contents, a.orders, a.parts.Events
+	c.sameContents, c.orders, c.events = a.contents, a.orders, a.parts.Events
 	c.joining.events = c.events
 	handlers := rpc.Handlers{Hello: c.joining.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
 		Hand: c.handed, Pulse: c.ends.pulse, End: c.ends.end,
@@ -188,9 +204,6 @@ func (a *Agent) openCluster() error {
 	}
 	a.others.Captures = c.capture
 	a.others.Durable = cluster.NewDurable(func() [16]byte { return c.members.Crawl() })
-	if a.leases != nil {
-		handlers.Lease = a.leases.serve
-	}
 	if a.contents != nil {
 		handlers.Contents = a.contents.serve
 	}
@@ -201,6 +214,7 @@ func (a *Agent) openCluster() error {
 	c.pageLimit = limits.New(limits.Config{Limit: a.cfg.Crawl.PageLimit, Members: c.members, Owners: &c.placed,
 		Now: a.now, Events: a.parts.Events})
 	limits.Call.Serve(c.server, c.pageLimit.Answer)
+	lease.Call.Serve(c.server, c.leases.Answer)
 	return errors.Join(a.openSites(), a.openCopies())
 }
 
@@ -348,7 +362,7 @@ func (c *membership) meet(ctx context.Context) error {
 			return rpc.DialGossip(ctx, c.joining.keys, c.cfg.network().Dial, addr, name)
 		},
 		Hello:  func(ctx context.Context, addr string) error { _, err := c.joining.ask(ctx, addr); return err },
-		Pinged: c.leases.pinged(), Refused: c.joining.listener.RefusedGossip, Ended: c.copies.ended(),
+		Pinged: c.leases.Contact, Refused: c.joining.listener.RefusedGossip, Ended: c.copies.ended(),
 	})
 	if err != nil {
 		return err
@@ -368,7 +382,7 @@ func (c *membership) meet(ctx context.Context) error {
 		return err
 	}
 	c.age.Since(0, c.now()) // the wait does not count as running time
-	c.leases.begin()
+	c.leases.Join(c.joining.who.Others)
 	c.sites.Answer()
 	return c.see(v)
 }
@@ -380,19 +394,9 @@ func (c *membership) secret() []byte {
 	return c.joining.keys.Gossip()
 }
 
-// agentsUp returns the agents of a view that own hosts.
-func agentsUp(v *gossip.View) (up []placement.Owner) {
-	for _, a := range v.Agents {
-		if a.State == gossip.Up {
-			up = append(up, placement.Owner{Name: a.Name, Capacity: a.Capacity})
-		}
-	}
-	return up
-}
-
 // see applies a view of the cluster.
 func (c *membership) see(v *gossip.View) error {
-	if err := c.leases.look(v); err != nil {
+	if err := c.leases.Look(v); err != nil {
 		return err
 	}
 	c.joining.nameMembers(v)
@@ -403,7 +407,7 @@ func (c *membership) see(v *gossip.View) error {
 
 // divide assigns the hosts to the agents of a view.
 func (c *membership) divide(v *gossip.View) error {
-	up, old := agentsUp(v), c.owners()
+	up, old := members.Up(v), c.owners()
 	c.most.Store(max(c.most.Load(), int64(len(up))))
 	if c.copies != nil && c.sites == nil {
 		var before ownersBefore
@@ -417,7 +421,7 @@ func (c *membership) divide(v *gossip.View) error {
 	if len(up) == 0 || old != nil && slices.Equal(old.Agents(), up) {
 		return nil
 	}
-	owners, err := c.cfg.place(up)
+	owners, err := c.cfg.Place(up)
 	if err != nil {
 		return err
 	}
@@ -535,7 +539,7 @@ func (c *membership) atPageLimit(ctx context.Context) error {
 // present returns the names of the agents that are up, this one included. Safe for concurrent use.
 func (c *membership) present() (names []string) {
 	if m := c.members.Gossip(); m != nil {
-		for _, a := range agentsUp(m.View()) {
+		for _, a := range members.Up(m.View()) {
 			names = append(names, a.Name)
 		}
 	}

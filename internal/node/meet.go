@@ -15,6 +15,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites"
@@ -421,7 +422,7 @@ func (j *joining) wait(ctx context.Context, m *gossip.Member) (*gossip.View, err
 	starting := slices.DeleteFunc(slices.Clone(j.starting), func(name string) bool { return name == "" })
 	for first := true; ; first = false {
 		v := m.View()
-		up := agentsUp(v)
+		up := members.Up(v)
 		starting = slices.DeleteFunc(starting, func(name string) bool {
 			return slices.ContainsFunc(up, func(a placement.Owner) bool { return a.Name == name })
 		})

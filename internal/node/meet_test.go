@@ -139,7 +139,7 @@ func TestLateWaitsForNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.joining.late.Store(true)
-	if v, err := c.joining.wait(t.Context(), m); err != nil || len(agentsUp(v)) != 1 || !c.joining.begun.Load() {
+	if v, err := c.joining.wait(t.Context(), m); err != nil || len(members.Up(v)) != 1 || !c.joining.begun.Load() {
 		t.Errorf("%v, %v, begun %v", v, err, c.joining.begun.Load())
 	}
 }

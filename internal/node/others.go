@@ -103,7 +103,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	defer fail(nil)
 	if a.membership.members.Gossip() != nil {
 		a.membership.tend(ctx, func(err error) { fail(&lostPlace{err}) })
-		a.leases.tend(visiting)
+		a.membership.leases.Tend(visiting, a.cluster.Permits)
 	}
 	endRate := a.rates.Begin(visiting)
 	stop, err := a.crawler.Run(ctx)

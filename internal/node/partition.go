@@ -158,9 +158,9 @@ func (c *Cluster) partitionTerms() string {
 	return terms
 }
 
-// place assigns the hosts to agents. The errors are those of package placement. With PartitionSites it is the order of
+// Place assigns the hosts to agents. The errors are those of package placement. With PartitionSites it is the order of
 // the heirs, and assigns what is no host.
-func (c *Cluster) place(agents []placement.Owner) (placement.Placement, error) {
+func (c *Cluster) Place(agents []placement.Owner) (placement.Placement, error) {
 	if c.partition() == PartitionRing {
 		r, err := placement.NewRing(agents, c.kappa())
 		if err != nil {
@@ -175,7 +175,7 @@ func (c *Cluster) place(agents []placement.Owner) (placement.Placement, error) {
 	return r, nil
 }
 
-// checkAgents returns the error of place, and is cheaper.
+// checkAgents returns the error of Place, and is cheaper.
 func (c *Cluster) checkAgents(agents []placement.Owner) (err error) {
 	if c.partition() == PartitionRing {
 		_, err = placement.NewRing(agents, c.kappa())

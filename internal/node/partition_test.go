@@ -56,7 +56,7 @@ func TestMethod(t *testing.T) {
 		names = append(names, fmt.Sprint("host-", i))
 	}
 	owners := func(c *Cluster) (all []string) {
-		p, err := c.place([]placement.Owner{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1},
+		p, err := c.Place([]placement.Owner{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1},
 			{Name: "a3", Capacity: 2}})
 		if err != nil {
 			t.Fatal(err)

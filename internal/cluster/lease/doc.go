@@ -21,6 +21,6 @@
 //
 // An agent that has said that it is gone, or has been started again, has no leases any more (View.Over).
 //
-// The package has no I/O, no clock, no goroutine and no lock. One goroutine owns a Peer. DESIGN.md
-// has the reasons, and says what is not promised.
+// A Peer has no I/O, no clock, no goroutine and no lock; one goroutine owns it. A Service has the Peer of an agent: it
+// makes the calls, and is the lease of the agent's frontier. DESIGN.md has the reasons, and says what is not promised.
 package lease

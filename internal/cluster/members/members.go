@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
 
@@ -85,4 +86,14 @@ func (m *Members) In(states ...gossip.State) (names []string) {
 		}
 	}
 	return names
+}
+
+// Up returns the agents of a view that own hosts.
+func Up(v *gossip.View) (up []placement.Owner) {
+	for _, a := range v.Agents {
+		if a.State == gossip.Up {
+			up = append(up, placement.Owner{Name: a.Name, Capacity: a.Capacity})
+		}
+	}
+	return up
 }

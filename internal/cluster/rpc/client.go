@@ -394,18 +394,6 @@ func (p *Peer) Hand(ctx context.Context, r Records) error {
 	})
 }
 
-// Lease sends a batch of package lease and returns its answer.
-func (p *Peer) Lease(ctx context.Context, batch []byte) (out []byte, err error) {
-	err = p.call(ctx, CallLease, func(ctx context.Context) error {
-		res, err := unary[pb.LeaseResponse](ctx, p, CallLease, &pb.LeaseRequest{Batch: batch})
-		if err == nil {
-			out, err = res.Batch, CheckBatch(res.Batch)
-		}
-		return err
-	})
-	return out, err
-}
-
 // Pulse asks whether the agent is idle.
 func (p *Peer) Pulse(ctx context.Context, view uint64) (out Pulse, err error) {
 	err = p.call(ctx, CallPulse, func(ctx context.Context) error {

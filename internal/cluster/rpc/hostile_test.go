@@ -216,8 +216,7 @@ func TestHostileMessages(t *testing.T) {
 		{"a long method", "Operate", &pb.OperateRequest{Method: strings.Repeat("P", rpc.MaxMethod+1)}, malformed},
 		{"too large", "Operate", &pb.OperateRequest{Method: "Pause", Request: make([]byte, rpc.MaxData+1)}, large},
 		{"a long reason", "End", &pb.EndRequest{Reason: strings.Repeat("x", 65)}, malformed},
-		{"a large message", "Lease", &pb.LeaseRequest{Batch: make([]byte, rpc.MaxData+64<<10)}, large},
-		{"a large batch", "Lease", &pb.LeaseRequest{Batch: make([]byte, rpc.MaxData+1)}, large},
+		{"a large message", "Push", &pb.PushRequest{Links: make([]byte, rpc.MaxData+64<<10)}, large},
 		{"too large", "Discover", &pb.DiscoverRequest{Hosts: hosts(1, strings.Repeat("a", 2<<20))}, large},
 	}
 	reached := func(call string, _ rpc.Caller, ask any) (any, error) {
@@ -260,13 +259,13 @@ func TestHostileMessages(t *testing.T) {
 	refused("gRPC", malformed, 404, raw{call: "Push", who: me, kind: "application/grpc", body: push})
 	refused("no protobuf", malformed, 400, raw{call: "Push", who: me, body: []byte("\xff\xff\xff")})
 	refused("cut", malformed, 400, raw{call: "Push", who: me, body: push[:len(push)-1]})
-	refused("a bomb", large, 429, raw{call: "Lease", who: me, encoding: "zstd", body: compressed(t, 64, 1<<20)})
-	refused("many bombs", large, 429, raw{call: "Lease", who: me, encoding: "zstd", // a gigabyte in a few kilobytes
+	refused("a bomb", large, 429, raw{call: "Push", who: me, encoding: "zstd", body: compressed(t, 64, 1<<20)})
+	refused("many bombs", large, 429, raw{call: "Push", who: me, encoding: "zstd", // a gigabyte in a few kilobytes
 		body: bytes.Repeat(compressed(t, 1, 1<<20), 1000)})
 	for what, r := range map[string]raw{
 		"gzip":                 {call: "Push", encoding: "gzip", body: push},
 		"an uncompressed body": {call: "Push", encoding: "zstd", body: push},
-		"a window of 64 MiB":   {call: "Lease", encoding: "zstd", body: compressed(t, 65, 64<<20)},
+		"a window of 64 MiB":   {call: "Push", encoding: "zstd", body: compressed(t, 65, 64<<20)},
 	} {
 		r.who = me
 		if status, text, err := post(t, tr, al, r); status == http.StatusOK || err != nil {

@@ -116,7 +116,6 @@ type Handlers struct {
 	// Known returns one answer per URL.
 	Known func(ctx context.Context, from Caller, urls []Fingerprint) ([]bool, error)
 	Claim func(ctx context.Context, from Caller, c Claim) ([]ClaimAnswer, error)
-	Lease func(ctx context.Context, from Caller, batch []byte) ([]byte, error)
 	Pulse func(ctx context.Context, from Caller, view uint64) (Pulse, error)
 	End   func(ctx context.Context, from Caller, e End) (agreed bool, err error)
 	// Contents returns one answer per content.
@@ -415,8 +414,6 @@ func (s *Server) register() {
 	}
 	handle(s, CallClaim, claimFromWire, h.Claim, verdictsToWire)
 	handle(s, CallHand, handedFromWire, nothing(h.Hand), empty[pb.HandResponse])
-	handle(s, CallLease, func(w *pb.LeaseRequest) ([]byte, error) { return w.Batch, CheckBatch(w.Batch) }, h.Lease,
-		func(b []byte) *pb.LeaseResponse { return &pb.LeaseResponse{Batch: b} })
 	handle(s, CallPulse, func(w *pb.PulseRequest) (uint64, error) { return w.View, nil }, h.Pulse,
 		func(p Pulse) *pb.PulseResponse {
 			return &pb.PulseResponse{View: p.View, Activity: p.Activity, Pages: p.Pages, Idle: p.Idle,
