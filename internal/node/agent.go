@@ -77,7 +77,6 @@ type Agent struct {
 	resolver   *dns.Resolver    // nil: the proxy looks names up
 	membership *membership      // nil: this agent is alone
 	near       *index.Index     // nil: the agent does not look for near-duplicates
-	contents   *contentService  // nil: the agents do not share contents
 	boundary   *boundary.Store  // nil: pages do not move between agents
 	orders     *standing.Orders // the operators' orders
 	pages      *boundary.Pages  // nil: agents divide hosts, not pages

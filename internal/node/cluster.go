@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
+	"github.com/orbweaver/orbweaver/internal/cluster/contents"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/lease"
 	"github.com/orbweaver/orbweaver/internal/cluster/limits"
@@ -35,6 +36,7 @@ import (
 const (
 	// identityFile holds the identity of the agent in this crawl directory.
 	identityFile = "state/agent.json"
+	contentsDir  = "state/contents"
 	// pulseEvery is the interval at which the agents are asked whether all are idle.
 	pulseEvery = 250 * time.Millisecond
 	leaveTime  = 3 * time.Second
@@ -42,33 +44,33 @@ const (
 
 // A membership is what an agent needs to take part in its cluster.
 type membership struct {
-	a            *Agent // only for the features that still need it
-	cfg          Cluster
-	joining      joining
-	now          func() time.Time
-	events       *report.Events
-	cluster      *cluster.Clustered // nil before the run
-	leases       *lease.Service
-	sameContents *contentService // nil: the agents do not share contents
-	orders       *standing.Orders
-	members      *members.Members
-	server       *rpc.Server
-	started      time.Time                      // when this run began
-	placed       atomic.Pointer[placement.View] // see owners
-	takesPart    atomic.Bool                    // this agent is in that view
-	seen         *gossip.View                   // the last view
-	unheard      atomic.Pointer[time.Time]      // see crawl.Config.Unheard; nil: before the first view
-	most         atomic.Int64                   // the most agents that have owned hosts at once
-	saw          atomic.Uint64                  // digest of the view that owners belong to
-	copies       *copies                        // nil: replication is off
-	spares       *spares                        // nil: archive files are not copied to other agents
-	refetch      *refetch                       // nil: the pages of lost archives are not fetched again
-	sites        *follower.Follower             // nil: no coordinator assigns the hosts
-	age          limits.Age
-	pageLimit    *limits.Pages
-	ends         commonEnd
-	stop         context.CancelFunc
-	running      sync.WaitGroup
+	a         *Agent // only for the features that still need it
+	cfg       Cluster
+	joining   joining
+	now       func() time.Time
+	events    *report.Events
+	cluster   *cluster.Clustered // nil before the run
+	leases    *lease.Service
+	contents  *contents.Service // nil: the agents do not share contents
+	orders    *standing.Orders
+	members   *members.Members
+	server    *rpc.Server
+	started   time.Time                      // when this run began
+	placed    atomic.Pointer[placement.View] // see owners
+	takesPart atomic.Bool                    // this agent is in that view
+	seen      *gossip.View                   // the last view
+	unheard   atomic.Pointer[time.Time]      // see crawl.Config.Unheard; nil: before the first view
+	most      atomic.Int64                   // the most agents that have owned hosts at once
+	saw       atomic.Uint64                  // digest of the view that owners belong to
+	copies    *copies                        // nil: replication is off
+	spares    *spares                        // nil: archive files are not copied to other agents
+	refetch   *refetch                       // nil: the pages of lost archives are not fetched again
+	sites     *follower.Follower             // nil: no coordinator assigns the hosts
+	age       limits.Age
+	pageLimit *limits.Pages
+	ends      commonEnd
+	stop      context.CancelFunc
+	running   sync.WaitGroup
 }
 
 // check refuses a configuration that cannot work.
@@ -169,6 +171,22 @@ func (a *Agent) newMembership(cfg *Cluster, keys *rpc.Keys) *membership {
 	return c
 }
 
+// openContents opens the table of contents if the partition is PartitionHash.
+func (a *Agent) openContents() error {
+	c := a.membership
+	if c.cfg.partition() != PartitionHash {
+		return nil
+	}
+	table, err := contents.Open(a.fs, a.dir(contentsDir), contents.Config{MemoryBytes: a.budget.of(shareContents)})
+	if err != nil {
+		return err
+	}
+	a.onClose(table.Close)
+	c.contents = contents.NewService(contents.Parts{Members: c.members, Placed: c, Running: &c.running}, table)
+	a.others.Contents = c.contents
+	return nil
+}
+
 // openLeases creates the leases before the frontier is opened. If neither addresses nor sites have a delay, they are
 // those of domains for which operators order a rate.
 func (a *Agent) openLeases() {
@@ -187,7 +205,7 @@ func (a *Agent) openLeases() {
 // openCluster opens what the agent needs to meet others. Run then meets them.
 func (a *Agent) openCluster() error {
 	c := a.membership
-	c.sameContents, c.orders, c.events = a.contents, a.orders, a.parts.Events
+	c.orders, c.events = a.orders, a.parts.Events
 	c.joining.events = c.events
 	handlers := rpc.Handlers{Hello: c.joining.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
 		Hand: c.handed, Pulse: c.ends.pulse, End: c.ends.end,
@@ -204,9 +222,6 @@ func (a *Agent) openCluster() error {
 	}
 	a.others.Captures = c.capture
 	a.others.Durable = cluster.NewDurable(func() [16]byte { return c.members.Crawl() })
-	if a.contents != nil {
-		handlers.Contents = a.contents.serve
-	}
 	c.server = rpc.NewServer(c.joining.listener, rpc.ServerConfig{Crawl: c.members.Crawl, Admitted: c.joining.admitted,
 		Handlers:    handlers,
 		MemoryBytes: a.budget.of(shareExchange), Panicked: local.Panicked(a.parts.Events)})
@@ -215,6 +230,9 @@ func (a *Agent) openCluster() error {
 		Now: a.now, Events: a.parts.Events})
 	limits.Call.Serve(c.server, c.pageLimit.Answer)
 	lease.Call.Serve(c.server, c.leases.Answer)
+	if c.contents != nil {
+		contents.Call.Serve(c.server, c.contents.Answer)
+	}
 	return errors.Join(a.openSites(), a.openCopies())
 }
 
@@ -343,7 +361,9 @@ func (c *membership) meet(ctx context.Context) error {
 			c.events.Write("calls-failed", report.F("error", err))
 		}
 	})
-	c.sameContents.begin(run)
+	if c.contents != nil {
+		c.contents.Begin(run)
+	}
 	at, err := c.joining.find(ctx)
 	if err != nil {
 		return c.joining.refused(err)
@@ -523,7 +543,9 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 			}
 		})
 	}
-	c.sameContents.tend(ctx, fail)
+	if c.contents != nil {
+		c.contents.Tend(ctx, fail)
+	}
 	c.running.Go(func() { c.pageLimit.Keep(ctx, c.cluster, c.atPageLimit) })
 }
 

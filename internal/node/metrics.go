@@ -35,6 +35,22 @@ var (
 	descNumber   = desc("orbweaver_sites_assignment_number", "Number of the last assignment that this agent knows.")
 	descLast     = desc("orbweaver_sites_assignment_number_last",
 		"Number of the last assignment, when the leading coordinator last answered.")
+	descContents  = desc("orbweaver_contents_total", "Pages whose content was looked up (--partition hash).")
+	descElsewhere = desc("orbweaver_contents_elsewhere_total",
+		"Looked-up pages whose content another agent judges.")
+	descRecent = desc("orbweaver_contents_recent_total",
+		"Looked-up pages that this agent judged from its recent answers, without a question.")
+	descContentDouble = desc("orbweaver_contents_duplicates_total",
+		"Looked-up pages that are duplicates: another page with the content is archived in full.")
+	descWaited = desc("orbweaver_contents_waited_total",
+		"Looked-up pages that waited until another page with the content was archived.")
+	descUnanswered = desc("orbweaver_contents_unanswered_total",
+		"Looked-up pages archived in full because no answer came in time.")
+	descTold   = desc("orbweaver_contents_told_total", "Pages archived in full that other agents know of.")
+	descUntold = desc("orbweaver_contents_untold_total",
+		"Pages archived in full that no agent could be told of.")
+	descWouldExport = desc("orbweaver_contents_would_export_bytes_total",
+		"Bytes that agents would exchange if the pages themselves travelled. They do not.")
 )
 
 // desc describes a metric without constant labels. docs/reference/metrics.md is made of all calls of desc.
@@ -75,7 +91,19 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 	if r := e.c.owners(); r != nil {
 		metric(descAgents, prometheus.GaugeValue, float64(len(r.Agents())))
 	}
-	e.c.a.contents.collect(func(d *prometheus.Desc, v int64) { metric(d, prometheus.CounterValue, float64(v)) })
+	if e.c.contents != nil {
+		n := e.c.contents.Counts()
+		count := func(d *prometheus.Desc, v int64) { metric(d, prometheus.CounterValue, float64(v)) }
+		count(descContents, n.Pages)
+		count(descElsewhere, n.Elsewhere)
+		count(descRecent, n.Recent)
+		count(descContentDouble, n.Duplicates)
+		count(descWaited, n.Waited)
+		count(descUnanswered, n.Unanswered)
+		count(descTold, n.Told)
+		count(descUntold, n.Untold)
+		count(descWouldExport, n.WouldExport)
+	}
 	if s := e.c.a.Status(); s != nil {
 		metric(descSent, prometheus.CounterValue, float64(s.Sent))
 		metric(descOutgoing, prometheus.GaugeValue, float64(s.Outgoing))

@@ -1,7 +1,10 @@
 package node
 
 import (
+	"encoding/binary"
+
 	"github.com/orbweaver/orbweaver/internal/cluster"
+	"github.com/orbweaver/orbweaver/internal/cluster/contents"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -114,6 +117,15 @@ func (c *membership) Heirs() cluster.Heirs {
 		return owners
 	}
 	return nil // not a nil *View in an interface
+}
+
+// SecondAgent implements contents.Placed.
+func (c *membership) SecondAgent(content contents.Digest) string {
+	owners := c.owners()
+	if owners == nil {
+		return ""
+	}
+	return owners.Owner(binary.BigEndian.Uint64(content[:])).Name
 }
 
 // DividesRate implements shares.Placed.

@@ -8,7 +8,9 @@
 // With --partition hash (the baseline of X4, a topic-partitioned crawler: paper, section 3), agents
 // divide contents by their hash. Each agent has a Table of the contents that it judges, for pages
 // fetched by any agent. A Recent holds the contents that an agent has seen lately, and saves
-// questions. A content is the body of an archived response, identified by its SHA-1 without chunk sizes.
+// questions. A Service is what the crawl asks: it carries the questions and answers between agents (Call), and tells
+// the agents that judge contents which pages are durable. A content is the body of an archived response, identified by
+// its SHA-1 without chunk sizes.
 //
 // # Claims
 //

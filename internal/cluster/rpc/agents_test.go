@@ -155,7 +155,6 @@ var hello = rpc.Hello{Agent: rpc.Agent{Name: "a1", Instance: caller("a1").Instan
 
 // exchanges has each call but Pages, which is a stream.
 var exchanges = func() []exchange {
-	at := time.UnixMilli(1700000000123).UTC()
 	push := links("http://a.example/1", "http://b.example/2?q")
 	push.Hops = 2
 	file := rpc.CopyFile{Name: "a-1.warc.gz", Size: 100, Digest: [32]byte{1}}
@@ -173,11 +172,6 @@ var exchanges = func() []exchange {
 			[]rpc.ClaimAnswer{rpc.Unknown, rpc.Coming, rpc.Again}},
 		{"Pulse", uint64(4), rpc.Pulse{View: 5, Activity: 6, Pages: 7, Idle: true, Stopped: true, Lost: true}},
 		{"End", rpc.End{View: 1, Activity: 2, Reason: "finished", Prepare: true}, true},
-		{"Contents", []rpc.Content{
-			{Digest: [20]byte{1, 2}, Page: rpc.ContentPage{"http://a.example/", at, [20]byte{7, 19: 8}}},
-			{Digest: [20]byte{3}, Page: rpc.ContentPage{"http://b.example/?q", at.Add(time.Hour), [20]byte{}}},
-			{Digest: [20]byte{4}, Page: rpc.ContentPage{"http://c.example/", at, [20]byte{}}, Archived: true}},
-			[]rpc.ContentAnswer{{}, {First: rpc.ContentPage{"http://a.example/1", at, [20]byte{9}}}, {Claimed: true}}},
 		{"Recall", rpc.Recall{Links: links("http://a.example/", "http://b.example/"), Accept: true},
 			[]rpc.RecallAnswer{{Verdict: rpc.RecallLater},
 				{rpc.RecallKnown, links("http://b.example/").Data, []byte("state")}}},

@@ -166,9 +166,6 @@ func bounded(v any) bool {
 		return len(hosts) > 0 && len(hosts) <= 4096 &&
 			every(hosts, func(h string) bool { return canonical("http://" + h + "/") })
 	}
-	page := func(p rpc.ContentPage) bool {
-		return len(p.URL) <= rpc.MaxContentURL && p.Date.Year() >= 1970 && p.Date.Year() <= 9999 && canonical(p.URL)
-	}
 	orders := func(orders [][]byte) bool {
 		return len(orders) <= rpc.MaxOrders && len(slices.Concat(orders...)) <= rpc.MaxData &&
 			every(orders, func(o []byte) bool { return len(o) > 0 && len(o) <= rpc.MaxOrder })
@@ -196,12 +193,6 @@ func bounded(v any) bool {
 		return len(v) <= rpc.MaxData
 	case rpc.End:
 		return len(v.Reason) <= 64
-	case []rpc.Content:
-		return len(v) > 0 && len(v) <= rpc.MaxContents && every(v, func(c rpc.Content) bool { return page(c.Page) })
-	case []rpc.ContentAnswer:
-		return every(v, func(a rpc.ContentAnswer) bool {
-			return a.First == rpc.ContentPage{} || page(a.First) && !a.Claimed
-		})
 	case []rpc.Fingerprint:
 		return len(v) > 0 && len(v) <= rpc.MaxKnown && every(v, func(f rpc.Fingerprint) bool { return f>>48 == 0 })
 	case rpc.Recall:

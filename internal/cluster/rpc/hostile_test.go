@@ -148,10 +148,6 @@ func TestHostileMessages(t *testing.T) {
 		change(a)
 		return &pb.HelloRequest{Agent: a}
 	}
-	content := func(digest int, url string, at uint64) *pb.Content {
-		return &pb.Content{Digest: make([]byte, digest), Page: &pb.ContentPage{Url: url, DateMs: at}}
-	}
-	contents := func(cs ...*pb.Content) *pb.ContentsRequest { return &pb.ContentsRequest{Contents: cs} }
 	orders := func(n, size int) *pb.OrdersRequest {
 		return &pb.OrdersRequest{Digest: make([]byte, 32), Orders: slices.Repeat([][]byte{make([]byte, size)}, n)}
 	}
@@ -185,17 +181,6 @@ func TestHostileMessages(t *testing.T) {
 		{"no fingerprints", "Known", &pb.KnownRequest{}, malformed},
 		{"half a fingerprint", "Known", &pb.KnownRequest{Fingerprints: make([]byte, 9)}, malformed},
 		{"too many", "Known", &pb.KnownRequest{Fingerprints: make([]byte, 6*(rpc.MaxKnown+1))}, large},
-		{"no contents", "Contents", contents(), malformed},
-		{"half a digest", "Contents", contents(content(10, "http://a.example/", 0)), malformed},
-		{"no page", "Contents", contents(&pb.Content{Digest: make([]byte, 20)}), malformed},
-		{"half a stored digest", "Contents", contents(&pb.Content{Digest: make([]byte, 20),
-			Page: &pb.ContentPage{Url: "http://a.example/", Stored: make([]byte, 10)}}), malformed},
-		{"a stored digest of no page", "Contents", contents(&pb.Content{Digest: make([]byte, 20),
-			Page: &pb.ContentPage{Stored: make([]byte, 20)}}), malformed},
-		{"a page that is none", "Contents", contents(content(20, "http://a.example/\r\nWARC-Type: x", 0)), malformed},
-		{"a page out of time", "Contents", contents(content(20, "http://a.example/", 1<<62)), malformed},
-		{"too many", "Contents", contents(slices.Repeat([]*pb.Content{content(20, "http://a.example/", 0)},
-			rpc.MaxContents+1)...), large},
 		{"of nothing", "Copy", &pb.CopyRequest{}, malformed},
 		{"a list with a part", "Copy", &pb.CopyRequest{Kind: uint32(rpc.CopyList), Data: []byte("x")}, malformed},
 		{"a part past the end", "Copy", &pb.CopyRequest{Kind: uint32(rpc.CopyPart), Offset: 1, Data: []byte("x"),

@@ -118,8 +118,6 @@ type Handlers struct {
 	Claim func(ctx context.Context, from Caller, c Claim) ([]ClaimAnswer, error)
 	Pulse func(ctx context.Context, from Caller, view uint64) (Pulse, error)
 	End   func(ctx context.Context, from Caller, e End) (agreed bool, err error)
-	// Contents returns one answer per content.
-	Contents func(ctx context.Context, from Caller, cs []Content) ([]ContentAnswer, error)
 	// Recall returns one answer per link.
 	Recall func(ctx context.Context, from Caller, r Recall) ([]RecallAnswer, error)
 	// Orders returns when the orders are durable. It checks what they say.
@@ -420,7 +418,6 @@ func (s *Server) register() {
 				Stopped: p.Stopped, Lost: p.Lost}
 		})
 	handle(s, CallEnd, endFromWire, h.End, func(agreed bool) *pb.EndResponse { return &pb.EndResponse{Agreed: agreed} })
-	handle(s, CallContents, contentsFromWire, h.Contents, contentAnswersToWire)
 	handle(s, CallRecall, recallFromWire, h.Recall, recallAnswersToWire)
 	handle(s, CallOrders, ordersFromWire,
 		bounded(h.Orders, func(a OrdersAnswer) error { return checkOrders(a.Orders) }), ordersAnswerToWire)

@@ -1,4 +1,4 @@
-package node
+package contents_test
 
 import (
 	"context"
@@ -15,7 +15,10 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/contents"
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -24,10 +27,18 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
+// What an agent promises of its questions.
+const (
+	askAtOnce     = 64
+	patience      = 2 * time.Second
+	askAgain      = 50 * time.Millisecond
+	originalsMost = 1 << 14
+)
+
 // judges are the parts of agents that judge contents.
 type judges struct {
 	t      *testing.T
-	agents map[string]*contentService
+	agents map[string]*judge
 	view   atomic.Uint64 // number of the view; it decides which agent judges a content
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
@@ -35,54 +46,72 @@ type judges struct {
 	mu    sync.Mutex // guards rng
 	rng   *rand.Rand
 	fault func(n int) error // fails calls at random; nil: none
+	// away fails the calls of an agent to another one. Nil: none.
+	away func(ctx context.Context, to string) error
 }
 
-// openJudge opens an agent's part on a disk. run starts goroutines.
-func openJudge(t *testing.T, name string, fs disk.FS, run func(func())) *contentService {
+type judge struct {
+	*contents.Service
+	table *contents.Table
+}
+
+// openJudge opens an agent's part on a disk.
+func openJudge(t *testing.T, fs disk.FS, name string, parts contents.Parts) *judge {
 	t.Helper()
 	if err := errors.Join(fs.MkdirAll("/state", 0o755), fs.SyncDir("/")); err != nil {
 		t.Fatal(err)
 	}
-	table, err := contents.Open(fs, "/"+contentsDir, contents.Config{})
+	table, err := contents.Open(fs, "/state/contents", contents.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := newContents(name, table)
-	k.run = run
-	return k
+	parts.Members = &members.Members{Self: gossip.Agent{Name: name}}
+	return &judge{contents.NewService(parts, table), table}
 }
 
 func newJudges(t *testing.T, seed uint64, n int) *judges {
-	j := &judges{t: t, agents: map[string]*contentService{}, rng: rand.New(rand.NewPCG(seed, 0))}
+	j := &judges{t: t, agents: map[string]*judge{}, rng: rand.New(rand.NewPCG(seed, 0))}
 	ctx, stop := context.WithCancel(t.Context())
 	j.stop = stop
 	for i := range n {
 		name := fmt.Sprint("a", i)
-		k := openJudge(t, name, testdisk.NewFaulty(testdisk.NewMem(), nil), j.wg.Go)
-		k.second = func(d contents.Digest) string { return fmt.Sprint("a", (uint64(d[0])+j.view.Load())%uint64(n)) }
-		k.call = func(ctx context.Context, agent string, cs []rpc.Content) ([]rpc.ContentAnswer, error) {
-			if len(cs) == 0 || len(cs) > contentsAtOnce {
-				t.Errorf("%d contents in a call", len(cs))
-			}
-			time.Sleep(time.Duration(j.roll(20)) * time.Millisecond)
-			lost := j.roll(10)
-			if j.fault != nil && lost < 2 {
-				return nil, j.fault(lost)
-			}
-			if j.fault != nil && lost == 2 { // the call hangs
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}
-			answers, err := j.agents[agent].serve(ctx, rpc.Caller{}, cs)
-			if j.fault != nil && lost == 3 { // the answer is lost
-				return nil, rpc.ErrUnreachable
-			}
-			return answers, err
-		}
-		j.agents[name] = k
-		k.begin(ctx)
+		j.agents[name] = openJudge(t, testdisk.NewFaulty(testdisk.NewMem(), nil), name,
+			contents.Parts{Placed: j, Asker: j, Running: &j.wg})
+		j.agents[name].Begin(ctx)
 	}
 	return j
+}
+
+func (j *judges) SecondAgent(d contents.Digest) string {
+	return fmt.Sprint("a", (uint64(d[0])+j.view.Load())%uint64(len(j.agents)))
+}
+
+func (j *judges) Ask(ctx context.Context, agent string, q *pb.ContentsRequest) (*pb.ContentsResponse, error) {
+	if j.away != nil {
+		if err := j.away(ctx, agent); err != nil {
+			return nil, err
+		}
+	}
+	if err := contents.Call.Request(q); err != nil || len(q.Contents) > askAtOnce {
+		j.t.Errorf("%d contents in a call: %v", len(q.Contents), err)
+	}
+	time.Sleep(time.Duration(j.roll(20)) * time.Millisecond)
+	lost := j.roll(10)
+	if j.fault != nil && lost < 2 {
+		return nil, j.fault(lost)
+	}
+	if j.fault != nil && lost == 2 { // the call hangs
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	r, err := j.agents[agent].Answer(ctx, rpc.Caller{}, q)
+	if j.fault != nil && lost == 3 { // the answer is lost
+		return nil, rpc.ErrUnreachable
+	}
+	if err == nil {
+		err = contents.Call.Response(q, r)
+	}
+	return r, err
 }
 
 func (j *judges) roll(n int) int {
@@ -133,7 +162,7 @@ func (j *judges) visits(workers, pages, kinds, killed int) map[contents.Digest]*
 				}
 				began := time.Now()
 				first, duplicate := k.First(j.t.Context(), digest, 1000, page)
-				if took := time.Since(began); took > contentsPatience+contentsAgain {
+				if took := time.Since(began); took > patience+askAgain {
 					j.t.Errorf("a page waited for %s", took)
 				}
 				lives := killed == 0 || j.roll(killed) > 0
@@ -191,7 +220,7 @@ func (j *judges) counts() (sum report.Contents) {
 
 // For each content exactly one page is the first, whichever agents have the pages. Questions are
 // sent in batches, and recent contents are not asked about again.
-func TestContents(t *testing.T) {
+func TestService(t *testing.T) {
 	seed := testseed.New(t)
 	synctest.Test(t, func(t *testing.T) {
 		j := newJudges(t, seed, 3)
@@ -214,7 +243,7 @@ func TestContents(t *testing.T) {
 		if n.Recent == 0 || n.Waited == 0 || n.Messages >= n.Asked+n.Told {
 			t.Errorf("%+v", n)
 		}
-		if most := n.Elsewhere + n.Waited*int64(contentsPatience/contentsAgain); n.Asked > most {
+		if most := n.Elsewhere + n.Waited*int64(patience/askAgain); n.Asked > most {
 			t.Errorf("%d questions asked, want at most %d", n.Asked, most)
 		}
 		if share := float64(n.Told) / float64(len(all)); share < 0.6 || share > 0.73 || n.Untold != 0 {
@@ -227,7 +256,7 @@ func TestContents(t *testing.T) {
 // The same while calls fail and hang, answers are lost, contents move to other agents, and agents
 // are killed before they archive a page. Pages may then count as new too often, but no page refers
 // to one that is not archived.
-func TestContentsModel(t *testing.T) {
+func TestServiceModel(t *testing.T) {
 	for i := range testtier.Rounds(3, 30) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			seed := testseed.New(t)
@@ -257,16 +286,15 @@ func TestContentsModel(t *testing.T) {
 }
 
 // A full disk under the table ends the run. Until then pages count as new.
-func TestContentsFullDisk(t *testing.T) {
+func TestServiceFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
 		var wg sync.WaitGroup
-		k := openJudge(t, "a1", faulty, wg.Go)
-		k.second = func(contents.Digest) string { return "a1" }
+		k := openJudge(t, faulty, "a1", contents.Parts{Placed: secondAgent("a1"), Running: &wg})
 		ctx, stop := context.WithCancel(t.Context())
-		k.begin(ctx)
+		k.Begin(ctx)
 		var failed error
-		k.tend(ctx, func(err error) { failed = err })
+		k.Tend(ctx, func(err error) { failed = err })
 		faulty.Break(testdisk.FullAfter(0))
 		page := warc.Original{URL: "http://a.example/", Date: time.Now()}
 		k.Durable([20]byte{1}, page)
@@ -286,3 +314,8 @@ func TestContentsFullDisk(t *testing.T) {
 		k.table.Close()
 	})
 }
+
+// secondAgent is the second agent of all contents.
+type secondAgent string
+
+func (a secondAgent) SecondAgent(contents.Digest) string { return string(a) }

@@ -1,4 +1,4 @@
-package node
+package contents
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/contents"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -16,7 +15,7 @@ const (
 	originalsMost = 1 << 14
 	// originalsPatience is how long the agent tries to tell another agent of a page.
 	originalsPatience = 10 * time.Second
-	// originalsAgain bounds the pause between two attempts. The pause starts at contentsAgain and
+	// originalsAgain bounds the pause between two attempts. The pause starts at askAgain and
 	// grows.
 	originalsAgain = time.Second
 )
@@ -29,7 +28,7 @@ const (
 // An agent that does not answer blocks only its own queue. If no agent can be told of a page, no
 // agent refers to the page, and its content may be archived in full again.
 type originals struct {
-	k    *contentService
+	k    *Service
 	wake chan struct{} // a queue needs a sender
 
 	// mu guards the fields below. It is never held across a call.
@@ -47,22 +46,22 @@ type originalQueue struct {
 
 // An original is a page that is archived in full.
 type original struct {
-	q     contents.Question
+	q     Question
 	until time.Time // when to give up
 }
 
-func newOriginals(k *contentService) *originals {
+func newOriginals(k *Service) *originals {
 	return &originals{k: k, wake: make(chan struct{}, 1), queues: map[string]*originalQueue{}}
 }
 
 // begin sends the queues until ctx is done.
 func (o *originals) begin(ctx context.Context) {
-	o.k.run(func() {
+	o.k.parts.Running.Go(func() {
 		for {
 			select {
 			case <-o.wake:
 				for _, agent := range o.idle() {
-					o.k.run(func() { o.send(ctx, agent) })
+					o.k.parts.Running.Go(func() { o.send(ctx, agent) })
 				}
 			case <-ctx.Done():
 				o.end()
@@ -73,7 +72,7 @@ func (o *originals) begin(ctx context.Context) {
 }
 
 // add queues a page that is archived in full. It does not block.
-func (o *originals) add(q contents.Question) {
+func (o *originals) add(q Question) {
 	o.mu.Lock()
 	full := o.ended || o.waiting >= originalsMost
 	if !full {
@@ -88,7 +87,7 @@ func (o *originals) add(q contents.Question) {
 
 // put queues a page for the current second agent of its content. The caller holds mu.
 func (o *originals) put(p original) {
-	agent := o.k.second(p.q.Digest)
+	agent := o.k.parts.Placed.SecondAgent(p.q.Digest)
 	queue := o.queues[agent]
 	if queue == nil {
 		queue = &originalQueue{}
@@ -128,14 +127,14 @@ func (o *originals) send(ctx context.Context, agent string) {
 			o.done(len(pages))
 			continue
 		}
-		if errors.Is(err, contents.ErrClosed) || errors.Is(err, rpc.ErrRejected) {
+		if errors.Is(err, ErrClosed) || errors.Is(err, rpc.ErrRejected) {
 			o.done(len(pages))
 			o.untold(len(pages))
 			continue
 		}
 		o.again(pages)
 		select {
-		case <-time.After(min(contentsAgain<<min(failures, 10), originalsAgain)):
+		case <-time.After(min(askAgain<<min(failures, 10), originalsAgain)):
 			failures++
 		case <-ctx.Done():
 			return // end counts the pages that are left
@@ -148,7 +147,7 @@ func (o *originals) take(agent string) []original {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	queue := o.queues[agent]
-	n := min(len(queue.pages), contentsAtOnce)
+	n := min(len(queue.pages), askAtOnce)
 	if n == 0 {
 		delete(o.queues, agent)
 		return nil
@@ -160,13 +159,13 @@ func (o *originals) take(agent string) []original {
 
 // tell makes one call, or asks the own table.
 func (o *originals) tell(ctx context.Context, agent string, pages []original) error {
-	qs := make([]contents.Question, len(pages))
+	qs := make([]Question, len(pages))
 	for i, p := range pages {
 		qs[i] = p.q
 	}
-	ctx, cancel := context.WithTimeout(ctx, contentsPatience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if agent == o.k.self {
+	if agent == o.k.parts.Members.Self.Name {
 		_, err := o.k.table.Ask(ctx, qs)
 		return err
 	}

@@ -1,4 +1,4 @@
-package node
+package contents_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -26,13 +27,13 @@ func durable(j *judges, pages int) {
 // isKnown reports whether an agent knows the first of these pages.
 func isKnown(t *testing.T, j *judges, agent string) bool {
 	t.Helper()
-	q := rpc.Content{Digest: [20]byte{1},
-		Page: rpc.ContentPage{URL: "http://other.example/", Date: time.Now()}}
-	answers, err := j.agents[agent].serve(t.Context(), rpc.Caller{}, []rpc.Content{q})
+	q := &pb.ContentsRequest{Contents: []*pb.Content{{Digest: append([]byte{1}, make([]byte, 19)...),
+		Page: &pb.ContentPage{Url: "http://other.example/", DateMs: 1}}}}
+	r, err := j.agents[agent].Answer(t.Context(), rpc.Caller{}, q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answers[0].First.URL == "http://h.example/0"
+	return r.Answers[0].GetFirst().GetUrl() == "http://h.example/0"
 }
 
 // An agent that cannot be reached is told later, or given up after a while. Other agents are told
@@ -55,13 +56,11 @@ func TestOriginals(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				j := newJudges(t, 1, 3)
 				began, k := time.Now(), j.agents["a0"]
-				call := k.call
-				k.call = func(ctx context.Context, agent string,
-					cs []rpc.Content) ([]rpc.ContentAnswer, error) {
-					if agent == "a1" && time.Since(began) < c.away {
-						return nil, c.err
+				j.away = func(_ context.Context, to string) error {
+					if to == "a1" && time.Since(began) < c.away {
+						return c.err
 					}
-					return call(ctx, agent, cs)
+					return nil
 				}
 				durable(j, 200)
 				k.Durable([20]byte{2}, warc.Original{URL: "http://h.example/", Date: time.Now()}) // for a2
@@ -83,8 +82,8 @@ func TestOriginals(t *testing.T) {
 					t.Errorf("known at %s: %v", to, known)
 				}
 				j.close()
-				if o := k.originals; o.waiting != 0 || len(o.queues) != 0 {
-					t.Errorf("%d wait in %d queues", o.waiting, len(o.queues))
+				if pages, queues := k.Waiting(); pages != 0 || queues != 0 {
+					t.Errorf("%d wait in %d queues", pages, queues)
 				}
 			})
 		})
@@ -97,10 +96,10 @@ func TestOriginalsBounded(t *testing.T) {
 		j := newJudges(t, 1, 3)
 		k := j.agents["a0"]
 		var calls atomic.Int64
-		k.call = func(ctx context.Context, _ string, _ []rpc.Content) ([]rpc.ContentAnswer, error) {
+		j.away = func(ctx context.Context, _ string) error {
 			calls.Add(1)
 			<-ctx.Done()
-			return nil, errors.Join(rpc.ErrUnreachable, ctx.Err())
+			return errors.Join(rpc.ErrUnreachable, ctx.Err())
 		}
 		durable(j, originalsMost+10)
 		if n := k.Counts(); n.Untold != 10 {
