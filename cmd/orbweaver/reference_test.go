@@ -311,7 +311,8 @@ func names(cell string) []string {
 func paired(dir, of, name string, call *ast.CallExpr) (kind string, fields []string, ok bool) {
 	below := strings.HasSuffix(dir, "cluster/coordinator") || strings.HasSuffix(dir, "cluster/consensus") ||
 		strings.HasSuffix(dir, "cluster/sites")
-	if !(name == "Event" && below || name == "add" && of == "events") || len(call.Args) == 0 {
+	own := name == "event" && strings.HasSuffix(dir, "cluster/sites/follower")
+	if !(name == "Event" && below || own || name == "add" && of == "events") || len(call.Args) == 0 {
 		return "", nil, false
 	}
 	if kind, ok = literal(call.Args[0]); !ok {

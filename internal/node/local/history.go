@@ -37,13 +37,13 @@ type History struct {
 	fs     disk.FS
 	file   string
 	clock  Clock
-	log    *report.Events
+	events *report.Events
 	counts Counts
 
-	mu      sync.Mutex // guards the fields below
-	samples []*pb.HistorySample
-	hours   []*pb.HistoryHour // the newest one is replaced, never changed
-	events  uint64            // those before it were searched for checkpoints
+	mu       sync.Mutex // guards the fields below
+	samples  []*pb.HistorySample
+	hours    []*pb.HistoryHour // the newest one is replaced, never changed
+	searched uint64            // those before it were searched for checkpoints
 }
 
 // Counts are those of the crawl.
@@ -54,7 +54,7 @@ type Counts interface {
 
 // OpenHistory reads the samples of earlier runs.
 func OpenHistory(fsys disk.FS, file string, clock Clock, events *report.Events, counts Counts) (*History, error) {
-	h := &History{fs: fsys, file: file, clock: clock, log: events, counts: counts}
+	h := &History{fs: fsys, file: file, clock: clock, events: events, counts: counts}
 	b, err := disk.ReadFile(fsys, file, historyBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return h, nil
@@ -106,7 +106,7 @@ func (h *History) keep(ctx context.Context) {
 
 func (h *History) saveOrTell() {
 	if err := h.save(); err != nil {
-		h.log.Write("history-failed", report.F("error", err.Error()))
+		h.events.Write("history-failed", report.F("error", err.Error()))
 	}
 }
 
@@ -136,7 +136,7 @@ func (h *History) sample() {
 // checkpoints returns how many there were since the last call. The caller holds mu.
 func (h *History) checkpoints() (n int64) {
 	var lines []string
-	lines, h.events, _ = h.log.Since(h.events)
+	lines, h.searched, _ = h.events.Since(h.searched)
 	for _, line := range lines {
 		if eventOf(line).Event == "checkpoint" {
 			n++
