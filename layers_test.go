@@ -77,6 +77,8 @@ var layers = func() map[string]int {
 		"internal/crawl/strategy internal/cluster/boundary",
 		// what agents do with each other; what operators ask and change of a crawl
 		"internal/cluster internal/node/standing internal/node/local",
+		// what becomes of what lost agents had
+		"internal/cluster/lost internal/cluster/replicas",
 		// one agent; the stores that ours is compared with
 		"internal/node lab/rivals",
 		// the library

@@ -49,9 +49,6 @@ type Others struct {
 	// Uncollected says in words which pages applications have still to collect from this agent; "": none. Nil: there
 	// are none. Safe for concurrent use.
 	Uncollected func() string
-	// TellLeft tells the other agents that this one leaves for good with its archive. It returns nil if that is durable
-	// at each of them. Nil: no agent needs to know. Safe for concurrent use; ctx bounds the wait.
-	TellLeft func(ctx context.Context) error
 	// Ending reports that this agent has agreed to end the crawl together with the others. Nil:
 	// never. Safe for concurrent use.
 	Ending func() bool

@@ -39,13 +39,16 @@ import (
 // The queues do not survive the process. After a restart, and when hosts get new heirs, the agent
 // ships all that it knows of the hosts again; see whole.
 
-// A Shipper sends records to heirs. Safe for concurrent use.
+// A Shipper sends records to heirs, and tells the other agents when there are no more. Safe for concurrent use.
 type Shipper interface {
 	// Ship sends count concatenated encodings of handoff.Records to an agent. It returns nil when
 	// they are durable there. number counts the batches to an agent from 1; a failed batch may
 	// come again with its number. The error is ErrNotWhole if the agent lacks the batches before.
 	// records is valid until Ship returns.
 	Ship(ctx context.Context, agent string, number uint64, records []byte, count int) error
+	// TellLeft tells the other agents that this one leaves for good with its archive. It returns nil if that is durable
+	// at each of them. ctx bounds the wait.
+	TellLeft(ctx context.Context) error
 }
 
 // ErrNotWhole reports a batch for a replica that the agent does not have.

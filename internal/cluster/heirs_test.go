@@ -76,12 +76,8 @@ func TestHeirsHaveAll(t *testing.T) {
 				others := &heirs{otherAgents: newOtherAgents(0, 0), told: map[link.Key]handoff.Kind{}}
 				others.namedAt, others.moved = c.named, 5*time.Second
 				s := safeStory(t, others.otherAgents, nil)
-				o := Others{Placement: others, Exchange: others, TellLeft: func(context.Context) error {
-					if c.untold {
-						return errLost
-					}
-					return nil
-				}}
+				o := Others{Placement: others, Exchange: others}
+				others.untold = c.untold
 				if c.restart {
 					o.Names = &slowNames{o: others.otherAgents, until: late}
 				}

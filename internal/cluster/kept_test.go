@@ -31,6 +31,8 @@ func (k *keeper) Keeper(to link.Destination) (string, bool) { return "other", to
 
 func (k *keeper) Send(context.Context, string, []link.Link) error { return errLost }
 
+func (k *keeper) TellLeft(context.Context) error { return nil }
+
 func (k *keeper) Ship(_ context.Context, _ string, _ uint64, records []byte, _ int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

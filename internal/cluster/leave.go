@@ -286,10 +286,10 @@ func (f *leaveReport) run(ctx context.Context, files *ledger.Transfer, rests []*
 			return err
 		}
 	}
-	if f.leaving.TellLeft == nil {
+	if f.leaving.Copies == nil {
 		return nil
 	}
-	return f.insist(ctx, f.leaving.TellLeft)
+	return f.insist(ctx, f.leaving.Copies.TellLeft)
 }
 
 func (f *leaveReport) put(ctx context.Context, r *handoff.Record, host uint64) error {

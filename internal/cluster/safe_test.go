@@ -31,6 +31,7 @@ type otherAgents struct {
 	shippedAt time.Duration // records
 	namedAt   time.Duration // records of finishes
 	moved     time.Duration // zero: never
+	untold    bool          // the others do not hear that the agent leaves
 
 	mu sync.Mutex               // guards the fields below
 	at map[string]time.Duration // when others heard of URLs, by what they heard
@@ -68,6 +69,13 @@ func (o *otherAgents) notes(what string) {
 
 func (o *otherAgents) Push(context.Context, string, []byte, int, int) error {
 	return o.after(o.pushesAt)
+}
+
+func (o *otherAgents) TellLeft(context.Context) error {
+	if o.untold {
+		return errLost
+	}
+	return nil
 }
 
 func (o *otherAgents) Ship(_ context.Context, _ string, _ uint64, records []byte, _ int) error {

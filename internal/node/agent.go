@@ -32,13 +32,17 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
+	"github.com/orbweaver/orbweaver/internal/cluster/lost"
+	"github.com/orbweaver/orbweaver/internal/cluster/replicas"
 	"github.com/orbweaver/orbweaver/internal/cluster/shares"
+	"github.com/orbweaver/orbweaver/internal/cluster/spare"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -188,6 +192,10 @@ func (a *Agent) dir(elem ...string) string {
 var layout = []string{"archive", "indexes", "logs", "reports", "state/seen", "state/journal", "state/queues",
 	"state/index", "state/spill", "state/strategy"}
 
+// extras are files and directories that not every crawl has.
+var extras = []string{linklog.Folder, replicas.Dir, lost.KeptDir, contentsDir, nearDir, sitesDir,
+	boundaryDir, spare.Dir, ordersFile, historyFile, seedsFile, strategyFile, identityFile}
+
 const seedsFile = "state/seeds.txt"
 
 // claim locks the crawl directory and creates its layout. It requires or deletes an earlier crawl
@@ -218,16 +226,13 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if a.cfg.Overwrite {
-		for _, d := range append(layout[:len(layout):len(layout)], linklog.Folder, replicaDir, keptDir, contentsDir,
-			nearDir, sitesDir, boundaryDir, sparesDir, ordersFile, historyFile, seedsFile, strategyFile, identityFile,
-			crawldir.Marker) {
+		for _, d := range append(slices.Concat(layout, extras), crawldir.Marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
 		}
 	} else if !a.cfg.Resume { // a run that was killed before it wrote the marker may have left files
-		for _, name := range []string{linklog.Folder, replicaDir, keptDir, contentsDir, nearDir, sitesDir, boundaryDir,
-			sparesDir, ordersFile, historyFile, seedsFile, strategyFile, identityFile} {
+		for _, name := range extras {
 			if err := a.fs.RemoveAll(a.dir(name)); err != nil {
 				return fmt.Errorf("crawl directory: %w", err)
 			}

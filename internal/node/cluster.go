@@ -18,11 +18,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/lease"
 	"github.com/orbweaver/orbweaver/internal/cluster/limits"
+	"github.com/orbweaver/orbweaver/internal/cluster/lost"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/cluster/replicas"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/shares"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites/follower"
+	"github.com/orbweaver/orbweaver/internal/cluster/spare"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/local"
@@ -62,9 +65,10 @@ type membership struct {
 	unheard   atomic.Pointer[time.Time]      // see crawl.Config.Unheard; nil: before the first view
 	most      atomic.Int64                   // the most agents that have owned hosts at once
 	saw       atomic.Uint64                  // digest of the view that owners belong to
-	copies    *copies                        // nil: replication is off
-	spares    *spares                        // nil: archive files are not copied to other agents
-	refetch   *refetch                       // nil: the pages of lost archives are not fetched again
+	replicas  *replicas.Replicas             // nil: replication is off
+	spares    *spare.Copies                  // nil: archive files are not copied to other agents
+	lists     *lost.Lists                    // nil: replication is off
+	refetch   *lost.Refetch                  // nil: the pages of lost archives are not fetched again
 	sites     *follower.Follower             // nil: no coordinator assigns the hosts
 	age       limits.Age
 	pageLimit *limits.Pages
@@ -207,19 +211,13 @@ func (a *Agent) openCluster() error {
 	c := a.membership
 	c.orders, c.events = a.orders, a.parts.Events
 	c.joining.events = c.events
-	handlers := rpc.Handlers{Hello: c.joining.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
+	handlers := rpc.Handlers{Hello: c.joining.hello, Push: c.receive, Known: c.known, Claim: c.claim,
 		Hand: c.handed, Pulse: c.ends.pulse, End: c.ends.end,
 		Recall:  c.answerRecall,
 		Operate: c.operated, Orders: func(ctx context.Context, from rpc.Caller, o rpc.Orders) (rpc.OrdersAnswer,
 			error) {
 			return c.orders.Serve(ctx, from, o)
 		}}
-	handlers.Copy = func(ctx context.Context, from rpc.Caller, q rpc.Copy) (rpc.CopyAnswer, error) {
-		if c.spares == nil || c.members.Gossip() == nil {
-			return rpc.CopyAnswer{}, rpc.ErrAgain
-		}
-		return c.spares.answer(ctx, from, q)
-	}
 	a.others.Captures = c.capture
 	a.others.Durable = cluster.NewDurable(func() [16]byte { return c.members.Crawl() })
 	c.server = rpc.NewServer(c.joining.listener, rpc.ServerConfig{Crawl: c.members.Crawl, Admitted: c.joining.admitted,
@@ -233,7 +231,7 @@ func (a *Agent) openCluster() error {
 	if c.contents != nil {
 		contents.Call.Serve(c.server, c.contents.Answer)
 	}
-	return errors.Join(a.openSites(), a.openCopies())
+	return errors.Join(a.openSites(), a.openReplicas())
 }
 
 // receive accepts the links that another agent pushes.
@@ -247,14 +245,6 @@ func (c *membership) receive(ctx context.Context, _ rpc.Caller, l rpc.Links) err
 		return rpc.ErrAgain
 	}
 	return err
-}
-
-// keep stores the records that another agent ships.
-func (c *membership) keep(ctx context.Context, from rpc.Caller, r rpc.Records) error {
-	if c.copies == nil {
-		return rpc.ErrAgain
-	}
-	return c.copies.receive(ctx, from, r)
 }
 
 func wire(a gossip.Agent) rpc.Agent {
@@ -382,7 +372,7 @@ func (c *membership) meet(ctx context.Context) error {
 			return rpc.DialGossip(ctx, c.joining.keys, c.cfg.network().Dial, addr, name)
 		},
 		Hello:  func(ctx context.Context, addr string) error { _, err := c.joining.ask(ctx, addr); return err },
-		Pinged: c.leases.Contact, Refused: c.joining.listener.RefusedGossip, Ended: c.copies.ended(),
+		Pinged: c.leases.Contact, Refused: c.joining.listener.RefusedGossip, Ended: c.joining.endings.Gossip(),
 	})
 	if err != nil {
 		return err
@@ -421,7 +411,7 @@ func (c *membership) see(v *gossip.View) error {
 	}
 	c.joining.nameMembers(v)
 	c.miss(v)
-	defer c.copies.poke() // for the lists of archives
+	defer c.replicas.Wake() // for the lists of archives
 	return c.divide(v)
 }
 
@@ -429,13 +419,13 @@ func (c *membership) see(v *gossip.View) error {
 func (c *membership) divide(v *gossip.View) error {
 	up, old := members.Up(v), c.owners()
 	c.most.Store(max(c.most.Load(), int64(len(up))))
-	if c.copies != nil && c.sites == nil {
-		var before ownersBefore
+	if c.replicas != nil && c.sites == nil {
+		var before replicas.OwnersBefore
 		if old != nil {
 			before = func(host string) string { return old.Owner(link.HostKey(host)).Name }
 		}
-		c.copies.lose(v, before, c.now()) // before any caller asks for the owner of their hosts
-		defer c.copies.takeOver()         // when the new owners are known
+		c.replicas.Lose(v, before, c.now()) // before any caller asks for the owner of their hosts
+		defer c.replicas.TakeOver()         // when the new owners are known
 	}
 	defer c.saw.Store(v.Digest())
 	if len(up) == 0 || old != nil && slices.Equal(old.Agents(), up) {
@@ -500,11 +490,11 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 			case <-c.sites.Changes():
 				c.stay(ctx, m)
 			case <-m.Changes():
-				saw, bars := c.saw.Load(), c.copies.barring()
+				saw, bars := c.saw.Load(), c.replicas.Barring()
 				if err := c.see(m.View()); err != nil {
 					fail(err)
 				}
-				if c.sites == nil && (c.saw.Load() != saw || c.copies.barring() != bars || !c.copies.settled()) {
+				if c.sites == nil && (c.saw.Load() != saw || c.replicas.Barring() != bars || !c.replicas.Settled()) {
 					c.cluster.ViewChanged()
 				}
 				if err := c.joining.recall(m.View(), true); err != nil {
@@ -521,23 +511,23 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 	})
 	c.running.Go(func() { c.ends.seekEnd(ctx) })
 	c.running.Go(func() { c.orders.Tend(ctx) })
-	if k := c.copies; k != nil {
-		c.running.Go(func() { k.tend(ctx) })
+	if k := c.replicas; k != nil {
+		c.running.Go(func() { k.Tend(ctx, c.cluster) })
 		if c.refetch != nil {
-			c.running.Go(func() { c.refetch.tend(ctx) })
+			c.running.Go(func() { c.refetch.Tend(ctx, c.cluster) })
 		}
 		if s := c.spares; s != nil {
-			c.running.Go(func() { s.send(ctx) })
-			c.running.Go(func() { s.tend(ctx) })
+			c.running.Go(func() { s.Send(ctx) })
+			c.running.Go(func() { s.Tend(ctx) })
 		}
 		c.running.Go(func() {
-			if err := k.store.Run(ctx); err != nil {
+			if err := k.Run(ctx); err != nil {
 				fail(err)
 			}
 		})
 		c.running.Go(func() {
 			select {
-			case err := <-k.broken:
+			case err := <-k.Broken():
 				fail(err)
 			case <-ctx.Done():
 			}

@@ -21,7 +21,7 @@ import (
 //	prepare  each agent says whether it would end, and admits no agent for prepareTime
 //	end      if all agreed, each agent ends, whatever changes in its view
 //
-// An agent that has lists of lost archives does not agree, but accepts their URLs (see refetch.go).
+// An agent that has lists of lost archives does not agree, but accepts their URLs (see lost.Refetch).
 //
 // With one step, an agent that refuses would continue without those that have ended, and would
 // fetch their pages again. If the asking agent dies, the next one by name asks.
@@ -45,7 +45,7 @@ func (d *commonEnd) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Puls
 	v, at := d.c.members.View(), d.c.sites.At()
 	idle := p.Idle && d.c.settled() && !d.c.joining.admissions.expected(v, d.c.a.now())
 	return rpc.Pulse{View: at.Digest(v), Activity: p.Activity, Pages: d.answered(p), Idle: idle,
-		Stopped: p.Blocked, Lost: idle && d.c.refetch.wanted(v)}, nil
+		Stopped: p.Blocked, Lost: idle && d.c.refetch.Wanted(v)}, nil
 }
 
 // answered returns how many HTTP responses other than redirects this agent got. It adds one if an
@@ -104,7 +104,7 @@ func (d *commonEnd) prepare(ctx context.Context, e rpc.End) (bool, error) {
 		d.c.joining.admissions.hold(time.Time{})
 		return false, nil
 	}
-	if d.c.refetch.begin(v) {
+	if d.c.refetch.Begin(v) {
 		d.c.joining.admissions.hold(time.Time{})
 		return false, nil
 	}
@@ -119,6 +119,9 @@ const (
 	prepareTime = 10 * time.Second
 	// endPatience is how long an agent tries to end its own run, and to tell another agent to end.
 	endPatience = 5 * time.Second
+	// refetchWait is how long all agents have no other work before they fetch the pages of lost archives again. A
+	// machine that restarts is back by then.
+	refetchWait = time.Minute
 	// endAgain is the pause between two attempts.
 	endAgain = 10 * time.Millisecond
 )
@@ -165,6 +168,25 @@ func (d *commonEnd) seekEnd(ctx context.Context) {
 	}
 }
 
+// standstill is what the agents of a view said when all of them were idle.
+type standstill struct {
+	activity map[string]uint64
+	answered uint64 // HTTP responses other than redirects, of all agents
+	lost     []gossip.Agent
+}
+
+// refetchAll lets the agents that have lists of lost archives accept the URLs.
+func (d *commonEnd) refetchAll(ctx context.Context, digest uint64, s standstill) {
+	for _, a := range s.lost {
+		e := rpc.End{View: digest, Activity: s.activity[a.Name], Prepare: true}
+		if a.Name == d.c.members.Self.Name {
+			_, _ = d.prepare(ctx, e) // the next round asks again
+			continue
+		}
+		_, _ = d.c.members.To(a).End(ctx, e)
+	}
+}
+
 // round asks all agents of a view whether they are idle, and have applied the stream up to a point. If all are, it
 // returns what they said.
 func (d *commonEnd) round(ctx context.Context, v *gossip.View, at follower.Point) (s standstill, idle bool) {
@@ -180,7 +202,7 @@ func (d *commonEnd) round(ctx context.Context, v *gossip.View, at follower.Point
 	s = standstill{map[string]uint64{d.c.members.Self.Name: own.Activity}, d.answered(own), nil}
 	for _, a := range v.Agents {
 		if a.Name == d.c.members.Self.Name {
-			if d.c.refetch.wanted(v) {
+			if d.c.refetch.Wanted(v) {
 				s.lost = append(s.lost, a)
 			}
 			continue

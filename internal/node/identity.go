@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -31,7 +32,7 @@ type identity struct {
 	// Others are the last known addresses of the other agents, by name.
 	Others map[string]string `json:"others,omitempty"`
 	// Ended are the agents that have ended in order, by instance.
-	Ended map[string]ending `json:"ended,omitempty"`
+	Ended map[string]members.Ending `json:"ended,omitempty"`
 }
 
 // maxIdentity bounds identityFile. It has up to 1024 absent agents and as many endings.

@@ -26,8 +26,8 @@ type joining struct {
 	members  *members.Members
 	sites    *follower.Follower // nil: no coordinator assigns the hosts
 	age      *limits.Age
-	paused   pauses // nil: the crawl is not open yet
-	copies   *copies
+	paused   pauses           // nil: the crawl is not open yet
+	endings  *members.Endings // nil: replication is off
 
 	who        identity
 	founder    bool     // this agent begins the cluster

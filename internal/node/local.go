@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites/follower"
@@ -99,8 +100,8 @@ func (c *membership) operated(ctx context.Context, from rpc.Caller, o rpc.Operat
 	switch {
 	case o.Method == captureMethod:
 		answer = func(_ context.Context, _ string, request []byte) ([]byte, error) { return c.captured(request) }
-	case o.Method == leftMethod && c.copies != nil && c.members.Gossip() != nil:
-		return rpc.OperationAnswer{}, c.copies.endings.left(c.members.Gossip(), from)
+	case o.Method == members.LeftMethod && c.joining.endings != nil && c.members.Gossip() != nil:
+		return rpc.OperationAnswer{}, c.joining.endings.Left(c.members.Gossip(), from)
 	}
 	response, err := answer(ctx, o.Method, o.Request)
 	if err != nil {

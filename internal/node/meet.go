@@ -168,17 +168,17 @@ func (j *joining) recall(v *gossip.View, begun bool) error {
 	begun = begun || j.who.Begun
 	j.begun.Store(begun)
 	ended := j.who.Ended
-	if j.copies != nil {
-		ended = endingsIn(v)
+	if j.endings != nil {
+		ended = members.EndingsIn(v)
 	}
 	if begun == j.who.Begun && maps.Equal(others, j.who.Others) && maps.Equal(ended, j.who.Ended) {
 		return nil
 	}
 	j.who.Begun, j.who.Others, j.who.Ended = begun, others, ended
-	if err := j.remember(); err != nil || j.copies == nil {
+	if err := j.remember(); err != nil || j.endings == nil {
 		return err
 	}
-	j.copies.endings.kept(ended)
+	j.endings.Kept(ended)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/cluster/replicas"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/local"
@@ -55,14 +56,8 @@ func (a *Agent) openOthers() (err error) {
 		a.onClose(a.others.PageBox.Close)
 	}
 	a.others.Placement, a.others.Exchange, a.others.Ending = a.membership, a.membership, a.membership.ends.ending
-	a.others.Counter, a.others.Uncollected = sourceOf(a.membership.members.Self).Counter(), func() string {
+	a.others.Counter, a.others.Uncollected = replicas.SourceOf(a.membership.members.Self).Counter(), func() string {
 		return local.Uncollected(a.crawler.ApplicationStates())
-	}
-	if a.membership.copies != nil {
-		a.others.TellLeft = func(ctx context.Context) error {
-			v := a.membership.members.View()
-			return tellLeft(ctx, a.membership.members.Self.Name, v, a.membership.members.Client)
-		}
 	}
 	a.cluster = cluster.New(a.others)
 	a.membership.cluster = a.cluster
@@ -116,7 +111,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	fail(nil)
 	endRate()
 	if err == nil && stop == crawl.Left && left {
-		err = names{a}.entrust()
+		err = a.membership.lists.Entrust()
 	}
 	_, refused := errors.AsType[*input.Error](err)
 	return stop, errors.Join(err, a.depart(err == nil || refused || disk.IsFull(err)))

@@ -22,11 +22,11 @@ func (c *membership) Owner(host string) (string, bool) {
 	if c.cfg.byPages() && c.takesPart.Load() {
 		return c.cfg.Name, true
 	}
-	return c.ready(c.ownerOf(host), host)
+	return c.ready(c.OwnerOf(host), host)
 }
 
-// ownerOf returns the agent that owns a host by the view, or "" if it is not known.
-func (c *membership) ownerOf(host string) string {
+// OwnerOf implements replicas.Owners: it returns the agent that owns a host by the view, or "" if it is not known.
+func (c *membership) OwnerOf(host string) string {
 	if c.sites != nil {
 		return c.sites.Owner(host)
 	}
@@ -81,7 +81,7 @@ func (c *membership) Had(host string) (ever, began bool) {
 }
 
 // Inheriting implements cluster.Placement.
-func (c *membership) Inheriting() bool { return !c.copies.settled() }
+func (c *membership) Inheriting() bool { return !c.replicas.Settled() }
 
 // Before implements cluster.Placement. It returns the agents that are leaving, then those that are back
 // and not up yet, then all others. The others are in the host's order: first the agent that would
@@ -143,7 +143,7 @@ func (c *membership) ready(name, host string) (string, bool) {
 	if name != c.cfg.Name {
 		return name, false
 	}
-	if c.copies.barred(host) {
+	if c.replicas.Barred(host) {
 		return "", false
 	}
 	return name, true
@@ -153,6 +153,10 @@ func (c *membership) ready(name, host string) (string, bool) {
 // archive, waits for the owner of no host and has no archive file to copy.
 func (c *membership) settled() bool {
 	v := c.members.View()
-	return c.saw.Load() == v.Digest() && c.copies.settled() && c.refetch.settled() && c.sites.Agrees(v) &&
-		c.spares.settled()
+	return c.TakenOver(v) && c.refetch.Settled() && c.sites.Agrees(v) && c.spares.Settled()
+}
+
+// TakenOver implements spare.Takeovers.
+func (c *membership) TakenOver(v *gossip.View) bool {
+	return c.saw.Load() == v.Digest() && c.replicas.Settled()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/replicas"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -15,7 +16,7 @@ func (a *Agent) makePrivate() error {
 	if !a.cfg.Fetch.AllowPrivate {
 		return nil
 	}
-	dirs := append(layout[:len(layout):len(layout)], "state", replicaDir, contentsDir, nearDir, "state/outbox")
+	dirs := append(layout[:len(layout):len(layout)], "state", replicas.Dir, contentsDir, nearDir, "state/outbox")
 	if a.cfg.Resume || a.cfg.Overwrite {
 		dirs = append(dirs, ".")
 	}

@@ -53,15 +53,15 @@ func (d followed) Unchecked(host string) bool {
 
 // Lose implements follower.Agent.
 func (d followed) Lose(v *gossip.View, owner func(host string) string) {
-	if k := d.a.membership.copies; k != nil {
-		k.lose(v, owner, d.a.now())
+	if k := d.a.membership.replicas; k != nil {
+		k.Lose(v, owner, d.a.now())
 	}
 }
 
 // TakeOver implements follower.Agent.
 func (d followed) TakeOver() {
-	if k := d.a.membership.copies; k != nil {
-		k.takeOver()
+	if k := d.a.membership.replicas; k != nil {
+		k.TakeOver()
 	}
 }
 

@@ -45,12 +45,9 @@ func (a *Agent) sizes(s *crawl.Status) []Size {
 		list = append(list, Size{Name: "addresses", Entries: n, Memory: n * nameBytes,
 			Limit: int64(a.cfg.DNS.CacheEntries) * nameBytes})
 	}
-	if a.membership != nil && a.membership.copies != nil {
+	if a.membership != nil && a.membership.replicas != nil {
 		replicas := Size{Name: "replicas", Limit: a.budget.of(shareReplicas)}
-		for _, i := range a.membership.copies.store.Sources() {
-			replicas.Entries++
-			replicas.Disk += i.Bytes
-		}
+		replicas.Entries, replicas.Disk = a.membership.replicas.Sizes()
 		list = append(list, replicas)
 	}
 	return list

@@ -10,7 +10,7 @@ func (a *Agent) Status() *crawl.Status {
 	}
 	t := *s
 	t.Exchange = a.exchange(s.Pages)
-	t.Lost, t.ArchiveCopies = a.lost(), a.membership.spares.counts()
+	t.Lost, t.ArchiveCopies = a.membership.lists.Lost(), a.membership.spares.Counts()
 	t.Agents = a.membership.present()
 	if o := a.membership.sites; o != nil {
 		t.Sites = o.Status()

@@ -157,7 +157,6 @@ var hello = rpc.Hello{Agent: rpc.Agent{Name: "a1", Instance: caller("a1").Instan
 var exchanges = func() []exchange {
 	push := links("http://a.example/1", "http://b.example/2?q")
 	push.Hops = 2
-	file := rpc.CopyFile{Name: "a-1.warc.gz", Size: 100, Digest: [32]byte{1}}
 	return []exchange{
 		{"Hello", hello, rpc.Welcome{
 			Agent: rpc.Agent{Name: "a2", Instance: rpc.ID{7}, Boot: 2, Capacity: 1.5, Addr: "127.0.0.1:7", State: 2},
@@ -166,7 +165,6 @@ var exchanges = func() []exchange {
 		{"Push", push, nil},
 		{"Known", []rpc.Fingerprint{0, 1, 1<<48 - 1, 0x123456789abc, 4, 5, 6, 7, 8},
 			[]bool{false, true, true, false, false, false, false, true, true}},
-		{"Ship", rpc.Records{Seq: 77, Count: 2, Data: []byte("records")}, nil},
 		{"Hand", rpc.Records{Count: 3, Data: []byte("of hosts")}, nil},
 		{"Claim", rpc.Claim{View: 1<<63 + 5, Hosts: []string{"a.example", "xn--bcher-kva.example", "[2001:db8::1]"}},
 			[]rpc.ClaimAnswer{rpc.Unknown, rpc.Coming, rpc.Again}},
@@ -179,10 +177,6 @@ var exchanges = func() []exchange {
 			rpc.OrdersAnswer{Orders: [][]byte{{1}, []byte("order")}, Digest: [32]byte{4, 31: 5}, More: true}},
 		{"Operate", rpc.Operation{Method: "BlockHost", Request: []byte("a.example")},
 			rpc.OperationAnswer{Response: []byte("done"), Error: "no such host: ä.example", Code: "not-found"}},
-		{"Copy", rpc.Copy{Kind: rpc.CopyPart, File: file, Offset: 90, Data: []byte("x")},
-			rpc.CopyAnswer{Files: []rpc.CopyFile{file}, Have: 93}},
-		{"Copy", rpc.Copy{Kind: rpc.CopyPages, Agent: "a1", Instance: rpc.ID{1},
-			Pages: []link.Key{{Host: 1, Path: 2}, {Host: 3}}}, rpc.CopyAnswer{Known: []bool{true, false}}},
 	}
 }()
 

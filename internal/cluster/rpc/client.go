@@ -363,17 +363,6 @@ func (p *Peer) Push(ctx context.Context, l Links) error {
 	})
 }
 
-// Ship sends records to the holder of a replica. Without an error they are durable there.
-func (p *Peer) Ship(ctx context.Context, r Records) error {
-	return p.call(ctx, CallShip, func(ctx context.Context) error {
-		res, err := unary[pb.ShipResponse](ctx, p, CallShip, recordsToWire(r))
-		if err == nil && res.Seq != r.Seq {
-			err = malformed("batch %d acknowledged as %d", r.Seq, res.Seq)
-		}
-		return err
-	})
-}
-
 // Claim asks for hosts that the caller owns now. Without an error there is a verdict for each.
 func (p *Peer) Claim(ctx context.Context, c Claim) (vs []ClaimAnswer, err error) {
 	err = p.call(ctx, CallClaim, func(ctx context.Context) error {

@@ -134,9 +134,6 @@ func FuzzAnswers(f *testing.F) {
 
 // number returns the number of answers, in an answer that has one for each question, or 0.
 func number(answer any) int {
-	if c, ok := answer.(rpc.CopyAnswer); ok {
-		return len(c.Known)
-	}
 	if v := reflect.ValueOf(answer); v.Kind() == reflect.Slice && v.Type() != reflect.TypeFor[[]byte]() {
 		return v.Len()
 	}
@@ -213,11 +210,6 @@ func bounded(v any) bool {
 		return len(v.Request) <= rpc.MaxData && methodForm.MatchString(v.Method)
 	case rpc.OperationAnswer:
 		return len(v.Response) <= rpc.MaxData && len(v.Error) <= 16<<10 && len(v.Code) <= 64
-	case rpc.Copy:
-		return len(v.Data) <= rpc.MaxPart && len(v.Pages) <= rpc.MaxPages && v.Offset >= 0 &&
-			v.Offset+int64(len(v.Data)) <= v.File.Size
-	case rpc.CopyAnswer:
-		return len(v.Files) <= rpc.MaxFiles
 	}
 	return true
 }

@@ -166,9 +166,6 @@ func (l Links) check(host string) error {
 
 // Records are what an agent knows of hosts. Only their receiver knows their format.
 type Records struct {
-	// Seq numbers the batches of one sender, so that the receiver of Ship recognizes a repeated one. Hand
-	// does not send it.
-	Seq   uint64
 	Count int
 	Data  []byte
 }

@@ -109,9 +109,8 @@ func (h Hello) Differ(ours map[string]string) error {
 // tells the caller that this agent has failed. A nil handler answers ErrAgain.
 type Handlers struct {
 	Hello func(ctx context.Context, from Caller, h Hello) (Welcome, error)
-	// Push, Ship and Hand return when the links or records are durable.
+	// Push and Hand return when the links or records are durable.
 	Push func(ctx context.Context, from Caller, l Links) error
-	Ship func(ctx context.Context, from Caller, r Records) error
 	Hand func(ctx context.Context, from Caller, r Records) error
 	// Known returns one answer per URL.
 	Known func(ctx context.Context, from Caller, urls []Fingerprint) ([]bool, error)
@@ -122,8 +121,6 @@ type Handlers struct {
 	Recall func(ctx context.Context, from Caller, r Recall) ([]RecallAnswer, error)
 	// Orders returns when the orders are durable. It checks what they say.
 	Orders func(ctx context.Context, from Caller, o Orders) (OrdersAnswer, error)
-	// Copy returns for a part when the bytes are stored, and for the last part when the copy is durable.
-	Copy func(ctx context.Context, from Caller, c Copy) (CopyAnswer, error)
 	// Operate carries out an operator's request. The operator's mistakes are part of the answer; an error means that
 	// this agent has failed.
 	Operate func(ctx context.Context, from Caller, o Operation) (OperationAnswer, error)
@@ -405,11 +402,6 @@ func (s *Server) register() {
 	}
 	handle(s, CallPush, linksFromWire, nothing(h.Push), empty[pb.PushResponse])
 	handle(s, CallKnown, fingerprintsFromWire, h.Known, knownBitsToWire)
-	if h.Ship != nil {
-		handle(s, CallShip, recordsFromWire, func(ctx context.Context, from Caller, r Records) (uint64, error) {
-			return r.Seq, h.Ship(ctx, from, r)
-		}, func(seq uint64) *pb.ShipResponse { return &pb.ShipResponse{Seq: seq} })
-	}
 	handle(s, CallClaim, claimFromWire, h.Claim, verdictsToWire)
 	handle(s, CallHand, handedFromWire, nothing(h.Hand), empty[pb.HandResponse])
 	handle(s, CallPulse, func(w *pb.PulseRequest) (uint64, error) { return w.View, nil }, h.Pulse,
@@ -422,7 +414,6 @@ func (s *Server) register() {
 	handle(s, CallOrders, ordersFromWire,
 		bounded(h.Orders, func(a OrdersAnswer) error { return checkOrders(a.Orders) }), ordersAnswerToWire)
 	handle(s, CallOperate, operationFromWire, bounded(h.Operate, OperationAnswer.check), operationAnswerToWire)
-	handle(s, CallCopy, copyFromWire, h.Copy, copyAnswerToWire)
 }
 
 func empty[Res any](struct{}) *Res { return new(Res) }

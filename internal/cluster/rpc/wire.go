@@ -136,15 +136,6 @@ func linksFromWire(w *pb.PushRequest) (Links, error) {
 	return l, l.check("")
 }
 
-func recordsToWire(r Records) *pb.ShipRequest {
-	return &pb.ShipRequest{Seq: r.Seq, Count: uint32(r.Count), Records: r.Data}
-}
-
-func recordsFromWire(w *pb.ShipRequest) (Records, error) {
-	r := Records{Seq: w.Seq, Count: int(w.Count), Data: w.Records}
-	return r, r.check()
-}
-
 func handedFromWire(w *pb.HandRequest) (Records, error) {
 	r := Records{Count: int(w.Count), Data: w.Records}
 	return r, r.check()

@@ -1,4 +1,4 @@
-package node
+package replicas
 
 import (
 	"context"
@@ -13,49 +13,43 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
-	"github.com/orbweaver/orbweaver/internal/cluster/spare"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
+
+// open opens the replicas of agent a1.
+func open(t *testing.T) *Replicas {
+	t.Helper()
+	r, err := Open(Config{FS: testdisk.NewMem(), Dir: "/crawl",
+		Members: &members.Members{Self: gossip.Agent{Name: "a1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
 
 func finishOf(url string) []byte {
 	r := handoff.Record{Kind: handoff.Finish, Link: link.Link{URL: weburl.MustParse(url)}.AppendTo(nil)}
 	return r.AppendTo(nil)
 }
 
-// TestCopyMustFit: an agent begins no copy of a file that its disk cannot hold.
-func TestCopyMustFit(t *testing.T) {
-	s := &spares{c: &membership{members: &members.Members{Self: gossip.Agent{Name: "a1"}},
-		a: &Agent{cfg: Config{Dir: t.TempDir()}}},
-		store: spare.New(testdisk.NewMem(), "/copies", 1<<20)}
-	part := rpc.Copy{Kind: rpc.CopyPart, File: rpc.CopyFile{Name: "x.warc.gz", Size: 1 << 50}, Data: []byte("x")}
-	var refusal *rpc.Refusal
-	if have, err := s.keep("a2", part); !errors.As(err, &refusal) || refusal.Reason != "full" {
-		t.Errorf("a file of 2^50 bytes: %d, %v", have, err)
-	}
-}
-
 // TestKeepsReplica: an agent stores another agent's batches if they continue the replica, each batch
 // once. It stores no batch of a lost source.
 func TestKeepsReplica(t *testing.T) {
 	ctx := context.Background()
-	store, err := handoff.Open(testdisk.NewMem(), "/replica", handoff.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	k := &copies{c: &membership{members: &members.Members{Self: gossip.Agent{Name: "a1"}}}, store: store,
-		wake:  make(chan struct{}, 1),
-		heard: map[handoff.Source]heard{}, away: map[handoff.Source]time.Time{}}
+	r := open(t)
+	store := r.store
 	from := rpc.Caller{Name: "a2", Instance: rpc.ID{7}, Boot: 1}
 	source := handoff.Source{Name: "a2", Instance: from.Instance}
 	ship := func(number uint64, url string) error {
-		return k.receive(ctx, from, rpc.Records{Seq: number, Count: 1, Data: finishOf(url)})
+		return r.receive(ctx, from, &pb.ShipRequest{Seq: number, Count: 1, Records: finishOf(url)})
 	}
 	known := func() (n int) {
 		t.Helper()
-		if _, err := store.Import(ctx, source, func(r *handoff.Record) error { n++; return nil }); err != nil {
+		if _, err := store.Import(ctx, source, func(*handoff.Record) error { n++; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -79,7 +73,7 @@ func TestKeepsReplica(t *testing.T) {
 	if err := ship(1, "http://a.example/3"); err != nil || known() != 3 {
 		t.Errorf("after a restart: %v, %d known", err, known())
 	}
-	err = k.receive(ctx, from, rpc.Records{Seq: 2, Count: 1, Data: []byte("nonsense")})
+	err := r.receive(ctx, from, &pb.ShipRequest{Seq: 2, Count: 1, Records: []byte("nonsense")})
 	if !errors.Is(err, rpc.ErrMalformed) {
 		t.Errorf("a malformed batch: %v", err)
 	}
@@ -89,31 +83,31 @@ func TestKeepsReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	a2 := gossip.Agent{Name: "a2", Instance: from.Instance, State: gossip.Up}
-	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, by(both), time.Now())
-	if !k.settled() {
+	r.Lose(&gossip.View{Agents: []gossip.Agent{a2}}, by(both), time.Now())
+	if !r.Settled() {
 		t.Error("an agent in the view counts as lost")
 	}
-	k.lose(&gossip.View{Lost: []gossip.Agent{a2}}, by(both), time.Now())
-	if err := ship(2, "http://a.example/4"); !errors.Is(err, rpc.ErrAgain) || k.settled() {
+	r.Lose(&gossip.View{Lost: []gossip.Agent{a2}}, by(both), time.Now())
+	if err := ship(2, "http://a.example/4"); !errors.Is(err, rpc.ErrAgain) || r.Settled() {
 		t.Errorf("a batch of a lost agent: %v", err)
 	}
 	for i := range 100 {
 		host := fmt.Sprintf("h%d.example", i)
-		if own := by(both)(host) == "a2"; k.barred(host) != own {
+		if own := by(both)(host) == "a2"; r.Barred(host) != own {
 			t.Errorf("host %s: barred %v, its own %v", host, !own, own)
 		}
 	}
 	// The agent is back: the suspicion was false.
-	bars := k.barring()
-	k.lose(&gossip.View{Lost: []gossip.Agent{a2}}, by(both), time.Now())
-	if k.barring() != bars {
+	bars := r.Barring()
+	r.Lose(&gossip.View{Lost: []gossip.Agent{a2}}, by(both), time.Now())
+	if r.Barring() != bars {
 		t.Error("other hosts are barred, though nothing has changed")
 	}
-	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, by(both), time.Now())
-	if err := ship(2, "http://a.example/4"); err != nil || !k.settled() || known() != 4 {
+	r.Lose(&gossip.View{Agents: []gossip.Agent{a2}}, by(both), time.Now())
+	if err := ship(2, "http://a.example/4"); err != nil || !r.Settled() || known() != 4 {
 		t.Errorf("a batch of an agent that is back: %v, %d known", err, known())
 	}
-	if k.barring() == bars {
+	if r.Barring() == bars {
 		t.Error("the same hosts are barred, though it is back")
 	}
 	// The agent came back during the takeover, and its replica is forgotten. Its next batch is
@@ -122,10 +116,10 @@ func TestKeepsReplica(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (lostReplica{store, k, source}).DropSource(ctx, mark); err != nil {
+	if err := (lostReplica{store, r, source}).DropSource(ctx, mark); err != nil {
 		t.Fatal(err)
 	}
-	if err := ship(3, "http://a.example/5"); !errors.As(err, &refusal) || refusal.Reason != notWhole || k.has(source) {
+	if err := ship(3, "http://a.example/5"); !errors.As(err, &refusal) || refusal.Reason != notWhole || r.has(source) {
 		t.Errorf("a batch that continues a forgotten replica: %v", err)
 	}
 	if err := ship(1, "http://a.example/1"); err != nil || known() != 1 {
@@ -133,8 +127,8 @@ func TestKeepsReplica(t *testing.T) {
 	}
 	// Another machine with its name is another source, and the old source is lost.
 	a2.Instance = rpc.ID{8}
-	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, by(both), time.Now())
-	if k.settled() || !k.has(source) {
+	r.Lose(&gossip.View{Agents: []gossip.Agent{a2}}, by(both), time.Now())
+	if r.Settled() || !r.has(source) {
 		t.Error("the lost instance is not missing")
 	}
 }
@@ -143,17 +137,7 @@ func TestKeepsReplica(t *testing.T) {
 // here. How long others wait for it depends on how it went, and on whether another agent was lost
 // shortly before and is still away.
 func TestAway(t *testing.T) {
-	store, err := handoff.Open(testdisk.NewMem(), "/replica", handoff.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	k := &copies{
-		c: &membership{members: &members.Members{Self: gossip.Agent{Name: "a1"}}}, store: store,
-		wake:  make(chan struct{}, 1),
-		heard: map[handoff.Source]heard{},
-		away:  map[handoff.Source]time.Time{},
-	}
+	r := open(t)
 	agents := map[string]gossip.Agent{}
 	var all []placement.Owner
 	for i, name := range []string{"a1", "a2", "a3", "a4"} {
@@ -197,9 +181,9 @@ func TestAway(t *testing.T) {
 		for _, name := range c.lost {
 			v.Lost = append(v.Lost, agents[name])
 		}
-		k.lose(v, by(before), now)
+		r.Lose(v, by(before), now)
 		got := due{}
-		for _, l := range k.losses {
+		for _, l := range r.losses {
 			got[l.source.Name] = l.due.Sub(now)
 		}
 		if !maps.Equal(got, c.want) {
@@ -207,7 +191,7 @@ func TestAway(t *testing.T) {
 		}
 		for n := range 100 {
 			host := fmt.Sprintf("h%d.example", n)
-			if _, gone := c.want[by(before)(host)]; k.barred(host) != gone {
+			if _, gone := c.want[by(before)(host)]; r.Barred(host) != gone {
 				t.Errorf("view %d: host %s: barred %v", i, host, !gone)
 			}
 		}
@@ -215,6 +199,6 @@ func TestAway(t *testing.T) {
 }
 
 // by returns the owners by a placement.
-func by(p placement.Placement) ownersBefore {
+func by(p placement.Placement) OwnersBefore {
 	return func(host string) string { return p.Owner(link.HostKey(host)).Name }
 }

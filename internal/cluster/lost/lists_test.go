@@ -1,4 +1,4 @@
-package node
+package lost_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/lost"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -19,25 +20,35 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-func namesOn(t *testing.T, fs disk.FS) names {
+// mostArchives is the number of lists that one takeover makes, beside that of the lost agent.
+const mostArchives = 64
+
+func now() time.Time { return time.Unix(1e9, 0) }
+
+// listsOn opens the lists of agent a1.
+func listsOn(t *testing.T, fs disk.FS) (*lost.Lists, *report.Events) {
 	t.Helper()
-	a := &Agent{fs: fs, membership: &membership{cfg: Cluster{Name: "a1"}, members: new(members.Members),
-		copies: &copies{}}}
-	a.cfg.Dir, a.cfg.Now = "/crawl", func() time.Time { return time.Unix(1e9, 0) }
 	for _, dir := range []string{"logs", "reports"} {
-		if err := fs.MkdirAll(a.dir(dir), 0o755); err != nil {
+		if err := fs.MkdirAll("/crawl/"+dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := a.openNames(); err != nil {
+	events, err := report.OpenEvents(fs, "/crawl/logs/events.jsonl", now)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return names{a}
+	t.Cleanup(func() { events.Close() })
+	l, err := lost.Open(lost.Config{FS: fs, Dir: "/crawl", Now: now, Events: events,
+		Members: &members.Members{Self: gossip.Agent{Name: "a1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, events
 }
 
-func (n names) all(t *testing.T) (all []string) {
+func namesOf(t *testing.T, lists *lost.Lists) (all []string) {
 	t.Helper()
-	err := n.Each(func(l link.Link, lost bool, archive string) error {
+	err := lists.Each(func(l link.Link, lost bool, archive string) error {
 		name := l.URL.String()
 		if l.Refetches() > 0 {
 			name += fmt.Sprint(" refetched ", l.Refetches())
@@ -51,8 +62,8 @@ func (n names) all(t *testing.T) (all []string) {
 	return all
 }
 
-func (n names) lose(from handoff.Source, urls ...string) error {
-	l, _, err := n.List(from)
+func lose(lists *lost.Lists, from handoff.Source, urls ...string) error {
+	l, _, err := lists.List(from)
 	if err != nil {
 		return err
 	}
@@ -66,8 +77,8 @@ func (n names) lose(from handoff.Source, urls ...string) error {
 // last line, and one that is damaged, are ignored.
 func TestLoggedNames(t *testing.T) {
 	mem := testdisk.NewMem()
-	n := namesOn(t, mem)
-	if got := n.all(t); len(got) > 0 {
+	lists, _ := listsOn(t, mem)
+	if got := namesOf(t, lists); len(got) > 0 {
 		t.Errorf("without a log: %q", got)
 	}
 	at := time.Unix(1e9, 0)
@@ -91,7 +102,7 @@ func TestLoggedNames(t *testing.T) {
 	}
 	want := []string{"http://a.example/ false", "http://a.example/missing false", "http://a.example/moved false",
 		"http://a.example/broken false", "http://a.example/same false", "http://a.example/?q=%C3%A9,%22x%22 false"}
-	if got := n.all(t); !slices.Equal(got, want) {
+	if got := namesOf(t, lists); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -100,13 +111,9 @@ func TestLoggedNames(t *testing.T) {
 // URL is on one.
 func TestListsAreBounded(t *testing.T) {
 	mem := testdisk.NewMem()
-	n := namesOn(t, mem)
-	var err error
-	if n.a.parts.Events, err = report.OpenEvents(mem, "/crawl/logs/events.jsonl", n.a.cfg.Now); err != nil {
-		t.Fatal(err)
-	}
+	lists, events := listsOn(t, mem)
 	from := handoff.Source{Name: "a2"}
-	l, _, err := n.List(from)
+	l, _, err := lists.List(from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,9 +125,6 @@ func TestListsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if sorters := len(l.(*lists).sorted); sorters > mostArchives+1 {
-		t.Errorf("%d lists are being sorted", sorters)
-	}
 	if err := errors.Join(l.Commit(), l.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -128,10 +132,10 @@ func TestListsAreBounded(t *testing.T) {
 	if err != nil || len(entries) != mostArchives+1 {
 		t.Errorf("%d lists, want %d: %v", len(entries), mostArchives+1, err)
 	}
-	if all := n.all(t); len(all) != archives {
+	if all := namesOf(t, lists); len(all) != archives {
 		t.Errorf("%d URLs are listed, want %d", len(all), archives)
 	}
-	if err := n.a.parts.Events.Close(); err != nil {
+	if err := events.Close(); err != nil {
 		t.Fatal(err)
 	}
 	b, err := disk.ReadFile(mem, "/crawl/logs/events.jsonl", 1<<20)
@@ -145,17 +149,17 @@ func TestListsAreBounded(t *testing.T) {
 // nothing. Another instance of the same agent has another list. The lists are read for the next heirs.
 func TestListOfLostURLs(t *testing.T) {
 	mem := testdisk.NewMem()
-	n := namesOn(t, mem)
+	lists, _ := listsOn(t, mem)
 	first := handoff.Source{Name: "a2", Instance: [16]byte{1, 2, 3, 4, 5}}
 	second := handoff.Source{Name: "a2", Instance: [16]byte{0xff}}
 	lose := func(from handoff.Source, urls ...string) {
 		t.Helper()
-		if err := n.lose(from, urls...); err != nil {
+		if err := lose(lists, from, urls...); err != nil {
 			t.Fatal(err)
 		}
 	}
 	lose(first)
-	if got := n.all(t); len(got) > 0 {
+	if got := namesOf(t, lists); len(got) > 0 {
 		t.Errorf("without URLs: %q", got)
 	}
 	lose(first, "http://b.example/", "http://a.example/2")
@@ -172,7 +176,7 @@ func TestListOfLostURLs(t *testing.T) {
 		{nil, 4}, {&gossip.View{}, 4}, {view(gossip.Up, first.Instance), 1}, {view(gossip.Leaving, second.Instance), 3},
 		{view(gossip.Joining, first.Instance), 4},
 	} {
-		if got := n.a.membership.copies.wanting(c.view); got != c.want {
+		if got := lists.Wanting(c.view); got != c.want {
 			t.Errorf("%d listed URLs are wanted, not %d, in the view %v", got, c.want, c.view)
 		}
 	}
@@ -196,7 +200,7 @@ http://b.example/
 	}
 	all := []string{"http://a.example/1 true a2-01020304", "http://a.example/2 true a2-01020304",
 		"http://b.example/ true a2-01020304", "http://c.example/ true a2-ff000000"}
-	if got := n.all(t); !slices.Equal(got, all) {
+	if got := namesOf(t, lists); !slices.Equal(got, all) {
 		t.Errorf("%q, want %q", got, all)
 	}
 	entries, err := mem.ReadDir("/crawl/state/lost")
@@ -209,11 +213,7 @@ http://b.example/
 // a list is lost when it moves, and the heirs get all of them.
 func TestListsArePlaced(t *testing.T) {
 	mem := testdisk.NewMem()
-	n := namesOn(t, mem)
-	var err error
-	if n.a.parts.Events, err = report.OpenEvents(mem, "/crawl/logs/events.jsonl", n.a.cfg.Now); err != nil {
-		t.Fatal(err)
-	}
+	lists, events := listsOn(t, mem)
 	of := handoff.Source{Name: "a2", Instance: [16]byte{1}}
 	agent := func(instance byte, state gossip.State) gossip.Agent {
 		return gossip.Agent{Name: "a2", Instance: [16]byte{instance}, Boot: 7, State: state}
@@ -223,7 +223,7 @@ func TestListsArePlaced(t *testing.T) {
 	}
 	there := []gossip.Agent{agent(1, gossip.Up)}
 	another := []gossip.Agent{agent(2, gossip.Joining)}
-	if err := n.lose(of, "http://a.example/0"); err != nil {
+	if err := lose(lists, of, "http://a.example/0"); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range []struct {
@@ -242,7 +242,7 @@ func TestListsArePlaced(t *testing.T) {
 		{&gossip.View{Agents: []gossip.Agent{agent(1, gossip.Leaving)}}, false},
 		{&gossip.View{Lost: there}, true},
 	} {
-		if err := n.place(c.view); err != nil {
+		if err := lists.Place(c.view); err != nil {
 			t.Fatal(err)
 		}
 		in := func(dir string) bool {
@@ -252,24 +252,24 @@ func TestListsArePlaced(t *testing.T) {
 		if in("reports") != c.lost || in("state/kept") == c.lost {
 			t.Errorf("view %d: in reports %t, want %t; kept %t", i, in("reports"), c.lost, in("state/kept"))
 		}
-		if got := n.a.membership.copies.wanting(c.view); (got > 0) != c.lost {
+		if got := lists.Wanting(c.view); (got > 0) != c.lost {
 			t.Errorf("view %d: %d URLs are wanted", i, got)
 		}
-		if err := n.lose(of, fmt.Sprintf("http://a.example/%d", i%3)); err != nil { // writes it to the reports
+		if err := lose(lists, of, fmt.Sprintf("http://a.example/%d", i%3)); err != nil { // writes it to the reports
 			t.Fatal(err)
 		}
-		if err := n.place(c.view); err != nil {
+		if err := lists.Place(c.view); err != nil {
 			t.Fatal(err)
 		}
 		want := min(i+1, 3)
-		if got := n.all(t); len(got) != want || got[0] != "http://a.example/0 true a2-01000000" {
+		if got := namesOf(t, lists); len(got) != want || got[0] != "http://a.example/0 true a2-01000000" {
 			t.Errorf("view %d: %q, want %d", i, got, want)
 		}
 		if c.lost != in("reports") && i != 3 { // not known: a takeover counts
 			t.Errorf("view %d: after a takeover the list is in the reports: %t", i, in("reports"))
 		}
 	}
-	if err := n.a.parts.Events.Close(); err != nil {
+	if err := events.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -277,7 +277,7 @@ func TestListsArePlaced(t *testing.T) {
 // TestListOfRefetchedURLs: a list tells how often a URL was fetched again before, and so does crawl.log.
 func TestListOfRefetchedURLs(t *testing.T) {
 	mem := testdisk.NewMem()
-	n := namesOn(t, mem)
+	lists, _ := listsOn(t, mem)
 	at := time.Unix(1e9, 0)
 	logged := report.Line{Time: at, Code: 200, URL: "http://a.example/", Hops: "I", Began: at, HasDigest: true,
 		Notes: []string{report.RefetchNote + "2"}}
@@ -287,7 +287,7 @@ func TestListOfRefetchedURLs(t *testing.T) {
 	from := handoff.Source{Name: "a2", Instance: [16]byte{1}}
 	add := func(urls map[string]uint8) {
 		t.Helper()
-		l, whole, err := n.List(from)
+		l, whole, err := lists.List(from)
 		for u, refetches := range urls {
 			name := link.Link{URL: weburl.MustParse(u)}
 			name.SetRefetches(refetches)
@@ -302,7 +302,7 @@ func TestListOfRefetchedURLs(t *testing.T) {
 	want := []string{"http://a.example/ refetched 2 false", "http://c.example/ true a2-01000000",
 		"http://d.example/ true a2-01000000", "http://b.example/ refetched 1 true a2-01000000",
 		"http://c.example/ refetched 1 true a2-01000000", "http://b.example/ refetched 3 true a2-01000000"}
-	if got := n.all(t); !slices.Equal(got, want) {
+	if got := namesOf(t, lists); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -314,8 +314,9 @@ func TestListOfLostURLsFails(t *testing.T) {
 	const name = "/crawl/reports/lost-a2-01000000.txt"
 	for i := int64(1); ; i++ {
 		mem := testdisk.NewMem()
-		n := namesOn(t, mem)
-		if err := n.lose(from, "http://a.example/"); err != nil {
+		machine := &struct{ disk.FS }{mem}
+		lists, _ := listsOn(t, machine)
+		if err := lose(lists, from, "http://a.example/"); err != nil {
 			t.Fatal(err)
 		}
 		if err := mem.SyncDir("/crawl"); err != nil {
@@ -326,8 +327,8 @@ func TestListOfLostURLsFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		faulty := testdisk.NewFaulty(mem, testdisk.FailAt(i, syscall.EIO))
-		n.a.fs = faulty
-		err = n.lose(from, "http://b.example/")
+		machine.FS = faulty
+		err = lose(lists, from, "http://b.example/")
 		if _, changes := faulty.Calls(); changes < i {
 			if err != nil || i < 4 {
 				t.Fatalf("%d changes of the disk, %v", changes, err)

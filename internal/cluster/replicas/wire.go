@@ -1,0 +1,28 @@
+package replicas
+
+import (
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+)
+
+// Call ships records of package handoff to an heir. Seq numbers the batches of one sender, so that the heir recognizes
+// a repeated one. Without an error the records are durable there.
+var Call = rpc.Method[pb.ShipRequest, pb.ShipResponse]{Call: rpc.CallShip, Request: checkRequest,
+	Response: checkResponse}
+
+func checkRequest(q *pb.ShipRequest) error {
+	if len(q.Records) > rpc.MaxData {
+		return rpc.ErrTooLarge
+	}
+	if q.Count == 0 || uint64(q.Count) > uint64(len(q.Records)) { // a record has at least one octet
+		return rpc.Malformedf("%d records in %d octets", q.Count, len(q.Records))
+	}
+	return nil
+}
+
+func checkResponse(q *pb.ShipRequest, r *pb.ShipResponse) error {
+	if r.Seq != q.Seq {
+		return rpc.Malformedf("batch %d acknowledged as %d", q.Seq, r.Seq)
+	}
+	return nil
+}
