@@ -241,7 +241,7 @@ func (cl *Clustered) accepted(kind byte, number uint64, enc []byte) error {
 		cl.shipping.copyAccept(number, link.HostKey(l.URL.Host()), enc)
 		return nil
 	}
-	if _, page := l.Stored(); page {
+	if _, page := l.Stored(); page && cl.PageBox != nil {
 		return cl.exports.depart(number, l, enc)
 	}
 	cl.shipping.countOutgoing()

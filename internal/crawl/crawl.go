@@ -159,7 +159,7 @@ type Crawler struct {
 	stamped   []byte      // reused memory for links on their way to the seen-set
 	arrived   []link.Link // reused memory for links from the seen-set
 	fresh     []link.Link // new links of the current batch
-	numbers   []uint64    // URLs logged as skipped lately
+	numbers   []uint64    // of the accepts of fresh
 	items     []keyset.Item
 	skips     skips
 	progress  progress

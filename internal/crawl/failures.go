@@ -38,7 +38,7 @@ func (c *Crawler) Standstill() (s Standstill) {
 func (c *Crawler) SeedAgain() error {
 	again := c.failures.Again()
 	for _, enc := range again {
-		// Accept appends the batch, so both records are in it.
+		// Both records are in one batch: only Accept may append it, after its own record.
 		c.ledger.Add(state.Again, enc)
 		l, err := c.failures.TakeBack(enc)
 		if err != nil {

@@ -146,8 +146,8 @@ func (c *Crawler) setAside(t *frontier.Task, now time.Time) bool {
 	}
 	k := t.Link.Key()
 	err := c.Frontier.Done(t.Host, frontier.Done{NoRequest: true}, now)
-	off := false // otherwise it would take the place of a page that may be visited
-	if err == nil {
+	off := false
+	if err == nil { // a page that the Planner wants again would take the place of one that may be visited
 		off, err = c.plan.putOff(t.Link, now.Add(excludedWait))
 	}
 	switch {
