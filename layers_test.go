@@ -66,8 +66,8 @@ var layers = func() map[string]int {
 			"internal/web/classify/builtin",
 		// one attempt at a URL; what a crawl makes durable; an agent and its coordinators
 		"internal/crawl/visit internal/crawl/ledger internal/cluster/sites/follower",
-		// what the operator has ordered; what is tried again
-		"internal/crawl/orders internal/crawl/retry",
+		// what the operator has ordered; what is tried again; the common end
+		"internal/crawl/orders internal/crawl/retry internal/cluster/termination",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
 		"internal/crawl internal/cli internal/report/view internal/testweb/demo internal/testweb/gen " +
 			"internal/testweb/netns internal/testweb/record internal/testweb/topical " +

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/termination"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
@@ -11,18 +12,6 @@ import (
 // sender until it is durable at its receiver, so then no link is under way either. An agent without
 // work rests: only links from other agents wake it. The agents ask each other whether all rest
 // (Pulse). If all rested twice, with no activity in between, they agree to end (End).
-
-// A Pulse reports whether an agent of a cluster has work left. The cluster ends when no agent has
-// any.
-type Pulse struct {
-	// Idle reports that no work is left here. Blocked reports that links of blocked hosts wait.
-	Idle, Blocked bool
-	// Activity grows with each event that gives an agent work. If an idle agent has the same
-	// Activity twice, it was idle in between.
-	Activity uint64
-	// Answered counts the HTTP responses of all runs, without redirects and robots.txt.
-	Answered int64
-}
 
 // settled reports that no links are on their way to other agents or wait for a sync.
 func (cl *Clustered) settled() bool {
@@ -49,11 +38,11 @@ func (cl *Clustered) Rest() {
 }
 
 // Pulse returns the agent's Pulse. Safe for concurrent use; ctx bounds the wait.
-func (cl *Clustered) Pulse(ctx context.Context) (p Pulse, err error) {
+func (cl *Clustered) Pulse(ctx context.Context) (p termination.Pulse, err error) {
 	err = cl.run.Do(ctx, "pulse", func(time.Time) {
 		// A task that this agent has to begin is work, unless the agents are ending already.
 		idle := cl.resting() && (!cl.recalls.stale || cl.loop.Sharer == nil)
-		p = Pulse{Idle: idle, Blocked: cl.loop.Frontier.Len() > 0, Activity: cl.run.Activity(),
+		p = termination.Pulse{Idle: idle, Blocked: cl.loop.Frontier.Len() > 0, Activity: cl.run.Activity(),
 			Answered: cl.loop.Tally.Answered()}
 	})
 	return p, err

@@ -517,7 +517,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 		res.Standstill.Waited = a.membership.joining.unmet
 	}
 	if stop == crawl.Finished && a.parts.Tally.Answered() == 0 &&
-		(a.membership == nil || a.membership.ends.nothing.Load()) {
+		(a.membership == nil || a.membership.ends.Nothing()) {
 		res.Nothing = true
 		res.OnlyRedirects = res.FailedCount == 0 && a.parts.Tally.Fetched() > 0
 	}

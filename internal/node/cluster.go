@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/shares"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites/follower"
 	"github.com/orbweaver/orbweaver/internal/cluster/spare"
+	"github.com/orbweaver/orbweaver/internal/cluster/termination"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/local"
@@ -40,9 +42,7 @@ const (
 	// identityFile holds the identity of the agent in this crawl directory.
 	identityFile = "state/agent.json"
 	contentsDir  = "state/contents"
-	// pulseEvery is the interval at which the agents are asked whether all are idle.
-	pulseEvery = 250 * time.Millisecond
-	leaveTime  = 3 * time.Second
+	leaveTime    = 3 * time.Second
 )
 
 // A membership is what an agent needs to take part in its cluster.
@@ -72,7 +72,7 @@ type membership struct {
 	sites     *follower.Follower             // nil: no coordinator assigns the hosts
 	age       limits.Age
 	pageLimit *limits.Pages
-	ends      commonEnd
+	ends      *termination.Agreement
 	stop      context.CancelFunc
 	running   sync.WaitGroup
 }
@@ -170,7 +170,6 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 // newMembership returns a membership that has no identity yet.
 func (a *Agent) newMembership(cfg *Cluster, keys *rpc.Keys) *membership {
 	c := &membership{a: a, cfg: *cfg, now: a.now, members: new(members.Members)}
-	c.ends.c = c
 	c.joining = joining{cfg: &c.cfg, fs: a.fs, dir: a.cfg.Dir, now: a.now, keys: keys, members: c.members, age: &c.age}
 	return c
 }
@@ -212,7 +211,7 @@ func (a *Agent) openCluster() error {
 	c.orders, c.events = a.orders, a.parts.Events
 	c.joining.events = c.events
 	handlers := rpc.Handlers{Hello: c.joining.hello, Push: c.receive, Known: c.known, Claim: c.claim,
-		Hand: c.handed, Pulse: c.ends.pulse, End: c.ends.end,
+		Hand:    c.handed,
 		Recall:  c.answerRecall,
 		Operate: c.operated, Orders: func(ctx context.Context, from rpc.Caller, o rpc.Orders) (rpc.OrdersAnswer,
 			error) {
@@ -231,7 +230,9 @@ func (a *Agent) openCluster() error {
 	if c.contents != nil {
 		contents.Call.Serve(c.server, c.contents.Answer)
 	}
-	return errors.Join(a.openSites(), a.openReplicas())
+	err := errors.Join(a.openSites(), a.openReplicas())
+	c.ends = termination.New(termination.Config{Members: c.members, Sites: c.sites, Agent: busy{c}, Now: a.now})
+	return err
 }
 
 // receive accepts the links that another agent pushes.
@@ -475,7 +476,13 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 	m := c.members.Gossip()
 	if o := c.sites; o != nil {
 		o.Attach(c.a.cluster, c.a.cluster.Permits) // from now on the crawl loop takes calls
-		c.running.Go(func() { c.ends.obey(ctx, fail) })
+		c.running.Go(func() {
+			if c.ends.Obey(ctx) {
+				fail(input.Errorf("--coordinator %s: the coordinators have ended this crawl, and URLs wait in %s; to "+
+					"crawl them, start the coordinators and the agents with new directories",
+					strings.Join(c.cfg.Coordinators, ","), c.a.cfg.Dir))
+			}
+		})
 		c.running.Go(func() {
 			select {
 			case err := <-o.Failed():
@@ -509,7 +516,7 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 			}
 		}
 	})
-	c.running.Go(func() { c.ends.seekEnd(ctx) })
+	c.running.Go(func() { c.ends.Seek(ctx) })
 	c.running.Go(func() { c.orders.Tend(ctx) })
 	if k := c.replicas; k != nil {
 		c.running.Go(func() { k.Tend(ctx, c.cluster) })

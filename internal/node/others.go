@@ -55,13 +55,14 @@ func (a *Agent) openOthers() (err error) {
 		}
 		a.onClose(a.others.PageBox.Close)
 	}
-	a.others.Placement, a.others.Exchange, a.others.Ending = a.membership, a.membership, a.membership.ends.ending
+	a.others.Placement, a.others.Exchange, a.others.Ending = a.membership, a.membership, a.membership.ends.Ending
 	a.others.Counter, a.others.Uncollected = replicas.SourceOf(a.membership.members.Self).Counter(), func() string {
 		return local.Uncollected(a.crawler.ApplicationStates())
 	}
 	a.cluster = cluster.New(a.others)
 	a.membership.cluster = a.cluster
 	a.parts.Cluster = a.cluster.Join()
+	a.membership.ends.Serve(a.membership.server, a.cluster)
 	if a.boundary != nil {
 		boundary.Serve(a.membership.server, a.cluster)
 	}

@@ -149,13 +149,6 @@ func (c *membership) ready(name, host string) (string, bool) {
 	return name, true
 }
 
-// settled reports whether this agent has applied the current view, has no takeover left to do, reads no list of a lost
-// archive, waits for the owner of no host and has no archive file to copy.
-func (c *membership) settled() bool {
-	v := c.members.View()
-	return c.TakenOver(v) && c.refetch.Settled() && c.sites.Agrees(v) && c.spares.Settled()
-}
-
 // TakenOver implements spare.Takeovers.
 func (c *membership) TakenOver(v *gossip.View) bool {
 	return c.saw.Load() == v.Digest() && c.replicas.Settled()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/cluster/termination"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -49,7 +51,7 @@ func TestRefusedAgentsAreNotAdmitted(t *testing.T) {
 					}
 				}
 				p := c.Peer("a1", cfg.Cluster.Listen)
-				_, pulse = p.Pulse(t.Context(), 0)
+				_, pulse = termination.PulseCall.Ask(t.Context(), p, new(pb.PulseRequest))
 				return hello, pulse, p.Push(t.Context(), rpc.Links{Count: 1, Data: link})
 			}
 			if hello, pulse, _ := as("a2", 1, ""); hello != nil || pulse != nil {

@@ -1,14 +1,9 @@
 package node
 
 import (
-	"context"
-	"errors"
-	"strings"
-
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites/follower"
-	"github.com/orbweaver/orbweaver/internal/input"
 )
 
 // sitesDir has the table of hosts and their agents.
@@ -63,34 +58,4 @@ func (d followed) TakeOver() {
 	if k := d.a.membership.replicas; k != nil {
 		k.TakeOver()
 	}
-}
-
-// errEnded reports a crawl that the coordinators have ended.
-var errEnded = errors.New("the coordinators have ended this crawl")
-
-// obey ends this agent's run when the coordinators have ended the crawl. Nothing waits then, unless the agent was
-// not in the crawl at its end. Such an agent cannot ask the others about its hosts. It need not if it has no URLs.
-func (d *commonEnd) obey(ctx context.Context, fail func(error)) {
-	select {
-	case <-d.c.sites.Over():
-	case <-ctx.Done():
-		return
-	}
-	p, err := d.c.a.cluster.Pulse(ctx)
-	if err != nil {
-		return
-	}
-	if !d.endOwn(ctx, p.Activity) {
-		left, err := d.c.a.cluster.EndWithoutLinks(ctx)
-		if err != nil {
-			return
-		}
-		if left {
-			fail(input.Errorf("--coordinator %s: %v, and URLs wait in %s; to crawl them, start the coordinators and "+
-				"the agents with new directories", strings.Join(d.c.cfg.Coordinators, ","), errEnded, d.c.a.cfg.Dir))
-			return
-		}
-	}
-	d.ended.Store(true)
-	d.c.joining.admissions.set(ended)
 }

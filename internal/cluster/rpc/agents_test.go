@@ -168,8 +168,6 @@ var exchanges = func() []exchange {
 		{"Hand", rpc.Records{Count: 3, Data: []byte("of hosts")}, nil},
 		{"Claim", rpc.Claim{View: 1<<63 + 5, Hosts: []string{"a.example", "xn--bcher-kva.example", "[2001:db8::1]"}},
 			[]rpc.ClaimAnswer{rpc.Unknown, rpc.Coming, rpc.Again}},
-		{"Pulse", uint64(4), rpc.Pulse{View: 5, Activity: 6, Pages: 7, Idle: true, Stopped: true, Lost: true}},
-		{"End", rpc.End{View: 1, Activity: 2, Reason: "finished", Prepare: true}, true},
 		{"Recall", rpc.Recall{Links: links("http://a.example/", "http://b.example/"), Accept: true},
 			[]rpc.RecallAnswer{{Verdict: rpc.RecallLater},
 				{rpc.RecallKnown, links("http://b.example/").Data, []byte("state")}}},

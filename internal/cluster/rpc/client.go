@@ -382,29 +382,3 @@ func (p *Peer) Hand(ctx context.Context, r Records) error {
 		return err
 	})
 }
-
-// Pulse asks whether the agent is idle.
-func (p *Peer) Pulse(ctx context.Context, view uint64) (out Pulse, err error) {
-	err = p.call(ctx, CallPulse, func(ctx context.Context) error {
-		res, err := unary[pb.PulseResponse](ctx, p, CallPulse, &pb.PulseRequest{View: view})
-		if err == nil {
-			out = pulseFromWire(res)
-		}
-		return err
-	})
-	return out, err
-}
-
-// End tells the agent that all agents are idle, and returns whether it still is.
-func (p *Peer) End(ctx context.Context, e End) (agreed bool, err error) {
-	err = p.call(ctx, CallEnd, func(ctx context.Context) error {
-		res, err := unary[pb.EndResponse](ctx, p, CallEnd, &pb.EndRequest{
-			View: e.View, Activity: e.Activity, Reason: e.Reason, Prepare: e.Prepare,
-		})
-		if err == nil {
-			agreed = res.Agreed
-		}
-		return err
-	})
-	return agreed, err
-}

@@ -188,8 +188,6 @@ func bounded(v any) bool {
 		return every(v, func(v rpc.ClaimAnswer) bool { return v >= rpc.Unknown && v <= rpc.Never })
 	case []byte:
 		return len(v) <= rpc.MaxData
-	case rpc.End:
-		return len(v.Reason) <= 64
 	case []rpc.Fingerprint:
 		return len(v) > 0 && len(v) <= rpc.MaxKnown && every(v, func(f rpc.Fingerprint) bool { return f>>48 == 0 })
 	case rpc.Recall:

@@ -193,7 +193,6 @@ func TestHostileMessages(t *testing.T) {
 		{"a method that is none", "Operate", &pb.OperateRequest{Method: "Pause/"}, malformed},
 		{"a long method", "Operate", &pb.OperateRequest{Method: strings.Repeat("P", rpc.MaxMethod+1)}, malformed},
 		{"too large", "Operate", &pb.OperateRequest{Method: "Pause", Request: make([]byte, rpc.MaxData+1)}, large},
-		{"a long reason", "End", &pb.EndRequest{Reason: strings.Repeat("x", 65)}, malformed},
 		{"a large message", "Push", &pb.PushRequest{Links: make([]byte, rpc.MaxData+64<<10)}, large},
 		{"too large", "Discover", &pb.DiscoverRequest{Hosts: hosts(1, strings.Repeat("a", 2<<20))}, large},
 	}

@@ -28,7 +28,6 @@ const (
 	maxAgents   = 4096
 	maxSettings = 64
 	maxSetting  = 256 // octets of a name or a value
-	maxReason   = 64
 	keyLen      = 8
 	maxCapacity = 1e6
 )
@@ -204,32 +203,4 @@ func checkHost(host string) error {
 		return malformed("host %.64q", host)
 	}
 	return nil
-}
-
-// A Pulse reports whether an agent is idle.
-type Pulse struct {
-	// View is the digest of the agent's view.
-	View uint64
-	// Activity counts all events that give an agent work. If it is equal twice, nothing has
-	// happened in between.
-	Activity uint64
-	// Pages counts the HTTP responses other than redirects and robots.txt. It is one more if an
-	// agent is gone, because it is not known what that agent fetched.
-	Pages uint64
-	Idle  bool
-	// Stopped reports that the agent has links that it must not fetch.
-	Stopped bool
-	// Lost reports that the agent has lists of lost archives whose pages are to be fetched again.
-	Lost bool
-}
-
-// An End tells an agent that all agents are idle.
-type End struct {
-	View uint64
-	// Activity is the receiver's last Activity.
-	Activity uint64
-	// Reason is the crawl's stop reason.
-	Reason string
-	// Prepare only asks whether the receiver would end.
-	Prepare bool
 }

@@ -115,8 +115,6 @@ type Handlers struct {
 	// Known returns one answer per URL.
 	Known func(ctx context.Context, from Caller, urls []Fingerprint) ([]bool, error)
 	Claim func(ctx context.Context, from Caller, c Claim) ([]ClaimAnswer, error)
-	Pulse func(ctx context.Context, from Caller, view uint64) (Pulse, error)
-	End   func(ctx context.Context, from Caller, e End) (agreed bool, err error)
 	// Recall returns one answer per link.
 	Recall func(ctx context.Context, from Caller, r Recall) ([]RecallAnswer, error)
 	// Orders returns when the orders are durable. It checks what they say.
@@ -404,12 +402,6 @@ func (s *Server) register() {
 	handle(s, CallKnown, fingerprintsFromWire, h.Known, knownBitsToWire)
 	handle(s, CallClaim, claimFromWire, h.Claim, verdictsToWire)
 	handle(s, CallHand, handedFromWire, nothing(h.Hand), empty[pb.HandResponse])
-	handle(s, CallPulse, func(w *pb.PulseRequest) (uint64, error) { return w.View, nil }, h.Pulse,
-		func(p Pulse) *pb.PulseResponse {
-			return &pb.PulseResponse{View: p.View, Activity: p.Activity, Pages: p.Pages, Idle: p.Idle,
-				Stopped: p.Stopped, Lost: p.Lost}
-		})
-	handle(s, CallEnd, endFromWire, h.End, func(agreed bool) *pb.EndResponse { return &pb.EndResponse{Agreed: agreed} })
 	handle(s, CallRecall, recallFromWire, h.Recall, recallAnswersToWire)
 	handle(s, CallOrders, ordersFromWire,
 		bounded(h.Orders, func(a OrdersAnswer) error { return checkOrders(a.Orders) }), ordersAnswerToWire)

@@ -197,14 +197,3 @@ func CheckBatch(b []byte) error {
 	}
 	return nil
 }
-
-func pulseFromWire(w *pb.PulseResponse) Pulse {
-	return Pulse{View: w.View, Activity: w.Activity, Pages: w.Pages, Idle: w.Idle, Stopped: w.Stopped, Lost: w.Lost}
-}
-
-func endFromWire(w *pb.EndRequest) (End, error) {
-	if len(w.Reason) > maxReason {
-		return End{}, malformed("reason %.64q", w.Reason)
-	}
-	return End{View: w.View, Activity: w.Activity, Reason: w.Reason, Prepare: w.Prepare}, nil
-}
