@@ -104,7 +104,7 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 		bars = now
 		for _, n := range c.nodes {
 			if w := n.w.Load(); w != nil {
-				if err := w.Bar(t.Context(), bars); err != nil {
+				if err := w.Orders.Bar(t.Context(), bars); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -165,8 +165,8 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 	}
 	for _, n := range c.present() {
 		w := n.w.Load()
-		if stop := <-n.ended; stop != crawl.Finished || w.Pending() != 0 {
-			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
+		if stop := <-n.ended; stop != crawl.Finished || w.View.Pending() != 0 {
+			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.View.Pending())
 		}
 		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
 			t.Fatal(err)

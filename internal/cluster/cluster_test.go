@@ -73,7 +73,7 @@ func (n *node) open() {
 		n.c.t.Fatal(n.name, err)
 	}
 	if n.bars != nil {
-		if err := w.Bar(context.Background(), n.bars()); err != nil {
+		if err := w.Orders.Bar(context.Background(), n.bars()); err != nil {
 			n.c.t.Fatal(n.name, err)
 		}
 	}
@@ -137,8 +137,9 @@ func (c *cluster) finish() {
 			for _, n := range c.present() {
 				w := n.w.Load()
 				p, err := w.cl.Pulse(ctx)
-				c.t.Errorf("%s does not end: %+v %v, %d pending, %d in the outbox", n.name, p, err, w.Status().Queued,
-					w.Status().Outgoing)
+				s := w.View.Status()
+				c.t.Errorf("%s does not end: %+v %v, %d pending, %d in the outbox", n.name, p, err, s.Queued,
+					s.Outgoing)
 				n.stop()
 			}
 			return

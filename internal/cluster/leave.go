@@ -122,14 +122,14 @@ func (v *leaving) goOn(work context.Context, now time.Time, settled func() bool)
 		v.run.Fail(v.loop.Ledger.Flush()) // may bring more links
 		return now
 	}
-	collected := v.loop.Uncollected() == 0
+	collected := v.loop.Applications.Uncollected() == 0
 	switch {
 	case collected || l.returning:
 	case now.After(l.collect):
 		v.returnPages(work)
 	case done && !l.waits:
 		l.waits = true
-		v.loop.Events.Write("leave-waits", report.F("pages", v.loop.Uncollected()),
+		v.loop.Events.Write("leave-waits", report.F("pages", v.loop.Applications.Uncollected()),
 			report.F("until", l.collect.UTC().Format(time.RFC3339)))
 	}
 	if heirs := v.Placement.Heirs(); done && (heirs == nil || l.told != heirs) {
@@ -158,7 +158,7 @@ func (v *leaving) returnPages(work context.Context) {
 	l := &v.state
 	l.returning = true
 	v.run.Go(func() {
-		links, spent, done, err := v.loop.Recollect()
+		links, spent, done, err := v.loop.Applications.Recollect()
 		if err == nil {
 			err = v.links.receive(work, links, 0, func(link link.Link) link.Link {
 				v.direct(&link)

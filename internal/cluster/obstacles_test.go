@@ -55,11 +55,11 @@ http://a.example/2
 					ended <- err
 				}()
 				time.Sleep(20 * time.Second)
-				text, err := w.Explain(t.Context(), "a.example")
+				text, err := w.View.Explain(t.Context(), "a.example")
 				if err != nil || !strings.Contains(text, c.why) || !strings.Contains(text, c.until) {
 					t.Errorf("explained as %q, %v", text, err)
 				}
-				if got := w.Status(); got.WaitsFor != c.waits || got.Pages != c.before {
+				if got := w.View.Status(); got.WaitsFor != c.waits || got.Pages != c.before {
 					t.Errorf("%d pages, and it waits for %q", got.Pages, got.WaitsFor)
 				}
 				right.Store(true)
@@ -68,8 +68,8 @@ http://a.example/2
 				}
 				time.Sleep(20 * time.Second)
 				cancel()
-				if err := <-ended; err != nil || w.Status().Pages != c.pages {
-					t.Errorf("in the end %d pages, want %d, %v", w.Status().Pages, c.pages, err)
+				if err := <-ended; err != nil || w.View.Status().Pages != c.pages {
+					t.Errorf("in the end %d pages, want %d, %v", w.View.Status().Pages, c.pages, err)
 				}
 				for _, c := range s.closers {
 					_ = c.Close()

@@ -50,7 +50,7 @@ func TestFailingOriginMoves(t *testing.T) {
 			n.w.Load().cl.ViewChanged()
 		}
 		time.Sleep(5 * time.Second)
-		said, err := a1.w.Load().Explain(context.Background(), host)
+		said, err := a1.w.Load().View.Explain(context.Background(), host)
 		if err != nil || !strings.Contains(said, host+":81: 2 failures in a row (robots-unreachable)") {
 			t.Errorf("the new owner says: %s, %v", said, err)
 		}

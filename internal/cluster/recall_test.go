@@ -254,11 +254,11 @@ func TestRecalled(t *testing.T) {
 		want("http://a.own.example/1", true, later)
 		time.Sleep(20 * time.Second)
 		want("http://a.own.example/1", true, fmt.Sprint(RecallKnown, " 200"))
-		if err := w.Bar(t.Context(), []crawl.Bar{{Host: "a.own.example"}}); err != nil {
+		if err := w.Orders.Bar(t.Context(), []crawl.Bar{{Host: "a.own.example"}}); err != nil {
 			t.Fatal(err)
 		}
 		want("http://a.own.example/2", true, blocked)
-		if err := w.Bar(t.Context(), nil); err != nil {
+		if err := w.Orders.Bar(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		want("http://a.own.example/2", true, later)

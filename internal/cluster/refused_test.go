@@ -88,7 +88,7 @@ http://a.example/found
 	s.among(Others{Placement: onlySelf, Exchange: onlySelf, Boundary: r, Pages: r}, nil, r)
 	w, end := s.start(t, testdisk.NewMem())
 	time.Sleep(time.Minute)
-	status := w.Status()
+	status := w.View.Status()
 	end()
 	kept := 1
 	if garbled {

@@ -385,8 +385,8 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	for _, n := range c.present() {
 		w := n.w.Load()
 		ended = append(ended, w)
-		if stop := <-n.ended; stop != crawl.Finished || w.Pending() != 0 {
-			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
+		if stop := <-n.ended; stop != crawl.Finished || w.View.Pending() != 0 {
+			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.View.Pending())
 		}
 		n.accounts(t, w)
 		claimed += w.cl.tenants.n.Claimed
@@ -430,9 +430,9 @@ func (n *node) leave() {
 	go func() {
 		stop := <-n.ended
 		n.left.Store(true)
-		n.c.Note("%s has left: %s, %d pending", n.name, stop, w.Pending())
-		if stop != crawl.Left || w.Pending() != 0 {
-			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
+		n.c.Note("%s has left: %s, %d pending", n.name, stop, w.View.Pending())
+		if stop != crawl.Left || w.View.Pending() != 0 {
+			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.View.Pending())
 		}
 		n.ended <- stop
 		n.gone.Store(w)

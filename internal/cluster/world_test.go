@@ -114,6 +114,7 @@ type pause struct {
 // A world is one process.
 type world struct {
 	*crawl.Crawler
+	crawl.Parts
 	cl    *Clustered
 	fs    disk.FS
 	parts *testparts.Parts
@@ -128,7 +129,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	}
 	w.parts, err = testparts.Open(fs, testparts.Config{Frontier: s.frontier, Scope: s.scope, Seen: s.seen,
 		Fetch: s.fetch, Dial: s.web.Dialer(s.name, w.dead.Load), RetryWait: s.cfg.RetryWait, Seeds: s.seeds,
-		Accept: func(items []keyset.Item) error { return w.Accept(items) }})
+		Accept: func(items []keyset.Item) error { return w.Intake.Accept(items) }})
 	if err != nil {
 		return nil, err
 	}
@@ -148,13 +149,14 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	if others.Copies != nil && cfg.SyncEvery == 0 {
 		cfg.SyncEvery = SyncEvery
 	}
-	w.Crawler = crawl.New(cfg, crawl.Parts{Robots: p.Robots, Tally: p.Tally, Queries: p.Queries, DNS: s.web,
+	w.Parts = crawl.Parts{Robots: p.Robots, Tally: p.Tally, Queries: p.Queries, DNS: s.web,
 		Fetch: p.Fetch, Scope: p.Scope, Log: p.Log, Events: p.Events, Skipped: p.Skipped, Archive: p.Archive,
-		Frontier: p.Frontier, Seen: p.Seen, Journal: p.Journal, Cluster: w.cl.Join(), Strategy: chosen})
+		Frontier: p.Frontier, Seen: p.Seen, Journal: p.Journal, Cluster: w.cl.Join(), Strategy: chosen}
+	w.Crawler = crawl.New(cfg, w.Parts)
 	if w.rec, err = w.Recover(fs, p.JournalDir(), p.Intact, time.Now()); err != nil {
 		return nil, err
 	}
-	return w, w.Seed(s.seeds, nil)
+	return w, w.Intake.Seed(s.seeds, nil)
 }
 
 // close closes the parts of an ended process.
@@ -172,8 +174,8 @@ func (w *world) kill(stop context.CancelFunc) *testdisk.Mem {
 func (s *story) accounts(t *testing.T, w *world) {
 	t.Helper()
 	sum := w.Tally.Summary(0, "")
-	if got := sum.Finished + sum.Sent + w.Pending(); got != sum.Unique {
+	if got := sum.Finished + sum.Sent + w.View.Pending(); got != sum.Unique {
 		t.Errorf("%s: %d URLs finished + %d sent + %d pending = %d, accepted %d", s.name, sum.Finished, sum.Sent,
-			w.Pending(), got, sum.Unique)
+			w.View.Pending(), got, sum.Unique)
 	}
 }

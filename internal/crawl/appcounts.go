@@ -11,7 +11,7 @@ import (
 
 // ClassOf returns the class of a link in the frontier: 0 for the crawl's own links, and from 1 to MaxApplications for
 // those of an application. It is for frontier.Config. Only the dispatcher may call it.
-func (c *Crawler) ClassOf(l *link.Link) uint8 {
+func (a *Applications) ClassOf(l *link.Link) uint8 {
 	if l.Ext == "" {
 		return 0
 	}
@@ -19,12 +19,12 @@ func (c *Crawler) ClassOf(l *link.Link) uint8 {
 	if app == "" {
 		return 0
 	}
-	return c.apps.slot(app)
+	return a.slot(app)
 }
 
 // slot returns the class of an application. The name keeps it. If no class is left, a new name gets that of a removed
 // application without waiting links, or else that of the crawl's own links.
-func (a *applications) slot(app string) uint8 {
+func (a *Applications) slot(app string) uint8 {
 	if n, ok := a.slots[app]; ok {
 		return n
 	}
@@ -44,7 +44,7 @@ func (a *applications) slot(app string) uint8 {
 }
 
 // reclaim takes a class from a removed application without waiting links, and returns it; 0 if there is none.
-func (a *applications) reclaim() uint8 {
+func (a *Applications) reclaim() uint8 {
 	for name, n := range a.slots {
 		if n > 0 && a.heeded.of(name) == nil && a.table.Load().of(name) == nil && a.of(name).queued <= 0 {
 			delete(a.slots, name)
@@ -59,7 +59,7 @@ func (a *applications) reclaim() uint8 {
 type appCount struct{ queued, fetched, shared int64 }
 
 // count calls fn with the counts of an application.
-func (a *applications) count(app string, fn func(n *appCount)) {
+func (a *Applications) count(app string, fn func(n *appCount)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.counts[app]
@@ -74,7 +74,7 @@ func (a *applications) count(app string, fn func(n *appCount)) {
 }
 
 // of returns the counts of an application.
-func (a *applications) of(app string) appCount {
+func (a *Applications) of(app string) appCount {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n := a.counts[app]; n != nil {
@@ -84,7 +84,7 @@ func (a *applications) of(app string) appCount {
 }
 
 // define reports whether an application is new to this crawl.
-func (a *applications) define(app string) (isNew bool) {
+func (a *Applications) define(app string) (isNew bool) {
 	a.mu.Lock()
 	_, known := a.counts[app]
 	a.mu.Unlock()
@@ -93,7 +93,7 @@ func (a *applications) define(app string) (isNew bool) {
 }
 
 // accepted, left and Finished are told what becomes of a link that this agent crawls.
-func (a *applications) accepted(l *link.Link) {
+func (a *Applications) accepted(l *link.Link) {
 	if l.Ext == "" {
 		return
 	}
@@ -102,7 +102,7 @@ func (a *applications) accepted(l *link.Link) {
 	}
 }
 
-func (a *applications) left(l *link.Link) {
+func (a *Applications) left(l *link.Link) {
 	if l.Ext == "" {
 		return
 	}
@@ -112,7 +112,7 @@ func (a *applications) left(l *link.Link) {
 }
 
 // Finished counts a finish. This run has not counted the link of a finish of an earlier run among those that wait.
-func (a *applications) Finished(f *state.Finish, before bool) {
+func (a *Applications) Finished(f *state.Finish, before bool) {
 	if f.Link.Ext == "" || f.IsRobots() {
 		return
 	}
@@ -134,7 +134,7 @@ func (a *applications) Finished(f *state.Finish, before bool) {
 }
 
 // Save writes the counts into a checkpoint.
-func (a *applications) Save(put func(kind byte, p []byte) error, _ time.Time) error {
+func (a *Applications) Save(put func(kind byte, p []byte) error, _ time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for app, n := range a.counts {

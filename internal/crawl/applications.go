@@ -10,11 +10,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // Several applications share one crawl. Each has its own URLs, scope, strategy and share of the requests. A link of an
@@ -29,8 +31,14 @@ const MaxApplications = 15
 // ErrNoApplication reports the name of an application that is not defined.
 var ErrNoApplication = errors.New("no such application")
 
-// applications are the applications of a Crawler.
-type applications struct {
+// Applications are the applications of a crawl, and the pages that they collect.
+type Applications struct {
+	cfg      *Config
+	run      *run.Run
+	ledger   *ledger.Ledger
+	frontier *frontier.Frontier
+	delivery *delivery.Store // nil: no pages are collected
+
 	table atomic.Pointer[appTable] // in force; nil: there never were any
 	some  atomic.Bool              // there are or were applications, now or in an earlier run
 
@@ -40,7 +48,7 @@ type applications struct {
 	counts map[string]*appCount // by name; of removed applications, too
 
 	// The dispatcher owns the fields below.
-	heeded  *appTable            // see heedApps
+	heeded  *appTable            // see heed
 	classed *appTable            // see hold
 	removed map[string]bool      // applications that were defined in this run and are not any more
 	slots   map[string]uint8     // classes of the frontier, by name
@@ -60,10 +68,10 @@ func (t *appTable) of(name string) *visit.Application {
 }
 
 // Of implements visit.Applications.
-func (a *applications) Of(name string) *visit.Application { return a.table.Load().of(name) }
+func (a *Applications) Of(name string) *visit.Application { return a.table.Load().of(name) }
 
 // Any implements visit.Applications.
-func (a *applications) Any() bool { return a.some.Load() }
+func (a *Applications) Any() bool { return a.some.Load() }
 
 // collected reports whether pages of any application are collected.
 func (t *appTable) collected() bool {
@@ -88,67 +96,66 @@ func CheckApplicationName(name string) error {
 	return nil
 }
 
-// SetApplications replaces all applications. The waiting links of an application that is no longer there are finished
-// without a visit, and its pages that were not collected are deleted. Safe for concurrent use, also before Run.
-func (c *Crawler) SetApplications(apps []visit.Application) error {
+// set does what Orders.SetApplications says.
+func (a *Applications) set(apps []visit.Application) error {
 	if len(apps) > MaxApplications {
 		return fmt.Errorf("%d applications: at most %d at a time", len(apps), MaxApplications)
 	}
 	t := appTable{}
-	for _, a := range apps {
-		if err := CheckApplicationName(a.Name); err != nil {
+	for _, app := range apps {
+		if err := CheckApplicationName(app.Name); err != nil {
 			return err
 		}
-		if a.Scope == nil {
-			return fmt.Errorf("application %q has no scope", a.Name)
+		if app.Scope == nil {
+			return fmt.Errorf("application %q has no scope", app.Name)
 		}
-		t[a.Name] = &a
+		t[app.Name] = &app
 	}
-	for _, a := range apps {
-		if a.Pages && c.Delivery == nil {
-			return fmt.Errorf("application %q: this crawl keeps no pages to be collected", a.Name)
+	for _, app := range apps {
+		if app.Pages && a.delivery == nil {
+			return fmt.Errorf("application %q: this crawl keeps no pages to be collected", app.Name)
 		}
-		if a.Pages {
-			if _, err := c.Delivery.Create(a.Name); err != nil {
+		if app.Pages {
+			if _, err := a.delivery.Create(app.Name); err != nil {
 				return err
 			}
 		}
 	}
-	c.apps.table.Store(&t)
+	a.table.Store(&t)
 	if len(t) > 0 {
-		c.apps.some.Store(true)
+		a.some.Store(true)
 	}
-	if err := c.run.Heed(context.Background(), "applications", func(time.Time) { c.heedApps() }); err != nil {
+	if err := a.run.Heed(context.Background(), "applications", func(time.Time) { a.heed() }); err != nil {
 		return err
 	}
-	return c.Delivery.Keep(func(name string) bool { a := t.of(name); return a != nil && a.Pages })
+	return a.delivery.Keep(func(name string) bool { app := t.of(name); return app != nil && app.Pages })
 }
 
-// heedApps lets the dispatcher work with the applications that are in force now.
-func (c *Crawler) heedApps() {
-	t := c.apps.table.Load()
+// heed lets the dispatcher work with the applications that are in force now.
+func (a *Applications) heed() {
+	t := a.table.Load()
 	if t == nil {
 		return
 	}
-	if before := c.apps.heeded; t != before {
-		c.apps.heeded = t
-		c.apps.remove(before, t)
-		c.run.Stir()
+	if before := a.heeded; t != before {
+		a.heeded = t
+		a.remove(before, t)
+		a.run.Stir()
 		for name := range *t {
-			if c.apps.define(name) { // from now on visits look into the archive, also after a restart
-				c.ledger.Add(state.Application, state.AppendApplication(nil, name, 0, 0))
+			if a.define(name) { // from now on visits look into the archive, also after a restart
+				a.ledger.Add(state.Application, state.AppendApplication(nil, name, 0, 0))
 			}
-			delete(c.apps.unknown, name)
+			delete(a.unknown, name)
 		}
-		c.append()
+		a.run.Fail(a.ledger.Append())
 	} else if !t.collected() {
 		return
 	}
-	c.hold(t)
+	a.hold(t)
 }
 
 // remove notes which applications of a table are not in the next one.
-func (a *applications) remove(before, next *appTable) {
+func (a *Applications) remove(before, next *appTable) {
 	if a.removed == nil {
 		a.removed = map[string]bool{}
 	}
@@ -164,116 +171,66 @@ func (a *applications) remove(before, next *appTable) {
 
 // hold sets the classes of the frontier, if they are not set, or if an application must wait now or need not wait any
 // longer.
-func (c *Crawler) hold(t *appTable) {
+func (a *Applications) hold(t *appTable) {
 	held := map[string]bool{}
-	for name, a := range *t {
-		if l := c.Delivery.Log(name); a.Pages && l != nil && l.Waiting() >= c.cfg.Uncollected {
+	for name, app := range *t {
+		if l := a.delivery.Log(name); app.Pages && l != nil && l.Waiting() >= a.cfg.Uncollected {
 			held[name] = true
 		}
 	}
-	if c.apps.classed == t && maps.Equal(held, c.apps.held) {
+	if a.classed == t && maps.Equal(held, a.held) {
 		return
 	}
-	c.apps.classed, c.apps.held = t, held
-	c.run.Stir()
+	a.classed, a.held = t, held
+	a.run.Stir()
 	classes := make([]frontier.Class, MaxApplications+1)
-	for name, a := range *t {
-		if n := c.apps.slot(name); n > 0 {
-			classes[n] = frontier.Class{Weight: a.Share, Held: held[name]}
+	for name, app := range *t {
+		if n := a.slot(name); n > 0 {
+			classes[n] = frontier.Class{Weight: app.Share, Held: held[name]}
 		}
 	}
-	c.Frontier.SetClasses(classes)
-	c.apps.heldNow.Store(&held)
-}
-
-// idle ends the run if no work is left, and no pages of an application are collected. It reports whether the dispatcher
-// has to look for work again.
-func (c *Crawler) idle() bool {
-	if !c.apps.table.Load().collected() {
-		c.finished()
-		return true
-	}
-	before := c.Frontier.Pending()
-	c.run.Fail(c.ledger.Flush())
-	return c.run.Failed() || c.Frontier.Pending() > before
+	a.frontier.SetClasses(classes)
+	a.heldNow.Store(&held)
 }
 
 // unknownWait is how long links wait for the definition of their application. Orders reach an agent within seconds. But
 // a link may come earlier, and an agent that was away may have links of an application that was removed meanwhile.
 const unknownWait = time.Minute
 
-// withoutApp reports whether l belongs to an application that was removed.
-func (c *Crawler) withoutApp(l *link.Link) bool {
+// without reports whether l belongs to an application that was removed.
+func (a *Applications) without(l *link.Link) bool {
 	if l.Ext == "" {
 		return false
 	}
 	app := l.App()
-	return app != "" && c.apps.table.Load().of(app) == nil
+	return app != "" && a.table.Load().of(app) == nil
 }
 
-// awaitsApp puts a task back that was just taken from the frontier, if its application is not defined yet. The host
+// awaits puts a task back that was just taken from the frontier, if its application is not defined yet. The host
 // rests meanwhile.
-func (c *Crawler) awaitsApp(t *frontier.Task, now time.Time) bool {
-	if !c.withoutApp(&t.Link) {
+func (a *Applications) awaits(t *frontier.Task, now time.Time) bool {
+	if !a.without(&t.Link) {
 		return false
 	}
 	app := t.Link.App()
-	if c.apps.removed[app] {
+	if a.removed[app] {
 		return false
 	}
-	since, ok := c.apps.unknown[app]
+	since, ok := a.unknown[app]
 	if !ok {
-		if c.apps.unknown == nil {
-			c.apps.unknown = map[string]time.Time{}
+		if a.unknown == nil {
+			a.unknown = map[string]time.Time{}
 		}
 		since = now
-		c.apps.unknown[strings.Clone(app)] = now
+		a.unknown[strings.Clone(app)] = now
 	}
 	if now.Sub(since) >= unknownWait {
 		return false
 	}
-	err := c.Frontier.Done(t.Host, frontier.Done{NoRequest: true, Again: &t.Link, Attempt: t.Attempt,
+	err := a.frontier.Done(t.Host, frontier.Done{NoRequest: true, Again: &t.Link, Attempt: t.Attempt,
 		NotBefore: now.Add(unknownWait / 12)}, now)
 	if err != nil {
-		c.run.Fail(fmt.Errorf("frontier: %w", err))
+		a.run.Fail(fmt.Errorf("frontier: %w", err))
 	}
 	return true
-}
-
-// An AppURL is a URL for an application. Bare says that it was given without a scheme. Priority is from 0 to 15; URLs
-// with a higher one come first among those of the application.
-type AppURL struct {
-	URL      weburl.URL
-	Bare     bool
-	Priority uint8
-}
-
-// Feed accepts URLs for an application. They are durable when it returns, at this agent or on the way to the agents of
-// their hosts. The fates are those of AddSeeds, in the order of urls. The error is ErrNoApplication if the application
-// is not defined at this agent. Safe for concurrent use; ctx bounds the wait (ErrUnderWay).
-func (c *Crawler) Feed(ctx context.Context, app string, urls []AppURL) (fates []SeedFate, err error) {
-	_, err = c.run.Command(ctx, "feed", app, func(time.Time) (string, error) {
-		a := c.apps.table.Load().of(app)
-		if a == nil {
-			return "", fmt.Errorf("application %q: %w", app, ErrNoApplication)
-		}
-		seeds := make([]link.Link, len(urls))
-		for i, u := range urls {
-			seeds[i] = c.appLink(a, u)
-		}
-		fates = c.addSeeds(seeds)
-		return "", c.secure()
-	})
-	return fates, err
-}
-
-// appLink returns the link of a URL that is fed to an application.
-func (c *Crawler) appLink(a *visit.Application, u AppURL) link.Link {
-	l := link.Link{URL: u.URL, Seed: u.URL.Host(), Level: min(u.Priority, 15)}
-	if u.Bare {
-		l.SetBare()
-	}
-	l.SetApp(a.Name, "")
-	c.Cluster.direct(&l)
-	return l
 }

@@ -111,7 +111,7 @@ func (a *appTrial) over() bool {
 
 // play runs a process until it is killed or all pages are collected. An acknowledgement follows every second page.
 func (a *appTrial) play(ctx context.Context, t *testing.T, w *world) {
-	must(t, w.SetApplications(newsAndList(t)))
+	must(t, w.Orders.SetApplications(newsAndList(t)))
 	run, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := w.background(run, t)
@@ -131,12 +131,12 @@ func (a *appTrial) play(ctx context.Context, t *testing.T, w *world) {
 			break
 		}
 		for app := range trialFeeds {
-			ds, err := w.Deliveries(app, 0, 2)
+			ds, err := w.Applications.Deliveries(app, 0, 2)
 			must(t, err)
 			a.collect(t, w, app, ds)
 		}
 	}
-	for _, n := range w.ApplicationStates() {
+	for _, n := range w.Applications.States() {
 		if !a.over() && (n.Queued != 0 || n.Unacknowledged != 0) {
 			t.Errorf("%s has work left: %+v", n.Name, n)
 		}
@@ -159,7 +159,7 @@ func (a *appTrial) collect(t *testing.T, w *world, app string, ds []crawl.Delive
 		if i != len(ds)-1 {
 			continue
 		}
-		must(t, w.Acknowledge(app, d.Position))
+		must(t, w.Applications.Acknowledge(app, d.Position))
 		a.mu.Lock()
 		for _, d := range ds {
 			// A page may come twice if the process was killed between its line and its finish.

@@ -47,7 +47,7 @@ func feed(t *testing.T, w *world, app string, urls ...string) (fates []crawl.See
 	for _, u := range urls {
 		list = append(list, crawl.AppURL{URL: weburl.MustParse(u)})
 	}
-	fates, err := w.Feed(t.Context(), app, list)
+	fates, err := w.Intake.Feed(t.Context(), app, list)
 	must(t, err)
 	return fates
 }
@@ -56,7 +56,7 @@ func feed(t *testing.T, w *world, app string, urls ...string) (fates []crawl.See
 // from the archive.
 func collected(t *testing.T, w *world, app string) (pages []string, last int64) {
 	t.Helper()
-	ds, err := w.Deliveries(app, 0, 1000)
+	ds, err := w.Applications.Deliveries(app, 0, 1000)
 	must(t, err)
 	for _, d := range ds {
 		s := fmt.Sprint(d.Status, " ", strings.TrimPrefix(d.URL, "http://"))
@@ -88,13 +88,13 @@ func TestApplicationsShareACrawl(t *testing.T) {
 		s.scope.Scope = scope.Host
 		w, _, end := s.start(t)
 		synctest.Wait() // it runs
-		must(t, w.SetApplications(newsAndList(t)))
+		must(t, w.Orders.SetApplications(newsAndList(t)))
 		if fates := feed(t, w, "news", "http://a.example/1", "http://c.example/", "http://a.example/1"); !slices.Equal(
 			fates, []crawl.SeedFate{crawl.SeedNew, crawl.SeedNew, crawl.SeedKnown}) {
 			t.Errorf("fates %v", fates)
 		}
 		feed(t, w, "list", "http://a.example/", "http://b.example/1")
-		if _, err := w.Feed(t.Context(), "nobody", nil); !errors.Is(err, crawl.ErrNoApplication) {
+		if _, err := w.Intake.Feed(t.Context(), "nobody", nil); !errors.Is(err, crawl.ErrNoApplication) {
 			t.Errorf("an application that is not defined: %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -114,11 +114,11 @@ func TestApplicationsShareACrawl(t *testing.T) {
 		if shared := len(news) + len(list) + 4 - 7; shared != marked {
 			t.Errorf("%v and %v: not %d pages of the archive", news, list, shared)
 		}
-		must(t, w.Acknowledge("news", at))
+		must(t, w.Applications.Acknowledge("news", at))
 		if news, _ := collected(t, w, "news"); len(news) > 0 {
 			t.Errorf("after the acknowledgement: %v", news)
 		}
-		for _, st := range w.ApplicationStates() {
+		for _, st := range w.Applications.States() {
 			want := crawl.AppState{Name: st.Name, Fetched: st.Fetched, Shared: st.Shared,
 				Unacknowledged: int64(len(list))}
 			if st.Name == "news" {
@@ -129,7 +129,7 @@ func TestApplicationsShareACrawl(t *testing.T) {
 			}
 		}
 		s.accounts(t, w)
-		must(t, w.SetApplications(nil))
+		must(t, w.Orders.SetApplications(nil))
 		finished(t)(end())
 		s.again = true // one line in crawl.log for each application
 		must(t, w.close())
@@ -151,7 +151,7 @@ func ownShared(t *testing.T, w *world) (n int) {
 			lines++
 		}
 	}
-	for _, st := range w.ApplicationStates() {
+	for _, st := range w.Applications.States() {
 		lines -= int(st.Shared)
 	}
 	return lines
@@ -178,7 +178,7 @@ func TestApplicationWaitsUntilPagesAreCollected(t *testing.T) {
 		s.cfg.Uncollected, s.cfg.Workers = 5, 2
 		w, _, end := s.start(t)
 		synctest.Wait()
-		must(t, w.SetApplications(newsAndList(t)))
+		must(t, w.Orders.SetApplications(newsAndList(t)))
 		var news, list []string
 		for i := range 20 {
 			news = append(news, fmt.Sprintf("http://a.example/%d", i))
@@ -188,11 +188,11 @@ func TestApplicationWaitsUntilPagesAreCollected(t *testing.T) {
 		feed(t, w, "list", list...)
 		got := map[string]bool{}
 		collect := func(app string) {
-			ds, err := w.Deliveries(app, 0, 100)
+			ds, err := w.Applications.Deliveries(app, 0, 100)
 			must(t, err)
 			for _, d := range ds {
 				got[app+d.URL] = true
-				must(t, w.Acknowledge(app, d.Position))
+				must(t, w.Applications.Acknowledge(app, d.Position))
 			}
 		}
 		for range 300 {
@@ -202,7 +202,7 @@ func TestApplicationWaitsUntilPagesAreCollected(t *testing.T) {
 		if len(got) != 20 {
 			t.Errorf("%d pages of the application that collects, want all 20", len(got))
 		}
-		held := w.ApplicationStates()[1]
+		held := w.Applications.States()[1]
 		if held.Name != "news" || !held.Held || held.Unacknowledged < 5 || held.Unacknowledged > 7 ||
 			held.Queued+held.Unacknowledged != 20 {
 			t.Errorf("the other one: %+v", held)
@@ -215,7 +215,7 @@ func TestApplicationWaitsUntilPagesAreCollected(t *testing.T) {
 			t.Errorf("%d pages of both, want 40", len(got))
 		}
 		s.once(t)
-		must(t, w.SetApplications(nil))
+		must(t, w.Orders.SetApplications(nil))
 		finished(t)(end())
 		s.accounts(t, w)
 		must(t, w.close())
@@ -230,7 +230,7 @@ func TestRemovedApplication(t *testing.T) {
 			s := waitingWeb(t, 40)
 			w, cancel, end := s.start(t)
 			synctest.Wait()
-			must(t, w.SetApplications(newsAndList(t)))
+			must(t, w.Orders.SetApplications(newsAndList(t)))
 			var urls []string
 			for i := range 40 {
 				urls = append(urls, fmt.Sprintf("http://b.example/%d", i))
@@ -249,12 +249,12 @@ func TestRemovedApplication(t *testing.T) {
 				w = s.opened(t, left)
 				end = func() (crawl.Stop, error) { return w.Run(t.Context()) }
 			}
-			must(t, w.SetApplications(nil))
+			must(t, w.Orders.SetApplications(nil))
 			finished(t)(end())
 			if after := len(s.asked("b.example")); after > before+1 {
 				t.Errorf("%d requests after the removal", after-before)
 			}
-			if _, err := w.Deliveries("news", 0, 9); !errors.Is(err, crawl.ErrNoApplication) {
+			if _, err := w.Applications.Deliveries("news", 0, 9); !errors.Is(err, crawl.ErrNoApplication) {
 				t.Errorf("pages of a removed application: %v", err)
 			}
 			s.accounts(t, w)
@@ -274,11 +274,11 @@ func TestManyApplications(t *testing.T) {
 		for i := range 2 * crawl.MaxApplications {
 			next := newsAndList(t)[1]
 			next.Name = fmt.Sprint("app-", i)
-			must(t, w.SetApplications(append(stays[:1:1], next)))
+			must(t, w.Orders.SetApplications(append(stays[:1:1], next)))
 			synctest.Wait()
 			l := link.Link{URL: weburl.MustParse("http://a.example/")}
 			l.SetApp(next.Name, "")
-			if n := w.ClassOf(&l); n < 1 {
+			if n := w.Applications.ClassOf(&l); n < 1 {
 				t.Fatalf("application %d has class %d", i, n)
 			}
 		}

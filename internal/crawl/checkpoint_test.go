@@ -52,11 +52,11 @@ func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		must(t, w.Pause(t.Context(), true))
+		must(t, w.Orders.Pause(t.Context(), true))
 		ctx, cancel := context.WithCancel(t.Context())
 		end := w.running(ctx)
 		synctest.Wait()
-		_, err := w.Checkpoint(t.Context())
+		_, err := w.Orders.Checkpoint(t.Context())
 		must(t, err)
 		synctest.Wait()
 		for name, after := range map[string]*testdisk.Mem{"kill": mem.Clone(), "power failure": mem.Crash(1)} {
@@ -104,7 +104,7 @@ func TestCheckpointKeepsParts(t *testing.T) {
 		for range 3 {
 			time.Sleep(10 * time.Second)
 			written.Store(0)
-			_, err := w.Checkpoint(t.Context())
+			_, err := w.Orders.Checkpoint(t.Context())
 			must(t, err)
 			time.Sleep(5 * time.Second)
 			sizes = append(sizes, written.Load())

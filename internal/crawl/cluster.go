@@ -118,6 +118,12 @@ func (c *Cluster) direct(seed *link.Link) {
 	}
 }
 
+// isSpread reports whether other agents may have the page of a link because pages are divided by their content. Only an
+// application's link finds such a page: one of the crawl itself leads to a URL that this agent has not fetched.
+func (c *Cluster) isSpread(l link.Link) bool {
+	return c.Sharing != nil && c.Boundary != nil && l.App() != ""
+}
+
 // mustWait reports that the loop, which has no work itself, has to wait for other agents.
 func (c *Cluster) mustWait(now time.Time) bool { return c.Turns != nil && c.Turns.Waits(now) }
 

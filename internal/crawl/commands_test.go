@@ -56,17 +56,17 @@ func (a *agent) ended(when string, w *world, start time.Time, stop crawl.Stop) {
 	if a.noting {
 		sum := w.Tally.Summary(0, "")
 		fmt.Fprintf(&a.answers, "%s: %s at %s, %d URLs finished, %d pending, skipped %v\n", when, stop,
-			time.Since(start).Round(time.Millisecond), sum.Finished, w.Pending(), sum.Skipped)
+			time.Since(start).Round(time.Millisecond), sum.Finished, w.View.Pending(), sum.Skipped)
 	}
 }
 
 // orders prepares a process for its run.
 func (s *story) orders(t *testing.T, w *world) {
 	t.Helper()
-	must(t, w.Bar(t.Context(), s.blocks))
-	must(t, w.Exclude(t.Context(), s.excludes))
-	must(t, w.Pause(t.Context(), s.paused))
-	must(t, w.Amend(scope.Amendment{Seeds: s.agent.seeds}))
+	must(t, w.Orders.Bar(t.Context(), s.blocks))
+	must(t, w.Orders.Exclude(t.Context(), s.excludes))
+	must(t, w.Orders.Pause(t.Context(), s.paused))
+	must(t, w.Orders.Amend(scope.Amendment{Seeds: s.agent.seeds}))
 	s.obey(t, w, time.Since(s.web.Start))
 }
 
@@ -111,7 +111,7 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 	switch c.verb {
 	case "block": // hosts, .domains and ranges of addresses; replaces the blocks
 		s.blocks = barsOf(c.args...)
-		return "", w.Bar(ctx, s.blocks)
+		return "", w.Orders.Bar(ctx, s.blocks)
 	case "exclude": // patterns, or a depth; replaces the exclusions
 		s.excludes = nil
 		for i, a := range c.args {
@@ -121,16 +121,16 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 			}
 			s.excludes = append(s.excludes, x)
 		}
-		return "", w.Exclude(ctx, s.excludes)
+		return "", w.Orders.Exclude(ctx, s.excludes)
 	case "excluded":
-		return w.Excluded(link.Link{URL: mustURL(t, arg(0))}), nil
+		return w.Orders.Excluded(link.Link{URL: mustURL(t, arg(0))}), nil
 	case "pause", "continue":
 		s.paused = c.verb == "pause"
-		return "", w.Pause(ctx, s.paused)
+		return "", w.Orders.Pause(ctx, s.paused)
 	case "halt":
 		return "", w.Halt(ctx, crawl.Stop(arg(0)))
 	case "checkpoint":
-		return w.Checkpoint(ctx)
+		return w.Orders.Checkpoint(ctx)
 	case "rate": // requests per second, share
 		n, err := strconv.ParseFloat(arg(0), 64)
 		must(t, err)
@@ -139,31 +139,31 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 		w.Rate.Set(rate.Limit{Requests: n}, share, time.Time{})
 		return "", nil
 	case "drop":
-		return w.Drop(ctx, arg(0))
+		return w.Orders.Drop(ctx, arg(0))
 	case "waiting":
-		text, blocks, err := w.Waiting(ctx, arg(0))
+		text, blocks, err := w.Orders.Waiting(ctx, arg(0))
 		if len(blocks) > 0 {
 			text += ", blocked by " + strings.Join(blocks, ", ")
 		}
 		return text, err
 	case "explain": // a host or a URL
 		if !strings.Contains(arg(0), "/") {
-			return w.Explain(ctx, arg(0))
+			return w.View.Explain(ctx, arg(0))
 		}
-		return w.ExplainURL(ctx, mustURL(t, arg(0)), func(weburl.URL) crawl.Past { return pasts[arg(1)] })
+		return w.View.ExplainURL(ctx, mustURL(t, arg(0)), func(weburl.URL) crawl.Past { return pasts[arg(1)] })
 	case "scope-of": // an application that has no scope of its own
 		sc, err := scope.New(scope.Config{Scope: scope.Any}, nil)
 		must(t, err)
 		if arg(0) == "" {
-			return "", w.SetApplications(nil)
+			return "", w.Orders.SetApplications(nil)
 		}
-		return "", w.SetApplications([]visit.Application{{Name: arg(0), Scope: sc}})
+		return "", w.Orders.SetApplications([]visit.Application{{Name: arg(0), Scope: sc}})
 	case "turns":
 		var links []link.Link
 		for _, u := range c.args {
 			links = append(links, link.Link{URL: mustURL(t, u)})
 		}
-		turns, err := w.Turns(ctx, links)
+		turns, err := w.View.Turns(ctx, links)
 		var b strings.Builder
 		for i, x := range turns {
 			fmt.Fprintf(&b, "%s: %s", c.args[i], x.State)
@@ -182,15 +182,15 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 			s.agent.seeds = append(s.agent.seeds, mustURL(t, u))
 			list = append(list, crawl.NewSeed{URL: mustURL(t, u)})
 		}
-		must(t, w.Amend(scope.Amendment{Seeds: s.agent.seeds}))
-		fates, err := w.AddSeeds(ctx, list)
+		must(t, w.Orders.Amend(scope.Amendment{Seeds: s.agent.seeds}))
+		fates, err := w.Intake.AddSeeds(ctx, list)
 		var names []string
 		for _, f := range fates {
 			names = append(names, []string{"?", "new", "known", "taken", "excluded"}[f])
 		}
 		return strings.Join(names, " "), err
 	case "watch":
-		w.Watch(3)
+		w.View.Watch(3)
 		return "", nil
 	case "status":
 		return s.statusText(w), nil
@@ -223,7 +223,7 @@ func barsOf(names ...string) (list []crawl.Bar) {
 
 // statusText returns what a Status says of what is under way and what waits.
 func (s *story) statusText(w *world) string {
-	st := w.Status()
+	st := w.View.Status()
 	if st == nil {
 		return "none"
 	}
@@ -264,7 +264,7 @@ func mustURL(t testing.TB, s string) weburl.URL {
 // blocks replaces the hosts that are blocked; the agent does so when its orders change.
 func (w *world) blocks(t testing.TB, hosts ...string) {
 	t.Helper()
-	must(t, w.Bar(context.Background(), barsOf(hosts...)))
+	must(t, w.Orders.Bar(context.Background(), barsOf(hosts...)))
 }
 
 // running runs the crawl in the background; end waits for its end.

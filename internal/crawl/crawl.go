@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
@@ -143,84 +143,109 @@ func stopOf(ctx context.Context) Stop {
 	return Signal
 }
 
-// A Crawler crawls from seeds into the archive. Call New, then Recover, Seed and Run. Methods
-// are for one goroutine unless their comment says that they are safe for concurrent use.
+// A Crawler crawls from seeds into the archive. Call New, then Recover, Intake.Seed and Run. It is the loop of the
+// dispatcher, and owns the order of things; its parts own the rest. Methods are for one goroutine unless their comment
+// says that they are safe for concurrent use.
 type Crawler struct {
-	cfg Config
-	Parts
+	Intake       *Intake       // accepts links
+	Orders       *Orders       // of operators
+	Applications *Applications // which share the crawl
+	View         *View         // what a person asks
 
-	// Owned by the dispatcher.
-	lookups   lookups
-	retries   *retry.Book
+	cfg      Config
+	cluster  *Cluster
+	frontier *frontier.Frontier
+	seen     *keyset.Store
+	robots   *robots.Cache
+	rate     *rate.Limiter
+	queries  *scope.Queries
+	tally    *report.Tally
+	events   *report.Events
+
+	run       *run.Run
+	ledger    *ledger.Ledger
+	visits    *visit.Pool
 	gate      *orders.Gate
-	obstacles obstacles
+	retries   *retry.Book
 	origins   retry.Origins
-	errands   errands
-	stamped   []byte      // reused memory for links on their way to the seen-set
-	arrived   []link.Link // reused memory for links from the seen-set
-	fresh     []link.Link // new links of the current batch
-	numbers   []uint64    // of the accepts of fresh
-	items     []keyset.Item
-	skips     skips
-	progress  progress
-	pagesStop bool // Pages has stopped the run
-	proxy     proxy
-	past      pastClock         // of earlier runs
-	seeding   map[link.Key]bool // what is accepted during AddSeeds; nil otherwise
-	widened   widened           // targets of seeds' redirects, which widen the scope
-	shown     shown
-	logs      logs
-	limits    limits
-	rateLimit rateLimit
-	delays    delays
-	plan      plan
 	failures  retry.Failures
+	plan      plan
+	progress  progress
+	limits    limits
+	delays    delays
+	lookups   lookups
+	proxy     proxy
+	errands   errands
 	plain     plain
-
-	run    *run.Run
-	visits *visit.Pool
-	ledger *ledger.Ledger
-	apps   applications
-	status atomic.Pointer[Status]
+	logs      logs
+	skips     skips
+	past      pastClock // of earlier runs
+	obstacles obstacles
+	pagesStop bool // Pages has stopped the run
 }
 
 // New returns a Crawler of the parts. It does not touch the disk.
 func New(cfg Config, parts Parts) *Crawler {
 	cfg = cfg.withDefaults()
+	p := &parts
 	c := &Crawler{
-		cfg: cfg, Parts: parts,
-		retries: retry.NewBook(cfg.Seed),
-		plain:   plain{},
-		run:     run.New(),
-		skips:   skips{tally: parts.Tally, log: parts.Skipped},
+		cfg: cfg, cluster: &p.Cluster, frontier: p.Frontier, seen: p.Seen, robots: p.Robots, rate: p.Rate,
+		queries: p.Queries, tally: p.Tally, events: p.Events,
+		run: run.New(), retries: retry.NewBook(cfg.Seed), plain: plain{},
+		failures: retry.Failures{Tally: p.Tally, Rules: p.Robots},
+		skips:    skips{tally: p.Tally, log: p.Skipped},
 	}
-	planner, _ := parts.Strategy.(visit.Planner)
-	c.gate = orders.NewGate(c.run, gateLoop{&c.Cluster, c.Seen, &c.origins, &c.plan}, c.Frontier, c.Events)
-	c.visits = visit.New(cfg.Config, visit.Parts{Scope: c.Scope, Robots: c.Robots, Sheets: c.Sheets,
-		Cookies: c.Cookies, Fetch: c.Fetch, Archive: c.Archive, Near: c.Near, Rate: c.Rate, Events: c.Events,
-		LinkLog: c.LinkLog, Strategy: c.Strategy, Pages: c.Pages, Applications: &c.apps, Gate: c.gate,
-		Owners: c.Cluster.Owners, Contents: c.Cluster.Contents, Boundary: c.Cluster.Boundary,
-		Sharing: c.Cluster.Sharing}, resolversMax)
-	c.lookups = lookups{run: c.run, visits: c.visits, fetch: c.Fetch, dns: c.DNS, cfg: &c.cfg}
-	c.proxy = proxy{run: c.run, book: c.retries, events: c.Events, wait: cfg.RetryWait,
+	planner, _ := p.Strategy.(visit.Planner)
+	widened := &widened{scope: p.Scope}
+	rated := &rateLimit{&c.cfg, p.Rate, p.Frontier}
+	c.Applications = &Applications{cfg: &c.cfg, run: c.run, frontier: p.Frontier, delivery: p.Delivery}
+	c.gate = orders.NewGate(c.run, gateLoop{c.cluster, p.Seen, &c.origins, &c.plan}, p.Frontier, p.Events)
+	c.visits = visit.New(cfg.Config, visit.Parts{Scope: p.Scope, Robots: p.Robots, Sheets: p.Sheets,
+		Cookies: p.Cookies, Fetch: p.Fetch, Archive: p.Archive, Near: p.Near, Rate: p.Rate, Events: p.Events,
+		LinkLog: p.LinkLog, Strategy: p.Strategy, Pages: p.Pages, Applications: c.Applications, Gate: c.gate,
+		Owners: p.Cluster.Owners, Contents: p.Cluster.Contents, Boundary: p.Cluster.Boundary,
+		Sharing: p.Cluster.Sharing}, resolversMax)
+	c.progress = progress{cfg: &c.cfg, visits: c.visits}
+	c.ledger = newLedger(c, p, widened, planner != nil)
+	c.Applications.ledger = c.ledger
+	c.origins = retry.NewOrigins(cfg.Config, retry.Parts{Run: c.run, Book: c.retries, Frontier: p.Frontier,
+		Robots: p.Robots, Tally: p.Tally, Events: p.Events, Visits: c.visits, Gate: c.gate, Ledger: c.ledger})
+	c.plan = plan{run: c.run, ledger: c.ledger, origins: &c.origins, archive: p.Archive, owners: p.Cluster.Owners,
+		moves: p.Cluster.Moves, planner: planner, again: map[link.Key]*visit.Before{}, hosts: map[string]*hostAgain{}}
+	c.limits = limits{&c.cfg, p.Sheets, p.Tally, c.cluster, c.gate, &c.progress}
+	c.delays = delays{&c.cfg, p.Frontier, p.Robots}
+	c.lookups = lookups{run: c.run, visits: c.visits, fetch: p.Fetch, dns: p.DNS, cfg: &c.cfg}
+	c.proxy = proxy{run: c.run, book: c.retries, events: p.Events, wait: cfg.RetryWait,
 		bound: cfg.RetryWait<<cfg.Retries - cfg.RetryWait}
-	c.errands = errands{run: c.run, gate: c.gate, frontier: c.Frontier, robots: c.Robots, failures: &c.failures,
+	c.errands = errands{run: c.run, gate: c.gate, frontier: p.Frontier, robots: p.Robots, failures: &c.failures,
 		queued: map[string]int{}}
-	c.logs = logs{crawl: c.Log, links: c.LinkLog, visits: c.visits, failures: &c.failures}
-	c.limits = limits{&c.cfg, c.Sheets, c.Tally, &c.Cluster, c.gate, &c.progress}
-	c.delays = delays{&c.cfg, c.Frontier, c.Robots}
-	c.rateLimit = rateLimit{&c.cfg, c.Rate, c.Frontier}
-	c.progress.cfg, c.progress.visits = &c.cfg, c.visits
-	c.ledger = newLedger(c, planner != nil)
-	c.origins = retry.NewOrigins(cfg.Config, retry.Parts{Run: c.run, Book: c.retries, Frontier: c.Frontier,
-		Robots: c.Robots, Tally: c.Tally, Events: c.Events, Visits: c.visits, Gate: c.gate, Ledger: c.ledger})
-	c.plan = plan{run: c.run, ledger: c.ledger, origins: &c.origins, archive: c.Archive, owners: c.Cluster.Owners,
-		moves: c.Cluster.Moves, planner: planner, again: map[link.Key]*visit.Before{}, hosts: map[string]*hostAgain{}}
+	c.logs = logs{crawl: p.Log, links: p.LinkLog, visits: c.visits, failures: &c.failures}
+	c.Intake = &Intake{run: c.run, gate: c.gate, visits: c.visits, ledger: c.ledger,
+		frontier: p.Frontier, seen: p.Seen, tally: p.Tally, queries: p.Queries, strategy: p.Strategy,
+		cluster: c.cluster, apps: c.Applications, origins: &c.origins, failures: &c.failures, plan: &c.plan,
+		skips: &c.skips, widened: widened, loop: c}
+	c.Orders = &Orders{cfg: &c.cfg, run: c.run, gate: c.gate, frontier: p.Frontier, book: c.retries,
+		origins: &c.origins, ledger: c.ledger, events: p.Events, scope: p.Scope, cluster: c.cluster, plan: &c.plan,
+		apps: c.Applications, progress: &c.progress}
+	c.View = &View{cfg: &c.cfg, parts: p, run: c.run, ledger: c.ledger, gate: c.gate, book: c.retries,
+		origins: &c.origins, failures: &c.failures, visits: c.visits, apps: c.Applications, plan: &c.plan,
+		limits: &c.limits, delays: &c.delays, rateLimit: rated, lookups: &c.lookups, proxy: &c.proxy,
+		errands: &c.errands, logs: &c.logs, progress: &c.progress, obstacles: &c.obstacles}
 	var others []Obstacle
-	if c.Cluster.Turns != nil { // the loop has all of its parts now
-		others = c.Cluster.Turns.Bind(newLoop(c))
+	if p.Cluster.Turns != nil { // the loop has all of its parts now
+		others = p.Cluster.Turns.Bind(newLoop(c))
 	}
-	c.obstacles = newObstacles(c, others)
+	c.obstacles = obstacles{
+		ofRound: []Obstacle{condition{c.progress.stops, c.progress.whyStops},
+			condition{c.Orders.paused, c.Orders.whyPaused}},
+		ofVisit: slices.Concat(
+			[]Obstacle{condition{c.progress.crowded, c.progress.whyCrowded},
+				condition{c.lookups.full, c.lookups.whyFull}},
+			others,
+			[]Obstacle{condition{c.limits.limited, c.limits.whyLimited},
+				condition{c.progress.resumes, c.progress.whyResumes}, condition{rated.tooFast, rated.whyTooFast}}),
+		others: others,
+	}
 	return c
 }
 
@@ -233,22 +258,22 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	c.visits.Start(work)
 	c.progress.began = c.cfg.Now()
 	c.ledger.Begin(c.progress.began)
-	c.publish(c.progress.began)
+	c.View.publish(c.progress.began)
 	c.run.Begin()
 	c.gate.HeedPaces(c.progress.began)
 	c.dispatch(ctx, work, abandon)
 	c.run.End()
-	c.shown.saving = true
-	c.publish(c.cfg.Now())
+	c.View.shown.saving = true
+	c.View.publish(c.cfg.Now())
 
 	// Stop the workers first, so that no goroutine writes to the archive any more. The channel has space
 	// for their results, so no worker blocks.
 	abandon()
 	c.visits.End()
 	c.run.Wait()
-	c.run.Fail(c.ledger.End(func() { c.Cluster.deliver(work, c.cfg.Now()) })) // the first error counts
-	c.shown.over = true
-	c.publish(c.cfg.Now())
+	c.run.Fail(c.ledger.End(func() { c.cluster.deliver(work, c.cfg.Now()) })) // the first error counts
+	c.View.shown.over = true
+	c.View.publish(c.cfg.Now())
 	return c.progress.stop, c.run.Err()
 }
 
@@ -279,8 +304,8 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			patience = time.After(c.cfg.DrainTimeout)
 		}
 		wake := c.send(work, now)
-		if c.Cluster.Turns != nil {
-			wake = earlier(wake, c.Cluster.Turns.Tick(work, now))
+		if c.cluster.Turns != nil {
+			wake = earlier(wake, c.cluster.Turns.Tick(work, now))
 		}
 		reviewed, moved := c.review(), c.origins.MoveSome(now, c.failUntried)
 		if c.giveUp(now) || reviewed || moved {
@@ -290,16 +315,16 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			break
 		}
 		if c.progress.busy == 0 && c.lookups.open == 0 {
-			if c.progress.stop != notStopping && (c.progress.isDone() || !c.Cluster.mustWait(now)) {
+			if c.progress.stop != notStopping && (c.progress.isDone() || !c.cluster.mustWait(now)) {
 				return
 			}
-			if c.progress.stop == notStopping && wake.IsZero() && !c.Cluster.mustWait(now) && c.idle() {
+			if c.progress.stop == notStopping && wake.IsZero() && !c.cluster.mustWait(now) && c.idle() {
 				continue
 			}
 		}
 		c.run.Fail(c.ledger.Save(now))
-		wake = earlier(wake, c.Cluster.deliver(work, now))
-		c.publishEvery(now)
+		wake = earlier(wake, c.cluster.deliver(work, now))
+		c.View.publishEvery(now)
 		timer.Reset(c.sleep(now, wake))
 		select {
 		case v := <-c.visits.Results():
@@ -309,7 +334,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			f(c.cfg.Now())
 		case <-c.visits.More():
 			// A worker is free again.
-		case <-c.Seen.Ready():
+		case <-c.seen.Ready():
 			c.run.Fail(c.ledger.Emit())
 		case <-done:
 			done = nil
@@ -323,23 +348,35 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 // finished ends the run if no work is left: no visit is in progress, and no URL waits for a
 // time.
 func (c *Crawler) finished() {
-	before := c.Frontier.Pending()
+	before := c.frontier.Pending()
 	if c.run.Fail(c.ledger.Flush()) {
 		return
 	}
-	switch err := c.Frontier.Err(); {
-	case c.run.Failed() || c.Frontier.Pending() > before || c.Cluster.mustWait(c.cfg.Now()):
+	switch err := c.frontier.Err(); {
+	case c.run.Failed() || c.frontier.Pending() > before || c.cluster.mustWait(c.cfg.Now()):
 	case err != nil:
 		c.run.Fail(fmt.Errorf("frontier: %w", err))
-	case c.Frontier.Pending() > 0:
-		c.run.Fail(fmt.Errorf("frontier: %d links pending, and nothing to wait for", c.Frontier.Pending()))
-	case c.Cluster.Turns != nil:
-		c.Cluster.Turns.Rest()
-	case c.Frontier.Len() > 0:
+	case c.frontier.Pending() > 0:
+		c.run.Fail(fmt.Errorf("frontier: %d links pending, and nothing to wait for", c.frontier.Pending()))
+	case c.cluster.Turns != nil:
+		c.cluster.Turns.Rest()
+	case c.frontier.Len() > 0:
 		c.end(OnlyBlocked)
 	default:
 		c.end(Finished)
 	}
+}
+
+// idle ends the run if no work is left, and no pages of an application are collected. It reports whether the dispatcher
+// has to look for work again.
+func (c *Crawler) idle() bool {
+	if !c.Applications.table.Load().collected() {
+		c.finished()
+		return true
+	}
+	before := c.frontier.Pending()
+	c.run.Fail(c.ledger.Flush())
+	return c.run.Failed() || c.frontier.Pending() > before
 }
 
 // end says why the run ends.
@@ -354,7 +391,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	if c.progress.stop != notStopping {
 		return time.Time{}
 	}
-	if wake = earlier(c.origins.Release(now), c.plan.want(now, c.takeIn)); c.run.Failed() {
+	if wake = earlier(c.origins.Release(now), c.plan.want(now, c.Intake.takeIn)); c.run.Failed() {
 		return wake
 	}
 	c.lookups.begin(work)
@@ -363,17 +400,17 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	}
 	c.gate.HeedBars()
 	c.gate.HeedExclusions()
-	c.heedApps()
+	c.Applications.heed()
 	quota := quotaMax
 	for {
 		if held, ask := obstructed(c.obstacles.ofVisit, now); held {
 			return earlier(wake, ask)
 		}
-		t, due, ok := c.Frontier.Next(now)
+		t, due, ok := c.frontier.Next(now)
 		if !ok {
 			return earlier(wake, due)
 		}
-		if others := c.Cluster.Turns; others != nil && !others.MayVisit(&t, now) {
+		if others := c.cluster.Turns; others != nil && !others.MayVisit(&t, now) {
 			c.origins.Open(c.origins.Of(t.Link.URL)) // it may have been the one to try
 			if c.run.Failed() {
 				return wake
@@ -384,7 +421,8 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		if held != retry.VisitIt && c.needsNoTry(&t) {
 			held = retry.VisitIt
 		}
-		if kept := c.bar(&t, now) || c.setAside(&t, now) || c.awaitsApp(&t, now); kept || held == retry.AwaitIt {
+		kept := c.bar(&t, now) || c.setAside(&t, now) || c.Applications.awaits(&t, now)
+		if kept || held == retry.AwaitIt {
 			if !kept {
 				wake = earlier(wake, c.origins.Await(origin, &t, now))
 			} else if held == retry.VisitIt {
@@ -400,11 +438,12 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		t.Number = c.retries.Number(key, t.Number)
 		v := c.visits.New(t)
 		v.Plan().Before = c.plan.before(key)
-		v.App().Elsewhere = c.apps.some.Load() && (c.Cluster.pagesElsewhere(t.Host) > 0 || c.isSpread(t.Link))
+		v.App().Elsewhere = c.Applications.Any() &&
+			(c.cluster.pagesElsewhere(t.Host) > 0 || c.cluster.isSpread(t.Link))
 		c.begins(v)
 		host := t.Host
 		switch {
-		case c.gate.Dropped(host, t.Number) || c.withoutApp(&t.Link):
+		case c.gate.Dropped(host, t.Number) || c.Applications.without(&t.Link):
 			// The operator dropped the host, and the URL came back to the queue after that; or removed the application.
 			v.Outcome = visit.Dropped
 			c.settle(v, now)
@@ -422,16 +461,16 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 					return now
 				}
 			}
-		case c.DNS != nil && !t.Addr.IsValid():
+		case c.lookups.dns != nil && !t.Addr.IsValid():
 			c.lookups.waiting = append(c.lookups.waiting, v)
 			c.lookups.begin(work)
 		default:
 			v.Last = c.retries.FailedLookUps(host) > c.cfg.Retries || origin.Dead()
-			v.Within, v.HostLives = c.origins.Patience(t.Link.URL, now), c.Tally.HostPages(host) > 0
+			v.Within, v.HostLives = c.origins.Patience(t.Link.URL, now), c.tally.HostPages(host) > 0
 			c.progress.busy++
-			v.Turn = c.Rate.Begin()
+			v.Turn = c.rate.Begin()
 			v.Turn.Held = func() bool { return c.gate.HeldBack(v) }
-			c.shown.begun = v.Task.Link.URL
+			c.View.shown.begun = v.Task.Link.URL
 			c.visits.Begin(v)
 		}
 		if c.run.Failed() {
@@ -443,7 +482,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 // needsNoTry reports that a URL whose origin fails need not wait for a try: it ends without a request, or another URL
 // takes its place.
 func (c *Crawler) needsNoTry(t *frontier.Task) bool {
-	return visit.IsErrand(t.Link) || c.gate.Dropped(t.Host, t.Number) || c.withoutApp(&t.Link) ||
+	return visit.IsErrand(t.Link) || c.gate.Dropped(t.Host, t.Number) || c.Applications.without(&t.Link) ||
 		c.limits.full(t.Host) || c.plain.replaces(t.Link)
 }
 
@@ -459,7 +498,7 @@ func (c *Crawler) failUntried(t frontier.Task, by *retry.Origin, now time.Time) 
 // settleAll settles v and all other ended visits.
 func (c *Crawler) settleAll(v *visit.Attempt) {
 	c.run.Stir()
-	c.shown.lastEnd = c.cfg.Now()
+	c.View.shown.lastEnd = c.cfg.Now()
 	for {
 		if v.Lookup.Done {
 			c.lookups.open--
@@ -483,12 +522,12 @@ func (c *Crawler) append() { c.run.Fail(c.ledger.Append()) }
 
 func (c *Crawler) halt(why Stop) {
 	if c.progress.stop == notStopping {
-		if c.Tally.Fetched() == 0 {
-			c.shown.waited = c.waits(c.Cluster.status(c.cfg.Now()), c.cfg.Now())
+		if c.tally.Fetched() == 0 {
+			c.View.shown.waited = c.View.waits(c.cluster.status(c.cfg.Now()), c.cfg.Now())
 		}
 		c.end(why)
 		c.visits.Refuse()
-		c.Events.Write("stopping", report.F("reason", string(why)), report.F("open_requests", c.progress.underWay()))
+		c.events.Write("stopping", report.F("reason", string(why)), report.F("open_requests", c.progress.underWay()))
 	}
 }
 
@@ -504,4 +543,16 @@ func (c *Crawler) RanBefore(d time.Duration) {
 	if c.cfg.TimeLimit > 0 {
 		c.cfg.TimeLimit = max(c.cfg.TimeLimit-max(d, 0), 1)
 	}
+}
+
+// sleep returns how long the dispatcher may wait for a result.
+func (c *Crawler) sleep(now, wake time.Time) time.Duration {
+	d := publishInterval
+	if wake = earlier(wake, c.ledger.Due()); !wake.IsZero() {
+		d = min(d, wake.Sub(now))
+	}
+	if c.cfg.TimeLimit > 0 && c.progress.stop == notStopping {
+		d = min(d, c.cfg.TimeLimit-c.limits.active(now))
+	}
+	return max(d, 0)
 }

@@ -93,9 +93,12 @@ func TestAddressThatExpiresAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := parsed(t, "ip-delay 3s\nseed http://a.example/\nseed http://b.example/\ndns a.example 192.0.2.1\n"+
 			"dns b.example 192.0.2.1\nhttp://a.example/ /1\nhttp://a.example/1\n")
+		z := &zeroTTL{}
+		s.with = func(p *crawl.Parts) error {
+			z.Resolver, p.DNS = p.DNS, z
+			return nil
+		}
 		w := s.opened(t, testdisk.NewMem())
-		z := &zeroTTL{Resolver: w.DNS}
-		w.DNS = z
 		ran(t)(w.Run(t.Context()))
 		if n := len(s.web.Told()); z.asked.Load() > int64(2*n) || n != 5 {
 			t.Errorf("%d look-ups for %d requests", z.asked.Load(), n)

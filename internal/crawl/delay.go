@@ -100,3 +100,14 @@ func (h *delays) ofRobots(host string, now time.Time) (d time.Duration) {
 	}
 	return d
 }
+
+// explainPace says at which rate the domain of a host is visited at most.
+func (h *delays) explainPace(host string) string {
+	if h.cfg.WhyPace == nil {
+		return ""
+	}
+	if why := h.cfg.WhyPace(host); why != "" {
+		return "  rate: " + why + "\n"
+	}
+	return ""
+}

@@ -45,15 +45,15 @@ type Delivery struct {
 }
 
 // deliver adds a finished URL to the log of its application.
-func (c *Crawler) deliver(v *visit.Attempt, f *state.Finish, now time.Time) {
-	if f.Link.Ext == "" || c.Delivery == nil || c.run.Failed() {
+func (a *Applications) deliver(v *visit.Attempt, f *state.Finish, now time.Time) {
+	if f.Link.Ext == "" || a.delivery == nil || a.run.Failed() {
 		return
 	}
 	app := f.Link.App()
 	if app == "" {
 		return
 	}
-	log := c.Delivery.Log(app)
+	log := a.delivery.Log(app)
 	if log == nil {
 		return
 	}
@@ -77,7 +77,7 @@ func (c *Crawler) deliver(v *visit.Attempt, f *state.Finish, now time.Time) {
 		err = log.Append(func(b []byte) []byte { return append(b, line...) })
 	}
 	if err != nil {
-		c.run.Fail(fmt.Errorf("pages of application %q: %w", app, err))
+		a.run.Fail(fmt.Errorf("pages of application %q: %w", app, err))
 	}
 }
 
@@ -85,12 +85,12 @@ func (c *Crawler) deliver(v *visit.Attempt, f *state.Finish, now time.Time) {
 // lost does not count.
 type pageTails map[string]map[uint64]struct{}
 
-// pageTails reads the logs as the last process left them.
-func (c *Crawler) pageTails() (pageTails, error) {
+// tails reads the logs as the last process left them.
+func (a *Applications) tails() (pageTails, error) {
 	tails := pageTails{}
-	for _, app := range c.Delivery.Names() {
+	for _, app := range a.delivery.Names() {
 		urls := map[uint64]struct{}{}
-		err := c.Delivery.Log(app).Each(func(line []byte) error {
+		err := a.delivery.Log(app).Each(func(line []byte) error {
 			var d struct{ URL string }
 			if err := json.Unmarshal(line, &d); err != nil {
 				return err
@@ -125,8 +125,8 @@ func (p pageTails) Has(f *state.Finish, all, synced bool) bool {
 // Deliveries returns up to max durable pages of an application, from a position on; 0 means the first one that is not
 // acknowledged. No page before that one is returned again. The error is ErrNoApplication if the pages of no such
 // application are collected. Safe for concurrent use.
-func (c *Crawler) Deliveries(app string, from int64, max int) ([]Delivery, error) {
-	log := c.Delivery.Log(app)
+func (a *Applications) Deliveries(app string, from int64, max int) ([]Delivery, error) {
+	log := a.delivery.Log(app)
 	if log == nil {
 		return nil, fmt.Errorf("application %q: %w", app, ErrNoApplication)
 	}
@@ -146,24 +146,24 @@ func (c *Crawler) Deliveries(app string, from int64, max int) ([]Delivery, error
 
 // Acknowledge records that all pages before position have been collected. It is durable when it returns. A position
 // before an earlier one changes nothing. Safe for concurrent use.
-func (c *Crawler) Acknowledge(app string, position int64) error {
-	log := c.Delivery.Log(app)
+func (a *Applications) Acknowledge(app string, position int64) error {
+	log := a.delivery.Log(app)
 	if log == nil {
 		return fmt.Errorf("application %q: %w", app, ErrNoApplication)
 	}
 	if err := log.Acknowledge(position); err != nil {
 		return fmt.Errorf("pages of application %q: %w", app, err)
 	}
-	if held := c.apps.heldNow.Load(); held != nil && (*held)[app] && log.Waiting() < c.cfg.Uncollected {
-		c.run.Tell(func(time.Time) {}) // its links need not wait any longer
+	if held := a.heldNow.Load(); held != nil && (*held)[app] && log.Waiting() < a.cfg.Uncollected {
+		a.run.Tell(func(time.Time) {}) // its links need not wait any longer
 	}
 	return nil
 }
 
-// DeliveriesChanged returns a channel that is closed when more pages may be there, or when the application is removed.
+// Changed returns a channel that is closed when more pages may be there, or when the application is removed.
 // It never is if there is no such application. Get it before Deliveries. Safe for concurrent use.
-func (c *Crawler) DeliveriesChanged(app string) <-chan struct{} {
-	if log := c.Delivery.Log(app); log != nil {
+func (a *Applications) Changed(app string) <-chan struct{} {
+	if log := a.delivery.Log(app); log != nil {
 		return log.Changed()
 	}
 	return nil
@@ -176,17 +176,17 @@ const recollectMost = 1000
 // thousands. When another agent has accepted them, call done: it marks the pages as collected. The links on these pages
 // were followed, and are not followed again. spent counts the pages that are given up, because they were fetched again
 // too often: done marks them, too. Safe for concurrent use.
-func (l *Loop) Recollect() (links []link.Link, spent int, done func() error, err error) {
-	c, upTo := l.c, map[string]int64{}
-	t := c.apps.table.Load()
+func (a *Applications) Recollect() (links []link.Link, spent int, done func() error, err error) {
+	upTo := map[string]int64{}
+	t := a.table.Load()
 	if t == nil {
 		return nil, 0, func() error { return nil }, nil
 	}
-	for name, a := range *t {
-		if !a.Pages {
+	for name, app := range *t {
+		if !app.Pages {
 			continue
 		}
-		pages, err := c.Deliveries(name, 0, recollectMost)
+		pages, err := a.Deliveries(name, 0, recollectMost)
 		if err != nil {
 			return nil, 0, nil, err
 		}
@@ -202,8 +202,8 @@ func (l *Loop) Recollect() (links []link.Link, spent int, done func() error, err
 				continue
 			}
 			again := link.Link{URL: u, Via: d.Via, Hops: d.Hops, Seed: u.Host()}
-			again.SetApp(name, a.Scope.Root(u))
-			if !a.Scope.Judge(again).In { // it was when the application got the page
+			again.SetApp(name, app.Scope.Root(u))
+			if !app.Scope.Judge(again).In { // it was when the application got the page
 				again.Hops = ""
 			}
 			again.SetRefetches(n)
@@ -212,7 +212,7 @@ func (l *Loop) Recollect() (links []link.Link, spent int, done func() error, err
 	}
 	return links, spent, func() (err error) {
 		for name, position := range upTo {
-			if e := c.Acknowledge(name, position); !errors.Is(e, ErrNoApplication) { // it was removed meanwhile
+			if e := a.Acknowledge(name, position); !errors.Is(e, ErrNoApplication) { // it was removed meanwhile
 				err = errors.Join(err, e)
 			}
 		}
@@ -242,18 +242,18 @@ type AppState struct {
 	Held           bool   `json:"held"`           // its links wait until pages are collected
 }
 
-// ApplicationStates returns the states of the applications, by name. Safe for concurrent use.
-func (c *Crawler) ApplicationStates() []AppState {
-	t := c.apps.table.Load()
+// States returns the states of the applications, by name. Safe for concurrent use.
+func (a *Applications) States() []AppState {
+	t := a.table.Load()
 	if t == nil {
 		return nil
 	}
 	var states []AppState
-	held := c.apps.heldNow.Load()
+	held := a.heldNow.Load()
 	for _, name := range slices.Sorted(maps.Keys(*t)) {
-		n := c.apps.of(name)
+		n := a.of(name)
 		s := AppState{Name: name, Queued: n.queued, Fetched: n.fetched + n.shared, Shared: n.shared}
-		if log := c.Delivery.Log(name); log != nil {
+		if log := a.delivery.Log(name); log != nil {
 			s.Unacknowledged = int64(log.Waiting())
 		}
 		s.Held = held != nil && (*held)[name]
@@ -264,8 +264,8 @@ func (c *Crawler) ApplicationStates() []AppState {
 
 // Uncollected returns the number of pages of all applications that this agent keeps to be collected. Safe for
 // concurrent use.
-func (c *Crawler) Uncollected() (n int64) {
-	for _, s := range c.ApplicationStates() {
+func (a *Applications) Uncollected() (n int64) {
+	for _, s := range a.States() {
 		n += s.Unacknowledged
 	}
 	return n

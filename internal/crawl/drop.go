@@ -1,58 +1,19 @@
 package crawl
 
 import (
-	"context"
 	"fmt"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
-
-// Drop discards all waiting links of host, in its queue, in the pools and among the
-// retries. From now on the crawl fetches none of them, and it finishes them one after the
-// other. It accepts links that it finds later as before, unless the host is blocked. Drop
-// returns a message that says how many links waited in the queue; links in the pools are
-// not counted by host. Otherwise it is like Block.
-func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
-	return c.order(ctx, "drop", host, func(now time.Time) (string, error) {
-		e, n, _ := c.waiting(host, now)
-		if err := c.drop(host, now); err != nil {
-			c.run.Fail(err)
-			return "", err
-		}
-		c.Events.Write("host-dropped", report.F("host", host), report.F("links", n))
-		if err := c.secure(); err != nil {
-			return "", err
-		}
-		s := host + ": " + links(n) + " dropped"
-		if p := c.Frontier.Stats().Pooled; p > 0 {
-			s += "; those among the " + links(p) + " of all hosts in the pools on disk follow as the pools are read"
-		}
-		return s + underWay(e), nil
-	})
-}
-
-func (c *Crawler) drop(host string, now time.Time) error {
-	c.run.Stir()
-	c.ledger.Add(state.Drop, c.gate.Drop(host, c.ledger.Accepted(), now))
-	c.Frontier.Withdraw(host)
-	c.Frontier.ReviewAside()
-	if err := c.origins.Withdraw(host); err != nil {
-		return fmt.Errorf("drop %s: %w", host, err)
-	}
-	c.plan.forget(host, now)
-	return nil
-}
 
 // begins and ends count the visits in progress.
 func (c *Crawler) begins(v *visit.Attempt) {
 	c.gate.Begins(v)
-	if c.Cluster.Turns != nil {
-		v.Permit = c.Cluster.Turns.Permit(v.Task.Host)
+	if c.cluster.Turns != nil {
+		v.Permit = c.cluster.Turns.Permit(v.Task.Host)
 	}
 }
 
@@ -70,15 +31,15 @@ func (c *Crawler) giveUp(now time.Time) (more bool) {
 	if c.progress.stop != notStopping || c.run.Failed() {
 		return false
 	}
-	done, err := c.Frontier.Withdrawn(dropSlice, func(w frontier.Waiting) error {
+	done, err := c.frontier.Withdrawn(dropSlice, func(w frontier.Waiting) error {
 		if visit.IsErrand(w.Link) { // hosts that need the robots.txt ask for it again
 			c.errands.end(w.Link)
 			return nil
 		}
 		t := frontier.Task{Link: w.Link, Host: w.Link.URL.Host(), Attempt: w.Attempt, Number: w.Number}
 		k := t.Link.Key()
-		if c.Cluster.Moves != nil {
-			if sent, err := c.Cluster.Moves.SendAway(w); sent || err != nil {
+		if c.cluster.Moves != nil {
+			if sent, err := c.cluster.Moves.SendAway(w); sent || err != nil {
 				return err
 			}
 		}
@@ -102,7 +63,7 @@ func (c *Crawler) withdraw(v *visit.Attempt) {
 }
 
 func (c *Crawler) withdrawLink(l link.Link, number uint64, attempt int) {
-	if err := c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number, Attempt: attempt}}); err != nil &&
+	if err := c.frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number, Attempt: attempt}}); err != nil &&
 		!c.run.Failed() {
 		c.run.Fail(fmt.Errorf("frontier: %w", err))
 	}

@@ -124,21 +124,21 @@ func TestOrderTurns(t *testing.T) {
 		if st := w.Frontier.Stats(); st.Pooled < n || st.PoolBytes == 0 {
 			t.Fatalf("%+v", st)
 		}
-		must(t, w.Pause(t.Context(), true))
+		must(t, w.Orders.Pause(t.Context(), true))
 		end := w.running(t.Context())
 		synctest.Wait()
 		before := fs.reads.Load()
 		w.blocks(t, "a.example")
-		_, _, err := w.Waiting(t.Context(), "a.example")
+		_, _, err := w.Orders.Waiting(t.Context(), "a.example")
 		must(t, err)
 		w.blocks(t)
-		_, err = w.Drop(t.Context(), "a.example")
+		_, err = w.Orders.Drop(t.Context(), "a.example")
 		must(t, err)
 		synctest.Wait()
 		if read != before {
 			t.Errorf("orders read queues and pools %d times", read-before)
 		}
-		must(t, w.Pause(t.Context(), false))
+		must(t, w.Orders.Pause(t.Context(), false))
 		stop, err := end()
 		if most < 3 || most > 4 { // a slice, and a page
 			t.Errorf("up to %d links were finished in a turn, want a slice of 3", most)
@@ -186,12 +186,12 @@ func TestDropGoesOn(t *testing.T) {
 			})
 			w = s.opened(t, mem)
 			s.accounts(t, w)
-			must(t, w.Pause(ctx, true))
+			must(t, w.Orders.Pause(ctx, true))
 			counts.Store(run > 0)
 			ended := w.background(ctx, t)
 			if run == 0 {
 				synctest.Wait()
-				_, err := w.Drop(ctx, "a.example")
+				_, err := w.Orders.Drop(ctx, "a.example")
 				must(t, err)
 				var late []crawl.NewSeed
 				for i := range 3 {
@@ -200,7 +200,7 @@ func TestDropGoesOn(t *testing.T) {
 						late = append(late, crawl.NewSeed{URL: weburl.MustParse(u)})
 					}
 				}
-				_, err = w.AddSeeds(ctx, late)
+				_, err = w.Intake.AddSeeds(ctx, late)
 				must(t, err)
 				counts.Store(true)
 			}
@@ -237,7 +237,7 @@ func TestManyDrops(t *testing.T) {
 			s := twoHosts(t, 3, false)
 			paused := func(fs disk.FS) (w *world, kill func() *testdisk.Mem) {
 				w = s.opened(t, fs)
-				must(t, w.Pause(t.Context(), true))
+				must(t, w.Orders.Pause(t.Context(), true))
 				ctx, cancel := context.WithCancel(t.Context())
 				end := w.running(ctx)
 				synctest.Wait()
@@ -250,17 +250,17 @@ func TestManyDrops(t *testing.T) {
 			}
 			w, kill := paused(testdisk.NewMem())
 			for i := range n {
-				_, err := w.Drop(t.Context(), fmt.Sprintf("host%d.example", i))
+				_, err := w.Orders.Drop(t.Context(), fmt.Sprintf("host%d.example", i))
 				must(t, err)
 			}
-			_, err := w.Drop(t.Context(), "a.example")
+			_, err := w.Orders.Drop(t.Context(), "a.example")
 			must(t, err)
 			left := kill()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			w, kill = paused(left)
 			runtime.ReadMemStats(&after)
-			_, err = w.Checkpoint(t.Context())
+			_, err = w.Orders.Checkpoint(t.Context())
 			must(t, err)
 			time.Sleep(time.Second)
 			left, size := kill(), int64(0)

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,9 +17,9 @@ import (
 
 // Explain returns every reason why host is not being crawled now, and when it will be, as text for people. Safe for
 // concurrent use while Run runs; ctx bounds the wait.
-func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
-	return c.run.Command(ctx, "explain", host, func(now time.Time) (string, error) {
-		return c.explainHost(host, now).text, nil
+func (v *View) Explain(ctx context.Context, host string) (string, error) {
+	return v.run.Command(ctx, "explain", host, func(now time.Time) (string, error) {
+		return v.explainHost(host, now).text, nil
 	})
 }
 
@@ -34,14 +35,14 @@ type hostTurn struct {
 	now     time.Time
 }
 
-func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
-	t = hostTurn{Explanation: c.Frontier.Explain(host, now), blocks: c.gate.WhyBarred(host), crawl: c.hindrances(now),
-		perS: c.shown.speed.rate, now: now}
-	if t.limited, _ = c.rateLimit.tooFast(now); t.limited {
-		t.perS = c.Rate.Pace()
+func (v *View) explainHost(host string, now time.Time) (t hostTurn) {
+	t = hostTurn{Explanation: v.parts.Frontier.Explain(host, now), blocks: v.gate.WhyBarred(host),
+		crawl: v.hindrances(now), perS: v.shown.speed.rate, now: now}
+	if t.limited, _ = v.rateLimit.tooFast(now); t.limited {
+		t.perS = v.parts.Rate.Pace()
 	}
 	e := &t.Explanation
-	c.explainEmpty(e)
+	v.explainEmpty(e)
 	if i := slices.Index(e.Reasons, frontier.HostBlocked); i >= 0 {
 		if e.Reasons = slices.Delete(e.Reasons, i, i+1); len(t.blocks) == 0 {
 			e.Reasons = append(e.Reasons, heldForOthers)
@@ -50,14 +51,14 @@ func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 	if i := slices.Index(e.Reasons, frontier.TurnNext); i >= 0 && len(t.crawl) > 0 {
 		e.Reasons[i] = "its turn is next, as soon as the crawl goes on: see below"
 	}
-	s := e.String() + c.delays.explain(host, now) + c.explainPace(host)
-	if limit := c.limits.ofHost(host); limit > 0 {
-		s += fmt.Sprintf("  pages: %d of at most %d (host-page-limit)\n", c.limits.pages(host), limit)
-		if c.limits.full(host) {
+	s := e.String() + v.delays.explain(host, now) + v.delays.explainPace(host)
+	if limit := v.limits.ofHost(host); limit > 0 {
+		s += fmt.Sprintf("  pages: %d of at most %d (host-page-limit)\n", v.limits.pages(host), limit)
+		if v.limits.full(host) {
 			s += "  its other URLs are finished without a visit\n"
 		}
 	}
-	switch agent, mine := c.Cluster.peek(host); {
+	switch agent, mine := v.parts.Cluster.peek(host); {
 	case agent != "" && !mine:
 		s = host + " is crawled by agent " + agent + "; ask that agent for more. This agent knows:\n" + s
 	case !mine:
@@ -65,9 +66,9 @@ func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 	}
 	const most = 10 // URLs in the text
 	failed := 0
-	for d := range c.retries.Of(host) {
+	for d := range v.book.Of(host) {
 		t.retry = earlier(t.retry, d.At)
-		if _, known := c.retries.Failure(d.Link.Key()); !known {
+		if _, known := v.book.Failure(d.Link.Key()); !known {
 			s += "  " + d.Link.URL.String() + " waits for its robots.txt, which is on another host\n"
 		} else if failed++; failed <= most {
 			s += "  " + d.Link.URL.String() + " failed; next try at " + d.At.UTC().Format(time.RFC3339) + "\n"
@@ -76,17 +77,17 @@ func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 	if failed > most {
 		s += fmt.Sprintf("  and %d more that failed and will be tried again\n", failed-most)
 	}
-	if n := c.Frontier.Stats().Aside; n > 0 {
-		s += "  " + links(n) + " of all hosts " + isOrAre(n) + " set aside by exclusions; some may be of this " +
-			"host\n"
+	if n := v.parts.Frontier.Stats().Aside; n > 0 {
+		s += "  " + plural(n, "link") + " of all hosts " + english.PluralWord(int(n), "is", "are") +
+			" set aside by exclusions; some may be of this host\n"
 	}
-	origins, next := c.origins.Explain(host, now)
+	origins, next := v.origins.Explain(host, now)
 	s += origins
 	t.retry = earlier(t.retry, next)
 	for _, why := range t.blocks {
 		s += "  blocked by " + why + "\n"
 	}
-	if n := c.retries.FailedLookUps(host); n > 0 {
+	if n := v.book.FailedLookUps(host); n > 0 {
 		s += "  failed look-ups in a row: " + strconv.Itoa(n) + "\n"
 	}
 	if e.Queued > 0 || !t.retry.IsZero() || t.busy() {
@@ -182,23 +183,61 @@ func (t *hostTurn) clock(at time.Time) string {
 	return at.UTC().Format("2006-01-02 15:04:05Z") + ", in " + duration(at.Sub(t.now))
 }
 
+// hindrances returns all reasons why the crawl as a whole does not fetch now, or fetches less.
+func (v *View) hindrances(now time.Time) (all []Hindrance) {
+	cs := v.parts.Cluster.status(now)
+	for _, o := range slices.Concat(v.obstacles.ofRound, v.obstacles.ofVisit) {
+		if held, _ := o.Holds(now); held {
+			all = append(all, o.Why(now))
+		}
+	}
+	add := func(format string, a ...any) { all = append(all, Hindrance{Text: fmt.Sprintf(format, a...)}) }
+	if cs.Leaving != "" && v.progress.stop == notStopping {
+		all = append(all, Hindrance{Text: "this agent leaves the crawl: it waits for " + cs.Leaving,
+			Until: "when another agent has taken over the host"})
+	}
+	if !v.proxy.down.IsZero() {
+		add("the proxy cannot be reached for %s; each URL is tried again after about %s",
+			duration(now.Sub(v.proxy.down)), duration(v.cfg.RetryWait))
+	}
+	calls, since := v.visits.Handing()
+	if calls > 0 && (now.Sub(since) >= idleAfter || calls >= v.progress.underWay()) {
+		add("%s for %s: %s", english.Plural(calls, "page waits", "pages wait"), duration(now.Sub(since)),
+			cmp.Or(v.parts.PagesTo, "the program that receives the pages"))
+	}
+	if m := cs.Moves; m != nil && m.Held > 0 {
+		add("%s held until other agents have told which of their pages they have fetched",
+			english.Plural(m.Held, "host is", "hosts are"))
+	}
+	if held := v.apps.held; len(held) > 0 {
+		var names []string
+		for name := range held {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		add("the links of %s wait: %d or more of its pages wait to be collected", english.WordSeries(names, "and"),
+			v.cfg.Uncollected)
+	}
+	return all
+}
+
 // NothingAccepted is what Explain says of a host of which no link has been accepted.
 const NothingAccepted = "this agent has accepted no URL of the host: no link leads there, or it is out of scope"
 
 // explainEmpty completes the explanation of a host without a link in its queue: the host is finished, or it was never
 // found, or its links may be elsewhere. The frontier forgets such hosts; the counts of the reports do not.
-func (c *Crawler) explainEmpty(e *frontier.Explanation) {
-	if e.State != "unknown" && e.State != "empty" || c.origins.Waiting(e.Host) > 0 {
+func (v *View) explainEmpty(e *frontier.Explanation) {
+	if e.State != "unknown" && e.State != "empty" || v.origins.Waiting(e.Host) > 0 {
 		return
 	}
 	why := func(text string) { e.Reasons = append(e.Reasons, text) }
-	urls, s := c.Tally.HostURLs(e.Host), c.Frontier.Stats()
+	urls, s := v.parts.Tally.HostURLs(e.Host), v.parts.Frontier.Stats()
 	if urls > 0 {
 		why(fmt.Sprintf("finished so far: %s, %s", report.Count(urls, "URL"),
-			report.Count(c.Tally.HostPages(e.Host), "page")))
+			report.Count(v.parts.Tally.HostPages(e.Host), "page")))
 	}
 	switch {
-	case c.Seen.Holds():
+	case v.parts.Seen.Holds():
 		why("links in state/seen wait for the answer whether they are known; some may be of this host")
 	case s.Aside > 0: // Explain says it
 		if urls > 0 {
@@ -209,10 +248,13 @@ func (c *Crawler) explainEmpty(e *frontier.Explanation) {
 	case s.Pooled > 0: // the frontier has said it
 	case urls > 0:
 		e.State = "finished"
-		if c.plan.planner != nil {
+		if v.plan.planner != nil {
 			why("the strategy may visit them again")
 		}
 	case e.State == "unknown":
 		why(NothingAccepted)
 	}
 }
+
+// plural returns a number with its noun.
+func plural(n int64, noun string) string { return english.Plural(int(n), noun, "") }

@@ -91,7 +91,7 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 		"pause of an order": {
 			with: func(s *story) { s.cfg.WhyPaused = func() string { return "order 7 of alice: a line" } },
 			does: func(t *testing.T, w *world) {
-				must(t, w.Pause(context.Background(), true))
+				must(t, w.Orders.Pause(context.Background(), true))
 			}, wants: []string{"by order 7 of alice: a line\n"},
 			until: `after "orbweaver ctl resume", but not before `},
 		"slow rate": {with: func(s *story) { s.cfg.WhyRate = func() string { return "0.01/s now" } },
@@ -130,7 +130,7 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 			if c.does != nil {
 				c.does(t, w)
 			}
-			text, err := w.Explain(t.Context(), "a.example")
+			text, err := w.View.Explain(t.Context(), "a.example")
 			must(t, err)
 			inOrder(t, crawlLines(text), c.wants...)
 			inOrder(t, text, "  when: "+c.until)

@@ -36,16 +36,16 @@ const notRead = "the queue was not read to its end within 3 s"
 // ExplainURL returns every reason why a URL is not being fetched now, and when it will be, and the same of its host, as
 // text for people. It looks for the URL in the journal, beside the dispatcher, for a bounded time. past is asked about
 // a URL that does not wait. Safe for concurrent use while Run runs; ctx bounds the wait.
-func (c *Crawler) ExplainURL(ctx context.Context, u weburl.URL, past func(u weburl.URL) Past) (string, error) {
+func (v *View) ExplainURL(ctx context.Context, u weburl.URL, past func(u weburl.URL) Past) (string, error) {
 	e := urlTurn{u: u}
-	if _, err := c.run.Command(ctx, "explain", u.String(), func(now time.Time) (string, error) {
-		e.ask(c, now)
+	if _, err := v.run.Command(ctx, "explain", u.String(), func(now time.Time) (string, error) {
+		e.ask(v, now)
 		return "", nil
 	}); err != nil {
 		return "", err
 	}
 	if e.accepted {
-		err := e.look(ctx, c)
+		err := e.look(ctx, v)
 		if errors.Is(err, ErrNotRunning) || err != nil && ctx.Err() != nil {
 			return "", err
 		}
@@ -54,7 +54,7 @@ func (c *Crawler) ExplainURL(ctx context.Context, u weburl.URL, past func(u webu
 	if len(e.places) == 0 && past != nil {
 		e.past = past(u)
 	}
-	return e.String(c) + e.host.text, nil
+	return e.String(v) + e.host.text, nil
 }
 
 // A urlTurn is the explanation of a URL.
@@ -85,39 +85,39 @@ type place struct {
 }
 
 // ask collects what the dispatcher knows without reading the disk for it.
-func (e *urlTurn) ask(c *Crawler, now time.Time) {
-	e.host = c.explainHost(e.u.Host(), now)
+func (e *urlTurn) ask(v *View, now time.Time) {
+	e.host = v.explainHost(e.u.Host(), now)
 	e.open = e.host.busy() && e.host.Next == e.u.String()
-	e.robots = c.Robots.Ask(e.u, now)
-	e.origin = c.origins.Of(e.u).NextTry(now)
-	e.full = c.limits.full(e.u.Host())
-	e.unsure = c.Seen.Holds()
-	e.elsewhere = c.Cluster.pagesElsewhere(e.u.Host())
+	e.robots = v.parts.Robots.Ask(e.u, now)
+	e.origin = v.origins.Of(e.u).NextTry(now)
+	e.full = v.limits.full(e.u.Host())
+	e.unsure = v.parts.Seen.Holds()
+	e.elsewhere = v.parts.Cluster.pagesElsewhere(e.u.Host())
 	links := []link.Link{{URL: e.u}}
-	if t := c.apps.table.Load(); t != nil {
+	if t := v.apps.table.Load(); t != nil {
 		for name := range *t {
 			l := link.Link{URL: e.u}
 			l.SetApp(name, "")
 			links = append(links, l)
 		}
 	}
-	keys := c.ledger.Keys()
+	keys := v.ledger.Keys()
 	for _, l := range links {
 		k := l.Key()
-		e.accepted = e.accepted || c.Seen.MayHave(keys.Of(k, false))
+		e.accepted = e.accepted || v.parts.Seen.MayHave(keys.Of(k, false))
 		if done, ok := keys.Finish(k); ok { // by another agent
-			e.accepted = e.accepted || c.Seen.MayHave(done)
+			e.accepted = e.accepted || v.parts.Seen.MayHave(done)
 		}
-		if r, ok := c.retries.Failure(k); ok {
+		if r, ok := v.book.Failure(k); ok {
 			e.retry = r
 		}
-		e.again = e.again || c.plan.before(k) != nil
+		e.again = e.again || v.plan.before(k) != nil
 	}
 	l := link.Link{URL: e.u}
-	if c.Cluster.direct(&l); l.Ext != "" { // its key is that of a destination
+	if v.parts.Cluster.direct(&l); l.Ext != "" { // its key is that of a destination
 		e.accepted = true
 	}
-	for d := range c.retries.All() {
+	for d := range v.book.All() {
 		if d.Link.URL == e.u {
 			e.later = d.At
 		}
@@ -125,12 +125,12 @@ func (e *urlTurn) ask(c *Crawler, now time.Time) {
 }
 
 // look finds the URL among the links that wait, and counts those of its host that come before it.
-func (e *urlTurn) look(ctx context.Context, c *Crawler) error {
+func (e *urlTurn) look(ctx context.Context, v *View) error {
 	short, cancel := context.WithTimeout(ctx, queueWait)
 	defer cancel()
 	var before [256]int64 // links of the host so far, by level
 	host := e.u.Host()
-	err := c.readQueue(short, func(l *link.Link, enc []byte) error {
+	err := v.readQueue(short, func(l *link.Link, enc []byte) error {
 		if l.URL.Host() != host || visit.IsErrand(*l) {
 			return nil
 		}
@@ -141,7 +141,7 @@ func (e *urlTurn) look(ctx context.Context, c *Crawler) error {
 			}
 			e.places = append(e.places, place{link: own, ahead: before[l.Level]})
 		}
-		if l.URL == e.u || !c.gate.Excludes(l) {
+		if l.URL == e.u || !v.gate.Excludes(l) {
 			e.waiting++
 			before[l.Level]++
 		}
@@ -158,7 +158,7 @@ func (e *urlTurn) look(ctx context.Context, c *Crawler) error {
 }
 
 // String returns lines, one for each fact.
-func (e *urlTurn) String(c *Crawler) string {
+func (e *urlTurn) String(v *View) string {
 	var b strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&b, "  "+format+"\n", a...) }
 	excluded := ""
@@ -166,7 +166,7 @@ func (e *urlTurn) String(c *Crawler) string {
 	if len(e.places) > 0 {
 		link = e.places[0].link
 	}
-	if why := c.Excluded(link); why != "" {
+	if why := v.gate.WhyExcluded(&link); why != "" {
 		excluded = why
 	}
 	fmt.Fprintf(&b, "%s: %s\n", e.u, e.state(excluded))
@@ -174,15 +174,15 @@ func (e *urlTurn) String(c *Crawler) string {
 		e.tellPlace(line, &p)
 	}
 	if len(e.places) == 0 {
-		e.tellPast(c, line)
+		e.tellPast(line)
 	}
 	if excluded != "" {
 		line("excluded by %s", excluded)
 	}
 	in := true
 	if !e.waits() && !e.isFinished() {
-		if in = tellScope(line, c.Scope, link); !in {
-			in = c.tellApps(line, link)
+		if in = tellScope(line, v.parts.Scope, link); !in {
+			in = v.tellApps(line, link)
 		}
 	}
 	if in && !e.isFinished() {
@@ -260,7 +260,7 @@ func failureText(kind string) string {
 	return kind
 }
 
-func (e *urlTurn) tellPast(c *Crawler, line func(string, ...any)) {
+func (e *urlTurn) tellPast(line func(string, ...any)) {
 	switch {
 	case e.past.Finished != "":
 		line("%s", e.past.Finished)
@@ -309,8 +309,8 @@ func tellScope(line func(string, ...any), s *scope.Scope, l link.Link) (in bool)
 
 // tellApps names the applications that would follow a link to the URL on a page of theirs, and reports whether there
 // are any.
-func (c *Crawler) tellApps(line func(string, ...any), l link.Link) (some bool) {
-	t := c.apps.table.Load()
+func (v *View) tellApps(line func(string, ...any), l link.Link) (some bool) {
+	t := v.apps.table.Load()
 	if t == nil {
 		return false
 	}

@@ -28,7 +28,7 @@ http://b.example/robots.txt 301 to=http://c.example/rules.txt
 			s.cfg.Retries, s.fetch.AllowPrivate = -1, false
 			w := s.opened(t, testdisk.NewMem())
 			ran(t)(w.Run(t.Context()))
-			failed, n := w.FailedSeeds()
+			failed, n := w.View.FailedSeeds()
 			if n != 2 || len(failed) != 2 {
 				t.Fatalf("%d seeds failed: %+v", n, failed)
 			}

@@ -7,7 +7,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
-	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // finish finishes a URL: it writes the log, counts, accepts the links, and adds the finish.
@@ -24,7 +23,7 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 			f.Flags |= state.FlagPage
 		}
 	}
-	c.intake(&v.Links) // without a response: the root of the host, see followRoot
+	c.Intake.take(&v.Links) // without a response: the root of the host, see followRoot
 	if v.Plain {
 		c.followPlain(v)
 		c.skips.add(visit.Skip{Link: v.Task.Link, Reason: "askedByHTTP"})
@@ -40,11 +39,7 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 	case visit.Denied:
 		c.skips.add(visit.Skip{Link: v.Task.Link, Reason: "robotsTxt"})
 	case visit.OverQuota:
-		s := visit.Skip{Link: v.Task.Link, Reason: "hostPageLimit"}
-		if r := c.Sheets.Table().Decides(s.Link.URL, "host-page-limit"); r != nil {
-			s.Reason = report.ReasonBy(s.Reason, r.Text)
-		}
-		c.skips.add(s)
+		c.skips.add(visit.Skip{Link: v.Task.Link, Reason: c.limits.reason(v.Task.Link.URL)})
 	case visit.Dropped:
 		c.skips.add(visit.Skip{Link: v.Task.Link, Reason: "dropped"})
 	}
@@ -56,8 +51,8 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 	}
 	c.logs.write(v, f, now)
 	c.logs.writeLinks(v, &f, now)
-	c.deliver(v, &f, now)
-	c.shown.lastURL = v.Asked.URL.String()
+	c.Applications.deliver(v, &f, now)
+	c.View.shown.lastURL = v.Asked.URL.String()
 	c.retries.Forget(v.Task.Link.Key())
 	if v.Plain { // it counts as skipped, not as failed
 		f.Kind, f.Cause = "", ""
@@ -78,7 +73,7 @@ func (c *Crawler) record(v *visit.Attempt, f *state.Finish) {
 
 // logRobots logs and counts a fetch of robots.txt, and keeps its rules.
 func (c *Crawler) logRobots(v *visit.Attempt, now time.Time) {
-	c.intake(&v.Links) // its sitemaps
+	c.Intake.take(&v.Links) // its sitemaps
 	for _, s := range v.Skipped {
 		c.skips.add(s)
 	}

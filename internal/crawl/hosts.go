@@ -59,29 +59,29 @@ const hostsPiece = 8 << 10
 // search in their name. Safe for concurrent use while Run runs; ctx bounds the wait. The dispatcher reads the counted
 // hosts in pieces, so that the crawl goes on. It reads the hosts of the frontier, which are those that the crawl needs
 // to be busy, at once.
-func (c *Crawler) Hosts(ctx context.Context, q HostQuery) (rows []HostRow, matches int64, err error) {
-	if !c.run.Begun() {
+func (v *View) Hosts(ctx context.Context, q HostQuery) (rows []HostRow, matches int64, err error) {
+	if !v.run.Begun() {
 		return nil, 0, ErrNotRunning
 	}
 	q.Limit = max(q.Limit, 0)
 	s := hostSearch{q: q, search: strings.ToLower(q.Search)}
 	for from, more := 0, true; more; {
-		if err := c.run.Do(ctx, "hosts", func(time.Time) {
-			next := c.Tally.EachHostCount(from, hostsPiece, func(h *report.HostCount) {
+		if err := v.run.Do(ctx, "hosts", func(time.Time) {
+			next := v.parts.Tally.EachHostCount(from, hostsPiece, func(h *report.HostCount) {
 				queued := int64(0)
 				if q.By == ByQueue {
-					queued, _ = c.Frontier.HostQueue(h.Host)
+					queued, _ = v.parts.Frontier.HostQueue(h.Host)
 				}
 				s.add(h, queued)
 			})
-			from, more = next, next < c.Tally.Hosts()
+			from, more = next, next < v.parts.Tally.Hosts()
 		}); err != nil {
 			return nil, 0, err
 		}
 	}
-	err = c.run.Do(ctx, "hosts", func(time.Time) {
-		c.Frontier.EachQueue(func(host string, links int64) {
-			if c.Tally.HostKnown(host) || links == 0 {
+	err = v.run.Do(ctx, "hosts", func(time.Time) {
+		v.parts.Frontier.EachQueue(func(host string, links int64) {
+			if v.parts.Tally.HostKnown(host) || links == 0 {
 				return
 			}
 			s.add(&report.HostCount{Host: host}, links)
@@ -89,11 +89,11 @@ func (c *Crawler) Hosts(ctx context.Context, q HostQuery) (rows []HostRow, match
 		rows = s.top()
 		for i := range rows {
 			r := &rows[i]
-			if n, ok := c.Tally.HostCount(r.Host); ok {
+			if n, ok := v.parts.Tally.HostCount(r.Host); ok {
 				r.HostCount = n
 			}
-			r.Queued, r.State = c.Frontier.HostQueue(r.Host)
-			r.Blocked = c.gate.BarsKnown(r.Host)
+			r.Queued, r.State = v.parts.Frontier.HostQueue(r.Host)
+			r.Blocked = v.gate.BarsKnown(r.Host)
 			switch {
 			case r.Blocked && r.Queued == 0:
 				r.State = "blocked"

@@ -51,7 +51,7 @@ func pausedWorld(tb testing.TB, visited, waiting int, r *rand.Rand) (w *world, a
 	for i := range waiting {
 		all = append(all, report.HostCount{Host: fmt.Sprintf("w%d.example", i)})
 	}
-	if err := w.Pause(context.Background(), true); err != nil {
+	if err := w.Orders.Pause(context.Background(), true); err != nil {
 		tb.Fatal(err)
 	}
 	return w, all
@@ -94,7 +94,7 @@ func TestHosts(t *testing.T) {
 				}
 				q := crawl.HostQuery{Search: search, By: by, Limit: 3000}
 				for {
-					rows, matches, err := w.Hosts(t.Context(), q)
+					rows, matches, err := w.View.Hosts(t.Context(), q)
 					if err != nil || matches != int64(len(want)) {
 						t.Fatalf("order %d, search %q: %d matches, want %d; %v", by, search, matches, len(want), err)
 					}
@@ -116,13 +116,13 @@ func TestHosts(t *testing.T) {
 			}
 		}
 		w.blocks(t, "w7.example")
-		rows, _, err := w.Hosts(t.Context(), crawl.HostQuery{Search: "w7.example", Limit: 5})
+		rows, _, err := w.View.Hosts(t.Context(), crawl.HostQuery{Search: "w7.example", Limit: 5})
 		if err != nil || len(rows) != 1 || rows[0].State != "blocked" || !rows[0].Blocked || rows[0].Queued != 1 {
 			t.Errorf("%+v, %v", rows, err)
 		}
 		first := crawl.HostMark{1, "w0.example"}
 		for too, want := range map[bool]string{true: "w0.example", false: "w1.example"} {
-			rows, _, err := w.Hosts(t.Context(), crawl.HostQuery{Limit: 1, After: &first, AfterToo: too})
+			rows, _, err := w.View.Hosts(t.Context(), crawl.HostQuery{Limit: 1, After: &first, AfterToo: too})
 			if err != nil || len(rows) != 1 || rows[0].Host != want {
 				t.Errorf("after w0.example, %t: %+v, %v", too, rows, err)
 			}
@@ -131,7 +131,7 @@ func TestHosts(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if _, _, err := w.Hosts(t.Context(), crawl.HostQuery{Limit: 1}); err != crawl.ErrNotRunning {
+		if _, _, err := w.View.Hosts(t.Context(), crawl.HostQuery{Limit: 1}); err != crawl.ErrNotRunning {
 			t.Errorf("after the end: %v", err)
 		}
 		w.close()
@@ -146,7 +146,7 @@ func BenchmarkHosts(b *testing.B) {
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _, _ = w.Run(ctx) }()
-	for w.Status() == nil {
+	for w.View.Status() == nil {
 		time.Sleep(time.Millisecond)
 	}
 	for name, q := range map[string]crawl.HostQuery{
@@ -156,7 +156,7 @@ func BenchmarkHosts(b *testing.B) {
 		q.Limit = 50
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, _, err := w.Hosts(b.Context(), q); err != nil {
+				if _, _, err := w.View.Hosts(b.Context(), q); err != nil {
 					b.Fatal(err)
 				}
 			}

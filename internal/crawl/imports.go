@@ -31,7 +31,7 @@ var ErrImport = errors.New("not a page")
 func (l *Loop) Import(ctx context.Context, from string, link link.Link, category string,
 	records io.Reader) (*Imported, error) {
 	c := l.c
-	resp, err := c.receive(link.URL, records)
+	resp, err := receive(c.visits.Fetch, link.URL, records)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", link.URL, err)
 	}
@@ -39,7 +39,7 @@ func (l *Loop) Import(ctx context.Context, from string, link link.Link, category
 	v := new(visit.Attempt)
 	v.Reset(frontier.Task{Link: link})
 	v.Asked.SetImported()
-	v.Page.InHost.On = c.Scope.BoundsHostDepth()
+	v.Page.InHost.On = c.visits.Scope.BoundsHostDepth()
 	v.Take(resp, visit.Fetched)
 	v.Notes = append(v.Notes, "imported:"+from)
 	v.Sorted(category)
@@ -61,7 +61,7 @@ func (l *Loop) Settle(p *Imported, now time.Time) (settled bool) {
 		return false
 	}
 	f := c.logs.finishOf(v, false)
-	c.intake(&v.Links)
+	c.Intake.take(&v.Links)
 	for _, s := range v.Skipped {
 		c.skips.add(s)
 	}
@@ -84,8 +84,8 @@ func (p *Imported) Abandon() { p.v.EndClaim(false) }
 const maxRequest = 256 << 10
 
 // receive makes a response of WARC records: first the response, then the others in any order.
-func (c *Crawler) receive(u weburl.URL, records io.Reader) (*fetch.Response, error) {
-	f, ok := c.Fetch.(visit.Replayer)
+func receive(from visit.Fetcher, u weburl.URL, records io.Reader) (*fetch.Response, error) {
+	f, ok := from.(visit.Replayer)
 	if !ok {
 		return nil, errors.New("this crawl cannot take pages of other agents")
 	}

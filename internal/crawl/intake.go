@@ -3,119 +3,141 @@ package crawl
 import (
 	"fmt"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
-// Seed accepts the crawl's seeds. Those in bare were given without a scheme. Seeds known from an
-// earlier run change nothing. Call it after Recover and before Run.
-func (c *Crawler) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
-	var ls visit.Links
-	for _, u := range us {
-		c.visits.Links.Judge(&ls, c.seedLink(u, bare[u]), link.KeyOf(u))
-	}
-	for _, k := range ls.Skipped {
-		c.skips.add(k)
-	}
-	c.intake(&ls)
-	// The next run must know in any case that this run existed and may have sent requests.
-	c.run.Fail(c.ledger.Secure())
-	return c.run.Err()
+// An Intake accepts links: what seeds, pages, Planners and other agents bring. The seen-set drops those that are known.
+// Only the dispatcher may use it, except for what is safe for concurrent use.
+type Intake struct {
+	run      *run.Run
+	gate     *orders.Gate
+	visits   *visit.Pool
+	ledger   *ledger.Ledger
+	frontier *frontier.Frontier
+	seen     *keyset.Store
+	tally    *report.Tally
+	queries  *scope.Queries // nil: no bound on the queries of a path
+	strategy visit.Strategy
+	cluster  *Cluster
+	apps     *Applications
+	origins  *retry.Origins
+	failures *retry.Failures
+	plan     *plan
+	skips    *skips
+	widened  *widened
+	loop     dropper
+
+	items   []keyset.Item     // reused memory for links on their way to the seen-set
+	stamped []byte            // likewise
+	arrived []link.Link       // reused memory for links from the seen-set
+	fresh   []link.Link       // new links of the current batch
+	numbers []uint64          // of their accepts
+	seeding map[link.Key]bool // what is accepted while seeds are added; nil otherwise
 }
 
-// intake accepts new links. The seen-set drops known ones. The worker has checked the scope already.
-func (c *Crawler) intake(ls *visit.Links) {
+// A dropper accepts and finishes a link that was found before its host was dropped.
+type dropper interface {
+	acceptDropped(enc []byte, number uint64) error
+}
+
+// take accepts new links. The seen-set drops known ones. The worker has checked the scope already.
+func (n *Intake) take(ls *visit.Links) {
 	if len(ls.Found) == 0 {
 		return
 	}
-	c.items, c.stamped = c.items[:0], c.stamped[:0]
-	keys := c.ledger.Keys()
+	n.items, n.stamped = n.items[:0], n.stamped[:0]
+	keys := n.ledger.Keys()
 	for _, f := range ls.Found {
 		var aux []byte
-		aux, c.stamped = c.gate.Stamp(ls.Encoded[f.From:f.To], c.stamped)
-		c.items = append(c.items, keyset.Item{Key: keys.Of(f.Key, f.Foreign), Aux: aux})
+		aux, n.stamped = n.gate.Stamp(ls.Encoded[f.From:f.To], n.stamped)
+		n.items = append(n.items, keyset.Item{Key: keys.Of(f.Key, f.Foreign), Aux: aux})
 	}
-	if c.run.Fail(c.ledger.Offer(c.items)) {
+	if n.run.Fail(n.ledger.Offer(n.items)) {
 		return
 	}
 	// From now on a page that names one of these links may finish without it. If the link is new,
 	// the journal has its accept before that finish. If the seen-set holds the link back, it is in
 	// a file that is written before the finish.
 	for _, f := range ls.Found {
-		c.visits.Know(f.Key)
+		n.visits.Know(f.Key)
 	}
 }
 
 // takeIn accepts one link that does not come from a page.
-func (c *Crawler) takeIn(l link.Link) {
+func (n *Intake) takeIn(l link.Link) {
 	var ls visit.Links
-	ls.Add(l, l.Key(), c.visits.Links.NotOurs(l.URL))
-	c.intake(&ls)
-	c.append()
+	ls.Add(l, l.Key(), n.visits.Links.NotOurs(l.URL))
+	n.take(&ls)
+	n.run.Fail(n.ledger.Append())
 }
 
 // Accept accepts new URLs from the seen-set. It adds them to the batch of the present visit,
 // which makes them durable. It shuffles them, so that the links of a page to one host are not
 // fetched in a burst. The seen-set calls it on the dispatcher's goroutine.
-func (c *Crawler) Accept(items []keyset.Item) error {
-	c.fresh, c.numbers, c.arrived = c.fresh[:0], c.numbers[:0], c.arrived[:0]
+func (n *Intake) Accept(items []keyset.Item) error {
+	n.fresh, n.numbers, n.arrived = n.fresh[:0], n.numbers[:0], n.arrived[:0]
 	for _, it := range items {
 		l, _, err := link.Peek(it.Aux) // valid only here: clone what is kept
 		if err != nil {
 			return fmt.Errorf("link from seen: %w", err)
 		}
-		c.arrived = append(c.arrived, l)
+		n.arrived = append(n.arrived, l)
 	}
-	order, keys := frontier.Scramble(c.arrived), c.ledger.Keys()
+	order, keys := frontier.Scramble(n.arrived), n.ledger.Keys()
 	for i := range items {
 		if order != nil {
 			i = order[i]
 		}
-		l := c.arrived[i]
+		l := n.arrived[i]
 		kind := keys.Kind(items[i].Key, l)
 		// The owner of a foreign link counts it. The query of a page that is fetched again was counted before.
-		if l.Hops != "" && c.Queries != nil && kind == state.Accept && !visit.IsRefetch(l) {
-			if d := c.Queries.AdmitFor(l.App(), l.URL); !d.In {
-				c.skips.add(visit.Skip{Link: l, Reason: string(d.Reason)})
-				if err := c.plan.refuse(l); err != nil {
+		if l.Hops != "" && n.queries != nil && kind == state.Accept && !visit.IsRefetch(l) {
+			if d := n.queries.AdmitFor(l.App(), l.URL); !d.In {
+				n.skips.add(visit.Skip{Link: l, Reason: string(d.Reason)})
+				if err := n.plan.refuse(l); err != nil {
 					return err
 				}
 				continue
 			}
 		}
 		if l.Hops != "" && retry.IsSeed(l) {
-			c.widened.add(l.URL.Clone())
-			c.ledger.Add(state.Seed, []byte(l.URL.String()))
+			n.widened.add(l.URL.Clone())
+			n.ledger.Add(state.Seed, []byte(l.URL.String()))
 		}
 		if kind == state.Accept && l.Hops == "" {
-			c.Tally.Found(1)
+			n.tally.Found(1)
 		}
-		if c.seeding != nil {
-			c.seeding[l.Key()] = true
+		if n.seeding != nil {
+			n.seeding[l.Key()] = true
 		}
-		enc, dropped, err := c.gate.Unstamp(items[i].Aux, l)
+		enc, dropped, err := n.gate.Unstamp(items[i].Aux, l)
 		if err != nil {
 			return err
 		}
 		if kind == state.Accept {
-			c.apps.accepted(&l)
+			n.apps.accepted(&l)
 		}
 		if dropped {
-			if err := c.acceptDropped(enc, c.ledger.AcceptUnlisted(kind, enc)); err != nil {
+			if err := n.loop.acceptDropped(enc, n.ledger.AcceptUnlisted(kind, enc)); err != nil {
 				return err
 			}
-		} else if number := c.ledger.Accept(kind, enc); kind == state.Accept {
-			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, number)
+		} else if number := n.ledger.Accept(kind, enc); kind == state.Accept {
+			n.fresh, n.numbers = append(n.fresh, l), append(n.numbers, number)
 		}
-		if err := c.ledger.AppendLarge(); err != nil || c.run.Failed() {
-			c.run.Fail(err)
-			return c.run.Err()
+		if err := n.ledger.AppendLarge(); err != nil || n.run.Failed() {
+			n.run.Fail(err)
+			return n.run.Err()
 		}
 	}
-	return c.Frontier.PushAt(c.fresh, c.numbers)
+	return n.frontier.PushAt(n.fresh, n.numbers)
 }

@@ -114,7 +114,7 @@ http://c.example/ 200
 			t.Errorf("without a lease: asked for\n%s", s.web.Requests())
 		}
 		pending := int64(0)
-		must(t, cluster.loop.Run.Do(t.Context(), "test", func(time.Time) { pending = w.Pending() }))
+		must(t, cluster.loop.Run.Do(t.Context(), "test", func(time.Time) { pending = w.View.Pending() }))
 		if pending != 2 {
 			t.Errorf("%d pending, want 2", pending)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // limits are the bounds of a crawl: pages, bytes and time, and the pages of each host.
@@ -33,6 +34,15 @@ func (m *limits) ofHost(host string) int64 {
 		return *own
 	}
 	return m.cfg.HostPageLimit
+}
+
+// reason returns why a URL is skipped whose host is full.
+func (m *limits) reason(u weburl.URL) string {
+	const limit = "hostPageLimit"
+	if r := m.sheets.Table().Decides(u, "host-page-limit"); r != nil {
+		return report.ReasonBy(limit, r.Text)
+	}
+	return limit
 }
 
 // pages returns the number of pages of a host that this agent and the others have fetched.

@@ -61,13 +61,13 @@ type Count struct {
 // List begins a Listing of the links for which match returns true; nil means all. Call Close when it is not needed any
 // more. nth must be another number for each open Listing. The reading ends early when ctx is done. Safe for concurrent
 // use while Run runs.
-func (c *Crawler) List(ctx context.Context, nth int, match func(l *link.Link) bool) *Listing {
-	fs, dir := c.ledger.Scratch()
-	ls := &Listing{fs: fs, at: c.cfg.Now(), ended: make(chan struct{}), files: map[uint8]*listingLevel{}}
+func (v *View) List(ctx context.Context, nth int, match func(l *link.Link) bool) *Listing {
+	fs, dir := v.ledger.Scratch()
+	ls := &Listing{fs: fs, at: v.cfg.Now(), ended: make(chan struct{}), files: map[uint8]*listingLevel{}}
 	prefix := filepath.Join(dir, fmt.Sprintf("listing-%d-", nth))
 	go func() {
 		defer close(ls.ended)
-		err := c.readQueue(ctx, func(l *link.Link, enc []byte) error {
+		err := v.readQueue(ctx, func(l *link.Link, enc []byte) error {
 			matches := match == nil || match(l)
 			ls.mu.Lock()
 			defer ls.mu.Unlock()
@@ -202,13 +202,13 @@ const queueRetry = 20 * time.Millisecond
 
 // readQueue calls fn for each link of this agent that is accepted and not finished, in the order in which they were
 // accepted. l and enc are valid until fn returns. The links are those of one moment.
-func (c *Crawler) readQueue(ctx context.Context, fn func(l *link.Link, enc []byte) error) error {
-	if !c.run.Begun() {
+func (v *View) readQueue(ctx context.Context, fn func(l *link.Link, enc []byte) error) error {
+	if !v.run.Begun() {
 		return ErrNotRunning
 	}
 	for {
 		var done chan error
-		err := c.run.Do(ctx, "queue", func(time.Time) { done = c.beginReading(ctx, fn) })
+		err := v.run.Do(ctx, "queue", func(time.Time) { done = v.beginReading(ctx, fn) })
 		switch {
 		case err != nil:
 			return err
@@ -217,7 +217,7 @@ func (c *Crawler) readQueue(ctx context.Context, fn func(l *link.Link, enc []byt
 		}
 		select {
 		case <-time.After(queueRetry):
-		case <-c.run.Ended():
+		case <-v.run.Ended():
 			return ErrNotRunning
 		case <-ctx.Done():
 			return fmt.Errorf("queue: %w", ctx.Err())
@@ -226,18 +226,18 @@ func (c *Crawler) readQueue(ctx context.Context, fn func(l *link.Link, enc []byt
 }
 
 // beginReading starts to read the journal, and returns nil if that is not possible now. The run waits for its end.
-func (c *Crawler) beginReading(ctx context.Context, fn func(l *link.Link, enc []byte) error) (done chan error) {
-	t, err := c.ledger.Transfer()
-	if c.run.Fail(err); t == nil {
+func (v *View) beginReading(ctx context.Context, fn func(l *link.Link, enc []byte) error) (done chan error) {
+	t, err := v.ledger.Transfer()
+	if v.run.Fail(err); t == nil {
 		return nil
 	}
 	done = make(chan error, 1)
-	c.run.Go(func() {
+	v.run.Go(func() {
 		err := t.Pending(func(_ uint64, enc []byte) error {
 			select {
 			case <-ctx.Done():
 				return fmt.Errorf("queue: %w", ctx.Err())
-			case <-c.run.Ended():
+			case <-v.run.Ended():
 				return ErrNotRunning
 			default:
 			}
@@ -248,7 +248,7 @@ func (c *Crawler) beginReading(ctx context.Context, fn func(l *link.Link, enc []
 			return fn(&l, enc)
 		}, func(frontier.HostState) error { return nil })
 		err = errors.Join(err, t.Close())
-		c.run.Tell(func(time.Time) { t.Release() })
+		v.run.Tell(func(time.Time) { t.Release() })
 		done <- err
 	})
 	return done

@@ -34,7 +34,7 @@ func queueWeb(n int) string {
 // lists returns the URLs of a listing, read in pages.
 func lists(t *testing.T, w *world, nth, most int, match func(*link.Link) bool) (urls []string, n crawl.Count) {
 	t.Helper()
-	ls := w.List(t.Context(), nth, match)
+	ls := w.View.List(t.Context(), nth, match)
 	n, err := ls.Count(t.Context(), true)
 	if err != nil || n.Reading {
 		t.Fatal(n, err)
@@ -68,9 +68,9 @@ func TestListing(t *testing.T) {
 			w, cancel, end := s.begin(t)
 			time.Sleep(10500 * time.Millisecond)
 			w.blocks(t, "b.example")
-			must(t, w.Exclude(t.Context(), []crawl.Exclusion{{Pattern: "c.example/.*7$", Deeper: -1}}))
+			must(t, w.Orders.Exclude(t.Context(), []crawl.Exclusion{{Pattern: "c.example/.*7$", Deeper: -1}}))
 			time.Sleep(20 * time.Second)
-			waiting := w.Status().Queued
+			waiting := w.View.Status().Queued
 			urls, n := lists(t, w, 1, 7, nil)
 			if int64(len(urls)) != waiting || n.Waiting != waiting || n.Matched != waiting {
 				t.Errorf("%d URLs, %+v, %d wait", len(urls), n, waiting)
@@ -86,7 +86,7 @@ func TestListing(t *testing.T) {
 				}
 				seen[u] = true
 			}
-			if _, err := w.Checkpoint(t.Context()); err != nil {
+			if _, err := w.Orders.Checkpoint(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			of, n := lists(t, w, 2, 1000, func(l *link.Link) bool { return l.URL.Host() == "b.example" })
@@ -97,7 +97,8 @@ func TestListing(t *testing.T) {
 			}
 			cancel()
 			ran(t)(end())
-			if _, err := w.List(t.Context(), 3, nil).Count(t.Context(), true); !errors.Is(err, crawl.ErrNotRunning) {
+			_, err := w.View.List(t.Context(), 3, nil).Count(t.Context(), true)
+			if !errors.Is(err, crawl.ErrNotRunning) {
 				t.Errorf("after the run: %v", err)
 			}
 			s.accounts(t, w)
@@ -133,7 +134,7 @@ func TestListingLevels(t *testing.T) {
 			}
 			last = level
 		}
-		ls := w.List(t.Context(), 2, nil)
+		ls := w.View.List(t.Context(), 2, nil)
 		if _, err := ls.Count(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +167,7 @@ func TestListingEnds(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		ls := w.List(ctx, 1, nil)
+		ls := w.View.List(ctx, 1, nil)
 		if _, err := ls.Count(t.Context(), true); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
@@ -174,7 +175,7 @@ func TestListingEnds(t *testing.T) {
 			t.Error(err)
 		}
 		hold := make(chan struct{})
-		ls = w.List(t.Context(), 2, func(*link.Link) bool { <-hold; return true })
+		ls = w.View.List(t.Context(), 2, func(*link.Link) bool { <-hold; return true })
 		synctest.Wait()
 		if n, err := ls.Count(t.Context(), false); err != nil || !n.Reading {
 			t.Errorf("%+v, %v", n, err)

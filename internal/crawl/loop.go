@@ -14,29 +14,30 @@ import (
 
 // A Loop is a crawl loop, as its Cluster sees it: the parts of the agent, which the Cluster uses as the loop does, and
 // what only the loop itself can do. Only the dispatcher may use it, except for what is safe for concurrent use: Config,
-// Events, Import, Recollect, and of Run and Links what their comments say.
+// Events, Import, Recollect, and of Run, Links and Applications what their comments say.
 type Loop struct {
 	c *Crawler
 
-	Run      *run.Run
-	Config   Config
-	Frontier *frontier.Frontier
-	Seen     *keyset.Store
-	Events   *report.Events
-	Tally    *report.Tally
-	Ledger   *ledger.Ledger
-	Gate     *orders.Gate
-	Retries  *retry.Book
-	Links    *visit.Follower
-	Hosts    Hosts
-	Sharer   visit.Sharer // the strategy, if it is one; otherwise nil
+	Run          *run.Run
+	Config       Config
+	Frontier     *frontier.Frontier
+	Seen         *keyset.Store
+	Events       *report.Events
+	Tally        *report.Tally
+	Ledger       *ledger.Ledger
+	Gate         *orders.Gate
+	Retries      *retry.Book
+	Links        *visit.Follower
+	Hosts        Hosts
+	Applications *Applications
+	Sharer       visit.Sharer // the strategy, if it is one; otherwise nil
 }
 
 func newLoop(c *Crawler) *Loop {
 	sharer, _ := c.plan.planner.(visit.Sharer)
-	return &Loop{c: c, Sharer: sharer, Run: c.run, Config: c.cfg, Frontier: c.Frontier, Seen: c.Seen,
-		Events: c.Events, Tally: c.Tally, Ledger: c.ledger, Gate: c.gate, Retries: c.retries,
-		Links: &c.visits.Links, Hosts: Hosts{&c.origins, c.visits, c.gate}}
+	return &Loop{c: c, Sharer: sharer, Run: c.run, Config: c.cfg, Frontier: c.frontier, Seen: c.seen,
+		Events: c.events, Tally: c.tally, Ledger: c.ledger, Gate: c.gate, Retries: c.retries,
+		Links: &c.visits.Links, Applications: c.Applications, Hosts: Hosts{&c.origins, c.visits, c.gate}}
 }
 
 // Stop ends the run. Finished says that no work is left, except for the links of blocked hosts.
@@ -60,15 +61,12 @@ func (l *Loop) Idle() bool {
 	return c.progress.busy == 0 && c.lookups.open == 0 && len(c.lookups.waiting) == 0 && c.retries.Waiting() == 0
 }
 
-// Uncollected returns the number of pages that applications have still to collect from this agent.
-func (l *Loop) Uncollected() int64 { return l.c.Uncollected() }
-
 // Pending returns the number of accepted URLs that are not finished.
-func (l *Loop) Pending() int64 { return l.c.Pending() }
+func (l *Loop) Pending() int64 { return l.c.View.Pending() }
 
 // Intake accepts the new links of ls, and logs the skipped ones.
 func (l *Loop) Intake(ls *visit.Links) {
-	l.c.intake(ls)
+	l.c.Intake.take(ls)
 	for _, s := range ls.Skipped {
 		l.c.skips.add(s)
 	}
@@ -79,7 +77,7 @@ func (l *Loop) Intake(ls *visit.Links) {
 func (l *Loop) Forget(link link.Link, number uint64) uint64 {
 	k := link.Key()
 	number = l.Retries.Number(k, number)
-	l.c.apps.left(&link)
+	l.c.Applications.left(&link)
 	l.Retries.Forget(k)
 	l.c.plan.leaves(link, l.c.cfg.Now())
 	return number

@@ -38,7 +38,7 @@ func TestLongOrder(t *testing.T) {
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), slowSync/2)
 		defer cancel()
-		if text, err := w.Drop(ctx, "a.example"); text != "" || !errors.Is(err, crawl.ErrUnderWay) {
+		if text, err := w.Orders.Drop(ctx, "a.example"); text != "" || !errors.Is(err, crawl.ErrUnderWay) {
 			t.Errorf("got %q, %v", text, err)
 		}
 		finished(t)(end())

@@ -5,12 +5,18 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
@@ -20,183 +26,225 @@ type Bar = orders.Bar
 // An Exclusion is a rule for links that must wait.
 type Exclusion = orders.Exclusion
 
+// Orders carries out what the operator orders while the crawl runs: blocks, exclusions, pauses, delays and paces, which
+// all agents have, and commands for one host. The answer to a drop comes when its effect is in the synced journal. A
+// visit in progress ends as usual. No command reads a queue or a pool: a drop takes the dispatcher one sync of the
+// journal, however many links it affects.
+type Orders struct {
+	cfg      *Config
+	run      *run.Run
+	gate     *orders.Gate
+	frontier *frontier.Frontier
+	book     *retry.Book
+	origins  *retry.Origins
+	ledger   *ledger.Ledger
+	events   *report.Events
+	scope    *scope.Scope
+	cluster  *Cluster
+	plan     *plan
+	apps     *Applications
+	progress *progress
+}
+
 // Bar replaces the Bars that are in force. The links of a blocked host stay and wait, and new ones are accepted. A
 // visit under way ends as usual. Safe for concurrent use, also before Run; ctx bounds the wait.
-func (c *Crawler) Bar(ctx context.Context, list []Bar) error {
-	c.gate.SetBars(list)
-	return c.run.Heed(ctx, "bar", func(time.Time) { c.gate.HeedBars() })
+func (o *Orders) Bar(ctx context.Context, list []Bar) error {
+	o.gate.SetBars(list)
+	return o.run.Heed(ctx, "bar", func(time.Time) { o.gate.HeedBars() })
 }
 
 // HeedBars blocks the hosts of the Bars that the frontier has, so that its Stats count them. Call it between Recover
 // and Run, which does it as well.
-func (c *Crawler) HeedBars() { c.gate.HeedBars() }
+func (o *Orders) HeedBars() { o.gate.HeedBars() }
 
 // CheckExclusion returns the error of a pattern, for people.
 func CheckExclusion(pattern string) error { return sheet.CheckPattern(pattern) }
 
 // Excluded returns why a link must wait; "" if it need not. Safe for concurrent use.
-func (c *Crawler) Excluded(l link.Link) (why string) { return c.gate.WhyExcluded(&l) }
+func (o *Orders) Excluded(l link.Link) (why string) { return o.gate.WhyExcluded(&l) }
 
 // Exclude replaces the Exclusions that are in force. When it returns, no visit of a URL that they exclude begins any
 // more; visits in progress end as usual. Safe for concurrent use, also before Run; ctx bounds the wait.
-func (c *Crawler) Exclude(ctx context.Context, list []Exclusion) error {
-	if err := c.gate.SetExclusions(list); err != nil {
+func (o *Orders) Exclude(ctx context.Context, list []Exclusion) error {
+	if err := o.gate.SetExclusions(list); err != nil {
 		return err
 	}
-	return c.run.Heed(ctx, "exclude", func(time.Time) { c.gate.HeedExclusions() })
+	return o.run.Heed(ctx, "exclude", func(time.Time) { o.gate.HeedExclusions() })
 }
 
 // Pause keeps visits from beginning while on is set, also before Run. When it returns, no visit begins any more. Safe
 // for concurrent use; ctx bounds the wait.
-func (c *Crawler) Pause(ctx context.Context, on bool) error {
-	c.gate.SetPause(on)
-	return c.run.Heed(ctx, "pause", func(now time.Time) { c.gate.HeedPause(now) })
+func (o *Orders) Pause(ctx context.Context, on bool) error {
+	o.gate.SetPause(on)
+	return o.run.Heed(ctx, "pause", func(now time.Time) { o.gate.HeedPause(now) })
 }
 
-// PausedFor returns how long this run has been paused. Safe for concurrent use.
-func (c *Crawler) PausedFor() time.Duration { return time.Duration(c.shown.paused.Load()) }
+// SetApplications replaces all applications. The waiting links of an application that is no longer there are finished
+// without a visit, and its pages that were not collected are deleted. Safe for concurrent use, also before Run.
+func (o *Orders) SetApplications(all []visit.Application) error { return o.apps.set(all) }
 
 // Repace tells the Frontier of domains that its PaceOf may hold back; see Frontier.Repace. Safe for concurrent use,
 // also before Run; ctx bounds the wait.
-func (c *Crawler) Repace(ctx context.Context, domains []string) error {
-	c.gate.SetPaced(domains)
-	return c.run.Heed(ctx, "pace", func(now time.Time) {
-		c.run.Stir()
-		c.gate.HeedPaces(now)
+func (o *Orders) Repace(ctx context.Context, domains []string) error {
+	o.gate.SetPaced(domains)
+	return o.run.Heed(ctx, "pace", func(now time.Time) {
+		o.run.Stir()
+		o.gate.HeedPaces(now)
 	})
 }
 
 // Redelay applies delays that the Frontier's DelayOf has changed to the hosts that rest now; see Frontier.Redelay. Safe
 // for concurrent use, also before Run; ctx bounds the wait.
-func (c *Crawler) Redelay(ctx context.Context, was func(host string) (d time.Duration, ok bool)) error {
-	return c.run.Heed(ctx, "delay", func(now time.Time) {
-		c.run.Stir()
-		c.Frontier.Redelay(was, now)
+func (o *Orders) Redelay(ctx context.Context, was func(host string) (d time.Duration, ok bool)) error {
+	return o.run.Heed(ctx, "delay", func(now time.Time) {
+		o.run.Stir()
+		o.frontier.Redelay(was, now)
 	})
 }
 
-// explainPace says at which rate the domain of a host is visited at most.
-func (c *Crawler) explainPace(host string) string {
-	if c.cfg.WhyPace == nil {
-		return ""
-	}
-	if why := c.cfg.WhyPace(host); why != "" {
-		return "  rate: " + why + "\n"
-	}
-	return ""
-}
-
-// gateLoop is a crawl loop, as its gate sees it.
-type gateLoop struct {
-	cluster *Cluster
-	seen    *keyset.Store
-	origins *retry.Origins
-	plan    *plan
-}
-
-func (l gateLoop) Foreign(host string) bool { return l.cluster.agentOf(host) != "" }
-func (l gateLoop) HostBlocked(host string)  { l.origins.OpenHost(host) } // no try of an origin may come
-
-func (l gateLoop) Hides() bool {
-	return l.plan.planner != nil || l.plan.kept || l.seen.Holds() || l.cluster.outgoing() > 0
-}
+// Amend puts what operators have changed of the scope in force. Links found from now on are judged by it. The error
+// names a pattern that is wrong. Safe for concurrent use, also before Run.
+func (o *Orders) Amend(a scope.Amendment) error { return o.scope.Amend(a) }
 
 // pauseLook is how long a paused dispatcher may sleep. It looks again at each command and at each Status.
 const pauseLook = time.Hour
 
 // paused reports whether no visit may begin, and when to look again.
-func (c *Crawler) paused(now time.Time) (paused bool, ask time.Time) {
-	if !c.gate.HeedPause(now) {
+func (o *Orders) paused(now time.Time) (paused bool, ask time.Time) {
+	if !o.gate.HeedPause(now) {
 		return false, ask
 	}
-	if c.Frontier.Pending() > 0 || c.retries.Waiting() > 0 { // the run must not end
+	if o.frontier.Pending() > 0 || o.book.Waiting() > 0 { // the run must not end
 		ask = now.Add(pauseLook)
 	}
 	return true, ask
 }
 
-// theyBlocked is why a robots.txt on a blocked host cannot be fetched.
-const theyBlocked = "the operator has blocked the host"
-
-// bar blocks the host of a task that was just taken from the frontier, and puts the task back, if a Bar holds for it.
-func (c *Crawler) bar(t *frontier.Task, now time.Time) (barred bool) {
-	if !c.gate.Bars(t.Host, t.Addr) {
-		return false
+func (o *Orders) whyPaused(now time.Time) Hindrance {
+	by := ""
+	if o.cfg.WhyPaused != nil {
+		by = o.cfg.WhyPaused()
 	}
-	done := frontier.Done{NoRequest: true}
-	if visit.IsErrand(t.Link) { // another host waits for this robots.txt
-		c.errands.end(t.Link)
-		c.errands.fail(t.Link, theyBlocked, now)
-	} else {
-		back := t.Link
-		done.Again, done.Attempt = &back, t.Attempt
+	if by == "" {
+		by = "the operator"
 	}
-	if err := c.Frontier.Done(t.Host, done, now); err != nil {
-		c.run.Fail(fmt.Errorf("frontier: %w", err))
-		return true
-	}
-	c.gate.Block(t.Host, t.Addr)
-	return true
+	_, since := o.gate.Paused()
+	return Hindrance{Text: fmt.Sprintf("the crawl is paused for %s by %s", duration(now.Sub(laterOf(since,
+		o.progress.began))), by), Until: `after "orbweaver ctl resume"`}
 }
 
-// setAside sets a task aside that was just taken from the frontier, if an Exclusion holds for it.
-func (c *Crawler) setAside(t *frontier.Task, now time.Time) bool {
-	if !c.gate.Excludes(&t.Link) || c.gate.Dropped(t.Host, t.Number) {
-		return false
-	}
-	k := t.Link.Key()
-	err := c.Frontier.Done(t.Host, frontier.Done{NoRequest: true}, now)
-	off := false
-	if err == nil { // a page that the Planner wants again would take the place of one that may be visited
-		off, err = c.plan.putOff(t.Link, now.Add(excludedWait))
-	}
-	switch {
-	case err != nil:
-	case off:
-		c.retries.Leave(k)
-	default:
-		c.retries.SetAttempts(k, t.Attempt+c.retries.Attempts(k))
-		err = c.Frontier.SetAside(t.Link, t.Number)
-	}
-	if err != nil {
-		c.run.Fail(fmt.Errorf("frontier: %w", err))
-	}
-	return true
-}
-
-const (
-	// excludedWait is how long a page waits that a Planner wants to visit again, before its turn comes again.
-	excludedWait = 10 * time.Minute
-	// reviewSlice bounds the links that are reviewed in one turn of the dispatcher.
-	reviewSlice = 256
-	// reviewHosts is the number of hosts with links above which no link is put back, so that their memory is bounded.
-	reviewHosts = 1 << 16
-)
-
-// review puts some of the links that were set aside back into their queues, unless they must still wait. Links of hosts
-// that another agent owns go back, too: the host is given away when it is due. It reports whether it has looked at any.
-func (c *Crawler) review() (any bool) {
-	if s := c.Frontier.Stats(); c.progress.stop != notStopping || c.run.Failed() || s.Aside == 0 ||
-		s.Ready+s.Resting > reviewHosts {
-		return false
-	}
-	_, err := c.Frontier.Reviewed(reviewSlice, func(l link.Link, number uint64) error {
-		any = true
-		host, k := l.URL.Host(), l.Key()
-		accept := c.retries.Number(k, number)
-		if c.gate.Dropped(host, accept) {
-			attempt := c.retries.Attempts(k)
-			c.retries.Leave(k)
-			c.withdrawLink(l, accept, attempt)
-			return nil
+// Drop discards all waiting links of host, in its queue, in the pools and among the
+// retries. From now on the crawl fetches none of them, and it finishes them one after the
+// other. It accepts links that it finds later as before, unless the host is blocked. Drop
+// returns a message that says how many links waited in the queue; links in the pools are
+// not counted by host. Otherwise it is like Block.
+func (o *Orders) Drop(ctx context.Context, host string) (string, error) {
+	return o.order(ctx, "drop", host, func(now time.Time) (string, error) {
+		e, n, _ := o.waiting(host, now)
+		if err := o.drop(host, now); err != nil {
+			o.run.Fail(err)
+			return "", err
 		}
-		if _, mine := c.Cluster.peek(host); mine && c.gate.Excludes(&l) {
-			return c.Frontier.SetAside(l, number)
+		o.events.Write("host-dropped", report.F("host", host), report.F("links", n))
+		if err := secure(o.run, o.ledger); err != nil {
+			return "", err
 		}
-		return c.Frontier.PutBack(l, number)
+		s := host + ": " + plural(n, "link") + " dropped"
+		if p := o.frontier.Stats().Pooled; p > 0 {
+			s += "; those among the " + plural(p, "link") +
+				" of all hosts in the pools on disk follow as the pools are read"
+		}
+		return s + underWay(e), nil
 	})
-	if err != nil {
-		c.run.Fail(fmt.Errorf("frontier: %w", err))
+}
+
+func (o *Orders) drop(host string, now time.Time) error {
+	o.run.Stir()
+	o.ledger.Add(state.Drop, o.gate.Drop(host, o.ledger.Accepted(), now))
+	o.frontier.Withdraw(host)
+	o.frontier.ReviewAside()
+	if err := o.origins.Withdraw(host); err != nil {
+		return fmt.Errorf("drop %s: %w", host, err)
 	}
-	return any
+	o.plan.forget(host, now)
+	return nil
+}
+
+// Waiting returns how many links of a host wait, as text for people, and which blocks hold for the host. If another
+// agent crawls the host, the error is an *ElsewhereError. Safe for concurrent use while Run runs; ctx bounds the wait
+// (ErrUnderWay).
+func (o *Orders) Waiting(ctx context.Context, host string) (text string, blocks []string, err error) {
+	var why []string
+	text, err = o.order(ctx, "count the links of", host, func(now time.Time) (string, error) {
+		why = o.gate.WhyBarred(host)
+		e, n, others := o.waiting(host, now)
+		return plural(n, "link") + english.PluralWord(int(n), " waits", " wait") + others + underWay(e), nil
+	})
+	if err != nil { // what is still in progress may write why
+		return "", nil, err
+	}
+	return text, why, nil
+}
+
+// An ElsewhereError refuses a command for a host that another agent crawls. Nothing has
+// changed.
+type ElsewhereError struct{ Host, Agent string }
+
+func (e *ElsewhereError) Error() string {
+	return fmt.Sprintf("%s is crawled by agent %q", e.Host, e.Agent)
+}
+
+// order runs a command that only the agent that crawls host can carry out. On any other
+// agent, the error is an *ElsewhereError.
+func (o *Orders) order(
+	ctx context.Context, name, host string, what func(now time.Time) (string, error),
+) (string, error) {
+	return o.run.Command(ctx, name, host, func(now time.Time) (string, error) {
+		if agent := o.cluster.agentOf(host); agent != "" {
+			return "", &ElsewhereError{Host: host, Agent: agent}
+		}
+		return what(now)
+	})
+}
+
+// waiting returns how many links of host wait, as far as that is known without reading the
+// disk. others is text about links in the pools, which are not counted by host.
+func (o *Orders) waiting(host string, now time.Time) (e frontier.Explanation, n int64, others string) {
+	e = o.frontier.Explain(host, now)
+	if p := o.frontier.Stats().Pooled; p > 0 {
+		others = ", not counting links among the " + plural(p, "link") + " of all hosts in the pools on disk"
+	}
+	return e, e.Queued + o.origins.Waiting(host), others
+}
+
+// underWay returns text about the visit that a worker has begun at the host, if any.
+func underWay(e frontier.Explanation) string {
+	if e.State == "fetching" || e.State == "resolving" {
+		return "; one visit is in progress and will be completed"
+	}
+	return ""
+}
+
+// Checkpoint makes all that the crawl knows durable, and begins a checkpoint of the journal unless one is under way. It
+// returns a message for people. Safe for concurrent use while Run runs; ctx bounds the wait.
+func (o *Orders) Checkpoint(ctx context.Context) (string, error) {
+	return o.run.Command(ctx, "checkpoint", "the crawl", func(time.Time) (string, error) {
+		if err := secure(o.run, o.ledger); err != nil {
+			return "", err
+		}
+		begun, err := o.ledger.Checkpoint()
+		switch {
+		case o.run.Fail(err):
+			return "", o.run.Err()
+		case begun:
+			return "saved; a checkpoint is being written", nil
+		}
+		return "saved; a checkpoint was being written already", nil
+	})
+}
+
+// secure makes all pending records durable at once.
+func secure(r *run.Run, l *ledger.Ledger) error {
+	r.Fail(l.Secure())
+	return r.Err()
 }

@@ -110,8 +110,8 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 			}
 		}
 		if run == runs {
-			if stop, err := w.Run(t.Context()); err != nil || stop != crawl.Finished || w.Pending() != 0 {
-				t.Fatal(stop, err, w.Pending())
+			if stop, err := w.Run(t.Context()); err != nil || stop != crawl.Finished || w.View.Pending() != 0 {
+				t.Fatal(stop, err, w.View.Pending())
 			}
 			seeGone()
 			break
@@ -147,7 +147,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 				delete(blocked, host)
 				w.blocks(t, slices.Collect(maps.Keys(blocked))...)
 			case 2:
-				if text, err := w.Drop(ctx, host); err == nil {
+				if text, err := w.Orders.Drop(ctx, host); err == nil {
 					note("%s", text)
 					// Links on the pages of this run that were not requested yet.
 					for _, l := range w.parts.Lines(t, w.fs)[earlier:] {

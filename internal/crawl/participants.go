@@ -17,22 +17,21 @@ import (
 )
 
 // newLedger returns the ledger of a Crawler that has its parts.
-func newLedger(c *Crawler, planned bool) *ledger.Ledger {
-	c.widened.scope, c.failures.Tally, c.failures.Rules = c.Scope, c.Tally, c.Robots
-	syncers := []ledger.Syncer{c.Delivery}
-	if c.Near != nil {
-		syncers = []ledger.Syncer{c.Near, c.Delivery}
+func newLedger(c *Crawler, p *Parts, widened *widened, planned bool) *ledger.Ledger {
+	syncers := []ledger.Syncer{p.Delivery}
+	if p.Near != nil {
+		syncers = []ledger.Syncer{p.Near, p.Delivery}
 	}
-	spans := spans{c.Tally, &c.progress, &c.past}
-	participants := []ledger.Participant{spans, &c.widened, &tallyCounts{tally: c.Tally, skips: &c.skips},
-		&c.failures, queryCounts{c.Queries}, c.gate, &c.apps, hostStates{&c.origins, &c.past}}
+	spans := spans{p.Tally, &c.progress, &c.past}
+	participants := []ledger.Participant{spans, widened, &tallyCounts{tally: p.Tally, skips: &c.skips},
+		&c.failures, queryCounts{p.Queries}, c.gate, c.Applications, hostStates{&c.origins, &c.past}}
 	return ledger.New(ledger.Config{Now: c.cfg.Now, CommitEvery: c.cfg.CommitEvery, SyncEvery: c.cfg.SyncEvery,
 		SnapshotBytes: c.cfg.SnapshotBytes, Planned: planned},
 		ledger.Parts{Run: c.run, Crawl: &ledgerCrawl{spans, &c.skips, c.visits},
-			Journal: c.Journal, Seen: c.Seen, Tally: c.Tally, Events: c.Events,
-			Logs:    []ledger.Log{c.Log, c.Events, c.Skipped, c.LinkLog},
+			Journal: p.Journal, Seen: p.Seen, Tally: p.Tally, Events: p.Events,
+			Logs:    []ledger.Log{p.Log, p.Events, p.Skipped, p.LinkLog},
 			Syncers: syncers, Participants: participants,
-			Beside: []ledger.Participant{archiveDigests{c.Archive}, robotsEntries{c.Robots}}})
+			Beside: []ledger.Participant{archiveDigests{p.Archive}, robotsEntries{p.Robots}}})
 }
 
 // reasonLost is the reason for a link that was held back in a file which is damaged or gone.
@@ -205,12 +204,12 @@ func (q queryCounts) Load(_ byte, p []byte) error {
 	return nil
 }
 
-func (a *applications) Kinds() []ledger.Kind {
+func (a *Applications) Kinds() []ledger.Kind {
 	return []ledger.Kind{{Kind: state.Application, Name: "application"}}
 }
 
 // Load reads the counts of an application. A later record only says that it exists.
-func (a *applications) Load(_ byte, p []byte) error {
+func (a *Applications) Load(_ byte, p []byte) error {
 	app, fetched, shared, err := state.DecodeApplication(p)
 	if err != nil {
 		return err

@@ -15,20 +15,20 @@ import (
 // Requests that wait for the rate are not sent after a pause, a block or an exclusion. They are sent after a pause.
 func TestOrdersHoldAtTheRate(t *testing.T) {
 	for name, order := range map[string]func(w *world, on bool) error{
-		"pause": func(w *world, on bool) error { return w.Pause(context.Background(), on) },
+		"pause": func(w *world, on bool) error { return w.Orders.Pause(context.Background(), on) },
 		"block": func(w *world, on bool) error {
 			var bars []crawl.Bar
 			if on {
 				bars = []crawl.Bar{{Prefix: netip.MustParsePrefix("198.18.0.0/15"), Why: "order 1"}}
 			}
-			return w.Bar(context.Background(), bars)
+			return w.Orders.Bar(context.Background(), bars)
 		},
 		"exclude": func(w *world, on bool) error {
 			var list []crawl.Exclusion
 			if on {
 				list = []crawl.Exclusion{{Pattern: "example", Deeper: -1}}
 			}
-			return w.Exclude(context.Background(), list)
+			return w.Orders.Exclude(context.Background(), list)
 		},
 	} {
 		bubble(t, name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestOrdersHoldAtTheRate(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			w.Rate.Set(rate.Limit{Requests: 0.1}, 1, time.Time{})
 			time.Sleep(15 * time.Second) // some visits wait for their turns now
-			if open := w.Status().Open; open < 2 {
+			if open := w.View.Status().Open; open < 2 {
 				t.Errorf("%d requests wait", open)
 			}
 			must(t, order(w, true))

@@ -54,5 +54,5 @@ func (c *Crawler) followPlain(v *visit.Attempt) {
 	v.Page.Shown = visit.Page{Link: v.Task.Link}
 	v.Links.Reset()
 	c.visits.Links.Follow(v, visit.Child(v.Task.Link, u, 'R'), link.KeyOf(u))
-	c.intake(&v.Links)
+	c.Intake.take(&v.Links)
 }

@@ -23,8 +23,9 @@ http://a.example/1
 run %s %s
 `, at, how))
 				w := s.run(t)
-				if _, failed := w.FailedSeeds(); w.stop != crawl.Finished || w.Pending() != 0 || failed != 0 {
-					t.Errorf("%s at %s: stop %s, %d pending, %d failed seeds", how, at, w.stop, w.Pending(), failed)
+				if _, failed := w.View.FailedSeeds(); w.stop != crawl.Finished || w.View.Pending() != 0 || failed != 0 {
+					t.Errorf("%s at %s: stop %s, %d pending, %d failed seeds", how, at, w.stop, w.View.Pending(),
+						failed)
 				}
 				if got := w.Tally.Finished(); got != 3 { // https://a.example/, http://a.example/ and its /1
 					t.Errorf("%s at %s: %d URLs finished, want 3", how, at, got)

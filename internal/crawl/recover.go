@@ -25,15 +25,15 @@ type Recovered = ledger.Recovered
 // power failure can destroy records of finished URLs.
 func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end int64) bool,
 	now time.Time) (Recovered, error) {
-	tail, err := c.Log.Tail()
+	tail, err := c.logs.crawl.Tail()
 	if err != nil {
 		return Recovered{}, err
 	}
-	links, err := c.LinkLog.Tail()
+	links, err := c.logs.links.Tail()
 	if err != nil {
 		return Recovered{}, err
 	}
-	pages, err := c.pageTails()
+	pages, err := c.Applications.tails()
 	if err != nil {
 		return Recovered{}, err
 	}
@@ -80,10 +80,10 @@ func (r *recovery) Accepted(kind byte, l link.Link) {
 		return
 	}
 	if l.Hops == "" {
-		c.Tally.Found(1)
+		c.tally.Found(1)
 	}
-	if c.Queries != nil && !visit.IsRefetch(l) {
-		c.Queries.AdmitFor(l.App(), l.URL)
+	if c.queries != nil && !visit.IsRefetch(l) {
+		c.queries.AdmitFor(l.App(), l.URL)
 	}
 }
 
@@ -105,13 +105,13 @@ func (r *recovery) Dropped(number uint64, l link.Link) (taken bool, err error) {
 	if _, page := l.Stored(); page || !r.c.gate.Dropped(l.URL.Host(), number) {
 		return false, nil
 	}
-	r.c.apps.accepted(&l)
-	return true, r.c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
+	r.c.Applications.accepted(&l)
+	return true, r.c.frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
 }
 
 // Pending implements ledger.Past. It queues the link.
 func (r *recovery) Pending(number uint64, l link.Link) error {
-	r.c.apps.accepted(&l)
+	r.c.Applications.accepted(&l)
 	if r.batch, r.numbers = append(r.batch, l), append(r.numbers, number); len(r.batch) == 1024 {
 		return r.Queued()
 	}
@@ -122,13 +122,13 @@ func (r *recovery) Pending(number uint64, l link.Link) error {
 // tell.
 func (r *recovery) Planned(l link.Link, state []byte) error {
 	c := r.c
-	c.past.touch(l.URL.Host(), c.Robots.Ask(l.URL, r.now).Delay)
+	c.past.touch(l.URL.Host(), c.robots.Ask(l.URL, r.now).Delay)
 	return c.plan.restore(l, state)
 }
 
 // Queued implements ledger.Past.
 func (r *recovery) Queued() error {
-	err := r.c.Frontier.PushAt(r.batch, r.numbers)
+	err := r.c.frontier.PushAt(r.batch, r.numbers)
 	r.batch, r.numbers = r.batch[:0], r.numbers[:0]
 	return err
 }
@@ -138,27 +138,27 @@ func (r *recovery) Queued() error {
 func (r *recovery) Restored(n *ledger.Recovered, planned bool) {
 	c, p := r.c, &r.c.past
 	c.plan.kept = c.plan.kept || planned
-	p.restore(c.Frontier, r.now)
+	p.restore(c.frontier, r.now)
 	for i := range p.hosts {
 		st := &p.hosts[i]
 		c.origins.ForgetHost(st.Host) // the last state counts
 		c.origins.Restore(st, r.now)
 	}
 	if c.ledger.Accepted() > 0 {
-		c.Frontier.Hush(r.now)
+		c.frontier.Hush(r.now)
 	}
 	for host, d := range p.delays {
-		c.Frontier.Touched(host, d, r.now)
+		c.frontier.Touched(host, d, r.now)
 	}
-	sum := c.Tally.Summary(0, "")
-	n.Accepted, n.Finished, n.Pending = sum.Unique, sum.Finished, c.Pending()
+	sum := c.tally.Summary(0, "")
+	n.Accepted, n.Finished, n.Pending = sum.Unique, sum.Finished, c.View.Pending()
 	if n.Pending > 0 || c.plan.restored > 0 {
 		c.progress.rests = r.now.Add(c.cfg.ResumeWait)
 	}
 	if n.Lost > 0 {
-		c.Events.Write("seen-lost", report.F("links", n.Lost))
+		c.events.Write("seen-lost", report.F("links", n.Lost))
 		for range n.Lost {
-			c.Tally.Skipped(reasonLost)
+			c.tally.Skipped(reasonLost)
 		}
 	}
 }

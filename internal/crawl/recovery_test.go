@@ -139,8 +139,8 @@ func (tr trial) run(t *testing.T, seed uint64) {
 				log)
 		}
 	}()
-	if w.stop != crawl.Finished || w.Pending() != 0 {
-		t.Fatalf("stop %s, %d pending", w.stop, w.Pending())
+	if w.stop != crawl.Finished || w.View.Pending() != 0 {
+		t.Fatalf("stop %s, %d pending", w.stop, w.View.Pending())
 	}
 	missed := len(web.Reach) - int(w.Tally.Finished())
 	sum := w.Tally.Summary(0, "")

@@ -19,10 +19,10 @@ func TestRecollect(t *testing.T) {
 		w, _, end := s.start(t)
 		synctest.Wait()
 		l := c.loop
-		if links, _, _, err := l.Recollect(); err != nil || len(links) > 0 {
+		if links, _, _, err := l.Applications.Recollect(); err != nil || len(links) > 0 {
 			t.Fatalf("without applications: %v, %v", links, err)
 		}
-		must(t, w.SetApplications(newsAndList(t)))
+		must(t, w.Orders.SetApplications(newsAndList(t)))
 		feed(t, w, "news", "http://a.example/1", "http://a.example/2")
 		err := l.Run.Do(t.Context(), "test", func(time.Time) { // a page that was fetched again too often
 			if err := w.Delivery.Log("news").Append(func(b []byte) []byte {
@@ -36,10 +36,10 @@ func TestRecollect(t *testing.T) {
 		time.Sleep(time.Minute)
 		if pages, last := collected(t, w, "list"); len(pages) != 2 {
 			t.Fatalf("list: %v", pages)
-		} else if err := w.Acknowledge("list", last-1); err != nil { // not the second one
+		} else if err := w.Applications.Acknowledge("list", last-1); err != nil { // not the second one
 			t.Fatal(err)
 		}
-		links, spent, done, err := l.Recollect()
+		links, spent, done, err := l.Applications.Recollect()
 		if err != nil || spent != 1 {
 			t.Fatalf("%d pages are given up: %v", spent, err)
 		}
@@ -56,13 +56,13 @@ func TestRecollect(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || len(want) != 3 {
 			t.Errorf("links (-want +got):\n%s", diff)
 		}
-		if n := w.Uncollected(); n != 4 {
+		if n := w.Applications.Uncollected(); n != 4 {
 			t.Errorf("%d pages wait before other agents have the links, want 4", n)
 		}
-		if err := done(); err != nil || w.Uncollected() != 0 {
-			t.Errorf("%d pages wait after that: %v", w.Uncollected(), err)
+		if err := done(); err != nil || w.Applications.Uncollected() != 0 {
+			t.Errorf("%d pages wait after that: %v", w.Applications.Uncollected(), err)
 		}
-		must(t, w.SetApplications(nil))
+		must(t, w.Orders.SetApplications(nil))
 		if err := done(); err != nil {
 			t.Errorf("the applications were removed meanwhile: %v", err)
 		}
@@ -73,7 +73,7 @@ func TestRecollect(t *testing.T) {
 
 func mustDeliveries(t *testing.T, w *world, app string) []crawl.Delivery {
 	t.Helper()
-	pages, err := w.Deliveries(app, 0, 1000)
+	pages, err := w.Applications.Deliveries(app, 0, 1000)
 	must(t, err)
 	return pages
 }

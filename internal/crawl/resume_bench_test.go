@@ -125,14 +125,14 @@ func (r *resumable) write(b *testing.B) {
 // save opens the crawl and writes a checkpoint.
 func (r *resumable) save(b *testing.B) {
 	w := r.s.opened(b, r.fs)
-	must(b, w.Pause(b.Context(), true))
+	must(b, w.Orders.Pause(b.Context(), true))
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	end := w.running(ctx)
-	for w.Status() == nil {
+	for w.View.Status() == nil {
 		time.Sleep(time.Millisecond)
 	}
-	_, err := w.Checkpoint(ctx)
+	_, err := w.Orders.Checkpoint(ctx)
 	must(b, err)
 	cancel()
 	_, err = end()

@@ -25,7 +25,7 @@ func (c *Crawler) settle(v *visit.Attempt, now time.Time) {
 	c.pagesStop = c.pagesStop || v.Page.Stops
 	if v.Lookup.Done && v.Outcome == visit.Fetched {
 		if !c.gate.Overtaken(v) {
-			c.Frontier.Resolved(host, v.Lookup.Addr, v.Lookup.Expires, now)
+			c.frontier.Resolved(host, v.Lookup.Addr, v.Lookup.Expires, now)
 			c.visits.Recycle(v)
 			return
 		}
@@ -41,7 +41,7 @@ func (c *Crawler) settle(v *visit.Attempt, now time.Time) {
 		c.settleHost(v, host, &d, now)
 	}
 	if !c.run.Failed() {
-		c.run.Fail(c.Frontier.Done(host, d, now))
+		c.run.Fail(c.frontier.Done(host, d, now))
 	}
 	if d.SlowDown || d.RetryAfter > 0 {
 		c.noteSlow(v, host, now)
@@ -57,7 +57,7 @@ func (c *Crawler) settleFailed(v *visit.Attempt, now time.Time) {
 	l := v.Task.Link
 	delay := max(v.Robots.Delay, c.delays.auto(v, l.URL.Host()))
 	r := &v.Response
-	_ = c.Frontier.Done(l.URL.Host(), frontier.Done{Delay: delay, NoRequest: r.Began.IsZero(), Sent: r.SentAt,
+	_ = c.frontier.Done(l.URL.Host(), frontier.Done{Delay: delay, NoRequest: r.Began.IsZero(), Sent: r.SentAt,
 		SlowDown: r.Slow, RetryAfter: r.RetryAfter, Again: &l,
 		Attempt: v.Task.Attempt}, now) // the run has failed already
 	c.ends(v)
@@ -119,7 +119,7 @@ func (c *Crawler) settleRobots(v *visit.Attempt, d *frontier.Done, now time.Time
 	if v.Response.Failure != 0 {
 		c.retries.NoteFailure(l.Key(), v.Reason(), now)
 	}
-	a := c.Robots.Ask(l.URL, now)
+	a := c.robots.Ask(l.URL, now)
 	if a.Verdict != robots.Unreachable {
 		d.Again, d.Attempt = &l, v.Task.Attempt
 		return
@@ -156,7 +156,7 @@ func (c *Crawler) settleErrand(v *visit.Attempt, now time.Time) {
 func (c *Crawler) noteSlow(v *visit.Attempt, host string, now time.Time) {
 	st := c.origins.Record(host)
 	c.ledger.Hasten()
-	c.Events.Write("host-paused", report.F("host", host), report.F("status", v.Response.Status),
+	c.events.Write("host-paused", report.F("host", host), report.F("status", v.Response.Status),
 		report.F("until", st.NotBefore))
 }
 
@@ -214,6 +214,6 @@ func (c *Crawler) settleHost(v *visit.Attempt, host string, d *frontier.Done, no
 		return // the host has an address
 	}
 	if n := c.retries.LookUpFailed(host); n == c.cfg.Retries+1 {
-		c.Events.Write("host-in-trouble", report.F("host", host), report.F("kind", v.Reason()), report.F("failures", n))
+		c.events.Write("host-in-trouble", report.F("host", host), report.F("kind", v.Reason()), report.F("failures", n))
 	}
 }

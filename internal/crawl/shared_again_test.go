@@ -26,13 +26,13 @@ http://a.example/robots.txt robots=User-agent:_*;Disallow:
 		s.parse(t)
 		w, _, end := s.start(t)
 		synctest.Wait()
-		must(t, w.SetApplications(newsAndList(t)))
+		must(t, w.Orders.SetApplications(newsAndList(t)))
 		feed(t, w, "list", "http://a.example/1")
 		time.Sleep(3 * time.Minute)
 		if n := ownShared(t, w); n != 1 {
 			t.Errorf("the crawl has %d pages of the archive, want 1", n)
 		}
-		must(t, w.SetApplications(nil))
+		must(t, w.Orders.SetApplications(nil))
 		finished(t)(end())
 		rs := testparts.Captures(t, w.fs, "http://a.example/1")
 		if len(rs) != 2 {

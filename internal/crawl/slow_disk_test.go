@@ -284,8 +284,8 @@ func slowKilled(t *testing.T, at time.Duration, power, late bool, again time.Dur
 // may have died; pages that ended less than again before that may be fetched again.
 func (s *story) checkSlow(t *testing.T, w *world, reach map[string]bool, died, again time.Duration) {
 	t.Helper()
-	if w.Pending() != 0 || int(w.Tally.Finished()) != len(reach) {
-		t.Errorf("%d pending, %d finished of %d", w.Pending(), w.Tally.Finished(), len(reach))
+	if w.View.Pending() != 0 || int(w.Tally.Finished()) != len(reach) {
+		t.Errorf("%d pending, %d finished of %d", w.View.Pending(), w.Tally.Finished(), len(reach))
 	}
 	last := map[string]textweb.Request{}
 	visits := map[string]textweb.Request{}

@@ -48,7 +48,7 @@ func honestPages(t *testing.T, text string, tune func(*crawl.Config)) (pages, mo
 	ended := w.background(ctx, t)
 	for range 320 {
 		time.Sleep(500 * time.Millisecond)
-		if st := w.Status(); st != nil {
+		if st := w.View.Status(); st != nil {
 			most = max(most, st.Slow)
 		}
 	}
@@ -56,7 +56,7 @@ func honestPages(t *testing.T, text string, tune func(*crawl.Config)) (pages, mo
 	<-ended
 	s.accounts(t, w)
 	must(t, w.close())
-	if n := w.Status().Slow; n != 0 {
+	if n := w.View.Status().Slow; n != 0 {
 		t.Errorf("%d slow visits at the end", n)
 	}
 	for _, r := range s.web.Told() {
@@ -173,12 +173,12 @@ func TestSlowHeadersAreBounded(t *testing.T) {
 		most := 0
 		for range 120 {
 			time.Sleep(500 * time.Millisecond)
-			most = max(most, w.Status().Slow)
+			most = max(most, w.View.Status().Slow)
 		}
 		stop()
 		<-ended
-		if w.Status().Slow != 0 || most < 10 || most > 60 {
-			t.Errorf("%d slow visits at most, %d at the end", most, w.Status().Slow)
+		if w.View.Status().Slow != 0 || most < 10 || most > 60 {
+			t.Errorf("%d slow visits at most, %d at the end", most, w.View.Status().Slow)
 		}
 		if w.Tally.Errors()["timeout-rate"] == 0 {
 			t.Error("no fetch ended for want of memory")
@@ -249,7 +249,7 @@ func TestWorkersFollowRate(t *testing.T) {
 			most := 0
 			for range 60 {
 				time.Sleep(time.Second)
-				if st := w.Status(); st != nil {
+				if st := w.View.Status(); st != nil {
 					most = max(most, st.Open)
 				}
 			}

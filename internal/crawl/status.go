@@ -2,9 +2,14 @@ package crawl
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 )
@@ -70,59 +75,89 @@ func (s *speed) add(n int64, now time.Time) {
 	s.at, s.n = now, n
 }
 
-// publishEvery is the interval at which the dispatcher updates the Status.
-const publishEvery = 250 * time.Millisecond
+// A View answers what a person asks of a running crawl: how far is it, what does it wait for, and why is a host or a
+// URL not fetched now? Only the dispatcher may use it, except for what is safe for concurrent use.
+type View struct {
+	cfg       *Config
+	parts     *Parts
+	run       *run.Run
+	ledger    *ledger.Ledger
+	gate      *orders.Gate
+	book      *retry.Book
+	origins   *retry.Origins
+	failures  *retry.Failures
+	visits    *visit.Pool
+	apps      *Applications
+	plan      *plan
+	limits    *limits
+	delays    *delays
+	rateLimit *rateLimit
+	lookups   *lookups
+	proxy     *proxy
+	errands   *errands
+	logs      *logs
+	progress  *progress
+	obstacles *obstacles
 
-func (c *Crawler) publishEvery(now time.Time) {
-	if s := c.status.Load(); now.Sub(s.At) >= publishEvery {
-		c.publish(now)
+	shown  shown
+	status atomic.Pointer[Status]
+}
+
+// publishInterval is the interval at which the dispatcher updates the Status.
+const publishInterval = 250 * time.Millisecond
+
+func (v *View) publishEvery(now time.Time) {
+	if s := v.status.Load(); now.Sub(s.At) >= publishInterval {
+		v.publish(now)
 	}
 }
 
-func (c *Crawler) publish(now time.Time) {
-	retrying, next := c.retries.Sum(now)
-	others := c.Cluster.status(now)
-	paused, _ := c.gate.Paused()
-	others.Categories = c.logs.countCategories(others.Categories)
-	c.shown.speed.add(c.Tally.Pages(), now)
-	c.shown.paused.Store(int64(c.gate.Pauses(now)))
-	c.status.Store(&Status{
-		Type: "status", At: now, Began: c.progress.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
-		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
-		Queued: c.queued(), Later: c.retries.Waiting(), Open: c.progress.underWay(), Slow: c.visits.Slow(),
-		Resolving: c.lookups.open + len(c.lookups.waiting), Unique: c.Tally.Unique(),
-		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Seen: c.Seen.Stats(), HostCounts: c.Tally.Hosts(),
-		Blocked: c.gate.BlockedHosts(),
-		Errors:  c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
-		Near: c.Tally.Near(), Refetched: c.Tally.Refetched(),
-		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.plan.next,
-		Skipped: c.Tally.SkippedBy(), Sent: c.Tally.SentTotal(), ClusterStatus: others,
-		Retrying: retrying, NextRetry: next, LastURL: c.shown.lastURL, NowURL: c.shown.begun.String(),
-		WaitsFor: c.waitsFor(others, now), Hosts: c.watch(now), Stop: c.progress.stop,
-		Paused: paused, PagesPerS: c.shown.speed.rate, TimeLeft: c.limits.timeLeft(now),
+func (v *View) publish(now time.Time) {
+	tally, front := v.parts.Tally, v.parts.Frontier
+	retrying, next := v.book.Sum(now)
+	others := v.parts.Cluster.status(now)
+	paused, _ := v.gate.Paused()
+	others.Categories = v.logs.countCategories(others.Categories)
+	v.shown.speed.add(tally.Pages(), now)
+	v.shown.paused.Store(int64(v.gate.Pauses(now)))
+	v.status.Store(&Status{
+		Type: "status", At: now, Began: v.progress.began, Elapsed: v.Elapsed(now), ElapsedS: v.Elapsed(now).Seconds(),
+		Pages: tally.Pages(), Fetched: tally.Fetched(), Bytes: tally.Bytes(),
+		Queued: v.queued(), Later: v.book.Waiting(), Open: v.progress.underWay(), Slow: v.visits.Slow(),
+		Resolving: v.lookups.open + len(v.lookups.waiting), Unique: tally.Unique(),
+		Frontier: front.Stats(), Active: front.Active(), Seen: v.parts.Seen.Stats(),
+		HostCounts: tally.Hosts(), Blocked: v.gate.BlockedHosts(),
+		Errors: tally.Errors(), Denied: tally.Denied(), Duplicates: tally.Duplicates(),
+		Near: tally.Near(), Refetched: tally.Refetched(),
+		Revisits: tally.Revisits(), Unchanged: tally.Unchanged(), NextVisit: v.plan.next,
+		Skipped: tally.SkippedBy(), Sent: tally.SentTotal(), ClusterStatus: others,
+		Retrying: retrying, NextRetry: next, LastURL: v.shown.lastURL, NowURL: v.shown.begun.String(),
+		WaitsFor: v.waitsFor(others, now), Hosts: v.watch(now), Stop: v.progress.stop,
+		Paused: paused, PagesPerS: v.shown.speed.rate, TimeLeft: v.limits.timeLeft(now),
 	})
 }
 
 // Pending returns the number of accepted URLs that are not finished. During Run only the
 // dispatcher may call it.
-func (c *Crawler) Pending() int64 {
-	return c.Frontier.Len() + c.Cluster.outgoing() + int64(c.retries.Waiting()-len(c.errands.queued)-len(c.plan.again))
+func (v *View) Pending() int64 {
+	beside := v.book.Waiting() - len(v.errands.queued) - len(v.plan.again)
+	return v.parts.Frontier.Len() + v.parts.Cluster.outgoing() + int64(beside)
 }
 
 // queued returns the number of accepted URLs that wait: for a visit, for a retry, or to be sent to other
 // agents.
-func (c *Crawler) queued() int64 {
-	s := c.Frontier.Stats()
-	return max(c.Pending()-int64(s.Fetching+s.Resolving), 0)
+func (v *View) queued() int64 {
+	s := v.parts.Frontier.Stats()
+	return max(v.Pending()-int64(s.Fetching+s.Resolving), 0)
 }
 
 // Elapsed returns the time that the crawl has run, with earlier runs.
-func (c *Crawler) Elapsed(now time.Time) time.Duration {
-	return c.progress.elapsed(now)
+func (v *View) Elapsed(now time.Time) time.Duration {
+	return v.progress.elapsed(now)
 }
 
 // Status returns the state of the crawl, or nil before Run. Safe for concurrent use.
-func (c *Crawler) Status() *Status { return c.status.Load() }
+func (v *View) Status() *Status { return v.status.Load() }
 
 // The errors of commands.
 var (

@@ -28,27 +28,27 @@ type LinkTurn struct {
 }
 
 // Turns returns the turns of links, in their order. Safe for concurrent use while Run runs; ctx bounds the wait.
-func (c *Crawler) Turns(ctx context.Context, links []link.Link) (turns []LinkTurn, err error) {
-	_, err = c.run.Command(ctx, "queue", "of the page", func(now time.Time) (string, error) {
-		turns = c.turns(links, now)
+func (v *View) Turns(ctx context.Context, links []link.Link) (turns []LinkTurn, err error) {
+	_, err = v.run.Command(ctx, "queue", "of the page", func(now time.Time) (string, error) {
+		turns = v.turns(links, now)
 		return "", nil
 	})
 	return turns, err
 }
 
-func (c *Crawler) turns(links []link.Link, now time.Time) []LinkTurn {
+func (v *View) turns(links []link.Link, now time.Time) []LinkTurn {
 	wanted := make(map[link.Key]time.Time, len(links))
 	for i := range links {
 		wanted[links[i].Key()] = time.Time{}
 	}
-	for d := range c.retries.All() {
+	for d := range v.book.All() {
 		if _, ok := wanted[d.Link.Key()]; ok {
 			wanted[d.Link.Key()] = d.At
 		}
 	}
 	for i := range links {
 		if k := links[i].Key(); wanted[k].IsZero() {
-			wanted[k] = c.origins.Of(links[i].URL).NextTry(now)
+			wanted[k] = v.origins.Of(links[i].URL).NextTry(now)
 		}
 	}
 	hosts := map[string]frontier.Turn{}
@@ -58,7 +58,7 @@ func (c *Crawler) turns(links []link.Link, now time.Time) []LinkTurn {
 		host := l.URL.Host()
 		h, ok := hosts[host]
 		if !ok {
-			h = c.Frontier.Turn(host, now)
+			h = v.parts.Frontier.Turn(host, now)
 			hosts[host] = h
 		}
 		retry := wanted[l.Key()]
@@ -66,9 +66,9 @@ func (c *Crawler) turns(links []link.Link, now time.Time) []LinkTurn {
 		switch {
 		case h.Fetching == l.URL.String():
 			t.State = "fetching"
-		case c.gate.Excludes(l):
-			t.State, t.Due, t.Why = "excluded", time.Time{}, c.gate.WhyExcluded(l)
-		case c.gate.BarsKnown(host):
+		case v.gate.Excludes(l):
+			t.State, t.Due, t.Why = "excluded", time.Time{}, v.gate.WhyExcluded(l)
+		case v.gate.BarsKnown(host):
 			t.State, t.Due = "blocked", time.Time{}
 		case !retry.IsZero():
 			t.State, t.Due = "retry", laterOf(retry, h.Due)

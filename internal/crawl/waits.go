@@ -32,73 +32,76 @@ type shown struct {
 	waited  string       // what a run waited for that was stopped before the first response
 }
 
+// PausedFor returns how long this run has been paused. Safe for concurrent use.
+func (v *View) PausedFor() time.Duration { return time.Duration(v.shown.paused.Load()) }
+
 // Watch makes each Status from now on have glimpses of up to n hosts. Zero means none. Safe for concurrent use.
-func (c *Crawler) Watch(n int) { c.shown.rows.Store(int32(n)) }
+func (v *View) Watch(n int) { v.shown.rows.Store(int32(n)) }
 
 // watch returns glimpses of the hosts with the most links.
-func (c *Crawler) watch(now time.Time) []frontier.Glimpse {
-	n := int(c.shown.rows.Load())
+func (v *View) watch(now time.Time) []frontier.Glimpse {
+	n := int(v.shown.rows.Load())
 	if n <= 0 {
-		c.shown.hosts = nil
+		v.shown.hosts = nil
 		return nil
 	}
-	glimpses := c.Frontier.Look(c.shown.hosts, n, now)
-	c.shown.hosts = c.shown.hosts[:0]
+	glimpses := v.parts.Frontier.Look(v.shown.hosts, n, now)
+	v.shown.hosts = v.shown.hosts[:0]
 	for _, g := range glimpses {
-		c.shown.hosts = append(c.shown.hosts, strings.Clone(g.Host))
+		v.shown.hosts = append(v.shown.hosts, strings.Clone(g.Host))
 	}
 	return glimpses
 }
 
 // waitsFor says in words what the crawl waits for. It is empty if a visit has ended lately and the agent neither stops
 // nor leaves.
-func (c *Crawler) waitsFor(cs ClusterStatus, now time.Time) string {
-	stopping := c.progress.stop != notStopping
-	paused, _ := c.gate.Paused()
+func (v *View) waitsFor(cs ClusterStatus, now time.Time) string {
+	stopping := v.progress.stop != notStopping
+	paused, _ := v.gate.Paused()
 	switch {
-	case c.shown.over:
+	case v.shown.over:
 		return ""
 	case cs.Leaving != "" && !stopping:
 		return cmp.Or(cs.Waits, cs.Leaving)
-	case paused && !stopping && c.progress.underWay() == 0:
+	case paused && !stopping && v.progress.underWay() == 0:
 		return "the operator, who has paused the crawl"
-	case c.shown.saving:
+	case v.shown.saving:
 		return "the state to be saved"
-	case !stopping && now.Sub(laterOf(c.shown.lastEnd, c.progress.began)) < idleAfter:
+	case !stopping && now.Sub(laterOf(v.shown.lastEnd, v.progress.began)) < idleAfter:
 		return ""
 	}
-	return c.waits(cs, now)
+	return v.waits(cs, now)
 }
 
 // waits is waitsFor without regard to the end of the last visit.
-func (c *Crawler) waits(cs ClusterStatus, now time.Time) string {
-	calls, since := c.visits.Handing()
-	if held := now.Sub(since); calls > 0 && (held >= idleAfter || calls >= c.progress.underWay()) {
-		return fmt.Sprintf("%s, for %s", cmp.Or(c.PagesTo, "the program that receives the pages"), duration(held))
+func (v *View) waits(cs ClusterStatus, now time.Time) string {
+	calls, since := v.visits.Handing()
+	if held := now.Sub(since); calls > 0 && (held >= idleAfter || calls >= v.progress.underWay()) {
+		return fmt.Sprintf("%s, for %s", cmp.Or(v.parts.PagesTo, "the program that receives the pages"), duration(held))
 	}
-	if g, ok := c.Frontier.Oldest(false); ok && c.progress.busy > 0 {
-		return fmt.Sprintf("%s, the oldest for %s: %s", english.Plural(c.progress.underWay(), "response", ""),
+	if g, ok := v.parts.Frontier.Oldest(false); ok && v.progress.busy > 0 {
+		return fmt.Sprintf("%s, the oldest for %s: %s", english.Plural(v.progress.underWay(), "response", ""),
 			duration(now.Sub(g.Since)), g.URL)
 	}
-	if g, ok := c.Frontier.Oldest(true); ok && c.lookups.open > 0 {
+	if g, ok := v.parts.Frontier.Oldest(true); ok && v.lookups.open > 0 {
 		return fmt.Sprintf("the name server, for %s: the address of %s", duration(now.Sub(g.Since)), g.Host)
 	}
 	switch {
-	case c.progress.stop != notStopping:
+	case v.progress.stop != notStopping:
 		return "other agents, which take over what only this agent knows"
-	case !c.proxy.down.IsZero():
-		return fmt.Sprintf("the proxy, which cannot be reached, for %s", duration(now.Sub(c.proxy.down)))
+	case !v.proxy.down.IsZero():
+		return fmt.Sprintf("the proxy, which cannot be reached, for %s", duration(now.Sub(v.proxy.down)))
 	}
-	if text := c.obstacles.waitsFor(now); text != "" {
+	if text := v.obstacles.waitsFor(now); text != "" {
 		return text
 	}
-	if c.progress.rests.After(now) {
-		return fmt.Sprintf("the delay of all hosts after a restart, for %s", duration(c.progress.rests.Sub(now)))
+	if v.progress.rests.After(now) {
+		return fmt.Sprintf("the delay of all hosts after a restart, for %s", duration(v.progress.rests.Sub(now)))
 	}
-	if text := c.rateLimit.waitsFor(now); text != "" {
+	if text := v.rateLimit.waitsFor(now); text != "" {
 		return text
 	}
-	if text := c.waitsForTime(now); text != "" {
+	if text := v.waitsForTime(now); text != "" {
 		return text
 	}
 	switch {
@@ -108,7 +111,7 @@ func (c *Crawler) waits(cs ClusterStatus, now time.Time) string {
 		return "other agents: whether they have fetched pages of " + english.Plural(cs.Moves.Held, "host", "")
 	case cs.Outgoing > 0:
 		return "other agents: " + english.Plural(int(cs.Outgoing), "link", "") + " to send"
-	case c.Cluster.mustWait(now):
+	case v.parts.Cluster.mustWait(now):
 		return "other agents: this one has no URL left"
 	}
 	return ""
@@ -116,20 +119,20 @@ func (c *Crawler) waits(cs ClusterStatus, now time.Time) string {
 
 // waitsForTime says which time the crawl waits for: that of a host, of a retry or of a revisit. It is empty
 // if there is none.
-func (c *Crawler) waitsForTime(now time.Time) string {
+func (v *View) waitsForTime(now time.Time) string {
 	text, at := "", time.Time{}
-	if g, ok := c.Frontier.Coming(now); ok {
-		text, at = c.waitsForHost(g, now), g.Due
+	if g, ok := v.parts.Frontier.Coming(now); ok {
+		text, at = v.waitsForHost(g, now), g.Due
 		if at.IsZero() {
 			return text // a lease: nobody knows when it comes
 		}
 	}
-	if d, some := c.retries.Next(); some && (text == "" || d.At.Before(at)) {
+	if d, some := v.book.Next(); some && (text == "" || d.At.Before(at)) {
 		at = d.At
-		failure, _ := c.retries.Failure(d.Link.Key())
+		failure, _ := v.book.Failure(d.Link.Key())
 		kind := failure.Kind
 		if kind == "" {
-			kind = c.origins.Of(d.Link.URL).Cause() // of another of its URLs
+			kind = v.origins.Of(d.Link.URL).Cause() // of another of its URLs
 		}
 		if text = fmt.Sprintf("the next try of a URL that failed (%s), in %s: %s",
 			kind, duration(at.Sub(now)), d.Link.URL); kind == "" {
@@ -139,20 +142,20 @@ func (c *Crawler) waitsForTime(now time.Time) string {
 				duration(at.Sub(now)))
 		}
 	}
-	if !c.plan.next.IsZero() && (text == "" || c.plan.next.Before(at)) {
-		text = fmt.Sprintf("the next page that is due again, in %s", duration(c.plan.next.Sub(now)))
+	if !v.plan.next.IsZero() && (text == "" || v.plan.next.Before(at)) {
+		text = fmt.Sprintf("the next page that is due again, in %s", duration(v.plan.next.Sub(now)))
 	}
 	return text
 }
 
-func (c *Crawler) waitsForHost(g frontier.Glimpse, now time.Time) string {
+func (v *View) waitsForHost(g frontier.Glimpse, now time.Time) string {
 	if g.Leased {
 		return fmt.Sprintf("the lease of %s, for %s", g.Behind, duration(now.Sub(g.Since)))
 	}
 	in := duration(g.Due.Sub(now))
 	kind := ""
 	if u, err := weburl.Parse(g.URL); err == nil {
-		failure, _ := c.retries.Failure(link.KeyOf(u))
+		failure, _ := v.book.Failure(link.KeyOf(u))
 		kind = failure.Kind
 	}
 	switch {
@@ -181,16 +184,4 @@ func duration(d time.Duration) string {
 		return fmt.Sprintf("%d min %d s", s/60, s%60)
 	}
 	return fmt.Sprintf("%d h %d min", s/3600, s/60%60)
-}
-
-// sleep returns how long the dispatcher may wait for a result.
-func (c *Crawler) sleep(now, wake time.Time) time.Duration {
-	d := publishEvery
-	if wake = earlier(wake, c.ledger.Due()); !wake.IsZero() {
-		d = min(d, wake.Sub(now))
-	}
-	if c.cfg.TimeLimit > 0 && c.progress.stop == notStopping {
-		d = min(d, c.cfg.TimeLimit-c.limits.active(now))
-	}
-	return max(d, 0)
 }

@@ -50,19 +50,19 @@ http://b.example/ slow=60s
 				}
 			}
 			w, cancel, end := s.begin(t)
-			w.Watch(3)
+			w.View.Watch(3)
 			time.Sleep(tt.at)
-			st := w.Status()
+			st := w.View.Status()
 			if got := st.WaitsFor; got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
-			w.Watch(0)
+			w.View.Watch(0)
 			cancel()
-			if synctest.Wait(); tt.unread && w.Status().WaitsFor != tt.want {
-				t.Errorf("while stopping: got %q, want %q", w.Status().WaitsFor, tt.want)
+			if synctest.Wait(); tt.unread && w.View.Status().WaitsFor != tt.want {
+				t.Errorf("while stopping: got %q, want %q", w.View.Status().WaitsFor, tt.want)
 			}
 			ran(t)(end())
-			if st := w.Status(); st.WaitsFor != "" || st.Stop != crawl.Signal || len(st.Hosts) > 0 {
+			if st := w.View.Status(); st.WaitsFor != "" || st.Stop != crawl.Signal || len(st.Hosts) > 0 {
 				t.Errorf("at the end: %+v", st)
 			}
 			must(t, w.close())

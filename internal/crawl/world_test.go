@@ -250,6 +250,7 @@ func (s *story) parse(t *testing.T) {
 // A world is one process: a Crawler with its parts, wired as in package node.
 type world struct {
 	*crawl.Crawler
+	crawl.Parts
 	fs    disk.FS
 	parts *testparts.Parts
 	rec   crawl.Recovered
@@ -265,10 +266,10 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 		s.disk.Store(m)
 	}
 	fr := s.frontier
-	fr.ClassOf = func(l *link.Link) uint8 { return w.ClassOf(l) }
+	fr.ClassOf = func(l *link.Link) uint8 { return w.Applications.ClassOf(l) }
 	w.parts, err = testparts.Open(fs, testparts.Config{Dir: s.dir, Frontier: fr, Scope: s.scope, Seen: s.seen,
 		Fetch: s.fetch, Dial: s.web.Dialer(s.name, w.dead.Load), RetryWait: s.cfg.RetryWait, Seeds: s.seeds,
-		LinkLogBytes: s.links, Accept: func(items []keyset.Item) error { return w.Accept(items) }})
+		LinkLogBytes: s.links, Accept: func(items []keyset.Item) error { return w.Intake.Accept(items) }})
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +294,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	}
 	cfg := s.cfg
 	cfg.ResumeWait = max(s.frontier.HostDelay, s.frontier.IPDelay, 2*time.Second)
-	w.Crawler = crawl.New(cfg, r)
+	w.Crawler, w.Parts = crawl.New(cfg, r), r
 	if w.rec, err = w.Recover(fs, p.JournalDir(), p.Intact, time.Now()); err != nil {
 		return nil, err
 	}
@@ -304,7 +305,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	for _, u := range s.bare {
 		bare[u] = true
 	}
-	return w, w.Seed(s.seeds, bare)
+	return w, w.Intake.Seed(s.seeds, bare)
 }
 
 // opened is open for a test that an error ends.
@@ -421,9 +422,9 @@ func (s *story) run(t *testing.T) *world {
 func (s *story) accounts(t *testing.T, w *world) {
 	t.Helper()
 	sum := w.Tally.Summary(0, "")
-	if got := sum.Finished + sum.Sent + w.Pending(); got != sum.Unique {
+	if got := sum.Finished + sum.Sent + w.View.Pending(); got != sum.Unique {
 		t.Errorf("%s: %d URLs finished + %d sent + %d pending = %d, accepted %d", s.name, sum.Finished, sum.Sent,
-			w.Pending(), got, sum.Unique)
+			w.View.Pending(), got, sum.Unique)
 	}
 }
 

@@ -380,7 +380,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	fr.DelayOf, cfg.Crawl.WhyDelay = a.orders.Delays.Of, a.orders.Delays.Why
 	fr.PaceOf, fr.Paced, cfg.Crawl.WhyPace = a.orders.Paces.Of, a.orders.Paces.Domains(), a.orders.Paces.Why
-	fr.ClassOf = func(l *link.Link) uint8 { return a.crawler.ClassOf(l) }
+	fr.ClassOf = func(l *link.Link) uint8 { return a.crawler.Applications.ClassOf(l) }
 	a.openLeases()
 	if r.Frontier, err = frontier.Open(a.fs, a.dir("state", "queues"), cfg.Frontier); err != nil {
 		return err
@@ -389,7 +389,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	r.Tally = report.NewTally()
 	r.Queries = scope.NewQueries(0, 0)
 	if r.Seen, err = keyset.Open(a.fs, a.dir("state", "seen"), keyset.Config{MemoryBytes: a.budget.of(shareSeen)},
-		func(items []keyset.Item) error { return a.crawler.Accept(items) }); err != nil {
+		func(items []keyset.Item) error { return a.crawler.Intake.Accept(items) }); err != nil {
 		return err
 	}
 	a.onClose(r.Seen.Close)
@@ -446,12 +446,12 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	if cfg.Resume && a.membership == nil {
 		// The operator may have removed the reason why nothing could be fetched so far.
-		if err := a.crawler.SeedAgain(); err != nil {
+		if err := a.crawler.Intake.SeedAgain(); err != nil {
 			return err
 		}
-		a.Recovered.Finished, a.Recovered.Pending = r.Tally.Finished(), a.crawler.Pending()
+		a.Recovered.Finished, a.Recovered.Pending = r.Tally.Finished(), a.crawler.View.Pending()
 	}
-	return a.crawler.Seed(seeds, a.bare)
+	return a.crawler.Intake.Seed(seeds, a.bare)
 }
 
 // archived returns a function that reports whether a WARC file is complete up to end. A missing
@@ -491,9 +491,8 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 		kind = "resumed"
 	}
 	a.parts.Events.Write(kind, report.F("version", Version), report.F("pid", os.Getpid()),
-		report.F("pending", a.crawler.Pending()),
-		report.F("blocked", a.parts.Frontier.Stats().BlockedLinks), report.F("repeated", a.Recovered.Repeated),
-		report.F("links_lost", a.Recovered.Lost))
+		report.F("pending", a.crawler.View.Pending()), report.F("blocked", a.parts.Frontier.Stats().BlockedLinks),
+		report.F("repeated", a.Recovered.Repeated), report.F("links_lost", a.Recovered.Lost))
 	if a.parts.Tally.Started().IsZero() {
 		a.parts.Tally.Start(a.began)
 	}
@@ -502,8 +501,8 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	stop, err := a.withNear(ctx)
 	remembered()
 	unwatch()
-	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.Elapsed(a.now()), string(stop))}
-	res.Summary.Ended, res.Summary.Queued = a.now().UTC(), a.crawler.Pending()
+	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.View.Elapsed(a.now()), string(stop))}
+	res.Summary.Ended, res.Summary.Queued = a.now().UTC(), a.crawler.View.Pending()
 	if a.cfg.Cluster != nil {
 		res.Summary.Agent = a.cfg.Cluster.Name
 	}
@@ -512,8 +511,8 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
 	}
 	res.Others, res.Barred = a.leftBy(stop)
-	res.Failed, res.FailedCount = a.crawler.FailedSeeds()
-	if res.Standstill = a.crawler.Standstill(); a.membership != nil && a.membership.joining.unmet != "" {
+	res.Failed, res.FailedCount = a.crawler.View.FailedSeeds()
+	if res.Standstill = a.crawler.View.Standstill(); a.membership != nil && a.membership.joining.unmet != "" {
 		res.Standstill.Waited = a.membership.joining.unmet
 	}
 	if stop == crawl.Finished && a.parts.Tally.Answered() == 0 &&

@@ -33,7 +33,7 @@ type APIAccess struct {
 func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	reg := prometheus.NewRegistry()
 	m := &local.Metrics{Version: Version, Dir: a.cfg.Dir, Run: run{a}}
-	of := &local.CrawlMetrics{Robots: a.parts.Robots, Apps: a.crawler, Files: &a.shortages, Run: run{a}}
+	of := &local.CrawlMetrics{Robots: a.parts.Robots, Apps: a.crawler.Applications, Files: &a.shortages, Run: run{a}}
 	if a.membership != nil {
 		m.Agent = a.membership.members.Self.Name
 		reg.MustRegister(exchanges{a.membership})

@@ -38,7 +38,7 @@ func (c *membership) captured(request []byte) (response []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r, size, err := c.a.crawler.OpenCapture(u)
+	r, size, err := c.a.parts.Archive.OpenNewest(u.String())
 	if err != nil || r == nil {
 		return []byte{0}, nil // for the other agent, a record that cannot be read is not there
 	}

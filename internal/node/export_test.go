@@ -17,7 +17,7 @@ import (
 func (a *Agent) Occupy(ctx context.Context) (release func() error) {
 	over, busy := make(chan struct{}), make(chan error, 1)
 	go func() {
-		busy <- a.crawler.Redelay(ctx, func(string) (time.Duration, bool) { <-over; return time.Minute, true })
+		busy <- a.crawler.Orders.Redelay(ctx, func(string) (time.Duration, bool) { <-over; return time.Minute, true })
 	}()
 	return func() error { close(over); return <-busy }
 }

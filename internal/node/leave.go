@@ -51,7 +51,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 		a.parts.Events.Write("leave-unheard", report.F("error", err))
 	}
 	text := fmt.Sprintf("%s hands its hosts to the other agents (%d), then ends", c.members.Self.Name, others)
-	if pages := local.Uncollected(a.crawler.ApplicationStates()); pages != "" {
+	if pages := local.Uncollected(a.crawler.Applications.States()); pages != "" {
 		text += fmt.Sprintf("; programs have %s to collect %s here, and what is left then is fetched again by other "+
 			"agents", leaveWithin/2, pages)
 	}

@@ -17,18 +17,39 @@ import (
 // historyFile holds the counts of the last day and month.
 const historyFile = "state/history"
 
+// questions are the parts of the crawl that answer for hosts and links.
+type questions struct {
+	*crawl.View
+	*crawl.Orders
+}
+
+// collecting are the parts of the crawl that serve applications.
+type collecting struct {
+	*crawl.Applications
+	*crawl.Intake
+}
+
+// running are the parts of the crawl that save and end it.
+type running struct {
+	*crawl.Orders
+	crawl *crawl.Crawler
+}
+
+func (r running) Halt(ctx context.Context, why crawl.Stop) error { return r.crawl.Halt(ctx, why) }
+
 // openOperator puts the orders in force, and makes the Operator. Its Local also answers when other agents pass commands
 // on.
 func (a *Agent) openOperator() (err error) {
-	if a.NotBlocked, err = a.orders.Open(a.crawler, a.rates, a.cfg.Unblock); err != nil {
+	if a.NotBlocked, err = a.orders.Open(a.crawler.Orders, a.rates, a.cfg.Unblock); err != nil {
 		return err
 	}
 	p, now := &a.parts, clock(a.now)
-	if a.history, err = local.OpenHistory(a.fs, a.dir(historyFile), now, p.Events, a.crawler); err != nil {
+	if a.history, err = local.OpenHistory(a.fs, a.dir(historyFile), now, p.Events, a.crawler.View); err != nil {
 		return err
 	}
 	r := run{a}
-	queue, err := local.OpenQueue(a.fs, a.dir("state", "journal"), a.crawler, r, now, p.Events)
+	asked := questions{a.crawler.View, a.crawler.Orders}
+	queue, err := local.OpenQueue(a.fs, a.dir("state", "journal"), asked, r, now, p.Events)
 	if err != nil {
 		return err
 	}
@@ -36,13 +57,14 @@ func (a *Agent) openOperator() (err error) {
 	a.archive = local.NewArchive(a.fs, a.dir(), p.Archive, now)
 	logs := &local.Logs{FS: a.fs, Dir: a.cfg.Dir}
 	seeds := &local.Seeds{Contact: a.cfg.Contact != "", ByPages: a.cfg.Cluster.byPages(), Scope: p.Scope,
-		Crawl: a.crawler, Run: r}
+		Crawl: a.crawler.Intake, Run: r}
 	_, seeds.Walks = p.Strategy.(*strategy.Walk)
 	apps := &local.Applications{Definitions: a.orders, Defined: a.orders.Applications, Log: "crawl", Seeds: seeds,
-		Archive: a.archive, Crawl: a.crawler}
-	views := local.Views{Blacklists: a.orders, Crawl: a.crawler, EventLog: p.Events, Logs: logs, Samples: a.history}
-	host := &local.HostCommands{Crawl: a.crawler, Orders: a.orders, Logs: logs, Archive: a.archive, Run: r}
-	self := &local.Self{Crawl: a.crawler, Apps: apps, Events: p.Events, Run: r}
+		Archive: a.archive, Crawl: collecting{a.crawler.Applications, a.crawler.Intake}}
+	views := local.Views{Blacklists: a.orders, Crawl: a.crawler.View, EventLog: p.Events, Logs: logs,
+		Samples: a.history}
+	host := &local.HostCommands{Crawl: asked, Orders: a.orders, Logs: logs, Archive: a.archive, Run: r}
+	self := &local.Self{Crawl: running{a.crawler.Orders, a.crawler}, Apps: apps, Events: p.Events, Run: r}
 	var others operate.Others
 	if c := a.membership; c != nil {
 		self.Agent, views.Agent, others = c.members.Self.Name, c.members.Self.Name, local.Others{Members: c.members}

@@ -57,7 +57,7 @@ func (a *Agent) openOthers() (err error) {
 	}
 	a.others.Placement, a.others.Exchange, a.others.Ending = a.membership, a.membership, a.membership.ends.Ending
 	a.others.Counter, a.others.Uncollected = replicas.SourceOf(a.membership.members.Self).Counter(), func() string {
-		return local.Uncollected(a.crawler.ApplicationStates())
+		return local.Uncollected(a.crawler.Applications.States())
 	}
 	a.cluster = cluster.New(a.others)
 	a.membership.cluster = a.cluster
@@ -82,7 +82,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 		return a.crawler.Run(ctx)
 	}
 	a.onClose(func() error { return a.depart(true) }) // also runs after an error
-	a.membership.joining.paused = a.crawler
+	a.membership.joining.paused = a.crawler.View
 	switch err := a.membership.meet(ctx); {
 	case err == nil:
 		a.membership.joining.unmet = ""

@@ -34,7 +34,7 @@ type followed struct{ a *Agent }
 
 // Waiting implements follower.Agent.
 func (d followed) Waiting() (hosts, urls uint64) {
-	if s := d.a.crawler.Status(); s != nil {
+	if s := d.a.crawler.View.Status(); s != nil {
 		hosts, urls = uint64(max(0, s.Frontier.Hosts)), uint64(max(0, s.Queued))
 	}
 	return hosts, urls

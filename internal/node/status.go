@@ -4,7 +4,7 @@ import "github.com/orbweaver/orbweaver/internal/crawl"
 
 // Status returns the state of the crawl, or nil before Run. Safe for concurrent use.
 func (a *Agent) Status() *crawl.Status {
-	s := a.crawler.Status()
+	s := a.crawler.View.Status()
 	if s == nil || a.membership == nil {
 		return s
 	}
@@ -19,7 +19,7 @@ func (a *Agent) Status() *crawl.Status {
 }
 
 // Watch makes each Status from now on have glimpses of up to n hosts. Safe for concurrent use.
-func (a *Agent) Watch(n int) { a.crawler.Watch(n) }
+func (a *Agent) Watch(n int) { a.crawler.View.Watch(n) }
 
 // Waiting returns what this agent waits for before its crawl starts; nil means nothing that takes long. Safe for
 // concurrent use.

@@ -303,6 +303,20 @@ func (w *Writer) findResponse(url string) (Capture, error) {
 	return append(c, *original), nil
 }
 
+// OpenNewest opens what Find returns of a URL, as OpenCapture does. r is nil if the archive has no response. size is
+// the number of bytes of r.
+func (w *Writer) OpenNewest(url string) (r io.ReadCloser, size int64, err error) {
+	c, err := w.Find(url)
+	if err != nil || c == nil {
+		return nil, 0, err
+	}
+	for _, l := range c {
+		size += l.Length
+	}
+	r, err = w.OpenCapture(c)
+	return r, size, err
+}
+
 // OpenCapture returns the bytes of the records of a Capture, as they are in the archive, for ReadCapture. If a file is
 // missing, the error is an UnreadableError.
 func (w *Writer) OpenCapture(c Capture) (io.ReadCloser, error) {

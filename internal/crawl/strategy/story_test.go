@@ -230,8 +230,8 @@ func TestRecrawlGoesOn(t *testing.T) {
 					}
 					s := p.Tally.Summary(0, "")
 					if stop != crawl.Finished || s.Finished != 13 || s.Revisits != 13*rounds ||
-						s.Unchanged+s.Changed != s.Revisits || p.Pending() != 0 {
-						t.Errorf("%s, %d pending, %+v", stop, p.Pending(), s)
+						s.Unchanged+s.Changed != s.Revisits || p.View.Pending() != 0 {
+						t.Errorf("%s, %d pending, %+v", stop, p.View.Pending(), s)
 					}
 					known = pagesOf(t, p.Strategy.(*Recrawl))
 				})

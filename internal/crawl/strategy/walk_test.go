@@ -202,7 +202,7 @@ func TestFailedSeedsAgain(t *testing.T) {
 				w.web.down.Store(down)
 				if down {
 					w.run(t, nil, func(p *process, stop crawl.Stop, last bool) {
-						failed, n := p.FailedSeeds()
+						failed, n := p.View.FailedSeeds()
 						if s := p.Tally.Summary(0, ""); n != 4 || len(failed) != 4 || s.Finished != 4 || s.Unique != 4 {
 							t.Errorf("%d seeds failed: %+v", n, s)
 						}

@@ -221,7 +221,7 @@ func (w *world) open(t *testing.T) *process {
 	o, err := testparts.Open(fs, testparts.Config{Frontier: frontier.Config{HostDelay: w.delay, Seed: 1},
 		Scope: scope.Config{Scope: scope.Any}, Fetch: fetch.Config{AllowPrivate: true, MaxBody: w.maxBody},
 		Dial: w.web.dialer(p.dead.Load), Seeds: w.seeds,
-		Accept: func(items []keyset.Item) error { return p.Accept(items) }})
+		Accept: func(items []keyset.Item) error { return p.Intake.Accept(items) }})
 	must(t, err)
 	p.parts = o
 	p.Parts = crawl.Parts{DNS: w.web, Fetch: o.Fetch, Robots: o.Robots, Tally: o.Tally,
@@ -233,7 +233,7 @@ func (w *world) open(t *testing.T) *process {
 	cfg.ResumeWait = w.delay
 	p.Crawler = crawl.New(cfg, p.Parts)
 	_, err = p.Recover(fs, o.JournalDir(), o.Intact, time.Now())
-	must(t, errors.Join(err, p.SeedAgain(), p.Seed(w.seeds, nil)))
+	must(t, errors.Join(err, p.Intake.SeedAgain(), p.Intake.Seed(w.seeds, nil)))
 	return p
 }
 

@@ -44,11 +44,11 @@ type Defined interface {
 // An ApplicationCrawl crawls for applications, which it knows by their IDs.
 type ApplicationCrawl interface {
 	Feed(ctx context.Context, app string, urls []crawl.AppURL) ([]crawl.SeedFate, error)
-	// Deliveries returns pages from a position on. DeliveriesChanged is closed when there are more.
+	// Deliveries returns pages from a position on. Changed is closed when there are more.
 	Deliveries(app string, from int64, max int) ([]crawl.Delivery, error)
-	DeliveriesChanged(app string) <-chan struct{}
+	Changed(app string) <-chan struct{}
 	Acknowledge(app string, position int64) error
-	ApplicationStates() []crawl.AppState
+	States() []crawl.AppState
 }
 
 // PlanFeed implements operate.Apps.
@@ -108,7 +108,7 @@ func (o *Applications) ListPages(ctx context.Context, q *pb.ListPages) (*pb.List
 	defer wait.Stop()
 	app := o.Defined.ID(q.Application)
 	for more := q.WaitMs > 0; ; {
-		changed := o.Crawl.DeliveriesChanged(app)
+		changed := o.Crawl.Changed(app)
 		list, err := o.Crawl.Deliveries(app, from, int(max(q.Limit, 1)))
 		if err != nil {
 			return nil, err
@@ -185,7 +185,7 @@ func Uncollected(states []crawl.AppState) string {
 
 // ApplicationStates implements operate.Apps.
 func (o *Applications) ApplicationStates() (states []*pb.NamedState) {
-	for _, s := range o.Crawl.ApplicationStates() {
+	for _, s := range o.Crawl.States() {
 		state := &pb.ApplicationState{Queued: s.Queued, Fetched: s.Fetched, Shared: s.Shared,
 			Unacknowledged: s.Unacknowledged, Held: s.Held}
 		states = append(states, &pb.NamedState{Application: operate.NameOf(s.Name), State: state})

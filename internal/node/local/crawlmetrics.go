@@ -20,7 +20,7 @@ type CrawlMetrics struct {
 }
 
 // ApplicationCounts are those of the applications.
-type ApplicationCounts interface{ ApplicationStates() []crawl.AppState }
+type ApplicationCounts interface{ States() []crawl.AppState }
 
 var (
 	descPages     = desc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.")
@@ -137,7 +137,7 @@ func (m *CrawlMetrics) Collect(ch chan<- prometheus.Metric) {
 		count(descCutOff, l.CutOff)
 		gauge(descAwaited, int64(f.LeasesAwaited))
 	}
-	for _, app := range m.Apps.ApplicationStates() {
+	for _, app := range m.Apps.States() {
 		name := operate.NameOf(app.Name)
 		gauge(descAppQueued, app.Queued, name)
 		count(descAppFetched, app.Fetched, name)
