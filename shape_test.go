@@ -30,8 +30,6 @@ var tooLarge = map[string]int{
 	"fields of cmd/orbweaver.CrawlCmd":            98,
 	"fields of cmd/orbweaver.TestwebCmd":          100,
 	"fields of cmd/orbweaver.generateFlags":       48,
-	"fields of internal/crawl.Status":             55,
-	"fields of internal/node/local.Status":        56,
 	"fields of internal/report.Summary":           44,
 	"fields of internal/report/review.Review":     42,
 	"fields of internal/store/keyset/drum.Store":  41,

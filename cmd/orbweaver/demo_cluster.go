@@ -296,7 +296,7 @@ func sum(all []*crawl.Status) *crawl.Status {
 			t.Stop = ""
 		}
 	}
-	t.Exchange = nil
+	t.Cluster.Exchange = nil
 	return &t
 }
 

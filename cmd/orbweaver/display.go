@@ -207,8 +207,8 @@ func (d *display) snapshot(s *crawl.Status, done bool) report.Snapshot {
 		Queued: s.Queued, Unique: s.Unique, Open: s.Open, Resolving: s.Resolving,
 		Ready: s.Frontier.Ready, Resting: s.Frontier.Resting, Paused: s.Frontier.Paused,
 		Denied: s.Denied, Duplicates: s.Duplicates, Skipped: s.Skipped, Errors: s.Errors, Retrying: s.Retrying,
-		RetryIn: until(s.NextRetry, s.At), Memory: memoryInUse(), Exchange: s.Exchange,
-		LastURL: s.LastURL, NowURL: s.NowURL, WaitingFor: s.WaitsFor, Agents: s.Agents,
+		RetryIn: until(s.NextRetry, s.At), Memory: memoryInUse(), Exchange: s.Cluster.Exchange,
+		LastURL: s.LastURL, NowURL: s.NowURL, WaitingFor: s.WaitsFor, Agents: s.Cluster.Agents,
 		PageLimit: d.pageLimit, SizeLimit: d.sizeLimit, TimeLimit: d.timeLimit,
 	}
 	if d.timeLimit > 0 {

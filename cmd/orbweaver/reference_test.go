@@ -24,6 +24,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/cost"
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -513,7 +514,8 @@ func jsonObjects(t *testing.T) map[string][]string {
 		"## `settings`, `join` and `coordinators` of a dry run": slices.Concat(of(plannedSetting{}), of(plannedJoin{})),
 		"## Seeds and examples of a dry run": slices.Compact(slices.Sorted(slices.Values(
 			slices.Concat(of(plannedSeed{}), of(plannedExample{}))))),
-		"## Status (`orbweaver ctl status`)":                 slices.Concat(of(node.Status{}), of(node.Waiting{})),
+		"## Status (`orbweaver ctl status`)": slices.Concat(of(crawl.Status{}), of(crawl.ClusterStatus{}),
+			[]string{"sizes"}, of(node.Waiting{})),
 		"## `frontier`: hosts and their queues":              of(frontier.Stats{}),
 		"## `sizes`: the main data structures":               of(node.Size{}),
 		"## `moves`: hosts that move":                        of(report.Moves{}),

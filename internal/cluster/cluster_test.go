@@ -139,7 +139,7 @@ func (c *cluster) finish() {
 				p, err := w.cl.Pulse(ctx)
 				s := w.View.Status()
 				c.t.Errorf("%s does not end: %+v %v, %d pending, %d in the outbox", n.name, p, err, s.Queued,
-					s.Outgoing)
+					s.Cluster.Outgoing)
 				n.stop()
 			}
 			return

@@ -94,10 +94,11 @@ http://a.example/found
 	if garbled {
 		kept = 0
 	}
-	if b := status.Boundary; b.Refused != 1 || b.Damaged != 0 || b.Waiting != 0 || b.Taken != int64(kept) {
+	if b := status.Cluster.Boundary; b.Refused != 1 || b.Damaged != 0 || b.Waiting != 0 || b.Taken != int64(kept) {
 		t.Errorf("counts of pages: %+v", *b)
 	}
-	if from := status.Boundary.From; len(from) != kept || kept == 1 && (from[0].Pages != 1 || from[0].Bytes < 100) {
+	from := status.Cluster.Boundary.From
+	if len(from) != kept || kept == 1 && (from[0].Pages != 1 || from[0].Bytes < 100) {
 		t.Errorf("pages by agent: %+v", from)
 	}
 	slices.Sort(r.took)

@@ -315,7 +315,7 @@ func TestPassedOn(t *testing.T) {
 					t.Errorf("the link is taken after %s, and the heir has it after %s", took, heirAt)
 				}
 				time.Sleep(time.Second)
-				if n := w.View.Status().Outgoing; n == 0 {
+				if n := w.View.Status().Cluster.Outgoing; n == 0 {
 					t.Error("the link is not passed on")
 				}
 				end()

@@ -32,31 +32,31 @@ type Status struct {
 	Unique    int64          `json:"urls_unique"` // URLs accepted
 	Frontier  frontier.Stats `json:"frontier"`
 	// number of hosts that the crawl wants to keep ready, by its speed
-	Active     int              `json:"active_hosts"`
-	Seen       keyset.Stats     `json:"-"`             // of the known URLs
-	HostCounts int              `json:"-"`             // hosts that the Tally counts
-	Blocked    []string         `json:"blocked_hosts"` // by the operator
-	Errors     map[string]int64 `json:"errors"`
-	Denied     int64            `json:"robots_denied"`
-	Duplicates int64            `json:"duplicates"`
-	Near       int64            `json:"near_duplicates"`     // pages nearly the same as an archived one
-	Refetched  int64            `json:"refetched"`           // pages of lost archives that were fetched again
-	Revisits   int64            `json:"revisits"`            // visits to URLs visited before
-	Unchanged  int64            `json:"unchanged"`           // revisits that found no change
-	NextVisit  time.Time        `json:"next_visit,omitzero"` // when a Planner wants the next URL
-	Skipped    map[string]int64 `json:"skipped"`             // links that are not followed, by reason
-	Sent       int64            `json:"urls_sent"`           // sent to other agents
-	ClusterStatus
-	Retrying  map[string]int64   `json:"retrying"` // URLs that failed and will be retried, by kind
-	NextRetry time.Time          `json:"next_retry,omitzero"`
-	LastURL   string             `json:"last_url"`
-	WaitsFor  string             `json:"waiting_for,omitempty"` // in words, if no visit has ended lately
-	NowURL    string             `json:"-"`                     // of the last visit that began
-	Hosts     []frontier.Glimpse `json:"-"`                     // see Crawler.Watch
-	PagesPerS float64            `json:"pages_per_s"`           // over the last seconds
-	Paused    bool               `json:"paused,omitempty"`      // by the operator: no visit begins
-	Stop      Stop               `json:"stop_reason,omitempty"`
-	TimeLeft  time.Duration      `json:"-"` // until Config.TimeLimit, which stands still in a pause; 0 without one
+	Active     int                `json:"active_hosts"`
+	Seen       keyset.Stats       `json:"-"`             // of the known URLs
+	HostCounts int                `json:"-"`             // hosts that the Tally counts
+	Blocked    []string           `json:"blocked_hosts"` // by the operator
+	Errors     map[string]int64   `json:"errors"`
+	Denied     int64              `json:"robots_denied"`
+	Duplicates int64              `json:"duplicates"`
+	Near       int64              `json:"near_duplicates"`     // pages nearly the same as an archived one
+	Refetched  int64              `json:"refetched"`           // pages of lost archives that were fetched again
+	Revisits   int64              `json:"revisits"`            // visits to URLs visited before
+	Unchanged  int64              `json:"unchanged"`           // revisits that found no change
+	NextVisit  time.Time          `json:"next_visit,omitzero"` // when a Planner wants the next URL
+	Skipped    map[string]int64   `json:"skipped"`             // links that are not followed, by reason
+	Sent       int64              `json:"urls_sent"`           // sent to other agents
+	Cluster    ClusterStatus      `json:"-"`                   // what it tells of other agents
+	Retrying   map[string]int64   `json:"retrying"`            // URLs that failed and will be retried, by kind
+	NextRetry  time.Time          `json:"next_retry,omitzero"`
+	LastURL    string             `json:"last_url"`
+	WaitsFor   string             `json:"waiting_for,omitempty"` // in words, if no visit has ended lately
+	NowURL     string             `json:"-"`                     // of the last visit that began
+	Hosts      []frontier.Glimpse `json:"-"`                     // see Crawler.Watch
+	PagesPerS  float64            `json:"pages_per_s"`           // over the last seconds
+	Paused     bool               `json:"paused,omitempty"`      // by the operator: no visit begins
+	Stop       Stop               `json:"stop_reason,omitempty"`
+	TimeLeft   time.Duration      `json:"-"` // until Config.TimeLimit, which stands still in a pause; 0 without one
 }
 
 // A speed is the rate at which a count grows. Old growth counts less and less: after speedTime a third as much.
@@ -130,7 +130,7 @@ func (v *View) publish(now time.Time) {
 		Errors: tally.Errors(), Denied: tally.Denied(), Duplicates: tally.Duplicates(),
 		Near: tally.Near(), Refetched: tally.Refetched(),
 		Revisits: tally.Revisits(), Unchanged: tally.Unchanged(), NextVisit: v.plan.next,
-		Skipped: tally.SkippedBy(), Sent: tally.SentTotal(), ClusterStatus: others,
+		Skipped: tally.SkippedBy(), Sent: tally.SentTotal(), Cluster: others,
 		Retrying: retrying, NextRetry: next, LastURL: v.shown.lastURL, NowURL: v.shown.begun.String(),
 		WaitsFor: v.waitsFor(others, now), Hosts: v.watch(now), Stop: v.progress.stop,
 		Paused: paused, PagesPerS: v.shown.speed.rate, TimeLeft: v.limits.timeLeft(now),

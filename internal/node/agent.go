@@ -507,8 +507,9 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 		res.Summary.Agent = a.cfg.Cluster.Name
 	}
 	if s := a.Status(); s != nil {
-		res.Summary.Lost, res.Summary.ArchiveCopies = s.Lost, s.ArchiveCopies
-		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
+		c, sum := &s.Cluster, &res.Summary
+		sum.Lost, sum.ArchiveCopies, sum.Leases, sum.Moves = c.Lost, c.ArchiveCopies, c.Leases, c.Moves
+		sum.Contents = c.Contents
 	}
 	res.Others, res.Barred = a.leftBy(stop)
 	res.Failed, res.FailedCount = a.crawler.View.FailedSeeds()

@@ -106,7 +106,7 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 	}
 	if s := e.c.a.Status(); s != nil {
 		metric(descSent, prometheus.CounterValue, float64(s.Sent))
-		metric(descOutgoing, prometheus.GaugeValue, float64(s.Outgoing))
+		metric(descOutgoing, prometheus.GaugeValue, float64(s.Cluster.Outgoing))
 	}
 	if e.c.sites != nil {
 		s := e.c.sites.Status()

@@ -8,11 +8,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/local"
 )
 
-// Size and Status are what operators see of an agent.
-type (
-	Size   = local.Size
-	Status = local.Status
-)
+// Size is how large a main data structure of an agent is.
+type Size = local.Size
 
 // hostCountBytes is about what the counts of one host take; see docs/reference/memory.md.
 const hostCountBytes = 80

@@ -9,11 +9,11 @@ func (a *Agent) Status() *crawl.Status {
 		return s
 	}
 	t := *s
-	t.Exchange = a.exchange(s.Pages)
-	t.Lost, t.ArchiveCopies = a.membership.lists.Lost(), a.membership.spares.Counts()
-	t.Agents = a.membership.present()
+	t.Cluster.Exchange = a.exchange(s.Pages)
+	t.Cluster.Lost, t.Cluster.ArchiveCopies = a.membership.lists.Lost(), a.membership.spares.Counts()
+	t.Cluster.Agents = a.membership.present()
 	if o := a.membership.sites; o != nil {
-		t.Sites = o.Status()
+		t.Cluster.Sites = o.Status()
 	}
 	return &t
 }

@@ -100,10 +100,10 @@ func (m *CrawlMetrics) Collect(ch chan<- prometheus.Metric) {
 	count(descDenied, s.Denied)
 	count(descNear, s.Near)
 	count(descRefetched, s.Refetched)
-	if s.Lost != nil {
-		gauge(descListed, s.Lost.Listed)
+	if s.Cluster.Lost != nil {
+		gauge(descListed, s.Cluster.Lost.Listed)
 	}
-	if n := s.ArchiveCopies; n != nil {
+	if n := s.Cluster.ArchiveCopies; n != nil {
 		gauge(descCopied, n.Copied)
 		gauge(descUncopied, n.Waiting)
 		gauge(descCopyBytes, n.HeldBytes)
@@ -125,12 +125,12 @@ func (m *CrawlMetrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(descQueued, s.Frontier.Queued)
 	gauge(descOpen, int64(s.Open))
 	f := s.Frontier
-	if v := s.Moves; v != nil {
+	if v := s.Cluster.Moves; v != nil {
 		count(descClaimed, v.Claimed)
 		count(descGiven, v.Given)
 		gauge(descHeld, int64(v.Held))
 	}
-	if l := s.Leases; l != nil {
+	if l := s.Cluster.Leases; l != nil {
 		count(descLeases, l.Messages)
 		count(descAsked, l.Asked)
 		count(descLeaseWaits, l.Waits)

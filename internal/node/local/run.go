@@ -48,12 +48,6 @@ type Size struct {
 	Disk   int64 `json:"disk_bytes,omitempty"`
 }
 
-// Status is the state of an agent, with the sizes of its data structures.
-type Status struct {
-	*crawl.Status
-	Sizes []Size `json:"sizes"`
-}
-
 // startPatience is how long a call waits for the crawl to begin. A crawl begins some milliseconds
 // after its API, unless it waits for other agents.
 const startPatience = 5 * time.Second

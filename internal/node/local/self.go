@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -45,7 +46,7 @@ func (o *Self) Status() *pb.AgentStatus {
 		s.WaitsFor = st.WaitsFor
 		if st.Stop != "" {
 			s.State = "stopping"
-		} else if st.Leaving != "" {
+		} else if st.Cluster.Leaving != "" {
 			s.State = "leaving"
 		} else if st.Paused {
 			s.State = "paused"
@@ -55,13 +56,22 @@ func (o *Self) Status() *pb.AgentStatus {
 		for _, n := range st.Errors {
 			s.Totals.Errors += n
 		}
-		status = Status{st, o.Run.Sizes(st)}
 	}
-	detail := new(structpb.Struct)
-	if b, err := json.Marshal(status); err == nil && protojson.Unmarshal(b, detail) == nil {
-		s.Status = detail
+	s.Status = detail(status)
+	if st, ok := status.(*crawl.Status); ok && s.Status != nil {
+		maps.Copy(s.Status.Fields, detail(st.Cluster).GetFields())
+		maps.Copy(s.Status.Fields, detail(map[string]any{"sizes": o.Run.Sizes(st)}).GetFields())
 	}
 	return s
+}
+
+// detail returns the JSON fields of a value; nil if it has none.
+func detail(of any) *structpb.Struct {
+	fields := new(structpb.Struct)
+	if b, err := json.Marshal(of); err != nil || protojson.Unmarshal(b, fields) != nil {
+		return nil
+	}
+	return fields
 }
 
 // Note implements operate.Agent.
