@@ -9,19 +9,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
-// begins and ends count the visits in progress.
-func (c *Crawler) begins(v *visit.Attempt) {
-	c.gate.Begins(v)
-	if c.cluster.Turns != nil {
-		v.Permit = c.cluster.Turns.Permit(v.Task.Host)
-	}
-}
-
-func (c *Crawler) ends(v *visit.Attempt) {
-	c.gate.Ends(v)
-	v.Permit.Release()
-}
-
 // dropSlice bounds the dropped links that are finished in one turn of the dispatcher, which
 // takes a few milliseconds. It is a variable so that tests can make it small.
 var dropSlice = 256

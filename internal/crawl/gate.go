@@ -26,6 +26,19 @@ func (l gateLoop) Hides() bool {
 	return l.plan.planner != nil || l.plan.kept || l.seen.Holds() || l.cluster.outgoing() > 0
 }
 
+// begins and ends count the visits in progress.
+func (c *Crawler) begins(v *visit.Attempt) {
+	c.gate.Begins(v)
+	if c.cluster.Turns != nil {
+		v.Permit = c.cluster.Turns.Permit(v.Task.Host)
+	}
+}
+
+func (c *Crawler) ends(v *visit.Attempt) {
+	c.gate.Ends(v)
+	v.Permit.Release()
+}
+
 // theyBlocked is why a robots.txt on a blocked host cannot be fetched.
 const theyBlocked = "the operator has blocked the host"
 
