@@ -47,6 +47,7 @@ type loop struct {
 	pending  map[uint64]int // URLs by the numbers of their accepts
 	finished map[int]bool
 	lost     int
+	unsealed []uint64 // the numbers of accepts, then of finishes, that no Seal has listed yet
 }
 
 func (c *loop) must(err error) {
@@ -92,7 +93,8 @@ func (c *loop) close() {
 
 func (c *loop) accept(items []keyset.Item) error {
 	for _, it := range items {
-		c.pending[c.ledger.Accept(state.Accept, it.Aux)] = c.number(it.Aux)
+		number := c.ledger.Accept(state.Accept, it.Aux)
+		c.pending[number], c.unsealed = c.number(it.Aux), append(c.unsealed, number)
 		if err := c.ledger.AppendLarge(); err != nil {
 			return err
 		}
@@ -125,6 +127,7 @@ func (c *loop) visit(number uint64) {
 	c.ledger.Finish(&state.Finish{Link: link.Link{URL: weburl.MustParse(urlOf(n)), Hops: "L"}, Number: number,
 		Code: 200, Began: c.now})
 	delete(c.pending, number)
+	c.unsealed = append(c.unsealed, number)
 	c.must(c.ledger.Append())
 }
 
@@ -191,6 +194,33 @@ func (c *loop) Finished(f *state.Finish, _ bool) {
 		c.t.Fatalf("URL %d is finished twice", n)
 	}
 	c.finished[n] = true
+}
+
+// Seal implements ledger.Sealer. Each batch lists its accepts and finishes once, in their order.
+func (c *loop) Seal(b *ledger.Batch) error {
+	seal := func(number uint64) {
+		if len(c.unsealed) == 0 || c.unsealed[0] != number {
+			c.t.Fatalf("%d is sealed, and %d are to be", number, c.unsealed)
+		}
+		c.unsealed = c.unsealed[1:]
+	}
+	_ = b.EachAccept(func(kind byte, number uint64, enc []byte) error {
+		if n, ok := c.pending[number]; ok && n != c.number(enc) {
+			c.t.Fatalf("accept %d of URL %d is %c %q", number, n, kind, enc)
+		}
+		seal(number)
+		return nil
+	})
+	b.EachFinish(func(f *state.Finish) { seal(f.Number) })
+	return nil
+}
+
+// Syncing implements ledger.Syncer. A sync must not begin before what it covers is sealed.
+func (c *loop) Syncing() (durable func()) {
+	if len(c.unsealed) > 0 {
+		c.t.Fatalf("a sync begins, and %d are not sealed", c.unsealed)
+	}
+	return func() {}
 }
 
 func (c *loop) Span(time.Time) []byte { return nil }
@@ -283,7 +313,7 @@ func TestWithdrawnPage(t *testing.T) {
 	c.offer(0)
 	page := link.Link{URL: weburl.MustParse(urlOf(0)), Hops: "L"}
 	page.SetStored(link.Stored{File: "pages-1", To: 10})
-	c.ledger.Accept(state.Passed, page.AppendTo(nil))
+	c.unsealed = append(c.unsealed, c.ledger.Accept(state.Passed, page.AppendTo(nil)), 1)
 	c.ledger.Finish(&state.Finish{Link: page, Number: 1, Code: 200, File: "1.warc.gz", End: 100})
 	c.must(c.ledger.Secure())
 	left := mem.Clone()
@@ -292,6 +322,16 @@ func TestWithdrawnPage(t *testing.T) {
 	defer c.close()
 	if n := c.tally.Unique(); n != 1 || len(c.pending) != 1 {
 		t.Errorf("%d URLs are accepted, %d are pending; want 1", n, len(c.pending))
+	}
+}
+
+// A checkpoint seals the batch that the dispatcher is filling before it syncs.
+func TestCheckpointSeals(t *testing.T) {
+	c := open(t, testdisk.NewMem(), 64, time.Unix(1e9, 0))
+	defer c.close()
+	c.offer(0)
+	if begun, err := c.ledger.Checkpoint(); err != nil || !begun || len(c.unsealed) > 0 {
+		t.Errorf("Checkpoint: %v, %v; %d are not sealed", begun, err, c.unsealed)
 	}
 }
 
