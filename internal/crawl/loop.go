@@ -14,7 +14,7 @@ import (
 
 // A Loop is a crawl loop, as its Cluster sees it: the parts of the agent, which the Cluster uses as the loop does, and
 // what only the loop itself can do. Only the dispatcher may use it, except for what is safe for concurrent use: Config,
-// Events, Import, Recollect, and of Run, Links and Applications what their comments say.
+// Events, Import, and of Run, Links and Applications what their comments say.
 type Loop struct {
 	c *Crawler
 

@@ -52,7 +52,7 @@ type Status struct {
 	LastURL    string             `json:"last_url"`
 	WaitsFor   string             `json:"waiting_for,omitempty"` // in words, if no visit has ended lately
 	NowURL     string             `json:"-"`                     // of the last visit that began
-	Hosts      []frontier.Glimpse `json:"-"`                     // see Crawler.Watch
+	Hosts      []frontier.Glimpse `json:"-"`                     // see View.Watch
 	PagesPerS  float64            `json:"pages_per_s"`           // over the last seconds
 	Paused     bool               `json:"paused,omitempty"`      // by the operator: no visit begins
 	Stop       Stop               `json:"stop_reason,omitempty"`
