@@ -39,7 +39,7 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 	case visit.Denied:
 		c.skips.add(visit.Skip{Link: v.Task.Link, Reason: "robotsTxt"})
 	case visit.OverQuota:
-		c.skips.add(visit.Skip{Link: v.Task.Link, Reason: c.limits.reason(v.Task.Link.URL)})
+		c.skips.add(c.limits.skip(v.Task.Link))
 	case visit.Dropped:
 		c.skips.add(visit.Skip{Link: v.Task.Link, Reason: "dropped"})
 	}

@@ -7,9 +7,10 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // limits are the bounds of a crawl: pages, bytes and time, and the pages of each host.
@@ -36,13 +37,13 @@ func (m *limits) ofHost(host string) int64 {
 	return m.cfg.HostPageLimit
 }
 
-// reason returns why a URL is skipped whose host is full.
-func (m *limits) reason(u weburl.URL) string {
-	const limit = "hostPageLimit"
-	if r := m.sheets.Table().Decides(u, "host-page-limit"); r != nil {
-		return report.ReasonBy(limit, r.Text)
+// skip says that a link is not visited because its host is full.
+func (m *limits) skip(l link.Link) visit.Skip {
+	s := visit.Skip{Link: l, Reason: "hostPageLimit"}
+	if r := m.sheets.Table().Decides(l.URL, "host-page-limit"); r != nil {
+		s.Reason = report.ReasonBy(s.Reason, r.Text)
 	}
-	return limit
+	return s
 }
 
 // pages returns the number of pages of a host that this agent and the others have fetched.
