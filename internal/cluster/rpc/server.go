@@ -418,12 +418,7 @@ func handle[Req, In, Out, Res any](
 	if do == nil {
 		return
 	}
-	check := func(q *Req) error { _, err := decode(q); return err }
-	Method[Req, Res]{Call: call, Request: check}.Serve(s, func(ctx context.Context, from Caller, q *Req) (*Res, error) {
-		in, err := decode(q)
-		if err != nil {
-			return nil, err
-		}
+	serve(s, call, decode, func(ctx context.Context, from Caller, in In) (*Res, error) {
 		out, err := do(ctx, from, in)
 		if err != nil {
 			return nil, err
