@@ -1,11 +1,8 @@
 // Package boundary answers: which agent keeps a fetched page, and how does the page get there?
 //
 //	visit -> Pages.Sort, Keeper -> Store.Write -> a WARC file; the journal refers to the page
-//	outbox -> Pages.Send -> another agent's Taker, which acknowledges the page -> Store.Release -> the file, once it
-//
-// has
-//
-//	no such page
+//	outbox -> Pages.Send -> another agent's Taker, which acknowledges the page -> Store.Release
+//	  -> the file is removed, once no page in it waits
 //
 // X4, a topic-partitioned crawler (paper, section 1), calls a page that does not belong to the agent that fetched it a
 // boundary page. The agents of a cluster send such pages to each other if they divide pages by content.
