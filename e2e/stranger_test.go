@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/cluster/termination"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
@@ -72,13 +74,13 @@ func TestClusterStrangers(t *testing.T) {
 		if w, err := p.Hello(ctx, hello); err == nil {
 			t.Errorf("%s: welcome %+v", what, w)
 		}
-		if v, err := p.Pulse(ctx, 0); err == nil {
+		if v, err := termination.PulseCall.Ask(ctx, p, new(pb.PulseRequest)); err == nil {
 			t.Errorf("%s: pulse %+v", what, v)
 		}
 		if err := p.Push(ctx, rpc.Links{Count: 1, Data: link}); err == nil {
 			t.Errorf("%s: a link was taken", what)
 		}
-		if _, err := p.End(ctx, rpc.End{Reason: "finished"}); err == nil {
+		if _, err := termination.EndCall.Ask(ctx, p, &pb.EndRequest{Reason: "finished"}); err == nil {
 			t.Errorf("%s: the crawl was ended", what)
 		}
 		cancel()
