@@ -87,7 +87,7 @@ func TestHostile(t *testing.T) {
 	check("a time too many", answer([]byte{1, 3}, 1, 2), malformed)
 
 	follow := func(change func(q *pb.FollowRequest)) error {
-		q := aFollow.Wire()
+		q := proto.CloneOf(aFollow.Wire())
 		change(q)
 		return coordinator.FollowCall.Request(q)
 	}
