@@ -197,7 +197,7 @@ func (x *exports) sendPages(work context.Context, now time.Time) (wake time.Time
 			return wake
 		}
 		if b == nil {
-			return earlier(wake, next)
+			return run.Earlier(wake, next)
 		}
 		pages, err := pagesOf(b)
 		if x.run.Fail(err) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -87,7 +88,7 @@ func (t *tenants) askAround(work context.Context, now time.Time) (wake time.Time
 			l.hosts, l.again = append(l.hosts, l.again...), nil
 		}
 		if l.failures > 0 && l.due.After(now) {
-			wake = earlier(wake, l.due)
+			wake = run.Earlier(wake, l.due)
 			continue
 		}
 		var hosts []string
@@ -105,7 +106,7 @@ func (t *tenants) askAround(work context.Context, now time.Time) (wake time.Time
 		}
 		if len(hosts) == 0 {
 			if len(l.again) > 0 {
-				wake = earlier(wake, l.due)
+				wake = run.Earlier(wake, l.due)
 			}
 			continue
 		}

@@ -361,11 +361,11 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 	if wake = cl.links.routeSome(now); cl.run.Failed() {
 		return time.Time{}
 	}
-	wake = earlier(wake, cl.recalls.askStates(work, now, cl.resting))
-	wake = earlier(wake, cl.leaving.goOn(work, now, cl.settled))
-	wake = earlier(wake, cl.tenants.settleIn(work, now))
-	wake = earlier(wake, cl.exports.sendPages(work, now))
-	return earlier(wake, cl.links.send(work, now))
+	wake = run.Earlier(wake, cl.recalls.askStates(work, now, cl.resting))
+	wake = run.Earlier(wake, cl.leaving.goOn(work, now, cl.settled))
+	wake = run.Earlier(wake, cl.tenants.settleIn(work, now))
+	wake = run.Earlier(wake, cl.exports.sendPages(work, now))
+	return run.Earlier(wake, cl.links.send(work, now))
 }
 
 func (cl *Clustered) Deliver(work context.Context, now time.Time) (wake time.Time) {
@@ -375,7 +375,7 @@ func (cl *Clustered) Deliver(work context.Context, now time.Time) (wake time.Tim
 	if work.Err() != nil { // the run is over
 		return wake
 	}
-	return earlier(wake, cl.shipping.shipOut(work, now))
+	return run.Earlier(wake, cl.shipping.shipOut(work, now))
 }
 
 // Outgoing implements crawl.Turns.
@@ -447,12 +447,4 @@ func (cl *Clustered) Unanswered() {
 		}
 		cl.tenants.blocks = true
 	})
-}
-
-// earlier returns the earlier of two times; zero stands for none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

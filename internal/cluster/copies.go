@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -450,7 +451,7 @@ func (s *shipping) shipOut(work context.Context, now time.Time) (wake time.Time)
 			s.run.Fail(err)
 			return wake
 		case b == nil:
-			return earlier(wake, next)
+			return run.Earlier(wake, next)
 		}
 		l := s.lanes[b.Agent]
 		if l == nil {

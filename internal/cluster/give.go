@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -174,7 +175,7 @@ func (t *tenants) giveOut(work context.Context, now time.Time) (wake time.Time) 
 		switch {
 		case g.busy || len(g.hosts)+len(g.states) == 0:
 		case g.due.After(now):
-			wake = earlier(wake, g.due)
+			wake = run.Earlier(wake, g.due)
 		default:
 			t.bundleUp(agent, g, now)
 			if !g.busy && len(g.hosts)+len(g.states) > 0 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -144,17 +145,17 @@ func (r *recalls) askStates(work context.Context, now time.Time, resting func() 
 		case q.asking:
 		case q.due.After(now):
 			if !q.blocked || resting() {
-				wake = earlier(wake, q.due)
+				wake = run.Earlier(wake, q.due)
 			}
 		case !r.route(q, now):
-			wake = earlier(wake, q.due)
+			wake = run.Earlier(wake, q.due)
 		case q.agent == "":
 			a := r.recallHere(q.link, true)
 			if r.run.Failed() {
 				return wake
 			}
 			if r.recalled(k, q, a, now); r.open[k] == q {
-				wake = earlier(wake, q.due)
+				wake = run.Earlier(wake, q.due)
 			} else {
 				wake = now // the strategy may want other URLs
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -284,8 +285,8 @@ func (t *tenants) unhold(host string) {
 
 // settleIn asks for hosts and hands hosts over. wake is the time of the next work.
 func (t *tenants) settleIn(work context.Context, now time.Time) (wake time.Time) {
-	wake = earlier(t.giveBlocked(now), t.askAround(work, now))
-	return earlier(wake, t.giveOut(work, now))
+	wake = run.Earlier(t.giveBlocked(now), t.askAround(work, now))
+	return run.Earlier(wake, t.giveOut(work, now))
 }
 
 // giveBlocked hands blocked hosts to their new owners. Other hosts are handed over when they are

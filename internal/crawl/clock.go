@@ -3,6 +3,7 @@ package crawl
 import (
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 )
 
@@ -59,22 +60,8 @@ func (p *pastClock) restore(f *frontier.Frontier, now time.Time) {
 	p.setBack(max(p.last.Sub(now), 0))
 	for _, st := range p.hosts {
 		if quiet := now.Add(max(f.HostDelay(st.Host), st.Delay, 0)); st.NotBefore.After(quiet) {
-			st.NotBefore = laterOf(quiet, st.SlowUntil)
+			st.NotBefore = run.Later(quiet, st.SlowUntil)
 		}
 		f.Restore(st)
 	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func laterOf(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

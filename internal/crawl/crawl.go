@@ -305,7 +305,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		}
 		wake := c.send(work, now)
 		if c.cluster.Turns != nil {
-			wake = earlier(wake, c.cluster.Turns.Tick(work, now))
+			wake = run.Earlier(wake, c.cluster.Turns.Tick(work, now))
 		}
 		reviewed, moved := c.review(), c.origins.MoveSome(now, c.failUntried)
 		if c.giveUp(now) || reviewed || moved {
@@ -323,7 +323,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			}
 		}
 		c.run.Fail(c.ledger.Save(now))
-		wake = earlier(wake, c.cluster.deliver(work, now))
+		wake = run.Earlier(wake, c.cluster.deliver(work, now))
 		c.View.publishEvery(now)
 		timer.Reset(c.sleep(now, wake))
 		select {
@@ -391,12 +391,12 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	if c.progress.stop != notStopping {
 		return time.Time{}
 	}
-	if wake = earlier(c.origins.Release(now), c.plan.want(now, c.Intake.takeIn)); c.run.Failed() {
+	if wake = run.Earlier(c.origins.Release(now), c.plan.want(now, c.Intake.takeIn)); c.run.Failed() {
 		return wake
 	}
 	c.lookups.begin(work)
 	if held, ask := obstructed(c.obstacles.ofRound, now); held {
-		return earlier(wake, ask)
+		return run.Earlier(wake, ask)
 	}
 	c.gate.HeedBars()
 	c.gate.HeedExclusions()
@@ -404,11 +404,11 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	quota := quotaMax
 	for {
 		if held, ask := obstructed(c.obstacles.ofVisit, now); held {
-			return earlier(wake, ask)
+			return run.Earlier(wake, ask)
 		}
 		t, due, ok := c.frontier.Next(now)
 		if !ok {
-			return earlier(wake, due)
+			return run.Earlier(wake, due)
 		}
 		if others := c.cluster.Turns; others != nil && !others.MayVisit(&t, now) {
 			c.origins.Open(c.origins.Of(t.Link.URL)) // it may have been the one to try
@@ -424,7 +424,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		kept := c.bar(&t, now) || c.setAside(&t, now) || c.Applications.awaits(&t, now)
 		if kept || held == retry.AwaitIt {
 			if !kept {
-				wake = earlier(wake, c.origins.Await(origin, &t, now))
+				wake = run.Earlier(wake, c.origins.Await(origin, &t, now))
 			} else if held == retry.VisitIt {
 				c.origins.Open(origin)
 			}
@@ -548,7 +548,7 @@ func (c *Crawler) RanBefore(d time.Duration) {
 // sleep returns how long the dispatcher may wait for a result.
 func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	d := publishInterval
-	if wake = earlier(wake, c.ledger.Due()); !wake.IsZero() {
+	if wake = run.Earlier(wake, c.ledger.Due()); !wake.IsZero() {
 		d = min(d, wake.Sub(now))
 	}
 	if c.cfg.TimeLimit > 0 && c.progress.stop == notStopping {

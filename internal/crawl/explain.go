@@ -11,6 +11,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -67,7 +68,7 @@ func (v *View) explainHost(host string, now time.Time) (t hostTurn) {
 	const most = 10 // URLs in the text
 	failed := 0
 	for d := range v.book.Of(host) {
-		t.retry = earlier(t.retry, d.At)
+		t.retry = run.Earlier(t.retry, d.At)
 		if _, known := v.book.Failure(d.Link.Key()); !known {
 			s += "  " + d.Link.URL.String() + " waits for its robots.txt, which is on another host\n"
 		} else if failed++; failed <= most {
@@ -83,7 +84,7 @@ func (v *View) explainHost(host string, now time.Time) (t hostTurn) {
 	}
 	origins, next := v.origins.Explain(host, now)
 	s += origins
-	t.retry = earlier(t.retry, next)
+	t.retry = run.Earlier(t.retry, next)
 	for _, why := range t.blocks {
 		s += "  blocked by " + why + "\n"
 	}
@@ -124,12 +125,12 @@ func (t *hostTurn) until() (events []string) {
 // when says when the next link of the host is fetched, or the link after a number of others.
 func (t *hostTurn) when(others int) string {
 	until := t.until()
-	at := laterOf(t.Due, t.now)
+	at := run.Later(t.Due, t.now)
 	if t.Queued == 0 {
-		at = laterOf(at, t.retry)
+		at = run.Later(at, t.retry)
 	}
 	for _, h := range t.crawl {
-		at = laterOf(at, h.Ends)
+		at = run.Later(at, h.Ends)
 	}
 	switch {
 	case t.busy() && others == 0:

@@ -14,6 +14,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -360,9 +361,9 @@ func (e *urlTurn) when(excluded string) string {
 		return "when the strategy wants it again"
 	}
 	if e.robots.Verdict == robots.Unreachable {
-		host.Due = laterOf(host.Due, e.robots.Until)
+		host.Due = run.Later(host.Due, e.robots.Until)
 	}
-	host.Due = laterOf(host.Due, e.origin)
+	host.Due = run.Later(host.Due, e.origin)
 	if host.busy() {
 		host.State, others = "resting", others+1
 	}

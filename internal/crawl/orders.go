@@ -129,7 +129,7 @@ func (o *Orders) whyPaused(now time.Time) Hindrance {
 		by = "the operator"
 	}
 	_, since := o.gate.Paused()
-	return Hindrance{Text: fmt.Sprintf("the crawl is paused for %s by %s", duration(now.Sub(laterOf(since,
+	return Hindrance{Text: fmt.Sprintf("the crawl is paused for %s by %s", duration(now.Sub(run.Later(since,
 		o.progress.began))), by), Until: `after "orbweaver ctl resume"`}
 }
 

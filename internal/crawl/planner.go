@@ -279,6 +279,6 @@ func (h *hostAgain) served(now time.Time) {
 // empty, and each URL is put off about twice.
 func (h *hostAgain) next(now time.Time) time.Time {
 	gap := min(max(now.Sub(h.began)/time.Duration(max(h.ended, 1)), 10*time.Millisecond), time.Hour)
-	h.off = laterOf(h.off, now.Add(gap)).Add(gap / 2)
+	h.off = run.Later(h.off, now.Add(gap)).Add(gap / 2)
 	return h.off
 }

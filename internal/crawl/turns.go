@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -71,7 +72,7 @@ func (v *View) turns(links []link.Link, now time.Time) []LinkTurn {
 		case v.gate.BarsKnown(host):
 			t.State, t.Due = "blocked", time.Time{}
 		case !retry.IsZero():
-			t.State, t.Due = "retry", laterOf(retry, h.Due)
+			t.State, t.Due = "retry", run.Later(retry, h.Due)
 		case h.State == "fetching":
 			t.State = "resting"
 		case h.State == "unknown" || h.State == "empty":

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -67,7 +68,7 @@ func (v *View) waitsFor(cs ClusterStatus, now time.Time) string {
 		return "the operator, who has paused the crawl"
 	case v.shown.saving:
 		return "the state to be saved"
-	case !stopping && now.Sub(laterOf(v.shown.lastEnd, v.progress.began)) < idleAfter:
+	case !stopping && now.Sub(run.Later(v.shown.lastEnd, v.progress.began)) < idleAfter:
 		return ""
 	}
 	return v.waits(cs, now)

@@ -288,9 +288,9 @@ func (o *Origins) failed(v *visit.Attempt, now time.Time) {
 		}
 	}
 	// v.until is when the robots cache will ask again.
-	e.until = laterOf(v.Robots.Until, now.Add(o.Book.Jitter(visit.Backoff(o.wait, e.failures-1))))
+	e.until = run.Later(v.Robots.Until, now.Add(o.Book.Jitter(visit.Backoff(o.wait, e.failures-1))))
 	if e.beside {
-		e.until = laterOf(e.until, e.tried.Add(min(besideShare*e.took, time.Hour)))
+		e.until = run.Later(e.until, e.tried.Add(min(besideShare*e.took, time.Hour)))
 	}
 	v.Robots.Until = e.until
 	if e.failures != before {
@@ -328,7 +328,7 @@ const robotsWait = time.Second
 // when to look.
 func (o *Origins) AwaitRobots(v *visit.Attempt, now time.Time) time.Time {
 	e := o.need(v.Task.Link.URL, now)
-	e.until = laterOf(e.until, now.Add(robotsWait))
+	e.until = run.Later(e.until, now.Add(robotsWait))
 	return e.until
 }
 
@@ -463,7 +463,7 @@ func (o *Origins) Explain(host string, now time.Time) (lines string, next time.T
 		case n > 0:
 			lines += fmt.Sprintf("; %s %s for its next try", english.Plural(int(n), "link", ""),
 				english.PluralWord(int(n), "waits", "wait"))
-			next = earlier(next, laterOf(e.until, now))
+			next = run.Earlier(next, run.Later(e.until, now))
 		}
 		if e.until.After(now) {
 			lines += "; no try before " + e.until.UTC().Format(time.RFC3339)
@@ -471,18 +471,4 @@ func (o *Origins) Explain(host string, now time.Time) (lines string, next time.T
 		lines += "\n"
 	}
 	return lines, next
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func laterOf(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
