@@ -594,8 +594,11 @@ func (m *mutated) try(tr http.RoundTripper, req *http.Request, to string, b []by
 	fmt.Fprintf(m.log, "  -> %d %v %s, %d KiB, %.200q\n", status, err, took, cost>>10, text)
 	name := req.URL.Path[strings.LastIndexByte(req.URL.Path, '/')+1:]
 	m.most[name] = max(m.most[name], cost)
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) && !slices.ContainsFunc(m.agents, (*mutatedAgent).over) {
-		m.fatal("%s: %v", line, err)
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		time.Sleep(10 * time.Second) // an agent that ends has closed its ports already
+		if !slices.ContainsFunc(m.agents, (*mutatedAgent).over) {
+			m.fatal("%s: %v", line, err)
+		}
 	}
 	if err == nil && status == http.StatusOK {
 		m.hear(name, text)
