@@ -35,9 +35,9 @@ var layers = func() map[string]int {
 		// basic types and functions: URLs, files, messages
 		"internal/web/weburl internal/web/message internal/store/disk internal/store/frames internal/cluster/rpc/pb " +
 			"internal/node/operate/pb " +
-			"internal/hours internal/urlfrontier/pb internal/testkit/testcost " +
+			"internal/hours internal/clock internal/urlfrontier/pb internal/testkit/testcost " +
 			"internal/testkit/testtier internal/testkit/testwire internal/testkit/simnet " +
-			"internal/testkit/testcalls",
+			"internal/testkit/testcalls internal/testkit/testclock",
 		// links, and the keys of URLs; what a person means
 		"internal/web/link internal/input",
 		// storage, and guards of listeners
@@ -102,7 +102,8 @@ var layers = func() map[string]int {
 var testHelpers = []string{"internal/testweb", "internal/testkit/testcost", "internal/testkit/testdisk",
 	"internal/testkit/testneed", "internal/testkit/testseed", "internal/testkit/testparts", "internal/testkit/testwire",
 	"internal/testkit/testtier", "internal/testkit/testarchive", "internal/testkit/testbrowser",
-	"internal/testkit/textweb", "internal/testkit/walk", "internal/testkit/simnet", "internal/testkit/testcalls"}
+	"internal/testkit/textweb", "internal/testkit/walk", "internal/testkit/simnet", "internal/testkit/testcalls",
+	"internal/testkit/testclock"}
 
 // A folder holds the imports of a Go package, of the files for this system.
 type folder struct {

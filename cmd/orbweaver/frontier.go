@@ -69,7 +69,7 @@ func (c *FrontierCmd) Run(errs cli.ErrorOutput) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	v := urlfrontier.Serve(s, ln, time.Now)
+	v := urlfrontier.Serve(s, ln, nil)
 	if !c.Quiet {
 		fmt.Fprintf(errs, "frontier at %s, with %s, read in %s; Ctrl-C stops it\n", v.Addr(), plural(s.URLs(), "URL"),
 			time.Since(began).Round(time.Millisecond))

@@ -51,7 +51,7 @@ func (t *tenants) hold(host string, mine bool, since uint64) {
 		return
 	}
 	w.others, w.enough = t.Placement.Before(host)
-	t.askFor(host, w, t.loop.Config.Now())
+	t.askFor(host, w, t.loop.Config.Clock.Now())
 }
 
 // askFor asks as many agents about a host as answers are needed. If no agent is left to ask, this

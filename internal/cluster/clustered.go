@@ -225,7 +225,7 @@ func (cl *Clustered) Seal(b *ledger.Batch) error {
 	b.EachFinish(cl.finished)
 	for _, st := range b.Hosts() {
 		delete(cl.tenants.given, link.HostKey(st.Host)) // tell the host's next owner
-		cl.shipping.copyClock(st, cl.loop.Config.Now())
+		cl.shipping.copyClock(st, cl.loop.Config.Clock.Now())
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ func (s *shipping) beginCopies() {
 	s.first, s.lanes, s.whole.anew = 1, map[string]*shipLane{}, map[string]bool{}
 	if s.loop.Ledger.Accepted() > 0 {
 		s.whole.lacking, s.whole.unnamed = true, true
-		s.epochs = append(s.epochs, epoch{from: 1, began: s.loop.Config.Now(), closed: true,
+		s.epochs = append(s.epochs, epoch{from: 1, began: s.loop.Config.Clock.Now(), closed: true,
 			away: int(s.Outbox.Len()), pages: int(s.pagesOut()), copies: 1, held: s.lastHeld()})
 		s.synced = s.first
 	}

@@ -41,7 +41,7 @@ func (s *shipping) begun() uint64 {
 func (s *shipping) openEpoch() *epoch {
 	e := &s.epochs[len(s.epochs)-1]
 	if e.began.IsZero() {
-		e.began = s.loop.Config.Now()
+		e.began = s.loop.Config.Clock.Now()
 	}
 	return e
 }

@@ -44,7 +44,7 @@ func (ps *Permits) of(host string) *visit.Permit {
 		ps.Leases.Uses(host, points)
 	}
 	grip := func() bool {
-		return (ps.Right == nil || ps.Right(ps.loop.Config.Now())) && (len(points) == 0 || ps.Leases.Grip())
+		return (ps.Right == nil || ps.Right(ps.loop.Config.Clock.Now())) && (len(points) == 0 || ps.Leases.Grip())
 	}
 	var p *visit.Permit
 	p = visit.NewPermit(grip, func() {

@@ -231,7 +231,7 @@ func (v *leaving) reportLeaving(work context.Context, heirs Heirs) {
 		return
 	}
 	f := &leaveReport{leaving: v, heirs: heirs, given: maps.Clone(v.tenants.given), to: map[string]*bundle{}}
-	rests, counts := f.politeness(v.loop.Config.Now()), v.counts.allPages(func(uint64) bool { return true })
+	rests, counts := f.politeness(v.loop.Config.Clock.Now()), v.counts.allPages(func(uint64) bool { return true })
 	v.run.Go(func() {
 		err := f.run(work, files, rests, counts)
 		v.run.Tell(func(time.Time) {

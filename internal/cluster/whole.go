@@ -76,7 +76,7 @@ func (s *shipping) tellWhole(work context.Context) {
 	}
 	t := telling{
 		ship: s, files: files, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, old: w.unnamed,
-		last: s.begun(), began: s.loop.Config.Now(),
+		last: s.begun(), began: s.loop.Config.Clock.Now(),
 	}
 	w.anew = map[string]bool{}
 	s.run.Go(func() {

@@ -5,8 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/consensus"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/input"
@@ -56,8 +56,8 @@ type Config struct {
 	Unchecked bool
 	// Network opens the connections. Nil means the machine's network.
 	Network rpc.Network
-	// Now is the clock for events.jsonl, answers of name servers and certificates. Nil means time.Now.
-	Now func() time.Time
+	// Clock is the clock for events.jsonl, answers of name servers and certificates. Nil means clock.System.
+	Clock clock.Clock
 	// Event receives the events of events.jsonl, with pairs of names and values. It must not block, and must be
 	// safe for concurrent use. Nil drops them.
 	Event func(name string, fields ...any)
@@ -82,7 +82,7 @@ func (c *Config) check() (*rpc.Keys, error) {
 	var keys *rpc.Keys
 	if c.Keys != "" {
 		var err error
-		if keys, err = rpc.LoadKeys(fs, c.Keys, c.Now); err != nil {
+		if keys, err = rpc.LoadKeys(fs, c.Keys, c.Clock); err != nil {
 			return nil, rpc.KeysError(c.Keys, "this coordinator", err)
 		}
 		if !keys.Coordinator() {

@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/consensus"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -72,9 +73,7 @@ func Open(cfg Config) (_ *Coordinator, err error) {
 	if cfg.Network == nil {
 		cfg.Network = rpc.System
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
+	cfg.Clock = clock.Or(cfg.Clock)
 	if keys != nil {
 		cfg.Name = cmp.Or(cfg.Name, keys.Name())
 	}
@@ -149,7 +148,7 @@ func (c *Coordinator) suits() error {
 
 // open opens the parts, each before the parts that need it.
 func (c *Coordinator) open() error {
-	log, err := report.OpenEvents(c.fs, c.dir(eventsFile), c.cfg.Now)
+	log, err := report.OpenEvents(c.fs, c.dir(eventsFile), c.cfg.Clock)
 	if err != nil {
 		return err
 	}
@@ -248,7 +247,7 @@ func (c *Coordinator) openResolver() (exists func(ctx context.Context, host stri
 		return nil, nil
 	}
 	cfg := c.cfg.DNS
-	cfg.IPv6, cfg.Now = true, c.cfg.Now
+	cfg.IPv6, cfg.Clock = true, c.cfg.Clock
 	r, err := dns.New(cfg)
 	if err != nil {
 		return nil, input.FlagError(err)

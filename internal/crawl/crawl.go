@@ -256,7 +256,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	c.visits.Start(work)
-	c.progress.began = c.cfg.Now()
+	c.progress.began = c.cfg.Clock.Now()
 	c.ledger.Begin(c.progress.began)
 	c.View.publish(c.progress.began)
 	c.run.Begin()
@@ -264,16 +264,16 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	c.dispatch(ctx, work, abandon)
 	c.run.End()
 	c.View.shown.saving = true
-	c.View.publish(c.cfg.Now())
+	c.View.publish(c.cfg.Clock.Now())
 
 	// Stop the workers first, so that no goroutine writes to the archive any more. The channel has space
 	// for their results, so no worker blocks.
 	abandon()
 	c.visits.End()
 	c.run.Wait()
-	c.run.Fail(c.ledger.End(func() { c.cluster.deliver(work, c.cfg.Now()) })) // the first error counts
+	c.run.Fail(c.ledger.End(func() { c.cluster.deliver(work, c.cfg.Clock.Now()) })) // the first error counts
 	c.View.shown.over = true
-	c.View.publish(c.cfg.Now())
+	c.View.publish(c.cfg.Clock.Now())
 	return c.progress.stop, c.run.Err()
 }
 
@@ -285,7 +285,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 	defer timer.Stop()
 	var patience <-chan time.Time // runs while a stop waits for visits in progress
 	for !c.run.Failed() {
-		now := c.cfg.Now()
+		now := c.cfg.Clock.Now()
 		switch {
 		case c.pagesStop && ctx.Err() != nil:
 			c.halt(stopOf(ctx))
@@ -331,7 +331,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			c.settleAll(v)
 		case <-timer.C:
 		case f := <-c.run.Calls():
-			f(c.cfg.Now())
+			f(c.cfg.Clock.Now())
 		case <-c.visits.More():
 			// A worker is free again.
 		case <-c.seen.Ready():
@@ -353,7 +353,7 @@ func (c *Crawler) finished() {
 		return
 	}
 	switch err := c.frontier.Err(); {
-	case c.run.Failed() || c.frontier.Pending() > before || c.cluster.mustWait(c.cfg.Now()):
+	case c.run.Failed() || c.frontier.Pending() > before || c.cluster.mustWait(c.cfg.Clock.Now()):
 	case err != nil:
 		c.run.Fail(fmt.Errorf("frontier: %w", err))
 	case c.frontier.Pending() > 0:
@@ -498,7 +498,7 @@ func (c *Crawler) failUntried(t frontier.Task, by *retry.Origin, now time.Time) 
 // settleAll settles v and all other ended visits.
 func (c *Crawler) settleAll(v *visit.Attempt) {
 	c.run.Stir()
-	c.View.shown.lastEnd = c.cfg.Now()
+	c.View.shown.lastEnd = c.cfg.Clock.Now()
 	for {
 		if v.Lookup.Done {
 			c.lookups.open--
@@ -508,7 +508,7 @@ func (c *Crawler) settleAll(v *visit.Attempt) {
 		}
 		// Read the clock for each visit. Settling one takes time, in which the response of the
 		// next may end. Its quiet time begins then.
-		c.settle(v, c.cfg.Now())
+		c.settle(v, c.cfg.Clock.Now())
 		select {
 		case v = <-c.visits.Results():
 		default:
@@ -523,7 +523,7 @@ func (c *Crawler) append() { c.run.Fail(c.ledger.Append()) }
 func (c *Crawler) halt(why Stop) {
 	if c.progress.stop == notStopping {
 		if c.tally.Fetched() == 0 {
-			c.View.shown.waited = c.View.waits(c.cluster.status(c.cfg.Now()), c.cfg.Now())
+			c.View.shown.waited = c.View.waits(c.cluster.status(c.cfg.Clock.Now()), c.cfg.Clock.Now())
 		}
 		c.end(why)
 		c.visits.Refuse()

@@ -73,7 +73,7 @@ func (c *Crawler) acceptDropped(enc []byte, number uint64) error {
 	}
 	others := c.skips.counted
 	c.skips.counted = nil
-	c.finishDropped(frontier.Task{Link: l, Host: l.URL.Host(), Number: number}, c.cfg.Now())
+	c.finishDropped(frontier.Task{Link: l, Host: l.URL.Host(), Number: number}, c.cfg.Clock.Now())
 	c.skips.counted = others
 	return c.run.Err()
 }

@@ -63,7 +63,7 @@ type Count struct {
 // use while Run runs.
 func (v *View) List(ctx context.Context, nth int, match func(l *link.Link) bool) *Listing {
 	fs, dir := v.ledger.Scratch()
-	ls := &Listing{fs: fs, at: v.cfg.Now(), ended: make(chan struct{}), files: map[uint8]*listingLevel{}}
+	ls := &Listing{fs: fs, at: v.cfg.Clock.Now(), ended: make(chan struct{}), files: map[uint8]*listingLevel{}}
 	prefix := filepath.Join(dir, fmt.Sprintf("listing-%d-", nth))
 	go func() {
 		defer close(ls.ended)

@@ -52,7 +52,7 @@ func (k *lookups) lookUp(ctx context.Context, u weburl.URL, now time.Time) (dns.
 // resolve looks up the host of a visit. It runs outside of the workers, so that a dead name
 // server does not block other hosts.
 func (k *lookups) resolve(ctx context.Context, v *visit.Attempt) {
-	a, err := k.lookUp(ctx, v.Task.Link.URL, k.cfg.Now())
+	a, err := k.lookUp(ctx, v.Task.Link.URL, k.cfg.Clock.Now())
 	v.Lookup.Done, v.Lookup.Addr, v.Lookup.Expires = true, netip.Addr{}, a.Expires
 	switch {
 	case ctx.Err() != nil:

@@ -79,7 +79,7 @@ func (l *Loop) Forget(link link.Link, number uint64) uint64 {
 	number = l.Retries.Number(k, number)
 	l.c.Applications.left(&link)
 	l.Retries.Forget(k)
-	l.c.plan.leaves(link, l.c.cfg.Now())
+	l.c.plan.leaves(link, l.c.cfg.Clock.Now())
 	return number
 }
 

@@ -25,7 +25,7 @@ func newLedger(c *Crawler, p *Parts, widened *widened, planned bool) *ledger.Led
 	spans := spans{p.Tally, &c.progress, &c.past}
 	participants := []ledger.Participant{spans, widened, &tallyCounts{tally: p.Tally, skips: &c.skips},
 		&c.failures, queryCounts{p.Queries}, c.gate, c.Applications, hostStates{&c.origins, &c.past}}
-	return ledger.New(ledger.Config{Now: c.cfg.Now, CommitEvery: c.cfg.CommitEvery, SyncEvery: c.cfg.SyncEvery,
+	return ledger.New(ledger.Config{Clock: c.cfg.Clock, CommitEvery: c.cfg.CommitEvery, SyncEvery: c.cfg.SyncEvery,
 		SnapshotBytes: c.cfg.SnapshotBytes, Planned: planned},
 		ledger.Parts{Run: c.run, Crawl: &ledgerCrawl{spans, &c.skips, c.visits},
 			Journal: p.Journal, Seen: p.Seen, Tally: p.Tally, Events: p.Events,

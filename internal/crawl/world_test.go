@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -278,7 +279,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 		Scope: p.Scope, Log: p.Log, Events: p.Events, Skipped: p.Skipped, Archive: p.Archive, Frontier: p.Frontier,
 		Seen: p.Seen, Journal: p.Journal, LinkLog: p.LinkLog, Delivery: p.Delivery}
 	if !s.rate.None() {
-		r.Rate = rate.New(time.Now)
+		r.Rate = rate.New(clock.System)
 		r.Rate.Set(s.rate, 1, time.Time{})
 	}
 	if s.cookies {

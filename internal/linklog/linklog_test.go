@@ -19,6 +19,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
+	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -31,7 +32,7 @@ var start = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 
 func open(t *testing.T, fs disk.FS, max int64) *Writer {
 	t.Helper()
-	w, err := Open(Config{Dir: dir, FS: fs, MaxBytes: max, Now: func() time.Time { return start }})
+	w, err := Open(Config{Dir: dir, FS: fs, MaxBytes: max, Clock: testclock.At(start)})
 	must(t, err)
 	return w
 }
@@ -313,7 +314,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			return testdisk.Fault{}
 		})
-		w, err := Open(Config{Dir: dir, FS: fs, MaxBytes: 300, Now: func() time.Time { return start }})
+		w, err := Open(Config{Dir: dir, FS: fs, MaxBytes: 300, Clock: testclock.At(start)})
 		n := 0
 		for ; err == nil && n < 12; n++ {
 			write(w, fmt.Sprintf("http://a.example/%d", n), 0, 200)

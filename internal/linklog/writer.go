@@ -12,11 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/lines"
 )
@@ -43,8 +43,8 @@ type Config struct {
 	// MaxBytes is the size at which a file is compressed and the next one begins, in bytes before compression. The
 	// Writer looks at each Sync, so a file may be larger by what is written between two of them. Zero means 128 MiB.
 	MaxBytes int64
-	// Now returns the time for file names. Nil means time.Now.
-	Now func() time.Time
+	// Clock tells the time for file names. Nil means clock.System.
+	Clock clock.Clock
 	// FS is the file system. Nil means the machine's.
 	FS disk.FS
 }
@@ -78,9 +78,7 @@ func Open(cfg Config) (*Writer, error) {
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = defaultMax
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
+	cfg.Clock = clock.Or(cfg.Clock)
 	if cfg.FS == nil {
 		cfg.FS = disk.OS
 	}
@@ -188,7 +186,7 @@ func (w *Writer) recover() (left []string, err error) {
 
 // nextName returns the path of the next open file.
 func (w *Writer) nextName() string {
-	t := strings.Replace(w.cfg.Now().UTC().Format("20060102150405.000"), ".", "", 1)
+	t := strings.Replace(w.cfg.Clock.Now().UTC().Format("20060102150405.000"), ".", "", 1)
 	name := fmt.Sprintf("%s-%s-%05d-%s%s", w.cfg.Prefix, t, w.serial, w.cfg.Agent, openSuffix)
 	w.serial++
 	return filepath.Join(w.dir, name)

@@ -97,7 +97,7 @@ func (g *admissions) expected(v *gossip.View, now time.Time) bool {
 // gossips without a welcome is admitted.
 func (j *joining) admitted(from rpc.Caller) bool {
 	m := j.members.Gossip()
-	known := m != nil && m.Knows(from.Name, from.Instance, from.Boot) || j.admissions.welcomed(from, j.now())
+	known := m != nil && m.Knows(from.Name, from.Instance, from.Boot) || j.admissions.welcomed(from, j.clock.Now())
 	if known {
 		j.sites.Heard(from)
 	}

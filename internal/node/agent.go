@@ -37,6 +37,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/lost"
@@ -163,6 +164,7 @@ func prepare(cfg Config) (*Agent, []weburl.URL, error) {
 	if err := cfg.rehearse(seeds); err != nil {
 		return nil, nil, err
 	}
+	cfg.Clock = clock.Or(cfg.Clock)
 	a := &Agent{cfg: cfg, bare: bare, budget: newBudget(cfg.MemoryBytes, cfg.Cluster, cfg.looksForNear())}
 	a.cfg.divide(a.budget)
 	if c := cfg.Cluster; c != nil && c.TwoLevel {
@@ -175,12 +177,9 @@ func prepare(cfg Config) (*Agent, []weburl.URL, error) {
 	return a, seeds, nil
 }
 
-// now returns the time by Config.Now.
+// now returns the time by Config.Clock.
 func (a *Agent) now() time.Time {
-	if a.cfg.Now == nil {
-		return time.Now()
-	}
-	return a.cfg.Now()
+	return a.cfg.Clock.Now()
 }
 
 func (a *Agent) dir(elem ...string) string {
@@ -205,7 +204,7 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if c := a.cfg.Cluster; c != nil && !a.cfg.Resume {
-		if _, err := c.tryPort(a.fs, a.now); err != nil {
+		if _, err := c.tryPort(a.fs, a.cfg.Clock); err != nil {
 			return err
 		}
 	}
@@ -350,7 +349,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 
 	ac := cfg.Archive
-	ac.Dir, ac.FS, ac.Now = cfg.Dir, a.fs, a.now
+	ac.Dir, ac.FS, ac.Clock = cfg.Dir, a.fs, cfg.Clock
 	ac.Info = append(a.info(ua), ac.Info...)
 	var whole warc.Recovered
 	if r.Archive, whole, err = warc.Open(ac); err != nil {
@@ -410,7 +409,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	a.onClose(r.Journal.Close)
 
 	a.openRates()
-	cfg.Crawl.Agent, cfg.Crawl.Now = token, a.now
+	cfg.Crawl.Agent, cfg.Crawl.Clock = token, cfg.Clock
 	if cfg.Crawl.SlowBytes == 0 {
 		cfg.Crawl.SlowBytes = a.budget.slow()
 	}

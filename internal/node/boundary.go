@@ -117,7 +117,7 @@ func (a *Agent) openBoundary() (err error) {
 		return err
 	}
 	if a.boundary, err = boundary.Open(a.fs, a.dir(boundaryDir),
-		boundary.StoreConfig{Level: a.cfg.Archive.Level, Now: a.now}); err != nil {
+		boundary.StoreConfig{Level: a.cfg.Archive.Level, Clock: a.cfg.Clock}); err != nil {
 		return err
 	}
 	a.onClose(a.boundary.Close)

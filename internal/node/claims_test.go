@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -90,7 +91,8 @@ func memberOf(t *testing.T, network rpc.Network, name string) *membership {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := new(Agent).newMembership(&Cluster{Name: name, Capacity: 1, Agents: 3, Network: network}, nil)
+	c := (&Agent{cfg: Config{Clock: clock.System}}).newMembership(
+		&Cluster{Name: name, Capacity: 1, Agents: 3, Network: network}, nil)
 	c.joining.settings = map[string]string{agentsSetting: "3"}
 	c.members.Self = gossip.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: listener.Addr()}
 	nobody := errors.New("nobody")

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/contents"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
@@ -50,7 +51,7 @@ type membership struct {
 	a         *Agent // only for the features that still need it
 	cfg       Cluster
 	joining   joining
-	now       func() time.Time
+	clock     clock.Clock
 	events    *report.Events
 	cluster   *cluster.Clustered // nil before the run
 	leases    *lease.Service
@@ -78,14 +79,14 @@ type membership struct {
 }
 
 // check refuses a configuration that cannot work.
-func (c *Cluster) check(fsys disk.FS, now func() time.Time) (*rpc.Keys, error) {
+func (c *Cluster) check(fsys disk.FS, clock clock.Clock) (*rpc.Keys, error) {
 	if err := rpc.CheckName(c.Name); err != nil {
 		return nil, input.Errorf("--name: %v", err)
 	}
 	var keys *rpc.Keys
 	if c.Keys != "" {
 		var err error
-		if keys, err = rpc.LoadKeys(fsys, c.Keys, now); err != nil {
+		if keys, err = rpc.LoadKeys(fsys, c.Keys, clock); err != nil {
 			return nil, rpc.KeysError(c.Keys, "this agent", err)
 		}
 		if keys.Coordinator() {
@@ -124,8 +125,8 @@ func (c *Cluster) check(fsys disk.FS, now func() time.Time) (*rpc.Keys, error) {
 
 // tryPort refuses a port that the agent cannot listen on. Otherwise it returns the address that the
 // agent would have.
-func (c *Cluster) tryPort(fsys disk.FS, now func() time.Time) (addr string, err error) {
-	keys, err := c.check(fsys, now)
+func (c *Cluster) tryPort(fsys disk.FS, clock clock.Clock) (addr string, err error) {
+	keys, err := c.check(fsys, clock)
 	if err != nil {
 		return "", err
 	}
@@ -140,7 +141,7 @@ func (c *Cluster) tryPort(fsys disk.FS, now func() time.Time) (addr string, err 
 // changed nothing in the directory.
 func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 	cfg := *a.cfg.Cluster
-	keys, err := cfg.check(a.fs, a.now)
+	keys, err := cfg.check(a.fs, a.cfg.Clock)
 	if err != nil {
 		return err
 	}
@@ -169,8 +170,9 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 
 // newMembership returns a membership that has no identity yet.
 func (a *Agent) newMembership(cfg *Cluster, keys *rpc.Keys) *membership {
-	c := &membership{a: a, cfg: *cfg, now: a.now, members: new(members.Members)}
-	c.joining = joining{cfg: &c.cfg, fs: a.fs, dir: a.cfg.Dir, now: a.now, keys: keys, members: c.members, age: &c.age}
+	c := &membership{a: a, cfg: *cfg, clock: a.cfg.Clock, members: new(members.Members)}
+	c.joining = joining{cfg: &c.cfg, fs: a.fs, dir: a.cfg.Dir, clock: a.cfg.Clock, keys: keys,
+		members: c.members, age: &c.age}
 	return c
 }
 
@@ -197,8 +199,8 @@ func (a *Agent) openLeases() {
 	if c == nil {
 		return
 	}
-	c.leases = lease.NewService(lease.Parts{Members: c.members, Now: a.now, Placer: &c.cfg, Connections: a.fetcher,
-		Running: &c.running, ByPages: c.cfg.byPages()})
+	c.leases = lease.NewService(lease.Parts{Members: c.members, Clock: a.cfg.Clock, Placer: &c.cfg,
+		Connections: a.fetcher, Running: &c.running, ByPages: c.cfg.byPages()})
 	f.Lease, a.others.Leases = c.leases, c.leases
 	if c.cfg.byPages() {
 		f.HostLease = c.leases
@@ -224,14 +226,14 @@ func (a *Agent) openCluster() error {
 		MemoryBytes: a.budget.of(shareExchange), Panicked: local.Panicked(a.parts.Events)})
 	shares.Call.Serve(c.server, a.rates.Answer)
 	c.pageLimit = limits.New(limits.Config{Limit: a.cfg.Crawl.PageLimit, Members: c.members, Owners: &c.placed,
-		Now: a.now, Events: a.parts.Events})
+		Clock: a.cfg.Clock, Events: a.parts.Events})
 	limits.Call.Serve(c.server, c.pageLimit.Answer)
 	lease.Call.Serve(c.server, c.leases.Answer)
 	if c.contents != nil {
 		contents.Call.Serve(c.server, c.contents.Answer)
 	}
 	err := errors.Join(a.openSites(), a.openReplicas())
-	c.ends = termination.New(termination.Config{Members: c.members, Sites: c.sites, Agent: busy{c}, Now: a.now})
+	c.ends = termination.New(termination.Config{Members: c.members, Sites: c.sites, Agent: busy{c}, Clock: a.cfg.Clock})
 	return err
 }
 
@@ -302,7 +304,7 @@ func (j *joining) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (rpc.
 		return none, &rpc.Refusal{Reason: "placement", Text: err.Error()}
 	}
 	err := m.Admit(gossip.Agent{Name: h.Agent.Name, Instance: h.Agent.Instance, Boot: h.Agent.Boot,
-		Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, j.now())
+		Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, j.clock.Now())
 	switch {
 	case errors.Is(err, gossip.ErrSelf):
 		return none, &rpc.Refusal{Reason: "self", Text: err.Error()}
@@ -311,10 +313,10 @@ func (j *joining) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (rpc.
 	case err != nil:
 		return none, &rpc.Refusal{Reason: "name", Text: err.Error()}
 	}
-	if err := j.admissions.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, j.now()); err != nil {
+	if err := j.admissions.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, j.clock.Now()); err != nil {
 		return none, err
 	}
-	elapsed := j.age.Running(j.now())
+	elapsed := j.age.Running(j.clock.Now())
 	if j.paused != nil {
 		elapsed = max(elapsed-j.paused.PausedFor(), 0)
 	}
@@ -326,7 +328,7 @@ func (j *joining) ask(ctx context.Context, addr string) (rpc.Welcome, error) {
 	w, err := j.members.Client.Hello(ctx, addr, j.greeting())
 	if err == nil {
 		if len(w.Agents) > 0 {
-			j.age.Since(w.Elapsed, j.now())
+			j.age.Since(w.Elapsed, j.clock.Now())
 			j.late.Store(true)
 		}
 	}
@@ -392,7 +394,7 @@ func (c *membership) meet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.age.Since(0, c.now()) // the wait does not count as running time
+	c.age.Since(0, c.clock.Now()) // the wait does not count as running time
 	c.leases.Join(c.joining.who.Others)
 	c.sites.Answer()
 	return c.see(v)
@@ -425,8 +427,8 @@ func (c *membership) divide(v *gossip.View) error {
 		if old != nil {
 			before = func(host string) string { return old.Owner(link.HostKey(host)).Name }
 		}
-		c.replicas.Lose(v, before, c.now()) // before any caller asks for the owner of their hosts
-		defer c.replicas.TakeOver()         // when the new owners are known
+		c.replicas.Lose(v, before, c.clock.Now()) // before any caller asks for the owner of their hosts
+		defer c.replicas.TakeOver()               // when the new owners are known
 	}
 	defer c.saw.Store(v.Digest())
 	if len(up) == 0 || old != nil && slices.Equal(old.Agents(), up) {
@@ -462,7 +464,7 @@ func (c *membership) miss(v *gossip.View) {
 				// It has been started again. After a power failure its earlier connections are silent.
 				c.members.Client.Forget(a.Name)
 			}
-			if at := c.now().Add(-c.members.Gossip().Silent(a)); at.After(*last) {
+			if at := c.clock.Now().Add(-c.members.Gossip().Silent(a)); at.After(*last) {
 				last = &at
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
@@ -96,11 +97,11 @@ type Config struct {
 	// Note receives messages for the operator, such as what the agent waits for. It must
 	// be safe for concurrent use. Nil drops them.
 	Note func(text string)
-	// Now is the agent's clock. All times come from it that are written, sent to others, or
+	// Clock is the agent's clock. All times come from it that are written, sent to others, or
 	// compared with such times. Timers and the deadlines of connections keep the machine's
 	// clock. Its times have monotonic readings of this process, like those of time.Now. Safe for
-	// concurrent use; nil means time.Now.
-	Now func() time.Time
+	// concurrent use; nil means clock.System.
+	Clock clock.Clock
 
 	// Rate is the limit of requests or bits a second, of all agents together. The zero Schedule is no limit.
 	Rate rate.Schedule
@@ -185,7 +186,7 @@ func (c *Config) check(seeds []weburl.URL) error {
 		if fsys == nil {
 			fsys = disk.OS
 		}
-		if _, err := c.Cluster.check(fsys, c.Now); err != nil {
+		if _, err := c.Cluster.check(fsys, c.Clock); err != nil {
 			return err
 		}
 		if err := c.checkTopic(); err != nil {

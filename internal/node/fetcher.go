@@ -18,11 +18,11 @@ func (a *Agent) openFetcher(ua string) error {
 	if strings.Contains(cfg.Contact, "@") && !strings.Contains(cfg.Contact, "://") {
 		fc.From = cfg.Contact
 	}
-	fc.Now = a.now
+	fc.Clock = a.cfg.Clock
 	fc.FS, fc.SpillDir = a.fs, a.dir("state", "spill")
 	fc.LoopbackOnly = fc.LoopbackOnly || cfg.Contact == "" // even if a URL or a name server leads elsewhere
 	if fc.LooksUp() {
-		cfg.DNS.IPv6, cfg.DNS.Relieve, cfg.DNS.Now = true, a.relieve, a.now
+		cfg.DNS.IPv6, cfg.DNS.Relieve, cfg.DNS.Clock = true, a.relieve, a.cfg.Clock
 		res, err := dns.New(cfg.DNS)
 		if err != nil {
 			return input.FlagError(err)

@@ -74,7 +74,7 @@ func (j *joining) identify() error {
 		j.members.SetCrawl(id)
 	}
 	j.begun.Store(j.who.Begun)
-	j.who.Boot = nextBoot(j.who.Boot, j.now())
+	j.who.Boot = nextBoot(j.who.Boot, j.clock.Now())
 	j.members.Self = gossip.Agent{Name: j.cfg.Name, Capacity: j.cfg.Capacity, Instance: instance,
 		Boot: j.who.Boot, Addr: j.members.Self.Addr}
 	return j.remember()

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/limits"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -18,7 +19,7 @@ type joining struct {
 	cfg      *Cluster
 	fs       disk.FS
 	dir      string // the crawl directory
-	now      func() time.Time
+	clock    clock.Clock
 	events   *report.Events
 	note     func(string) // tells the operator; nil: nobody
 	keys     *rpc.Keys

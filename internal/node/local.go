@@ -43,18 +43,18 @@ func (a *Agent) openOperator() (err error) {
 	if a.NotBlocked, err = a.orders.Open(a.crawler.Orders, a.rates, a.cfg.Unblock); err != nil {
 		return err
 	}
-	p, now := &a.parts, clock(a.now)
-	if a.history, err = local.OpenHistory(a.fs, a.dir(historyFile), now, p.Events, a.crawler.View); err != nil {
+	p, clock := &a.parts, a.cfg.Clock
+	if a.history, err = local.OpenHistory(a.fs, a.dir(historyFile), clock, p.Events, a.crawler.View); err != nil {
 		return err
 	}
 	r := run{a}
 	asked := questions{a.crawler.View, a.crawler.Orders}
-	queue, err := local.OpenQueue(a.fs, a.dir("state", "journal"), asked, r, now, p.Events)
+	queue, err := local.OpenQueue(a.fs, a.dir("state", "journal"), asked, r, clock, p.Events)
 	if err != nil {
 		return err
 	}
 	a.onClose(queue.Close)
-	a.archive = local.NewArchive(a.fs, a.dir(), p.Archive, now)
+	a.archive = local.NewArchive(a.fs, a.dir(), p.Archive, clock)
 	logs := &local.Logs{FS: a.fs, Dir: a.cfg.Dir}
 	seeds := &local.Seeds{Contact: a.cfg.Contact != "", ByPages: a.cfg.Cluster.byPages(), Scope: p.Scope,
 		Crawl: a.crawler.Intake, Run: r}

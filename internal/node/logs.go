@@ -34,7 +34,7 @@ func (a *Agent) openLogs() (err error) {
 		return err
 	}
 	a.onClose(r.Log.Close)
-	if r.Events, err = report.OpenEvents(a.fs, a.dir("logs", "events.jsonl"), a.now); err != nil {
+	if r.Events, err = report.OpenEvents(a.fs, a.dir("logs", "events.jsonl"), a.cfg.Clock); err != nil {
 		return err
 	}
 	a.onClose(r.Events.Close)
@@ -46,7 +46,7 @@ func (a *Agent) openLogs() (err error) {
 		return nil
 	}
 	r.LinkLog, err = linklog.Open(linklog.Config{
-		Dir: a.cfg.Dir, Prefix: a.cfg.Archive.Prefix, Agent: a.cfg.Archive.Agent, FS: a.fs, Now: a.now,
+		Dir: a.cfg.Dir, Prefix: a.cfg.Archive.Prefix, Agent: a.cfg.Archive.Agent, FS: a.fs, Clock: a.cfg.Clock,
 	})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -23,7 +24,7 @@ func newcomer(t *testing.T, addr string, join ...string) *joining {
 	if err := fs.MkdirAll("crawl/state", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := &joining{fs: fs, dir: "crawl", now: time.Now, cfg: &Cluster{Name: "a2", Capacity: 1, Join: join},
+	c := &joining{fs: fs, dir: "crawl", clock: clock.System, cfg: &Cluster{Name: "a2", Capacity: 1, Join: join},
 		members: new(members.Members)}
 	c.members.Self.Addr = addr
 	if err := c.identify(); err != nil {
@@ -49,7 +50,7 @@ func TestRecall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again := &joining{fs: c.fs, dir: c.dir, now: c.now, cfg: c.cfg, members: new(members.Members)}
+	again := &joining{fs: c.fs, dir: c.dir, clock: c.clock, cfg: c.cfg, members: new(members.Members)}
 	again.members.Self.Addr = "127.0.0.1:2"
 	if err := again.identify(); err != nil {
 		t.Fatal(err)

@@ -14,11 +14,6 @@ import (
 // ordersFile holds the operators' orders.
 const ordersFile = "state/orders"
 
-// A clock is Config.Now.
-type clock func() time.Time
-
-func (c clock) Now() time.Time { return c() }
-
 // A noter is Config.Note, which may be nil.
 type noter func(text string)
 
@@ -30,7 +25,7 @@ func (n noter) Note(text string) {
 
 // loadOrders reads the operators' orders of earlier runs.
 func (a *Agent) loadOrders() (err error) {
-	cfg := standing.Config{FS: a.fs, File: a.dir(ordersFile), Name: "crawl", Clock: clock(a.now),
+	cfg := standing.Config{FS: a.fs, File: a.dir(ordersFile), Name: "crawl", Clock: a.cfg.Clock,
 		Events: a.parts.Events, Notes: noter(a.cfg.Note), Sheets: &a.sheets, Scope: a.cfg.Scope,
 		Blacklist: a.cfg.Blacklist}
 	_, cfg.Walks = a.parts.Strategy.(*strategy.Walk)
@@ -66,7 +61,7 @@ func (a *Agent) leftBy(stop crawl.Stop) (others []string, b Barred) {
 
 // openRates makes the limiter of the crawl's rate.
 func (a *Agent) openRates() {
-	cfg := shares.Config{Now: a.now, Schedule: a.cfg.Rate, Events: a.parts.Events}
+	cfg := shares.Config{Clock: a.cfg.Clock, Schedule: a.cfg.Rate, Events: a.parts.Events}
 	if c := a.membership; c != nil {
 		cfg.Members, cfg.Grantor = c.members, c
 	}

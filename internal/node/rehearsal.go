@@ -86,7 +86,7 @@ func Rehearse(cfg Config) (_ *Rehearsal, err error) {
 		}
 	}
 	if c := cfg.Cluster; c != nil {
-		if r.addr, err = c.tryPort(a.fs, a.now); err != nil {
+		if r.addr, err = c.tryPort(a.fs, a.cfg.Clock); err != nil {
 			return nil, err
 		}
 	}

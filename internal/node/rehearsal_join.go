@@ -46,7 +46,7 @@ func (r *Rehearsal) Meet(ctx context.Context) (found Meeting, err error) {
 	if a.cfg.Cluster == nil {
 		return found, nil
 	}
-	keys, err := a.cfg.Cluster.check(a.fs, a.now)
+	keys, err := a.cfg.Cluster.check(a.fs, a.cfg.Clock)
 	if err != nil {
 		return found, err
 	}

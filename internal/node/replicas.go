@@ -17,7 +17,7 @@ func (a *Agent) openReplicas() (err error) {
 		return nil
 	}
 	refetches := c.cfg.OnLoss == LossRefetch
-	if c.lists, err = lost.Open(lost.Config{FS: a.fs, Dir: a.cfg.Dir, Now: a.now, Events: a.parts.Events,
+	if c.lists, err = lost.Open(lost.Config{FS: a.fs, Dir: a.cfg.Dir, Clock: a.cfg.Clock, Events: a.parts.Events,
 		Members: c.members, Refetches: refetches}); err != nil {
 		return err
 	}
@@ -30,8 +30,9 @@ func (a *Agent) openReplicas() (err error) {
 			Lists: c.lists, Takeovers: c})
 		spare.Call.Serve(c.server, c.spares.Answer)
 	}
-	if c.replicas, err = replicas.Open(replicas.Config{FS: a.fs, Dir: a.cfg.Dir, Now: a.now, Events: a.parts.Events,
-		MemoryBytes: a.budget.of(shareReplicas), Members: c.members, Owners: c, Lists: c.lists}); err != nil {
+	if c.replicas, err = replicas.Open(replicas.Config{FS: a.fs, Dir: a.cfg.Dir, Clock: a.cfg.Clock,
+		Events: a.parts.Events, MemoryBytes: a.budget.of(shareReplicas), Members: c.members,
+		Owners: c, Lists: c.lists}); err != nil {
 		return err
 	}
 	a.onClose(c.replicas.Close)

@@ -17,7 +17,7 @@ func (a *Agent) openSites() error {
 	}
 	f, err := follower.Open(follower.Config{
 		Sites: sites.Config{FS: a.fs, Dir: a.dir(sitesDir), Coordinators: c.cfg.Coordinators,
-			MemoryBytes: a.budget.of(shareSites), Now: a.now},
+			MemoryBytes: a.budget.of(shareSites), Clock: a.cfg.Clock},
 		Members: c.members, Settings: c.joining.sharedTerms(), Agent: followed{a}, Events: a.parts.Events,
 	})
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
 )
 
 const (
@@ -75,8 +77,8 @@ const (
 
 // A Limiter bounds the requests and the received bits of one agent. Make one with New.
 type Limiter struct {
-	now func() time.Time
-	on  atomic.Bool // there is a limit; without one, most calls do nothing
+	clock clock.Clock
+	on    atomic.Bool // there is a limit; without one, most calls do nothing
 
 	turn chan struct{} // capacity 1: the turn that waits at Send for the next request
 
@@ -110,9 +112,9 @@ type Limiter struct {
 	usedSince time.Time
 }
 
-// New returns a Limiter without a limit. now is its clock.
-func New(now func() time.Time) *Limiter {
-	l := &Limiter{now: now, turn: make(chan struct{}, 1), changed: make(chan struct{})}
+// New returns a Limiter without a limit. clock is its clock.
+func New(clock clock.Clock) *Limiter {
+	l := &Limiter{clock: clock, turn: make(chan struct{}, 1), changed: make(chan struct{})}
 	l.size, l.robots = firstSize, firstRobots
 	l.visits.credit = 1 // a visit without a request gives its turn back
 	return l
@@ -121,7 +123,7 @@ func New(now func() time.Time) *Limiter {
 // Set gives this agent a share of a limit of the whole crawl until a time, after which its share is zero. The zero
 // time means that the share does not end. A share of zero lets no request begin.
 func (l *Limiter) Set(limit Limit, share float64, until time.Time) {
-	now := l.now()
+	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire(now)
@@ -266,7 +268,7 @@ func (l *Limiter) Pace() float64 {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.expire(l.now())
+	l.expire(l.clock.Now())
 	return l.pace(l.size)
 }
 
@@ -301,7 +303,7 @@ type Use struct {
 
 // Use returns the use of the limiter. One goroutine calls it.
 func (l *Limiter) Use() Use {
-	now := l.now()
+	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u := l.usedAt(now)
@@ -345,7 +347,7 @@ func (l *Limiter) comes(now time.Time) {
 // wait calls may, which holds mu, until it returns zero. may returns how long to wait at least.
 func (l *Limiter) wait(ctx context.Context, may func(now time.Time) time.Duration) error {
 	for {
-		now := l.now()
+		now := l.clock.Now()
 		l.mu.Lock()
 		var d time.Duration
 		if l.on.Load() {
@@ -372,7 +374,7 @@ func (l *Limiter) wait(ctx context.Context, may func(now time.Time) time.Duratio
 
 // fired notes whether a timer was late.
 func (l *Limiter) fired(due time.Time) {
-	if now := l.now(); now.Sub(due) >= tardy {
+	if now := l.clock.Now(); now.Sub(due) >= tardy {
 		l.mu.Lock()
 		l.late = now
 		l.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
@@ -160,7 +161,7 @@ func TestRequests(t *testing.T) {
 		for _, limit := range limits {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c := &crowd{l: New(time.Now), workers: 4000, r: testseed.Rand(t)}
+					c := &crowd{l: New(clock.System), workers: 4000, r: testseed.Rand(t)}
 					made(c)
 					c.l.Set(Limit{Requests: limit}, 1, time.Time{})
 					c.run(60 * time.Second)
@@ -207,7 +208,7 @@ func TestBits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := &crowd{l: New(time.Now), workers: 60, r: testseed.Rand(t)}
+				c := &crowd{l: New(clock.System), workers: 60, r: testseed.Rand(t)}
 				c.size = func(time.Duration) int { return 6_000 }
 				c.answers = func(time.Duration) time.Duration { return soon }
 				made(c)
@@ -238,7 +239,8 @@ func TestBits(t *testing.T) {
 func TestOutage(t *testing.T) {
 	const limit, size, from, to = 1.6e6, 6_000, 10 * time.Second, 30 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		c := &crowd{l: New(time.Now), workers: 1500, r: testseed.Rand(t), size: func(time.Duration) int { return size }}
+		c := &crowd{l: New(clock.System), workers: 1500, r: testseed.Rand(t),
+			size: func(time.Duration) int { return size }}
 		c.answers = func(at time.Duration) time.Duration {
 			if at > from && at < to {
 				return to - at
@@ -269,7 +271,7 @@ func TestOutage(t *testing.T) {
 // A limit of another kind begins with empty buckets.
 func TestKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &crowd{l: New(time.Now), workers: 100, r: testseed.Rand(t)}
+		c := &crowd{l: New(clock.System), workers: 100, r: testseed.Rand(t)}
 		c.size = func(time.Duration) int { return 100_000 }
 		limits := []Limit{{Requests: 50}, {Bits: 8e6}, {Requests: 10}}
 		c.l.Set(limits[0], 1, time.Time{})
@@ -297,7 +299,7 @@ func TestKinds(t *testing.T) {
 // A new limit holds at once, for visits that began before, too. A share that has ended lets nothing pass.
 func TestChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &crowd{l: New(time.Now), workers: 500, r: testseed.Rand(t)}
+		c := &crowd{l: New(clock.System), workers: 500, r: testseed.Rand(t)}
 		c.latency = func(time.Duration) time.Duration {
 			return time.Duration(c.chance((*rand.Rand).Float64) * float64(200*time.Millisecond))
 		}
@@ -332,7 +334,7 @@ func TestChanges(t *testing.T) {
 // A turn whose context ends leaves its place to others, and none is lost.
 func TestAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(time.Now)
+		l := New(clock.System)
 		l.Set(Limit{Requests: 1}, 1, time.Time{})
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -368,7 +370,7 @@ func TestAbandoned(t *testing.T) {
 
 // A Limiter without a limit changes nothing.
 func TestNoLimit(t *testing.T) {
-	for _, l := range []*Limiter{nil, New(time.Now)} {
+	for _, l := range []*Limiter{nil, New(clock.System)} {
 		if ok, _ := l.Room(time.Now()); !ok {
 			t.Error("no room")
 		}
@@ -389,7 +391,7 @@ func TestNoLimit(t *testing.T) {
 // An agent that stops using its rate is seen within some seconds.
 func TestUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &crowd{l: New(time.Now), workers: 100}
+		c := &crowd{l: New(clock.System), workers: 100}
 		c.l.Set(Limit{Requests: 50}, 1, time.Time{})
 		c.run(10 * time.Second)
 		if u := c.l.Use(); u.Requests < 45 || u.Requests > 55 || !u.Held {

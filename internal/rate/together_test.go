@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
 )
 
 // Many open responses of a slow agent do not read at the same moment. In any ten seconds they read what the limit
@@ -12,7 +14,7 @@ import (
 func TestReadsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, readers = 250e3, 20
-		c := &crowd{l: New(time.Now), began: time.Now()}
+		c := &crowd{l: New(clock.System), began: time.Now()}
 		c.l.Set(Limit{Bits: limit}, 1, time.Time{})
 		var running sync.WaitGroup
 		for range readers {

@@ -54,12 +54,12 @@ func (t *Turn) Send(ctx context.Context) error {
 		return nil
 	}
 	l.mu.Lock()
-	l.comes(l.now())
+	l.comes(l.clock.Now())
 	l.waiting++
 	l.mu.Unlock()
 	defer func() {
 		l.mu.Lock()
-		l.comes(l.now())
+		l.comes(l.clock.Now())
 		l.waiting--
 		l.mu.Unlock()
 	}()
@@ -134,7 +134,7 @@ func (t *Turn) Expect(n int64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.drain(l.now())
+	l.drain(l.clock.Now())
 	left := max(float64(min(n, arrives))-t.read, 0)
 	l.bytes.level += left - t.paid
 	t.paid = left
@@ -204,7 +204,7 @@ func (t *Turn) await(ctx context.Context) (most int, err error) {
 
 // join adds a turn to the readers. The caller holds mu.
 func (l *Limiter) join(t *Turn) {
-	l.comes(l.now())
+	l.comes(l.clock.Now())
 	l.readers = append(l.readers, t)
 	if t.first == nil {
 		t.first = make(chan struct{}, 1)
@@ -218,7 +218,7 @@ func (l *Limiter) join(t *Turn) {
 func (l *Limiter) leave(t *Turn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.comes(l.now())
+	l.comes(l.clock.Now())
 	i := slices.Index(l.readers, t)
 	l.readers = slices.Delete(l.readers, i, i+1)
 	if l.reader == t {
@@ -252,7 +252,7 @@ func (t *Turn) Receive(n int) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, got := l.now(), float64(n)
+	now, got := l.clock.Now(), float64(n)
 	l.drain(now)
 	t.answered, l.heard = true, now
 	t.got += got

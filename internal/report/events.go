@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/lines"
 )
@@ -31,23 +32,23 @@ func Pairs(pairs []any) (fs []Field) {
 //	{"type":"event","time":"2026-01-02T15:04:05.000Z","event":"host-paused","host":"a.example","until":"…"}
 type Events struct {
 	*lines.File
-	now  func() time.Time
-	last *recent
+	clock clock.Clock
+	last  *recent
 }
 
-// OpenEvents opens an events.jsonl for appending, like OpenLog. now returns the time of an event.
-func OpenEvents(fs disk.FS, name string, now func() time.Time) (*Events, error) {
+// OpenEvents opens an events.jsonl for appending, like OpenLog. clock tells the time of an event.
+func OpenEvents(fs disk.FS, name string, clock clock.Clock) (*Events, error) {
 	a, err := lines.Open(fs, name, unsynced)
 	if err != nil {
 		return nil, err
 	}
-	return &Events{a, now, newRecent()}, nil
+	return &Events{a, clock, newRecent()}, nil
 }
 
 // Write adds an event to the buffer. kind is its name, such as started, resumed, host-paused, checkpoint, stopping,
 // stopped or error. Flush returns the error if the event cannot be written.
 func (e *Events) Write(kind string, fields ...Field) {
-	now := e.now()
+	now := e.clock.Now()
 	e.Add(func(dst []byte) []byte {
 		from := len(dst)
 		dst = append(dst, `{"type":"event","time":"`...)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -298,7 +299,7 @@ func TestConcurrentLines(t *testing.T) {
 func TestEvents(t *testing.T) {
 	fs := testdisk.NewMem()
 	now := at
-	e, err := OpenEvents(fs, "logs/events.jsonl", func() time.Time { return now })
+	e, err := OpenEvents(fs, "logs/events.jsonl", testclock.Func(func() time.Time { return now }))
 	must(t, err)
 	e.Write("started")
 	now = now.Add(time.Second)

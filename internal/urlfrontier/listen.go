@@ -14,6 +14,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/urlfrontier/pb"
 )
@@ -62,11 +63,12 @@ func Listen(addr string, remote bool) (net.Listener, error) {
 	return ln, nil
 }
 
-// Serve answers the API for s at ln, which comes from Listen and which Close closes. now is the clock.
-func Serve(s *Store, ln net.Listener, now func() time.Time) *Server {
+// Serve answers the API for s at ln, which comes from Listen and which Close closes. by is the clock; nil
+// means clock.System.
+func Serve(s *Store, ln net.Listener, by clock.Clock) *Server {
 	pool := inbound.New(inbound.Config{Strangers: strangers, Proven: inbound.Share(4, leastConns, mostConns)})
 	v := &Server{ln: pool.Listen(ln), done: make(chan struct{}), http: &http.Server{
-		Handler:           handler(&service{s: s, addr: ln.Addr().String(), now: now}),
+		Handler:           handler(&service{s: s, addr: ln.Addr().String(), clock: clock.Or(by)}),
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10, Protocols: protocols(),
 		HTTP2: &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: headerTimeout},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {

@@ -24,7 +24,7 @@ func servedInside(t *testing.T) (s *Store, client pb.URLFrontierClient, end func
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := Serve(s, ln, time.Now)
+	v := Serve(s, ln, nil)
 	tr := &http.Transport{Protocols: new(http.Protocols), DialContext: loop.Dial}
 	tr.Protocols.SetUnencryptedHTTP2(true)
 	return s, pb.NewURLFrontierClient(&http.Client{Transport: tr}, "http://"+v.Addr(), connect.WithGRPC()), func() {

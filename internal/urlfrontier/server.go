@@ -5,23 +5,23 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"time"
 
 	"connectrpc.com/connect"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/urlfrontier/pb"
 )
 
 // A service answers the calls of the API. Calls that it does not have are UNIMPLEMENTED.
 type service struct {
 	pb.UnimplementedURLFrontierHandler
-	s    *Store
-	addr string
-	now  func() time.Time
+	s     *Store
+	addr  string
+	clock clock.Clock
 }
 
-func (v *service) millis() int64 { return v.now().UnixMilli() }
+func (v *service) millis() int64 { return v.clock.Now().UnixMilli() }
 
 // fault gives an error its code.
 func fault(err error) error {

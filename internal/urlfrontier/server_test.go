@@ -13,23 +13,22 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/urlfrontier/pb"
 )
 
 // served serves a store until the test ends, and returns a client that speaks gRPC.
-func served(t *testing.T, fs disk.FS, cfg Config, now func() time.Time) (*Store, *Server, pb.URLFrontierClient) {
+func served(t *testing.T, fs disk.FS, cfg Config, at clock.Clock) (*Store, *Server, pb.URLFrontierClient) {
 	t.Helper()
 	s := open(t, fs, cfg)
 	ln, err := Listen("127.0.0.1:0", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now == nil {
-		now = time.Now
-	}
-	v := Serve(s, ln, now)
+	v := Serve(s, ln, at)
 	client, closeIdle := clientOf(v.Addr())
 	t.Cleanup(func() {
 		closeIdle()
@@ -103,8 +102,8 @@ func code(t *testing.T, what string, err error, want connect.Code) {
 
 // TestCalls makes each call of the API once, as a client of gRPC.
 func TestCalls(t *testing.T) {
-	clock := time.UnixMilli(start)
-	_, v, client := served(t, testdisk.NewMem(), Config{}, func() time.Time { return clock })
+	now := time.UnixMilli(start)
+	_, v, client := served(t, testdisk.NewMem(), Config{}, testclock.Func(func() time.Time { return now }))
 	ctx := t.Context()
 	withID := discovered("http://a.example/3", "")
 	withID.ID = "third"
@@ -173,10 +172,10 @@ func TestCalls(t *testing.T) {
 	if err != nil || n.Value != 0 {
 		t.Errorf("count by filter: %v, %v", n, err)
 	}
-	clock = clock.Add(time.Minute)
+	now = now.Add(time.Minute)
 	for what, call := range map[string]func() error{
 		"block": func() error {
-			until := uint64(clock.Unix()) + 10
+			until := uint64(now.Unix()) + 10
 			_, err := client.BlockQueueUntil(ctx, &pb.BlockQueueParams{Key: "a.example", Time: until})
 			return err
 		},
@@ -207,7 +206,7 @@ func TestCalls(t *testing.T) {
 	if got, err := urlsOf(ctx, client, &pb.GetParams{}); err != nil || len(got) != 0 {
 		t.Errorf("of a blocked queue: %q, %v", got, err)
 	}
-	clock = clock.Add(time.Minute)
+	now = now.Add(time.Minute)
 	got, err = urlsOf(ctx, client, &pb.GetParams{Key: "a.example"})
 	if err != nil || len(got) != 3 {
 		t.Errorf("by key: %q, %v", got, err)

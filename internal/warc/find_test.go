@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
@@ -35,10 +36,10 @@ func TestFindLines(t *testing.T) {
 	}
 	open := func() *Writer {
 		t.Helper()
-		w, _, err := Open(Config{Dir: dir, MaxBytes: 8 << 10, Now: func() time.Time {
+		w, _, err := Open(Config{Dir: dir, MaxBytes: 8 << 10, Clock: testclock.Func(func() time.Time {
 			now = now.Add(time.Second)
 			return now
-		}})
+		})})
 		must(t, err)
 		return w
 	}

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -33,8 +33,8 @@ type Config struct {
 	// RevisitBytes bounds the memory for known payloads, of which each takes about 105 bytes. Zero means 32 MiB. If it
 	// is negative, the Writer remembers no payload.
 	RevisitBytes int64
-	// Now returns the time for file names and warcinfo records. Nil means time.Now.
-	Now func() time.Time
+	// Clock tells the time for file names and warcinfo records. Nil means clock.System.
+	Clock clock.Clock
 	// FS is the filesystem of the archive. Nil means the machine's filesystem.
 	FS disk.FS
 
@@ -57,9 +57,7 @@ func (c Config) withDefaults() Config {
 	if c.RevisitBytes == 0 {
 		c.RevisitBytes = 32 << 20
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
+	c.Clock = clock.Or(c.Clock)
 	if c.FS == nil {
 		c.FS = disk.OS
 	}
@@ -245,7 +243,7 @@ func (a appender) Write(p []byte) (int, error) {
 
 // begin creates the next file with its warcinfo record. The caller holds mu.
 func (w *Writer) begin() error {
-	now := w.cfg.Now()
+	now := w.cfg.Clock.Now()
 	name := fmt.Sprintf("%s-%s-%05d-%s%s", w.cfg.Prefix, stamp17(now), w.serial, w.cfg.Agent, warcSuffix)
 	path := filepath.Join(archiveDir(w.cfg.Dir), name+openSuffix)
 	f, err := w.cfg.FS.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)

@@ -18,9 +18,11 @@ import (
 	"time"
 
 	"github.com/andybalholm/brotli"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"go.uber.org/goleak"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 var (
@@ -30,7 +32,7 @@ var (
 )
 
 func testConfig(dir string) Config {
-	return Config{Dir: dir, Prefix: "test", Agent: "a1", Info: testInfo, Now: func() time.Time { return testTime }}
+	return Config{Dir: dir, Prefix: "test", Agent: "a1", Info: testInfo, Clock: testclock.At(testTime)}
 }
 
 // page returns an exchange whose response has this header and body.

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -34,8 +34,8 @@ type Store struct {
 type StoreConfig struct {
 	// Level is the compression level of the records, as in warc.Config.
 	Level int
-	// Now returns the time for names of files. Nil means time.Now.
-	Now func() time.Time
+	// Clock tells the time for names of files. Nil means clock.System.
+	Clock clock.Clock
 
 	fileBytes int64 // for tests; 0 means the constant
 }
@@ -45,7 +45,7 @@ func Open(fsys disk.FS, dir string, cfg StoreConfig) (*Store, error) {
 	if cfg.fileBytes == 0 {
 		cfg.fileBytes = fileBytes
 	}
-	w, _, err := warc.Open(warc.Config{Dir: dir, FS: fsys, Prefix: "boundary", Level: cfg.Level, Now: cfg.Now,
+	w, _, err := warc.Open(warc.Config{Dir: dir, FS: fsys, Prefix: "boundary", Level: cfg.Level, Clock: cfg.Clock,
 		MaxBytes: cfg.fileBytes, RevisitBytes: -1})
 	if err != nil {
 		return nil, err

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/lease"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
@@ -29,7 +29,7 @@ func TestLargeBatch(t *testing.T) {
 // TestAnswer: an agent answers neither a damaged batch nor one of another start, and no batch before it has a view.
 func TestAnswer(t *testing.T) {
 	s := lease.NewService(lease.Parts{Members: &members.Members{Self: gossip.Agent{Name: "a1", Boot: 1}},
-		Now: time.Now, Running: new(sync.WaitGroup)})
+		Clock: clock.System, Running: new(sync.WaitGroup)})
 	batch := (&lease.Batch{From: 1, Stamp: 1}).AppendTo(nil)
 	ask := func(batch []byte) error {
 		_, err := s.Answer(t.Context(), rpc.Caller{Name: "a2", Boot: 1}, &pb.LeaseRequest{Batch: batch})

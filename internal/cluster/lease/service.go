@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
@@ -31,7 +32,7 @@ const (
 // Parts are what a Service needs of its agent.
 type Parts struct {
 	Members     *members.Members
-	Now         func() time.Time
+	Clock       clock.Clock
 	Placer      Placer
 	Connections Connections
 	Running     *sync.WaitGroup // has the goroutines; an agent that leaves its cluster waits for it
@@ -102,7 +103,7 @@ func (s *Service) Join(before map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before = maps.Clone(before)
-	s.peer = New(agentID(self.Instance, self.Boot), cfg, s.parts.Now())
+	s.peer = New(agentID(self.Instance, self.Boot), cfg, s.parts.Clock.Now())
 }
 
 // Look applies a view of the cluster.
@@ -125,7 +126,7 @@ func (s *Service) Look(v *gossip.View) error {
 		}
 		maps.Copy(s.known, view.agents)
 		s.view = view
-		s.peer.Look(view, s.parts.Now())
+		s.peer.Look(view, s.parts.Clock.Now())
 	}
 	s.coming = map[AgentID]bool{}
 	for _, a := range v.Agents {
@@ -141,7 +142,7 @@ func (s *Service) Contact(digest uint64, sent time.Time) {
 	s.mu.Lock()
 	defer s.done()
 	if s.peer != nil && s.view != nil && digest == s.digest {
-		now := s.parts.Now()
+		now := s.parts.Clock.Now()
 		s.peer.Contact(now.Add(-time.Since(sent)), now)
 	}
 }
@@ -297,7 +298,7 @@ func (s *Service) Kept(point, key uint64, now time.Time) (n frontier.LeaseNote, 
 func (s *Service) Grip() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.peer.Grip(s.parts.Now())
+	return s.peer.Grip(s.parts.Clock.Now())
 }
 
 // Counts implements cluster.Leases.
@@ -319,7 +320,7 @@ func (s *Service) Answer(_ context.Context, from rpc.Caller, q *pb.LeaseRequest)
 		return nil, rpc.ErrAgain
 	}
 	defer s.done()
-	ans, err := s.peer.Serve(b, s.parts.Now())
+	ans, err := s.peer.Serve(b, s.parts.Clock.Now())
 	if err != nil {
 		return nil, rpc.ErrAgain // one of the two agents does not have the other's view yet
 	}
@@ -369,7 +370,7 @@ func (s *Service) Tend(ctx context.Context, visits Visits) {
 // hurryUp makes the calls that cannot wait for the next turn.
 func (s *Service) hurryUp(ctx context.Context) {
 	s.mu.Lock()
-	s.carry(ctx, s.peer.Hurry(s.parts.Now()))
+	s.carry(ctx, s.peer.Hurry(s.parts.Clock.Now()))
 }
 
 func (s *Service) wake() time.Duration {
@@ -388,7 +389,7 @@ func (s *Service) turn(ctx context.Context, visits Visits) {
 		s.mu.Unlock()
 		return
 	}
-	now := s.parts.Now()
+	now := s.parts.Clock.Now()
 	lost, grip := s.peer.Lost(now), s.peer.Grip(now)
 	s.mu.Unlock()
 	var cut int
@@ -427,10 +428,10 @@ func (s *Service) call(ctx context.Context, to gossip.Agent, b *Batch, raw []byt
 	s.mu.Lock()
 	defer s.done()
 	if err == nil && ans.From == b.To {
-		err = s.peer.Answered(ans, s.parts.Now())
+		err = s.peer.Answered(ans, s.parts.Clock.Now())
 	}
 	if err != nil || ans.From != b.To {
-		s.peer.Failed(b, s.parts.Now())
+		s.peer.Failed(b, s.parts.Clock.Now())
 	}
 	signal(s.hurry)
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
@@ -52,7 +53,7 @@ type Config struct {
 	Limit   int64
 	Members *members.Members
 	Owners  Owners
-	Now     func() time.Time
+	Clock   clock.Clock
 	Events  *report.Events
 }
 
@@ -141,7 +142,7 @@ func (p *Pages) Keep(ctx context.Context, crawl Rationed, stop func(context.Cont
 		var now bool
 		if err := crawl.Ration(ctx, func(n Need) (allowed int64) {
 			need = n
-			q, now = r.tell(n, p.cfg.Now())
+			q, now = r.tell(n, p.cfg.Clock.Now())
 			return int64(q.Held)
 		}); err != nil {
 			return
@@ -151,7 +152,7 @@ func (p *Pages) Keep(ctx context.Context, crawl Rationed, stop func(context.Cont
 		}
 		spent, err := p.tell(ctx, q, crawl)
 		if err == nil {
-			r.told = p.cfg.Now()
+			r.told = p.cfg.Clock.Now()
 		}
 		if !spent {
 			continue

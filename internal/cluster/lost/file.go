@@ -64,7 +64,7 @@ func (l *Lists) head(archive string) string {
 		again = fmt.Sprintf(againHere, strings.TrimPrefix(file, "lost-"))
 	}
 	return fmt.Sprintf(lostHead, agent, instance, l.cfg.Members.Self.Name,
-		l.cfg.Now().UTC().Format("2006-01-02 15:04:05 UTC"), again)
+		l.cfg.Clock.Now().UTC().Format("2006-01-02 15:04:05 UTC"), again)
 }
 
 // A listFile is the file of a list, and the archive of which it is.

@@ -14,8 +14,8 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
@@ -42,7 +42,7 @@ const (
 type Config struct {
 	FS      disk.FS
 	Dir     string // of the crawl
-	Now     func() time.Time
+	Clock   clock.Clock
 	Events  *report.Events
 	Members *members.Members
 	// Refetches reports that the agents fetch the pages of lost archives again. Each list says so.

@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -33,12 +34,12 @@ func listsOn(t *testing.T, fs disk.FS) (*lost.Lists, *report.Events) {
 			t.Fatal(err)
 		}
 	}
-	events, err := report.OpenEvents(fs, "/crawl/logs/events.jsonl", now)
+	events, err := report.OpenEvents(fs, "/crawl/logs/events.jsonl", testclock.Func(now))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { events.Close() })
-	l, err := lost.Open(lost.Config{FS: fs, Dir: "/crawl", Now: now, Events: events,
+	l, err := lost.Open(lost.Config{FS: fs, Dir: "/crawl", Clock: testclock.Func(now), Events: events,
 		Members: &members.Members{Self: gossip.Agent{Name: "a1"}}})
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
@@ -51,7 +52,7 @@ type Config struct {
 	FS          disk.FS
 	Dir         string // of the crawl
 	MemoryBytes int64
-	Now         func() time.Time
+	Clock       clock.Clock
 	Events      *report.Events
 	Members     *members.Members
 	Owners      Owners
@@ -379,7 +380,7 @@ func (r *Replicas) Tend(ctx context.Context, c Crawl) {
 		}
 		wait := time.Hour
 		if next != nil {
-			wait = next.due.Sub(r.cfg.Now())
+			wait = next.due.Sub(r.cfg.Clock.Now())
 		}
 		r.mu.Unlock()
 		if next != nil && wait <= 0 {
@@ -418,11 +419,11 @@ func (r *Replicas) inherit(ctx context.Context, c Crawl, l *loss) bool {
 			report.F("known", n.Known), report.F("passed", n.Passed), report.F("named", n.Named),
 			report.F("took_ms", time.Since(began).Milliseconds()))
 	case errors.Is(err, handoff.ErrNewer):
-		l.due = r.cfg.Now()
+		l.due = r.cfg.Clock.Now()
 	default:
 		l.tries++
 		over = l.tries >= inheritTries // gives up; the replica keeps its records
-		l.due = r.cfg.Now().Add(inheritWait)
+		l.due = r.cfg.Clock.Now().Add(inheritWait)
 		events.Write("inherit-failed", report.F("agent", l.source.Name), report.F("error", err))
 	}
 	if over {

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
@@ -52,7 +52,7 @@ type Keys struct {
 	cert   tls.Certificate
 	roots  *x509.CertPool
 	gossip []byte
-	now    func() time.Time // the clock for the validity of certificates
+	clock  clock.Clock // the clock for the validity of certificates
 }
 
 // nameForm matches a DNS name in lower case, because an agent's name is in its certificate and in
@@ -70,9 +70,9 @@ func CheckName(name string) error {
 }
 
 // LoadKeys reads the keys in dir. The error is an ErrKeys, also if all users of the machine can
-// read a secret file. now is the clock by which the certificates of this agent and of others
-// must be valid; nil means time.Now.
-func LoadKeys(fs disk.FS, dir string, now func() time.Time) (*Keys, error) {
+// read a secret file. by is the clock by which the certificates of this agent and of others
+// must be valid; nil means clock.System.
+func LoadKeys(fs disk.FS, dir string, by clock.Clock) (*Keys, error) {
 	read := func(name string) ([]byte, error) {
 		b, err := disk.ReadFile(fs, filepath.Join(dir, name), maxKeyFile)
 		if err != nil {
@@ -114,18 +114,15 @@ func LoadKeys(fs disk.FS, dir string, now func() time.Time) (*Keys, error) {
 			return nil, err
 		}
 	}
-	return newKeys(dir, is, caPEM, certPEM, keyPEM, secret, now)
+	return newKeys(dir, is, caPEM, certPEM, keyPEM, secret, by)
 }
 
-func newKeys(dir string, is role, caPEM, certPEM, keyPEM, secret []byte, now func() time.Time) (*Keys, error) {
+func newKeys(dir string, is role, caPEM, certPEM, keyPEM, secret []byte, by clock.Clock) (*Keys, error) {
 	certFile, _ := is.files()
 	fail := func(file string, err error) error {
 		return fmt.Errorf("%w: %s: %w", ErrKeys, filepath.Join(dir, file), err)
 	}
-	if now == nil {
-		now = time.Now
-	}
-	k := &Keys{role: is, roots: x509.NewCertPool(), now: now}
+	k := &Keys{role: is, roots: x509.NewCertPool(), clock: clock.Or(by)}
 	if !k.roots.AppendCertsFromPEM(caPEM) {
 		return nil, fail(authorityFile, errors.New("no certificate in it"))
 	}
@@ -181,7 +178,7 @@ func (k *Keys) judge(chain []*x509.Certificate, use x509.ExtKeyUsage, name strin
 	if len(chain) == 0 {
 		return errors.New("no certificate")
 	}
-	opts := x509.VerifyOptions{Roots: k.roots, CurrentTime: k.now(), KeyUsages: []x509.ExtKeyUsage{use}}
+	opts := x509.VerifyOptions{Roots: k.roots, CurrentTime: k.clock.Now(), KeyUsages: []x509.ExtKeyUsage{use}}
 	if _, err := chain[0].Verify(opts); err != nil {
 		return err
 	}

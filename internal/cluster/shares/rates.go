@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -47,7 +48,7 @@ type Rates struct {
 
 // Config configures Rates.
 type Config struct {
-	Now      func() time.Time
+	Clock    clock.Clock
 	Schedule rate.Schedule // if no order stands
 	Events   *report.Events
 	// Members and Grantor are nil if this agent is alone: then it has the whole rate.
@@ -63,7 +64,7 @@ type Placed interface {
 
 // New returns the rates of an agent, with the limiter of its crawl.
 func New(cfg Config) (*Rates, *rate.Limiter) {
-	r := &Rates{cfg: cfg, limiter: rate.New(cfg.Now), news: make(chan struct{}, 1), agents: 1}
+	r := &Rates{cfg: cfg, limiter: rate.New(cfg.Clock), news: make(chan struct{}, 1), agents: 1}
 	return r, r.limiter
 }
 
@@ -79,7 +80,7 @@ func (r *Rates) schedule() rate.Schedule {
 func (r *Rates) Order(s *rate.Schedule) {
 	r.ordered.Store(s)
 	r.mu.Lock()
-	r.set(r.cfg.Now())
+	r.set(r.cfg.Clock.Now())
 	r.mu.Unlock()
 	select {
 	case r.news <- struct{}{}: // keep asks for a share
@@ -133,7 +134,7 @@ func (r *Rates) renew(ctx context.Context, told bool) (again bool) {
 	defer r.mu.Unlock()
 	again = r.holder.Take(Grant{Share: g.Share, Agents: int(g.Agents)}, sent) && !told
 	r.theirs, r.agents = rate.Limit{Requests: g.Requests, Bits: g.Bits}, int(g.Agents)
-	r.set(r.cfg.Now())
+	r.set(r.cfg.Clock.Now())
 	return again
 }
 
@@ -141,7 +142,7 @@ func (r *Rates) renew(ctx context.Context, told bool) (again bool) {
 func (r *Rates) ask() (rate.Limit, *Ask) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.cfg.Now()
+	now := r.cfg.Clock.Now()
 	limit := r.set(now)
 	if r.cfg.Members == nil || limit.None() {
 		return limit, nil
@@ -191,12 +192,12 @@ func (r *Rates) State() (schedule rate.Schedule, share float64) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return schedule, r.holder.Share(r.cfg.Now())
+	return schedule, r.holder.Share(r.cfg.Clock.Now())
 }
 
 // giveBack tells the grantor that this agent uses nothing more.
 func (r *Rates) giveBack() {
-	now := r.cfg.Now()
+	now := r.cfg.Clock.Now()
 	r.mu.Lock()
 	held := r.holder.Share(now)
 	q := r.holder.Ask(0, now)
@@ -222,7 +223,7 @@ func (r *Rates) call(ctx context.Context, q Ask) (g *pb.ShareResponse, sent time
 	if name == "" || !ok {
 		return nil, sent, rpc.ErrAgain
 	}
-	sent = r.cfg.Now()
+	sent = r.cfg.Clock.Now()
 	g, err = Call.Ask(ctx, r.cfg.Members.To(to), &pb.ShareRequest{Seq: q.Seq, Held: q.Held,
 		LeftMs: uint32(q.Left.Milliseconds()), Want: q.Want})
 	return g, sent, err
@@ -245,7 +246,7 @@ func (r *Rates) Answer(_ context.Context, from rpc.Caller, q *pb.ShareRequest) (
 // divide answers a question. The share counts from sent if the question is this agent's own. The error rpc.ErrAgain
 // means that another agent divides the rate.
 func (r *Rates) divide(name string, boot uint64, q Ask) (g *pb.ShareResponse, sent time.Time, err error) {
-	self, now := r.cfg.Members.Self.Name, r.cfg.Now()
+	self, now := r.cfg.Members.Self.Name, r.cfg.Clock.Now()
 	r.grantorMu.Lock()
 	defer r.grantorMu.Unlock()
 	if r.cfg.Grantor.DividesRate() != self {

@@ -179,7 +179,7 @@ func (f *following) words(now time.Time) string {
 func (s *Sites) follow(ctx context.Context) error {
 	f, limit := &s.source, callTime
 	for ctx.Err() == nil {
-		addr, sent := f.target(), s.cfg.Now()
+		addr, sent := f.target(), s.cfg.Clock.Now()
 		q := Question{From: s.number.Load() + 1, Term: s.View(), Contacts: s.right.contacts(sent)}
 		f.mu.Lock()
 		if f.stamper == addr {
@@ -201,9 +201,9 @@ func (s *Sites) follow(ctx context.Context) error {
 		case errors.Is(err, ErrRefused):
 			return err
 		case err != nil:
-			pause(ctx, f.refused(addr, err, s.cfg.Now()))
+			pause(ctx, f.refused(addr, err, s.cfg.Clock.Now()))
 		case len(ans.Entries) == 0: // even a coordinator that does not wait is not asked more often
-			pause(ctx, askEvery-s.cfg.Now().Sub(sent))
+			pause(ctx, askEvery-s.cfg.Clock.Now().Sub(sent))
 		}
 	}
 	return nil
@@ -257,7 +257,7 @@ func (s *Sites) accept(ctx context.Context, addr string, q Question, ans *Answer
 		}
 	}
 	if ans.Member && ans.Term == s.View() {
-		s.right.Answered(sent, s.cfg.Now())
+		s.right.Answered(sent, s.cfg.Clock.Now())
 	}
 	was := s.source.leading()
 	if s.source.answered(addr, ans); was != addr {
@@ -274,7 +274,7 @@ func (s *Sites) discover(ctx context.Context) {
 	for {
 		wait := time.Hour
 		if at, ok := s.asker.next(); ok && s.source.leading() != "" {
-			wait = at.Sub(s.cfg.Now())
+			wait = at.Sub(s.cfg.Clock.Now())
 		}
 		if wait <= 0 {
 			if s.discoverSome(ctx, limit) {
@@ -300,14 +300,14 @@ func (s *Sites) discover(ctx context.Context) {
 // discoverSome tells the leader of some hosts. limit bounds the call. It returns false if that was too short.
 func (s *Sites) discoverSome(ctx context.Context, limit time.Duration) (inTime bool) {
 	addr := s.source.leading()
-	hosts, unchecked := s.asker.batch(s.cfg.Now())
+	hosts, unchecked := s.asker.batch(s.cfg.Clock.Now())
 	if addr == "" || len(hosts) == 0 {
-		s.asker.answered(hosts, nil, ErrOver, s.cfg.Now()) // the leader is gone
+		s.asker.answered(hosts, nil, ErrOver, s.cfg.Clock.Now()) // the leader is gone
 		return true
 	}
 	call, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	vs, err := s.cfg.Source.Discover(call, addr, hosts, unchecked)
-	s.asker.answered(hosts, vs, err, s.cfg.Now())
+	s.asker.answered(hosts, vs, err, s.cfg.Clock.Now())
 	return err == nil || call.Err() == nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
@@ -36,7 +37,7 @@ type Config struct {
 	MemoryBytes int64
 	// Waiting is the most hosts that wait for an answer at a time. Zero means 131,072, at about 200 bytes each.
 	Waiting int
-	Now     func() time.Time // nil means time.Now
+	Clock   clock.Clock // nil means clock.System
 	// Assigned receives hosts whose owner was asked for, and may be known now. Nil, as for the other callbacks:
 	// nobody wants to know. All of them are called by Run, one at a time, and may call all methods but Lookup.
 	Assigned func(hosts []string)
@@ -86,14 +87,12 @@ func Open(cfg Config) (*Sites, error) {
 	if cfg.Waiting == 0 {
 		cfg.Waiting = 1 << 17
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
+	cfg.Clock = clock.Or(cfg.Clock)
 	if cfg.Event == nil {
 		cfg.Event = func(string, ...any) {}
 	}
 	s := &Sites{
-		cfg: cfg, right: NewRight(cfg.Now()), cache: newCache(cfg.MemoryBytes / 4), asker: newAsker(cfg.Waiting),
+		cfg: cfg, right: NewRight(cfg.Clock.Now()), cache: newCache(cfg.MemoryBytes / 4), asker: newAsker(cfg.Waiting),
 		applies: make(chan *applying), lookups: make(chan *lookup), over: make(chan struct{}),
 		open: map[uint64]*lookup{}, base: rand.Uint64(),
 	}
@@ -144,7 +143,7 @@ func (s *Sites) Right() *Right { return s.right }
 // at returns the owners and the assignment of a host. If the cache does not have it, the host is asked for.
 func (s *Sites) at(host string) (o *owners, p place, ok bool) {
 	if p, ok = s.cache.get(s.cache.hash(host)); !ok {
-		s.asker.ask(host, s.cfg.Now())
+		s.asker.ask(host, s.cfg.Clock.Now())
 		return nil, 0, false
 	}
 	o = s.owners.Load()
@@ -401,7 +400,7 @@ func (s *Sites) deliver() {
 	if len(s.answers) == 0 {
 		return
 	}
-	now := s.cfg.Now()
+	now := s.cfg.Clock.Now()
 	var hosts []string
 	drained := false
 	for _, a := range s.answers {
@@ -547,7 +546,7 @@ func (s *Sites) effect() error {
 		s.cfg.Changing(t.roster)
 	}
 	s.owners.Store(o)
-	s.right.Roster(o.since > 0, o.up(), s.cfg.Now())
+	s.right.Roster(o.since > 0, o.up(), s.cfg.Clock.Now())
 	if s.cfg.Changed != nil {
 		s.cfg.Changed(t.roster)
 	}

@@ -69,7 +69,7 @@ func (s *Sites) Status() Status {
 // Lookup before, because a host that is not in RAM counts as unknown. The text begins with a verb, and its subject
 // is the host.
 func (s *Sites) Explain(host string) string {
-	now, o := s.cfg.Now(), s.owners.Load()
+	now, o := s.cfg.Clock.Now(), s.owners.Load()
 	p, ok := s.cache.get(s.cache.hash(host))
 	switch {
 	case !ok:
@@ -99,7 +99,7 @@ func (s *Sites) Waits(host string) bool { return s.asker.waitsFor(host) }
 
 // waits says what the agent waits for.
 func (s *Sites) waits(unknown, dead int64) string {
-	now := s.cfg.Now()
+	now := s.cfg.Clock.Now()
 	var parts []string
 	switch {
 	case unknown == 1:

@@ -15,6 +15,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
+	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
@@ -203,7 +204,7 @@ func (w *world) start(name string) {
 	a.ctx, a.die = context.WithCancel(w.ctx)
 	s := start(w.t, nil, disk, func(c *Config) {
 		c.Self = Self{name, a.caller.Instance, boot}
-		c.Source, c.Now = a, a.now
+		c.Source, c.Clock = a, testclock.Func(a.now)
 		if name == "a" {
 			c.MemoryBytes, c.Waiting = 16<<10, 50
 		}

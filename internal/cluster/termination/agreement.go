@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -70,7 +71,7 @@ type Config struct {
 	Members *members.Members
 	Sites   *follower.Follower // nil: no coordinator assigns the hosts
 	Agent   Agent
-	Now     func() time.Time
+	Clock   clock.Clock
 }
 
 // An Agreement is this agent's part in the common end of the crawl. Safe for concurrent use.
@@ -104,7 +105,7 @@ func (d *Agreement) pulse(ctx context.Context, _ rpc.Caller, _ *pb.PulseRequest)
 		return nil, rpc.ErrAgain // not begun, or ended
 	}
 	v, at := d.cfg.Members.View(), d.cfg.Sites.At()
-	idle := p.Idle && d.cfg.Agent.Settled() && !d.cfg.Agent.Expected(v, d.cfg.Now())
+	idle := p.Idle && d.cfg.Agent.Settled() && !d.cfg.Agent.Expected(v, d.cfg.Clock.Now())
 	return &pb.PulseResponse{View: at.Digest(v), Activity: p.Activity, Pages: d.answered(p), Idle: idle,
 		Stopped: p.Blocked, Lost: idle && d.cfg.Agent.Lost(v)}, nil
 }
@@ -132,7 +133,7 @@ func (d *Agreement) agree(ctx context.Context, e *pb.EndRequest) (bool, error) {
 	if e.Prepare {
 		return d.prepare(ctx, e)
 	}
-	if until := d.prepared.Load(); until == nil || d.cfg.Now().After(*until) {
+	if until := d.prepared.Load(); until == nil || d.cfg.Clock.Now().After(*until) {
 		if agreed, err := d.prepare(ctx, e); err != nil || !agreed {
 			return false, err
 		}
@@ -152,14 +153,14 @@ func (d *Agreement) agree(ctx context.Context, e *pb.EndRequest) (bool, error) {
 // Ending reports that this agent has agreed to end, or is about to. Safe for concurrent use.
 func (d *Agreement) Ending() bool {
 	until := d.prepared.Load()
-	return d.ended.Load() || d.preparing.Load() > 0 || until != nil && !d.cfg.Now().After(*until)
+	return d.ended.Load() || d.preparing.Load() > 0 || until != nil && !d.cfg.Clock.Now().After(*until)
 }
 
 // prepare reports whether this agent would end. If so, it admits no agent for prepareTime.
 func (d *Agreement) prepare(ctx context.Context, e *pb.EndRequest) (bool, error) {
 	d.preparing.Add(1) // before the agent looks whether it is idle; see cluster.Others
 	defer d.preparing.Add(-1)
-	now := d.cfg.Now()
+	now := d.cfg.Clock.Now()
 	d.cfg.Agent.Hold(now.Add(prepareTime))
 	v, at := d.cfg.Members.View(), d.cfg.Sites.At()
 	p, err := d.crawl.Pulse(ctx)
@@ -232,7 +233,7 @@ func (d *Agreement) Seek(ctx context.Context) {
 			before, since = s.activity, time.Time{}
 			continue
 		}
-		if now := d.cfg.Now(); len(s.lost) > 0 {
+		if now := d.cfg.Clock.Now(); len(s.lost) > 0 {
 			if since.IsZero() {
 				since = now
 			}
@@ -257,7 +258,7 @@ func (d *Agreement) round(ctx context.Context, v *gossip.View, at follower.Point
 		}
 	}
 	own, err := d.crawl.Pulse(ctx)
-	if err != nil || !own.Idle || !d.cfg.Agent.Settled() || d.cfg.Agent.Expected(v, d.cfg.Now()) {
+	if err != nil || !own.Idle || !d.cfg.Agent.Settled() || d.cfg.Agent.Expected(v, d.cfg.Clock.Now()) {
 		return s, false
 	}
 	s = standstill{map[string]uint64{d.cfg.Members.Self.Name: own.Activity}, d.answered(own), nil}
@@ -346,13 +347,13 @@ func (d *Agreement) tellEnd(ctx context.Context, a gossip.Agent, e *pb.EndReques
 // endOwn ends this agent's run after all agents have agreed to end. Other agents may have left since, and every change
 // of the view counts as activity. So endOwn ends the run as soon as it is idle.
 func (d *Agreement) endOwn(ctx context.Context, activity uint64) bool {
-	for until := d.cfg.Now().Add(endPatience); ; {
+	for until := d.cfg.Clock.Now().Add(endPatience); ; {
 		agreed, err := d.crawl.End(ctx, activity)
 		if err != nil || agreed {
 			return agreed
 		}
 		p, err := d.crawl.Pulse(ctx)
-		if err != nil || d.cfg.Now().After(until) {
+		if err != nil || d.cfg.Clock.Now().After(until) {
 			return false
 		}
 		if activity = p.Activity; !p.Idle {

@@ -57,7 +57,7 @@ func (l *Ledger) beginCheckpoint(counts verdict) error {
 	}
 	k := &checkpoint{Checkpoint: j, began: time.Now(), done: make(chan error, 1), accepted: l.accepted,
 		keys: l.Keys().Freeze()}
-	now := l.cfg.Now() // one time for the span and the pauses: the clock may have been set since the last visit
+	now := l.cfg.Clock.Now() // one time for the span and the pauses: the clock may have been set since the last visit
 	if err := l.putSmall(k, now); err != nil {
 		k.Abandon()
 		return fmt.Errorf("checkpoint: %w", err)

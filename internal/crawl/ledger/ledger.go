@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -17,7 +18,7 @@ import (
 
 // Config tunes a Ledger.
 type Config struct {
-	Now func() time.Time
+	Clock clock.Clock
 	// CommitEvery bounds how long a record is only in memory. SyncEvery bounds how long a power failure can undo it.
 	CommitEvery, SyncEvery time.Duration
 	// SnapshotBytes is the least growth of the journal between two checkpoints.

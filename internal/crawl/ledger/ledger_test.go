@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -67,7 +68,7 @@ func recovered(t *testing.T, fs disk.FS, memory int64, now time.Time, intact fun
 	c := &loop{t: t, now: now, run: run.New(), tally: report.NewTally(), pending: map[uint64]int{},
 		finished: map[int]bool{}}
 	c.run.End() // no goroutine takes calls
-	clock := func() time.Time { return c.now }
+	clock := testclock.Func(func() time.Time { return c.now })
 	c.must(fs.MkdirAll("/journal", 0o755))
 	var err error
 	c.events, err = report.OpenEvents(fs, "/events.jsonl", clock)
@@ -76,7 +77,7 @@ func recovered(t *testing.T, fs disk.FS, memory int64, now time.Time, intact fun
 	c.must(err)
 	c.journal, err = journal.Open(fs, "/journal", journal.Config{Before: c.seen.Commit})
 	c.must(err)
-	c.ledger = ledger.New(ledger.Config{Now: clock, CommitEvery: 100 * time.Millisecond, SyncEvery: time.Second,
+	c.ledger = ledger.New(ledger.Config{Clock: clock, CommitEvery: 100 * time.Millisecond, SyncEvery: time.Second,
 		SnapshotBytes: 2000}, ledger.Parts{Run: c.run, Tally: c.tally, Crawl: c,
 		Journal: c.journal, Seen: c.seen, Events: c.events, Participants: []ledger.Participant{c}})
 	_, err = c.ledger.Recover(fs, "/journal", intact, ledger.Evidence{}, past{c})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
@@ -69,7 +70,7 @@ func newGate(t *testing.T, hosts ...string) (*Gate, *loop) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := report.OpenEvents(fs, "/events.jsonl", time.Now)
+	events, err := report.OpenEvents(fs, "/events.jsonl", clock.System)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
@@ -50,8 +51,9 @@ type Config struct {
 	// TwoLevel does not send links to other agents. Of a host that has no agent yet, it sends the root page alone, to
 	// the agent that gets the host.
 	TwoLevel bool
-	// Now is the agent's clock. Times that are written, sent or compared with such are its own. Nil means time.Now.
-	Now func() time.Time
+	// Clock is the agent's clock. Times that are written, sent or compared with such are its own. Nil
+	// means clock.System.
+	Clock clock.Clock
 }
 
 // WithDefaults returns c with the values that zero stands for. Call it once: it makes a negative Retries zero.
@@ -65,9 +67,7 @@ func (c Config) WithDefaults() Config {
 	if c.Workers <= 0 {
 		c.Workers = 64
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
+	c.Clock = clock.Or(c.Clock)
 	c.MaxRedirects = cmp.Or(c.MaxRedirects, 20)
 	c.MaxDecoded = cmp.Or(c.MaxDecoded, 16<<20)
 	c.SlowVisits = cmp.Or(c.SlowVisits, 1024)

@@ -53,7 +53,7 @@ func (p *Pool) learnCookies(r *fetch.Response) {
 		return
 	}
 	if fields := r.Header.Values("Set-Cookie"); len(fields) > 0 {
-		p.Cookies.Learn(r.URL, fields, p.cfg.Now())
+		p.Cookies.Learn(r.URL, fields, p.cfg.Clock.Now())
 	}
 }
 

@@ -38,9 +38,9 @@ func (p *Pool) handOn(ctx context.Context, v *Attempt, r *fetch.Response) {
 	v.Page.Shown.MIME, v.Page.Shown.Size, v.Page.Shown.Written = v.Response.MIME, v.Response.Content, v.Record.Written
 	v.Page.Shown.Duplicate = v.Contents().Duplicate || v.Record.Written.Revisit || v.Confirmed()
 	v.Page.Shown.Cut = v.Page.Shown.Cut || r.Truncated != ""
-	p.handing.begin(p.cfg.Now())
+	p.handing.begin(p.cfg.Clock.Now())
 	err := p.Pages(ctx, &v.Page.Shown)
-	p.handing.end(p.cfg.Now())
+	p.handing.end(p.cfg.Clock.Now())
 	if err == nil {
 		return
 	}

@@ -21,7 +21,7 @@ const BesideConnect = 2 * time.Second
 func (p *Pool) askRobots(ctx context.Context, v *Attempt) (allowed bool, err error) {
 	p.heedRobots(v)
 	u := v.Task.Link.URL
-	a := p.Robots.Ask(u, p.cfg.Now())
+	a := p.Robots.Ask(u, p.cfg.Clock.Now())
 	v.Robots.Delay = a.Delay
 	switch a.Verdict {
 	case robots.Unreachable:
@@ -87,16 +87,16 @@ func (p *Pool) fetchRobots(ctx context.Context, v *Attempt, about, from weburl.U
 		v.Detail = why
 		v.Notes = append(v.Notes, "not-whole")
 	}
-	sitemaps := p.Robots.Learn(about, from, reply, p.cfg.Now())
+	sitemaps := p.Robots.Learn(about, from, reply, p.cfg.Clock.Now())
 	for _, origin := range slices.Compact([]string{about.Origin(), from.Origin()}) {
 		if e, ok := p.Robots.Entry(origin); ok {
 			v.Robots.Entries = append(v.Robots.Entries, e)
 		}
 	}
 	// The delay is the one that the contacted host demands.
-	v.Robots.Delay = p.Robots.Ask(from, p.cfg.Now()).Delay
+	v.Robots.Delay = p.Robots.Ask(from, p.cfg.Clock.Now()).Delay
 	if !IsErrand(l) {
-		v.Robots.Delay = max(v.Robots.Delay, p.Robots.Ask(about, p.cfg.Now()).Delay)
+		v.Robots.Delay = max(v.Robots.Delay, p.Robots.Ask(about, p.cfg.Clock.Now()).Delay)
 	}
 	if p.cfg.Sitemaps {
 		if p.Strategy != nil {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
@@ -73,12 +74,8 @@ func (g *gate) cookieName(r *http.Request) string {
 }
 
 func newGate(cfg Config) (*gate, error) {
-	now := cfg.Now
-	if now == nil {
-		now = time.Now
-	}
 	g := &gate{origin: http.NewCrossOriginProtection(), refuse: connect.NewErrorWriter(),
-		wrong: wrongs{now: now, by: map[netip.Prefix]*wrongCount{}}}
+		wrong: wrongs{clock: clock.Or(cfg.Clock), by: map[netip.Prefix]*wrongCount{}}}
 	g.tokens[reader], g.tokens[operates] = cfg.ReaderToken, cfg.Token
 	if cfg.Cert != nil {
 		if g.leaf = cfg.Cert.Leaf; g.leaf == nil {
@@ -288,9 +285,9 @@ const (
 
 // wrongs counts wrong tokens by address. Safe for concurrent use.
 type wrongs struct {
-	now func() time.Time
-	mu  sync.Mutex // guards by
-	by  map[netip.Prefix]*wrongCount
+	clock clock.Clock
+	mu    sync.Mutex // guards by
+	by    map[netip.Prefix]*wrongCount
 }
 
 type wrongCount struct {
@@ -318,14 +315,14 @@ func (w *wrongs) many(from netip.Prefix) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.by[from]
-	return c != nil && c.n > wrongMost && w.now().Sub(c.since) < wrongTime
+	return c != nil && c.n > wrongMost && w.clock.Now().Sub(c.since) < wrongTime
 }
 
 // add counts a wrong token. It reports whether there are too many of the address.
 func (w *wrongs) add(from netip.Prefix) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := w.now()
+	now := w.clock.Now()
 	c := w.by[from]
 	if c == nil || now.Sub(c.since) >= wrongTime {
 		if c == nil && len(w.by) >= wrongAddrs {

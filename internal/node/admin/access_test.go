@@ -17,6 +17,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 )
 
 // certificate returns a self-signed certificate for a name.
@@ -41,9 +44,9 @@ type caller struct {
 	h http.Handler
 }
 
-func newCaller(t *testing.T, cert *tls.Certificate, now func() time.Time) caller {
+func newCaller(t *testing.T, cert *tls.Certificate, clock clock.Clock) caller {
 	t.Helper()
-	cfg := Config{Token: "secret", ReaderToken: "look", Cert: cert, Operator: operator{}, Now: now,
+	cfg := Config{Token: "secret", ReaderToken: "look", Cert: cert, Operator: operator{}, Clock: clock,
 		Ready: func() bool { return true }, Metrics: prometheus.NewRegistry(),
 		Console: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "page") })}
 	g, err := newGate(cfg)
@@ -205,7 +208,7 @@ func TestSession(t *testing.T) {
 // Wrong tokens are limited by address. On loopback a right token is accepted all the same.
 func TestWrongTokens(t *testing.T) {
 	at := time.Unix(1e9, 0)
-	c := newCaller(t, certificate(t, "localhost"), func() time.Time { return at })
+	c := newCaller(t, certificate(t, "localhost"), testclock.Func(func() time.Time { return at }))
 	try := func(from, token string) int {
 		return c.send(from, "POST", "https://localhost"+service+"Status", "{}",
 			"Authorization: Bearer "+token).StatusCode
@@ -244,7 +247,7 @@ func TestWrongTokens(t *testing.T) {
 	if at = at.Add(wrongTime); try("192.0.2.1:3", "secret") != 200 {
 		t.Error("the limit lasts longer than wrongTime")
 	}
-	w := wrongs{now: func() time.Time { return at }, by: map[netip.Prefix]*wrongCount{}}
+	w := wrongs{clock: testclock.Func(func() time.Time { return at }), by: map[netip.Prefix]*wrongCount{}}
 	for i := range 3 * wrongAddrs {
 		a := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
 		w.add(netip.PrefixFrom(a, 32))

@@ -40,6 +40,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
@@ -60,8 +61,8 @@ type Config struct {
 	// Archive serves the archived pages below /archive/. It checks the key in the path by itself, because their frame
 	// has no cookie. Nil: there is none.
 	Archive http.Handler
-	// Now is the clock for the limit of wrong tokens; nil means time.Now.
-	Now func() time.Time
+	// Clock is the clock for the limit of wrong tokens; nil means clock.System.
+	Clock clock.Clock
 	// Operator answers operators.
 	Operator pb.OperatorHandler
 	// Ready reports whether the agent has joined its cluster and crawls.

@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/output/captures"
@@ -30,12 +31,12 @@ type Archive struct {
 	fs    disk.FS
 	place warc.Place
 	live  *warc.Writer
-	clock Clock
+	clock clock.Clock
 	keys  *archiveKeys
 }
 
 // NewArchive returns the archive below a crawl directory, to which live writes.
-func NewArchive(fs disk.FS, dir string, live *warc.Writer, clock Clock) *Archive {
+func NewArchive(fs disk.FS, dir string, live *warc.Writer, clock clock.Clock) *Archive {
 	return &Archive{fs, warc.Place{Dir: dir, Live: live}, live, clock, newArchiveKeys()}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -36,7 +37,7 @@ const (
 type History struct {
 	fs     disk.FS
 	file   string
-	clock  Clock
+	clock  clock.Clock
 	events *report.Events
 	counts Counts
 
@@ -53,7 +54,7 @@ type Counts interface {
 }
 
 // OpenHistory reads the samples of earlier runs.
-func OpenHistory(fsys disk.FS, file string, clock Clock, events *report.Events, counts Counts) (*History, error) {
+func OpenHistory(fsys disk.FS, file string, clock clock.Clock, events *report.Events, counts Counts) (*History, error) {
 	h := &History{fs: fsys, file: file, clock: clock, events: events, counts: counts}
 	b, err := disk.ReadFile(fsys, file, historyBytes)
 	if errors.Is(err, fs.ErrNotExist) {

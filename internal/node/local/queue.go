@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -38,7 +39,7 @@ const (
 type Queue struct {
 	crawl  QueueCrawl
 	run    Run
-	clock  Clock
+	clock  clock.Clock
 	events *report.Events
 
 	mu   sync.Mutex // guards the fields below
@@ -57,7 +58,8 @@ type QueueCrawl interface {
 }
 
 // OpenQueue removes the files of a killed process from dir, in which the crawl makes them.
-func OpenQueue(fs disk.FS, dir string, c QueueCrawl, run Run, clock Clock, events *report.Events) (*Queue, error) {
+func OpenQueue(fs disk.FS, dir string, c QueueCrawl, run Run, clock clock.Clock,
+	events *report.Events) (*Queue, error) {
 	files, err := fs.ReadDir(dir)
 	if err != nil {
 		return nil, err

@@ -13,9 +13,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// A Clock tells the agent's time. Safe for concurrent use.
-type Clock interface{ Now() time.Time }
-
 // A Run is the run of this agent. Safe for concurrent use.
 type Run interface {
 	// Status returns the state of the crawl. It is nil before the crawl begins.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -90,12 +91,12 @@ func (ds *delays) of(host string, t *sheet.Table, now time.Time) (d time.Duratio
 // are safe for concurrent use.
 type Delays struct {
 	sheets *sheet.Live
-	clock  Clock
+	clock  clock.Clock
 	now    atomic.Pointer[delays]
 	rested *delays // for which the hosts rest that rest; Orders.turn guards it
 }
 
-func newDelays(sheets *sheet.Live, clock Clock, standing []orders.Order) *Delays {
+func newDelays(sheets *sheet.Live, clock clock.Clock, standing []orders.Order) *Delays {
 	ds := &Delays{sheets: sheets, clock: clock, rested: delaysOf(standing)}
 	ds.now.Store(ds.rested)
 	return ds

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -26,9 +27,6 @@ import (
 // ordersAgain is how long an agent waits before it tries again to put orders in force.
 const ordersAgain = 2 * time.Second
 
-// A Clock tells the agent's time. Safe for concurrent use.
-type Clock interface{ Now() time.Time }
-
 // Notes receive messages for the operator. Safe for concurrent use.
 type Notes interface{ Note(text string) }
 
@@ -37,7 +35,7 @@ type Config struct {
 	FS        disk.FS
 	File      string // of the orders
 	Name      string // of this agent, in orders
-	Clock     Clock
+	Clock     clock.Clock
 	Events    *report.Events
 	Notes     Notes
 	Sheets    *sheet.Live      // the settings of parts of the web

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -37,7 +38,7 @@ func (ps paces) gap(domain string, now time.Time) time.Duration {
 
 // Paces tell which rates the orders that stand give to domains. The exported methods are safe for concurrent use.
 type Paces struct {
-	clock Clock
+	clock clock.Clock
 	now   atomic.Pointer[paces]
 }
 

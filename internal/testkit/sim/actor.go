@@ -97,7 +97,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg := node.Config{
 		Dir: crawlDir, Seeds: []string{s.made.URL(0, 0)}, Contact: "ops@example.org", FS: a.faulty, Resume: resume,
 		MemoryBytes: node.LeastMemory, Note: func(text string) { s.log("%s: %s", a.name, text) },
-		Now: a.clock.now,
+		Clock: &a.clock,
 	}
 	cfg.DNS.HostsFile, cfg.DNS.Servers = "-", []string{"192.0.2.1"}
 	cfg.DNS.Dial = func(_ context.Context, _, _ string) (net.Conn, error) { return s.web.dialDNS(m) }

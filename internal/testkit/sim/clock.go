@@ -49,10 +49,10 @@ func (c *clock) showed(t time.Time) bool {
 	return false
 }
 
-// now returns what time.Now returns on a machine whose wall clock is wrong. The monotonic reading
+// Now returns what time.Now returns on a machine whose wall clock is wrong. The monotonic reading
 // is right, because setting a clock does not change it. So differences of times are right, too. A
 // time that is written or sent loses its monotonic reading, and shows the wrong clock.
-func (c *clock) now() time.Time {
+func (c *clock) Now() time.Time {
 	now := time.Now()
 	return withReading(now.Add(c.by()), now.Sub(start))
 }
@@ -61,7 +61,7 @@ func (c *clock) now() time.Time {
 // time.Until would compare a deadline with the wrong wall clock.
 func until(t time.Time) time.Duration {
 	var right clock
-	return t.Sub(right.now())
+	return t.Sub(right.Now())
 }
 
 // withReading returns a time with a monotonic reading, which package time cannot make. The first

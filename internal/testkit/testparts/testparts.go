@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
@@ -79,7 +80,7 @@ func Open(fs disk.FS, cfg Config) (p *Parts, err error) {
 	fail(e)
 	p.Log, e = report.OpenLog(fs, path("logs", "crawl.log"))
 	fail(e)
-	p.Events, e = report.OpenEvents(fs, path("logs", "events.jsonl"), time.Now)
+	p.Events, e = report.OpenEvents(fs, path("logs", "events.jsonl"), clock.System)
 	fail(e)
 	p.Skipped, e = report.OpenSkipped(fs, path("logs", "skipped.jsonl"))
 	fail(e)

@@ -79,7 +79,7 @@ func (r *Resolver) order(now time.Time) []*server {
 // exchange asks the servers in turn until one replies NOERROR or NXDOMAIN. name is in presentation
 // form, with or without its final dot. The error is ErrTimeout, ErrServer or ctx's.
 func (r *Resolver) exchange(ctx context.Context, name string, qtype uint16) (*dns.Msg, error) {
-	servers := r.order(r.cfg.Now())
+	servers := r.order(r.cfg.Clock.Now())
 	refused := make([]int, len(servers))
 	var timedOut bool
 	var last error
@@ -100,7 +100,7 @@ func (r *Resolver) exchange(ctx context.Context, name string, qtype uint16) (*dn
 			} else {
 				last = err
 			}
-			s.missed(r.cfg.Now())
+			s.missed(r.cfg.Clock.Now())
 			continue
 		}
 		s.replied()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
 )
 
 // Errors of Lookup. Test for them with errors.Is.
@@ -54,8 +56,8 @@ type Config struct {
 	NegativeTTL time.Duration
 	// IPv6 makes the resolver ask for AAAA as well as A.
 	IPv6 bool
-	// Now is the clock for the expiry of answers. Nil means time.Now.
-	Now func() time.Time
+	// Clock is the clock for the expiry of answers. Nil means clock.System.
+	Clock clock.Clock
 	// Dial opens sockets to the servers. Nil means net.Dialer's. If the process has no file
 	// descriptor left, the resolver dials again for up to 30 s, because a shortage is not the name
 	// server's failure.
@@ -129,9 +131,7 @@ func New(cfg Config) (*Resolver, error) {
 	if cfg.CacheEntries <= 0 {
 		cfg.CacheEntries = 100_000
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
+	cfg.Clock = clock.Or(cfg.Clock)
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
@@ -185,13 +185,13 @@ func (r *Resolver) Close() error {
 // agent. It is ErrClosed after Close, and ctx's error if ctx ended.
 func (r *Resolver) Lookup(ctx context.Context, host string) (Answer, error) {
 	if a, ok := literal(host); ok {
-		return Answer{Addrs: []netip.Addr{a}, Expires: r.cfg.Now().Add(r.cfg.MaxTTL)}, nil
+		return Answer{Addrs: []netip.Addr{a}, Expires: r.cfg.Clock.Now().Add(r.cfg.MaxTTL)}, nil
 	}
 	name, err := canonical(host)
 	if err != nil {
 		return Answer{}, err
 	}
-	now := r.cfg.Now()
+	now := r.cfg.Clock.Now()
 	if addrs := r.hosts[name]; len(addrs) > 0 {
 		return Answer{Addrs: addrs, Expires: now.Add(r.cfg.MaxTTL)}, nil
 	}
@@ -214,7 +214,7 @@ func (r *Resolver) join(ctx context.Context, name string) (Answer, error) {
 	f := r.flights[name]
 	if f == nil {
 		// A flight may have ended between the cache lookup in Lookup and this point.
-		if a, err, ok := r.cache.find(name, r.cfg.Now()); ok {
+		if a, err, ok := r.cache.find(name, r.cfg.Clock.Now()); ok {
 			r.mu.Unlock()
 			return a, err
 		}
@@ -246,7 +246,7 @@ func (r *Resolver) join(ctx context.Context, name string) (Answer, error) {
 func (r *Resolver) runFlight(ctx context.Context, name string, f *flight) {
 	defer f.cancel()
 	a, ttl, err := r.resolve(ctx, name)
-	now := r.cfg.Now()
+	now := r.cfg.Clock.Now()
 	if err != nil {
 		err = fmt.Errorf("look up %s: %w", name, err)
 		if ctx.Err() != nil && r.base.Err() != nil {

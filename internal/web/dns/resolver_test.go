@@ -20,11 +20,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clock is a clock that the test sets.
-type clock struct{ t atomic.Int64 }
+// setClock is a clock that the test sets.
+type setClock struct{ t atomic.Int64 }
 
-func (c *clock) now() time.Time          { return time.Unix(1_700_000_000, c.t.Load()) }
-func (c *clock) advance(d time.Duration) { c.t.Add(int64(d)) }
+func (c *setClock) Now() time.Time          { return time.Unix(1_700_000_000, c.t.Load()) }
+func (c *setClock) advance(d time.Duration) { c.t.Add(int64(d)) }
 
 // A nameServer is a real server on loopback, by UDP and TCP, with a zone in text form.
 type nameServer struct {
@@ -179,8 +179,8 @@ func TestLookup(t *testing.T) {
 		"bad-ttl.example. 4294967295 IN A 192.0.2.8",
 		"!example. 300 IN SOA ns. root. 1 2 3 4 90",
 	))
-	var clk clock
-	r := open(t, Config{Servers: []string{ns.addr}, IPv6: true, Now: clk.now})
+	var clk setClock
+	r := open(t, Config{Servers: []string{ns.addr}, IPv6: true, Clock: &clk})
 	for _, tc := range []struct {
 		host string
 		want []netip.Addr
@@ -215,8 +215,8 @@ func TestLookup(t *testing.T) {
 		if d := cmp.Diff(tc.want, got.Addrs, cmpAddrs); d != "" {
 			t.Errorf("%s: (-want +got)\n%s", tc.host, d)
 		}
-		if err == nil && got.Expires.Sub(clk.now()) != tc.ttl {
-			t.Errorf("%s: got TTL %v, want %v", tc.host, got.Expires.Sub(clk.now()), tc.ttl)
+		if err == nil && got.Expires.Sub(clk.Now()) != tc.ttl {
+			t.Errorf("%s: got TTL %v, want %v", tc.host, got.Expires.Sub(clk.Now()), tc.ttl)
 		}
 	}
 }
@@ -245,13 +245,13 @@ func TestBrokenChain(t *testing.T) {
 		}
 		return true
 	})
-	var clk clock
-	r := open(t, Config{Servers: []string{ns.addr}, Now: clk.now})
+	var clk setClock
+	r := open(t, Config{Servers: []string{ns.addr}, Clock: &clk})
 	got, err := r.Lookup(t.Context(), "www.example")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Answer{Addrs: addrs("192.0.2.1"), Expires: clk.now().Add(100 * time.Second)}
+	want := Answer{Addrs: addrs("192.0.2.1"), Expires: clk.Now().Add(100 * time.Second)}
 	if d := cmp.Diff(want, got, cmpAddrs); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
@@ -320,8 +320,8 @@ func TestCaching(t *testing.T) {
 				}
 				return ok
 			})
-			var clk clock
-			r := open(t, Config{Servers: []string{ns.addr}, Now: clk.now})
+			var clk setClock
+			r := open(t, Config{Servers: []string{ns.addr}, Clock: &clk})
 			ask := func(want int64) {
 				t.Helper()
 				if _, err := r.Lookup(t.Context(), "h.example"); !errors.Is(err, tc.err) ||
@@ -419,11 +419,11 @@ func TestWithoutEDNS(t *testing.T) {
 
 // After three failed queries a server is asked last. Time or a reply puts it first again.
 func TestServerOrder(t *testing.T) {
-	var clk clock
-	r := open(t, Config{Servers: []string{"192.0.2.1", "192.0.2.2:5353", "[2001:db8::3]"}, Now: clk.now})
+	var clk setClock
+	r := open(t, Config{Servers: []string{"192.0.2.1", "192.0.2.2:5353", "[2001:db8::3]"}, Clock: &clk})
 	order := func() string {
 		var list []string
-		for _, s := range r.order(clk.now()) {
+		for _, s := range r.order(clk.Now()) {
 			list = append(list, s.addr)
 		}
 		return strings.Join(list, " ")
@@ -436,17 +436,17 @@ func TestServerOrder(t *testing.T) {
 		want string
 	}{
 		{func() {}, usual},
-		{func() { first.missed(clk.now()); first.missed(clk.now()) }, usual},
-		{func() { first.missed(clk.now()) }, shifted},
+		{func() { first.missed(clk.Now()); first.missed(clk.Now()) }, usual},
+		{func() { first.missed(clk.Now()) }, shifted},
 		{func() { clk.advance(5*time.Second - 1) }, shifted},
 		{func() { clk.advance(1) }, usual},
-		{func() { first.missed(clk.now()) }, shifted},
+		{func() { first.missed(clk.Now()) }, shifted},
 		{func() { clk.advance(5 * time.Second) }, shifted},
 		{func() { first.replied() }, usual},
-		{func() { first.missed(clk.now()) }, usual},
+		{func() { first.missed(clk.Now()) }, usual},
 		{func() {
 			for range 100 {
-				first.missed(clk.now())
+				first.missed(clk.Now())
 			}
 		}, shifted},
 		{func() { clk.advance(time.Minute) }, usual},

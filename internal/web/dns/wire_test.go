@@ -250,8 +250,8 @@ func TestConcurrency(t *testing.T) {
 
 // If only one address family answers, its addresses are the answer, but for a short time.
 func TestHalfAnswer(t *testing.T) {
-	var clk clock
-	r := open(t, Config{Now: clk.now, IPv6: true, Servers: []string{"192.0.2.53"},
+	var clk setClock
+	r := open(t, Config{Clock: &clk, IPv6: true, Servers: []string{"192.0.2.53"},
 		Dial: scripted(func(_ string, q []byte) [][]byte {
 			if q[questionLen(q)-3] == byte(dns.TypeAAAA) {
 				return nil
@@ -262,7 +262,7 @@ func TestHalfAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ttl := got.Expires.Sub(clk.now()); len(got.Addrs) != 1 || ttl != time.Minute {
+	if ttl := got.Expires.Sub(clk.Now()); len(got.Addrs) != 1 || ttl != time.Minute {
 		t.Errorf("got %v for %v, want one address for 1m", got.Addrs, ttl)
 	}
 }
@@ -332,8 +332,8 @@ func FuzzReply(f *testing.F) {
 			"\xc0\x0c\x00\x06\x00\x01\x00\x00\x00\x01\x00\x16\xc0\x0c\xc0\x0c\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x80\x00\x00\x01"))
 	f.Add(byte(4), []byte("\x01h\x07example\x00\x00\x01\x00\x01\x00\x00\x00\x01\x00\x04\x01\x02\x03\x04"))
 	f.Fuzz(func(t *testing.T, mode byte, b []byte) {
-		var clk clock
-		r := open(t, Config{Servers: []string{"192.0.2.53"}, IPv6: mode&0x80 != 0, Now: clk.now,
+		var clk setClock
+		r := open(t, Config{Servers: []string{"192.0.2.53"}, IPv6: mode&0x80 != 0, Clock: &clk,
 			Dial: scripted(func(network string, q []byte) [][]byte {
 				var reply []byte
 				n := questionLen(q)
@@ -376,7 +376,7 @@ func FuzzReply(f *testing.F) {
 				t.Fatalf("got %v", got.Addrs)
 			}
 		}
-		if ttl := got.Expires.Sub(clk.now()); ttl < time.Minute || ttl > 24*time.Hour {
+		if ttl := got.Expires.Sub(clk.Now()); ttl < time.Minute || ttl > 24*time.Hour {
 			t.Fatalf("got TTL %v", ttl)
 		}
 	})

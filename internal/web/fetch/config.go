@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -114,8 +115,8 @@ type Config struct {
 	// FS is the file system of SpillDir. Nil means disk.OS.
 	FS disk.FS
 
-	// Now is the clock for all timeouts. Nil means time.Now.
-	Now func() time.Time
+	// Clock is the clock for all timeouts. Nil means clock.System.
+	Clock clock.Clock
 }
 
 // SlowGrace is how long after its first byte a response may be slower than Config.MinRate.
@@ -159,9 +160,7 @@ func (c *Config) fill() error {
 	if c.FS == nil {
 		c.FS = disk.OS
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
+	c.Clock = clock.Or(c.Clock)
 	if c.LoopbackOnly && c.Proxy != nil {
 		return errors.New("fetch: LoopbackOnly cannot be used with Proxy: a proxy connects from its own network")
 	}

@@ -115,7 +115,7 @@ func (d *dialer) init(c *Config) error {
 		RootCAs: roots, InsecureSkipVerify: c.Insecure, MinVersion: c.MinTLS,
 		NextProtos:       []string{"http/1.1"},
 		CurvePreferences: curves,
-		Time:             c.Now,
+		Time:             c.Clock.Now,
 	}
 	if c.TLSSessions > 0 {
 		d.tls.ClientSessionCache = tls.NewLRUClientSessionCache(c.TLSSessions)
@@ -242,7 +242,7 @@ func (d *dialer) connect(
 		return nil, &Failure{Connect, net.ErrClosed}
 	}
 	if t.tls {
-		began := d.cfg.Now()
+		began := d.cfg.Clock.Now()
 		left -= began.Sub(now)
 		if fail = d.handshake(c, t, began.Add(max(min(left, d.cfg.TLSTimeout), time.Millisecond))); fail != nil {
 			c.Close()
@@ -353,7 +353,7 @@ func (d *dialer) dialAny(
 		}
 		until := end
 		if more := len(addrs) - i; more > 1 {
-			now := d.cfg.Now()
+			now := d.cfg.Clock.Now()
 			until = now.Add(end.Sub(now) / time.Duration(more))
 		}
 		// A mapped address that is permitted is an IPv4 address.
@@ -384,7 +384,7 @@ func (d *dialer) dialAny(
 func (d *dialer) dial(ctx context.Context, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
 	for pause := shortagePause; ; pause = min(2*pause, 20*shortagePause) {
 		c, err := d.dialOnce(ctx, to, named, until)
-		if !disk.IsShortage(err) || !d.cfg.Now().Add(pause).Before(until) {
+		if !disk.IsShortage(err) || !d.cfg.Clock.Now().Add(pause).Before(until) {
 			return c, err
 		}
 		d.relieve()
@@ -404,7 +404,7 @@ func (d *dialer) dialOnce(ctx context.Context, to netip.AddrPort, named bool, un
 	if d.mode == noProxy && d.cfg.Dial == nil {
 		return d.dialDirect(ctx, to, named, until)
 	}
-	ctx, cancel := context.WithTimeout(ctx, until.Sub(d.cfg.Now()))
+	ctx, cancel := context.WithTimeout(ctx, until.Sub(d.cfg.Clock.Now()))
 	defer cancel()
 	if d.mode == socksLocal {
 		return d.viaSOCKS(ctx, to.String())

@@ -88,7 +88,7 @@ func New(c Config) (*Fetcher, error) {
 	}
 	f := &Fetcher{cfg: c}
 	f.spill.fs, f.spill.dir, f.spill.bytes = c.FS, c.SpillDir, int(c.SpillBytes)
-	f.idle.init(c.IdleKeep, c.MaxIdle, c.Now)
+	f.idle.init(c.IdleKeep, c.MaxIdle, c.Clock)
 	f.dialer.relieve = f.idle.relieve
 	if err := f.dialer.init(&f.cfg); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 		tls: req.URL.Scheme() == "https", addr: req.Addr, within: req.ConnectWithin,
 	}
 	f.dialer.applyConnectTo(&t)
-	began := f.cfg.Now()
+	began := f.cfg.Clock.Now()
 	// One allocation for everything that lives as long as the response.
 	one := &struct {
 		r Response
@@ -197,7 +197,7 @@ func (f *Fetcher) try(ctx context.Context, x *exchange, l *canceller, t *target,
 			break
 		}
 		c.host, c.origin = t.host, t.origin
-		x.now = f.cfg.Now()
+		x.now = f.cfg.Clock.Now()
 		if !x.sent {
 			if err = x.send(); err != nil {
 				break
@@ -210,7 +210,7 @@ func (f *Fetcher) try(ctx context.Context, x *exchange, l *canceller, t *target,
 	if free {
 		l.held = nil // do not keep the connection in memory as long as the response
 	}
-	x.now = f.cfg.Now()
+	x.now = f.cfg.Clock.Now()
 	x.r.Duration = x.now.Sub(x.r.Began) - x.held
 	switch {
 	case c == nil:
@@ -229,7 +229,7 @@ type exchange struct {
 	ctx     context.Context // of Fetch, for the pacer
 	pacer   Pacer           // nil: none
 	maxBody int64
-	now     time.Time     // the time of a recent call of Config.Now
+	now     time.Time     // the time of a recent call of Config.Clock
 	total   time.Time     // deadline of the whole fetch
 	first   time.Time     // approximate time of the first byte; zero: none yet
 	got     int64         // bytes read, interim responses included
@@ -263,11 +263,11 @@ func (x *exchange) send() error {
 	if x.pacer == nil {
 		return nil
 	}
-	from := x.f.cfg.Now()
+	from := x.f.cfg.Clock.Now()
 	if err := x.pacer.Send(x.ctx); err != nil {
 		return err
 	}
-	x.now = x.f.cfg.Now()
+	x.now = x.f.cfg.Clock.Now()
 	waited := x.now.Sub(from)
 	x.r.Began, x.total = x.r.Began.Add(waited), x.total.Add(waited)
 	return nil
@@ -278,11 +278,11 @@ func (x *exchange) next() (most int, err error) {
 	if x.pacer == nil {
 		return 0, nil
 	}
-	from := x.f.cfg.Now()
+	from := x.f.cfg.Clock.Now()
 	if most, err = x.pacer.Next(x.ctx); err != nil {
 		return 0, err
 	}
-	if waited := x.f.cfg.Now().Sub(from); waited > 0 {
+	if waited := x.f.cfg.Clock.Now().Sub(from); waited > 0 {
 		x.held += waited
 		x.total = x.total.Add(waited)
 		if !x.first.IsZero() {
@@ -358,7 +358,7 @@ func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
 		room = room[:min(len(room), most)]
 	}
 	if !x.waiting {
-		now := x.f.cfg.Now()
+		now := x.f.cfg.Clock.Now()
 		if x.first.IsZero() {
 			x.first = now
 		}
@@ -387,7 +387,7 @@ func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
 
 // timeout returns the kind of the timeout that has ended the fetch.
 func (x *exchange) timeout() Kind {
-	now := x.f.cfg.Now()
+	now := x.f.cfg.Clock.Now()
 	slow := x.slowAt()
 	switch {
 	case !now.Before(x.total):

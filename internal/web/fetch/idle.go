@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -57,9 +58,9 @@ func idleDefault() int {
 // gain nothing. A connection is closed under the lock. Otherwise a fetch that finds no connection
 // to a host could dial while the old one is still open.
 type idle struct {
-	keep time.Duration
-	max  int
-	now  func() time.Time
+	keep  time.Duration
+	max   int
+	clock clock.Clock
 
 	mu     sync.Mutex // guards the fields below
 	byHost map[string]*conn
@@ -69,8 +70,8 @@ type idle struct {
 	ticks  sync.WaitGroup // counts the running timers
 }
 
-func (p *idle) init(keep time.Duration, max int, now func() time.Time) {
-	p.keep, p.max, p.now = keep, max, now
+func (p *idle) init(keep time.Duration, max int, clock clock.Clock) {
+	p.keep, p.max, p.clock = keep, max, clock
 	p.byHost = make(map[string]*conn)
 	p.root.prev, p.root.next = &p.root, &p.root
 }
@@ -140,7 +141,7 @@ func (p *idle) startTimer(d time.Duration) {
 
 func (p *idle) expire() {
 	defer p.ticks.Done()
-	for now := p.now(); ; {
+	for now := p.clock.Now(); ; {
 		p.mu.Lock()
 		c := p.root.next
 		if p.closed || c == &p.root {

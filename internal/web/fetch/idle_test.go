@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
 )
 
 const okReply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -269,7 +271,7 @@ func TestIdleIsClosedBeforeItIsGone(t *testing.T) {
 				keep = time.Millisecond
 			}
 			var p idle
-			p.init(keep, 1, time.Now)
+			p.init(keep, 1, clock.System)
 			c := &lingering{closing: make(chan struct{})}
 			p.put(&conn{raw: c, host: "a.example"}, time.Now())
 			done := make(chan struct{})

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testcost"
 )
 
@@ -283,12 +284,12 @@ func TestTLSResumption(t *testing.T) {
 		get(f, "a.example", "tls", false)
 		old := config()
 		var later atomic.Int64
-		old.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		old.Clock = testclock.Func(func() time.Time { return time.Now().Add(time.Duration(later.Load())) })
 		f = mustNew(t, old)
 		get(f, "a.example", "complete", false)
 		get(f, "a.example", "complete", true)
 		later.Store(int64(2 * time.Hour))
-		f.dialer.tls.Time = old.Now
+		f.dialer.tls.Time = old.Clock.Now
 		r := mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/")})
 		if r.Failure == nil || r.Resumed {
 			t.Errorf("TLS %x: the session of an expired certificate was resumed", version)

@@ -27,14 +27,14 @@ func (f *Follower) keepRight(ctx context.Context) {
 	var questions sync.WaitGroup
 	defer questions.Wait()
 	slots, asking := make(chan struct{}, meetMost), sync.Map{}
-	next := f.cfg.Sites.Now()
+	next := f.cfg.Sites.Clock.Now()
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		now := f.cfg.Sites.Now()
+		now := f.cfg.Sites.Clock.Now()
 		f.noteRight(right.May(now), right.Why(now))
 		if now.Before(next) {
 			continue
@@ -90,9 +90,9 @@ func (f *Follower) noteRight(may bool, why string) {
 func (f *Follower) meet(ctx context.Context, m assignment.Member) {
 	ctx, cancel := context.WithTimeout(ctx, meetTime)
 	defer cancel()
-	sent := f.cfg.Sites.Now()
+	sent := f.cfg.Sites.Clock.Now()
 	if _, err := f.cfg.Members.Client.Peer(m.Name, m.Addr).Known(ctx, []rpc.Fingerprint{0}); err == nil {
-		f.Table.Right().Met(m.Name, sent, f.cfg.Sites.Now())
+		f.Table.Right().Met(m.Name, sent, f.cfg.Sites.Clock.Now())
 	}
 }
 
@@ -106,6 +106,6 @@ func (f *Follower) Heard(from rpc.Caller) {
 		return
 	}
 	if m, ok := r.Member(from.Name); ok && m.Instance == from.Instance {
-		f.Table.Right().Heard(from.Name, f.cfg.Sites.Now())
+		f.Table.Right().Heard(from.Name, f.cfg.Sites.Clock.Now())
 	}
 }

@@ -1,0 +1,24 @@
+// Package clock answers what time it is. Parts that write, send or compare times have a Clock, so that a test can
+// set it.
+package clock
+
+import "time"
+
+// A Clock tells the time. Its times have monotonic readings of this process, like those of time.Now. Safe for
+// concurrent use.
+type Clock interface{ Now() time.Time }
+
+// System is the clock of the machine.
+var System Clock = system{}
+
+type system struct{}
+
+func (system) Now() time.Time { return time.Now() }
+
+// Or returns c, or System if c is nil.
+func Or(c Clock) Clock {
+	if c == nil {
+		return System
+	}
+	return c
+}
