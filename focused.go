@@ -7,6 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	models "github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 )
@@ -58,7 +59,7 @@ func (o *FocusedOptions) into(cfg *node.Config) error {
 		return err
 	}
 	focused := strategy.FocusedConfig{Classifier: model, Topics: o.Topics}
-	byTopic := cfg.Cluster != nil && cfg.Cluster.Partition == node.PartitionTopic
+	byTopic := cfg.Cluster != nil && cfg.Cluster.Partition == membership.PartitionTopic
 	if byTopic {
 		cfg.Cluster.Classifier = model
 		focused.Own = func() *strategy.Own { return nil } // the agent has not met the others yet

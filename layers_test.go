@@ -79,6 +79,8 @@ var layers = func() map[string]int {
 		"internal/cluster internal/node/standing internal/node/local",
 		// what becomes of what lost agents had
 		"internal/cluster/lost internal/cluster/replicas",
+		// an agent's part in its cluster
+		"internal/node/membership",
 		// one agent; the stores that ours is compared with
 		"internal/node lab/rivals",
 		// the library

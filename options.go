@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/crawldir"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -311,7 +312,7 @@ func (o *Options) config() (node.Config, error) {
 	f := &cfg.Fetch
 	f.AllowPrivate, f.Proxy, f.ConnectTo, f.CA = o.AllowPrivate, o.Proxy, o.ConnectTo, o.RootCAs
 	if c := o.Cluster; c != nil {
-		cfg.Cluster = &node.Cluster{
+		cfg.Cluster = &membership.Config{
 			Name: c.Name, Listen: c.Listen, Join: c.Join, Founder: c.Founder, Keys: c.Keys, Agents: c.Agents,
 			Partition: c.Partition, Coordinators: c.Coordinators, TwoLevel: c.TwoLevel, Boundary: c.Boundary,
 			ContentHash: c.ContentHash,

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/topical"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
@@ -139,13 +140,12 @@ func (x *FocusedTopic) crawl(ctx context.Context, t *Trial, w *focusedWeb, order
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	errs := make([]error, x.Agents)
+	errs, logs := make([]error, x.Agents), []string(nil)
 	var running sync.WaitGroup
-	var logs []string
 	for i, addr := range addrs {
 		cfg := node.Config{Dir: filepath.Join(dir, strconv.Itoa(i+1)), Contact: "lab@example.org", Seeds: seeds,
-			Cluster: &node.Cluster{Name: fmt.Sprintf("a%d", i+1), Capacity: 1, Listen: addr, Join: addrs[:1],
-				Agents: x.Agents, Partition: node.PartitionTopic, Classifier: w.model}}
+			Cluster: &membership.Config{Name: fmt.Sprintf("a%d", i+1), Capacity: 1, Listen: addr, Join: addrs[:1],
+				Agents: x.Agents, Partition: membership.PartitionTopic, Classifier: w.model}}
 		if order == focusedAll {
 			cfg.Strategy = func(at strategy.Place) (visit.Strategy, error) {
 				return strategy.OpenFocused(strategy.FocusedConfig{Classifier: w.model, Own: at.Own})

@@ -14,7 +14,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/topical"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
@@ -50,7 +50,7 @@ var topicWays = []struct {
 	name  string
 	flags []string
 }{
-	{wayTopic, []string{"--partition", node.PartitionTopic}},
+	{wayTopic, []string{"--partition", membership.PartitionTopic}},
 	{wayContents, []string{"--partition", "hash", "--boundary", "contents"}},
 	{wayRendezvous, nil},
 }

@@ -7,8 +7,8 @@ import (
 	"os"
 
 	"github.com/orbweaver/orbweaver/internal/input"
-	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 )
 
 // APIFlags say where and how a crawl answers operators.
@@ -19,10 +19,12 @@ type APIFlags struct {
 }
 
 // secure reports whether the API has a certificate. c is nil if the crawl has one agent.
-func (f APIFlags) secure(c *node.Cluster) bool { return f.APICert != "" || c != nil && c.Keys != "" }
+func (f APIFlags) secure(c *membership.Config) bool {
+	return f.APICert != "" || c != nil && c.Keys != ""
+}
 
 // check refuses an address, a certificate or a key that cannot be used.
-func (f APIFlags) check(c *node.Cluster) error {
+func (f APIFlags) check(c *membership.Config) error {
 	switch {
 	case f.APIKey != "" && f.APICert == "":
 		return bad("--api-key %s: there is no certificate for it; add --api-cert", f.APIKey)
@@ -66,7 +68,7 @@ func (f APIFlags) certificate() (*tls.Certificate, error) {
 }
 
 // reserve opens the listener of the API.
-func (f APIFlags) reserve(c *node.Cluster) (net.Listener, error) {
+func (f APIFlags) reserve(c *membership.Config) (net.Listener, error) {
 	ln, err := admin.Reserve(f.API, f.secure(c))
 	if err != nil {
 		return nil, &input.Error{Text: "--" + err.Error()}

@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -56,7 +57,7 @@ func (c *CrawlCmd) config() (node.Config, error) {
 		}
 	}
 	if c.Strategy == "recrawl" && c.Listen != "" {
-		if err := node.CheckPlanner(c.OnLoss, c.Strategy); err != nil {
+		if err := membership.CheckPlanner(c.OnLoss, c.Strategy); err != nil {
 			return cfg, err
 		}
 	}
@@ -64,7 +65,7 @@ func (c *CrawlCmd) config() (node.Config, error) {
 		if cfg.Cluster.Listen, err = listenAddr(c.Listen); err != nil {
 			return cfg, err
 		}
-		if c.Partition == node.PartitionTopic {
+		if c.Partition == membership.PartitionTopic {
 			model := modelFlag{Model: c.Model}
 			if cfg.Cluster.Classifier, err = model.classifier(); err != nil {
 				return cfg, err
@@ -154,7 +155,7 @@ func (c *CrawlCmd) check() error {
 			return bad("--unblock: %v", err)
 		}
 	}
-	if err := node.CheckPartition(c.Partition, c.Kappa); err != nil || c.Listen == "" {
+	if err := membership.CheckPartition(c.Partition, c.Kappa); err != nil || c.Listen == "" {
 		return err
 	}
 	if c.Resume { // the settings of the crawl are those of its partition
@@ -162,22 +163,7 @@ func (c *CrawlCmd) check() error {
 			return err
 		}
 	}
-	if err := node.CheckCoordinators(c.Partition, c.Coordinator, c.Keys); err != nil {
-		return err
-	}
-	if err := node.CheckCoverage(c.Partition, c.twoLevel()); err != nil {
-		return err
-	}
-	if err := node.CheckBoundary(c.Partition, c.Boundary); err != nil {
-		return err
-	}
-	if err := node.CheckContentHash(c.Partition, c.Boundary, c.ContentHash); err != nil {
-		return err
-	}
-	if err := node.CheckArchiveCopies(c.ArchiveCopies, c.replicas()); err != nil {
-		return err
-	}
-	return node.CheckOnLoss(c.OnLoss, c.replicas())
+	return c.cluster().CheckDivision()
 }
 
 // replicas returns the number of agents that keep the records of a host.
@@ -190,11 +176,11 @@ func (c *CrawlCmd) twoLevel() bool { return c.Coverage == "two-level" }
 func bad(format string, args ...any) error { return input.Errorf(format, args...) }
 
 // cluster returns the configuration of the cluster, or nil for an agent alone.
-func (c *CrawlCmd) cluster() *node.Cluster {
+func (c *CrawlCmd) cluster() *membership.Config {
 	if c.Listen == "" {
 		return nil
 	}
-	cl := &node.Cluster{
+	cl := &membership.Config{
 		Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Founder: c.Founder,
 		Keys: c.Keys, Agents: c.Agents,
 		Replicas: c.replicas(), OnLoss: c.OnLoss, ArchiveCopies: c.ArchiveCopies, Recovery: c.Recovery,

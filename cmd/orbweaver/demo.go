@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/crawldir"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/demo"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -126,7 +127,7 @@ func (c *DemoCmd) observed(out io.Writer, web *testweb.Web) {
 		violations += n
 	}
 	again := "twice"
-	if c.Partition == node.PartitionTopic {
+	if c.Partition == membership.PartitionTopic {
 		again = "to another agent before"
 	}
 	fmt.Fprintf(out, "\nThe web observed %d requests, %d pages sent, %d of them %s, %d politeness violations.\n",

@@ -22,6 +22,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/crawldir"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -51,7 +52,7 @@ func (c *DemoCmd) onlyDemos() error {
 			return err
 		}
 	}
-	if c.Partition != node.PartitionSites {
+	if c.Partition != membership.PartitionSites {
 		return nil
 	}
 	// A coordinator's directory has no mark of a demo. So there must be a demo's agent beside it.
@@ -108,7 +109,7 @@ func (c *DemoCmd) together(alone node.Config, web *testweb.Web, out io.Writer) (
 	}
 	var coordinator *coordination.Coordinator
 	var coordinators []string
-	if c.Partition == node.PartitionSites {
+	if c.Partition == membership.PartitionSites {
 		var stop func() error
 		if coordinator, stop, err = c.coordinate(web, func(err error) { cancel(err) }); err != nil {
 			return err
@@ -124,7 +125,7 @@ func (c *DemoCmd) together(alone node.Config, web *testweb.Web, out io.Writer) (
 		dir, name := c.agentDir(i + 1)
 		cfg.Dir, cfg.MemoryBytes, cfg.Note = dir, demoMemory, func(text string) { d.note(name + ": " + text) }
 		cfg.Archive.Agent = name
-		cfg.Cluster = &node.Cluster{Name: name, Capacity: 1, Listen: addr, Partition: c.Partition, Replicas: 2,
+		cfg.Cluster = &membership.Config{Name: name, Capacity: 1, Listen: addr, Partition: c.Partition, Replicas: 2,
 			Agents: demoAgents, Recovery: 2, Coordinators: coordinators}
 		if i > 0 {
 			cfg.Cluster.Join = addrs[:1]
@@ -184,7 +185,7 @@ func (c *DemoCmd) conclude(out io.Writer, results []node.Result, web *testweb.We
 	fmt.Fprintln(out, "\nThe crawl has finished: no agent has a URL left.")
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-	if c.Partition == node.PartitionTopic {
+	if c.Partition == membership.PartitionTopic {
 		c.byTopic(w, results)
 		results = nil
 	} else {
@@ -210,7 +211,7 @@ func (c *DemoCmd) byTopic(w io.Writer, results []node.Result) {
 		_, name := c.agentDir(i + 1)
 		names = append(names, name)
 	}
-	topics := (&node.Cluster{}).Topics(names)
+	topics := (&membership.Config{}).Topics(names)
 	fmt.Fprintln(w, "AGENT\tFETCHED\tSENT AWAY\tTAKEN IN\tKEPT\t  TOPICS")
 	for i, r := range results {
 		s := r.Summary

@@ -19,6 +19,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -34,7 +35,7 @@ type dryRun struct {
 	r   *node.Rehearsal
 	w   *tabwriter.Writer
 
-	meeting node.Meeting // with the agents of --join
+	meeting membership.Meeting // with the agents of --join
 }
 
 // dryRun checks the crawl and prints what it would do. It writes no file and fetches only

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 )
@@ -104,7 +105,7 @@ type plannedSetting struct {
 	Before *string `json:"before,omitempty"` // of a crawl that continues, if it had another value
 }
 
-func plannedJoins(replies []node.JoinReply) (all []plannedJoin) {
+func plannedJoins(replies []membership.JoinReply) (all []plannedJoin) {
 	for _, j := range replies {
 		planned := plannedJoin{Address: j.Addr, Self: j.Self}
 		if j.Err != nil {

@@ -20,7 +20,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
@@ -36,14 +35,14 @@ func (c *CrawlCmd) requests(cfg *node.Config) (err error) {
 	}
 	cfg.Fetch.Header, cfg.Fetch.Secret = sheet.Split(headers)
 	if c.Cookies || c.CookieFile != "" {
-		cfg.Cookies = cookie.New(0)
+		cfg.Crawl.KeepCookies()
 	}
 	if c.CookieFile != "" {
 		b, err := readSecrets("--cookie-file", c.CookieFile, "name a file of cookies in the Netscape format", c.Resume)
 		if err != nil {
 			return err
 		}
-		l, err := cfg.Cookies.Load("--cookie-file "+c.CookieFile, b, time.Now())
+		l, err := cfg.Crawl.Cookies.Load("--cookie-file "+c.CookieFile, b, time.Now())
 		if err != nil {
 			return bad("%v", err)
 		}

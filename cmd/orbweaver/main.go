@@ -23,6 +23,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/crawldir"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -156,10 +157,10 @@ func parserOf(shown any, c *commands, given *settings, stdout, stderr *cli.Outpu
 		kong.Bind(c, given),
 		kong.Resolvers(given),
 		kong.Vars{"version": node.Version, "scopes": strings.Join(scope.Kinds(), ","),
-			"boundaries":            strings.Join(node.Boundaries(), ","),
-			"content_hashes":        strings.Join(node.ContentHashes(), ","),
-			"on_losses":             strings.Join(node.OnLosses(), ","),
-			"partitions":            strings.Join(node.Partitions(), ","),
+			"boundaries":            strings.Join(membership.Boundaries(), ","),
+			"content_hashes":        strings.Join(membership.ContentHashes(), ","),
+			"on_losses":             strings.Join(membership.OnLosses(), ","),
+			"partitions":            strings.Join(membership.Partitions(), ","),
 			"assignments":           strings.Join(coordination.Assignments(), ","),
 			"plan_models":           strings.Join(cost.Names(), ","),
 			"classify_kinds":        strings.Join(classify.Kinds(), ","),

@@ -23,7 +23,7 @@ func nothingFetched(cfg *node.Config, res node.Result) string {
 		return "no agent could fetch anything; the causes are in " + log + " of each agent"
 	case res.OnlyRedirects && res.Summary.Skipped["redirectLoop"] > 0:
 		text := "the seeds are redirects that lead back to themselves, and none leads to a page; see " + log
-		if cfg.Cookies == nil {
+		if cfg.Crawl.Cookies == nil {
 			text += "\nSome servers set a cookie first. --cookies sends it back, and then follows such a redirect " +
 				"once more."
 		}

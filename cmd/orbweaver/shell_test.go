@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -209,7 +209,7 @@ func TestCompletionValues(t *testing.T) {
 	}
 	accepts := map[string]func(string) error{
 		"--scope":     func(s string) error { _, err := scope.ParseKind(s); return err },
-		"--partition": func(s string) error { return node.CheckPartition(s, nil) },
+		"--partition": func(s string) error { return membership.CheckPartition(s, nil) },
 		"--strategy":  func(s string) error { return parseLine(t, []string{"crawl", "--strategy", s}, false) },
 	}
 	for flag, accept := range accepts {

@@ -8,7 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/input"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 )
 
 // StrategyFlags choose the order of visits and the repeated visits.
@@ -80,7 +80,7 @@ func (c *CrawlCmd) strategy() (func(strategy.Place) (visit.Strategy, error), err
 // categories. focused reads the model at once, so that a mistake shows before the crawl has a directory.
 func (c *CrawlCmd) focused() (func(strategy.Place) (visit.Strategy, error), error) {
 	own := len(c.Topic) == 0
-	if own && (c.Listen == "" || c.Partition != node.PartitionTopic) {
+	if own && (c.Listen == "" || c.Partition != membership.PartitionTopic) {
 		return nil, bad("--strategy focused needs the topics that you want; name some with --topic, such as --topic " +
 			"science.\nWithout --topic it needs --listen and --partition topic: then each agent wants its own " +
 			"categories")

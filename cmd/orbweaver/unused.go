@@ -10,7 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 )
 
 // checkUnused returns an error if a flag is set that has no effect in this crawl. It accepts
@@ -50,7 +50,7 @@ func (c *CrawlCmd) unused(flag string) string {
 		return "without --dry-run: leave it out, or add --dry-run"
 	case strings.HasPrefix(flag, "delay-") && c.Delay != cli.AutoDelay:
 		return "without --delay auto: leave it out, or add --delay auto"
-	case flag == "model" && c.Listen != "" && c.Partition == node.PartitionTopic:
+	case flag == "model" && c.Listen != "" && c.Partition == membership.PartitionTopic:
 	case flag == "topic" || flag == "model":
 		of = "focused"
 	case strings.HasPrefix(flag, "recrawl-"):

@@ -21,7 +21,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
@@ -95,7 +94,6 @@ type Parts struct {
 	Frontier *frontier.Frontier
 	Robots   *robots.Cache
 	Sheets   *sheet.Live // nil: no settings of hosts
-	Cookies  *cookie.Jar // nil: the crawl sends no cookies
 	DNS      Resolver    // nil: the proxy looks names up
 	Fetch    visit.Fetcher
 	Archive  *warc.Writer
@@ -201,7 +199,7 @@ func New(cfg Config, parts Parts) *Crawler {
 	c.Applications = &Applications{cfg: &c.cfg, run: c.run, frontier: p.Frontier, delivery: p.Delivery}
 	c.gate = orders.NewGate(c.run, gateLoop{c.cluster, p.Seen, &c.origins, &c.plan}, p.Frontier, p.Events)
 	c.visits = visit.New(cfg.Config, visit.Parts{Scope: p.Scope, Robots: p.Robots, Sheets: p.Sheets,
-		Cookies: p.Cookies, Fetch: p.Fetch, Archive: p.Archive, Near: p.Near, Rate: p.Rate, Events: p.Events,
+		Fetch: p.Fetch, Archive: p.Archive, Near: p.Near, Rate: p.Rate, Events: p.Events,
 		LinkLog: p.LinkLog, Strategy: p.Strategy, Pages: p.Pages, Applications: c.Applications, Gate: c.gate,
 		Owners: p.Cluster.Owners, Contents: p.Cluster.Contents, Boundary: p.Cluster.Boundary,
 		Sharing: p.Cluster.Sharing}, resolversMax)

@@ -30,7 +30,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
-	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -282,9 +281,6 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 		r.Rate = rate.New(clock.System)
 		r.Rate.Set(s.rate, 1, time.Time{})
 	}
-	if s.cookies {
-		r.Cookies = cookie.New(0)
-	}
 	if s.with != nil {
 		if err := s.with(&r); err != nil {
 			return nil, err
@@ -295,6 +291,9 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	}
 	cfg := s.cfg
 	cfg.ResumeWait = max(s.frontier.HostDelay, s.frontier.IPDelay, 2*time.Second)
+	if s.cookies {
+		cfg.KeepCookies()
+	}
 	w.Crawler, w.Parts = crawl.New(cfg, r), r
 	if w.rec, err = w.Recover(fs, p.JournalDir(), p.Intact, time.Now()); err != nil {
 		return nil, err

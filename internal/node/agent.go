@@ -38,12 +38,6 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
-	"github.com/orbweaver/orbweaver/internal/cluster"
-	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
-	"github.com/orbweaver/orbweaver/internal/cluster/lost"
-	"github.com/orbweaver/orbweaver/internal/cluster/replicas"
-	"github.com/orbweaver/orbweaver/internal/cluster/shares"
-	"github.com/orbweaver/orbweaver/internal/cluster/spare"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -51,6 +45,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/local"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/standing"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -76,16 +71,11 @@ type Agent struct {
 	budget     budget
 	crawler    *crawl.Crawler
 	parts      crawl.Parts
-	others     cluster.Others
-	cluster    *cluster.Clustered // nil: this agent is alone
 	fetcher    *fetch.Fetcher
-	resolver   *dns.Resolver    // nil: the proxy looks names up
-	membership *membership      // nil: this agent is alone
-	near       *index.Index     // nil: the agent does not look for near-duplicates
-	boundary   *boundary.Store  // nil: pages do not move between agents
-	orders     *standing.Orders // the operators' orders
-	pages      *boundary.Pages  // nil: agents divide hosts, not pages
-	rates      *shares.Rates
+	resolver   *dns.Resolver          // nil: the proxy looks names up
+	membership *membership.Membership // nil: this agent is alone
+	near       *index.Index           // nil: the agent does not look for near-duplicates
+	orders     *standing.Orders       // the operators' orders
 	history    *local.History
 	archive    *local.Archive
 	local      *operate.Local
@@ -192,8 +182,8 @@ var layout = []string{"archive", "indexes", "logs", "reports", "state/seen", "st
 	"state/index", "state/spill", "state/strategy"}
 
 // extras are files and directories that not every crawl has.
-var extras = []string{linklog.Folder, replicas.Dir, lost.KeptDir, contentsDir, nearDir, sitesDir,
-	boundaryDir, spare.Dir, ordersFile, historyFile, seedsFile, strategyFile, identityFile}
+var extras = append([]string{linklog.Folder, nearDir, ordersFile, historyFile, seedsFile, strategyFile},
+	membership.Files...)
 
 const seedsFile = "state/seeds.txt"
 
@@ -204,7 +194,7 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if c := a.cfg.Cluster; c != nil && !a.cfg.Resume {
-		if _, err := c.tryPort(a.fs, a.cfg.Clock); err != nil {
+		if _, err := c.TryPort(a.fs, a.cfg.Clock); err != nil {
 			return err
 		}
 	}
@@ -322,7 +312,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	r := &a.parts
-	r.Pages, r.PagesTo, r.Cookies, r.Sheets = cfg.Pages, cfg.PagesTo, cfg.Cookies, &a.sheets
+	r.Pages, r.PagesTo, r.Sheets = cfg.Pages, cfg.PagesTo, &a.sheets
 	a.sheets.Set(cfg.Hosts)
 	if seeds, err = a.allSeeds(seeds); err != nil {
 		return err
@@ -360,9 +350,16 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	a.onClose(r.Delivery.Close)
-	if err := a.openBoundary(); err != nil {
-		return err
+	if a.membership != nil {
+		store, err := a.membership.OpenStore(ac.Level)
+		if err != nil {
+			return err
+		}
+		if store != nil {
+			a.onClose(store.Close)
+		}
 	}
+	boxed := a.membership.Store()
 
 	cfg.Robots.Agent = token
 	r.Robots = robots.NewCache(cfg.Robots)
@@ -380,7 +377,12 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	fr.DelayOf, cfg.Crawl.WhyDelay = a.orders.Delays.Of, a.orders.Delays.Why
 	fr.PaceOf, fr.Paced, cfg.Crawl.WhyPace = a.orders.Paces.Of, a.orders.Paces.Domains(), a.orders.Paces.Why
 	fr.ClassOf = func(l *link.Link) uint8 { return a.crawler.Applications.ClassOf(l) }
-	a.openLeases()
+	if c := a.membership; c != nil {
+		points, hosts := c.OpenLeases(a.fetcher)
+		if fr.Lease = points; hosts != nil {
+			fr.HostLease = hosts
+		}
+	}
 	if r.Frontier, err = frontier.Open(a.fs, a.dir("state", "queues"), cfg.Frontier); err != nil {
 		return err
 	}
@@ -397,10 +399,10 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	// finished.
 	flush := func() error {
 		return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.LinkLog.Flush(),
-			r.Seen.Commit(), a.boundary.Flush(), r.Delivery.Flush())
+			r.Seen.Commit(), boxed.Flush(), r.Delivery.Flush())
 	}
 	sync := func() error {
-		return errors.Join(r.Archive.Sync(), r.Log.Sync(), r.LinkLog.Sync(), a.boundary.Sync(), r.Delivery.Sync())
+		return errors.Join(r.Archive.Sync(), r.Log.Sync(), r.LinkLog.Sync(), boxed.Sync(), r.Delivery.Sync())
 	}
 	if r.Journal, err = journal.Open(a.fs, a.dir("state", "journal"),
 		journal.Config{Before: flush, BeforeSync: sync}); err != nil {
@@ -408,7 +410,6 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	a.onClose(r.Journal.Close)
 
-	a.openRates()
 	cfg.Crawl.Agent, cfg.Crawl.Clock = token, cfg.Clock
 	if cfg.Crawl.SlowBytes == 0 {
 		cfg.Crawl.SlowBytes = a.budget.slow()
@@ -425,7 +426,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	if c := a.membership; c != nil {
-		cfg.Crawl.Unheard = func() time.Time { return *c.unheard.Load() }
+		cfg.Crawl.Unheard = c.Unheard
 	}
 	a.crawler = crawl.New(cfg.Crawl, *r)
 	intact, err := a.archived(whole)
@@ -435,8 +436,8 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if a.Recovered, err = a.crawler.Recover(a.fs, a.dir("state", "journal"), intact, now); err != nil {
 		return fmt.Errorf("recover %s: %w", cfg.Dir, err)
 	}
-	if a.boundary != nil {
-		if err := a.boundary.Tidy(); err != nil {
+	if boxed != nil {
+		if err := boxed.Tidy(); err != nil {
 			return err
 		}
 	}
@@ -512,15 +513,17 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	}
 	res.Others, res.Barred = a.leftBy(stop)
 	res.Failed, res.FailedCount = a.crawler.View.FailedSeeds()
-	if res.Standstill = a.crawler.View.Standstill(); a.membership != nil && a.membership.joining.unmet != "" {
-		res.Standstill.Waited = a.membership.joining.unmet
+	if res.Standstill = a.crawler.View.Standstill(); a.membership != nil {
+		res.Standstill.Waited = cmp.Or(a.membership.Unmet(), res.Standstill.Waited)
 	}
 	if stop == crawl.Finished && a.parts.Tally.Answered() == 0 &&
-		(a.membership == nil || a.membership.ends.Nothing()) {
+		(a.membership == nil || a.membership.Nothing()) {
 		res.Nothing = true
 		res.OnlyRedirects = res.FailedCount == 0 && a.parts.Tally.Fetched() > 0
 	}
-	res.Summary.Exchange = a.exchange(a.parts.Tally.Pages())
+	if a.membership != nil {
+		res.Summary.Exchange = a.membership.Exchange(a.parts.Tally.Pages() - a.pagesBefore)
+	}
 	if err != nil {
 		res.Summary.StopReason = "error: " + err.Error()
 		a.parts.Events.Write("error", report.F("error", err.Error()))

@@ -35,16 +35,16 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	m := &local.Metrics{Version: Version, Dir: a.cfg.Dir, Run: run{a}}
 	of := &local.CrawlMetrics{Robots: a.parts.Robots, Apps: a.crawler.Applications, Files: &a.shortages, Run: run{a}}
 	if a.membership != nil {
-		m.Agent = a.membership.members.Self.Name
-		reg.MustRegister(exchanges{a.membership})
+		m.Agent = a.membership.Members.Self.Name
+		reg.MustRegister(a.membership.Metrics())
 	}
 	reg.MustRegister(of, m, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	access := APIAccess{Token: admin.NewToken()}
 	forReaders := APIAccess{Token: admin.NewToken()}
 	if ap, err := netip.ParseAddrPort(ln.Addr().String()); cert == nil && err == nil && !ap.Addr().IsLoopback() &&
-		a.membership != nil && a.membership.joining.keys != nil {
-		cert = a.membership.joining.keys.Certificate()
+		a.membership != nil {
+		cert = a.membership.Certificate()
 	}
 	s, err := admin.Listen(admin.Config{
 		Listener: ln, Cert: cert, Token: access.Token, ReaderToken: forReaders.Token, Metrics: reg,
@@ -80,14 +80,14 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 }
 
 // waits returns what an agent of a cluster waits for before the crawl begins.
-func (a *Agent) waits() (w Waiting, ok bool) {
+func (a *Agent) waits() (w local.Waiting, ok bool) {
 	if a.membership == nil || a.Status() != nil {
-		return Waiting{}, false
+		return local.Waiting{}, false
 	}
-	if w := a.membership.joining.waits.Load(); w != nil {
+	if w := a.membership.Waiting(); w != nil {
 		return *w, true
 	}
-	return Waiting{Type: "waiting", For: "an agent that answers", Agents: []string{}}, true
+	return local.Waiting{Type: "waiting", For: "an agent that answers", Agents: []string{}}, true
 }
 
 // Operator answers operators for the whole cluster.

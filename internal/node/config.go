@@ -13,12 +13,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/standing"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -89,11 +89,9 @@ type Config struct {
 	FS disk.FS
 	// Hosts are the settings of parts of the web. Nil means none.
 	Hosts *sheet.Table
-	// Cookies are the cookies to send, and get those that servers set. Nil: the crawl sends no cookies.
-	Cookies *cookie.Jar
 
 	// Cluster configures the cooperation with other agents. Nil crawls alone.
-	Cluster *Cluster
+	Cluster *membership.Config
 	// Note receives messages for the operator, such as what the agent waits for. It must
 	// be safe for concurrent use. Nil drops them.
 	Note func(text string)
@@ -186,7 +184,7 @@ func (c *Config) check(seeds []weburl.URL) error {
 		if fsys == nil {
 			fsys = disk.OS
 		}
-		if _, err := c.Cluster.check(fsys, c.Clock); err != nil {
+		if _, err := c.Cluster.Check(fsys, c.Clock); err != nil {
 			return err
 		}
 		if err := c.checkTopic(); err != nil {
@@ -225,6 +223,15 @@ func (c *Config) check(seeds []weburl.URL) error {
 		return input.Errorf("--host-share %g: give a share from 0 to 1, such as 0.002 or 0.2%%", s)
 	}
 	return enoughDescriptors(c.Crawl.Workers, disk.MaxOpen())
+}
+
+// checkTopic returns an *input.Error if the crawl cannot be divided by topic.
+func (c *Config) checkTopic() error {
+	if c.Cluster.ByPages() && c.Crawl.HostPageLimit > 0 {
+		return input.Errorf("--host-page-limit %d: with --partition %s no agent counts the pages of the others; "+
+			"leave it out", c.Crawl.HostPageLimit, membership.PartitionTopic)
+	}
+	return nil
 }
 
 // filesOpen is the number of file descriptors of an agent besides its connections to hosts:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -66,7 +67,7 @@ func TestConnectionsCloseFirst(t *testing.T) {
 			seen, faulty := &watched{}, testdisk.NewFaulty(testdisk.NewMem(), nil)
 			cfg := newSmallWeb(t).config(t, faulty)
 			cfg.Crawl.PageLimit, cfg.Crawl.DrainTimeout = c.pages, 50*time.Millisecond
-			cfg.Cluster = &node.Cluster{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: newLoop()}
+			cfg.Cluster = &membership.Config{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: newLoop()}
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			over, dial := make(chan struct{}), cfg.Fetch.Dial

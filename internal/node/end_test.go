@@ -15,6 +15,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
@@ -49,7 +50,7 @@ func TestNothingFetchedByTheCluster(t *testing.T) {
 						return nil, &net.OpError{Op: "dial", Net: "tcp",
 							Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 					}
-					cfg.Cluster = &node.Cluster{Name: fmt.Sprint("a", i+1), Capacity: 1, Agents: 2, Network: loop,
+					cfg.Cluster = &membership.Config{Name: fmt.Sprint("a", i+1), Capacity: 1, Agents: 2, Network: loop,
 						Listen: fmt.Sprintf("127.0.0.1:747%d", i), Join: []string{"127.0.0.1:7470"}}
 					agents.Go(func() {
 						time.Sleep(time.Duration(i) * time.Second)

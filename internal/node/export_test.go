@@ -39,7 +39,7 @@ func (a *Agent) Halt(ctx context.Context, reason crawl.Stop) error {
 
 // IsGone reports whether the agent has announced its end.
 func (a *Agent) IsGone() bool {
-	m := a.membership.members.Gossip()
+	m := a.membership.Members.Gossip()
 	return m != nil && m.View().Agents[0].State == gossip.Gone
 }
 

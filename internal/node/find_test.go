@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -56,7 +57,7 @@ Start that agent, or correct --join, then continue with --resume --dir /crawl.
 			defer func() { stop(); <-ended; listener.Close() }()
 
 			cfg := newSmallWeb(t).config(t, testdisk.NewMem())
-			cfg.Cluster = &node.Cluster{Name: "a2", Capacity: 1, Listen: "127.0.0.1:3", Network: l}
+			cfg.Cluster = &membership.Config{Name: "a2", Capacity: 1, Listen: "127.0.0.1:3", Network: l}
 			if c.back {
 				cfg.Crawl.PageLimit = 1
 				if _, err := life(cfg); err != nil {

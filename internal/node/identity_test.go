@@ -9,6 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -23,7 +24,7 @@ func TestSharedSettings(t *testing.T) {
 	seeds := []weburl.URL{weburl.MustParse("http://a.example/"), weburl.MustParse("http://b.example/")}
 	var plan visit.Strategy
 	shared := func(change func(*node.Config), seeds []weburl.URL) (map[string]string, error) {
-		cfg := node.Config{Cluster: &node.Cluster{}, Scope: scope.Config{Scope: scope.Host, HostDepth: &more},
+		cfg := node.Config{Cluster: &membership.Config{}, Scope: scope.Config{Scope: scope.Host, HostDepth: &more},
 			Hosts: hostsTable(t, "a.example", "delay=1s", "auth=bearer s3cret")}
 		cfg.Fetch.Secret = [][2]string{{"X-Key", "s3cret"}}
 		change(&cfg)
@@ -55,7 +56,7 @@ func TestSharedSettings(t *testing.T) {
 		{"", same},
 		{"", func(c *node.Config) { c.Cluster.Agents, c.Cluster.Replicas = 1, 1 }},
 		{"", func(c *node.Config) { c.Frontier.HostDelay, c.Frontier.IPDelay = 2*time.Second, -1 }},
-		{"", func(c *node.Config) { c.Cluster.OnLoss = node.LossKeep }},
+		{"", func(c *node.Config) { c.Cluster.OnLoss = membership.LossKeep }},
 		{"", func(c *node.Config) { c.Cluster.ArchiveCopies = 1 }},
 		{"", func(c *node.Config) {
 			c.Hosts = hostsTable(t, "(example,a,)", "auth=bearer other", "delay=1s")
@@ -63,10 +64,10 @@ func TestSharedSettings(t *testing.T) {
 		}},
 		{"agents", func(c *node.Config) { c.Cluster.Agents = 3 }},
 		{"replicas", func(c *node.Config) { c.Cluster.Replicas = 2 }},
-		{"on-loss", func(c *node.Config) { c.Cluster.OnLoss = node.LossRefetch }},
+		{"on-loss", func(c *node.Config) { c.Cluster.OnLoss = membership.LossRefetch }},
 		{"archive-copies", func(c *node.Config) { c.Cluster.ArchiveCopies = 2 }},
-		{"partition", func(c *node.Config) { c.Cluster.Partition = node.PartitionHash }},
-		{"partition", func(c *node.Config) { c.Cluster.Partition, c.Cluster.Kappa = node.PartitionRing, 100 }},
+		{"partition", func(c *node.Config) { c.Cluster.Partition = membership.PartitionHash }},
+		{"partition", func(c *node.Config) { c.Cluster.Partition, c.Cluster.Kappa = membership.PartitionRing, 100 }},
 		{"scope", func(c *node.Config) { c.Scope.Scope = scope.Domain }},
 		{"seeds and rules of scope", func(c *node.Config) { c.Scope.Exclude = []string{"/private/"} }},
 		{"seeds and rules of scope", func(c *node.Config) { c.Scope.Include = []string{"/private/"} }},
@@ -89,7 +90,7 @@ func TestSharedSettings(t *testing.T) {
 		{"hosts and auth-file", func(c *node.Config) { c.Hosts = hostsTable(t, "a.example", "delay=2s") }},
 		{"hosts and auth-file", func(c *node.Config) { c.Hosts = nil }},
 		{"header", func(c *node.Config) { c.Fetch.Header = [][2]string{{"Accept", "x"}} }},
-		{"cookies", func(c *node.Config) { c.Cookies = cookie.New(0) }},
+		{"cookies", func(c *node.Config) { c.Crawl.Cookies = cookie.New(0) }},
 		{"keep", func(c *node.Config) { c.Crawl.Keep, _ = sheet.ParseKeep("keep", []string{"x"}) }},
 		{"obey-noarchive", func(c *node.Config) { c.Crawl.ObeyNoArchive = true }},
 		{"robots-agent", func(c *node.Config) { c.UserAgent = "MyBot/1.0" }},
@@ -132,7 +133,7 @@ func TestSharedSettings(t *testing.T) {
 		t.Errorf("without a name for robots.txt: %v", got)
 	}
 	plan = &strategy.Recrawl{}
-	if got, err := shared(func(c *node.Config) { c.Cluster.OnLoss = node.LossRefetch }, nil); err == nil {
+	if got, err := shared(func(c *node.Config) { c.Cluster.OnLoss = membership.LossRefetch }, nil); err == nil {
 		t.Errorf("lost pages are fetched again, with a strategy that plans visits: %v", got)
 	}
 }

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/local"
-	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // leaveWithin bounds the time in which a leaving agent hands its hosts to others. Programs have half of it to collect
@@ -24,18 +22,14 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	if c == nil {
 		return "", errors.New("this crawl has a single agent, so no other agent can take its hosts; stop it instead")
 	}
-	m := c.members.Gossip()
-	if m == nil || c.owners() == nil {
+	if !c.HasBegun() {
 		return "", errors.New("the crawl has not started yet; try again later")
 	}
 	if text, err := a.endsAlready(); text != "" || err != nil {
 		return text, err
 	}
-	others := len(c.others())
-	if others == 0 {
-		return "", errors.New("no other agent is present that could take the hosts")
-	}
-	if err := a.cluster.Leave(ctx, leaveWithin); errors.Is(err, crawl.ErrNotRunning) {
+	others, err := c.Leave(ctx, leaveWithin)
+	if errors.Is(err, crawl.ErrNotRunning) {
 		text, ended := a.endsAlready()
 		if text == "" && ended == nil { // the status is not that late
 			ended = errors.New("the agent ends already")
@@ -44,13 +38,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	} else if err != nil {
 		return "", err
 	}
-	c.sites.WillLeave()
-	// Agents that are not told in time hear it by gossip. Until then they pass on the links that
-	// they get.
-	if err := m.Announce(ctx, gossip.Leaving); err != nil {
-		a.parts.Events.Write("leave-unheard", report.F("error", err))
-	}
-	text := fmt.Sprintf("%s hands its hosts to the other agents (%d), then ends", c.members.Self.Name, others)
+	text := fmt.Sprintf("%s hands its hosts to the other agents (%d), then ends", c.Members.Self.Name, others)
 	if pages := local.Uncollected(a.crawler.Applications.States()); pages != "" {
 		text += fmt.Sprintf("; programs have %s to collect %s here, and what is left then is fetched again by other "+
 			"agents", leaveWithin/2, pages)
@@ -69,45 +57,10 @@ func (a *Agent) endsAlready() (text string, err error) {
 	case "":
 		return "", nil
 	case crawl.Left:
-		return a.membership.members.Self.Name + " has handed its hosts to the other agents, and ends", nil
+		return a.membership.Members.Self.Name + " has handed its hosts to the other agents, and ends", nil
 	case crawl.Finished:
 		return "", errors.New("the crawl has finished, and the agent ends: it has no hosts to hand over")
 	}
 	return "", fmt.Errorf("the agent ends already (%s) and keeps its hosts; to let it leave, continue it with "+
 		"\"orbweaver crawl --resume\" first", s.Stop)
-}
-
-// stay undoes a Leave if all agents are leaving: the first of them by name must take the hosts of
-// the others. Otherwise each would give everything to the next, which would give it back.
-func (c *membership) stay(ctx context.Context, m *gossip.Member) {
-	if o := c.sites; o != nil {
-		if !o.IsLast() {
-			return
-		}
-	} else if !lastLeaving(m.View(), c.members.Self.Name) {
-		return
-	}
-	if was, err := c.cluster.Stay(ctx); err != nil || !was {
-		return // the crawl is over
-	}
-	c.sites.Stays()
-	told, cancel := context.WithTimeout(ctx, leaveTime)
-	defer cancel()
-	if err := m.Announce(told, gossip.Up); err != nil {
-		c.events.Write("leave-unheard", report.F("error", err))
-	}
-}
-
-// lastLeaving reports whether all agents are leaving, and the one with this name is the first of them by name.
-func lastLeaving(v *gossip.View, name string) bool {
-	var self gossip.State
-	for _, a := range v.Agents {
-		switch {
-		case a.State == gossip.Up, a.State == gossip.Leaving && a.Name < name:
-			return false
-		case a.Name == name:
-			self = a.State
-		}
-	}
-	return self == gossip.Leaving
 }

@@ -1,6 +1,10 @@
 package node
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/orbweaver/orbweaver/internal/node/membership"
+)
 
 // LeastMemory is the smallest memory budget, in bytes, that an agent can keep. The program
 // and the work in progress take half of it.
@@ -67,7 +71,7 @@ func RuntimeLimit(memory int64) int64 {
 
 // newBudget divides total bytes. The shares in use depend on cluster, which is nil for a single
 // agent, and on whether the agent looks for near-duplicates.
-func newBudget(total int64, cluster *Cluster, near bool) budget {
+func newBudget(total int64, cluster *membership.Config, near bool) budget {
 	b := budget{percent: int64(shareSum)}
 	b.limit = max(total-max(total/8, codeBytes), total/2)
 	b.packages = max(b.limit-workBytes, b.limit/2)
@@ -79,13 +83,13 @@ func newBudget(total int64, cluster *Cluster, near bool) budget {
 		if cluster.Replicas >= 2 {
 			b.percent += int64(shareReplicas + 2*shareShipping)
 		}
-		if cluster.movesPages() {
+		if cluster.MovesPages() {
 			b.percent += int64(sharePages)
 		}
-		switch cluster.partition() {
-		case PartitionHash:
+		if cluster.ByContents() {
 			b.percent += int64(shareContents)
-		case PartitionSites:
+		}
+		if cluster.ByCoordinators() {
 			b.percent += int64(shareSites)
 		}
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 )
 
@@ -10,11 +11,11 @@ import (
 // page then costs twice the processor time. So a third of the limit stays free of shares at every
 // budget, for single agents and in a cluster.
 func TestBudgetLeavesRoom(t *testing.T) {
-	clusters := map[string]*Cluster{
+	clusters := map[string]*membership.Config{
 		"alone":    nil,
 		"one copy": {Replicas: 1},
-		"ring":     {Replicas: 2, Partition: PartitionRing},
-		"hash":     {Replicas: 2, Partition: PartitionHash},
+		"ring":     {Replicas: 2, Partition: membership.PartitionRing},
+		"hash":     {Replicas: 2, Partition: membership.PartitionHash},
 	}
 	for name, cluster := range clusters {
 		for _, total := range []int64{LeastMemory, 200 << 20, 256 << 20, 512 << 20, 1 << 30, 64 << 30} {
@@ -32,7 +33,7 @@ func TestBudgetLeavesRoom(t *testing.T) {
 				if cluster.Replicas == 2 {
 					used += b.of(shareReplicas) + 2*b.of(shareShipping)
 				}
-				if cluster.Partition == PartitionHash {
+				if cluster.Partition == membership.PartitionHash {
 					used += b.of(shareContents)
 				}
 			}

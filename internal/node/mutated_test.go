@@ -33,6 +33,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/crawldir"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
@@ -79,12 +80,12 @@ type setting struct {
 var settings = []setting{
 	{agents: 1, limited: true},
 	{agents: 3, replicas: 2, copies: 2, refetches: true},
-	{agents: 3, partition: node.PartitionHash, boundary: node.BoundaryContents, limited: true},
-	{agents: 3, partition: node.PartitionHash, replicas: 2},
-	{agents: 3, partition: node.PartitionTopic, boundary: node.BoundaryContents},
-	{agents: 3, partition: node.PartitionTopic, boundary: node.BoundaryURLs},
-	{agents: 3, partition: node.PartitionSites, coordinated: true, replicas: 2},
-	{agents: 3, partition: node.PartitionRing, limited: true},
+	{agents: 3, partition: membership.PartitionHash, boundary: membership.BoundaryContents, limited: true},
+	{agents: 3, partition: membership.PartitionHash, replicas: 2},
+	{agents: 3, partition: membership.PartitionTopic, boundary: membership.BoundaryContents},
+	{agents: 3, partition: membership.PartitionTopic, boundary: membership.BoundaryURLs},
+	{agents: 3, partition: membership.PartitionSites, coordinated: true, replicas: 2},
+	{agents: 3, partition: membership.PartitionRing, limited: true},
 }
 
 // callBytes bounds what a call may allocate, at all agents together and beside the crawl. A byte of the request takes
@@ -252,11 +253,12 @@ func (m *mutated) config(n int, mem *testdisk.Mem, hosts string) node.Config {
 		return cfg
 	}
 	s := m.setting
-	cfg.Cluster = &node.Cluster{Name: fmt.Sprintf("a%d", n), Capacity: 1, Listen: fmt.Sprintf("127.0.0.1:%d", 7470+n),
-		Join: []string{"127.0.0.1:7471"}, Agents: s.agents, Recovery: 2, Partition: s.partition, Boundary: s.boundary,
-		Replicas: s.replicas, ArchiveCopies: s.copies, Network: &tap{m.loop, m.heard, m.answered}}
+	cfg.Cluster = &membership.Config{Name: fmt.Sprintf("a%d", n), Capacity: 1,
+		Listen: fmt.Sprintf("127.0.0.1:%d", 7470+n), Join: []string{"127.0.0.1:7471"}, Agents: s.agents, Recovery: 2,
+		Partition: s.partition, Boundary: s.boundary, Replicas: s.replicas, ArchiveCopies: s.copies,
+		Network: &tap{m.loop, m.heard, m.answered}}
 	if s.refetches {
-		cfg.Cluster.OnLoss = node.LossRefetch
+		cfg.Cluster.OnLoss = membership.LossRefetch
 	}
 	if s.coordinated {
 		cfg.Cluster.Coordinators = []string{coordinatorAddr}

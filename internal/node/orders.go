@@ -1,13 +1,9 @@
 package node
 
 import (
-	"fmt"
-	"time"
-
-	"github.com/orbweaver/orbweaver/internal/cluster/shares"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
-	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/local"
 	"github.com/orbweaver/orbweaver/internal/node/standing"
 )
 
@@ -27,14 +23,15 @@ func (n noter) Note(text string) {
 func (a *Agent) loadOrders() (err error) {
 	cfg := standing.Config{FS: a.fs, File: a.dir(ordersFile), Name: "crawl", Clock: a.cfg.Clock,
 		Events: a.parts.Events, Notes: noter(a.cfg.Note), Sheets: &a.sheets, Scope: a.cfg.Scope,
-		Blacklist: a.cfg.Blacklist}
+		Blacklist: a.cfg.Blacklist, Rate: a.cfg.Rate}
 	_, cfg.Walks = a.parts.Strategy.(*strategy.Walk)
 	if c := a.membership; c != nil {
-		cfg.Name, cfg.Members = c.members.Self.Name, c.members
+		cfg.Name, cfg.Members, cfg.Grantor = c.Members.Self.Name, c.Members, c.Division
 	}
 	if a.orders, err = standing.Load(cfg); err != nil {
 		return err
 	}
+	a.parts.Rate = a.orders.Limiter
 	a.cfg.Crawl.WhyPaused, a.cfg.Crawl.WhyRate = a.orders.WhyPaused, a.whyRate
 	return nil
 }
@@ -59,36 +56,5 @@ func (a *Agent) leftBy(stop crawl.Stop) (others []string, b Barred) {
 	return others, b
 }
 
-// openRates makes the limiter of the crawl's rate.
-func (a *Agent) openRates() {
-	cfg := shares.Config{Clock: a.cfg.Clock, Schedule: a.cfg.Rate, Events: a.parts.Events}
-	if c := a.membership; c != nil {
-		cfg.Members, cfg.Grantor = c.members, c
-	}
-	a.rates, a.parts.Rate = shares.New(cfg)
-}
-
-// rateState returns the limit of the rate for the status, or nil if there is none at any time.
-func rateState(r *shares.Rates, now time.Time) *pb.RateState {
-	schedule, share := r.State()
-	if schedule.None() {
-		return nil
-	}
-	return &pb.RateState{Schedule: schedule.String(), Limit: schedule.At(now).String(), Share: share}
-}
-
 // whyRate says, for people, which rate of the whole crawl holds now, and this agent's share of it.
-func (a *Agent) whyRate() string {
-	s := rateState(a.rates, a.now())
-	if s == nil {
-		return "none"
-	}
-	text := s.Limit
-	if s.Schedule != s.Limit {
-		text += " now, by the schedule " + s.Schedule
-	}
-	if s.Share > 0 && s.Share < 1 {
-		text += fmt.Sprintf(" (this agent's share: %.0f %%)", 100*s.Share)
-	}
-	return text
-}
+func (a *Agent) whyRate() string { return local.WhyRate(a.orders.Rates, a.now()) }

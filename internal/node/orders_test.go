@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -343,7 +344,7 @@ func TestLeaveAtTheEnd(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := newSmallWeb(t).config(t, testdisk.NewMem())
-			cfg.Cluster = &node.Cluster{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: newLoop()}
+			cfg.Cluster = &membership.Config{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: newLoop()}
 			a, closes := open(t, cfg)
 			defer closes()
 			if stop != crawl.Finished {

@@ -1,118 +1,107 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
-	"github.com/orbweaver/orbweaver/internal/cluster"
-	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
-	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
-	"github.com/orbweaver/orbweaver/internal/cluster/replicas"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/local"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// prepareOthers checks whether this agent may crawl in a cluster, or alone. An agent that was in a
-// cluster must not continue alone, because its directory has links of other agents' hosts.
+// prepareOthers checks whether this agent may crawl in a cluster, or alone.
 func (a *Agent) prepareOthers(seeds []weburl.URL) error {
-	if a.cfg.Cluster != nil {
-		return a.prepareCluster(seeds)
+	if a.cfg.Cluster == nil {
+		return membership.CheckAlone(a.fs, a.cfg.Dir)
 	}
-	if _, err := a.fs.Stat(a.dir(identityFile)); err == nil {
-		return input.Errorf("the crawl in %s belongs to an agent of a cluster: "+
-			"continue it with its --name and --listen", a.cfg.Dir)
+	settings, err := a.shared(seeds)
+	if err != nil {
+		return err
 	}
+	if a.membership, err = membership.Prepare(a.cfg.Cluster, a.place(), settings); err != nil {
+		return err
+	}
+	a.onClose(a.membership.Close)
 	return nil
 }
 
+// place returns what a membership has from the beginning.
+func (a *Agent) place() membership.Place {
+	return membership.Place{FS: a.fs, Dir: a.cfg.Dir, Clock: a.cfg.Clock, Note: a.cfg.Note}
+}
+
 // openOthers opens the parts that not every agent needs: for near-duplicates, and for other agents.
-func (a *Agent) openOthers() (err error) {
-	if err := a.openNear(); err != nil {
+func (a *Agent) openOthers() error {
+	if err := a.openNear(); err != nil || a.membership == nil {
 		return err
 	}
-	if a.membership == nil {
-		return nil
-	}
-	if err := a.openContents(); err != nil {
+	a.onClose(a.membership.CloseStores)
+	of := a.budget.of
+	if err := a.membership.Open(membership.Parts{Agent: member{a}, Archive: a.parts.Archive, Events: a.parts.Events,
+		Orders: a.orders, PageLimit: a.cfg.Crawl.PageLimit,
+		Memory: membership.Memory{Contents: of(shareContents), Exchange: of(shareExchange), Outbox: of(shareOutbox),
+			Pages: of(sharePages), Replicas: of(shareReplicas), Shipping: of(shareShipping), Sites: of(shareSites)},
+	}); err != nil {
 		return err
 	}
-	if err := a.openCluster(); err != nil {
-		return err
-	}
-	a.openPages()
-	if a.others.Outbox, err = outbox.Open(a.fs, a.dir("state", "outbox"),
-		outbox.Config{MemoryBytes: a.budget.of(shareOutbox)}); err != nil {
-		return err
-	}
-	a.onClose(a.others.Outbox.Close)
-	if a.boundary != nil {
-		if a.others.PageBox, err = outbox.Open(a.fs, a.dir("state", "pagebox"),
-			outbox.Config{MemoryBytes: a.budget.of(sharePages), BatchLinks: boundary.AtOnce}); err != nil {
-			return err
-		}
-		a.onClose(a.others.PageBox.Close)
-	}
-	a.others.Placement, a.others.Exchange, a.others.Ending = a.membership, a.membership, a.membership.ends.Ending
-	a.others.Counter, a.others.Uncollected = replicas.SourceOf(a.membership.members.Self).Counter(), func() string {
-		return local.Uncollected(a.crawler.Applications.States())
-	}
-	a.cluster = cluster.New(a.others)
-	a.membership.cluster = a.cluster
-	a.parts.Cluster = a.cluster.Join()
-	a.membership.ends.Serve(a.membership.server, a.cluster)
-	if a.boundary != nil {
-		boundary.Serve(a.membership.server, a.cluster)
-	}
-	if a.others.Copies != nil && a.cfg.Crawl.SyncEvery == 0 {
-		a.cfg.Crawl.SyncEvery = cluster.SyncEvery
-	}
+	a.parts.Cluster = a.membership.Cluster.Join()
+	a.cfg.Crawl.SyncEvery = cmp.Or(a.cfg.Crawl.SyncEvery, a.membership.SyncEvery())
 	return nil
+}
+
+// A member is a membership.Agent.
+type member struct{ a *Agent }
+
+func (m member) Halt(ctx context.Context, why crawl.Stop) error { return m.a.crawler.Halt(ctx, why) }
+func (m member) Progress() *crawl.Status                        { return m.a.crawler.View.Status() }
+func (m member) Uncollected() string {
+	return local.Uncollected(m.a.crawler.Applications.States())
+}
+func (m member) Unchecked(host string) bool {
+	return m.a.cfg.Fetch.Proxy != nil || m.a.fetcher.Leads(host)
+}
+func (m member) Answer(ctx context.Context, method string, request []byte) ([]byte, error) {
+	return m.a.local.Answer(ctx, method, request)
 }
 
 // crawl runs the crawler, in a cluster if one is configured.
 func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	if a.membership == nil {
 		following, over := context.WithCancel(context.WithoutCancel(ctx))
-		end := a.rates.Begin(following)
+		end := a.orders.Rates.Begin(following)
 		defer end()
 		defer over()
 		return a.crawler.Run(ctx)
 	}
 	a.onClose(func() error { return a.depart(true) }) // also runs after an error
-	a.membership.joining.paused = a.crawler.View
-	switch err := a.membership.meet(ctx); {
-	case err == nil:
-		a.membership.joining.unmet = ""
-	case ctx.Err() == nil:
+	if err := a.membership.Meet(ctx, a.crawler.View); err != nil && ctx.Err() == nil {
 		return "", err
 	}
 	a.orders.Learn(ctx)
-	a.cluster.ShareLimit()
-	a.crawler.RanBefore(a.membership.age.Running(a.now()))
+	a.membership.Cluster.ShareLimit()
+	a.crawler.RanBefore(a.membership.Age())
 	// Visits may continue for a while after ctx is done. Until they have ended, the loss of a lease cuts them off.
 	visiting, over := context.WithCancel(context.WithoutCancel(ctx))
 	defer over()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	if a.membership.members.Gossip() != nil {
-		a.membership.tend(ctx, func(err error) { fail(&lostPlace{err}) })
-		a.membership.leases.Tend(visiting, a.cluster.Permits)
-	}
-	endRate := a.rates.Begin(visiting)
+	a.membership.Tend(ctx, visiting, func(err error) { fail(&lostPlace{err}) })
+	endRate := a.orders.Rates.Begin(visiting)
 	stop, err := a.crawler.Run(ctx)
-	left := a.cluster.TellShipped()
+	left := a.membership.Cluster.TellShipped()
 	if lost, ok := errors.AsType[*lostPlace](context.Cause(ctx)); ok && err == nil {
 		err = lost
 	}
-	a.staying = a.membership.others()
+	a.staying = a.membership.Others()
 	over()
 	fail(nil)
 	endRate()
 	if err == nil && stop == crawl.Left && left {
-		err = a.membership.lists.Entrust()
+		err = a.membership.Entrust()
 	}
 	_, refused := errors.AsType[*input.Error](err)
 	return stop, errors.Join(err, a.depart(err == nil || refused || disk.IsFull(err)))
@@ -122,7 +111,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 // open theirs as soon as this agent has given back its leases or has said that it is gone. An agent whose disk or state
 // is damaged may have lost a part of its archive, so it does not end in order.
 func (a *Agent) depart(inOrder bool) error {
-	return errors.Join(a.fetcher.Close(), a.membership.leave(inOrder))
+	return errors.Join(a.fetcher.Close(), a.membership.Depart(inOrder))
 }
 
 // lostPlace is the reason why an agent cannot stay in its cluster.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/replicas"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -16,7 +16,8 @@ func (a *Agent) makePrivate() error {
 	if !a.cfg.Fetch.AllowPrivate {
 		return nil
 	}
-	dirs := append(layout[:len(layout):len(layout)], "state", replicas.Dir, contentsDir, nearDir, "state/outbox")
+	dirs := append(layout[:len(layout):len(layout)], "state", nearDir, "state/outbox")
+	dirs = append(dirs, membership.Files...)
 	if a.cfg.Resume || a.cfg.Overwrite {
 		dirs = append(dirs, ".")
 	}

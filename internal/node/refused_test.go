@@ -10,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/cluster/termination"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -22,7 +23,7 @@ func TestRefusedAgentsAreNotAdmitted(t *testing.T) {
 		loop := newLoop()
 		cfg := newSmallWeb(t).config(t, testdisk.NewMem())
 		cfg.Frontier.HostDelay = time.Minute // it still crawls when the others call
-		cfg.Cluster = &node.Cluster{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: loop}
+		cfg.Cluster = &membership.Config{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: loop}
 		link := link.Link{URL: weburl.MustParse("http://b.example/")}.AppendTo(nil)
 		settings, err := node.Shared(cfg, nil, nil)
 		if err != nil {

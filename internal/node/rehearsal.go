@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/crawldir"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -86,7 +87,7 @@ func Rehearse(cfg Config) (_ *Rehearsal, err error) {
 		}
 	}
 	if c := cfg.Cluster; c != nil {
-		if r.addr, err = c.tryPort(a.fs, a.cfg.Clock); err != nil {
+		if r.addr, err = c.TryPort(a.fs, a.cfg.Clock); err != nil {
 			return nil, err
 		}
 	}
@@ -253,4 +254,13 @@ func (r *Rehearsal) Judge(u weburl.URL) (scope.Judgement, []string) {
 // Dir returns a path in the crawl directory.
 func (r *Rehearsal) Dir(elem ...string) string {
 	return filepath.Join(append([]string{r.agent.cfg.Dir}, elem...)...)
+}
+
+// Meet asks whether agents and coordinators answer at the addresses of --join and --coordinator, and does not join: see
+// membership.Rehearse. Without a cluster, it does nothing.
+func (r *Rehearsal) Meet(ctx context.Context) (membership.Meeting, error) {
+	if r.agent.cfg.Cluster == nil {
+		return membership.Meeting{}, nil
+	}
+	return membership.Rehearse(ctx, r.agent.cfg.Cluster, r.agent.place(), r.addr, r.agent.cfg.Resume)
 }

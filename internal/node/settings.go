@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -39,9 +39,7 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	}
 	f := &a.cfg.Frontier
 	settings := map[string]string{
-		"protocol": protocol, "partition": a.cfg.Cluster.partitionTerms(),
-		"replicas": strconv.Itoa(max(a.cfg.Cluster.Replicas, 1)),
-		"scope":    a.cfg.Scope.Scope.String(), "seeds and rules of scope": rules,
+		"protocol": protocol, "scope": a.cfg.Scope.Scope.String(), "seeds and rules of scope": rules,
 		"strategy": strategyTerms(a.parts.Strategy), "robots-agent": strings.ToLower(token),
 		"requisites": strconv.FormatBool(a.cfg.Crawl.Requisites), "sitemaps": strconv.FormatBool(a.cfg.Crawl.Sitemaps),
 		"host-depth": depthTerms(a.cfg.Scope.HostDepth), "seed-roots": strconv.FormatBool(a.cfg.Crawl.SeedRoots),
@@ -53,28 +51,24 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		"page-limit":      strconv.FormatInt(a.cfg.Crawl.PageLimit, 10),
 		"host-page-limit": strconv.FormatInt(a.cfg.Crawl.HostPageLimit, 10),
 		"keep":            a.cfg.Crawl.Keep.String(), "header": headerTerms(&a.cfg.Fetch),
-		"cookies": strconv.FormatBool(a.cfg.Cookies != nil), "hosts and auth-file": a.cfg.Hosts.Digest(),
-		agentsSetting: strconv.Itoa(max(a.cfg.Cluster.Agents, 1)),
+		"cookies": strconv.FormatBool(a.cfg.Crawl.Cookies != nil), "hosts and auth-file": a.cfg.Hosts.Digest(),
 	}
+	maps.Copy(settings, a.cfg.Cluster.Terms())
 	if !a.cfg.Rate.None() {
 		settings["rate"] = a.cfg.Rate.String()
 	}
-	if a.cfg.Cluster.OnLoss == LossRefetch {
-		settings["on-loss"] = LossRefetch
-		if err := a.cfg.Cluster.checkPlanner(a.parts.Strategy); err != nil {
+	if _, plans := a.parts.Strategy.(visit.Planner); plans {
+		if err := membership.CheckPlanner(a.cfg.Cluster.OnLoss, strategyName(a.parts.Strategy)); err != nil {
 			return nil, err
 		}
 	}
 	if a.cfg.Crawl.ObeyNoArchive {
 		settings["obey-noarchive"] = "true"
 	}
-	if a.cfg.Cluster.ArchiveCopies == 2 {
-		settings["archive-copies"] = "2"
-	}
 	if w, ok := a.parts.Strategy.(*strategy.Walk); ok {
 		// Each walker may jump to any of the start URLs, whatever the scope.
 		settings["walk's start URLs"] = w.StartURLs()
-		if err := CheckWalk(a.cfg.Cluster.partition()); err != nil {
+		if err := CheckWalk(a.cfg.Cluster.Partition); err != nil {
 			return nil, err
 		}
 	}
@@ -86,9 +80,9 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 func CheckWalk(partition string) error {
 	const give = "give --partition rendezvous or ring"
 	switch partition {
-	case PartitionHash:
+	case membership.PartitionHash:
 		return input.Errorf("--partition hash: --strategy walk counts the links of duplicates, too; " + give)
-	case PartitionTopic:
+	case membership.PartitionTopic:
 		return input.Errorf("--partition topic: with --strategy walk hosts must have owners; " + give)
 	}
 	return nil
@@ -145,48 +139,6 @@ func strategyTerms(s visit.Strategy) string {
 		return strategyName(s) + " " + t.Terms()
 	}
 	return strategyName(s)
-}
-
-const (
-	// agentsSetting is compared only between agents that begin together.
-	agentsSetting = "agents"
-	begunAlready  = "begun"
-)
-
-// terms returns the settings as other agents are told them now.
-func (j *joining) terms() map[string]string {
-	t := maps.Clone(j.settings)
-	if j.begun.Load() {
-		t[agentsSetting] = begunAlready
-	}
-	return t
-}
-
-// sharedTerms returns the settings that are equal for all agents at any time, for the coordinators.
-func (j *joining) sharedTerms() map[string]string {
-	t := maps.Clone(j.settings)
-	delete(t, agentsSetting)
-	return t
-}
-
-// differ returns a refusal if the settings of another agent differ from ours, except --agents; otherwise nil.
-func (j *joining) differ(h rpc.Hello) error {
-	ours := j.terms()
-	delete(ours, agentsSetting)
-	h.Settings = maps.Clone(h.Settings)
-	delete(h.Settings, agentsSetting)
-	return h.Differ(ours)
-}
-
-// otherStart refuses an agent whose --agents differs from ours, if neither agent has begun to crawl.
-func (j *joining) otherStart(h rpc.Hello) error {
-	our, their := j.terms()[agentsSetting], h.Settings[agentsSetting]
-	if our == their || our == begunAlready || their == begunAlready || j.late.Load() {
-		return nil
-	}
-	const text = "agent %q has --agents %s, and the agents that are present have --agents %s: use the same --agents, " +
-		"or join after the crawl has started"
-	return &rpc.Refusal{Reason: "settings", Text: fmt.Sprintf(text, h.Agent.Name, their, our)}
 }
 
 // rules returns a digest of the rules of the scope: patterns, depth and, unless every host is in scope, the seeds.

@@ -42,9 +42,9 @@ func (a *Agent) sizes(s *crawl.Status) []Size {
 		list = append(list, Size{Name: "addresses", Entries: n, Memory: n * nameBytes,
 			Limit: int64(a.cfg.DNS.CacheEntries) * nameBytes})
 	}
-	if a.membership != nil && a.membership.replicas != nil {
+	if a.membership != nil && a.membership.Replicates() {
 		replicas := Size{Name: "replicas", Limit: a.budget.of(shareReplicas)}
-		replicas.Entries, replicas.Disk = a.membership.replicas.Sizes()
+		replicas.Entries, replicas.Disk = a.membership.Replicas()
 		list = append(list, replicas)
 	}
 	return list

@@ -1,6 +1,12 @@
 package node
 
-import "github.com/orbweaver/orbweaver/internal/crawl"
+import (
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node/local"
+)
+
+// Waiting is what an agent waits for before its crawl starts.
+type Waiting = local.Waiting
 
 // Status returns the state of the crawl, or nil before Run. Safe for concurrent use.
 func (a *Agent) Status() *crawl.Status {
@@ -9,12 +15,7 @@ func (a *Agent) Status() *crawl.Status {
 		return s
 	}
 	t := *s
-	t.Cluster.Exchange = a.exchange(s.Pages)
-	t.Cluster.Lost, t.Cluster.ArchiveCopies = a.membership.lists.Lost(), a.membership.spares.Counts()
-	t.Cluster.Agents = a.membership.present()
-	if o := a.membership.sites; o != nil {
-		t.Cluster.Sites = o.Status()
-	}
+	a.membership.Report(&t, s.Pages-a.pagesBefore)
 	return &t
 }
 
@@ -27,5 +28,5 @@ func (a *Agent) Waiting() *Waiting {
 	if a.membership == nil {
 		return nil
 	}
-	return a.membership.joining.waits.Load()
+	return a.membership.Waiting()
 }

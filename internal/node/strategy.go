@@ -43,8 +43,8 @@ func strategyName(s visit.Strategy) string {
 func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 	if a.cfg.Strategy != nil {
 		at := strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"), Seeds: seeds}
-		if a.cfg.Cluster.byPages() {
-			at.Own = func() *strategy.Own { return (*strategy.Own)(a.pages.Own()) }
+		if a.cfg.Cluster.ByPages() {
+			at.Own = func() *strategy.Own { return (*strategy.Own)(a.membership.Own()) }
 		}
 		if a.parts.Strategy, err = a.cfg.Strategy(at); err != nil {
 			return err

@@ -5,11 +5,14 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 // Config tunes visits.
 type Config struct {
+	// Cookies are the cookies to send, and get those that servers set. Nil: the crawl sends no cookies.
+	Cookies *cookie.Jar
 	// Agent is the product token whose groups in robots.txt and robots meta the crawl obeys.
 	Agent string
 	// Workers bounds the visits in progress, except slow ones: a visit to a slow server leaves
@@ -80,3 +83,6 @@ func (c Config) WithDefaults() Config {
 // Handed bounds the visits that the dispatcher has given to workers, without slow ones. It is 1.5 times the number of
 // workers, so that a worker that ends a visit finds the next one at once.
 func (c Config) Handed() int { return c.Workers + c.Workers/2 }
+
+// KeepCookies makes the crawl keep and send the cookies that servers set.
+func (c *Config) KeepCookies() { c.Cookies = cookie.New(0) }

@@ -34,7 +34,7 @@ func (p *Pool) dress(r *fetch.Request) uint64 {
 
 // cookiesFor returns the Cookie field of a request for u, unless Sheets set it.
 func (p *Pool) cookiesFor(u weburl.URL) string {
-	if p.Cookies == nil {
+	if p.cfg.Cookies == nil {
 		return ""
 	}
 	if t := p.Sheets.Table(); t != nil {
@@ -44,16 +44,16 @@ func (p *Pool) cookiesFor(u weburl.URL) string {
 			}
 		}
 	}
-	return p.Cookies.Field(u)
+	return p.cfg.Cookies.Field(u)
 }
 
 // learnCookies keeps the cookies that a response sets.
 func (p *Pool) learnCookies(r *fetch.Response) {
-	if p.Cookies == nil || r == nil || r.Failure != nil {
+	if p.cfg.Cookies == nil || r == nil || r.Failure != nil {
 		return
 	}
 	if fields := r.Header.Values("Set-Cookie"); len(fields) > 0 {
-		p.Cookies.Learn(r.URL, fields, p.cfg.Clock.Now())
+		p.cfg.Cookies.Learn(r.URL, fields, p.cfg.Clock.Now())
 	}
 }
 
@@ -66,12 +66,12 @@ func (p *Pool) comesBack(v *Attempt, next *link.Link) {
 	steps := link.AddStep(l.Steps(), l.URL, requestOf(l.URL, v.Response.Cookies))
 	cookies := xxhash.Sum64String(p.cookiesFor(next.URL))
 	times, same := link.Passed(steps, next.URL, requestOf(next.URL, cookies))
-	if same || next.URL.String() == l.Via && Trailing(l.Hops, 'R') > 0 && p.Cookies == nil {
+	if same || next.URL.String() == l.Via && Trailing(l.Hops, 'R') > 0 && p.cfg.Cookies == nil {
 		v.Notes = append(v.Notes, "redirect-loop")
 		v.Skipped = append(v.Skipped, Skip{*next, redirectLoop})
 		return
 	}
-	if times > 0 || p.Cookies != nil {
+	if times > 0 || p.cfg.Cookies != nil {
 		next.SetSteps(steps)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -44,7 +43,6 @@ type Parts struct {
 	Scope        *scope.Scope
 	Robots       *robots.Cache
 	Sheets       *sheet.Live // nil: no settings of hosts
-	Cookies      *cookie.Jar // nil: the crawl sends no cookies
 	Fetch        Fetcher
 	Archive      *warc.Writer
 	Near         NearDuplicates // nil: the crawl does not look for near-duplicates

@@ -9,7 +9,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
-	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -21,8 +20,8 @@ type Run interface {
 	Waits() (w Waiting, ok bool)
 	// Sizes returns how large the main data structures are.
 	Sizes(s *crawl.Status) []Size
-	// Describe adds to a status what the crawl loop does not know: the agent's address, who is gone, and rates.
-	Describe(s *pb.AgentStatus)
+	// Cluster returns the agent's address, and the names of the agents that are gone. Both are empty without a cluster.
+	Cluster() (addr string, absent []string)
 	// Leave hands all hosts to the other agents, and ends the run.
 	Leave(ctx context.Context) (string, error)
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -22,6 +23,9 @@ type Self struct {
 	Crawl   RunningCrawl
 	Apps    *Applications
 	Events  *report.Events
+	Rates   Rates
+	Paces   Paces
+	Clock   clock.Clock
 	Run     Run
 }
 
@@ -37,7 +41,8 @@ func (o *Self) Name() string { return o.Agent }
 // Status implements operate.Agent.
 func (o *Self) Status() *pb.AgentStatus {
 	s := &pb.AgentStatus{Agent: o.Agent, State: "crawling", Applications: o.Apps.ApplicationStates()}
-	o.Run.Describe(s)
+	s.Address, s.Absent = o.Run.Cluster()
+	s.Rate, s.DomainRates = rateState(o.Rates, o.Clock.Now()), o.Paces.States()
 	status := stateOf(o.Run)
 	switch st := status.(type) {
 	case Waiting:

@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/cluster/shares"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/input"
@@ -42,7 +43,9 @@ type Config struct {
 	Scope     scope.Config     // of the crawl: applications stay within its exclusions
 	Walks     bool             // the strategy is a walk, which has no applications
 	Blacklist string           // a file; empty: none
+	Rate      rate.Schedule    // if no order stands
 	Members   *members.Members // nil: this agent is alone
+	Grantor   shares.Placed    // of the rate; nil: this agent is alone
 }
 
 // A Crawl is what orders change. Its methods put all of a kind in force, in place of what they got before.
@@ -60,23 +63,19 @@ type Crawl interface {
 	SetApplications(apps []visit.Application) error
 }
 
-// Rates keep the limit of the whole crawl's rate.
-type Rates interface {
-	// Order puts the schedule of an order in force; nil: no order stands.
-	Order(s *rate.Schedule)
-}
-
 // Orders are the operators' orders: durable in a file, in force at this agent, and told to the others.
 type Orders struct {
 	// Delays, Paces and Applications are in force.
 	Delays       *Delays
 	Paces        *Paces
 	Applications *Applications
+	// Rates keep the limit of the whole crawl's rate, with the Limiter of the crawl loop.
+	Rates   *shares.Rates
+	Limiter *rate.Limiter
 
 	cfg   Config
 	set   *orders.Set
 	crawl Crawl
-	rates Rates
 
 	turn      chan struct{} // capacity 1: an item in it guards the file, what is in force, and the fields below
 	kept      [32]byte      // the digest of the set that is durable and in force; zero: not all is in force
@@ -99,14 +98,16 @@ func Load(cfg Config) (*Orders, error) {
 		Delays:       newDelays(cfg.Sheets, cfg.Clock, set.Standing()),
 		Paces:        &Paces{clock: cfg.Clock},
 		Applications: &Applications{crawlScope: cfg.Scope, walks: cfg.Walks}}
+	s.Rates, s.Limiter = shares.New(shares.Config{Clock: cfg.Clock, Schedule: cfg.Rate, Events: cfg.Events,
+		Members: cfg.Members, Grantor: cfg.Grantor})
 	s.Paces.now.Store(newPaces(set.Standing()))
 	return s, nil
 }
 
 // Open reads the blacklist, takes back the blocks and the exclusions that unblock names, and puts all in force.
 // notBlocked lists the names that were not blocked. The error is an *input.Error for the blacklist and for unblock.
-func (s *Orders) Open(c Crawl, r Rates, unblock []string) (notBlocked []string, err error) {
-	s.crawl, s.rates = c, r
+func (s *Orders) Open(c Crawl, unblock []string) (notBlocked []string, err error) {
+	s.crawl = c
 	s.looked = s.BlacklistStamp()
 	if s.blacklist, err = readBlacklist(s.cfg.FS, s.cfg.Blacklist); err != nil {
 		return nil, err
@@ -277,7 +278,7 @@ func (s *Orders) obey(ctx context.Context) error {
 		bars = append(bars, crawl.Bar{Host: b.Host, Domain: b.Domain, Prefix: b.Prefix,
 			Why: fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About)})
 	}
-	s.rates.Order(operate.Rate(standing))
+	s.Rates.Order(operate.Rate(standing))
 	return errors.Join(s.amend(ctx), s.crawl.Pause(ctx, operate.Pauses(standing)), s.crawl.Bar(ctx, bars),
 		s.Delays.set(ctx, s.crawl, standing), s.Paces.set(ctx, s.crawl, standing),
 		s.Applications.set(s.crawl, standing))

@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
@@ -149,7 +150,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 			join = append(join, other.addr.String())
 		}
 	}
-	cfg.Cluster = &node.Cluster{
+	cfg.Cluster = &membership.Config{
 		Name: a.name, Capacity: 1, Listen: a.addr.String(), Join: join, Keys: keysDir, Partition: s.plan.Partition,
 		Boundary: s.plan.Boundary, Kappa: s.plan.Kappa, Replicas: s.plan.Replicas, Agents: together, Recovery: 2,
 		OnLoss: s.plan.OnLoss, ArchiveCopies: s.plan.Copies, TwoLevel: s.plan.TwoLevel,

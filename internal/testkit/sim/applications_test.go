@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
@@ -45,16 +45,17 @@ func TestApplications(t *testing.T) {
 		"a leave, late":           {plan: leave, may: bound{twice: 60, more: leftInTime}, late: 12 * time.Minute},
 		"all": {plan: with(Fault{Kind: Kill, Agent: 2, At: 0.2, For: 5 * s},
 			Fault{Kind: Leave, Agent: 3, At: 0.5}), may: bound{twice: 30}},
-		"sites":              {plan: by(base, sites, "")},
-		"sites, a leave":     {plan: by(leave, sites, ""), may: bound{twice: 20}},
-		"hash":               {plan: by(base, node.PartitionHash, "")},
-		"hash, a join":       {plan: by(join, node.PartitionHash, "")},
-		"contents":           {plan: by(base, node.PartitionHash, node.BoundaryContents)},
-		"contents, a leave":  {plan: by(leave, node.PartitionHash, node.BoundaryContents), may: bound{twice: 20}},
+		"sites":          {plan: by(base, sites, "")},
+		"sites, a leave": {plan: by(leave, sites, ""), may: bound{twice: 20}},
+		"hash":           {plan: by(base, membership.PartitionHash, "")},
+		"hash, a join":   {plan: by(join, membership.PartitionHash, "")},
+		"contents":       {plan: by(base, membership.PartitionHash, membership.BoundaryContents)},
+		"contents, a leave": {plan: by(leave, membership.PartitionHash, membership.BoundaryContents),
+			may: bound{twice: 20}},
 		"topic":              {plan: by(base, topic, "")},
 		"topic, a death":     {plan: by(death, topic, ""), may: bound{twice: 30}},
 		"topic, a leave":     {plan: by(leave, topic, ""), may: bound{twice: 20}},
-		"topic, links alone": {plan: by(base, topic, node.BoundaryURLs)},
+		"topic, links alone": {plan: by(base, topic, membership.BoundaryURLs)},
 		"recrawl":            {plan: recrawl},
 		"focused":            {plan: focused},
 		"keep":               {plan: keep},
@@ -90,13 +91,13 @@ func TestRandomApplications(t *testing.T) {
 		case 1:
 			p = p.Divided(sites)
 		case 2:
-			p.Partition = node.PartitionHash
+			p.Partition = membership.PartitionHash
 		case 3:
-			p.Partition, p.Boundary = node.PartitionHash, node.BoundaryContents
+			p.Partition, p.Boundary = membership.PartitionHash, membership.BoundaryContents
 		case 4:
 			p.Partition, p.Topics, p.Crosslinked = topic, 8, 0
 		case 5:
-			p.Partition, p.Topics, p.Crosslinked, p.Boundary = topic, 8, 0, node.BoundaryURLs
+			p.Partition, p.Topics, p.Crosslinked, p.Boundary = topic, 8, 0, membership.BoundaryURLs
 		}
 		runStory(t, fmt.Sprint(p.Seed), func(t *testing.T) {
 			t.Log(p)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 )
 
 // TestBoundary runs the random faults of clusters whose agents send pages to each other.
@@ -39,7 +39,7 @@ func TestTopic(t *testing.T) {
 func TestURLs(t *testing.T) {
 	for i := range *moving {
 		p := Random(*first + uint64(i)).Divided(topic)
-		p.HostPages, p.Boundary = 0, node.BoundaryURLs
+		p.HostPages, p.Boundary = 0, membership.BoundaryURLs
 		if p.alone() {
 			continue
 		}
@@ -59,7 +59,7 @@ func TestNamedBoundary(t *testing.T) {
 	byTopic := hash
 	byTopic.Partition, byTopic.Boundary = topic, ""
 	urls := byTopic
-	urls.Boundary = node.BoundaryURLs
+	urls.Boundary = membership.BoundaryURLs
 	mirrors := hash
 	mirrors.Mirrors = true
 	with := func(p Plan, fs ...Fault) Plan { p.Faults = fs; return p }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
@@ -39,7 +39,7 @@ type wayTo struct {
 func (j *judge) bound(p Plan) {
 	j.hostPages, j.hostDepth, j.roots = p.HostPages, p.HostDepth, p.SeedRoots
 	j.exclusive, j.moves, j.anyHost = p.Partition == sites, p.moves(), p.Partition == topic
-	j.refetches = p.OnLoss == node.LossRefetch
+	j.refetches = p.OnLoss == membership.LossRefetch
 	if j.rounds = p.Rounds; p.Keep != "" {
 		j.keeps = regexp.MustCompile(p.Keep)
 	}

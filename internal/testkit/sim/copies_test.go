@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -19,14 +19,14 @@ import (
 func TestArchiveCopies(t *testing.T) {
 	const s, restart = time.Second, 200 * time.Millisecond
 	p := Plan{Seed: 61, Agents: 3, Hosts: 45, Pages: 20, Delay: 400 * time.Millisecond, Latency: time.Millisecond,
-		OnLoss: node.LossRefetch, Copies: 2, FileBytes: 60_000}
+		OnLoss: membership.LossRefetch, Copies: 2, FileBytes: 60_000}
 	with := func(p Plan, fs ...Fault) Plan { p.Faults = fs; return p }
 	late := Fault{Kind: Lose, Agent: 2, At: 0.9}
 	four, keep, more := p, p, p
 	four.Agents, keep.OnLoss, more.Spare = 4, "", 1
 	byTopic, byHash := p, p
 	byTopic.Partition, byTopic.Topics = topic, 8
-	byHash.Partition, byHash.Boundary = node.PartitionHash, node.BoundaryContents
+	byHash.Partition, byHash.Boundary = membership.PartitionHash, membership.BoundaryContents
 	for _, c := range []struct {
 		name  string
 		plan  Plan

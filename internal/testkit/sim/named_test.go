@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -25,7 +25,7 @@ func TestLostArchivesAreNamed(t *testing.T) {
 		return Fault{Kind: Kill, Agent: agent, At: at, After: 40 * s, For: restart}
 	}
 	byHash := p // pages move between agents, too
-	byHash.Partition, byHash.Boundary = node.PartitionHash, node.BoundaryContents
+	byHash.Partition, byHash.Boundary = membership.PartitionHash, membership.BoundaryContents
 	byTopic := byHash
 	byTopic.Partition, byTopic.Topics = topic, 8
 	heirFirst := []Fault{kill(2, 0.1), lose(1, 0.2), lose(2, 0.4)}
@@ -72,7 +72,7 @@ func TestLostArchivesAreNamed(t *testing.T) {
 // back, and no page is fetched again, whenever its heirs restart. The agents do not wait for that.
 func TestKeptArchivesAreNotNamed(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
-	p := Plan{Seed: 52, Agents: 3, Hosts: 30, Pages: 10, Delay: s, Latency: ms, OnLoss: node.LossRefetch}
+	p := Plan{Seed: 52, Agents: 3, Hosts: 30, Pages: 10, Delay: s, Latency: ms, OnLoss: membership.LossRefetch}
 	leave := Fault{Kind: Leave, Agent: 2, At: 0.4}
 	kill := func(agent int, after, away time.Duration) Fault {
 		return Fault{Kind: Kill, Agent: agent, After: after, For: away}

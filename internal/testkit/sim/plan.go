@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 )
 
 // A Kind is a kind of fault.
@@ -118,11 +118,11 @@ type Plan struct {
 	Delays    float64       `json:",omitempty"` // share of the hosts with a Crawl-delay of 3 times Delay
 	Pause     time.Duration `json:",omitempty"` // of a host after a 429 or 503, at first; zero: the default
 	Replicas  int           // zero means 2
-	OnLoss    string        `json:",omitempty"` // --on-loss; empty means the default of node.Cluster
+	OnLoss    string        `json:",omitempty"` // --on-loss; empty means the default of membership.Config
 	Copies    int           `json:",omitempty"` // --archive-copies; zero means 1
 	FileBytes int64         `json:",omitempty"` // largest size of an archive file; zero means the default
-	Partition string        // empty means the default of node.Cluster
-	Boundary  string        `json:",omitempty"` // --boundary; empty means the default of node.Cluster
+	Partition string        // empty means the default of membership.Config
+	Boundary  string        `json:",omitempty"` // --boundary; empty means the default of membership.Config
 	Kappa     int           `json:",omitempty"` // replicas on the ring; zero means the default
 	Capacity  float64       `json:",omitempty"` // of agents that join; zero means 1
 	Addresses int64         `json:",omitempty"` // number of addresses that all hosts share; zero: see gen.Spec
@@ -281,7 +281,7 @@ func (p Plan) withDefaults() Plan {
 
 // moves reports whether pages move between agents.
 func (p Plan) moves() bool {
-	return p.Boundary == node.BoundaryContents || p.Boundary == "" && p.Partition == topic
+	return p.Boundary == membership.BoundaryContents || p.Boundary == "" && p.Partition == topic
 }
 
 // alone reports whether the plan is for a single agent without a cluster.

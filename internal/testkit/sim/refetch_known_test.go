@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
@@ -18,7 +18,8 @@ func TestKnownRefetches(t *testing.T) {
 	}{
 		{"a page of a lost archive counted as a seed when it was fetched again", Plan{
 			Seed: 2005, Agents: 4, Hosts: 23, Pages: 15, Delay: 351 * ms, Busy: 0.0347121695757277, Failing: 0.02,
-			Broken: 0.03, Delays: 0.3, Pause: time.Second, Partition: node.PartitionHash, Latency: 7 * ms, HostDepth: 2,
+			Broken: 0.03, Delays: 0.3, Pause: time.Second, Partition: membership.PartitionHash, Latency: 7 * ms,
+			HostDepth: 2,
 			Faults: []Fault{
 				{Kind: Lossy, At: 0.48, For: 34123 * ms},
 				{Kind: Lose, Agent: 3, At: 0.911, After: 3 * time.Second},
@@ -28,7 +29,7 @@ func TestKnownRefetches(t *testing.T) {
 		for range testtier.Rounds(1, 3) { // runs of one plan may differ
 			runStory(t, c.name, func(t *testing.T) {
 				p := c.plan
-				p.OnLoss = node.LossRefetch
+				p.OnLoss = membership.LossRefetch
 				tell(t, p)
 			})
 		}

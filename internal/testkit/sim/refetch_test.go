@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 )
 
 // TestLostArchivesAreFetchedAgain: with --on-loss refetch, every page is in the archive of an agent that has its disk
@@ -21,7 +21,7 @@ func TestLostArchivesAreFetchedAgain(t *testing.T) {
 	const s, restart = time.Second, 200 * time.Millisecond
 	const into = refetchWait + 12*s // from a loss at the end of the crawl until its pages are fetched again
 	p := Plan{Seed: 61, Agents: 3, Hosts: 45, Pages: 20, Delay: 400 * time.Millisecond, Latency: time.Millisecond,
-		OnLoss: node.LossRefetch}
+		OnLoss: membership.LossRefetch}
 	with := func(fs ...Fault) Plan { p := p; p.Faults = fs; return p }
 	agents := func(p Plan, n, spare int) Plan { p.Agents, p.Spare = n, spare; return p }
 	divided := func(p Plan, by string) Plan { return p.Divided(by) }
@@ -54,15 +54,15 @@ func TestLostArchivesAreFetchedAgain(t *testing.T) {
 		{"a kill as the wait ends", with(late,
 			Fault{Kind: Kill, Agent: 3, After: into - 4*s, For: restart}), 1},
 		{"second loss", twice, 4},
-		{"hash", moving(with(late), node.PartitionHash, ""), 2},
-		{"hash, early", moving(with(early), node.PartitionHash, ""), 2},
-		{"hash, pages move", moving(with(late), node.PartitionHash, node.BoundaryContents), 2},
-		{"hash, pages move, early", moving(with(early), node.PartitionHash, node.BoundaryContents), 2},
-		{"hash, pages move, second loss", moving(twice, node.PartitionHash, node.BoundaryContents), 4},
+		{"hash", moving(with(late), membership.PartitionHash, ""), 2},
+		{"hash, early", moving(with(early), membership.PartitionHash, ""), 2},
+		{"hash, pages move", moving(with(late), membership.PartitionHash, membership.BoundaryContents), 2},
+		{"hash, pages move, early", moving(with(early), membership.PartitionHash, membership.BoundaryContents), 2},
+		{"hash, pages move, second loss", moving(twice, membership.PartitionHash, membership.BoundaryContents), 4},
 		{"topic", moving(with(late), topic, ""), 2},
 		{"topic, early", moving(with(early), topic, ""), 2},
 		{"topic, second loss", moving(twice, topic, ""), 4},
-		{"topic, links move", moving(with(late), topic, node.BoundaryURLs), 2},
+		{"topic, links move", moving(with(late), topic, membership.BoundaryURLs), 2},
 		{"second loss before the first archive is fetched again", agents(with(Fault{Kind: Lose, Agent: 2, At: 0.5},
 			Fault{Kind: Lose, Agent: 3, After: 40 * s}), 4, 0), 4},
 		{"second loss, the first agent is back", back(p), 2},
@@ -135,15 +135,15 @@ func TestRandomRefetch(t *testing.T) {
 	for i := range *refetching {
 		seed := *first + uint64(i)
 		p := Random(seed).Divided("")
-		p.Replicas, p.OnLoss, p.Delay = 2, node.LossRefetch, max(p.Delay, 300*time.Millisecond)
+		p.Replicas, p.OnLoss, p.Delay = 2, membership.LossRefetch, max(p.Delay, 300*time.Millisecond)
 		p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool { // a disk that lost less than all has no list
 			return slices.Contains([]Kind{Power, Old, Full, Fail}, f.Kind)
 		})
 		switch seed % 4 {
 		case 1:
-			p.Partition = node.PartitionHash
+			p.Partition = membership.PartitionHash
 		case 2:
-			p.Partition, p.Boundary = node.PartitionHash, node.BoundaryContents
+			p.Partition, p.Boundary = membership.PartitionHash, membership.BoundaryContents
 		case 3:
 			p.Partition, p.Topics, p.Crosslinked, p.HostPages = topic, 8, 0, 0
 		}

@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"context"
@@ -66,9 +66,6 @@ type reply struct {
 	err   error
 	crawl rpc.ID
 }
-
-// Waiting is what an agent waits for before its crawl starts.
-type Waiting = local.Waiting
 
 // own reports whether addr is this agent's own address, in any spelling.
 func (j *joining) own(ctx context.Context, addr string) bool {
@@ -341,7 +338,7 @@ func (j *joining) find(ctx context.Context) (at string, err error) {
 				"--name %s: %v. After %s the other agents still count that agent as alive: stop it, or choose "+
 					"another name.\n"+
 					"The directory %s holds this crawl: continue with --resume, or delete it.",
-				j.members.Self.Name, f.held, namePatience, j.dir)}
+				j.members.Self.Name, f.held, namePatience, j.Dir)}
 		case len(cs) == 0 || ctx.Err() != nil || patience == 0:
 		case patience == alonePatience && (len(f.again) == others || waited >= patience) &&
 			(!f.smaller || waited >= joinPatience):
@@ -377,7 +374,7 @@ func (j *joining) find(ctx context.Context) (at string, err error) {
 
 // waitFor tells the status and the events what this agent waits for, and why.
 func (j *joining) waitFor(what string, why error) {
-	j.waits.Store(&Waiting{Type: "waiting", For: what, Agents: []string{}})
+	j.waits.Store(&local.Waiting{Type: "waiting", For: what, Agents: []string{}})
 	j.event("waiting", report.F("for", what), report.F("error", why.Error()))
 }
 
@@ -431,7 +428,7 @@ func (j *joining) wait(ctx context.Context, m *gossip.Member) (*gossip.View, err
 		if err := j.recall(v, there); err != nil || there {
 			return v, err
 		}
-		w := &Waiting{Type: "waiting", For: english.Plural(want, "agent", ""), Agents: []string{}}
+		w := &local.Waiting{Type: "waiting", For: english.Plural(want, "agent", ""), Agents: []string{}}
 		if missing != "" {
 			w.For = missing
 		}
@@ -471,7 +468,7 @@ func (j *joining) wait(ctx context.Context, m *gossip.Member) (*gossip.View, err
 	}
 }
 
-func (j *joining) sayWaiting(w *Waiting) {
+func (j *joining) sayWaiting(w *local.Waiting) {
 	j.say("waiting for %s; present: %s", w.For, strings.Join(w.Agents, ", "))
 	j.event("waiting", report.F("for", w.For), report.F("agents", w.Agents))
 }
@@ -484,8 +481,8 @@ func (j *joining) event(kind string, fields ...report.Field) {
 
 // say sends a message to the operator.
 func (j *joining) say(format string, args ...any) {
-	if j.note != nil {
-		j.note(fmt.Sprintf(format, args...))
+	if j.Note != nil {
+		j.Note(fmt.Sprintf(format, args...))
 	}
 }
 
@@ -528,7 +525,7 @@ func (j *joining) refused(err error) error {
 			text = fmt.Sprintf("--join %s: %v for %s: %s", u.addr, gossip.ErrNobody, joinPatience, u.why())
 		}
 		return &input.Error{Text: text + "\nStart that agent, or correct --join, then continue with --resume --dir " +
-			j.dir + "."}
+			j.Dir + "."}
 	case errors.Is(err, sites.ErrRefused):
 		text := strings.TrimPrefix(err.Error(), sites.ErrRefused.Error()+": ")
 		return &input.Error{Text: "--coordinator: " + text}
@@ -540,4 +537,30 @@ func (j *joining) refused(err error) error {
 		return &input.Error{Text: "--join: " + strings.TrimPrefix(text, gossip.ErrRefused.Error()+": ")}
 	}
 	return err
+}
+
+// An unanswered error says why the agent at an address does not admit this one, in few words.
+type unanswered struct {
+	addr string
+	err  error
+}
+
+func (u *unanswered) Unwrap() error { return u.err }
+
+func (u *unanswered) Error() string { return u.addr + ": " + u.why() }
+
+func (u *unanswered) why() string { return rpc.Why(u.err) }
+
+// joinRemedy returns what the operator can do about an error that lasts, with a semicolon in front.
+func joinRemedy(err error) string {
+	_, foreign := errors.AsType[*rpc.ForeignError](err)
+	switch {
+	case foreign:
+		return "; give the address of an agent's --listen"
+	case errors.Is(err, rpc.ErrStranger):
+		return "; give both agents keys that one \"orbweaver cluster keys\" made"
+	case errors.Is(err, rpc.ErrKeysThere), errors.Is(err, rpc.ErrKeysHere):
+		return "; give --keys to all agents"
+	}
+	return ""
 }

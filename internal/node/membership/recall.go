@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 )
 
 // Recall implements cluster.Exchange.
-func (c *membership) Recall(ctx context.Context, agent string, links []byte, count int,
+func (c *Membership) Recall(ctx context.Context, agent string, links []byte, count int,
 	accept bool) ([]cluster.Recalled, error) {
-	p, err := c.members.Peer(agent)
+	p, err := c.Members.Peer(agent)
 	if err != nil {
 		return nil, err
 	}
@@ -39,15 +39,15 @@ func (c *membership) Recall(ctx context.Context, agent string, links []byte, cou
 }
 
 // answerRecall answers what this agent's strategy knows of URLs.
-func (c *membership) answerRecall(ctx context.Context, _ rpc.Caller, r rpc.Recall) ([]rpc.RecallAnswer, error) {
-	if c.owners() == nil {
+func (c *Membership) answerRecall(ctx context.Context, _ rpc.Caller, r rpc.Recall) ([]rpc.RecallAnswer, error) {
+	if c.Division.Owners() == nil {
 		return nil, rpc.ErrAgain
 	}
 	links, err := decodeLinks(r.Links)
 	if err != nil {
 		return nil, err
 	}
-	as, err := c.a.cluster.Recalled(ctx, links, r.Accept)
+	as, err := c.Cluster.Recalled(ctx, links, r.Accept)
 	if err != nil {
 		return nil, again(err)
 	}

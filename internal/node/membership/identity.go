@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"crypto/rand"
@@ -16,6 +16,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
+// identityFile has the identity of the agent in a crawl directory.
+const identityFile = "state/agent.json"
+
 // identity is the content of identityFile.
 type identity struct {
 	Name string `json:"name"`
@@ -25,9 +28,9 @@ type identity struct {
 	Boot     uint64 `json:"boot"`
 	// Crawl is the cluster's crawl; empty until an agent has told it.
 	Crawl string `json:"crawl,omitempty"`
-	// Begun reports that this agent has crawled, so it does not wait for Cluster.Agents agents.
+	// Begun reports that this agent has crawled, so it does not wait for Config.Agents agents.
 	Begun bool `json:"begun,omitempty"`
-	// Partition is how the crawl divides its hosts: see Cluster.method.
+	// Partition is how the crawl divides its hosts: see Config.method.
 	Partition string `json:"partition,omitempty"`
 	// Others are the last known addresses of the other agents, by name.
 	Others map[string]string `json:"others,omitempty"`
@@ -41,7 +44,7 @@ const maxIdentity = 1 << 20
 // identify reads or creates the agent's identity, and counts this start.
 func (j *joining) identify() error {
 	name := j.path(identityFile)
-	b, err := disk.ReadFile(j.fs, name, maxIdentity)
+	b, err := disk.ReadFile(j.FS, name, maxIdentity)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		j.who.Name, j.who.Instance = j.cfg.Name, newExchangeID().String()
@@ -53,10 +56,10 @@ func (j *joining) identify() error {
 		}
 		if j.who.Name != j.cfg.Name {
 			return input.Errorf("--name %s: the crawl in %s belongs to agent %q; give --name %[3]s, or another --dir",
-				j.cfg.Name, j.dir, j.who.Name)
+				j.cfg.Name, j.Dir, j.who.Name)
 		}
 		if j.who.Begun {
-			if err := j.cfg.sameMethod(j.dir, j.who.Partition); err != nil {
+			if err := j.cfg.sameMethod(j.Dir, j.who.Partition); err != nil {
 				return err
 			}
 		}
@@ -74,7 +77,7 @@ func (j *joining) identify() error {
 		j.members.SetCrawl(id)
 	}
 	j.begun.Store(j.who.Begun)
-	j.who.Boot = nextBoot(j.who.Boot, j.clock.Now())
+	j.who.Boot = nextBoot(j.who.Boot, j.Clock.Now())
 	j.members.Self = gossip.Agent{Name: j.cfg.Name, Capacity: j.cfg.Capacity, Instance: instance,
 		Boot: j.who.Boot, Addr: j.members.Self.Addr}
 	return j.remember()
@@ -83,13 +86,23 @@ func (j *joining) identify() error {
 // CheckResumed returns an *input.Error if the crawl in dir, on this machine, has begun with another partition. A
 // program may call it before it compares other settings with the partition. It does not look at the model of
 // PartitionTopic, or at a crawl that cannot be read: the start of the agent reports these.
-func (c *Cluster) CheckResumed(dir string) error {
+func (c *Config) CheckResumed(dir string) error {
 	b, err := disk.ReadFile(disk.OS, filepath.Join(dir, identityFile), maxIdentity)
 	var who identity
-	if err != nil || json.Unmarshal(b, &who) != nil || !who.Begun || c.byPages() {
+	if err != nil || json.Unmarshal(b, &who) != nil || !who.Begun || c.ByPages() {
 		return nil
 	}
 	return c.sameMethod(dir, who.Partition)
+}
+
+// CheckAlone returns an *input.Error if the crawl in a directory belongs to an agent of a cluster. Such an agent must
+// not continue alone, because its directory has links of other agents' hosts.
+func CheckAlone(fsys disk.FS, dir string) error {
+	if _, err := fsys.Stat(filepath.Join(dir, identityFile)); err == nil {
+		return input.Errorf("the crawl in %s belongs to an agent of a cluster: "+
+			"continue it with its --name and --listen", dir)
+	}
+	return nil
 }
 
 // nextBoot returns the number of a start. It is larger than that of each earlier start, also if the
@@ -108,7 +121,7 @@ func (j *joining) remember() error {
 	if err != nil {
 		return err
 	}
-	return disk.WriteFile(j.fs, j.path(identityFile), append(b, '\n'))
+	return disk.WriteFile(j.FS, j.path(identityFile), append(b, '\n'))
 }
 
 func newExchangeID() (id rpc.ID) {

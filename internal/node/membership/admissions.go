@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"sync"
@@ -97,7 +97,7 @@ func (g *admissions) expected(v *gossip.View, now time.Time) bool {
 // gossips without a welcome is admitted.
 func (j *joining) admitted(from rpc.Caller) bool {
 	m := j.members.Gossip()
-	known := m != nil && m.Knows(from.Name, from.Instance, from.Boot) || j.admissions.welcomed(from, j.clock.Now())
+	known := m != nil && m.Knows(from.Name, from.Instance, from.Boot) || j.admissions.welcomed(from, j.Clock.Now())
 	if known {
 		j.sites.Heard(from)
 	}

@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 )
 
-// The values of Cluster.Partition.
+// The values of Config.Partition.
 const (
 	// PartitionRendezvous divides the hosts by weighted rendezvous hashing.
 	PartitionRendezvous = "rendezvous"
@@ -32,7 +32,7 @@ const (
 
 var partitions = []string{PartitionRendezvous, PartitionRing, PartitionHash, PartitionSites, PartitionTopic}
 
-// Partitions returns the values of Cluster.Partition.
+// Partitions returns the values of Config.Partition.
 func Partitions() []string { return partitions }
 
 // CheckPartition returns an *input.Error if the partition is unknown, or if kappa is invalid for it.
@@ -77,8 +77,8 @@ func CheckCoverage(partition string, twoLevel bool) error {
 	return nil
 }
 
-// checkPartition returns an *input.Error if Partition, Kappa and Coordinators do not go together.
-func (c *Cluster) checkPartition() error {
+// CheckDivision returns an *input.Error if the settings of how agents divide and keep the work do not go together.
+func (c *Config) CheckDivision() error {
 	if err := CheckCoordinators(c.partition(), c.Coordinators, c.Keys); err != nil {
 		return err
 	}
@@ -104,18 +104,24 @@ func (c *Cluster) checkPartition() error {
 }
 
 // partition returns Partition, or the default if it is empty.
-func (c *Cluster) partition() string {
+func (c *Config) partition() string {
 	if c.Partition == "" {
 		return PartitionRendezvous
 	}
 	return c.Partition
 }
 
-// byPages reports whether pages, not hosts, are divided.
-func (c *Cluster) byPages() bool { return c != nil && c.partition() == PartitionTopic }
+// ByPages reports whether pages, not hosts, are divided. It may be called for nil, an agent alone.
+func (c *Config) ByPages() bool { return c != nil && c.partition() == PartitionTopic }
+
+// ByContents reports whether contents are divided, too.
+func (c *Config) ByContents() bool { return c.partition() == PartitionHash }
+
+// ByCoordinators reports whether coordinators assign the hosts.
+func (c *Config) ByCoordinators() bool { return c.partition() == PartitionSites }
 
 // kappa returns Kappa, or the default if it is zero.
-func (c *Cluster) kappa() int {
+func (c *Config) kappa() int {
 	if c.Kappa == 0 {
 		return placement.Replicas
 	}
@@ -127,7 +133,7 @@ const ofModel = ", model "
 
 // method describes how hosts are divided, for other agents and for later runs. Two clusters of the
 // same agents divide all hosts in the same way if their methods are equal.
-func (c *Cluster) method() string {
+func (c *Config) method() string {
 	switch c.partition() {
 	case PartitionRing:
 		return fmt.Sprintf("%s, kappa %d", PartitionRing, c.kappa())
@@ -141,7 +147,7 @@ func (c *Cluster) method() string {
 
 // partitionTerms returns the partition with its parameter. It must be equal for all agents of a
 // cluster.
-func (c *Cluster) partitionTerms() string {
+func (c *Config) partitionTerms() string {
 	if c.partition() == PartitionRing {
 		return c.method()
 	}
@@ -152,7 +158,7 @@ func (c *Cluster) partitionTerms() string {
 	if c.ContentHash == ContentNear {
 		terms += ", content hash " + c.ContentHash
 	}
-	if c.byPages() {
+	if c.ByPages() {
 		terms += ofModel + c.classifier().Model().Digest()
 	}
 	return terms
@@ -160,7 +166,7 @@ func (c *Cluster) partitionTerms() string {
 
 // Place assigns the hosts to agents. The errors are those of package placement. With PartitionSites it is the order of
 // the heirs, and assigns what is no host.
-func (c *Cluster) Place(agents []placement.Owner) (placement.Placement, error) {
+func (c *Config) Place(agents []placement.Owner) (placement.Placement, error) {
 	if c.partition() == PartitionRing {
 		r, err := placement.NewRing(agents, c.kappa())
 		if err != nil {
@@ -176,7 +182,7 @@ func (c *Cluster) Place(agents []placement.Owner) (placement.Placement, error) {
 }
 
 // checkAgents returns the error of Place, and is cheaper.
-func (c *Cluster) checkAgents(agents []placement.Owner) (err error) {
+func (c *Config) checkAgents(agents []placement.Owner) (err error) {
 	if c.partition() == PartitionRing {
 		_, err = placement.NewRing(agents, c.kappa())
 	} else {
@@ -188,7 +194,7 @@ func (c *Cluster) checkAgents(agents []placement.Owner) (err error) {
 
 // otherModel returns an *input.Error that names the model with which a crawl has begun. With another model the
 // categories would be others, and agents would keep pages again that others have.
-func (c *Cluster) otherModel(dir, begun string) error {
+func (c *Config) otherModel(dir, begun string) error {
 	right := "with that model"
 	for name, m := range map[string]*classify.Model{"topics": builtin.Topics(), "languages": builtin.Languages()} {
 		if m.Digest() == begun {
@@ -204,7 +210,7 @@ func (c *Cluster) otherModel(dir, begun string) error {
 // After such a change nearly all hosts would move. The new owners would look for previous owners
 // and replicas in the wrong places, and would fetch pages again. An empty method means rendezvous:
 // older crawls did not record their method, and always used it.
-func (c *Cluster) sameMethod(dir, begun string) error {
+func (c *Config) sameMethod(dir, begun string) error {
 	if begun == "" {
 		begun = PartitionRendezvous
 	}
@@ -212,7 +218,7 @@ func (c *Cluster) sameMethod(dir, begun string) error {
 		return nil
 	}
 	partition, model, byTopic := strings.Cut(begun, ofModel)
-	if c.byPages() && partition == PartitionTopic {
+	if c.ByPages() && partition == PartitionTopic {
 		if !byTopic { // an older crawl, which did not record its model
 			return nil
 		}

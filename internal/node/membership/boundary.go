@@ -1,7 +1,8 @@
-package node
+package membership
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,7 @@ const BoundaryContents = "contents"
 // section 7.
 const BoundaryURLs = "urls"
 
-// The values of Cluster.ContentHash.
+// The values of Config.ContentHash.
 const (
 	// ContentExact is the digest of a page's payload. It is the default.
 	ContentExact = "exact"
@@ -32,10 +33,10 @@ const (
 	ContentNear = "near"
 )
 
-// ContentHashes returns the values of Cluster.ContentHash that are not empty.
+// ContentHashes returns the values of Config.ContentHash that are not empty.
 func ContentHashes() []string { return []string{ContentExact, ContentNear} }
 
-// Boundaries returns the values of Cluster.Boundary that are not empty.
+// Boundaries returns the values of Config.Boundary that are not empty.
 func Boundaries() []string { return []string{BoundaryContents, BoundaryURLs} }
 
 // CheckBoundary returns an *input.Error if agents with this partition cannot treat boundary pages so. An empty boundary
@@ -72,8 +73,8 @@ func CheckContentHash(partition, boundary, hash string) error {
 }
 
 // boundary returns Boundary, or the default of the partition if it is empty.
-func (c *Cluster) boundary() string {
-	if c.Boundary == "" && c.byPages() {
+func (c *Config) boundary() string {
+	if c.Boundary == "" && c.ByPages() {
 		return BoundaryContents
 	}
 	return c.Boundary
@@ -89,64 +90,60 @@ var builtInTopics = sync.OnceValue(func() *classify.Classifier {
 })
 
 // classifier returns Classifier, or the default if it is nil.
-func (c *Cluster) classifier() *classify.Classifier {
+func (c *Config) classifier() *classify.Classifier {
 	if c.Classifier == nil {
 		return builtInTopics()
 	}
 	return c.Classifier
 }
 
-// movesPages reports whether fetched pages move to the agents where they belong.
-func (c *Cluster) movesPages() bool { return c != nil && c.boundary() == BoundaryContents }
+// MovesPages reports whether fetched pages move to the agents where they belong.
+func (c *Config) MovesPages() bool { return c != nil && c.boundary() == BoundaryContents }
 
-// checkTopic returns an *input.Error if the crawl cannot be divided by topic.
-func (c *Config) checkTopic() error {
-	switch {
-	case !c.Cluster.byPages():
-		return nil
-	case c.Crawl.HostPageLimit > 0:
-		return input.Errorf("--host-page-limit %d: with --partition %s no agent counts the pages of the others; "+
-			"leave it out", c.Crawl.HostPageLimit, PartitionTopic)
+// OpenStore opens the store of boundary pages if pages move; otherwise it returns nil. If they do not, no page of an
+// earlier run may wait.
+func (c *Membership) OpenStore(level int) (_ io.Closer, err error) {
+	if !c.cfg.MovesPages() {
+		return nil, c.checkNoPageWaits()
 	}
-	return nil
+	if c.store, err = boundary.Open(c.joining.FS, c.joining.path(boundaryDir),
+		boundary.StoreConfig{Level: level, Clock: c.joining.Clock}); err != nil {
+		return nil, err
+	}
+	return c.store, nil
 }
 
-// openBoundary opens the store of boundary pages if pages move. If they do not, no page of an earlier run may wait.
-func (a *Agent) openBoundary() (err error) {
-	if err := a.checkNoPageWaits(); err != nil || !a.cfg.Cluster.movesPages() {
-		return err
+// Store returns the store of boundary pages. It is nil if pages do not move, or for a nil Membership.
+func (c *Membership) Store() *boundary.Store {
+	if c == nil {
+		return nil
 	}
-	if a.boundary, err = boundary.Open(a.fs, a.dir(boundaryDir),
-		boundary.StoreConfig{Level: a.cfg.Archive.Level, Clock: a.cfg.Clock}); err != nil {
-		return err
-	}
-	a.onClose(a.boundary.Close)
-	return nil
+	return c.store
 }
 
 // openPages divides the pages among the agents, if the partition does.
-func (a *Agent) openPages() {
-	c := a.membership
-	if a.boundary == nil && !c.cfg.byPages() {
+func (c *Membership) openPages() {
+	if c.store == nil && !c.cfg.ByPages() {
 		return
 	}
-	cfg := boundary.Config{Store: a.boundary, Near: c.cfg.ContentHash == ContentNear, Members: c.members,
-		Owners: &c.placed, Fingerprints: a.others.Durable}
-	if c.cfg.byPages() {
+	cfg := boundary.Config{Store: c.store, Near: c.cfg.ContentHash == ContentNear, Members: c.Members,
+		Owners: &c.Division.placed, Fingerprints: c.parts.Durable}
+	if c.cfg.ByPages() {
 		cfg.Classifier = c.cfg.classifier()
 	}
-	a.pages = boundary.New(cfg)
-	if a.others.Boundary = a.pages; a.boundary != nil {
-		a.others.Pages = a.boundary
+	c.pages = boundary.New(cfg)
+	if c.parts.Boundary = c.pages; c.store != nil {
+		c.parts.Pages = c.store
 	}
 }
 
-// checkNoPageWaits returns an *input.Error if pages do not move and an earlier run, in which they did, has left some.
-func (a *Agent) checkNoPageWaits() error {
-	if a.cfg.Cluster.movesPages() {
-		return nil
-	}
-	files, err := a.fs.ReadDir(filepath.Join(a.dir(boundaryDir), "archive"))
+// Own returns which categories of pages belong to this agent now: see boundary.Pages.
+func (c *Membership) Own() *boundary.Own { return c.pages.Own() }
+
+// checkNoPageWaits returns an *input.Error if an earlier run, in which pages moved, has left some.
+func (c *Membership) checkNoPageWaits() error {
+	dir := c.joining.path(boundaryDir)
+	files, err := c.joining.FS.ReadDir(filepath.Join(dir, "archive"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -154,14 +151,13 @@ func (a *Agent) checkNoPageWaits() error {
 		return err
 	case len(files) > 0:
 		return input.Errorf("the pages in %s wait for other agents of a crawl with --boundary %s; resume with "+
-			"--boundary %s until it ends, or start again with --overwrite", a.dir(boundaryDir), BoundaryContents,
-			BoundaryContents)
+			"--boundary %s until it ends, or start again with --overwrite", dir, BoundaryContents, BoundaryContents)
 	}
 	return nil
 }
 
 // Topics returns the categories of each agent if agents of capacity 1 with these names, and no others, divide pages by
 // topic. The cluster's own Name and Capacity have no effect.
-func (c *Cluster) Topics(names []string) map[string][]string {
+func (c *Config) Topics(names []string) map[string][]string {
 	return boundary.Topics(c.classifier(), names)
 }

@@ -1,32 +1,15 @@
-package node
+package membership
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
-	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 )
-
-// settle records which agents own the hosts from now on.
-func (c *membership) settle(owners placement.Placement) {
-	self := func(a placement.Owner) bool { return a.Name == c.members.Self.Name }
-	c.takesPart.Store(slices.ContainsFunc(owners.Agents(), self))
-	if old := c.owners(); old != nil {
-		c.placed.Store(old.Next(owners))
-		return
-	}
-	// Agents that wait for each other begin together, with the same view. An agent came later if it
-	// finds more agents, or if it was told that the crawl has begun.
-	first := c.members.Self.Boot == 1 && !c.joining.late.Load() && len(owners.Agents()) == max(c.cfg.Agents, 1)
-	c.placed.Store(placement.NewView(owners, c.members.Self.Name, placement.Begin{First: first,
-		Before: c.members.Self.Boot > 1}))
-}
 
 // crawling returns the agents of a crawl that has begun, or none if this agent does not know that
 // it has begun. An agent knows it if it has crawled itself, in this run or an earlier one, or if it
@@ -43,8 +26,8 @@ func (j *joining) crawling() (agents []rpc.Agent) {
 }
 
 // Identity implements cluster.Exchange.
-func (c *membership) Identity(agent string) string {
-	a, ok := c.members.Agent(agent)
+func (c *Membership) Identity(agent string) string {
+	a, ok := c.Members.Agent(agent)
 	if !ok {
 		return ""
 	}
@@ -59,9 +42,9 @@ var verdicts = map[rpc.ClaimAnswer]cluster.ClaimAnswer{
 }
 
 // Claim implements cluster.Exchange.
-func (c *membership) Claim(ctx context.Context, agent string, view uint64, hosts []string) (
+func (c *Membership) Claim(ctx context.Context, agent string, view uint64, hosts []string) (
 	[]cluster.ClaimAnswer, error) {
-	p, err := c.members.Peer(agent)
+	p, err := c.Members.Peer(agent)
 	if err != nil {
 		return nil, err
 	}
@@ -77,11 +60,11 @@ func (c *membership) Claim(ctx context.Context, agent string, view uint64, hosts
 }
 
 // claim answers the claim of another agent.
-func (c *membership) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([]rpc.ClaimAnswer, error) {
-	if c.owners() == nil {
+func (c *Membership) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([]rpc.ClaimAnswer, error) {
+	if c.Division.Owners() == nil {
 		return nil, rpc.ErrAgain
 	}
-	vs, err := c.cluster.Claimed(ctx, from.Name, identityOf(from.Name, from.Instance), q.View, q.Hosts)
+	vs, err := c.Cluster.Claimed(ctx, from.Name, identityOf(from.Name, from.Instance), q.View, q.Hosts)
 	if err != nil {
 		return nil, again(err)
 	}
@@ -110,8 +93,8 @@ func again(err error) error {
 }
 
 // Hand implements cluster.Exchange.
-func (c *membership) Hand(ctx context.Context, agent string, records []byte, count int) error {
-	p, err := c.members.Peer(agent)
+func (c *Membership) Hand(ctx context.Context, agent string, records []byte, count int) error {
+	p, err := c.Members.Peer(agent)
 	if err != nil {
 		return err
 	}
@@ -119,10 +102,23 @@ func (c *membership) Hand(ctx context.Context, agent string, records []byte, cou
 }
 
 // handed receives what another agent knows of hosts.
-func (c *membership) handed(ctx context.Context, from rpc.Caller, r rpc.Records) error {
-	err := c.cluster.Handed(ctx, from.Name, r.Data)
+func (c *Membership) handed(ctx context.Context, from rpc.Caller, r rpc.Records) error {
+	err := c.Cluster.Handed(ctx, from.Name, r.Data)
 	if errors.Is(err, handoff.ErrRecord) {
 		return fmt.Errorf("%w: %w", rpc.ErrMalformed, err)
 	}
 	return again(err)
+}
+
+// receive accepts the links that another agent pushes.
+func (c *Membership) receive(ctx context.Context, _ rpc.Caller, l rpc.Links) error {
+	links, err := decodeLinks(l)
+	if err != nil {
+		return err
+	}
+	err = c.Cluster.Receive(ctx, links, l.Hops)
+	if errors.Is(err, crawl.ErrNotRunning) {
+		return rpc.ErrAgain
+	}
+	return err
 }

@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"context"
@@ -19,20 +19,23 @@ import (
 // and was in no crawl before its restart.
 func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 	agents := []placement.Owner{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}, {Name: "a3", Capacity: 1}}
-	all, err := (&Cluster{}).Place(agents)
+	all, err := (&Config{}).Place(agents)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		name    string
-		prepare func(welcomer *membership)
+		prepare func(welcomer *Membership)
 		begins  bool
 	}{
-		{"all wait", func(*membership) {}, true},
-		{"the other one crawls", func(w *membership) { w.joining.begun.Store(true); w.settle(all) }, false},
-		{"the other one was restarted", func(w *membership) { w.members.Self.Boot = 2; w.joining.begun.Store(true) },
+		{"all wait", func(*Membership) {}, true},
+		{"the other one crawls", func(w *Membership) {
+			w.joining.begun.Store(true)
+			w.Division.settle(all, w.joining.late.Load())
+		}, false},
+		{"the other one was restarted", func(w *Membership) { w.Members.Self.Boot = 2; w.joining.begun.Store(true) },
 			false},
-		{"the other one has just come, too", func(w *membership) {
+		{"the other one has just come, too", func(w *Membership) {
 			w.joining.late.Store(true)
 			w.joining.settings[agentsSetting] = "1" // it was started without --agents
 		}, false},
@@ -40,17 +43,17 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			network := newLoop()
 			welcomer, comer := memberOf(t, network, "a2"), memberOf(t, network, "a3")
-			welcomer.members.SetCrawl(rpc.ID{7})
+			welcomer.Members.SetCrawl(rpc.ID{7})
 			c.prepare(welcomer)
-			w, err := comer.joining.ask(t.Context(), welcomer.members.Self.Addr)
+			w, err := comer.joining.ask(t.Context(), welcomer.Members.Self.Addr)
 			if err != nil {
 				t.Fatal(err)
 			}
-			comer.members.SetCrawl(w.Crawl)
-			comer.settle(all)
+			comer.Members.SetCrawl(w.Crawl)
+			comer.Division.settle(all, comer.joining.late.Load())
 			begins := false
 			for host := range uint64(100) {
-				t := comer.owners().Tenure(host)
+				t := comer.Division.Owners().Tenure(host)
 				begins = begins || t.Mine && t.Since == 0
 			}
 			if begins != c.begins {
@@ -64,7 +67,7 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 // its directory.
 func TestAsksItself(t *testing.T) {
 	c := memberOf(t, newLoop(), "a1")
-	if _, err := c.joining.ask(t.Context(), c.members.Self.Addr); !errors.Is(err, gossip.ErrSelf) {
+	if _, err := c.joining.ask(t.Context(), c.Members.Self.Addr); !errors.Is(err, gossip.ErrSelf) {
 		t.Errorf("its own address: %v", err)
 	}
 	for what, change := range map[string]func(a *gossip.Agent){
@@ -72,8 +75,8 @@ func TestAsksItself(t *testing.T) {
 		"another address": func(a *gossip.Agent) { a.Addr = "127.0.0.1:7479" },
 	} {
 		other := memberOf(t, newLoop(), "a1")
-		other.members.Self.Instance = c.members.Self.Instance
-		change(&other.members.Self)
+		other.Members.Self.Instance = c.Members.Self.Instance
+		change(&other.Members.Self)
 		_, err := c.joining.hello(t.Context(), rpc.Caller{}, other.joining.greeting())
 		if r, ok := errors.AsType[*rpc.Refusal](err); !ok || r.Reason != "copy" {
 			t.Errorf("%s: %v", what, err)
@@ -85,19 +88,18 @@ func TestAsksItself(t *testing.T) {
 func newLoop() *simnet.Machine { return simnet.New(1).Machine(1, netip.MustParseAddr("127.0.0.1")) }
 
 // memberOf returns the part of one of three agents that admits agents and asks for admission.
-func memberOf(t *testing.T, network rpc.Network, name string) *membership {
+func memberOf(t *testing.T, network rpc.Network, name string) *Membership {
 	t.Helper()
 	listener, err := rpc.Listen(network, "127.0.0.1:747"+name[1:], nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := (&Agent{cfg: Config{Clock: clock.System}}).newMembership(
-		&Cluster{Name: name, Capacity: 1, Agents: 3, Network: network}, nil)
+	c := newMembership(&Config{Name: name, Capacity: 1, Agents: 3, Network: network}, Place{Clock: clock.System}, nil)
 	c.joining.settings = map[string]string{agentsSetting: "3"}
-	c.members.Self = gossip.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: listener.Addr()}
+	c.Members.Self = gossip.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: listener.Addr()}
 	nobody := errors.New("nobody")
 	m, err := gossip.Open(gossip.Config{
-		Self: c.members.Self, Advertise: netip.MustParseAddrPort(c.members.Self.Addr),
+		Self: c.Members.Self, Advertise: netip.MustParseAddrPort(c.Members.Self.Addr),
 		Packets: listener.Packets(), Streams: listener.Gossip(),
 		Dial:  func(context.Context, string, string) (net.Conn, error) { return nil, nobody },
 		Hello: func(context.Context, string) error { return nobody },
@@ -105,20 +107,20 @@ func memberOf(t *testing.T, network rpc.Network, name string) *membership {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.members.Join(m)
-	c.members.Client = rpc.NewClient(rpc.ClientConfig{Dial: network.Dial, Self: func() rpc.Caller {
-		return rpc.Caller{Name: name, Instance: c.members.Self.Instance, Boot: c.members.Self.Boot,
-			Crawl: c.members.Crawl()}
+	c.Members.Join(m)
+	c.Members.Client = rpc.NewClient(rpc.ClientConfig{Dial: network.Dial, Self: func() rpc.Caller {
+		return rpc.Caller{Name: name, Instance: c.Members.Self.Instance, Boot: c.Members.Self.Boot,
+			Crawl: c.Members.Crawl()}
 	}})
 	c.server = rpc.NewServer(listener, rpc.ServerConfig{
-		Crawl: c.members.Crawl, Admitted: c.joining.admitted, Handlers: rpc.Handlers{Hello: c.joining.hello},
+		Crawl: c.Members.Crawl, Admitted: c.joining.admitted, Handlers: rpc.Handlers{Hello: c.joining.hello},
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.server.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := errors.Join(<-ended, m.Close(), c.members.Client.Close(), listener.Close()); err != nil {
+		if err := errors.Join(<-ended, m.Close(), c.Members.Client.Close(), listener.Close()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,16 +1,15 @@
-package node
+package membership
 
 import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
-	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 )
 
-// Cluster configures an agent that crawls together with others.
-type Cluster struct {
+// Config configures an agent that crawls together with others.
+type Config struct {
 	// Name is the agent's name. No other agent of the cluster may have it.
 	Name string
 	// Capacity is the agent's weight: its share of the hosts, relative to the other
@@ -66,14 +65,14 @@ type Cluster struct {
 }
 
 // network returns Network, or the machine's network.
-func (c *Cluster) network() rpc.Network {
+func (c *Config) network() rpc.Network {
 	if c.Network == nil {
 		return rpc.System
 	}
 	return c.Network
 }
 
-// The values of Cluster.OnLoss.
+// The values of Config.OnLoss.
 const (
 	// LossKeep leaves it to the operator to fetch the pages of a lost archive again. It is the default.
 	LossKeep = "keep"
@@ -81,7 +80,7 @@ const (
 	LossRefetch = "refetch"
 )
 
-// OnLosses returns the values of Cluster.OnLoss that are not empty.
+// OnLosses returns the values of Config.OnLoss that are not empty.
 func OnLosses() []string { return []string{LossKeep, LossRefetch} }
 
 // CheckOnLoss returns an *input.Error if agents with this number of replicas cannot treat the loss of an archive so.
@@ -95,14 +94,6 @@ func CheckOnLoss(how string, replicas int) error {
 	case replicas < 2:
 		return input.Errorf("--on-loss %s: with --replicas 1 no agent knows which pages a lost archive had; "+
 			"give --replicas 2", how)
-	}
-	return nil
-}
-
-// checkPlanner refuses a strategy that fetches pages again by itself.
-func (c *Cluster) checkPlanner(s visit.Strategy) error {
-	if _, plans := s.(visit.Planner); plans {
-		return CheckPlanner(c.OnLoss, strategyName(s))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"errors"
@@ -24,8 +24,8 @@ func newcomer(t *testing.T, addr string, join ...string) *joining {
 	if err := fs.MkdirAll("crawl/state", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := &joining{fs: fs, dir: "crawl", clock: clock.System, cfg: &Cluster{Name: "a2", Capacity: 1, Join: join},
-		members: new(members.Members)}
+	c := &joining{Place: Place{FS: fs, Dir: "crawl", Clock: clock.System},
+		cfg: &Config{Name: "a2", Capacity: 1, Join: join}, members: new(members.Members)}
 	c.members.Self.Addr = addr
 	if err := c.identify(); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestRecall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again := &joining{fs: c.fs, dir: c.dir, clock: c.clock, cfg: c.cfg, members: new(members.Members)}
+	again := &joining{Place: c.Place, cfg: c.cfg, members: new(members.Members)}
 	again.members.Self.Addr = "127.0.0.1:2"
 	if err := again.identify(); err != nil {
 		t.Fatal(err)
@@ -131,11 +131,11 @@ func TestJudge(t *testing.T) {
 // An agent that joins after the crawl has begun does not wait for the number of agents of --agents.
 func TestLateWaitsForNobody(t *testing.T) {
 	c := memberOf(t, newLoop(), "a3")
-	c.joining.dir, c.joining.fs = "crawl", testdisk.NewMem()
-	if err := c.joining.fs.MkdirAll("crawl/state", 0o755); err != nil {
+	c.joining.Dir, c.joining.FS = "crawl", testdisk.NewMem()
+	if err := c.joining.FS.MkdirAll("crawl/state", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m := c.members.Gossip()
+	m := c.Members.Gossip()
 	if err := m.Announce(t.Context(), gossip.Up); err != nil {
 		t.Fatal(err)
 	}
@@ -176,18 +176,18 @@ func TestNextBoot(t *testing.T) {
 // A dry run learns whether an agent answers, and reserves no name there, before and after that agent has begun.
 func TestMeetReservesNothing(t *testing.T) {
 	c := memberOf(t, newLoop(), "a1")
-	r := &Rehearsal{addr: "127.0.0.1:9", agent: &Agent{cfg: Config{Cluster: &Cluster{Name: "a2", Capacity: 1,
-		Network: c.cfg.Network, Listen: "127.0.0.1:9", Join: []string{"127.0.0.1:9", c.members.Self.Addr}}}}}
+	cfg := &Config{Name: "a2", Capacity: 1, Network: c.cfg.Network, Listen: "127.0.0.1:9",
+		Join: []string{"127.0.0.1:9", c.Members.Self.Addr}}
 	for _, id := range []rpc.ID{{}, {1}} {
-		c.members.SetCrawl(id)
-		found, err := r.Meet(t.Context())
-		want := []JoinReply{{Addr: "127.0.0.1:9", Self: true}, {Addr: c.members.Self.Addr}}
+		c.Members.SetCrawl(id)
+		found, err := Rehearse(t.Context(), cfg, Place{Clock: clock.System}, cfg.Listen, false)
+		want := []JoinReply{{Addr: "127.0.0.1:9", Self: true}, {Addr: c.Members.Self.Addr}}
 		if diff := cmp.Diff(want, found.Join); diff != "" || err != nil {
 			t.Errorf("crawl %s: %v; -want +got\n%s", id, err, diff)
 		}
 	}
 	other := gossip.Agent{Name: "a2", Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: "127.0.0.1:10"}
-	if err := c.members.Gossip().Admit(other, time.Now()); err != nil {
+	if err := c.Members.Gossip().Admit(other, time.Now()); err != nil {
 		t.Errorf("the name is not free: %v", err)
 	}
 	if len(c.joining.admissions.at) > 0 {

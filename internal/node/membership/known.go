@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"context"
@@ -12,21 +12,21 @@ import (
 const askFrom = 4
 
 // known answers which URLs this agent has durably.
-func (c *membership) known(_ context.Context, _ rpc.Caller, fs []rpc.Fingerprint) ([]bool, error) {
+func (c *Membership) known(_ context.Context, _ rpc.Caller, fs []rpc.Fingerprint) ([]bool, error) {
 	known := make([]bool, len(fs))
 	for i, f := range fs {
-		known[i] = c.a.others.Durable.Has(uint64(f))
+		known[i] = c.parts.Durable.Has(uint64(f))
 	}
 	return known, nil
 }
 
 // Push implements cluster.Exchange.
-func (c *membership) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
-	to, ok := c.members.Agent(agent)
+func (c *Membership) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
+	to, ok := c.Members.Agent(agent)
 	if !ok {
 		return fmt.Errorf("agent %q is gone", agent)
 	}
-	peer := c.members.To(to)
+	peer := c.Members.To(to)
 	if count >= askFrom && hops == 0 {
 		var err error
 		if links, count, err = c.unknown(ctx, peer, links, count); err != nil || count == 0 {
@@ -37,7 +37,7 @@ func (c *membership) Push(ctx context.Context, agent string, links []byte, count
 }
 
 // unknown returns those of the links that the agent does not know.
-func (c *membership) unknown(ctx context.Context, to *rpc.Peer, links []byte, count int) ([]byte, int, error) {
+func (c *Membership) unknown(ctx context.Context, to *rpc.Peer, links []byte, count int) ([]byte, int, error) {
 	ends, fs := make([]int, 0, count), make([]rpc.Fingerprint, 0, count)
 	for at := 0; at < len(links); {
 		l, n, err := link.Peek(links[at:])
@@ -45,7 +45,7 @@ func (c *membership) unknown(ctx context.Context, to *rpc.Peer, links []byte, co
 			return nil, 0, fmt.Errorf("link to send: %w", err)
 		}
 		at += n
-		ends, fs = append(ends, at), append(fs, rpc.Fingerprint(c.a.others.Durable.Fingerprint(l.Key())))
+		ends, fs = append(ends, at), append(fs, rpc.Fingerprint(c.parts.Durable.Fingerprint(l.Key())))
 	}
 	known, err := to.Known(ctx, fs)
 	if err != nil {

@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"context"
@@ -52,7 +52,7 @@ func TestSortJoin(t *testing.T) {
 		"a1":  "--founder a1: agent \"a2\" joins the cluster that agent a1 starts; give the address",
 		"a2":  "", "": "",
 	} {
-		err := (&Cluster{Name: "a2", Founder: founder}).checkFounder()
+		err := (&Config{Name: "a2", Founder: founder}).checkFounder()
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", founder, err, want)
 		}

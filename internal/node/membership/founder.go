@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/input"
 )
 
-// lookupPatience bounds the look-up of the names in Cluster.Join.
+// lookupPatience bounds the look-up of the names in Config.Join.
 const lookupPatience = 3 * time.Second
 
 // errOnlySelf says why no agent was asked.
 var errOnlySelf = errors.New("the addresses of --join lead to this agent alone")
 
 // checkFounder refuses a founder that cannot begin the cluster.
-func (c *Cluster) checkFounder() error {
+func (c *Config) checkFounder() error {
 	if c.Founder == "" {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 func TestClusterChecks(t *testing.T) {
 	number := func(n int) *int { return &n }
 	coordinators := func(partition string, addrs ...string) error {
-		return (&Cluster{Partition: partition, Coordinators: addrs}).checkPartition()
+		return (&Config{Partition: partition, Coordinators: addrs}).CheckDivision()
 	}
 	for i, c := range []struct {
 		got  error
@@ -48,14 +48,14 @@ func TestClusterChecks(t *testing.T) {
 // TestMethod: if two methods are equal, the agents divide hosts alike, even if other parts of the
 // partition differ. A crawl that has begun keeps its method.
 func TestMethod(t *testing.T) {
-	cs := []Cluster{{}, {Partition: PartitionHash}, {Partition: PartitionRing}, {Partition: PartitionRing, Kappa: 100},
+	cs := []Config{{}, {Partition: PartitionHash}, {Partition: PartitionRing}, {Partition: PartitionRing, Kappa: 100},
 		{Partition: PartitionHash, Boundary: BoundaryContents},
 		{Partition: PartitionHash, Boundary: BoundaryContents, ContentHash: ContentNear}}
 	var names []string
 	for i := range 50 {
 		names = append(names, fmt.Sprint("host-", i))
 	}
-	owners := func(c *Cluster) (all []string) {
+	owners := func(c *Config) (all []string) {
 		p, err := c.Place([]placement.Owner{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1},
 			{Name: "a3", Capacity: 2}})
 		if err != nil {
@@ -89,7 +89,7 @@ func TestMethod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	byTopic := Cluster{Partition: PartitionTopic}
+	byTopic := Config{Partition: PartitionTopic}
 	if err := byTopic.sameMethod("c", byTopic.method()); err != nil {
 		t.Errorf("the same model: %v", err)
 	}
@@ -97,30 +97,30 @@ func TestMethod(t *testing.T) {
 		t.Errorf("a crawl that did not record its model: %v", err)
 	}
 	for _, c := range []struct {
-		given       Cluster
+		given       Config
 		begun, want string
 	}{
-		{Cluster{Partition: "ring", Kappa: 30}, "ring, kappa 200", "--kappa 30: the crawl in c began with " +
+		{Config{Partition: "ring", Kappa: 30}, "ring, kappa 200", "--kappa 30: the crawl in c began with " +
 			"--partition ring --kappa 200, and a change would move nearly all hosts;\nresume without --kappa, or " +
 			"start again with --overwrite"},
-		{Cluster{Partition: "ring"}, "ring, kappa 30", "--kappa 200: the crawl in c began with --partition ring " +
+		{Config{Partition: "ring"}, "ring, kappa 30", "--kappa 200: the crawl in c began with --partition ring " +
 			"--kappa 30, and a change would move nearly all hosts;\nresume with --kappa 30, or start again with " +
 			"--overwrite"},
-		{Cluster{}, "ring, kappa 200", "--partition rendezvous: the crawl in c began with --partition ring " +
+		{Config{}, "ring, kappa 200", "--partition rendezvous: the crawl in c began with --partition ring " +
 			"--kappa 200, and a change would move nearly all hosts;\nresume with --partition ring --kappa 200, or " +
 			"start again with --overwrite"},
-		{Cluster{Partition: "ring"}, "", "--partition ring: the crawl in c began with --partition rendezvous, and " +
+		{Config{Partition: "ring"}, "", "--partition ring: the crawl in c began with --partition rendezvous, and " +
 			"a change would move nearly all hosts;\nresume with --partition rendezvous, or start again with " +
 			"--overwrite"},
-		{Cluster{Partition: "sites"}, "rendezvous", "--partition sites: the crawl in c began with --partition " +
+		{Config{Partition: "sites"}, "rendezvous", "--partition sites: the crawl in c began with --partition " +
 			"rendezvous, and a change would move nearly all hosts;\nresume with --partition rendezvous, or start " +
 			"again with --overwrite"},
-		{Cluster{Partition: "topic"}, "rendezvous", "--partition topic: the crawl in c began with --partition " +
+		{Config{Partition: "topic"}, "rendezvous", "--partition topic: the crawl in c began with --partition " +
 			"rendezvous, and a change would move nearly all hosts;\nresume with --partition rendezvous, or start " +
 			"again with --overwrite"},
-		{Cluster{}, byTopic.method(), "--partition rendezvous: the crawl in c began with --partition topic, and a " +
+		{Config{}, byTopic.method(), "--partition rendezvous: the crawl in c began with --partition topic, and a " +
 			"change would move nearly all hosts;\nresume with --partition topic, or start again with --overwrite"},
-		{Cluster{Partition: "topic", Classifier: languages}, byTopic.method(), fmt.Sprintf("--model: the crawl in c "+
+		{Config{Partition: "topic", Classifier: languages}, byTopic.method(), fmt.Sprintf("--model: the crawl in c "+
 			"began with the model of digest %.12s, not %.12s;\nresume with --model topics, or start again with "+
 			"--overwrite", builtin.Topics().Digest(), builtin.Languages().Digest())},
 		{byTopic, "topic, model 0123456789abcdef", fmt.Sprintf("--model: the crawl in c began with the model of "+
@@ -146,7 +146,7 @@ func TestTopics(t *testing.T) {
 		for i := range n {
 			names = append(names, fmt.Sprint("a", i+1))
 		}
-		c, all := &Cluster{}, map[string]bool{}
+		c, all := &Config{}, map[string]bool{}
 		topics := c.Topics(names)
 		for _, name := range names {
 			if len(topics[name]) == 0 {

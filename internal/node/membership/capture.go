@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -29,7 +30,7 @@ const (
 )
 
 // captured answers to another agent what this agent's archive has of a URL.
-func (c *membership) captured(request []byte) (response []byte, err error) {
+func (c *Membership) captured(request []byte) (response []byte, err error) {
 	from, n := binary.Uvarint(request)
 	if n <= 0 {
 		return nil, errors.New("damaged question for a record")
@@ -38,7 +39,7 @@ func (c *membership) captured(request []byte) (response []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r, size, err := c.a.parts.Archive.OpenNewest(u.String())
+	r, size, err := c.archive.OpenNewest(u.String())
 	if err != nil || r == nil {
 		return []byte{0}, nil // for the other agent, a record that cannot be read is not there
 	}
@@ -55,11 +56,11 @@ func (c *membership) captured(request []byte) (response []byte, err error) {
 
 // capture asks the other agents for the newest record of u, one after the other: first those that leave, because they
 // have handed over their hosts and still have their archives. r is nil if none has it.
-func (c *membership) capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
-	if c.members.Gossip() == nil {
+func (c *Membership) capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
+	if c.Members.Gossip() == nil {
 		return nil, "", nil
 	}
-	agents, _ := c.Before(u.Host())
+	agents, _ := c.Division.Before(u.Host())
 	for _, agent := range agents {
 		b, e := c.captureOf(ctx, agent, u)
 		if b != nil {
@@ -71,10 +72,10 @@ func (c *membership) capture(ctx context.Context, u weburl.URL) (r io.ReadCloser
 }
 
 // captureOf asks one agent. The result is nil if the agent does not have the record.
-func (c *membership) captureOf(ctx context.Context, agent string, u weburl.URL) ([]byte, error) {
+func (c *Membership) captureOf(ctx context.Context, agent string, u weburl.URL) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, captureWait)
 	defer cancel()
-	p, err := c.members.Peer(agent)
+	p, err := c.Members.Peer(agent)
 	if err != nil {
 		return nil, err
 	}
@@ -99,4 +100,20 @@ func (c *membership) captureOf(ctx context.Context, agent string, u weburl.URL) 
 			return record[:size], nil
 		}
 	}
+}
+
+// operated carries out what the Operator of another agent has passed on.
+func (c *Membership) operated(ctx context.Context, from rpc.Caller, o rpc.Operation) (rpc.OperationAnswer, error) {
+	answer := c.agent.Answer
+	switch {
+	case o.Method == captureMethod:
+		answer = func(_ context.Context, _ string, request []byte) ([]byte, error) { return c.captured(request) }
+	case o.Method == members.LeftMethod && c.joining.endings != nil && c.Members.Gossip() != nil:
+		return rpc.OperationAnswer{}, c.joining.endings.Left(c.Members.Gossip(), from)
+	}
+	response, err := answer(ctx, o.Method, o.Request)
+	if err != nil {
+		return rpc.OperationAnswer{Error: err.Error()}, nil
+	}
+	return rpc.OperationAnswer{Response: response}, nil
 }

@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"strings"
@@ -6,11 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// exchanges reports the calls between agents to Prometheus.
-type exchanges struct{ c *membership }
+// Metrics reports the calls between agents to Prometheus.
+func (c *Membership) Metrics() prometheus.Collector { return exchanges{c} }
+
+type exchanges struct{ c *Membership }
 
 var (
 	descAgents = desc("orbweaver_cluster_agents", "Agents that own hosts, as this agent sees the cluster.")
@@ -66,7 +69,7 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 	metric := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
 	}
-	in, out := e.c.server.Counts(), e.c.members.Client.Counts()
+	in, out := e.c.server.Counts(), e.c.Members.Client.Counts()
 	for _, s := range []struct {
 		way string
 		rpc.Counts
@@ -88,7 +91,7 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 	}
 	metric(descExchanged, prometheus.CounterValue, float64(in.Sent+out.Sent), "out")
 	metric(descExchanged, prometheus.CounterValue, float64(in.Received+out.Received), "in")
-	if r := e.c.owners(); r != nil {
+	if r := e.c.Division.Owners(); r != nil {
 		metric(descAgents, prometheus.GaugeValue, float64(len(r.Agents())))
 	}
 	if e.c.contents != nil {
@@ -104,7 +107,7 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 		count(descUntold, n.Untold)
 		count(descWouldExport, n.WouldExport)
 	}
-	if s := e.c.a.Status(); s != nil {
+	if s := e.c.agent.Progress(); s != nil {
 		metric(descSent, prometheus.CounterValue, float64(s.Sent))
 		metric(descOutgoing, prometheus.GaugeValue, float64(s.Cluster.Outgoing))
 	}
@@ -117,14 +120,10 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// exchange returns what this run has sent to other agents, or nil without a cluster. pages is the
-// number of pages of all runs.
-func (a *Agent) exchange(pages int64) *report.Exchange {
-	if a.membership == nil {
-		return nil
-	}
-	in, out := a.membership.server.Counts(), a.membership.members.Client.Counts()
-	e := &report.Exchange{Agents: int(a.membership.most.Load()), Links: int64(out.Links), Keys: int64(out.Keys),
+// Exchange returns what this run has sent to other agents. pages is the number of its pages.
+func (c *Membership) Exchange(pages int64) *report.Exchange {
+	in, out := c.server.Counts(), c.Members.Client.Counts()
+	e := &report.Exchange{Agents: int(c.most.Load()), Links: int64(out.Links), Keys: int64(out.Keys),
 		Bytes: int64(in.Sent + out.Sent), ByCall: map[string]int64{}, Calls: map[string]int64{},
 		Answers: map[string]int64{}}
 	rest := e.Bytes
@@ -147,6 +146,16 @@ func (a *Agent) exchange(pages int64) *report.Exchange {
 		}
 	}
 	e.ByCall["gossip"], e.ByCall["transport"] = int64(in.Packets), rest-int64(in.Packets)
-	e.Count(pages - a.pagesBefore)
+	e.Count(pages)
 	return e
+}
+
+// Report adds to a status what the cluster knows. pages is the number of pages of this run.
+func (c *Membership) Report(s *crawl.Status, pages int64) {
+	s.Cluster.Exchange = c.Exchange(pages)
+	s.Cluster.Lost, s.Cluster.ArchiveCopies = c.lists.Lost(), c.spares.Counts()
+	s.Cluster.Agents = c.present()
+	if c.sites != nil {
+		s.Cluster.Sites = c.sites.Status()
+	}
 }

@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// joinTimeout bounds the questions of Meet.
+// joinTimeout bounds the questions of Rehearse.
 const joinTimeout = 3 * time.Second
 
-// A Meeting is what Meet has found out.
+// A Meeting is what Rehearse has found out.
 type Meeting struct {
 	Join []JoinReply // for each address of --join
 	// Coordinators has a reply for each address of --coordinator.
@@ -37,41 +37,39 @@ type JoinReply struct {
 	Err  error  // why no agent or no coordinator answers, in few words; nil: one does
 }
 
-// Meet asks whether agents and coordinators answer at the addresses of --join and --coordinator, and does not
-// join. It asks as an agent of another crawl. Agents refuse that, and reserve no name. If no agent answers, and
-// what answers will never do as an agent, the error is that of a crawl: an *input.Error. Without a cluster, Meet
-// does nothing.
-func (r *Rehearsal) Meet(ctx context.Context) (found Meeting, err error) {
-	a := r.agent
-	if a.cfg.Cluster == nil {
-		return found, nil
-	}
-	keys, err := a.cfg.Cluster.check(a.fs, a.cfg.Clock)
+// Rehearse asks whether agents and coordinators answer at the addresses of --join and --coordinator, and does not
+// join. It asks as an agent of another crawl at addr. Agents refuse that, and reserve no name. resume reports that the
+// crawl directory has an earlier run. If no agent answers, and what answers will never do as an agent, the error is
+// that of a crawl: an *input.Error.
+func Rehearse(ctx context.Context, cfg *Config, at Place, addr string, resume bool) (found Meeting, err error) {
+	keys, err := cfg.Check(at.FS, at.Clock)
 	if err != nil {
 		return found, err
 	}
-	c := a.newMembership(a.cfg.Cluster, keys)
-	if c.joining.who.Begun, err = r.begun(); err != nil {
-		return found, err
+	c := newMembership(cfg, at, keys)
+	if resume {
+		if c.joining.who.Begun, err = c.joining.hasBegun(); err != nil {
+			return found, err
+		}
 	}
 	id := newExchangeID()
-	c.members.SetCrawl(id)
-	c.members.Self = gossip.Agent{Name: c.cfg.Name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: r.addr}
-	c.members.Client = rpc.NewClient(rpc.ClientConfig{Keys: keys, Dial: c.cfg.network().Dial, Self: c.members.Caller})
-	defer func() { err = errors.Join(err, c.members.Client.Close()) }()
+	c.Members.SetCrawl(id)
+	c.Members.Self = gossip.Agent{Name: c.cfg.Name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: addr}
+	c.call(keys)
+	defer func() { err = errors.Join(err, c.Members.Client.Close()) }()
 	c.joining.sortJoin()
 	if err := c.joining.onlyItself(); err != nil {
 		return found, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	statuses := coordination.NewClient(c.members.Client, "this agent").AskAll(ctx, c.cfg.Coordinators)
-	answered, lasting := r.replies(c.joining.askAll(ctx, c.joining.spread(ctx, c.joining.contacts())), c, &found)
+	statuses := coordination.NewClient(c.Members.Client, "this agent").AskAll(ctx, c.cfg.Coordinators)
+	answered, lasting := c.joining.replies(c.joining.askAll(ctx, c.joining.spread(ctx, c.joining.contacts())), &found)
 	if !answered && lasting != nil {
 		return found, lasting
 	}
 	silent, all := len(c.cfg.Coordinators) > 0, <-statuses
-	if !answered && c.joining.founder && !a.cfg.Resume {
+	if !answered && c.joining.founder && !resume {
 		if err := coordination.Taken(all); err != nil {
 			return found, err
 		}
@@ -96,34 +94,31 @@ func (r *Rehearsal) Meet(ctx context.Context) (found Meeting, err error) {
 
 // replies adds a JoinReply to found for each address of --join. answered reports whether an agent has
 // answered; lasting is the first error that would refuse the start.
-func (r *Rehearsal) replies(all []reply, c *membership, found *Meeting) (answered bool, lasting error) {
-	for _, addr := range c.cfg.Join {
-		j := JoinReply{Addr: addr, Self: !slices.Contains(c.joining.join, addr)}
+func (j *joining) replies(all []reply, found *Meeting) (answered bool, lasting error) {
+	for _, addr := range j.cfg.Join {
+		answer := JoinReply{Addr: addr, Self: !slices.Contains(j.join, addr)}
 		for _, p := range all {
-			if j.Self || p.addr != addr && p.of != addr {
+			if answer.Self || p.addr != addr && p.of != addr {
 				continue
 			}
 			if _, refused := errors.AsType[*rpc.Refusal](p.err); refused || errors.Is(p.err, rpc.ErrAgain) {
-				j.Err, answered = nil, true
+				answer.Err, answered = nil, true
 				break
 			}
 			why := &unanswered{p.addr, p.err}
-			j.Err = errors.New(why.why())
+			answer.Err = errors.New(why.why())
 			if rpc.Lasting(p.err) != nil && lasting == nil {
 				lasting = &input.Error{Text: "--join " + why.Error() + joinRemedy(p.err)}
 			}
 		}
-		found.Join = append(found.Join, j)
+		found.Join = append(found.Join, answer)
 	}
 	return answered, lasting
 }
 
-// begun reports whether the agent of a crawl that would continue has crawled before.
-func (r *Rehearsal) begun() (bool, error) {
-	if !r.agent.cfg.Resume {
-		return false, nil
-	}
-	b, err := disk.ReadFile(r.agent.fs, r.agent.dir(identityFile), maxIdentity)
+// hasBegun reports whether the agent of a crawl that would continue has crawled before.
+func (j *joining) hasBegun() (bool, error) {
+	b, err := disk.ReadFile(j.FS, j.path(identityFile), maxIdentity)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"time"
@@ -7,13 +7,13 @@ import (
 )
 
 // busy is the termination.Agent of an agent.
-type busy struct{ c *membership }
+type busy struct{ c *Membership }
 
 // Settled implements termination.Agent: this agent has applied the current view, has no takeover left to do, reads no
 // list of a lost archive, waits for the owner of no host and has no archive file to copy.
 func (b busy) Settled() bool {
-	v := b.c.members.View()
-	return b.c.TakenOver(v) && b.c.refetch.Settled() && b.c.sites.Agrees(v) && b.c.spares.Settled()
+	v := b.c.Members.View()
+	return b.c.Division.TakenOver(v) && b.c.refetch.Settled() && b.c.sites.Agrees(v) && b.c.spares.Settled()
 }
 
 // Missing implements termination.Agent.

@@ -1,10 +1,12 @@
-package node
+package membership
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
@@ -14,15 +16,20 @@ import (
 // and a server may have gone by then.
 func TestNoPageWaits(t *testing.T) {
 	mem := testdisk.NewMem()
-	a := &Agent{fs: mem}
-	a.cfg.Dir = testparts.Dir
+	open := func(boundary string) error {
+		cfg := &Config{Partition: PartitionTopic, Boundary: boundary}
+		store, err := newMembership(cfg, Place{FS: mem, Dir: testparts.Dir, Clock: clock.System}, nil).OpenStore(1)
+		if store != nil {
+			err = errors.Join(err, store.Close())
+		}
+		return err
+	}
 	for _, boundary := range []string{BoundaryContents, BoundaryURLs} {
-		a.cfg.Cluster = &Cluster{Partition: PartitionTopic, Boundary: boundary}
-		if err := a.checkNoPageWaits(); err != nil {
+		if err := open(boundary); err != nil {
 			t.Errorf("--boundary %s in a new directory: %v", boundary, err)
 		}
 	}
-	archive := filepath.Join(a.dir(boundaryDir), "archive")
+	archive := filepath.Join(testparts.Dir, boundaryDir, "archive")
 	if err := mem.MkdirAll(archive, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +38,7 @@ func TestNoPageWaits(t *testing.T) {
 	}
 	for boundary, want := range map[string]string{BoundaryContents: "",
 		BoundaryURLs: "resume with --boundary contents"} {
-		a.cfg.Cluster = &Cluster{Partition: PartitionTopic, Boundary: boundary}
-		err := a.checkNoPageWaits()
+		err := open(boundary)
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("--boundary %s where pages wait: %v, want %q", boundary, err, want)
 		}

@@ -1,0 +1,53 @@
+package membership
+
+import (
+	"github.com/orbweaver/orbweaver/internal/cluster"
+	"github.com/orbweaver/orbweaver/internal/cluster/lost"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/cluster/replicas"
+	"github.com/orbweaver/orbweaver/internal/cluster/spare"
+)
+
+// openReplicas opens what this agent keeps of others: replicas, lists of lost archives and copies of archive files. It
+// also opens the queues of records to ship.
+func (c *Membership) openReplicas(m Memory) (err error) {
+	if c.cfg.Replicas < 2 {
+		return nil
+	}
+	at, refetches := &c.joining.Place, c.cfg.OnLoss == LossRefetch
+	if c.lists, err = lost.Open(lost.Config{FS: at.FS, Dir: at.Dir, Clock: at.Clock, Events: c.events,
+		Members: c.Members, Refetches: refetches}); err != nil {
+		return err
+	}
+	c.parts.Names = c.lists
+	if refetches {
+		c.refetch = lost.NewRefetch(c.lists)
+	}
+	if c.cfg.ArchiveCopies == 2 {
+		c.spares = spare.NewCopies(spare.Config{FS: at.FS, Dir: at.Dir, Events: c.events, Members: c.Members,
+			Lists: c.lists, Takeovers: c.Division})
+		spare.Call.Serve(c.server, c.spares.Answer)
+	}
+	if c.replicas, err = replicas.Open(replicas.Config{FS: at.FS, Dir: at.Dir, Clock: at.Clock, Events: c.events,
+		MemoryBytes: m.Replicas, Members: c.Members, Owners: c.Division, Lists: c.lists}); err != nil {
+		return err
+	}
+	c.Division.replicas = c.replicas
+	c.closers = append(c.closers, c.replicas)
+	replicas.Call.Serve(c.server, c.replicas.Receive)
+	c.joining.endings = new(members.Endings)
+	c.joining.endings.Kept(c.joining.who.Ended)
+	out := &cluster.Copies{Shipper: c.replicas}
+	if out.Out, err = outbox.Open(at.FS, at.path("state", "shipping"),
+		outbox.Config{MemoryBytes: m.Shipping}); err != nil {
+		return err
+	}
+	c.closers = append(c.closers, out.Out)
+	if out.Waiting, err = outbox.OpenQueue(at.FS, at.path("state", "shipping-ends"), m.Shipping); err != nil {
+		return err
+	}
+	c.closers = append(c.closers, out.Waiting)
+	c.parts.Copies = out
+	return nil
+}
