@@ -3,7 +3,9 @@ package ledger
 import (
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
 )
 
 // A Batch collects the journal records of a visit, in one piece of memory that the next visit reuses. If there is a
@@ -132,4 +134,104 @@ func (l *Ledger) AppendLarge() error {
 func (l *Ledger) AppendForSync() error {
 	l.dirty = true
 	return l.Append()
+}
+
+// Offer gives links to the seen-set, which emits those that are new, at once or later, see keyset.Open. Offer repairs
+// the seen-set if a part of it is damaged. So do all methods that change or read the seen-set.
+func (l *Ledger) Offer(items []keyset.Item) error {
+	if err := l.repair(l.seen.Add(items)); err != nil || l.run.Failed() {
+		return err
+	}
+	l.holds()
+	return nil
+}
+
+// Emit lets the seen-set give new links that it has held back, as far as it knows them to be new.
+func (l *Ledger) Emit() error {
+	if err := l.repair(l.seen.Emit()); err != nil {
+		return err
+	}
+	return l.Append()
+}
+
+// Flush lets the seen-set give all new links that it holds back.
+func (l *Ledger) Flush() error {
+	err := l.seen.Flush()
+	for tries := 0; err != nil && tries < flushTries; tries++ {
+		if err := l.repair(err); err != nil || l.run.Failed() {
+			return err
+		}
+		err = l.seen.Flush() // damage stopped it before all links were answered
+	}
+	if err := l.repair(err); err != nil {
+		return err
+	}
+	return l.Append()
+}
+
+// Add adds a record to the present batch. The payload is copied.
+func (l *Ledger) Add(kind byte, payload []byte) { l.batch.add(kind, payload) }
+
+// Accept adds an accept to the present batch: kind is state.Accept, state.Outgoing or state.Passed, and enc the link's
+// encoding. It returns the number of the accept.
+func (l *Ledger) Accept(kind byte, enc []byte) (number uint64) {
+	number = l.AcceptUnlisted(kind, enc)
+	if b := &l.batch; b.lists {
+		b.accepts = append(b.accepts, listedAccept{len(b.recs) - 1, number})
+	}
+	return number
+}
+
+// AcceptUnlisted is Accept for a link that Sealers must not look at: the caller does all that is to be done for it.
+func (l *Ledger) AcceptUnlisted(kind byte, enc []byte) (number uint64) {
+	l.batch.add(kind, enc)
+	l.accepted++
+	l.tally.Accepted(1)
+	return l.accepted
+}
+
+// Finish adds a finish to the present batch, and tells the participants of it. It comes after the accepts of the links
+// that the visit has brought, and may be in a later batch than the first of them. The caller does not change f until
+// the batch is appended, except for Skips.
+func (l *Ledger) Finish(f *state.Finish) {
+	l.rec = f.AppendTo(l.rec[:0])
+	l.batch.add(state.Finished, l.rec)
+	tellFinish(l.told, f, false)
+	if b := &l.batch; b.lists {
+		b.finishes = append(b.finishes, listedFinish{len(b.recs) - 1, f})
+	}
+}
+
+// AddHost adds to the present batch how long a host must rest.
+func (l *Ledger) AddHost(st frontier.HostState) {
+	l.rec = st.AppendTo(l.rec[:0])
+	l.batch.add(state.Host, l.rec)
+	if b := &l.batch; b.lists {
+		b.hosts = append(b.hosts, st)
+	}
+}
+
+// tellFinish tells finishers of a finish; see Finisher.
+func tellFinish(fs []Finisher, f *state.Finish, before bool) {
+	for _, p := range fs {
+		p.Finished(f, before)
+	}
+}
+
+// EndOutgoing adds that links which other agents have are ended, and appends the batch. returned reports that this
+// agent has accepted them again.
+func (l *Ledger) EndOutgoing(numbers []uint64, returned bool) error {
+	l.rec = state.AppendSent(l.rec[:0], numbers, returned)
+	l.batch.add(state.Sent, l.rec)
+	countEnded(l.tally, int64(len(numbers)), returned)
+	return l.Append()
+}
+
+// countEnded counts links that are ended; see Ledger.EndOutgoing.
+func countEnded(t *report.Tally, n int64, returned bool) {
+	if returned {
+		t.Accepted(-n)
+	} else {
+		t.Sent(n)
+	}
 }

@@ -14,39 +14,6 @@ import (
 // flushTries is more than the number of parts of the seen-set that may be damaged.
 const flushTries = 100
 
-// Offer gives links to the seen-set, which emits those that are new, at once or later, see keyset.Open. Offer repairs
-// the seen-set if a part of it is damaged. So do all methods that change or read the seen-set.
-func (l *Ledger) Offer(items []keyset.Item) error {
-	if err := l.repair(l.seen.Add(items)); err != nil || l.run.Failed() {
-		return err
-	}
-	l.holds()
-	return nil
-}
-
-// Emit lets the seen-set give new links that it has held back, as far as it knows them to be new.
-func (l *Ledger) Emit() error {
-	if err := l.repair(l.seen.Emit()); err != nil {
-		return err
-	}
-	return l.Append()
-}
-
-// Flush lets the seen-set give all new links that it holds back.
-func (l *Ledger) Flush() error {
-	err := l.seen.Flush()
-	for tries := 0; err != nil && tries < flushTries; tries++ {
-		if err := l.repair(err); err != nil || l.run.Failed() {
-			return err
-		}
-		err = l.seen.Flush() // damage stopped it before all links were answered
-	}
-	if err := l.repair(err); err != nil {
-		return err
-	}
-	return l.Append()
-}
-
 // Range returns a range of the seen-set.
 func (l *Ledger) Range(host uint64) (s keyset.Paths, err error) {
 	for tries := 0; !l.run.Failed(); tries++ {

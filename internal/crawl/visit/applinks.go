@@ -127,24 +127,6 @@ func (f *Follower) judgeApp(ls *Links, l link.Link, k link.Key, app string) {
 	f.add(ls, l, k)
 }
 
-// JudgeSent is Judge for a link that another agent has found. A link of an application that is not known here yet waits
-// for it.
-func (f *Follower) JudgeSent(ls *Links, l link.Link) {
-	if l.Ext != "" {
-		if app := l.App(); app != "" && f.Applications.Of(app) == nil {
-			f.add(ls, l, l.Key())
-			return
-		}
-	}
-	f.Judge(ls, l, l.Key())
-}
-
-// add adds a link that is in scope.
-func (f *Follower) add(ls *Links, l link.Link, k link.Key) {
-	_, directed := l.Destination()
-	ls.Add(l, k, directed || f.NotOurs(l.URL))
-}
-
 // noApplication is the reason why a link is dropped whose application is not defined any more.
 const noApplication = "noApplication"
 

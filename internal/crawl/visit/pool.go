@@ -161,3 +161,37 @@ func (p *Pool) Recycle(v *Attempt) {
 		p.free = append(p.free, v)
 	}
 }
+
+// work makes visits until there are no more, or until a slow visit continues in the worker's
+// place.
+func (p *Pool) work(ctx context.Context, thread int) {
+	w := &worker{p: p, thread: thread}
+	w.timer = time.AfterFunc(time.Hour, func() { w.tick(ctx) })
+	w.timer.Stop()
+	for {
+		select {
+		case p.slow.resume <- w.thread: // before new visits
+			return
+		default:
+		}
+		select {
+		case p.slow.resume <- w.thread:
+			return
+		case v, ok := <-p.tasks:
+			if !ok {
+				return
+			}
+			v.Thread, v.worker = w.thread, w
+			if p.closing.Load() || p.Gate.HeldBack(v) || p.Gate.Overtaken(v) || !v.Permit.valid() {
+				v.Outcome = Abandoned // the visit had not begun
+			} else {
+				v.Err = p.visit(ctx, v)
+			}
+			v.worker = nil
+			p.results <- v
+			if w.replaced {
+				return
+			}
+		}
+	}
+}

@@ -16,27 +16,6 @@ import (
 // is less than its share. It is enough for two packets that are lost.
 const BesideConnect = 2 * time.Second
 
-// askRobots asks the rules of robots.txt whether v may be fetched. If they are not known, it fetches them instead: then
-// v is not allowed yet, and comes again.
-func (p *Pool) askRobots(ctx context.Context, v *Attempt) (allowed bool, err error) {
-	p.heedRobots(v)
-	u := v.Task.Link.URL
-	a := p.Robots.Ask(u, p.cfg.Clock.Now())
-	v.Robots.Delay = a.Delay
-	switch a.Verdict {
-	case robots.Unreachable:
-		v.Outcome, v.Robots.Until = RobotsUnreachable, a.Until
-		return false, nil
-	case robots.Fetch:
-		return false, p.fetchRobots(ctx, v, u, a.Fetch)
-	}
-	if p.Links.followRoot(v); a.Verdict == robots.Denied {
-		v.Outcome, v.Robots.Rule = Denied, a.Rule
-		return false, nil
-	}
-	return true, nil
-}
-
 // fetchErrand fetches a robots.txt for another host.
 func (p *Pool) fetchErrand(ctx context.Context, v *Attempt) error {
 	l := v.Task.Link

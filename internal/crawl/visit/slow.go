@@ -149,59 +149,6 @@ type worker struct {
 	bytes    int64         // estimate of the slow visit's memory
 }
 
-// work makes visits until there are no more, or until a slow visit continues in the worker's
-// place.
-func (p *Pool) work(ctx context.Context, thread int) {
-	w := &worker{p: p, thread: thread}
-	w.timer = time.AfterFunc(time.Hour, func() { w.tick(ctx) })
-	w.timer.Stop()
-	for {
-		select {
-		case p.slow.resume <- w.thread: // before new visits
-			return
-		default:
-		}
-		select {
-		case p.slow.resume <- w.thread:
-			return
-		case v, ok := <-p.tasks:
-			if !ok {
-				return
-			}
-			v.Thread, v.worker = w.thread, w
-			if p.closing.Load() || p.Gate.HeldBack(v) || p.Gate.Overtaken(v) || !v.Permit.valid() {
-				v.Outcome = Abandoned // the visit had not begun
-			} else {
-				v.Err = p.visit(ctx, v)
-			}
-			v.worker = nil
-			p.results <- v
-			if w.replaced {
-				return
-			}
-		}
-	}
-}
-
-// A Fetcher turns a request into a response. Failures of the web are in Response.Failure; an
-// error is a failure of this machine, or ctx's. Safe for concurrent use.
-type Fetcher interface {
-	Fetch(ctx context.Context, r fetch.Request) (*fetch.Response, error)
-}
-
-// fetch fetches for v. A long fetch makes v slow. Then fetch returns when a worker has ended to
-// make place for v, or when ctx is done.
-func (p *Pool) fetch(ctx context.Context, v *Attempt, req fetch.Request) (*fetch.Response, error) {
-	w := v.worker
-	v.Response.Cookies = p.dress(&req)
-	req.Pacer, req.ConnectWithin = &v.Turn, v.Within
-	w.begin(&req)
-	resp, err := p.Fetch.Fetch(ctx, req)
-	w.end(ctx)
-	p.learnCookies(resp)
-	return resp, err
-}
-
 func (w *worker) begin(req *fetch.Request) {
 	w.watch.Reset()
 	req.Watch = &w.watch

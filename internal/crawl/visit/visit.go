@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -152,4 +153,44 @@ func IsNotFound(err error) bool { return errors.Is(err, dns.ErrNotFound) }
 // ProxyDown reports whether the visit failed because the proxy cannot be reached.
 func (v *Attempt) ProxyDown() bool {
 	return v.Response.Fail != nil && errors.Is(v.Response.Fail.Err, fetch.ErrProxyDown)
+}
+
+// A Fetcher turns a request into a response. Failures of the web are in Response.Failure; an
+// error is a failure of this machine, or ctx's. Safe for concurrent use.
+type Fetcher interface {
+	Fetch(ctx context.Context, r fetch.Request) (*fetch.Response, error)
+}
+
+// fetch fetches for v. A long fetch makes v slow. Then fetch returns when a worker has ended to
+// make place for v, or when ctx is done.
+func (p *Pool) fetch(ctx context.Context, v *Attempt, req fetch.Request) (*fetch.Response, error) {
+	w := v.worker
+	v.Response.Cookies = p.dress(&req)
+	req.Pacer, req.ConnectWithin = &v.Turn, v.Within
+	w.begin(&req)
+	resp, err := p.Fetch.Fetch(ctx, req)
+	w.end(ctx)
+	p.learnCookies(resp)
+	return resp, err
+}
+
+// askRobots asks the rules of robots.txt whether v may be fetched. If they are not known, it fetches them instead: then
+// v is not allowed yet, and comes again.
+func (p *Pool) askRobots(ctx context.Context, v *Attempt) (allowed bool, err error) {
+	p.heedRobots(v)
+	u := v.Task.Link.URL
+	a := p.Robots.Ask(u, p.cfg.Clock.Now())
+	v.Robots.Delay = a.Delay
+	switch a.Verdict {
+	case robots.Unreachable:
+		v.Outcome, v.Robots.Until = RobotsUnreachable, a.Until
+		return false, nil
+	case robots.Fetch:
+		return false, p.fetchRobots(ctx, v, u, a.Fetch)
+	}
+	if p.Links.followRoot(v); a.Verdict == robots.Denied {
+		v.Outcome, v.Robots.Rule = Denied, a.Rule
+		return false, nil
+	}
+	return true, nil
 }
