@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/cluster/termination"
@@ -77,7 +78,7 @@ func TestClusterStrangers(t *testing.T) {
 		if v, err := termination.PulseCall.Ask(ctx, p, new(pb.PulseRequest)); err == nil {
 			t.Errorf("%s: pulse %+v", what, v)
 		}
-		if err := p.Push(ctx, rpc.Links{Count: 1, Data: link}); err == nil {
+		if _, err := cluster.PushCall.Ask(ctx, p, &pb.PushRequest{Count: 1, Links: link}); err == nil {
 			t.Errorf("%s: a link was taken", what)
 		}
 		if _, err := termination.EndCall.Ask(ctx, p, &pb.EndRequest{Reason: "finished"}); err == nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
@@ -26,6 +28,15 @@ const MaxHops = 3
 
 // reasonErrand is the reason to refuse a link that only this agent itself can have made.
 const reasonErrand = "notALink"
+
+// answer accepts the links that another agent pushes.
+func (o *links) answer(ctx context.Context, _ rpc.Caller, q *pb.PushRequest) (*pb.PushResponse, error) {
+	links, err := decodeLinks(q.Links, q.Count)
+	if err == nil {
+		err = o.fromAgent(ctx, links, int(q.Hops))
+	}
+	return new(pb.PushResponse), err
+}
 
 // fromAgent does the work of Clustered.Receive.
 func (o *links) fromAgent(ctx context.Context, links []link.Link, hops int) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -113,10 +114,10 @@ func (t *tenants) askAround(work context.Context, now time.Time) (wake time.Time
 		l.busy = true
 		view := t.view
 		t.run.Go(func() {
-			vs, err := t.Exchange.Claim(work, agent, asked, hosts)
+			r, err := t.Exchange.Claim(work, agent, &pb.ClaimRequest{View: asked, Hosts: hosts})
 			t.run.Tell(func(now time.Time) {
 				if l.busy = false; view == t.view {
-					t.answered(agent, asked, hosts, vs, err, now)
+					t.answered(agent, asked, hosts, r.GetVerdicts(), err, now)
 				}
 			})
 		})
@@ -125,7 +126,7 @@ func (t *tenants) askAround(work context.Context, now time.Time) (wake time.Time
 }
 
 // answered processes the answer to a question of the view asked.
-func (t *tenants) answered(agent string, asked uint64, hosts []string, vs []ClaimAnswer, err error, now time.Time) {
+func (t *tenants) answered(agent string, asked uint64, hosts []string, vs []byte, err error, now time.Time) {
 	l := t.lineOf(agent)
 	if t.run.Stopping() {
 		return
@@ -151,13 +152,13 @@ func (t *tenants) answered(agent string, asked uint64, hosts []string, vs []Clai
 		}
 		verdict := vs[i]
 		if w.view != asked {
-			verdict = Again // the answer is for an older question
+			verdict = claimAgain // the answer is for an older question
 		}
 		switch verdict {
-		case Nothing, Stranger:
+		case claimNothing, claimStranger:
 			t.run.Stir()
 			w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
-			if verdict == Nothing {
+			if verdict == claimNothing {
 				w.enough--
 			}
 			t.askFor(host, w, now)

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
@@ -55,16 +56,18 @@ func (n *node) Owner(host string) (string, bool) {
 var errLost = errors.New("lost on its way")
 
 // Push implements Exchange.
-func (n *node) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
-	ls, err := textweb.DecodeLinks(links)
-	if err != nil {
+func (n *node) Push(ctx context.Context, agent string, q *pb.PushRequest) error {
+	if err := checkPush(q); err != nil {
 		return err
 	}
-	if len(ls) != count {
-		return fmt.Errorf("%d links, %d said", len(ls), count)
-	}
-	return n.way(ctx, agent, func(w *world) error { return w.cl.Receive(ctx, ls, hops) })
+	return n.way(ctx, agent, func(w *world) error {
+		_, err := w.cl.links.answer(ctx, n.caller(), q)
+		return err
+	})
 }
+
+// caller is the node as a caller of others.
+func (n *node) caller() rpc.Caller { return rpc.Caller{Name: n.name} }
 
 // open starts a process.
 func (n *node) open() {

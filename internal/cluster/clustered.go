@@ -177,13 +177,6 @@ func (cl *Clustered) Carry(l link.Link, take func() ([]byte, error)) (taken bool
 // Recall implements crawl.Moves.
 func (cl *Clustered) Recall(l link.Link) (taken bool) { return cl.recalls.ask(l) }
 
-// Recalled answers what this agent's strategy knows of URLs. accept reports that the asking agent
-// takes this agent for the owner: it accepts the links that it does not know. Safe for concurrent use
-// while Run runs; ctx bounds the wait.
-func (cl *Clustered) Recalled(ctx context.Context, links []link.Link, accept bool) (as []Recalled, err error) {
-	return cl.recalls.answer(ctx, links, accept)
-}
-
 // Permit implements crawl.Turns.
 func (cl *Clustered) Permit(host string) *visit.Permit { return cl.Permits.of(host) }
 

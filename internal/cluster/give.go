@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -29,14 +31,8 @@ type bundle struct {
 	agent, identity string
 	hosts           []string
 	states          []planned
-	batches         []batch
+	batches         []*pb.HandRequest
 	keys            int64
-}
-
-// A batch is a part of a bundle that one call sends.
-type batch struct {
-	records []byte
-	count   int
 }
 
 const (
@@ -50,68 +46,68 @@ const (
 
 // add adds a record.
 func (b *bundle) add(r *handoff.Record) {
-	if n := len(b.batches); n == 0 || len(b.batches[n-1].records) >= batchBytes {
-		b.batches = append(b.batches, batch{})
+	if n := len(b.batches); n == 0 || len(b.batches[n-1].Records) >= batchBytes {
+		b.batches = append(b.batches, new(pb.HandRequest))
 	}
-	last := &b.batches[len(b.batches)-1]
-	last.records = r.AppendTo(last.records)
-	last.count++
+	last := b.batches[len(b.batches)-1]
+	last.Records = r.AppendTo(last.Records)
+	last.Count++
 }
 
 // send sends the bundle.
 func (b *bundle) send(ctx context.Context, to Exchange) error {
 	for _, part := range b.batches {
-		if err := to.Hand(ctx, b.agent, part.records, part.count); err != nil {
+		if err := to.Hand(ctx, b.agent, part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Claimed answers an agent, by, that has become the owner of hosts, and starts to send it the links
-// of these hosts. identity is the agent's Exchange.Identity, view the agent's View. Safe for
-// concurrent use while Run runs; ctx bounds the wait.
-func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint64, hosts []string) (
-	[]ClaimAnswer, error) {
-	var vs []ClaimAnswer
-	for part := range slices.Chunk(hosts, 32) { // each may need a disk access
-		err := cl.run.Do(ctx, "claim", func(now time.Time) {
+// answerClaim answers an agent that has become the owner of hosts, and starts to send it what is known of them.
+func (t *tenants) answerClaim(ctx context.Context, from rpc.Caller, q *pb.ClaimRequest) (*pb.ClaimResponse, error) {
+	if t.Placement.View() == 0 {
+		return nil, rpc.ErrAgain
+	}
+	r := new(pb.ClaimResponse)
+	for part := range slices.Chunk(q.Hosts, 32) { // each may need a disk access
+		err := t.run.Do(ctx, "claim", func(now time.Time) {
 			for _, host := range part {
-				vs = append(vs, cl.tenants.claimedBy(host, by, identity, view, now))
+				r.Verdicts = append(r.Verdicts, t.claimedBy(host, from.Name, identityOf(from), q.View, now))
 			}
-			cl.run.Fail(cl.loop.Ledger.Append())
+			t.run.Fail(t.loop.Ledger.Append())
 		})
 		if err != nil {
 			return nil, fmt.Errorf("claim: %w", err)
 		}
 	}
-	return vs, nil
+	return r, nil
 }
 
-func (t *tenants) claimedBy(host, by, identity string, view uint64, now time.Time) ClaimAnswer {
+func (t *tenants) claimedBy(host, by, identity string, view uint64, now time.Time) byte {
 	if t.run.Stopping() {
-		return Again
+		return claimAgain
 	}
 	// Only one of the two agents may know that a third one is lost. That agent may have crawled the
 	// host, and a replica here may have its finished URLs.
 	if view != t.Placement.View() || t.Placement.Inheriting() {
-		return Again
+		return claimAgain
 	}
 	if owner, mine, _ := t.Placement.Tenure(host); mine || owner != by {
-		return Again
+		return claimAgain
 	}
 	ever, began := t.Placement.Had(host)
 	if !ever && !t.taught {
-		return Stranger
+		return claimStranger
 	}
 	key := link.HostKey(host)
-	nothing := Stranger
+	nothing := claimStranger
 	if _, crawled := t.claimed[key]; crawled || began {
-		nothing = Nothing
+		nothing = claimNothing
 	}
 	if !t.ranges.hasNone(t.ranges.ownKey(link.Key{Host: key}).Host) {
 		if !t.giveAway(host, by, now) {
-			return Again // a request to the host is under way
+			return claimAgain // a request to the host is under way
 		}
 	}
 	if t.given[key] == identity {
@@ -119,7 +115,7 @@ func (t *tenants) claimedBy(host, by, identity string, view uint64, now time.Tim
 	}
 	st, ok := t.clocks[host]
 	if t.ranges.flush(); t.run.Failed() {
-		return Again
+		return claimAgain
 	}
 	tellsClock := ok && !restless(politenessOf(st, now))
 	if !tellsClock && len(t.counts.of[host]) == 0 && t.ranges.hasNone(doneKey(link.Key{Host: key}).Host) {
@@ -127,7 +123,7 @@ func (t *tenants) claimedBy(host, by, identity string, view uint64, now time.Tim
 		return nothing
 	}
 	t.give(host, by)
-	return Coming
+	return claimComing
 }
 
 // give queues what is known of a host for an agent.

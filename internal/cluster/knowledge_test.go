@@ -10,6 +10,8 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
@@ -55,7 +57,7 @@ func TestLeavePassesOn(t *testing.T) {
 		}
 		return moves{agents: 3, begin: 3, kind: "leave", tiny: seed%2 == 1,
 			before: func(n *node) {
-				if err := n.w.Load().cl.Handed(context.Background(), "gone",
+				if err := n.w.Load().cl.tenants.handed(context.Background(), "gone",
 					pages.AppendTo(short.AppendTo(whole.AppendTo(nil)))); err != nil {
 					t.Error(err)
 				}
@@ -115,9 +117,13 @@ func TestCallsBeforeTheRun(t *testing.T) {
 		pending := (&handoff.Record{Kind: handoff.Accept, Link: l.AppendTo(nil)}).AppendTo(nil)
 		for name, call := range map[string]func(ctx context.Context) error{
 			"receive": func(ctx context.Context) error { return w.cl.Receive(ctx, []link.Link{l}, 0) },
-			"handed":  func(ctx context.Context) error { return w.cl.Handed(ctx, "a2", pending) },
+			"handed": func(ctx context.Context) error {
+				q := &pb.HandRequest{Count: 1, Records: pending}
+				_, err := w.cl.tenants.answerHand(ctx, rpc.Caller{Name: "a2"}, q)
+				return err
+			},
 			"claim": func(ctx context.Context) error {
-				_, err := w.cl.Claimed(ctx, "a2", "a2", 1, []string{"a.example"})
+				_, err := w.cl.tenants.answerClaim(ctx, rpc.Caller{Name: "a2"}, aExample)
 				return err
 			},
 			"pulse": func(ctx context.Context) error { _, err := w.cl.Pulse(ctx); return err },

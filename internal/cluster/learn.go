@@ -3,12 +3,15 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
@@ -19,7 +22,7 @@ import (
 // What an agent knows of a host reaches another agent as records of package handoff, in one of three
 // ways:
 //
-//	an agent that crawls or has crawled the host -> Hand -> Handed    when asked, or when it leaves
+//	an agent that crawls or has crawled the host -> Hand -> answerHand    when asked, or when it leaves
 //	the replica of a lost agent -> Import -> TakeOver
 //	shipped records -> the replica; see Copies
 //
@@ -274,29 +277,36 @@ func (in *learner) wait(ahead int) error {
 	return nil
 }
 
-// Handed learns records that another agent sends. It returns when they are durable. Records that
-// cannot be read are a handoff.ErrRecord, and nothing after them is learned. Safe for concurrent use;
-// ctx bounds the wait.
-func (cl *Clustered) Handed(ctx context.Context, from string, records []byte) error {
-	in := newLearner(ctx, cl.tenants, from, func(l link.Link) bool { return cl.owns(l.URL.Host()) })
+// answerHand learns records that another agent sends. It returns when they are durable. If a record cannot be read,
+// nothing after it is learned.
+func (t *tenants) answerHand(ctx context.Context, from rpc.Caller, q *pb.HandRequest) (*pb.HandResponse, error) {
+	err := t.handed(ctx, from.Name, q.Records)
+	if errors.Is(err, handoff.ErrRecord) {
+		err = fmt.Errorf("%w: %w", rpc.ErrMalformed, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("handed: %w", err)
+	}
+	return new(pb.HandResponse), nil
+}
+
+func (t *tenants) handed(ctx context.Context, from string, records []byte) error {
+	in := newLearner(ctx, t, from, func(l link.Link) bool { return t.owns(l.URL.Host()) })
 	var paths []uint64
 	for len(records) > 0 {
 		r, n, err := handoff.Decode(records, paths)
 		if err != nil {
-			return fmt.Errorf("handed: %w", err)
+			return err
 		}
 		if err := in.add(&r); err != nil {
-			return fmt.Errorf("handed: %w", err)
+			return err
 		}
 		if r.Kind == handoff.Known {
 			paths = r.Paths
 		}
 		records = records[n:]
 	}
-	if err := in.end(); err != nil {
-		return fmt.Errorf("handed: %w", err)
-	}
-	return nil
+	return in.end()
 }
 
 // learn processes a batch.

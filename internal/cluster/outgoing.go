@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -98,7 +99,8 @@ func (o *links) send(work context.Context, now time.Time) (wake time.Time) {
 			o.takeBack(b)
 		default:
 			o.run.Go(func() {
-				err := o.Exchange.Push(work, b.Agent, b.Links, len(b.Numbers), b.Hops)
+				q := &pb.PushRequest{Hops: uint32(b.Hops), Count: uint32(len(b.Numbers)), Links: b.Links}
+				err := o.Exchange.Push(work, b.Agent, q)
 				o.run.Tell(func(now time.Time) { o.pushed(b, err, now) })
 			})
 		}

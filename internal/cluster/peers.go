@@ -1,7 +1,5 @@
 package cluster
 
-import "context"
-
 // A Placement says which agent crawls a host, since when, who crawled it before, and who has its
 // replica. All answers belong to a view of the cluster. Safe for concurrent use.
 //
@@ -10,7 +8,7 @@ import "context"
 // View changes, or a host gets another owner, it calls Clustered.ViewChanged.
 type Placement interface {
 	// View identifies the view: two agents with the same View see the same agents in the same states,
-	// and no host has different owners in them.
+	// and no host has different owners in them. It is 0 before the first view.
 	View() uint64
 	// Owner returns the agent that crawls a host. mine reports that it is this agent. If agent is
 	// empty and mine is false, the owner is not known yet.
@@ -38,25 +36,4 @@ type Heirs interface {
 	// Heir returns the agent that has the replica of the host with this key (link.HostKey), or
 	// "" if there is no other agent.
 	Heir(host uint64) string
-}
-
-// An Exchange calls other agents. Safe for concurrent use.
-type Exchange interface {
-	// Push sends concatenated encodings of count links to an agent. It returns nil when they
-	// are durable there. hops is how often they were passed on before. After an error the
-	// crawl pushes the links again, so an agent may get links twice. links is valid until
-	// Push returns.
-	Push(ctx context.Context, agent string, links []byte, count, hops int) error
-	// Claim asks an agent for hosts, by the asker's View. Without an error there is a verdict for
-	// each.
-	Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]ClaimAnswer, error)
-	// Hand sends an agent count concatenated encodings of handoff.Records, at most handoff.MaxBatch
-	// bytes. It returns nil when they are durable there.
-	Hand(ctx context.Context, agent string, records []byte, count int) error
-	// Recall asks an agent what its strategy knows of URLs, given by concatenated encodings of count
-	// links. If accept is true, the agent owns the URLs, and accepts those that it does not know.
-	// Without an error there is an answer for each.
-	Recall(ctx context.Context, agent string, links []byte, count int, accept bool) ([]Recalled, error)
-	// Identity returns a name that identifies an agent and its crawl directory.
-	Identity(agent string) string
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -28,26 +30,16 @@ import (
 // and the next question. A link is not durable because of a question: after a restart of the owner it
 // is accepted again.
 
-// A Recalled is what an agent knows of a URL.
-type Recalled struct {
-	RecallVerdict
-	Link  link.Link // by which the URL was found; with RecallKnown
-	State []byte    // of the strategy; with RecallKnown
-}
-
-// A RecallVerdict says what an agent knows of a URL.
-type RecallVerdict uint8
-
-// The verdicts.
+// The verdicts of a Recall on a URL.
 const (
-	// RecallLater: the URL is not finished, or the answering agent cannot tell. Ask again.
-	RecallLater RecallVerdict = iota
-	// RecallKnown: the strategy has a state of the URL.
-	RecallKnown
-	// RecallNone: the strategy has no state of the URL, and gets none by a visit.
-	RecallNone
-	// RecallBlocked: the URL waits until the operator allows visits to its host.
-	RecallBlocked
+	// recallKnown: the strategy has a state of the URL.
+	recallKnown uint32 = 1 + iota
+	// recallLater: the URL is not finished, or the answering agent cannot tell. Ask again.
+	recallLater
+	// recallNone: the strategy has no state of the URL, and gets none by a visit.
+	recallNone
+	// recallBlocked: the URL waits until the operator allows visits to its host.
+	recallBlocked
 )
 
 const (
@@ -60,8 +52,7 @@ const (
 	// end. The pause is shorter than the time between two questions whether all are idle, so that the
 	// crawl does not end when the operator has just unblocked the host.
 	blockedWait = 200 * time.Millisecond
-	// recallLinks and recallBytes bound the links in one call.
-	recallLinks = 64
+	// recallBytes bounds the links in one call, beside maxRecall.
 	recallBytes = 512 << 10
 )
 
@@ -193,23 +184,25 @@ func (r *recalls) askAgent(work context.Context, t turn, qs []*question) {
 	if r.asking[t] {
 		return
 	}
-	var enc []byte
-	n := 0
-	for n < min(len(qs), recallLinks) && len(enc) < recallBytes {
-		qs[n].asking = true
-		enc = qs[n].link.AppendTo(enc)
-		n++
+	ask := &pb.RecallRequest{Accept: t.accept}
+	for _, q := range qs[:min(len(qs), maxRecall)] {
+		if len(ask.Links) >= recallBytes {
+			break
+		}
+		q.asking = true
+		ask.Links = q.link.AppendTo(ask.Links)
+		ask.Count++
 	}
-	qs = qs[:n]
+	qs = qs[:ask.Count]
 	r.asking[t] = true
 	r.run.Go(func() {
-		as, err := r.Exchange.Recall(work, t.agent, enc, n, t.accept)
+		answer, err := r.Exchange.Recall(work, t.agent, ask)
 		r.run.Tell(func(now time.Time) {
 			delete(r.asking, t)
 			for i, q := range qs {
-				var a Recalled
-				if err == nil && i < len(as) {
-					a = as[i]
+				a := &pb.RecallAnswer{Verdict: recallLater}
+				if err == nil && i < len(answer.Answers) {
+					a = answer.Answers[i]
 				}
 				q.asking = false
 				r.recalled(link.KeyOf(q.link.URL), q, a, now)
@@ -219,18 +212,18 @@ func (r *recalls) askAgent(work context.Context, t turn, qs []*question) {
 }
 
 // recalled processes the answer to a question.
-func (r *recalls) recalled(k link.Key, q *question, a Recalled, now time.Time) {
+func (r *recalls) recalled(k link.Key, q *question, a *pb.RecallAnswer, now time.Time) {
 	s := r.loop.Sharer
 	if r.run.Stopping() || r.open[k] != q {
 		return
 	}
 	q.blocked = false
 	switch {
-	case a.RecallVerdict == RecallKnown && s.Told(a.Link, a.State) == nil:
+	case a.Verdict == recallKnown && tell(s, a) == nil:
 		r.answeredState(k)
-	case a.RecallVerdict == RecallBlocked:
+	case a.Verdict == recallBlocked:
 		q.blocked, q.due = true, now.Add(blockedWait)
-	case a.RecallVerdict == RecallLater || q.view != r.Placement.View():
+	case a.Verdict == recallLater || q.view != r.Placement.View():
 		most := recallWaitMax
 		if q.agent == "" {
 			most = ownWaitMax
@@ -254,6 +247,15 @@ func (r *recalls) recalled(k link.Key, q *question, a Recalled, now time.Time) {
 	}
 }
 
+// tell tells a strategy the state that an agent knows.
+func tell(s visit.Sharer, a *pb.RecallAnswer) error {
+	l, _, err := link.Decode(a.Link)
+	if err != nil {
+		return err
+	}
+	return s.Told(l, a.State)
+}
+
 // finishedHere lets this agent look at once whether its strategy has a state of a finished URL.
 func (r *recalls) finishedHere(k link.Key) {
 	if q := r.open[k]; q != nil {
@@ -267,54 +269,67 @@ func (r *recalls) answeredState(k link.Key) {
 	r.run.Stir()
 }
 
-// answer does the work of Clustered.Recalled.
-func (r *recalls) answer(ctx context.Context, links []link.Link, accept bool) (as []Recalled, err error) {
+// answer answers what this agent's strategy knows of URLs. What does not fit into one message comes later.
+func (r *recalls) answer(ctx context.Context, _ rpc.Caller, q *pb.RecallRequest) (*pb.RecallResponse, error) {
+	if r.Placement.View() == 0 {
+		return nil, rpc.ErrAgain
+	}
+	links, err := decodeLinks(q.Links, q.Count)
+	if err != nil {
+		return nil, err
+	}
+	answer, left := new(pb.RecallResponse), rpc.MaxData
 	for part := range slices.Chunk(links, 16) { // each may need a disk access
 		err := r.run.Do(ctx, "recall", func(time.Time) {
 			for _, l := range part {
-				a := r.recallHere(l, accept)
-				a.State = slices.Clone(a.State)
-				as = append(as, a)
+				a := r.recallHere(l, q.Accept)
+				if len(a.State) > maxState {
+					a = &pb.RecallAnswer{Verdict: recallNone}
+				}
+				if left -= len(a.Link) + len(a.State); left < 0 {
+					a = &pb.RecallAnswer{Verdict: recallLater}
+				}
+				answer.Answers = append(answer.Answers, a)
 			}
 		})
 		if err != nil {
 			return nil, fmt.Errorf("recall: %w", err)
 		}
 	}
-	return as, nil
+	return answer, nil
 }
 
 // recallHere answers a question. As the owner it also accepts the link if it is new.
-func (r *recalls) recallHere(l link.Link, accept bool) (a Recalled) {
-	s := r.loop.Sharer
+func (r *recalls) recallHere(l link.Link, accept bool) *pb.RecallAnswer {
+	s, a := r.loop.Sharer, &pb.RecallAnswer{Verdict: recallLater}
 	if s == nil || r.run.Stopping() {
 		return a
 	}
 	known := func() bool {
-		var err error
-		if a.Link, a.State, err = s.Recall(l.URL); err != nil {
+		found, state, err := s.Recall(l.URL)
+		if err != nil {
 			r.run.Fail(fmt.Errorf("strategy: %w", err))
 		}
-		return a.State != nil
+		if state != nil {
+			a.Verdict, a.Link, a.State = recallKnown, found.AppendTo(nil), slices.Clone(state)
+		}
+		return state != nil
 	}
 	switch {
-	case known():
-		a.RecallVerdict = RecallKnown
-	case r.Placement.Inheriting():
+	case known(), r.Placement.Inheriting():
 	case !accept || visit.IsErrand(l):
-		a.RecallVerdict = RecallNone
+		a.Verdict = recallNone
 	case r.owns(l.URL.Host()):
 		r.acceptAsked(l)
 		switch k := link.KeyOf(l.URL); {
 		case r.run.Failed():
 		case known(): // it was refused
-			a.RecallVerdict = RecallKnown
 		case r.doneElsewhere(l.URL.Host(), k):
-			a.RecallVerdict = RecallNone
+			a.Verdict = recallNone
 		case r.loop.Gate.Bars(l.URL.Host(), netip.Addr{}):
-			a.RecallVerdict = RecallBlocked
+			a.Verdict = recallBlocked
 		case r.nothingPending():
-			a.RecallVerdict = RecallNone
+			a.Verdict = recallNone
 		}
 	}
 	return a

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -76,40 +78,49 @@ func (r *reader) Told(l link.Link, state []byte) error {
 type library struct {
 	static
 	mu      sync.Mutex // guards the fields below
-	answers map[string][]Recalled
+	answers map[string][]recalled
 	asked   []string
 }
 
 func (l *library) Before(host string) ([]string, int) { return []string{"b2", "b1", "b3"}, 2 }
 
-func (l *library) Recall(_ context.Context, agent string, links []byte, count int, accept bool) (as []Recalled,
-	err error) {
+func (l *library) Recall(_ context.Context, agent string, q *pb.RecallRequest) (*pb.RecallResponse, error) {
 	time.Sleep(10 * time.Millisecond)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for rest := links; len(rest) > 0; {
+	r := new(pb.RecallResponse)
+	for rest := q.Links; len(rest) > 0; {
 		found, n, err := link.Peek(rest)
 		if err != nil {
 			return nil, err
 		}
 		rest = rest[n:]
 		what := fmt.Sprintf("%s %s", agent, found.URL)
-		if accept {
+		if q.Accept {
 			what += " accept"
 		}
 		if !slices.Contains(l.asked, what) {
 			l.asked = append(l.asked, what)
 		}
-		var a Recalled
+		a := recalled{verdict: recallLater}
 		if list := l.answers[what]; len(list) > 0 {
 			if a = list[0]; len(list) > 1 {
 				l.answers[what] = list[1:]
 			}
 		}
-		a.Link = link.Link{URL: weburl.MustParse(found.URL.String())}
-		as = append(as, a)
+		answer := &pb.RecallAnswer{Verdict: a.verdict}
+		if a.verdict == recallKnown {
+			answer.Link, answer.State = found.AppendTo(nil), []byte(a.state)
+		}
+		r.Answers = append(r.Answers, answer)
 	}
-	return as, nil
+	return r, checkRecalled(q, r)
+}
+
+// A recalled is an answer of the library about a URL.
+type recalled struct {
+	verdict uint32
+	state   string
 }
 
 func (l *library) takeAsked() []string {
@@ -123,11 +134,12 @@ func (l *library) takeAsked() []string {
 // TestRecall: an agent asks for the states of the URLs that its strategy wants, and ends only when it
 // has them all.
 func TestRecall(t *testing.T) {
-	known := func(state string) Recalled { return Recalled{RecallVerdict: RecallKnown, State: []byte(state)} }
-	none, blocked := Recalled{RecallVerdict: RecallNone}, Recalled{RecallVerdict: RecallBlocked}
+	known := func(state string) recalled { return recalled{recallKnown, state} }
+	later, none := recalled{verdict: recallLater}, recalled{verdict: recallNone}
+	blocked := recalled{verdict: recallBlocked}
 	for _, c := range []struct {
 		name, want string
-		answers    map[string][]Recalled
+		answers    map[string][]recalled
 		told       string
 		asked      []string
 		least      time.Duration
@@ -136,22 +148,22 @@ func TestRecall(t *testing.T) {
 		{name: "own page", want: "http://a.own.example/1", told: "http://a.own.example/1 200"},
 		{name: "own page that is missing", want: "http://a.own.example/x", told: "http://a.own.example/x 404"},
 		{name: "the owner knows it", want: "http://x.example/", told: "http://x.example/ s",
-			answers: map[string][]Recalled{"b1 http://x.example/ accept": {known("s")}},
+			answers: map[string][]recalled{"b1 http://x.example/ accept": {known("s")}},
 			asked:   []string{"b1 http://x.example/ accept"}},
 		{name: "the owner fetches it", want: "http://x.example/", told: "http://x.example/ s",
-			answers: map[string][]Recalled{"b1 http://x.example/ accept": {{}, {}, {}, {}, known("s")}},
+			answers: map[string][]recalled{"b1 http://x.example/ accept": {later, later, later, later, known("s")}},
 			asked:   []string{"b1 http://x.example/ accept"}, least: 500 * time.Millisecond},
 		{name: "another agent knows it", want: "http://x.example/", told: "http://x.example/ s",
-			answers: map[string][]Recalled{"b1 http://x.example/ accept": {none}, "b2 http://x.example/": {{}, none},
+			answers: map[string][]recalled{"b1 http://x.example/ accept": {none}, "b2 http://x.example/": {later, none},
 				"b3 http://x.example/": {known("s")}},
 			asked: []string{"b1 http://x.example/ accept", "b2 http://x.example/", "b3 http://x.example/"}},
 		{name: "no agent knows it", want: "http://x.example/", told: "http://x.example/ ",
-			answers: map[string][]Recalled{"b1 http://x.example/ accept": {known("invalid")},
+			answers: map[string][]recalled{"b1 http://x.example/ accept": {known("invalid")},
 				"b2 http://x.example/": {none}, "b3 http://x.example/": {none}},
 			asked: []string{"b1 http://x.example/ accept", "b2 http://x.example/", "b3 http://x.example/"}},
 		{name: "blocked", want: "http://x.example/", told: "http://x.example/ s", idle: true,
-			answers: map[string][]Recalled{"b1 http://x.example/ accept": append(
-				slices.Repeat([]Recalled{blocked}, 20), known("s"))},
+			answers: map[string][]recalled{"b1 http://x.example/ accept": append(
+				slices.Repeat([]recalled{blocked}, 20), known("s"))},
 			asked: []string{"b1 http://x.example/ accept"}, least: 3 * time.Second},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
@@ -233,11 +245,13 @@ func TestRecalled(t *testing.T) {
 		w, end := startReader(t, r, mine)
 		ask := func(url string, accept bool) string {
 			t.Helper()
-			as, err := w.cl.Recalled(t.Context(), []link.Link{{URL: weburl.MustParse(url), Hops: "L"}}, accept)
-			if err != nil || len(as) != 1 {
-				t.Fatalf("%v, %v", as, err)
+			q := &pb.RecallRequest{Count: 1, Links: link.Link{URL: weburl.MustParse(url), Hops: "L"}.AppendTo(nil),
+				Accept: accept}
+			r, err := w.cl.recalls.answer(t.Context(), rpc.Caller{Name: "b1"}, q)
+			if err != nil || checkRecalled(q, r) != nil {
+				t.Fatalf("%v, %v", r, err)
 			}
-			return fmt.Sprintf("%d %s", as[0].RecallVerdict, as[0].State)
+			return fmt.Sprintf("%d %s", r.Answers[0].Verdict, r.Answers[0].State)
 		}
 		want := func(url string, accept bool, want string) {
 			t.Helper()
@@ -245,15 +259,15 @@ func TestRecalled(t *testing.T) {
 				t.Errorf("%s: %q, want %q", url, got, want)
 			}
 		}
-		none, later := fmt.Sprint(RecallNone, " "), fmt.Sprint(RecallLater, " ")
-		blocked := fmt.Sprint(RecallBlocked, " ")
-		want("http://x.example/", false, fmt.Sprint(RecallKnown, " s"))
+		none, later := fmt.Sprint(recallNone, " "), fmt.Sprint(recallLater, " ")
+		blocked := fmt.Sprint(recallBlocked, " ")
+		want("http://x.example/", false, fmt.Sprint(recallKnown, " s"))
 		want("http://x.example/2", false, none)
 		want("http://x.example/2", true, later) // this agent is not the owner
 		want("http://a.own.example/1", false, none)
 		want("http://a.own.example/1", true, later)
 		time.Sleep(20 * time.Second)
-		want("http://a.own.example/1", true, fmt.Sprint(RecallKnown, " 200"))
+		want("http://a.own.example/1", true, fmt.Sprint(recallKnown, " 200"))
 		if err := w.Orders.Bar(t.Context(), []crawl.Bar{{Host: "a.own.example"}}); err != nil {
 			t.Fatal(err)
 		}
@@ -263,7 +277,7 @@ func TestRecalled(t *testing.T) {
 		}
 		want("http://a.own.example/2", true, later)
 		time.Sleep(20 * time.Second)
-		want("http://a.own.example/2", true, fmt.Sprint(RecallKnown, " 404"))
+		want("http://a.own.example/2", true, fmt.Sprint(recallKnown, " 404"))
 		delete(r.states, "http://a.own.example/2") // it is finished, and nothing is left to do
 		want("http://a.own.example/2", true, none)
 		end()

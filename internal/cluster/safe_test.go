@@ -13,6 +13,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -67,7 +69,7 @@ func (o *otherAgents) notes(what string) {
 	}
 }
 
-func (o *otherAgents) Push(context.Context, string, []byte, int, int) error {
+func (o *otherAgents) Push(context.Context, string, *pb.PushRequest) error {
 	return o.after(o.pushesAt)
 }
 
@@ -87,8 +89,8 @@ func (o *otherAgents) Ship(_ context.Context, _ string, _ uint64, records []byte
 }
 
 // Hand notes when the next owner is told finished URLs.
-func (o *otherAgents) Hand(_ context.Context, _ string, records []byte, _ int) error {
-	rs, err := decoded(records)
+func (o *otherAgents) Hand(_ context.Context, _ string, q *pb.HandRequest) error {
+	rs, err := decoded(q.Records)
 	if has(rs, handoff.Known) {
 		o.notes("handed")
 	}
@@ -245,17 +247,20 @@ func TestSafeBeforeTold(t *testing.T) {
 	}
 }
 
+// aExample claims a.example by the view of a static.
+var aExample = &pb.ClaimRequest{View: 1, Hosts: []string{"a.example"}}
+
 // claims lets the next owner claim a.example when the host has moved to it, until it is told that something comes.
 func (o *otherAgents) claims(t *testing.T, w *world) {
 	t.Helper()
 	time.Sleep(o.moved - time.Since(o.start))
 	w.cl.ViewChanged()
 	for range 100 {
-		vs, err := w.cl.Claimed(t.Context(), "next", "next", 1, []string{"a.example"})
+		r, err := w.cl.tenants.answerClaim(t.Context(), rpc.Caller{Name: "next"}, aExample)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if vs[0] == Coming {
+		if r.Verdicts[0] == claimComing {
 			return
 		}
 		time.Sleep(claimWait)

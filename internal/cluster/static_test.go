@@ -2,6 +2,9 @@ package cluster
 
 import (
 	"context"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 )
 
 // static is a Placement of hosts that never move.
@@ -19,17 +22,17 @@ func (s static) Tenure(host string) (owner string, mine bool, since uint64) {
 	return owner, mine, 0
 }
 
-func (static) Before(string) ([]string, int)                        { return nil, 0 }
-func (static) View() uint64                                         { return 1 }
-func (static) Had(string) (ever, began bool)                        { return false, false }
-func (static) Heirs() Heirs                                         { return nil }
-func (static) Inheriting() bool                                     { return false }
-func (static) Identity(agent string) string                         { return agent }
-func (static) Push(context.Context, string, []byte, int, int) error { return errLost }
-func (static) Hand(context.Context, string, []byte, int) error      { return errLost }
-func (static) Recall(context.Context, string, []byte, int, bool) ([]Recalled, error) {
+func (static) Before(string) ([]string, int)                       { return nil, 0 }
+func (static) View() uint64                                        { return 1 }
+func (static) Had(string) (ever, began bool)                       { return false, false }
+func (static) Heirs() Heirs                                        { return nil }
+func (static) Inheriting() bool                                    { return false }
+func (static) Identity(agent string) string                        { return identityOf(rpc.Caller{Name: agent}) }
+func (static) Push(context.Context, string, *pb.PushRequest) error { return errLost }
+func (static) Hand(context.Context, string, *pb.HandRequest) error { return errLost }
+func (static) Recall(context.Context, string, *pb.RecallRequest) (*pb.RecallResponse, error) {
 	return nil, errLost
 }
-func (static) Claim(context.Context, string, uint64, []string) ([]ClaimAnswer, error) {
+func (static) Claim(context.Context, string, *pb.ClaimRequest) (*pb.ClaimResponse, error) {
 	return nil, errLost
 }

@@ -39,22 +39,19 @@ import (
 // If a waiting link turns out to be finished on another agent, the agent drops it when it is due
 // (elsewhere).
 
-// A ClaimAnswer is the answer to a Claim for one host.
-type ClaimAnswer uint8
-
-// The answers.
+// The verdicts of a Claim on a host.
 const (
-	// Nothing: the agent has nothing more to send. It has crawled the host, so it knew all
+	// claimNothing: the agent has nothing more to send. It has crawled the host, so it knew all
 	// finished URLs at that time.
-	Nothing ClaimAnswer = 1 + iota
-	// Coming: a Hand is on its way; ask again.
-	Coming
-	// Again: the host is in process, the agent has another view than the asker, or it still has
+	claimNothing byte = 1 + iota
+	// claimComing: a Hand is on its way; ask again.
+	claimComing
+	// claimAgain: the host is in process, the agent has another view than the asker, or it still has
 	// to take over from a lost agent. Ask again.
-	Again
-	// Stranger: the agent has nothing to send, and has not crawled the host in this run. Ask
+	claimAgain
+	// claimStranger: the agent has nothing to send, and has not crawled the host in this run. Ask
 	// another agent as well.
-	Stranger
+	claimStranger
 )
 
 // tenants is the state of hosts that move between agents. The dispatcher owns it.

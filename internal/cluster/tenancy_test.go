@@ -18,6 +18,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
@@ -115,7 +117,7 @@ func (n *node) Before(host string) ([]string, int) {
 }
 
 // View implements Placement.
-func (n *node) View() uint64 { return uint64(n.view.Load()) }
+func (n *node) View() uint64 { return uint64(n.view.Load()) + 1 }
 
 // Had implements Placement.
 func (n *node) Had(host string) (ever, began bool) {
@@ -149,12 +151,12 @@ func (h nodeHeirs) Heir(host uint64) string {
 func (n *node) Inheriting() bool { return false }
 
 // Recall implements Exchange. No strategy of these stories is a Sharer.
-func (n *node) Recall(context.Context, string, []byte, int, bool) ([]Recalled, error) {
+func (n *node) Recall(context.Context, string, *pb.RecallRequest) (*pb.RecallResponse, error) {
 	return nil, errLost
 }
 
 // Identity implements Exchange.
-func (n *node) Identity(agent string) string { return agent }
+func (n *node) Identity(agent string) string { return identityOf(rpc.Caller{Name: agent}) }
 
 // way makes a call to a node. If harsh, the call and its answer may be lost, late or repeated.
 func (n *node) way(ctx context.Context, agent string, call func(w *world) error) error {
@@ -195,19 +197,22 @@ func (n *node) way(ctx context.Context, agent string, call func(w *world) error)
 }
 
 // Claim implements Exchange.
-func (n *node) Claim(ctx context.Context, agent string, view uint64, hosts []string) (vs []ClaimAnswer, err error) {
+func (n *node) Claim(ctx context.Context, agent string, q *pb.ClaimRequest) (r *pb.ClaimResponse, err error) {
 	err = n.way(ctx, agent, func(w *world) (err error) {
-		vs, err = w.cl.Claimed(ctx, n.name, n.name, view, hosts)
+		r, err = w.cl.tenants.answerClaim(ctx, n.caller(), q)
 		return err
 	})
-	n.c.Note("%s claims of %s: %v: %v %v", n.name, agent, hosts, vs, err)
-	return vs, err
+	n.c.Note("%s claims of %s: %v: %v %v", n.name, agent, q.Hosts, r.GetVerdicts(), err)
+	return r, err
 }
 
 // Hand implements Exchange.
-func (n *node) Hand(ctx context.Context, agent string, records []byte, _ int) error {
-	err := n.way(ctx, agent, func(w *world) error { return w.cl.Handed(ctx, n.name, records) })
-	n.c.Note("%s hands %s: %s: %v", n.name, agent, summary(records), err)
+func (n *node) Hand(ctx context.Context, agent string, q *pb.HandRequest) error {
+	err := n.way(ctx, agent, func(w *world) error {
+		_, err := w.cl.tenants.answerHand(ctx, n.caller(), q)
+		return err
+	})
+	n.c.Note("%s hands %s: %s: %v", n.name, agent, summary(q.Records), err)
 	return err
 }
 

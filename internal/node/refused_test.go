@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/cluster/termination"
@@ -53,7 +54,8 @@ func TestRefusedAgentsAreNotAdmitted(t *testing.T) {
 				}
 				p := c.Peer("a1", cfg.Cluster.Listen)
 				_, pulse = termination.PulseCall.Ask(t.Context(), p, new(pb.PulseRequest))
-				return hello, pulse, p.Push(t.Context(), rpc.Links{Count: 1, Data: link})
+				_, push = cluster.PushCall.Ask(t.Context(), p, &pb.PushRequest{Count: 1, Links: link})
+				return hello, pulse, push
 			}
 			if hello, pulse, _ := as("a2", 1, ""); hello != nil || pulse != nil {
 				t.Fatalf("an agent with the same settings: %v, %v", hello, pulse)

@@ -12,7 +12,7 @@ import (
 
 const (
 	// MaxDiscover bounds the hosts in one Discover.
-	MaxDiscover = rpc.MaxClaim
+	MaxDiscover = rpc.MaxHosts
 	// maxDead bounds After of a HostAnswer, and maxHeard the durations in a Report, which have 32 bits.
 	maxDead  = 24 * time.Hour
 	maxHeard = math.MaxUint32 * time.Millisecond

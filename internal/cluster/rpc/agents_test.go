@@ -20,8 +20,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/web/link"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -133,17 +131,6 @@ func peer(t testing.TB, name string, l *rpc.Listener) *rpc.Peer {
 	return client(t, nil, caller(name), nil).Peer("b", l.Addr())
 }
 
-func links(urls ...string) rpc.Links {
-	l := rpc.Links{Count: len(urls)}
-	for _, u := range urls {
-		l.Data = link.Link{URL: weburl.MustParse(u), Via: "http://via.example/", Hops: "L",
-			Seed: "via.example"}.AppendTo(l.Data)
-	}
-	return l
-}
-
-var oneLink = links("http://a.example/")
-
 // An exchange is a call, with a request and an answer that have a value in each field.
 type exchange struct {
 	call        string
@@ -155,22 +142,13 @@ var hello = rpc.Hello{Agent: rpc.Agent{Name: "a1", Instance: caller("a1").Instan
 
 // exchanges has each call but Pages, which is a stream.
 var exchanges = func() []exchange {
-	push := links("http://a.example/1", "http://b.example/2?q")
-	push.Hops = 2
 	return []exchange{
 		{"Hello", hello, rpc.Welcome{
 			Agent: rpc.Agent{Name: "a2", Instance: rpc.ID{7}, Boot: 2, Capacity: 1.5, Addr: "127.0.0.1:7", State: 2},
 			Crawl: theCrawl, Elapsed: 90 * time.Second,
 			Agents: []rpc.Agent{{Name: "a3", Instance: rpc.ID{8}, Boot: 1, Capacity: 2, Addr: "[::1]:8"}}}},
-		{"Push", push, nil},
 		{"Known", []rpc.Fingerprint{0, 1, 1<<48 - 1, 0x123456789abc, 4, 5, 6, 7, 8},
 			[]bool{false, true, true, false, false, false, false, true, true}},
-		{"Hand", rpc.Records{Count: 3, Data: []byte("of hosts")}, nil},
-		{"Claim", rpc.Claim{View: 1<<63 + 5, Hosts: []string{"a.example", "xn--bcher-kva.example", "[2001:db8::1]"}},
-			[]rpc.ClaimAnswer{rpc.Unknown, rpc.Coming, rpc.Again}},
-		{"Recall", rpc.Recall{Links: links("http://a.example/", "http://b.example/"), Accept: true},
-			[]rpc.RecallAnswer{{Verdict: rpc.RecallLater},
-				{rpc.RecallKnown, links("http://b.example/").Data, []byte("state")}}},
 		{"Orders", rpc.Orders{Orders: [][]byte{[]byte("pause"), {0}}, Digest: [32]byte{1, 31: 2}},
 			rpc.OrdersAnswer{Orders: [][]byte{{1}, []byte("order")}, Digest: [32]byte{4, 31: 5}, More: true}},
 		{"Operate", rpc.Operation{Method: "BlockHost", Request: []byte("a.example")},

@@ -351,34 +351,3 @@ func (p *Peer) Hello(ctx context.Context, h Hello) (v Welcome, err error) {
 	})
 	return v, err
 }
-
-// Push sends links to their owner. Without an error they are durable there.
-func (p *Peer) Push(ctx context.Context, l Links) error {
-	return p.call(ctx, CallPush, func(ctx context.Context) error {
-		_, err := unary[pb.PushResponse](ctx, p, CallPush, linksToWire(l))
-		if err == nil {
-			p.client.counts.links.Add(uint64(l.Count))
-		}
-		return err
-	})
-}
-
-// Claim asks for hosts that the caller owns now. Without an error there is a verdict for each.
-func (p *Peer) Claim(ctx context.Context, c Claim) (vs []ClaimAnswer, err error) {
-	err = p.call(ctx, CallClaim, func(ctx context.Context) error {
-		res, err := unary[pb.ClaimResponse](ctx, p, CallClaim, &pb.ClaimRequest{Hosts: c.Hosts, View: c.View})
-		if err == nil {
-			vs, err = verdictsFromWire(res, len(c.Hosts))
-		}
-		return err
-	})
-	return vs, err
-}
-
-// Hand sends records, and returns when the agent has them durably.
-func (p *Peer) Hand(ctx context.Context, r Records) error {
-	return p.call(ctx, CallHand, func(ctx context.Context) error {
-		_, err := unary[pb.HandResponse](ctx, p, CallHand, &pb.HandRequest{Count: uint32(r.Count), Records: r.Data})
-		return err
-	})
-}

@@ -17,8 +17,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
-	"github.com/orbweaver/orbweaver/internal/web/link"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A foreigner is a server of HTTP/2 that answers each call with the same body, and remembers the last request's.
@@ -147,22 +145,6 @@ func bounded(v any) bool {
 		_, _, err := net.SplitHostPort(addr)
 		return err == nil && len(addr) <= 255 && capacity > 0 && capacity <= 1e6
 	}
-	linked := func(b []byte, want int) bool {
-		n := 0
-		for ; len(b) > 0; n++ {
-			link, used, err := link.Decode(b)
-			if err != nil || link.URL.Host() == "" {
-				return false
-			}
-			b = b[used:]
-		}
-		return n == want && n > 0
-	}
-	canonical := func(s string) bool { u, err := weburl.Parse(s); return err == nil && u.String() == s }
-	hosts := func(hosts []string) bool {
-		return len(hosts) > 0 && len(hosts) <= 4096 &&
-			every(hosts, func(h string) bool { return canonical("http://" + h + "/") })
-	}
 	orders := func(orders [][]byte) bool {
 		return len(orders) <= rpc.MaxOrders && len(slices.Concat(orders...)) <= rpc.MaxData &&
 			every(orders, func(o []byte) bool { return len(o) > 0 && len(o) <= rpc.MaxOrder })
@@ -178,28 +160,8 @@ func bounded(v any) bool {
 	case rpc.Welcome:
 		return v.Elapsed >= 0 && every(append(v.Agents, v.Agent),
 			func(a rpc.Agent) bool { return name(a.Name) && agent(a.Capacity, a.Addr) })
-	case rpc.Links:
-		return linked(v.Data, v.Count) && v.Hops >= 0 && v.Hops <= rpc.MaxHops
-	case rpc.Records:
-		return v.Count > 0 && v.Count <= len(v.Data) && len(v.Data) <= rpc.MaxData
-	case rpc.Claim:
-		return hosts(v.Hosts)
-	case []rpc.ClaimAnswer:
-		return every(v, func(v rpc.ClaimAnswer) bool { return v >= rpc.Unknown && v <= rpc.Never })
-	case []byte:
-		return len(v) <= rpc.MaxData
 	case []rpc.Fingerprint:
 		return len(v) > 0 && len(v) <= rpc.MaxKnown && every(v, func(f rpc.Fingerprint) bool { return f>>48 == 0 })
-	case rpc.Recall:
-		return linked(v.Links.Data, v.Links.Count) && v.Links.Count <= rpc.MaxRecall
-	case []rpc.RecallAnswer:
-		for i, a := range v {
-			l, _, err := link.Decode(a.Link)
-			if a.Verdict == rpc.RecallKnown && (len(a.State) == 0 || len(a.State) > rpc.MaxState || err != nil ||
-				l.URL.String() != []string{"http://a.example/", "http://b.example/"}[i]) {
-				return false
-			}
-		}
 	case rpc.Orders:
 		return orders(v.Orders)
 	case rpc.OrdersAnswer:

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -18,17 +17,13 @@ const (
 	// decompressed message.
 	MaxData    = 1 << 20
 	maxMessage = MaxData + 64<<10
-	// MaxHops bounds how often a batch of links may be passed on, so that links do not go in
-	// circles while views differ.
-	MaxHops = 3
-	// MaxClaim bounds the hosts in one Claim.
-	MaxClaim    = 4096
+	// MaxHosts bounds the hosts in one Claim or Discover.
+	MaxHosts    = 4096
 	maxHost     = 255 + 2 // of an IPv6 address with brackets, or 253 of a name
 	maxAddress  = 255
 	maxAgents   = 4096
 	maxSettings = 64
 	maxSetting  = 256 // octets of a name or a value
-	keyLen      = 8
 	maxCapacity = 1e6
 )
 
@@ -128,70 +123,6 @@ type Welcome struct {
 	// that the crawl has begun.
 	Agents []Agent
 }
-
-// Links are concatenated encodings of link.Links.
-type Links struct {
-	Count int
-	Data  []byte
-	// Hops is how many agents have passed the links on, at most MaxHops.
-	Hops int
-}
-
-// check decodes every link, because later code trusts them. If host is not empty, every link must
-// be of that host.
-func (l Links) check(host string) error {
-	if len(l.Data) > MaxData {
-		return fmt.Errorf("%w: %d octets of links", ErrTooLarge, len(l.Data))
-	}
-	if l.Hops > MaxHops {
-		return malformed("%d hops", l.Hops)
-	}
-	n := 0
-	for rest := l.Data; len(rest) > 0; n++ {
-		link, used, err := link.Peek(rest)
-		if err != nil || link.URL.IsZero() {
-			return malformed("link %d of %d", n, l.Count)
-		}
-		if host != "" && link.URL.Host() != host {
-			return malformed("link %d of %d is not of its host", n, l.Count)
-		}
-		rest = rest[used:]
-	}
-	if n != l.Count || n == 0 {
-		return malformed("%d links, not %d", n, l.Count)
-	}
-	return nil
-}
-
-// Records are what an agent knows of hosts. Only their receiver knows their format.
-type Records struct {
-	Count int
-	Data  []byte
-}
-
-// A Claim asks an agent for its state of hosts that the caller owns now.
-type Claim struct {
-	// View is the digest of the caller's view. An agent with another view answers Again.
-	View  uint64
-	Hosts []string
-}
-
-// A ClaimAnswer is the answer to a Claim for one host.
-type ClaimAnswer uint8
-
-// The answers.
-const (
-	// Unknown: the agent has owned the host, and has nothing more to send.
-	Unknown ClaimAnswer = 1 + iota
-	// Coming: the agent stops crawling the host, and will Hand over what it knows of it.
-	Coming
-	// Again: the agent has another view than the asker, is taking over from a lost agent, or
-	// has a request to the host in progress. Ask again.
-	Again
-	// Never: the agent cannot tell whether URLs of the host are finished. Ask another agent as
-	// well.
-	Never
-)
 
 // checkHost returns an error unless host is a canonical host name.
 func checkHost(host string) error {

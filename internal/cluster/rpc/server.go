@@ -15,7 +15,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/inbound"
 )
 
@@ -104,19 +103,13 @@ func (h Hello) Differ(ours map[string]string) error {
 	return nil
 }
 
-// Handlers execute the calls. The Server calls them concurrently, with checked arguments whose
+// Handlers execute some calls. The Server calls them concurrently, with checked arguments whose
 // memory the handler owns. A *Refusal or an ErrAgain reaches the caller as it is. Any other error
 // tells the caller that this agent has failed. A nil handler answers ErrAgain.
 type Handlers struct {
 	Hello func(ctx context.Context, from Caller, h Hello) (Welcome, error)
-	// Push and Hand return when the links or records are durable.
-	Push func(ctx context.Context, from Caller, l Links) error
-	Hand func(ctx context.Context, from Caller, r Records) error
 	// Known returns one answer per URL.
 	Known func(ctx context.Context, from Caller, urls []Fingerprint) ([]bool, error)
-	Claim func(ctx context.Context, from Caller, c Claim) ([]ClaimAnswer, error)
-	// Recall returns one answer per link.
-	Recall func(ctx context.Context, from Caller, r Recall) ([]RecallAnswer, error)
 	// Orders returns when the orders are durable. It checks what they say.
 	Orders func(ctx context.Context, from Caller, o Orders) (OrdersAnswer, error)
 	// Operate carries out an operator's request. The operator's mistakes are part of the answer; an error means that
@@ -398,17 +391,11 @@ func (s *Server) register() {
 			return h.Hello(ctx, from, q)
 		}, welcomeToWire)
 	}
-	handle(s, CallPush, linksFromWire, nothing(h.Push), empty[pb.PushResponse])
 	handle(s, CallKnown, fingerprintsFromWire, h.Known, knownBitsToWire)
-	handle(s, CallClaim, claimFromWire, h.Claim, verdictsToWire)
-	handle(s, CallHand, handedFromWire, nothing(h.Hand), empty[pb.HandResponse])
-	handle(s, CallRecall, recallFromWire, h.Recall, recallAnswersToWire)
 	handle(s, CallOrders, ordersFromWire,
 		bounded(h.Orders, func(a OrdersAnswer) error { return checkOrders(a.Orders) }), ordersAnswerToWire)
 	handle(s, CallOperate, operationFromWire, bounded(h.Operate, OperationAnswer.check), operationAnswerToWire)
 }
-
-func empty[Res any](struct{}) *Res { return new(Res) }
 
 // handle serves a call with one message: decode, check, execute, encode.
 func handle[Req, In, Out, Res any](
@@ -425,14 +412,6 @@ func handle[Req, In, Out, Res any](
 		}
 		return encode(out), nil
 	})
-}
-
-// nothing adapts a handler that returns only an error.
-func nothing[In any](do func(context.Context, Caller, In) error) func(context.Context, Caller, In) (struct{}, error) {
-	if do == nil {
-		return nil
-	}
-	return func(ctx context.Context, from Caller, in In) (struct{}, error) { return struct{}{}, do(ctx, from, in) }
 }
 
 // A pressed body does not wait longer than stall for the next octets.

@@ -124,37 +124,9 @@ func welcomeFromWire(w *pb.HelloResponse) (v Welcome, err error) {
 	return v, nil
 }
 
-func linksToWire(l Links) *pb.PushRequest {
-	return &pb.PushRequest{Hops: uint32(l.Hops), Count: uint32(l.Count), Links: l.Data}
-}
-
-func linksFromWire(w *pb.PushRequest) (Links, error) {
-	if w.Hops > MaxHops || w.Count > MaxData {
-		return Links{}, malformed("%d links after %d hops", w.Count, w.Hops)
-	}
-	l := Links{Count: int(w.Count), Data: w.Links, Hops: int(w.Hops)}
-	return l, l.check("")
-}
-
-func handedFromWire(w *pb.HandRequest) (Records, error) {
-	r := Records{Count: int(w.Count), Data: w.Records}
-	return r, r.check()
-}
-
-func (r Records) check() error {
-	if len(r.Data) > MaxData {
-		return ErrTooLarge
-	}
-	// A record has at least one octet.
-	if r.Count <= 0 || r.Count > len(r.Data) {
-		return malformed("%d records in %d octets", r.Count, len(r.Data))
-	}
-	return nil
-}
-
-// CheckHosts returns ErrMalformed unless there are 1 to MaxClaim hosts, each in its canonical form.
+// CheckHosts returns ErrMalformed unless there are 1 to MaxHosts hosts, each in its canonical form.
 func CheckHosts(hosts []string) error {
-	if len(hosts) == 0 || len(hosts) > MaxClaim {
+	if len(hosts) == 0 || len(hosts) > MaxHosts {
 		return malformed("%d hosts", len(hosts))
 	}
 	for _, h := range hosts {
@@ -163,31 +135,6 @@ func CheckHosts(hosts []string) error {
 		}
 	}
 	return nil
-}
-
-func claimFromWire(w *pb.ClaimRequest) (Claim, error) {
-	return Claim{View: w.View, Hosts: w.Hosts}, CheckHosts(w.Hosts)
-}
-
-func verdictsToWire(vs []ClaimAnswer) *pb.ClaimResponse {
-	w := &pb.ClaimResponse{Verdicts: make([]byte, len(vs))}
-	for i, v := range vs {
-		w.Verdicts[i] = byte(v)
-	}
-	return w
-}
-
-func verdictsFromWire(w *pb.ClaimResponse, hosts int) ([]ClaimAnswer, error) {
-	if len(w.Verdicts) != hosts {
-		return nil, malformed("%d verdicts for %d hosts", len(w.Verdicts), hosts)
-	}
-	vs := make([]ClaimAnswer, hosts)
-	for i, b := range w.Verdicts {
-		if vs[i] = ClaimAnswer(b); vs[i] < Unknown || vs[i] > Never {
-			return nil, malformed("verdict %d", b)
-		}
-	}
-	return vs, nil
 }
 
 // CheckBatch returns ErrTooLarge if b has more than MaxData octets.

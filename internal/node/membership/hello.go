@@ -104,3 +104,17 @@ func (j *joining) ask(ctx context.Context, addr string) (rpc.Welcome, error) {
 	}
 	return w, err
 }
+
+// crawling returns the agents of a crawl that has begun, or none if this agent does not know that
+// it has begun. An agent knows it if it has crawled itself, in this run or an earlier one, or if it
+// was told when it joined. So every agent that joins later is told, whichever agent it joins
+// through.
+func (j *joining) crawling() (agents []rpc.Agent) {
+	if !j.begun.Load() && !j.late.Load() {
+		return nil
+	}
+	for _, a := range j.members.View().Agents {
+		agents = append(agents, wire(a))
+	}
+	return agents
+}

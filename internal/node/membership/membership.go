@@ -111,6 +111,7 @@ type Membership struct {
 	events   *report.Events
 	orders   *standing.Orders
 	parts    cluster.Others
+	calls    *cluster.Calls
 	leases   *lease.Service
 	contents *contents.Service // nil: the agents do not share contents
 	store    *boundary.Store   // nil: pages do not move between agents
@@ -213,6 +214,7 @@ func (c *Membership) Open(p Parts) (err error) {
 	}
 	c.parts.Captures = c.capture
 	c.parts.Durable = cluster.NewDurable(func() [16]byte { return c.Members.Crawl() })
+	c.calls = &cluster.Calls{Members: c.Members, Durable: c.parts.Durable}
 	c.openServer(p)
 	if err := errors.Join(c.openSites(p.Memory), c.openReplicas(p.Memory)); err != nil {
 		return err
@@ -223,9 +225,10 @@ func (c *Membership) Open(p Parts) (err error) {
 	if err := c.openBoxes(p.Memory); err != nil {
 		return err
 	}
-	c.parts.Placement, c.parts.Exchange, c.parts.Ending = c.Division, c, c.ends.Ending
+	c.parts.Placement, c.parts.Exchange, c.parts.Ending = c.Division, c.calls, c.ends.Ending
 	c.parts.Counter, c.parts.Uncollected = replicas.SourceOf(c.Members.Self).Counter(), c.agent.Uncollected
 	c.Cluster = cluster.New(c.parts)
+	c.Cluster.Serve(c.server)
 	c.ends.Serve(c.server, c.Cluster)
 	if c.store != nil {
 		boundary.Serve(c.server, c.Cluster)
@@ -237,8 +240,7 @@ func (c *Membership) Open(p Parts) (err error) {
 func (c *Membership) openServer(p Parts) {
 	c.server = rpc.NewServer(c.joining.listener, rpc.ServerConfig{Crawl: c.Members.Crawl,
 		Admitted: c.joining.admitted, MemoryBytes: p.Memory.Exchange, Panicked: local.Panicked(c.events),
-		Handlers: rpc.Handlers{Hello: c.joining.hello, Push: c.receive, Known: c.known, Claim: c.claim, Hand: c.handed,
-			Recall: c.answerRecall, Operate: c.operated, Orders: c.orders.Serve}})
+		Handlers: rpc.Handlers{Hello: c.joining.hello, Known: c.known, Operate: c.operated, Orders: c.orders.Serve}})
 	shares.Call.Serve(c.server, p.Orders.Rates.Answer)
 	c.limit = limits.New(limits.Config{Limit: p.PageLimit, Members: c.Members, Owners: &c.Division.placed,
 		Clock: c.joining.Clock, Events: c.events})

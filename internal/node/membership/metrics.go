@@ -84,7 +84,7 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 	for call, n := range in.Bodies {
 		metric(descBodies, prometheus.CounterValue, float64(n+out.Bodies[call]), call)
 	}
-	metric(descLinks, prometheus.CounterValue, float64(out.Links))
+	metric(descLinks, prometheus.CounterValue, float64(e.c.calls.Pushed()))
 	metric(descKeys, prometheus.CounterValue, float64(out.Keys))
 	for reason, n := range in.Refused {
 		metric(descRefused, prometheus.CounterValue, float64(n), reason)
@@ -123,7 +123,7 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 // Exchange returns what this run has sent to other agents. pages is the number of its pages.
 func (c *Membership) Exchange(pages int64) *report.Exchange {
 	in, out := c.server.Counts(), c.Members.Client.Counts()
-	e := &report.Exchange{Agents: int(c.most.Load()), Links: int64(out.Links), Keys: int64(out.Keys),
+	e := &report.Exchange{Agents: int(c.most.Load()), Links: int64(c.calls.Pushed()), Keys: int64(out.Keys),
 		Bytes: int64(in.Sent + out.Sent), ByCall: map[string]int64{}, Calls: map[string]int64{},
 		Answers: map[string]int64{}}
 	rest := e.Bytes
