@@ -33,7 +33,7 @@ type remedy struct {
 	epoch int64
 }
 
-// linksCache is the size of the owner's cache in a crawl (crawl.Durable).
+// linksCache is the size of the owner's cache in a crawl (known.Durable).
 const linksCache = 18
 
 // linksRemedies are the rows of the model.

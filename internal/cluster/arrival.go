@@ -59,7 +59,7 @@ func (o *links) again(ctx context.Context, links []link.Link) error {
 // receive does the work of fromAgent and again for the links that as makes of links.
 func (o *links) receive(ctx context.Context, links []link.Link, hops int,
 	as func(l link.Link) link.Link) error {
-	generation := o.Durable.now()
+	generation := o.Durable.Now()
 	a := &arrival{n: len(links), hops: hops + 1, done: make(chan error, 1)}
 	for _, l := range links {
 		if l.URL.IsZero() || visit.IsErrand(l) {

@@ -93,9 +93,9 @@ func pageKey(k link.Key) link.Key {
 	return link.Key{Host: k.Host ^ 0x8cb92ba72f3d8dd7, Path: k.Path}
 }
 
-// VersionKey returns the key in the seen-set of a version of a page that this agent has: the page's key if URLs are
+// versionKey returns the key in the seen-set of a version of a page that this agent has: the page's key if URLs are
 // fetched once.
-func VersionKey(l link.Link) link.Key {
+func versionKey(l link.Link) link.Key {
 	k := pageKey(link.KeyOf(l.URL))
 	if v, ok := l.Version(); ok {
 		k.Path ^= v
@@ -103,11 +103,11 @@ func VersionKey(l link.Link) link.Key {
 	return k
 }
 
-// DurableKey returns the key of Durable of a page that this agent has by a link. It contains the Refetches: when a page
-// of a lost archive is fetched again and this agent has it already, the page must be sent all the same. Only then this
-// agent ships the name for that time, which its heirs need if this archive is lost, too.
-func DurableKey(l link.Link) link.Key {
-	k := VersionKey(l)
+// durableKey returns the key in a known.Durable of a page that this agent has by a link. It contains the Refetches:
+// when a page of a lost archive is fetched again and this agent has it already, the page must be sent all the same.
+// Only then this agent ships the name for that time, which its heirs need if this archive is lost, too.
+func durableKey(l link.Link) link.Key {
+	k := versionKey(l)
 	k.Path ^= uint64(l.Refetches()) * 0xa0761d6478bd642f
 	return k
 }
@@ -431,7 +431,7 @@ func (x *exports) takePage(ctx context.Context, from string, page link.Link, rec
 	if v, ok := page.Version(); ok {
 		found.SetVersion(v)
 	}
-	key, generation := VersionKey(found), x.Durable.now()
+	key, generation := versionKey(found), x.Durable.Now()
 	free, err := x.claimPage(ctx, key)
 	if err != nil {
 		return nil, err
@@ -439,7 +439,7 @@ func (x *exports) takePage(ctx context.Context, from string, page link.Link, rec
 	defer free()
 	done := make(chan error, 1)
 	if known, err := x.knowsPage(ctx, found, done); err != nil || known {
-		return x.wait(ctx, done, DurableKey(found), generation), err
+		return x.wait(ctx, done, durableKey(found), generation), err
 	}
 	imported, err := x.loop.Import(ctx, from, found, x.Boundary.Category(to), records)
 	if err != nil {
@@ -468,7 +468,7 @@ func (x *exports) takePage(ctx context.Context, from string, page link.Link, rec
 		imported.Abandon()
 		return nil, err
 	}
-	return x.wait(ctx, done, DurableKey(found), generation), nil
+	return x.wait(ctx, done, durableKey(found), generation), nil
 }
 
 // claimPage waits until no other call takes the page. free ends this call.
@@ -508,7 +508,7 @@ func (x *exports) knowsPage(ctx context.Context, link link.Link, done chan error
 		if stopping = x.run.Stopping(); stopping {
 			return
 		}
-		if known = x.ranges.hasKey(VersionKey(link)); known {
+		if known = x.ranges.hasKey(versionKey(link)); known {
 			x.pagesAgain++
 			x.shipping.shipName(link)
 			x.receipts.whenFinishesSafe(func(time.Time) { done <- nil })
@@ -526,7 +526,7 @@ func (x *exports) wait(ctx context.Context, done chan error, key link.Key, gener
 		select {
 		case err := <-done:
 			if err == nil {
-				x.Durable.add(key, generation)
+				x.Durable.Add(key, generation)
 			}
 			return err
 		case <-ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/known"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
@@ -23,11 +24,11 @@ type Others struct {
 	Placement Placement
 	Exchange  Exchange
 	Outbox    *outbox.Outbox
-	Durable   *Durable  // nil: no agent asks which URLs this one has
-	Copies    *Copies   // nil: replication is off
-	Contents  Contents  // nil: contents are not compared with those of other agents
-	Boundary  Boundary  // nil: pages and links are divided by their hosts alone
-	Pages     PageStore // has the pages for other agents; nil without Boundary
+	Durable   *known.Durable // nil: no agent asks which URLs this one has
+	Copies    *Copies        // nil: replication is off
+	Contents  Contents       // nil: contents are not compared with those of other agents
+	Boundary  Boundary       // nil: pages and links are divided by their hosts alone
+	Pages     PageStore      // has the pages for other agents; nil without Boundary
 	// PageBox holds the pages for other agents. It is apart from Outbox, because an agent acknowledges a page when
 	// the page's links have arrived: links must not wait behind pages. Nil: an agent keeps the pages that it has
 	// fetched.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/known"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
@@ -34,9 +35,12 @@ type Exchange interface {
 // Calls is the Exchange of an agent with the agents of its cluster.
 type Calls struct {
 	Members *members.Members
-	Durable *Durable
+	Durable *known.Durable // of this agent
 	pushed  atomic.Uint64
 }
+
+// NewCalls returns the Calls of an agent, whose Durable is empty.
+func NewCalls(m *members.Members) *Calls { return &Calls{Members: m, Durable: known.New(m)} }
 
 // Pushed returns how many links the other agents have got from this one.
 func (c *Calls) Pushed() uint64 { return c.pushed.Load() }
@@ -63,16 +67,16 @@ func (c *Calls) Push(ctx context.Context, agent string, q *pb.PushRequest) error
 
 // unknown returns those of the links that the agent does not know.
 func (c *Calls) unknown(ctx context.Context, to *rpc.Peer, q *pb.PushRequest) (*pb.PushRequest, error) {
-	ends, fs := make([]int, 0, q.Count), make([]rpc.Fingerprint, 0, q.Count)
+	ends, keys := make([]int, 0, q.Count), make([]link.Key, 0, q.Count)
 	for at := 0; at < len(q.Links); {
 		l, n, err := link.Peek(q.Links[at:])
 		if err != nil {
 			return nil, fmt.Errorf("link to send: %w", err)
 		}
 		at += n
-		ends, fs = append(ends, at), append(fs, rpc.Fingerprint(c.Durable.Fingerprint(l.Key())))
+		ends, keys = append(ends, at), append(keys, l.Key())
 	}
-	known, err := to.Known(ctx, fs)
+	known, err := c.Durable.Ask(ctx, to, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +89,15 @@ func (c *Calls) unknown(ctx context.Context, to *rpc.Peer, q *pb.PushRequest) (*
 		from = end
 	}
 	return left, nil
+}
+
+// HasPages implements boundary.Asker.
+func (c *Calls) HasPages(ctx context.Context, to *rpc.Peer, pages []link.Link) ([]bool, error) {
+	keys := make([]link.Key, len(pages))
+	for i, page := range pages {
+		keys[i] = durableKey(page)
+	}
+	return c.Durable.Ask(ctx, to, keys)
 }
 
 // Claim implements Exchange.
@@ -133,6 +146,9 @@ func (cl *Clustered) Serve(s *rpc.Server) {
 	ClaimCall.Serve(s, again(cl.tenants.answerClaim))
 	HandCall.Serve(s, again(cl.tenants.answerHand))
 	RecallCall.Serve(s, again(cl.recalls.answer))
+	if cl.Durable != nil {
+		known.Call.Serve(s, cl.Durable.Answer)
+	}
 }
 
 // again answers rpc.ErrAgain while the crawl does not run.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/known"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -71,7 +73,7 @@ http://a.example/kept
 `)
 		k := &keeper{static: static{func(string) (string, bool) { return "self", true }}}
 		s.among(Others{Placement: k, Exchange: k, Boundary: k, Pages: k,
-			Durable: NewDurable(func() (id [16]byte) { return id })}, k, &k.refuser)
+			Durable: known.New(new(members.Members))}, k, &k.refuser)
 		w, end := s.start(t, testdisk.NewMem())
 		time.Sleep(10 * time.Second)
 		page := link.Link{URL: weburl.MustParse("http://a.example/kept")}
@@ -81,7 +83,7 @@ http://a.example/kept
 		if k.named(page) {
 			t.Error("the heir has the finish already")
 		}
-		if w.cl.Durable.Has(w.cl.Durable.Fingerprint(DurableKey(page))) {
+		if w.cl.Durable.Has(w.cl.Durable.Fingerprint(durableKey(page))) {
 			t.Error("other agents need not send the page, and no agent can name it")
 		}
 		page.SetDestination(link.Destination{})

@@ -78,6 +78,24 @@ func (o *links) begin() {
 	}
 }
 
+// lingerFor is how long links for another agent are gathered after a batch. Larger batches take
+// fewer calls. But a page is shipped to its heir only when its links have arrived, so the loss of a
+// machine repeats the pages of this time, too. It is also shorter than the delay between two
+// requests to a host, so the order of the visits hardly changes. An agent with fewer than lingerFrom
+// pending links sends at once, because the others may have no work either.
+const (
+	lingerFor  = 500 * time.Millisecond
+	lingerFrom = 256
+)
+
+// linger returns how long links are gathered now.
+func (b *base) linger() time.Duration {
+	if b.run.Stopping() || b.loop.Frontier.Pending() < lingerFrom {
+		return 0
+	}
+	return lingerFor
+}
+
 // routeSome routes some of the links that have no agent yet. wake is the time of the next work.
 func (o *links) routeSome(now time.Time) (wake time.Time) {
 	o.Outbox.Linger(o.linger())

@@ -104,10 +104,13 @@ func (r *receipts) deliver(now time.Time) (sent bool) {
 	return len(left) < before
 }
 
+// freshMax bounds the URLs that wait until they are durable.
+const freshMax = 1 << 16
+
 // received notes that links of this agent's hosts, which another agent has sent, are durable.
 func (r *receipts) received(a *arrival, generation uint64, err error) error {
 	if err == nil {
-		a.links.EachOwn(func(k link.Key, _ []byte) { r.Durable.add(k, generation) })
+		a.links.EachOwn(func(k link.Key, _ []byte) { r.Durable.Add(k, generation) })
 	}
 	return err
 }
@@ -124,11 +127,11 @@ func (r *receipts) freshDurable() []receipt {
 	if len(r.fresh) == 0 {
 		return nil
 	}
-	keys, generation := r.fresh, r.Durable.now()
+	keys, generation := r.fresh, r.Durable.Now()
 	r.fresh = nil
 	return []receipt{{safe: r.shipping.now(), then: func(time.Time) {
 		for _, k := range keys {
-			r.Durable.add(k, generation)
+			r.Durable.Add(k, generation)
 		}
 	}}}
 }
@@ -140,21 +143,21 @@ func (r *receipts) noteKept(f *state.Finish) {
 	}
 	r.ranges.notePage(f.Link)
 	if len(r.kept) < freshMax {
-		r.kept = append(r.kept, DurableKey(f.Link))
+		r.kept = append(r.kept, durableKey(f.Link))
 	}
 }
 
 // keptDurable returns the receipt for the pages that this agent keeps. Their links must be as safe as those of a page
 // that another agent has sent, and the heirs must have their names: that agent forgets its copy.
 func (r *receipts) keptDurable() []receipt {
-	keys, generation := r.kept, r.Durable.now()
+	keys, generation := r.kept, r.Durable.Now()
 	if len(keys) == 0 {
 		return nil
 	}
 	r.kept = nil
 	return []receipt{{finish: r.shipping.begun(), named: true, then: func(time.Time) {
 		for _, k := range keys {
-			r.Durable.add(k, generation)
+			r.Durable.Add(k, generation)
 		}
 	}}}
 }
@@ -162,5 +165,5 @@ func (r *receipts) keptDurable() []receipt {
 // forget empties the cache of durable URLs.
 func (r *receipts) forget() {
 	r.fresh, r.kept = nil, nil
-	r.Durable.forget()
+	r.Durable.Forget()
 }

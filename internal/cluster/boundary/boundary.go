@@ -52,10 +52,10 @@ type Config struct {
 	// Classifier says by its category where a page belongs. Nil: a hash of the page says it.
 	Classifier *classify.Classifier
 	// Near: the hash is the least one of the page's shingles. Else it is that of its payload.
-	Near         bool
-	Members      *members.Members
-	Owners       Owners
-	Fingerprints Fingerprints
+	Near    bool
+	Members *members.Members
+	Owners  Owners
+	Asker   Asker
 }
 
 // Owners are the agents that pages are divided among.
@@ -64,10 +64,10 @@ type Owners interface {
 	Load() *placement.View
 }
 
-// Fingerprints name pages in questions to other agents.
-type Fingerprints interface {
-	// OfPage returns the fingerprint of a page that this agent has by a link. It is the same at all agents of a crawl.
-	OfPage(page link.Link) uint64
+// An Asker asks other agents about pages.
+type Asker interface {
+	// HasPages asks an agent which of the pages it has.
+	HasPages(ctx context.Context, to *rpc.Peer, pages []link.Link) ([]bool, error)
 }
 
 // categoriesOf are the agents of the categories by a view.
@@ -244,11 +244,7 @@ func (p *Pages) Send(ctx context.Context, agent string, pages []link.Link) error
 
 // unknown returns those of the pages that the agent does not have. Others may have fetched them, too.
 func (p *Pages) unknown(ctx context.Context, to *rpc.Peer, pages []link.Link) (left []link.Link, err error) {
-	fs := make([]rpc.Fingerprint, len(pages))
-	for i, page := range pages {
-		fs[i] = rpc.Fingerprint(p.cfg.Fingerprints.OfPage(page))
-	}
-	known, err := to.Known(ctx, fs)
+	known, err := p.cfg.Asker.HasPages(ctx, to, pages)
 	if err != nil {
 		return nil, err
 	}

@@ -116,7 +116,6 @@ type counters struct {
 	calls, errors  [calls]atomic.Uint64
 	bodies         [calls]atomic.Uint64
 	answers        [calls]atomic.Uint64
-	keys           atomic.Uint64
 	packets        atomic.Uint64
 	refused        [refusals]atomic.Uint64
 	sent, received atomic.Uint64
@@ -137,8 +136,6 @@ type Counts struct {
 	Bodies map[string]uint64
 	// Answers counts the bytes of answers that a Client received, before decompression. A Server has none.
 	Answers map[string]uint64
-	// Keys counts the URLs that a Client has asked about.
-	Keys uint64
 	// Packets are the bytes that were sent in packets of gossip.
 	Packets uint64
 	// Sent and Received are bytes on the wire, with TLS and gossip.
@@ -147,7 +144,7 @@ type Counts struct {
 
 func (c *counters) counts() Counts {
 	out := Counts{Calls: map[string]uint64{}, Errors: map[string]uint64{}, Refused: map[string]uint64{},
-		Bodies: map[string]uint64{}, Answers: map[string]uint64{}, Keys: c.keys.Load(),
+		Bodies: map[string]uint64{}, Answers: map[string]uint64{},
 		Packets: c.packets.Load(), Sent: c.sent.Load(), Received: c.received.Load()}
 	for i := range calls {
 		out.Calls[i.String()], out.Errors[i.String()] = c.calls[i].Load(), c.errors[i].Load()

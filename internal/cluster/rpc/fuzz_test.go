@@ -160,8 +160,6 @@ func bounded(v any) bool {
 	case rpc.Welcome:
 		return v.Elapsed >= 0 && every(append(v.Agents, v.Agent),
 			func(a rpc.Agent) bool { return name(a.Name) && agent(a.Capacity, a.Addr) })
-	case []rpc.Fingerprint:
-		return len(v) > 0 && len(v) <= rpc.MaxKnown && every(v, func(f rpc.Fingerprint) bool { return f>>48 == 0 })
 	case rpc.Orders:
 		return orders(v.Orders)
 	case rpc.OrdersAnswer:

@@ -127,7 +127,7 @@ func (c *Membership) openPages() {
 		return
 	}
 	cfg := boundary.Config{Store: c.store, Near: c.cfg.ContentHash == ContentNear, Members: c.Members,
-		Owners: &c.Division.placed, Fingerprints: c.parts.Durable}
+		Owners: &c.Division.placed, Asker: c.calls}
 	if c.cfg.ByPages() {
 		cfg.Classifier = c.cfg.classifier()
 	}

@@ -213,8 +213,8 @@ func (c *Membership) Open(p Parts) (err error) {
 		c.parts.Contents = c.contents
 	}
 	c.parts.Captures = c.capture
-	c.parts.Durable = cluster.NewDurable(func() [16]byte { return c.Members.Crawl() })
-	c.calls = &cluster.Calls{Members: c.Members, Durable: c.parts.Durable}
+	c.calls = cluster.NewCalls(c.Members)
+	c.parts.Durable = c.calls.Durable
 	c.openServer(p)
 	if err := errors.Join(c.openSites(p.Memory), c.openReplicas(p.Memory)); err != nil {
 		return err
@@ -240,7 +240,7 @@ func (c *Membership) Open(p Parts) (err error) {
 func (c *Membership) openServer(p Parts) {
 	c.server = rpc.NewServer(c.joining.listener, rpc.ServerConfig{Crawl: c.Members.Crawl,
 		Admitted: c.joining.admitted, MemoryBytes: p.Memory.Exchange, Panicked: local.Panicked(c.events),
-		Handlers: rpc.Handlers{Hello: c.joining.hello, Known: c.known, Operate: c.operated, Orders: c.orders.Serve}})
+		Handlers: rpc.Handlers{Hello: c.joining.hello, Operate: c.operated, Orders: c.orders.Serve}})
 	shares.Call.Serve(c.server, p.Orders.Rates.Answer)
 	c.limit = limits.New(limits.Config{Limit: p.PageLimit, Members: c.Members, Owners: &c.Division.placed,
 		Clock: c.joining.Clock, Events: c.events})

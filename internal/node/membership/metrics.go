@@ -85,7 +85,7 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 		metric(descBodies, prometheus.CounterValue, float64(n+out.Bodies[call]), call)
 	}
 	metric(descLinks, prometheus.CounterValue, float64(e.c.calls.Pushed()))
-	metric(descKeys, prometheus.CounterValue, float64(out.Keys))
+	metric(descKeys, prometheus.CounterValue, float64(e.c.calls.Durable.Asked()))
 	for reason, n := range in.Refused {
 		metric(descRefused, prometheus.CounterValue, float64(n), reason)
 	}
@@ -123,7 +123,7 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 // Exchange returns what this run has sent to other agents. pages is the number of its pages.
 func (c *Membership) Exchange(pages int64) *report.Exchange {
 	in, out := c.server.Counts(), c.Members.Client.Counts()
-	e := &report.Exchange{Agents: int(c.most.Load()), Links: int64(c.calls.Pushed()), Keys: int64(out.Keys),
+	e := &report.Exchange{Agents: int(c.most.Load()), Links: int64(c.calls.Pushed()), Keys: int64(c.calls.Durable.Asked()),
 		Bytes: int64(in.Sent + out.Sent), ByCall: map[string]int64{}, Calls: map[string]int64{},
 		Answers: map[string]int64{}}
 	rest := e.Bytes

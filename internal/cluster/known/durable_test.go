@@ -1,51 +1,56 @@
-package cluster
+package known
 
 import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
-// TestDurable: the cache has the URLs that were added last, but none from before forget, even if
+// A crawl is the ID of a crawl.
+type crawl rpc.ID
+
+func (c crawl) Crawl() rpc.ID { return rpc.ID(c) }
+
+// TestDurable: the cache has the URLs that were added last, but none from before Forget, even if
 // they are added later, and after any number of generations.
 func TestDurable(t *testing.T) {
-	salt := [16]byte{1, 2, 3, 15: 4}
-	d := NewDurable(func() [16]byte { return salt })
+	d := New(crawl{1, 2, 3, 15: 4})
 	has := func(k link.Key) bool { return d.Has(d.Fingerprint(k)) }
 	a, b := link.Key{Host: 1, Path: 2}, link.Key{Host: 2, Path: 1}
 	if has(a) || has(link.Key{}) || d.Has(0) {
 		t.Error("an empty cache has a URL")
 	}
-	before := d.now()
-	d.add(a, before)
+	before := d.Now()
+	d.Add(a, before)
 	if !has(a) || has(b) {
 		t.Error("the cache has not the one URL that was added")
 	}
-	d.forget()
-	d.add(b, before)
+	d.Forget()
+	d.Add(b, before)
 	if has(a) || has(b) {
 		t.Error("the cache has a URL from before it was emptied")
 	}
-	d.add(a, d.now())
+	d.Add(a, d.Now())
 	for range stampMask + 2 {
-		d.forget()
+		d.Forget()
 		if has(a) || d.Has(0) {
-			t.Fatalf("the URL is back in generation %d", d.now())
+			t.Fatalf("the URL is back in generation %d", d.Now())
 		}
 	}
-	other := NewDurable(func() [16]byte { return [16]byte{} })
+	other := New(crawl{})
 	if other.Fingerprint(a) == d.Fingerprint(a) {
 		t.Error("the fingerprint does not depend on the crawl")
 	}
 	var none *Durable
-	none.add(a, none.now())
-	none.forget()
+	none.Add(a, none.Now())
+	none.Forget()
 }
 
 // Fingerprints of many URLs differ, also if one half of their keys is equal.
 func TestFingerprints(t *testing.T) {
-	d := NewDurable(func() [16]byte { return [16]byte{5, 9: 7} })
+	d := New(crawl{5, 9: 7})
 	rng := rand.New(rand.NewPCG(3, 0))
 	seen := map[uint64]bool{}
 	const n = 200_000
@@ -58,8 +63,8 @@ func TestFingerprints(t *testing.T) {
 			k.Path = 42
 		}
 		f := d.Fingerprint(k)
-		if f >= 1<<FingerprintBits {
-			t.Fatalf("fingerprint %x has more than %d bits", f, FingerprintBits)
+		if f >= 1<<fingerprintBits {
+			t.Fatalf("fingerprint %x has more than %d bits", f, fingerprintBits)
 		}
 		seen[f] = true
 	}
