@@ -54,8 +54,9 @@ var layers = func() map[string]int {
 			"internal/cluster/outbox internal/cluster/consensus " +
 			"internal/node/admin internal/node/console internal/node/operate internal/store/entries " +
 			"internal/urlfrontier internal/testkit/testbrowser",
-		// who is in the cluster, and knows which URLs; which agent gets a host
-		"internal/cluster/members internal/cluster/known internal/cluster/coordinator",
+		// who is in the cluster; what other agents know and are asked; which agent gets a host
+		"internal/cluster/members internal/cluster/known internal/cluster/operation " +
+			"internal/cluster/coordinator",
 		// the records of a crawl's journal; how its run stands; what its files say; what the coordinators say of hosts;
 		// the models in the program
 		"internal/cluster/shares internal/cluster/limits internal/cluster/lease internal/cluster/contents " +

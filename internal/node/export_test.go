@@ -6,6 +6,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -28,8 +29,8 @@ func (a *Agent) LookAtBlacklist(ctx context.Context) {
 }
 
 // TakeOrders receives another agent's orders.
-func (a *Agent) TakeOrders(ctx context.Context, os rpc.Orders) (rpc.OrdersAnswer, error) {
-	return a.orders.Serve(ctx, rpc.Caller{}, os)
+func (a *Agent) TakeOrders(ctx context.Context, q *pb.OrdersRequest) (*pb.OrdersResponse, error) {
+	return a.orders.Answer(ctx, rpc.Caller{}, q)
 }
 
 // Halt ends the run for a reason.

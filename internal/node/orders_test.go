@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	exchange "github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
@@ -49,12 +51,13 @@ func TestOrdersAreDurable(t *testing.T) {
 		a, closes := open(t, newSmallWeb(t).config(t, faulty))
 		defer closes()
 		other := orders.NewSet()
-		give := func(at time.Time) rpc.Orders {
+		give := func(at time.Time) *exchange.OrdersRequest {
 			o, err := other.Give(orders.Order{Verb: "pause"}, "a2", at)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return rpc.Orders{Orders: [][]byte{o.AppendTo(nil)}, Digest: other.Digest()}
+			digest := other.Digest()
+			return &exchange.OrdersRequest{Orders: [][]byte{o.AppendTo(nil)}, Digest: digest[:]}
 		}
 		sent := give(time.Now())
 		faulty.Break(func(c testdisk.Call) testdisk.Fault {
@@ -70,14 +73,15 @@ func TestOrdersAreDurable(t *testing.T) {
 		}
 		faulty.Heal()
 		answer, err := a.TakeOrders(t.Context(), sent)
-		if err != nil || answer.Digest != sent.Digest || len(answer.Orders) > 0 ||
-			kept(t, mem).Digest() != sent.Digest {
+		if err != nil || !bytes.Equal(answer.Digest, sent.Digest) || len(answer.Orders) > 0 ||
+			kept(t, mem).Digest() != [32]byte(sent.Digest) {
 			t.Fatalf("%+v, %v", answer, err)
 		}
 		if _, err := a.TakeOrders(t.Context(), give(time.Now().Add(25*time.Hour))); !errors.As(err, new(*rpc.Refusal)) {
 			t.Errorf("an order from the future: %v", err)
 		}
-		if _, err := a.TakeOrders(t.Context(), rpc.Orders{Orders: [][]byte{{7}}}); !errors.Is(err, rpc.ErrMalformed) {
+		no := &exchange.OrdersRequest{Orders: [][]byte{{7}}}
+		if _, err := a.TakeOrders(t.Context(), no); !errors.Is(err, rpc.ErrMalformed) {
 			t.Errorf("no order: %v", err)
 		}
 		if n := len(kept(t, mem).Past()); n != 1 {
@@ -372,13 +376,14 @@ func TestPatternsOfOrdersAreBounded(t *testing.T) {
 		a, closes := open(t, newSmallWeb(t).config(t, testdisk.NewMem()))
 		defer closes()
 		other := orders.NewSet()
-		q := rpc.Orders{}
+		q := new(exchange.OrdersRequest)
 		give := func(o orders.Order) {
 			o, err := other.Give(o, "a2", time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
-			q.Orders, q.Digest = append(q.Orders, o.AppendTo(nil)), other.Digest()
+			digest := other.Digest()
+			q.Orders, q.Digest = append(q.Orders, o.AppendTo(nil)), digest[:]
 		}
 		give(orders.Order{Verb: "exclude", About: strings.Repeat("x{1000}", 285)})
 		give(orders.Order{Verb: "app", About: "news",
@@ -390,7 +395,7 @@ func TestPatternsOfOrdersAreBounded(t *testing.T) {
 		}
 		before := allocated()
 		answer, err := a.TakeOrders(t.Context(), q)
-		if err != nil || answer.Digest != q.Digest {
+		if err != nil || !bytes.Equal(answer.Digest, q.Digest) {
 			t.Fatal(err)
 		}
 		if n := (allocated() - before) >> 20; n > 600 {

@@ -1,9 +1,7 @@
 package members
 
 import (
-	"context"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -21,8 +19,8 @@ import (
 // by then. An agent that is stopped does not wait: if no agent hears that it ends, it
 // counts as lost until it is back.
 
-// LeftMethod is the method of the Operation by which an agent says that it leaves for good, with its archive. Request
-// and response are empty.
+// LeftMethod is the method of package operation by which an agent says that it leaves for good, with its archive.
+// Request and response are empty.
 const LeftMethod = "Left"
 
 // An Ending is how an agent has ended: its last start, and whether it has left for good.
@@ -83,20 +81,6 @@ func (e *Endings) Left(m *gossip.Member, from rpc.Caller) error {
 	}
 	m.Leaves(gossip.Life{Instance: from.Instance, Boot: from.Boot}) // a change of the view, which the agent keeps
 	return rpc.ErrAgain
-}
-
-// TellLeft tells the other agents of the view that this one leaves for good with its archive. It returns nil if that
-// is durable at each of them.
-func (m *Members) TellLeft(ctx context.Context) error {
-	for _, a := range m.View().Agents {
-		if a.Name == m.Self.Name {
-			continue
-		}
-		if _, err := m.To(a).Operate(ctx, rpc.Operation{Method: LeftMethod}); err != nil {
-			return fmt.Errorf("agent %q: %w", a.Name, err)
-		}
-	}
-	return nil
 }
 
 // HasLeft reports whether an instance of an agent has left for good, by a view, which may be nil.

@@ -23,6 +23,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
+	"github.com/orbweaver/orbweaver/internal/cluster/operation"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -157,7 +158,18 @@ func (r *Replicas) Sizes() (n, bytes int64) {
 }
 
 // TellLeft implements cluster.Shipper.
-func (r *Replicas) TellLeft(ctx context.Context) error { return r.cfg.Members.TellLeft(ctx) }
+func (r *Replicas) TellLeft(ctx context.Context) error {
+	m := r.cfg.Members
+	for _, a := range m.View().Agents {
+		if a.Name == m.Self.Name {
+			continue
+		}
+		if _, err := operation.Ask(ctx, m.To(a), members.LeftMethod, nil); err != nil {
+			return fmt.Errorf("agent %q: %w", a.Name, err)
+		}
+	}
+	return nil
+}
 
 const notWhole = "whole" // the reason of a refusal
 

@@ -147,10 +147,6 @@ var exchanges = func() []exchange {
 			Agent: rpc.Agent{Name: "a2", Instance: rpc.ID{7}, Boot: 2, Capacity: 1.5, Addr: "127.0.0.1:7", State: 2},
 			Crawl: theCrawl, Elapsed: 90 * time.Second,
 			Agents: []rpc.Agent{{Name: "a3", Instance: rpc.ID{8}, Boot: 1, Capacity: 2, Addr: "[::1]:8"}}}},
-		{"Orders", rpc.Orders{Orders: [][]byte{[]byte("pause"), {0}}, Digest: [32]byte{1, 31: 2}},
-			rpc.OrdersAnswer{Orders: [][]byte{{1}, []byte("order")}, Digest: [32]byte{4, 31: 5}, More: true}},
-		{"Operate", rpc.Operation{Method: "BlockHost", Request: []byte("a.example")},
-			rpc.OperationAnswer{Response: []byte("done"), Error: "no such host: ä.example", Code: "not-found"}},
 	}
 }()
 

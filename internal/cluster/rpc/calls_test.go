@@ -575,50 +575,22 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestOrdersBounds: the largest messages that are allowed arrive.
-func TestOrdersBounds(t *testing.T) {
-	many := slices.Repeat([][]byte{[]byte(strings.Repeat("x", rpc.MaxData/rpc.MaxOrders))}, rpc.MaxOrders)
-	large := slices.Repeat([][]byte{make([]byte, rpc.MaxOrder)}, rpc.MaxData/rpc.MaxOrder)
+// TestLargest: messages with as much data as a feature may send arrive, in one piece or in many.
+func TestLargest(t *testing.T) {
+	const most = 4096 // pieces
 	var answer any
-	l, _ := serve(t, nil, all(func(string, rpc.Caller, any) (any, error) { return answer, nil }))
+	l, _ := agent(t, rpc.System, "127.0.0.1:0", nil, func(string, rpc.Caller, any) (any, error) { return answer, nil })
 	p := peer(t, "a1", l)
-	for _, orders := range [][][]byte{nil, many, large} {
-		want := rpc.OrdersAnswer{Orders: orders, Digest: [32]byte{7}}
-		answer = want
-		a, err := p.Orders(t.Context(), rpc.Orders{orders, [32]byte{8}})
-		if err != nil || !slices.EqualFunc(a.Orders, orders, bytes.Equal) || a.Digest != want.Digest || a.More {
-			t.Errorf("%d orders are %d, %v", len(orders), len(a.Orders), err)
-		}
+	many := slices.Repeat([][]byte{[]byte(strings.Repeat("x", rpc.MaxData/most))}, most)
+	answer = &pb.OrdersResponse{Orders: many, Digest: make([]byte, 32)}
+	got, err := of(rpc.CallOrders).send(t.Context(), p, &pb.OrdersRequest{Orders: many, Digest: make([]byte, 32)})
+	if diff := cmp.Diff(answer, any(got), protocmp.Transform()); diff != "" || err != nil {
+		t.Errorf("%d orders: %v", most, err)
 	}
-	want := rpc.OperationAnswer{make([]byte, rpc.MaxData), strings.Repeat("e", 16<<10), strings.Repeat("c", 64)}
-	answer = want
-	o := rpc.Operation{strings.Repeat("M", rpc.MaxMethod), make([]byte, rpc.MaxData)}
-	if a, err := p.Operate(t.Context(), o); err != nil || !bytes.Equal(a.Response, want.Response) ||
-		a.Error != want.Error || a.Code != want.Code {
-		t.Errorf("%d octets, %v", len(a.Response), err)
-	}
-	// An answer beyond its bounds is a failure of the answering agent. A long error is cut.
-	for call, answers := range map[string][]any{
-		"Orders": {rpc.OrdersAnswer{Orders: [][]byte{{}}},
-			rpc.OrdersAnswer{Orders: [][]byte{make([]byte, rpc.MaxOrder+1)}},
-			rpc.OrdersAnswer{Orders: slices.Repeat([][]byte{{1}}, rpc.MaxOrders+1)},
-			rpc.OrdersAnswer{Orders: slices.Repeat([][]byte{make([]byte, rpc.MaxOrder)}, rpc.MaxData/rpc.MaxOrder+1)}},
-		"Operate": {rpc.OperationAnswer{Response: make([]byte, rpc.MaxData+1)},
-			rpc.OperationAnswer{Code: strings.Repeat("c", 65)}},
-	} {
-		ask := map[string]any{"Orders": rpc.Orders{}, "Operate": rpc.Operation{Method: "Pause"}}[call]
-		for i, wrong := range answers {
-			answer = wrong
-			_, err := do(t.Context(), peer(t, "a1", l), call, ask)
-			if err == nil || errors.Is(err, rpc.ErrRejected) || errors.Is(err, rpc.ErrUnreachable) ||
-				errors.Is(err, rpc.ErrAgain) {
-				t.Errorf("answer %d of %s: %v", i, call, err)
-			}
-		}
-	}
-	answer = rpc.OperationAnswer{Error: "\xff" + strings.Repeat("é", 16<<10)}
-	a, err := peer(t, "a1", l).Operate(t.Context(), rpc.Operation{Method: "Pause"})
-	if want := strings.Repeat("é", 8<<10-1); err != nil || a.Error != want {
-		t.Errorf("%d octets of an error, want %d, %v", len(a.Error), len(want), err)
+	answer = &pb.OperateResponse{Response: make([]byte, rpc.MaxData), Error: strings.Repeat("e", 16<<10)}
+	q := &pb.OperateRequest{Method: strings.Repeat("M", 64), Request: make([]byte, rpc.MaxData)}
+	got, err = of(rpc.CallOperate).send(t.Context(), p, q)
+	if diff := cmp.Diff(answer, any(got), protocmp.Transform()); diff != "" || err != nil {
+		t.Errorf("%d octets: %v", rpc.MaxData, err)
 	}
 }

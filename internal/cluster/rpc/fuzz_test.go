@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -145,10 +144,6 @@ func bounded(v any) bool {
 		_, _, err := net.SplitHostPort(addr)
 		return err == nil && len(addr) <= 255 && capacity > 0 && capacity <= 1e6
 	}
-	orders := func(orders [][]byte) bool {
-		return len(orders) <= rpc.MaxOrders && len(slices.Concat(orders...)) <= rpc.MaxData &&
-			every(orders, func(o []byte) bool { return len(o) > 0 && len(o) <= rpc.MaxOrder })
-	}
 	settings := func(s map[string]string) bool {
 		return len(s) <= 64 && every(slices.Collect(maps.Keys(s)),
 			func(k string) bool { return len(k) <= 256 && len(s[k]) <= 256 })
@@ -160,14 +155,6 @@ func bounded(v any) bool {
 	case rpc.Welcome:
 		return v.Elapsed >= 0 && every(append(v.Agents, v.Agent),
 			func(a rpc.Agent) bool { return name(a.Name) && agent(a.Capacity, a.Addr) })
-	case rpc.Orders:
-		return orders(v.Orders)
-	case rpc.OrdersAnswer:
-		return orders(v.Orders)
-	case rpc.Operation:
-		return len(v.Request) <= rpc.MaxData && methodForm.MatchString(v.Method)
-	case rpc.OperationAnswer:
-		return len(v.Response) <= rpc.MaxData && len(v.Error) <= 16<<10 && len(v.Code) <= 64
 	}
 	return true
 }
@@ -176,8 +163,6 @@ func bounded(v any) bool {
 func every[E any](s []E, is func(E) bool) bool {
 	return !slices.ContainsFunc(s, func(e E) bool { return !is(e) })
 }
-
-var methodForm = regexp.MustCompile(`^[A-Za-z]{1,64}$`)
 
 // FuzzCaller: a text is refused, or its caller arrives unchanged if it calls itself.
 func FuzzCaller(f *testing.F) {

@@ -5,11 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,13 +146,6 @@ func TestHostileMessages(t *testing.T) {
 		change(a)
 		return &pb.HelloRequest{Agent: a}
 	}
-	orders := func(n, size int) *pb.OrdersRequest {
-		return &pb.OrdersRequest{Digest: make([]byte, 32), Orders: slices.Repeat([][]byte{make([]byte, size)}, n)}
-	}
-	many := map[string]uint32{}
-	for i := range 4097 {
-		many[fmt.Sprint("a", i)] = 1
-	}
 	const malformed, large = "malformed", "too-large"
 	push := encoded(t, &pb.PushRequest{Count: 1, Links: []byte("a link")})
 	me := who(caller("a1"))
@@ -166,15 +157,6 @@ func TestHostileMessages(t *testing.T) {
 		{"of another", "Hello", agent(func(a *pb.Agent) { a.Name = "a9" }), malformed},
 		{"of an earlier start", "Hello", agent(func(a *pb.Agent) { a.Boot = 2 }), malformed},
 		{"no capacity", "Hello", agent(func(a *pb.Agent) { a.Capacity = 0 }), malformed},
-		{"half a digest", "Orders", &pb.OrdersRequest{Digest: make([]byte, 16)}, malformed},
-		{"an empty order", "Orders", orders(1, 0), malformed},
-		{"a large order", "Orders", orders(1, rpc.MaxOrder+1), large},
-		{"too many orders", "Orders", orders(rpc.MaxOrders+1, 1), large},
-		{"too large orders", "Orders", orders(rpc.MaxData/rpc.MaxOrder+1, rpc.MaxOrder), large},
-		{"no method", "Operate", &pb.OperateRequest{}, malformed},
-		{"a method that is none", "Operate", &pb.OperateRequest{Method: "Pause/"}, malformed},
-		{"a long method", "Operate", &pb.OperateRequest{Method: strings.Repeat("P", rpc.MaxMethod+1)}, malformed},
-		{"too large", "Operate", &pb.OperateRequest{Method: "Pause", Request: make([]byte, rpc.MaxData+1)}, large},
 		{"a large message", "Push", &pb.PushRequest{Links: make([]byte, rpc.MaxData+64<<10)}, large},
 		{"too large", "Discover", &pb.DiscoverRequest{Hosts: []string{strings.Repeat("a", 2<<20)}}, large},
 	}

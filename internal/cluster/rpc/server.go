@@ -108,11 +108,6 @@ func (h Hello) Differ(ours map[string]string) error {
 // tells the caller that this agent has failed. A nil handler answers ErrAgain.
 type Handlers struct {
 	Hello func(ctx context.Context, from Caller, h Hello) (Welcome, error)
-	// Orders returns when the orders are durable. It checks what they say.
-	Orders func(ctx context.Context, from Caller, o Orders) (OrdersAnswer, error)
-	// Operate carries out an operator's request. The operator's mistakes are part of the answer; an error means that
-	// this agent has failed.
-	Operate func(ctx context.Context, from Caller, o Operation) (OperationAnswer, error)
 }
 
 // ServerConfig configures a Server.
@@ -389,9 +384,6 @@ func (s *Server) register() {
 			return h.Hello(ctx, from, q)
 		}, welcomeToWire)
 	}
-	handle(s, CallOrders, ordersFromWire,
-		bounded(h.Orders, func(a OrdersAnswer) error { return checkOrders(a.Orders) }), ordersAnswerToWire)
-	handle(s, CallOperate, operationFromWire, bounded(h.Operate, OperationAnswer.check), operationAnswerToWire)
 }
 
 // handle serves a call with one message: decode, check, execute, encode.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
-	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/operation"
 )
 
 // Others are the other agents of a cluster. They implement operate.Others.
@@ -34,12 +34,9 @@ func (o Others) Ask(ctx context.Context, agent, method string, request []byte) (
 	if err != nil {
 		return nil, err
 	}
-	answer, err := p.Operate(ctx, rpc.Operation{Method: method, Request: request})
-	switch {
-	case err != nil:
+	response, err := operation.Ask(ctx, p, method, request)
+	if _, failed := errors.AsType[operation.Failure](err); err != nil && !failed {
 		return nil, fmt.Errorf("agent %s does not answer: %w", agent, err)
-	case answer.Error != "":
-		return nil, errors.New(answer.Error)
 	}
-	return answer.Response, nil
+	return response, err
 }

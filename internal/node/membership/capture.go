@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
+	"github.com/orbweaver/orbweaver/internal/cluster/operation"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -82,38 +83,33 @@ func (c *Membership) captureOf(ctx context.Context, agent string, u weburl.URL) 
 	var record []byte
 	for {
 		request := append(binary.AppendUvarint(nil, uint64(len(record))), u.String()...)
-		a, err := p.Operate(ctx, rpc.Operation{Method: captureMethod, Request: request})
+		piece, err := operation.Ask(ctx, p, captureMethod, request)
+		if _, failed := errors.AsType[operation.Failure](err); failed { // it does not know the question
+			return nil, nil
+		}
 		if err != nil {
 			return nil, err
 		}
-		if a.Error != "" { // it does not know the question
-			return nil, nil
-		}
-		size, n := binary.Uvarint(a.Response)
+		size, n := binary.Uvarint(piece)
 		switch {
 		case n <= 0:
 			return nil, fmt.Errorf("agent %s sends a damaged answer", agent)
-		case size == 0 || size > captureMax || len(a.Response) == n && uint64(len(record)) < size:
+		case size == 0 || size > captureMax || len(piece) == n && uint64(len(record)) < size:
 			return nil, nil
 		}
-		if record = append(record, a.Response[n:]...); uint64(len(record)) >= size {
+		if record = append(record, piece[n:]...); uint64(len(record)) >= size {
 			return record[:size], nil
 		}
 	}
 }
 
 // operated carries out what the Operator of another agent has passed on.
-func (c *Membership) operated(ctx context.Context, from rpc.Caller, o rpc.Operation) (rpc.OperationAnswer, error) {
-	answer := c.agent.Answer
+func (c *Membership) operated(ctx context.Context, from rpc.Caller, method string, request []byte) ([]byte, error) {
 	switch {
-	case o.Method == captureMethod:
-		answer = func(_ context.Context, _ string, request []byte) ([]byte, error) { return c.captured(request) }
-	case o.Method == members.LeftMethod && c.joining.endings != nil && c.Members.Gossip() != nil:
-		return rpc.OperationAnswer{}, c.joining.endings.Left(c.Members.Gossip(), from)
+	case method == captureMethod:
+		return c.captured(request)
+	case method == members.LeftMethod && c.joining.endings != nil && c.Members.Gossip() != nil:
+		return nil, c.joining.endings.Left(c.Members.Gossip(), from)
 	}
-	response, err := answer(ctx, o.Method, o.Request)
-	if err != nil {
-		return rpc.OperationAnswer{Error: err.Error()}, nil
-	}
-	return rpc.OperationAnswer{Response: response}, nil
+	return c.agent.Answer(ctx, method, request)
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/limits"
 	"github.com/orbweaver/orbweaver/internal/cluster/lost"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
+	"github.com/orbweaver/orbweaver/internal/cluster/operation"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/cluster/replicas"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -240,7 +241,9 @@ func (c *Membership) Open(p Parts) (err error) {
 func (c *Membership) openServer(p Parts) {
 	c.server = rpc.NewServer(c.joining.listener, rpc.ServerConfig{Crawl: c.Members.Crawl,
 		Admitted: c.joining.admitted, MemoryBytes: p.Memory.Exchange, Panicked: local.Panicked(c.events),
-		Handlers: rpc.Handlers{Hello: c.joining.hello, Operate: c.operated, Orders: c.orders.Serve}})
+		Handlers: rpc.Handlers{Hello: c.joining.hello}})
+	standing.Call.Serve(c.server, c.orders.Answer)
+	operation.Serve(c.server, c.operated)
 	shares.Call.Serve(c.server, p.Orders.Rates.Answer)
 	c.limit = limits.New(limits.Config{Limit: p.PageLimit, Members: c.Members, Owners: &c.Division.placed,
 		Clock: c.joining.Clock, Events: c.events})

@@ -123,9 +123,9 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 // Exchange returns what this run has sent to other agents. pages is the number of its pages.
 func (c *Membership) Exchange(pages int64) *report.Exchange {
 	in, out := c.server.Counts(), c.Members.Client.Counts()
-	e := &report.Exchange{Agents: int(c.most.Load()), Links: int64(c.calls.Pushed()), Keys: int64(c.calls.Durable.Asked()),
-		Bytes: int64(in.Sent + out.Sent), ByCall: map[string]int64{}, Calls: map[string]int64{},
-		Answers: map[string]int64{}}
+	e := &report.Exchange{Agents: int(c.most.Load()), Links: int64(c.calls.Pushed()),
+		Keys: int64(c.calls.Durable.Asked()), Bytes: int64(in.Sent + out.Sent), ByCall: map[string]int64{},
+		Calls: map[string]int64{}, Answers: map[string]int64{}}
 	rest := e.Bytes
 	for _, m := range []map[string]uint64{in.Bodies, out.Bodies} {
 		for call, n := range m {

@@ -1,6 +1,7 @@
 package standing
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 )
 
 const (
@@ -52,15 +54,19 @@ func (s *Orders) merge(ctx context.Context, encoded [][]byte) error {
 	return s.keep(ctx)
 }
 
-// Serve answers another agent that tells of its orders. The answer has the digest of the set, and orders if the
+// Answer answers another agent that tells of its orders. The answer has the digest of the set, and orders if the
 // caller's set is another one.
-func (s *Orders) Serve(ctx context.Context, _ rpc.Caller, q rpc.Orders) (rpc.OrdersAnswer, error) {
+func (s *Orders) Answer(ctx context.Context, _ rpc.Caller, q *pb.OrdersRequest) (*pb.OrdersResponse, error) {
 	if err := s.merge(ctx, q.Orders); err != nil {
-		return rpc.OrdersAnswer{}, err
+		return nil, err
 	}
-	answer := rpc.OrdersAnswer{Digest: s.set.Digest()}
-	if answer.Digest != q.Digest {
+	digest := s.set.Digest()
+	answer := &pb.OrdersResponse{Digest: digest[:]}
+	if !bytes.Equal(answer.Digest, q.Digest) {
 		answer.Orders, _, answer.More = s.page(orders.Mark{})
+	}
+	if err := checkOrders(answer.Orders, answer.Digest); err != nil {
+		return nil, fmt.Errorf("the answer is invalid: %v", err) // a failure of this agent, and not of the caller
 	}
 	return answer, nil
 }
@@ -80,13 +86,14 @@ func (s *Orders) page(after orders.Mark) (encoded [][]byte, next orders.Mark, mo
 // tell pushes all orders to an agent.
 func (s *Orders) tell(ctx context.Context, p *rpc.Peer) (theirs [32]byte, err error) {
 	for after, more := (orders.Mark{}), true; more; {
-		q := rpc.Orders{Digest: s.set.Digest()}
+		digest := s.set.Digest()
+		q := &pb.OrdersRequest{Digest: digest[:]}
 		q.Orders, after, more = s.page(after)
 		answer, err := s.exchange(ctx, p, q)
 		if err != nil {
 			return theirs, err
 		}
-		theirs = answer.Digest
+		theirs = [32]byte(answer.Digest)
 		if err := s.merge(ctx, answer.Orders); err != nil {
 			return theirs, err
 		}
@@ -95,10 +102,10 @@ func (s *Orders) tell(ctx context.Context, p *rpc.Peer) (theirs [32]byte, err er
 }
 
 // exchange sends one page of orders.
-func (s *Orders) exchange(ctx context.Context, p *rpc.Peer, q rpc.Orders) (rpc.OrdersAnswer, error) {
+func (s *Orders) exchange(ctx context.Context, p *rpc.Peer, q *pb.OrdersRequest) (*pb.OrdersResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
-	return p.Orders(ctx, q)
+	return Call.Ask(ctx, p, q)
 }
 
 // spread tells the agents that may lack orders; with now, also those that were told lately. It returns a result for
