@@ -27,7 +27,7 @@
 //	          16 bytes  "orbweaver-graph\n"
 //
 //	block     uint32    CRC-32C of what follows
-//	          uint32    length of the payload in bytes
+//	          uint32    length of what follows in bytes: the two make a frame of package frames
 //	          uint32    number of its first node
 //	          uint32    how many nodes it has
 //	          bytes     payload
@@ -42,7 +42,11 @@
 // One goroutine owns a Builder, a Writer or a File.
 package graph
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/orbweaver/orbweaver/internal/store/frames"
+)
 
 // MaxNodes is the largest number of nodes of a graph.
 const MaxNodes = 1<<32 - 1
@@ -87,6 +91,6 @@ const (
 	header       = magic + "1\n"
 	trailerMagic = "orbweaver-graph\n"
 	trailerBytes = 64
-	blockHead    = 16
+	blockHead    = frames.Head + 8
 	blockBytes   = 64 << 10 // a payload ends with the first node that makes it as long
 )

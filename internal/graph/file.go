@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/frames"
 )
 
 // A File is a graph file that is read from its front. Its methods block while they read.
@@ -120,7 +121,8 @@ type block struct {
 	at      int64 // offset in the file
 	first   uint32
 	nodes   uint64
-	payload []byte // with padBytes zeros behind it
+	frame   []byte // from the file, with padBytes zeros behind it
+	payload []byte // of links or names, with the zeros
 }
 
 // blocks calls fn for each block of a part of the file, which must have all nodes.
@@ -138,29 +140,30 @@ func (g *File) blocks(from, to int64, fn func(b *block) error) error {
 		if _, err := io.ReadFull(in, head[:]); err != nil {
 			return early(err, b.at)
 		}
-		n := int64(binary.LittleEndian.Uint32(head[4:]))
-		b.first, b.nodes = binary.LittleEndian.Uint32(head[8:]), uint64(binary.LittleEndian.Uint32(head[12:]))
-		if n > to-b.at-blockHead {
+		n := frames.Size(head[:])
+		if n < blockHead || n > to-b.at {
 			return damaged("the block at byte %d is damaged: its length is %d bytes", b.at, n)
 		}
-		b.payload = slices.Grow(b.payload[:0], int(n)+padBytes)[:n]
-		if _, err := io.ReadFull(in, b.payload); err != nil {
+		b.frame = append(slices.Grow(b.frame[:0], int(n)+padBytes), head[:]...)[:n]
+		if _, err := io.ReadFull(in, b.frame[blockHead:]); err != nil {
 			return early(err, b.at)
 		}
-		sum := crc32.Update(crc32.Checksum(head[4:], castagnoli), castagnoli, b.payload)
-		if sum != binary.LittleEndian.Uint32(head[:]) {
+		if _, err := frames.Payload(b.frame); err != nil {
 			return damaged("the block at byte %d is damaged: its checksum is wrong", b.at)
 		}
+		b.first = binary.LittleEndian.Uint32(b.frame[frames.Head:])
+		b.nodes = uint64(binary.LittleEndian.Uint32(b.frame[frames.Head+4:]))
 		if uint64(b.first) != next || b.nodes > g.info.Nodes-next {
 			return damaged("the block at byte %d has nodes %d to %d, want nodes from %d", b.at, b.first,
 				uint64(b.first)+b.nodes, next)
 		}
-		b.payload = append(b.payload, make([]byte, padBytes)...)
+		b.frame = append(b.frame, make([]byte, padBytes)...)
+		b.payload = b.frame[blockHead:]
 		if err := fn(&b); err != nil {
 			return err
 		}
 		next += b.nodes
-		b.at += blockHead + n
+		b.at += n
 	}
 	if next != g.info.Nodes {
 		return damaged("it has %d of %d nodes", next, g.info.Nodes)

@@ -253,13 +253,12 @@ func reseal(b []byte) []byte {
 	}
 	end := len(b) - trailerBytes
 	for at := len(header); at+blockHead <= end; {
-		n := int(binary.LittleEndian.Uint32(b[at+4:]))
-		if n > end-at-blockHead {
+		n := 8 + int(binary.LittleEndian.Uint32(b[at+4:]))
+		if n > end-at {
 			break
 		}
-		sum := crc32.Checksum(b[at+4:at+blockHead+n], castagnoli)
-		binary.LittleEndian.PutUint32(b[at:], sum)
-		at += blockHead + n
+		binary.LittleEndian.PutUint32(b[at:], crc32.Checksum(b[at+4:at+n], castagnoli))
+		at += n
 	}
 	binary.LittleEndian.PutUint64(b[end+32:], uint64(end))
 	binary.LittleEndian.PutUint32(b[end+40:], crc32.Checksum(b[end:end+40], castagnoli))

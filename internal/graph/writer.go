@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+
+	"github.com/orbweaver/orbweaver/internal/store/frames"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -79,10 +81,9 @@ func (g *Writer) flushNames() error {
 
 // flush writes a block, which begins with room for its head.
 func (g *Writer) flush(b []byte) error {
-	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-blockHead))
-	binary.LittleEndian.PutUint32(b[8:], uint32(g.first))
-	binary.LittleEndian.PutUint32(b[12:], uint32(g.in))
-	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+	binary.LittleEndian.PutUint32(b[frames.Head:], uint32(g.first))
+	binary.LittleEndian.PutUint32(b[frames.Head+4:], uint32(g.in))
+	frames.Seal(b)
 	g.first += g.in
 	g.in = 0
 	return g.put(b)

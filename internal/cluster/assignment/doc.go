@@ -35,8 +35,7 @@
 //
 // Entries are concatenated.
 //
-//	4        CRC-32C of what follows, little-endian
-//	uvarint  number of bytes that follow
+//	8        head of a frame: see package frames
 //	1        kind: 'H' shares, 'R' roster
 //	uvarint  number of the entry
 //	uvarint  length of the text

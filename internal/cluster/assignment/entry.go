@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/orbweaver/orbweaver/internal/store/frames"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -152,8 +152,7 @@ func notPrintable(r rune) bool { return r <= ' ' || r > '~' }
 // The encoder and the decoder are made before any test begins: a channel that is made in a bubble of package
 // synctest cannot be used outside of it, and an encoder makes one at its first use.
 var (
-	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-	packer     = func() *zstd.Encoder {
+	packer = func() *zstd.Encoder {
 		// With the next level, a host takes 4 % less, and the encoder five times as much memory.
 		e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false),
 			zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
@@ -198,9 +197,8 @@ func (e *Entry) AppendTo(dst []byte) []byte {
 		}
 	}
 	at := len(dst)
-	dst = binary.AppendUvarint(append(dst, 0, 0, 0, 0), uint64(len(head)+len(text)))
-	dst = append(append(dst, head...), text...)
-	binary.LittleEndian.PutUint32(dst[at:], crc32.Checksum(dst[at+4:], castagnoli))
+	dst = append(append(append(dst, make([]byte, frames.Head)...), head...), text...)
+	frames.Seal(dst[at:])
 	return dst
 }
 
@@ -220,18 +218,14 @@ func (e *Entry) AppendText(dst []byte) []byte {
 }
 
 // MaxHead is how many bytes of an entry Size needs at most.
-const MaxHead = 4 + binary.MaxVarintLen64
+const MaxHead = frames.Head
 
 // Size returns the number of bytes of the entry at the beginning of src, or 0 if src has no such beginning.
 func Size(src []byte) int {
-	if len(src) < 4 {
+	if len(src) < frames.Head || frames.Size(src) > MaxEntry {
 		return 0
 	}
-	size, n := binary.Uvarint(src[4:])
-	if n <= 0 || size > MaxEntry {
-		return 0
-	}
-	return 4 + n + int(size)
+	return int(frames.Size(src))
 }
 
 // Decode reads the first entry of src and returns what follows it. It accepts any bytes: the error is an
@@ -241,11 +235,11 @@ func Decode(src []byte) (e Entry, rest []byte, err error) {
 	if end == 0 || end > len(src) {
 		return e, nil, malformed("%d bytes of %d", len(src), end)
 	}
-	if crc32.Checksum(src[4:end], castagnoli) != binary.LittleEndian.Uint32(src) {
+	payload, err := frames.Payload(src[:end])
+	if err != nil {
 		return e, nil, malformed("wrong checksum")
 	}
-	r := reader{b: src[4:end]}
-	r.uvarint(MaxEntry) // the size
+	r := reader{b: payload}
 	kind := r.byte()
 	e.Number = r.uvarint(math.MaxUint64)
 	length := int(r.uvarint(maxText))

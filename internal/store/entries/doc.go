@@ -16,9 +16,9 @@
 //
 // # Format
 //
-// Numbers are little-endian, the checksum is CRC-32C. The owner chooses the name, the magic and the length of the head.
+// The owner chooses the name, the magic and the length of the head.
 // The rest of the directory is drum's. Drum's mark says up to which offset drum has the file.
 //
 //	8  magic
-//	   of each entry: 4 checksum of the rest · 2 length of the tail, at least 1 · head · tail
+//	   of each entry: a frame of package frames · head · tail of at least one byte
 package entries

@@ -2,20 +2,14 @@ package entries
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/frames"
 )
-
-// frame is the length of checksum and length.
-const frame = 4 + 2
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // ErrEntry reports an entry that cannot be read: torn, damaged or never written.
 var ErrEntry = errors.New("damaged entry")
@@ -31,29 +25,28 @@ type Shape struct {
 // Encode appends an entry to b. The tail has at least one byte.
 func (s Shape) Encode(b, head, tail []byte) []byte {
 	from := len(b)
-	b = append(b, 0, 0, 0, 0)
-	b = binary.LittleEndian.AppendUint16(b, uint16(len(tail)))
-	b = append(append(b, head...), tail...)
-	binary.LittleEndian.PutUint32(b[from:], crc32.Checksum(b[from+4:], castagnoli))
+	b = append(append(append(b, make([]byte, frames.Head)...), head...), tail...)
+	frames.Seal(b[from:])
 	return b
 }
 
 // Decode reads the entry at the beginning of b, and returns its head and tail in one. n is its length with frame.
 func (s Shape) Decode(b []byte) (data []byte, n int, err error) {
-	if len(b) < frame+s.Head {
+	if len(b) < frames.Head {
 		return nil, 0, ErrEntry
 	}
-	tail := int(binary.LittleEndian.Uint16(b[4:]))
-	n = frame + s.Head + tail
-	if tail == 0 || tail > s.MaxTail || n > len(b) ||
-		crc32.Checksum(b[4:n], castagnoli) != binary.LittleEndian.Uint32(b) {
+	size := frames.Size(b)
+	if size <= int64(frames.Head+s.Head) || size > int64(min(len(b), s.longest())) {
 		return nil, 0, ErrEntry
 	}
-	return b[frame:n], n, nil
+	if data, err = frames.Payload(b[:size]); err != nil {
+		return nil, 0, ErrEntry
+	}
+	return data, int(size), nil
 }
 
 // longest returns the length of the longest entry.
-func (s Shape) longest() int { return frame + s.Head + s.MaxTail }
+func (s Shape) longest() int { return frames.Head + s.Head + s.MaxTail }
 
 // A file has entries one after the other. One goroutine owns it.
 type file struct {
