@@ -12,7 +12,7 @@ import (
 // ErrTally means that the encoding of a Tally is damaged or of an unknown version.
 var ErrTally = errors.New("the tally is damaged or of an unknown version")
 
-const tallyVersion = 5
+const tallyVersion = 1
 
 // AppendTo appends t's encoding to dst and returns the result. The time at which the crawl began is not in it.
 //

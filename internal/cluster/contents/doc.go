@@ -57,7 +57,7 @@
 // rest of the directory is drum's. Drum's mark says up to which offset drum has the file. Version 1
 // also had pages that were not archived yet, so Open replaces such a file by an empty one.
 //
-//	8  "OWFIRST" 2
+//	8  "OWFIRST" 1
 //	   of each content: 4 checksum of the rest · 2 length of the place ·
 //	   20 SHA-1 · 8 date of the page's record, Unix milliseconds · place
 //	the place is the URL and, if the page is stored with chunk sizes, a zero octet

@@ -32,7 +32,7 @@ const (
 )
 
 // shape is the shape of the entries: the head is digest and date, the tail is warc.Original.Place of the page.
-var shape = entries.Shape{Magic: "OWFIRST\x02", Head: entryHead, MaxTail: MaxURL + 1 + len(Digest{})}
+var shape = entries.Shape{Magic: "OWFIRST\x01", Head: entryHead, MaxTail: MaxURL + 1 + len(Digest{})}
 
 // An entry is a content and its first page, as the file has them.
 type entry struct {

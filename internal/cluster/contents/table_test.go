@@ -400,7 +400,7 @@ func TestVersions(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "continue with the program that wrote it") {
 		t.Errorf("a file of version 3: %v", err)
 	}
-	setVersion(2)
+	setVersion(1)
 	r = start(t, mem, cfg)
 	if n := ask(r, otherPage); n != 0 {
 		t.Errorf("%d of 150 contents are unknown after a file of a later version was refused", n)

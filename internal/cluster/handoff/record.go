@@ -28,7 +28,7 @@ const (
 )
 
 // recordsVersion is the version of the kinds.
-const recordsVersion = 5
+const recordsVersion = 1
 
 // The dispositions of a URL. Zero, which only a Finish may have, means that the sender's archive has no
 // record of it. If records of a URL disagree, the largest disposition counts.

@@ -455,7 +455,7 @@ func TestGolden(t *testing.T) {
 	for _, e := range es {
 		got, err := disk.ReadFile(fs, filepath.Join(dir, e.Name()), 1<<20)
 		must(t, err)
-		name := filepath.Join("testdata", "v5", e.Name())
+		name := filepath.Join("testdata", "v1", e.Name())
 		if *update {
 			must(t, os.MkdirAll(filepath.Dir(name), 0o755))
 			must(t, os.WriteFile(name, got, 0o644))

@@ -109,7 +109,7 @@ const maxItems = 1 << 12
 const maxDuration = 1000 * time.Hour
 
 // wireVersion is the first byte of a Batch.
-const wireVersion = 5
+const wireVersion = 1
 
 func flags(bs ...bool) (f byte) {
 	for i, b := range bs {

@@ -22,7 +22,7 @@ var ErrVersion = errors.New("journal records of another version: continue with t
 const MaxNumber = 1 << 36
 
 // Version is the version of the kinds of records.
-const Version = 2
+const Version = 1
 
 func AppendCrawl(dst []byte, id keyset.Crawl) []byte {
 	return append(append(dst, Version), id[:]...)

@@ -12,7 +12,7 @@ import (
 
 const (
 	magic      = "owjrnl\r\n"
-	version    = 2
+	version    = 1
 	fileHeader = 36
 	frameHead  = 24
 

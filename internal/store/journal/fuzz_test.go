@@ -20,7 +20,7 @@ func FuzzReplay(f *testing.F) {
 	for _, name := range []string{
 		"journal-00000002.log", "journal-00000004.log", "snapshot-00000002.log", "part-00000002-0000.log",
 	} {
-		b, err := os.ReadFile(filepath.Join("testdata", "v2", name))
+		b, err := os.ReadFile(filepath.Join("testdata", "v1", name))
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -20,7 +20,7 @@
 //
 //	file header, 36 bytes
 //	 0  8  magic "owjrnl\r\n"
-//	 8  2  version, 2
+//	 8  2  version, 1
 //	10  1  type: 1 segment, 2 snapshot, 3 part
 //	11  5  zero
 //	16  8  number, as in the file's name; in a part, plus its index times 2^40

@@ -319,11 +319,11 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 	}
 }
 
-// TestGolden checks that the bytes of version 2 do not change.
+// TestGolden checks that the bytes of version 1 do not change.
 func TestGolden(t *testing.T) {
 	m := testdisk.NewMem()
 	want := build(t, m, "j")
-	dir := filepath.Join("testdata", "v2")
+	dir := filepath.Join("testdata", "v1")
 	es, err := m.ReadDir("j")
 	must(t, err)
 	for _, e := range es {

@@ -47,7 +47,7 @@ type Entry struct {
 }
 
 const (
-	entryVersion = 2
+	entryVersion = 1
 	maxOrigin    = 2048
 	maxAgent     = 256
 )

@@ -145,7 +145,7 @@ func TestEntryGolden(t *testing.T) {
 		Origin: "https://a.example:8443", Agent: "orbweaver", Class: ClassStale, Failures: 3,
 		Fetched: start, Expires: start.Add(24 * time.Hour), Body: []byte("\n\nUser-agent: *\nDisallow: /p"),
 	}
-	b, err := os.ReadFile("testdata/entry-v2.bin")
+	b, err := os.ReadFile("testdata/entry-v1.bin")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@
 //	 4  checksum                           8 entries, 8 keys, 8 offset of the
 //	                                       entries, 8 N, 4 their checksum, 4 its own
 //	held-N
-//	 8  "OWHELD" 0 3
+//	 8  "OWHELD" 0 1
 //	    frames: 4 "DFRM"  4 checksum of the rest  4 length of the frame
 //	            8 bytes of this file that were durable when it was written
 //	            4 items  4 length of the items unpacked; 0: they are not packed

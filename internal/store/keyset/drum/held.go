@@ -24,7 +24,7 @@ const (
 )
 
 const (
-	heldMagic  = "OWHELD\x00\x03"
+	heldMagic  = "OWHELD\x00\x01"
 	frameMagic = 0x4d524644 // "DFRM"
 	frameHead  = 28
 	frameBytes = 64 << 10 // size at which a frame is written

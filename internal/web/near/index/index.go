@@ -88,7 +88,7 @@ const (
 )
 
 // shape is the shape of the entries on disk.
-var shape = entries.Shape{Magic: "OWNEAR\x00\x02", Head: head, MaxTail: maxURL}
+var shape = entries.Shape{Magic: "OWNEAR\x00\x01", Head: head, MaxTail: maxURL}
 
 // Open opens or creates the Index in dir, which belongs to the Index.
 func Open(fs disk.FS, dir string, cfg Config) (*Index, error) {
