@@ -15,7 +15,7 @@ import (
 
 // firstToUpgrade is the oldest commit whose agents may be upgraded while the crawl runs. The test takes it as
 // the version before this one until there is a tag.
-const firstToUpgrade = "39e12d14ae5d685960c2f58dac3e32e3ca573126"
+const firstToUpgrade = "100fbdb36f5caf4771c3e772375550921c47035c"
 
 // earlier builds the program of the last tag before this commit.
 func earlier(t *testing.T) string {
