@@ -187,6 +187,7 @@ func (p *Pages) tell(ctx context.Context, q *pb.BudgetRequest, crawl Rationed) (
 	}
 	p.mu.Lock()
 	maps.Copy(p.heard, g.Known) // the counter may not have heard of all agents yet
+	keepMost(p.heard)
 	p.mu.Unlock()
 	if g.Held > q.Held {
 		err = crawl.Ration(ctx, func(Need) int64 { return int64(g.Held) })

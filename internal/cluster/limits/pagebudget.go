@@ -1,6 +1,9 @@
 package limits
 
 import (
+	"cmp"
+	"maps"
+	"math"
 	"slices"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
@@ -49,6 +52,7 @@ func (p *pageBudget) ask(name string, boot uint64, q *pb.BudgetRequest, there []
 		}
 	}
 	delete(p.gone, name)
+	keepMost(p.gone)
 	a := &account{boot: boot, seq: q.Seq, used: int64(q.Used), held: int64(max(q.Held, q.Used))}
 	p.living[name] = a
 	if len(p.living) == len(there) {
@@ -80,15 +84,16 @@ func (p *pageBudget) removeGone(there []string) {
 // sum returns the pages that all agents have used and those that they hold, gone agents included.
 func (p *pageBudget) sum() (used, held int64) {
 	for _, a := range p.living {
-		used += a.used
-		held += a.held
+		used, held = plus(used, a.used), plus(held, a.held)
 	}
 	for _, n := range p.gone {
-		used += n
-		held += n
+		used, held = plus(used, n), plus(held, n)
 	}
 	return used, held
 }
+
+// plus returns a+b, or the largest number if that is less. The numbers of other agents may be large.
+func plus(a, b int64) int64 { return a + min(b, math.MaxInt64-a) }
 
 // everybody reports whether every agent in there knows that the limit is reached.
 func (p *pageBudget) everybody(there []string) bool {
@@ -109,5 +114,17 @@ func (p *pageBudget) known() map[string]uint64 {
 	for name, a := range p.living {
 		all[name] = uint64(a.held)
 	}
+	keepMost(all)
 	return all
+}
+
+// keepMost removes the agents with the fewest pages, so that a message may name all others.
+func keepMost[N int64 | uint64](pages map[string]N) {
+	if len(pages) <= maxAgents {
+		return
+	}
+	names := slices.SortedFunc(maps.Keys(pages), func(a, b string) int { return cmp.Compare(pages[b], pages[a]) })
+	for _, name := range names[maxAgents:] {
+		delete(pages, name)
+	}
 }

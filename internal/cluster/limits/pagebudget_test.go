@@ -3,10 +3,13 @@ package limits
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
@@ -192,6 +195,63 @@ func TestPageBudgetLateReport(t *testing.T) {
 	if _, held := p.sum(); held != 11 {
 		t.Errorf("held %d", held)
 	}
+}
+
+// Agents that name as many gone agents as a message may have, with as many pages, get no pages, and are answered in
+// messages that they accept.
+func TestPageBudgetOfManyAgents(t *testing.T) {
+	known := func(of string) map[string]uint64 {
+		m := map[string]uint64{}
+		for i := range maxAgents {
+			m[fmt.Sprint(of, "-", i)] = maxPages
+		}
+		return m
+	}
+	p, there := newPageBudget(100), []string{"a", "b"}
+	p.ask("b", 1, &pb.BudgetRequest{Seq: 1, Known: known("b")}, there)
+	q := &pb.BudgetRequest{Seq: 1, Used: maxPages, Held: maxPages, Want: 10, Known: known("a")}
+	g := p.ask("a", 1, q, there)
+	if err := checkGrant(q, g); g.Held != maxPages || !g.Spent || err != nil {
+		t.Errorf("%d more pages, spent: %t, %v", g.Held-maxPages, g.Spent, err)
+	}
+	if used, held := p.sum(); used != math.MaxInt64 || held != math.MaxInt64 {
+		t.Errorf("%d pages used, %d held", used, held)
+	}
+}
+
+// FuzzReport: a report that passes the check of its message is answered by a message that passes its own check, and
+// grants no page above the limit.
+func FuzzReport(f *testing.F) {
+	for _, q := range []*pb.BudgetRequest{
+		{Seq: 1, Want: 5}, {Seq: 2, Used: 3, Held: 4, Want: 1 << 20}, {Seq: 3, Held: maxPages, Want: 1},
+		{Seq: 4, Held: 90, Want: 20, Known: map[string]uint64{"gone": 5, "b": 7, "gone-2": maxPages}},
+	} {
+		b, err := proto.Marshal(q)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, b)
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		const limit = 100
+		p, there := newPageBudget(limit), []string{"a", "b"}
+		for i, b := range [][]byte{first, second} {
+			q := new(pb.BudgetRequest)
+			if proto.Unmarshal(b, q) != nil || checkReport(q) != nil {
+				return
+			}
+			g := p.ask(there[i], 1, q, there)
+			if g == nil {
+				continue // a late report
+			}
+			if err := checkGrant(q, g); err != nil {
+				t.Fatal(err)
+			}
+			if _, held := p.sum(); held > limit && g.Held > q.Held {
+				t.Fatalf("%d of %d pages are held after a grant of %d", held, limit, g.Held-q.Held)
+			}
+		}
+	})
 }
 
 // An agent holds enough pages to continue, gives back those that it does not need, and reports
