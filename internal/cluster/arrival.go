@@ -26,9 +26,6 @@ type arrival struct {
 // changes.
 const MaxHops = 3
 
-// reasonErrand is the reason to refuse a link that only this agent itself can have made.
-const reasonErrand = "notALink"
-
 // answer accepts the links that another agent pushes.
 func (o *links) answer(ctx context.Context, _ rpc.Caller, q *pb.PushRequest) (*pb.PushResponse, error) {
 	links, err := decodeLinks(q.Links, q.Count)
@@ -62,10 +59,6 @@ func (o *links) receive(ctx context.Context, links []link.Link, hops int,
 	generation := o.Durable.Now()
 	a := &arrival{n: len(links), hops: hops + 1, done: make(chan error, 1)}
 	for _, l := range links {
-		if l.URL.IsZero() || visit.IsErrand(l) {
-			a.links.Skip(l, reasonErrand)
-			continue
-		}
 		o.loop.Links.JudgeSent(&a.links, as(l))
 	}
 	if err := o.run.Do(ctx, "receive", func(now time.Time) { o.arrive(a, now) }); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -127,20 +128,22 @@ func (in *learner) add(r *handoff.Record) error {
 	return nil
 }
 
-// finish collects what a Finish says beyond the key.
+// finish collects what a Finish says beyond the key. A Planner has no state of a robots.txt.
 func (in *learner) finish(r *handoff.Record) error {
 	if len(r.State) > 0 {
 		link, _, err := link.Decode(r.Link)
 		if err != nil {
 			return err
 		}
-		p := planned{link: link, state: slices.Clone(r.State)}
+		p := planned{link: link.Sent(), state: slices.Clone(r.State)}
 		if in.from != "" {
 			if p.version = r.Number; p.version > versionLeaving {
 				return fmt.Errorf("%w: version %d of a state", handoff.ErrRecord, p.version)
 			}
 		}
-		in.l.states = append(in.l.states, p)
+		if !visit.IsErrand(link) {
+			in.l.states = append(in.l.states, p)
+		}
 		in.l.n++
 	}
 	if r.Pages > 0 && in.from == "" {

@@ -36,7 +36,8 @@ const (
 	recallKnown uint32 = 1 + iota
 	// recallLater: the URL is not finished, or the answering agent cannot tell. Ask again.
 	recallLater
-	// recallNone: the strategy has no state of the URL, and gets none by a visit.
+	// recallNone: the strategy has no state of the URL, and gets none by a visit. Or it is too large: see
+	// visit.MaxState.
 	recallNone
 	// recallBlocked: the URL waits until the operator allows visits to its host.
 	recallBlocked
@@ -253,7 +254,7 @@ func tell(s visit.Sharer, a *pb.RecallAnswer) error {
 	if err != nil {
 		return err
 	}
-	return s.Told(l, a.State)
+	return s.Told(l.Sent(), a.State)
 }
 
 // finishedHere lets this agent look at once whether its strategy has a state of a finished URL.
@@ -282,7 +283,7 @@ func (r *recalls) answer(ctx context.Context, _ rpc.Caller, q *pb.RecallRequest)
 	for part := range slices.Chunk(links, 16) { // each may need a disk access
 		err := r.run.Do(ctx, "recall", func(time.Time) {
 			for _, l := range part {
-				a := r.recallHere(l, q.Accept)
+				a := r.recallHere(l.Sent(), q.Accept)
 				if len(a.State) > maxState {
 					a = &pb.RecallAnswer{Verdict: recallNone}
 				}

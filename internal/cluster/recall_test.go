@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -235,13 +236,19 @@ func startReader(t *testing.T, r *reader, others interface {
 }
 
 // TestRecalled: an agent answers what its strategy knows. It accepts a link that it does not know, if
-// it is the owner of the URL.
+// it is the owner of the URL. A state that no message may have is none.
 func TestRecalled(t *testing.T) {
+	if maxState != visit.MaxState || handoff.MaxState != visit.MaxState {
+		t.Errorf("a state has up to %d bytes, %d in an answer and %d in a record", visit.MaxState, maxState,
+			handoff.MaxState)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		mine := static{func(host string) (string, bool) {
 			return "a1", strings.HasSuffix(host, ".own.example")
 		}}
-		r := &reader{told: make(chan string, 1), states: map[string]string{"http://x.example/": "s"}}
+		r := &reader{told: make(chan string, 1), states: map[string]string{"http://x.example/": "s",
+			"http://x.example/most":  strings.Repeat("s", visit.MaxState),
+			"http://x.example/large": strings.Repeat("s", visit.MaxState+1)}}
 		w, end := startReader(t, r, mine)
 		ask := func(url string, accept bool) string {
 			t.Helper()
@@ -262,6 +269,8 @@ func TestRecalled(t *testing.T) {
 		none, later := fmt.Sprint(recallNone, " "), fmt.Sprint(recallLater, " ")
 		blocked := fmt.Sprint(recallBlocked, " ")
 		want("http://x.example/", false, fmt.Sprint(recallKnown, " s"))
+		want("http://x.example/most", false, fmt.Sprint(recallKnown, " ", strings.Repeat("s", visit.MaxState)))
+		want("http://x.example/large", false, none)
 		want("http://x.example/2", false, none)
 		want("http://x.example/2", true, later) // this agent is not the owner
 		want("http://a.own.example/1", false, none)

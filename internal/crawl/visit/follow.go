@@ -158,10 +158,17 @@ func (ls *Links) EachOwn(fn func(k link.Key, enc []byte)) {
 	}
 }
 
-// JudgeSent is Judge for a link that another agent has found. A link of an application that is not known here yet waits
-// for it.
+// notALink is the reason to refuse a link that only this agent itself can have made.
+const notALink = "notALink"
+
+// JudgeSent is Judge for a link that another agent has sent; see link.Link.Sent. A link of an application that is not
+// known here yet waits for it.
 func (f *Follower) JudgeSent(ls *Links, l link.Link) {
-	if l.Ext != "" {
+	if l.URL.IsZero() || IsErrand(l) {
+		ls.Skip(l, notALink)
+		return
+	}
+	if l = l.Sent(); l.Ext != "" {
 		if app := l.App(); app != "" && f.Applications.Of(app) == nil {
 			f.add(ls, l, l.Key())
 			return

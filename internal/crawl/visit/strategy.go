@@ -97,7 +97,8 @@ type Planner interface {
 	Next(now time.Time) (w *Wanted, wake time.Time, err error)
 }
 
-// MaxState bounds the state of a URL. A larger one is lost if another agent takes over the URL's host.
+// MaxState bounds the state of a URL in bytes. Other agents never get a larger one: to them, this agent has no state of
+// the URL. So it is lost if another agent takes over the URL's host.
 const MaxState = 64 << 10
 
 // ErrState reports a state that a Planner cannot read.

@@ -211,6 +211,15 @@ func (l Link) AsLink() Link {
 	return l
 }
 
+// Sent returns a link of another agent as this agent takes it: without Stored, Imported and Version, which only the
+// agent of a page says of it.
+func (l Link) Sent() Link {
+	l.removeField(tagStored)
+	l.removeField(tagImported)
+	l.removeField(tagVersion)
+	return l
+}
+
 func uvarint(s string) (v uint64, n int) {
 	return binary.Uvarint([]byte(s[:min(len(s), binary.MaxVarintLen64)]))
 }

@@ -52,6 +52,14 @@ func TestExtFields(t *testing.T) {
 		if _, ok := back.WithoutStored().Stored(); ok {
 			t.Fatal("WithoutStored has a Stored")
 		}
+		back.SetImported()
+		sent := back.Sent()
+		_, stored := sent.Stored()
+		_, versioned := sent.Version()
+		if d, _ := sent.Destination(); stored || versioned || sent.Imported() || d != to || sent.HostDepth() != depth {
+			t.Fatalf("Sent().Ext = %q of %q", sent.Ext, back.Ext)
+		}
+		back.removeField(tagImported)
 		if got := back.AsLink(); got.HostDepth() != depth || got.Ext != (func() string {
 			l := Link{}
 			l.SetHostDepth(depth)
