@@ -122,7 +122,8 @@ func (l *Ledger) rebuildSeen() error {
 	return err
 }
 
-// restoreLists adds lists of keys in the journal to the seen-set.
+// restoreLists adds lists of keys in the journal to the seen-set, which accepts nothing yet: links that it holds back
+// since an earlier run wait until this run offers links or asks for them.
 func (l *Ledger) restoreLists(lists *state.Spool) error {
 	if lists.Empty() {
 		return nil
@@ -139,7 +140,7 @@ func (l *Ledger) restoreLists(lists *state.Spool) error {
 	if err != nil {
 		return fmt.Errorf("seen: %w", err)
 	}
-	return l.Append() // the batch that Accept has filled
+	return nil
 }
 
 // repair handles an error of the seen-set. If a part of the seen-set is damaged, it rebuilds the part from the journal
