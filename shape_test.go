@@ -47,6 +47,15 @@ var tooLarge = map[string]int{
 	"methods of internal/testweb/gen.Web":         92,
 }
 
+// wholes are the types on which the parts of a layer hang. A part holds none of them, so that it is tested without it.
+var wholes = []string{"internal/crawl.Crawler", "internal/cluster.Clustered", "internal/node.Agent",
+	"internal/node/membership.Membership"}
+
+// holders are the other types that hold one of them today: what a whole shows of itself. No type may be added.
+var holders = []string{"internal/crawl.Loop", "internal/crawl.recovery", "internal/node.Rehearsal",
+	"internal/node.member", "internal/node.run", "internal/node.running", "internal/node/membership.busy",
+	"internal/node/membership.exchanges", "internal/node/membership.followed", "internal/testkit/sim.process"}
+
 // A shape is what is counted of one thing.
 type shape struct {
 	name string // such as "methods of internal/crawl.Crawler"
@@ -63,6 +72,7 @@ type shapes struct {
 	lines   map[string]int
 	imports map[string]map[string]bool
 	funcs   int
+	holders []string // the structs with a field of one of wholes
 }
 
 // A part is the fields of a struct, or the methods of an interface, that are declared together.
@@ -163,8 +173,12 @@ func (s *shapes) add(f source, name string, x ast.Expr) {
 	of[name] = []part{}
 	for _, field := range list.List {
 		p := part{names: max(len(field.Names), 1)}
+		to := s.embedded(f, field.Type)
 		if len(field.Names) == 0 {
-			p.embedded = s.embedded(f, field.Type)
+			p.embedded = to
+		}
+		if slices.Contains(wholes, to) {
+			s.holders = append(s.holders, name)
 		}
 		of[name] = append(of[name], p)
 	}
@@ -180,7 +194,7 @@ func functions(list *ast.FieldList) (n int) {
 	return n
 }
 
-// embedded returns the name of an embedded type of ours, or "".
+// embedded returns the name of the type of a field, if it is one of ours or a pointer to it, or "".
 func (s *shapes) embedded(f source, x ast.Expr) string {
 	if star, ok := x.(*ast.StarExpr); ok {
 		x = star.X
@@ -269,5 +283,28 @@ func TestShape(t *testing.T) {
 	if s.funcs != funcFields {
 		t.Errorf("%d fields hold functions, funcFields is %d: it may only shrink; a function between packages is a "+
 			"named interface", s.funcs, funcFields)
+	}
+}
+
+// TestPartsHoldNoWhole: only a whole, and what it shows of itself, has a field of a whole.
+func TestPartsHoldNoWhole(t *testing.T) {
+	s := readShapes(t)
+	for _, name := range wholes {
+		if _, ok := s.structs[name]; !ok {
+			t.Errorf("%s is not there any more: correct wholes", name)
+		}
+	}
+	held := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(s.holders))), func(name string) bool {
+		return slices.Contains(wholes, name)
+	})
+	for _, name := range held {
+		if !slices.Contains(holders, name) {
+			t.Errorf("%s holds a whole: give it the parts that it needs, or a named interface", name)
+		}
+	}
+	for _, name := range holders {
+		if !slices.Contains(held, name) {
+			t.Errorf("%s holds no whole any more: delete it from holders", name)
+		}
 	}
 }

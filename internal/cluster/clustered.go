@@ -126,7 +126,7 @@ var _ interface {
 func (cl *Clustered) Bind(loop *crawl.Loop) []crawl.Obstacle {
 	cl.loop, cl.run = loop, loop.Run
 	loop.Ledger.Join(cl)
-	return []crawl.Obstacle{lostHosts{cl}, spentShare{cl}}
+	return []crawl.Obstacle{lostHosts{&cl.Others}, spentShare{loop, &cl.ration}}
 }
 
 func (cl *Clustered) Owner(host string) (agent string, mine bool) {

@@ -9,14 +9,14 @@ import (
 )
 
 // lostHosts is the condition that this agent may have lost its hosts to other agents.
-type lostHosts struct{ cl *Clustered }
+type lostHosts struct{ others *Others }
 
 // rightWait is the interval at which an agent without the Right asks for it.
 const rightWait = 250 * time.Millisecond
 
 // Holds implements crawl.Obstacle.
 func (o lostHosts) Holds(now time.Time) (held bool, ask time.Time) {
-	if o.cl.Right == nil || o.cl.Right(now) {
+	if o.others.Right == nil || o.others.Right(now) {
 		return false, time.Time{}
 	}
 	return true, now.Add(rightWait)
@@ -26,8 +26,8 @@ func (o lostHosts) Holds(now time.Time) (held bool, ask time.Time) {
 func (o lostHosts) Why(time.Time) crawl.Hindrance {
 	h := crawl.Hindrance{Text: "this agent may have lost its hosts to other agents",
 		Until: "when the agents agree again"}
-	if o.cl.WaitsFor != nil {
-		h.Waits = o.cl.WaitsFor()
+	if o.others.WaitsFor != nil {
+		h.Waits = o.others.WaitsFor()
 	}
 	if h.Waits != "" {
 		h.Text += "; it waits for " + h.Waits
@@ -36,11 +36,14 @@ func (o lostHosts) Why(time.Time) crawl.Hindrance {
 }
 
 // spentShare is the condition that this agent has used its share of the page limit, and other agents have not.
-type spentShare struct{ cl *Clustered }
+type spentShare struct {
+	loop *crawl.Loop
+	of   *ration
+}
 
 // Holds implements crawl.Obstacle.
 func (o spentShare) Holds(now time.Time) (held bool, ask time.Time) {
-	loop, r := o.cl.loop, o.cl.ration
+	loop, r := o.loop, o.of
 	used := loop.Tally.Pages() + int64(loop.Busy())
 	switch {
 	case !r.shared || used < r.allowed || used >= loop.Config.PageLimit:
@@ -53,7 +56,7 @@ func (o spentShare) Holds(now time.Time) (held bool, ask time.Time) {
 
 // Why implements crawl.Obstacle.
 func (o spentShare) Why(time.Time) crawl.Hindrance {
-	loop := o.cl.loop
+	loop := o.loop
 	return crawl.Hindrance{Text: fmt.Sprintf("page limit: this agent has %s, and other agents may fetch the others of "+
 		"at most %d", report.Count(loop.Tally.Pages(), "page"), loop.Config.PageLimit),
 		Until: "if other agents leave pages over; else with a higher limit",
