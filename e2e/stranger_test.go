@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/cluster/termination"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
@@ -70,9 +71,9 @@ func TestClusterStrangers(t *testing.T) {
 		c := rpc.NewClient(rpc.ClientConfig{Keys: keys, Self: func() rpc.Caller { return me }})
 		p := c.Peer("a1", addr)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		hello := rpc.Hello{Agent: rpc.Agent{Name: me.Name, Instance: me.Instance, Boot: me.Boot, Capacity: 1,
-			Addr: "127.0.0.1:1"}}
-		if w, err := p.Hello(ctx, hello); err == nil {
+		hello := &pb.HelloRequest{Agent: &pb.Agent{Name: me.Name, Instance: me.Instance[:], Boot: me.Boot, Capacity: 1,
+			Address: "127.0.0.1:1"}}
+		if w, err := membership.HelloCall.Ask(ctx, p, hello); err == nil {
 			t.Errorf("%s: welcome %+v", what, w)
 		}
 		if v, err := termination.PulseCall.Ask(ctx, p, new(pb.PulseRequest)); err == nil {

@@ -47,10 +47,7 @@ Start that agent, or correct --join, then continue with --resume --dir /crawl.
 			if err != nil {
 				t.Fatal(err)
 			}
-			again := rpc.NewServer(listener, rpc.ServerConfig{Crawl: func() rpc.ID { return rpc.ID{} },
-				Handlers: rpc.Handlers{Hello: func(context.Context, rpc.Caller, rpc.Hello) (rpc.Welcome, error) {
-					return rpc.Welcome{}, rpc.ErrAgain
-				}}})
+			again := rpc.NewServer(listener, rpc.ServerConfig{Crawl: func() rpc.ID { return rpc.ID{} }})
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- again.Run(ctx) }()

@@ -37,22 +37,21 @@ func TestRefusedAgentsAreNotAdmitted(t *testing.T) {
 				me := rpc.Caller{Name: name, Instance: rpc.ID{name[1]}, Boot: boot, Crawl: crawl}
 				c := rpc.NewClient(rpc.ClientConfig{Dial: loop.Dial, Self: func() rpc.Caller { return me }})
 				defer c.Close()
-				h := rpc.Hello{Agent: rpc.Agent{Name: name, Instance: me.Instance, Boot: boot, Capacity: 1,
-					Addr: "127.0.0.1:7479"}, Settings: map[string]string{}}
+				h := &pb.HelloRequest{Agent: &pb.Agent{Name: name, Instance: me.Instance[:], Boot: boot, Capacity: 1,
+					Address: "127.0.0.1:7479"}, Settings: map[string]string{}}
 				for k, v := range settings {
 					h.Settings[k] = v
 				}
 				if change != "" {
 					h.Settings[change] += "-other"
 				}
+				p := c.Peer("a1", cfg.Cluster.Listen)
 				if boot > 0 {
-					var w rpc.Welcome
-					w, hello = c.Hello(t.Context(), cfg.Cluster.Listen, h)
-					if hello == nil {
-						crawl, me.Crawl = w.Crawl, w.Crawl
+					var w *pb.HelloResponse
+					if w, hello = membership.HelloCall.Ask(t.Context(), p, h); hello == nil {
+						crawl, me.Crawl = rpc.ID(w.Crawl), rpc.ID(w.Crawl)
 					}
 				}
-				p := c.Peer("a1", cfg.Cluster.Listen)
 				_, pulse = termination.PulseCall.Ask(t.Context(), p, new(pb.PulseRequest))
 				_, push = cluster.PushCall.Ask(t.Context(), p, &pb.PushRequest{Count: 1, Links: link})
 				return hello, pulse, push

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -65,26 +64,6 @@ func withKeys(t *testing.T, names []string, run func(t *testing.T, keys map[stri
 	t.Run("without keys", func(t *testing.T) { run(t, nil) })
 }
 
-// serve runs the server of an agent until the test ends.
-func serve(t testing.TB, keys *rpc.Keys, h rpc.Handlers) (*rpc.Listener, *rpc.Server) {
-	t.Helper()
-	return serveOn(t, rpc.System, "127.0.0.1:0", keys, h)
-}
-
-func serveOn(t testing.TB, network rpc.Network, addr string, keys *rpc.Keys, h rpc.Handlers) (*rpc.Listener,
-	*rpc.Server) {
-	t.Helper()
-	cfg := rpc.ServerConfig{Crawl: func() rpc.ID { return theCrawl }, MemoryBytes: 1, Handlers: h,
-		Admitted: func(c rpc.Caller) bool { return c.Name != unknown }}
-	l, err := rpc.Listen(network, addr, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := rpc.NewServer(l, cfg)
-	run(t, l, s)
-	return l, s
-}
-
 // run runs a server until the test ends.
 func run(t testing.TB, l *rpc.Listener, s *rpc.Server) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -131,71 +110,8 @@ func peer(t testing.TB, name string, l *rpc.Listener) *rpc.Peer {
 	return client(t, nil, caller(name), nil).Peer("b", l.Addr())
 }
 
-// An exchange is a call, with a request and an answer that have a value in each field.
-type exchange struct {
-	call        string
-	ask, answer any // nil: the call has none
-}
-
-var hello = rpc.Hello{Agent: rpc.Agent{Name: "a1", Instance: caller("a1").Instance, Boot: 3, Capacity: 2,
-	Addr: "h.example:1", State: 1}, Settings: map[string]string{"partition": "rendezvous"}}
-
-// exchanges has each call but Pages, which is a stream.
-var exchanges = func() []exchange {
-	return []exchange{
-		{"Hello", hello, rpc.Welcome{
-			Agent: rpc.Agent{Name: "a2", Instance: rpc.ID{7}, Boot: 2, Capacity: 1.5, Addr: "127.0.0.1:7", State: 2},
-			Crawl: theCrawl, Elapsed: 90 * time.Second,
-			Agents: []rpc.Agent{{Name: "a3", Instance: rpc.ID{8}, Boot: 1, Capacity: 2, Addr: "[::1]:8"}}}},
-	}
-}()
-
-// do makes a call of a Peer.
-func do(ctx context.Context, callee any, call string, ask any) (answer any, err error) {
-	in := []reflect.Value{reflect.ValueOf(ctx)}
-	if ask != nil {
-		in = append(in, reflect.ValueOf(ask))
-	}
-	out := reflect.ValueOf(callee).MethodByName(call).Call(in)
-	if err, _ = out[len(out)-1].Interface().(error); err == nil && len(out) > 1 {
-		answer = out[0].Interface()
-	}
-	return answer, err
-}
-
-// calls makes the call at the agent at l.
-func (e exchange) calls(ctx context.Context, c *rpc.Client, l *rpc.Listener) (answer any, err error) {
-	return do(ctx, c.Peer("a2", l.Addr()), e.call, e.ask)
-}
-
 // A handler is any handler. A nil answer is a zero one.
 type handler func(call string, from rpc.Caller, ask any) (answer any, err error)
-
-// all returns rpc.Handlers with f as each handler.
-func all(f handler) (h rpc.Handlers) {
-	v := reflect.ValueOf(&h).Elem()
-	for i := range v.NumField() {
-		field := v.Type().Field(i)
-		v.Field(i).Set(reflect.MakeFunc(field.Type, func(in []reflect.Value) (out []reflect.Value) {
-			var ask any
-			if len(in) > 2 {
-				ask = in[2].Interface()
-			}
-			answer, err := f(field.Name, in[1].Interface().(rpc.Caller), ask)
-			for i := range field.Type.NumOut() {
-				out = append(out, reflect.Zero(field.Type.Out(i)))
-			}
-			if len(out) > 1 && answer != nil {
-				out[0] = reflect.ValueOf(answer)
-			}
-			if err != nil {
-				out[len(out)-1] = reflect.ValueOf(&err).Elem()
-			}
-			return out
-		}))
-	}
-	return h
-}
 
 // A raw call is a request that no Client makes.
 type raw struct {

@@ -542,26 +542,6 @@ func TestForget(t *testing.T) {
 	}
 }
 
-func TestDiffer(t *testing.T) {
-	ours := map[string]string{"partition": "rendezvous", "replicas": "2"}
-	for _, c := range []struct {
-		theirs map[string]string
-		want   string
-	}{
-		{map[string]string{"partition": "rendezvous", "replicas": "2"}, ""},
-		{map[string]string{"partition": "hash", "replicas": "2"},
-			`agent "a1" has partition "hash", the cluster has "rendezvous"`},
-		{map[string]string{"partition": "rendezvous"}, `agent "a1" has replicas "", the cluster has "2"`},
-		{map[string]string{"partition": "rendezvous", "replicas": "2", "new": "x"},
-			`agent "a1" has new "x", the cluster does not know it`},
-	} {
-		err := rpc.Hello{Agent: rpc.Agent{Name: "a1"}, Settings: c.theirs}.Differ(ours)
-		if got := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && !strings.HasPrefix(got, c.want) {
-			t.Errorf("%v: %v, want %q", c.theirs, err, c.want)
-		}
-	}
-}
-
 func TestNames(t *testing.T) {
 	for _, name := range []string{"a", "a1", "crawler-1", "crawler-1.example.org", "0"} {
 		if err := rpc.CheckName(name); err != nil {

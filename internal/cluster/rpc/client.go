@@ -17,8 +17,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-
-	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 )
 
 const (
@@ -81,7 +79,7 @@ func (c *Client) known(key, name, addr string, r role) *Peer {
 	p := c.peers[key]
 	if p == nil || p.addr != addr {
 		if p != nil {
-			p.close()
+			p.Close()
 		}
 		p = c.peer(name, addr, r)
 		c.peers[key] = p
@@ -97,7 +95,7 @@ func (c *Client) Forget(name string) {
 	delete(c.peers, name)
 	c.mu.Unlock()
 	if p != nil {
-		p.close()
+		p.Close()
 	}
 }
 
@@ -108,7 +106,7 @@ func (c *Client) Close() error {
 	c.peers = map[string]*Peer{}
 	c.mu.Unlock()
 	for _, p := range peers {
-		p.close()
+		p.Close()
 	}
 	return nil
 }
@@ -116,13 +114,8 @@ func (c *Client) Close() error {
 // Counts returns the counts since the start.
 func (c *Client) Counts() Counts { return c.counts.counts() }
 
-// Hello asks the agent at addr, of any name, whether h.Agent may join. Its certificate proves the
-// identity in the answer.
-func (c *Client) Hello(ctx context.Context, addr string, h Hello) (Welcome, error) {
-	p := c.peer("", addr, agentRole)
-	defer p.close()
-	return p.Hello(ctx, h)
-}
+// Unnamed returns what calls the agent at addr, of any name, which its certificate proves. The caller closes it.
+func (c *Client) Unnamed(addr string) *Peer { return c.peer("", addr, agentRole) }
 
 // A Peer calls one other agent. Calls wait for their turn: few run at once, and none begins while
 // its lane waits after a failure. So a caller may repeat a failed call at once. All calls block
@@ -243,7 +236,8 @@ func (p *Peer) Name() string { return p.name }
 // Addr returns the address of the agent.
 func (p *Peer) Addr() string { return p.addr }
 
-func (p *Peer) close() {
+// Close ends the calls, and closes the connection.
+func (p *Peer) Close() {
 	p.stop()
 	p.transport.CloseIdleConnections()
 }
@@ -329,25 +323,4 @@ func (p *Peer) understand(err error) error {
 		}
 	}
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
-}
-
-// unary makes a call without checks and counts.
-func unary[Res, Req any](ctx context.Context, p *Peer, call Call, q *Req) (*Res, error) {
-	r, err := client[Req, Res](p, call).CallUnary(ctx, connect.NewRequest(q))
-	if err != nil {
-		return nil, err
-	}
-	return r.Msg, nil
-}
-
-// Hello asks whether h.Agent may join.
-func (p *Peer) Hello(ctx context.Context, h Hello) (v Welcome, err error) {
-	err = p.call(ctx, CallHello, func(ctx context.Context) error {
-		res, err := unary[pb.HelloResponse](ctx, p, CallHello, helloToWire(h))
-		if err == nil {
-			v, err = welcomeFromWire(res)
-		}
-		return err
-	})
-	return v, err
 }

@@ -1,6 +1,6 @@
 // Package rpc answers: how do agents call one another and the coordinators, and who may?
 //
-//	Client -> Peer -> one HTTP/2 connection, mutual TLS 1.3 -> Listener -> Server -> Methods of features, Handlers
+//	Client -> Peer -> one HTTP/2 connection, mutual TLS 1.3 -> Listener -> Server -> Methods of features
 //	                                                            `-> gossip, for package gossip
 //	Client -> Peer, a coordinator -> one HTTP/2 connection  -> Listener -> Server -> Methods of package coordinator
 //	                                                            `-> Raft, for their agreement
@@ -36,10 +36,9 @@
 //	Status    quick  nothing                                 text for people and tools
 //
 // Invariants: a handler gets a call only if the certificate, its name, its role and the crawl
-// agree and, except for Hello, Follow, Status and Forget, the caller was admitted. The sizes, counts and encodings of
-// each message that a handler gets are checked: by this package, or by the Method of the call's feature. The
-// messages of a Stream are checked by its handler. The package counts refused calls by kind. It knows bytes and
-// batches; the handlers decide what to do with them.
+// agree and, except for Hello, Follow, Status and Forget, the caller was admitted. The Method of the call's feature
+// checks the sizes, counts and encodings of each message that a handler gets. The handler of a Stream checks its
+// messages. The package counts refused calls by kind. It knows no feature's messages.
 // Calls are at least once: a call whose answer was lost may have been executed. Peers
 // and Servers are safe for concurrent use.
 package rpc

@@ -3,17 +3,15 @@ package rpc_test
 import (
 	"errors"
 	"io"
-	"maps"
 	"net"
 	"net/http"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
@@ -53,115 +51,76 @@ func foreign(t testing.TB) *foreigner {
 	return f
 }
 
-// FuzzRequests: any message is refused, or its handler gets a value within its bounds, which arrives unchanged if it
-// is sent again.
+// addSamples adds each call with what an agent sends of it: the bytes of its request, or of its answer.
+func addSamples(f *testing.F, of func(sample) proto.Message) {
+	for i, s := range samples {
+		if !toCoordinator(s.call) {
+			f.Add(byte(i), encoded(f, of(s)))
+		}
+	}
+}
+
+// drawn returns the sample of a call between agents.
+func drawn(kind byte) sample { return samples[int(kind)%len(samples)] }
+
+// FuzzRequests: any body is refused, or its handler gets a message, which arrives unchanged if it is sent again.
 func FuzzRequests(f *testing.F) {
+	addSamples(f, func(s sample) proto.Message { return s.ask })
 	var got any
-	handle := func(_ string, _ rpc.Caller, ask any) (any, error) {
+	al, _ := agent(f, rpc.System, "127.0.0.1:0", nil, func(_ string, _ rpc.Caller, ask any) (any, error) {
 		got = ask
 		return nil, errReached
-	}
-	al, _ := serve(f, nil, all(handle))
-	tr, server := plain(f), foreign(f)
-	for i, e := range exchanges {
-		do(f.Context(), client(f, nil, caller("a1"), nil).Peer("a2", server.addr), e.call, e.ask)
-		f.Add(byte(i), server.asked)
-	}
+	})
+	tr := plain(f)
 	f.Fuzz(func(t *testing.T, kind byte, body []byte) {
-		e, l := exchanges[int(kind)%len(exchanges)], al
+		s := drawn(kind)
+		if toCoordinator(s.call) {
+			return
+		}
 		got = nil
-		status, text, err := post(t, tr, l, raw{call: e.call, who: who(caller("a1")), body: body})
+		status, text, err := post(t, tr, al, raw{call: s.call, who: who(caller("a1")), body: body})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if status != http.StatusInternalServerError {
 			if status == http.StatusOK || got != nil {
-				t.Fatalf("%s: status %d, %s", e.call, status, text)
+				t.Fatalf("%s: status %d, %s", s.call, status, text)
 			}
 			return
 		}
 		first := got
-		if !bounded(first) {
-			t.Fatalf("%s lets %+v through", e.call, first)
-		}
-		e.ask = first
-		if _, err := e.calls(t.Context(), client(t, nil, caller("a1"), nil), l); err == nil ||
-			!cmp.Equal(first, got, cmpopts.EquateEmpty()) {
-			t.Fatalf("%s: %+v arrives as %+v, %v", e.call, first, got, err)
+		_, err = s.send(t.Context(), peer(t, "a1", al), first.(proto.Message))
+		if diff := cmp.Diff(first, got, protocmp.Transform()); err == nil || diff != "" {
+			t.Fatalf("%s: %v, it arrives as (-first +again):\n%s", s.call, err, diff)
 		}
 	})
 }
 
 var errReached = errors.New("the handler is reached")
 
-// FuzzAnswers: any answer is refused, or the caller gets a value within its bounds, which arrives unchanged if an
-// agent answers it.
+// FuzzAnswers: any body of an answer is refused, or it is a message, which arrives unchanged if an agent answers it.
 func FuzzAnswers(f *testing.F) {
+	addSamples(f, func(s sample) proto.Message { return s.answer })
 	var answer any
-	handle := func(string, rpc.Caller, any) (any, error) { return answer, nil }
-	al, _ := serve(f, nil, all(handle))
-	tr, server := plain(f), foreign(f)
-	for i, e := range exchanges {
-		do(f.Context(), client(f, nil, caller("a1"), nil).Peer("a2", server.addr), e.call, e.ask)
-		answer = e.answer
-		_, body, err := post(f, tr, al, raw{call: e.call, who: who(caller("a1")), body: server.asked})
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(byte(i), body)
-	}
+	al, _ := agent(f, rpc.System, "127.0.0.1:0", nil, func(string, rpc.Caller, any) (any, error) { return answer, nil })
+	server := foreign(f)
 	f.Fuzz(func(t *testing.T, kind byte, body []byte) {
-		e := exchanges[int(kind)%len(exchanges)]
-		server.answer = body
-		c := client(t, nil, caller("a1"), nil) // a new one, because calls to an agent that fails wait
-		got, err := do(t.Context(), c.Peer("a2", server.addr), e.call, e.ask)
-		if err != nil || got == nil {
+		s := drawn(kind)
+		if toCoordinator(s.call) {
 			return
 		}
-		if !bounded(got) || number(got) != number(e.answer) {
-			t.Fatalf("%s lets %+v through", e.call, got)
+		server.answer = body
+		c := client(t, nil, caller("a1"), nil) // a new one, because calls to an agent that fails wait
+		got, err := s.send(t.Context(), c.Peer("a2", server.addr), s.ask)
+		if err != nil {
+			return
 		}
 		answer = got
-		if again, err := e.calls(t.Context(), c, al); err != nil ||
-			!cmp.Equal(got, again, cmpopts.EquateEmpty()) {
-			t.Fatalf("%s: %+v arrives as %+v, %v", e.call, got, again, err)
+		again, err := s.calls(t.Context(), c, al)
+		if diff := cmp.Diff(got, again, protocmp.Transform()); err != nil || diff != "" {
+			t.Fatalf("%s: %v, it arrives as (-first +again):\n%s", s.call, err, diff)
 		}
 	})
-}
-
-// number returns the number of answers, in an answer that has one for each question, or 0.
-func number(answer any) int {
-	if v := reflect.ValueOf(answer); v.Kind() == reflect.Slice && v.Type() != reflect.TypeFor[[]byte]() {
-		return v.Len()
-	}
-	return 0
-}
-
-// bounded reports whether a request or an answer that was let through is within its bounds.
-func bounded(v any) bool {
-	name := func(s string) bool { return rpc.CheckName(s) == nil }
-	agent := func(capacity float64, addr string) bool {
-		_, _, err := net.SplitHostPort(addr)
-		return err == nil && len(addr) <= 255 && capacity > 0 && capacity <= 1e6
-	}
-	settings := func(s map[string]string) bool {
-		return len(s) <= 64 && every(slices.Collect(maps.Keys(s)),
-			func(k string) bool { return len(k) <= 256 && len(s[k]) <= 256 })
-	}
-	switch v := v.(type) {
-	case rpc.Hello:
-		v.Differ(map[string]string{"partition": "rendezvous"})
-		return name(v.Agent.Name) && agent(v.Agent.Capacity, v.Agent.Addr) && settings(v.Settings)
-	case rpc.Welcome:
-		return v.Elapsed >= 0 && every(append(v.Agents, v.Agent),
-			func(a rpc.Agent) bool { return name(a.Name) && agent(a.Capacity, a.Addr) })
-	}
-	return true
-}
-
-// every reports whether all of s are as is says.
-func every[E any](s []E, is func(E) bool) bool {
-	return !slices.ContainsFunc(s, func(e E) bool { return !is(e) })
 }
 
 // FuzzCaller: a text is refused, or its caller arrives unchanged if it calls itself.

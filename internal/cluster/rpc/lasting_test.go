@@ -18,8 +18,6 @@ func TestLasting(t *testing.T) {
 	ours, theirs := bundles(t, "a1", "a2"), bundles(t, "a2")
 	keyed, _ := agent(t, rpc.System, "127.0.0.1:0", ours["a1"], nil)
 	bare, _ := agent(t, rpc.System, "127.0.0.1:0", nil, nil)
-	hello := hello
-	hello.Agent.Name = "a2"
 	for _, c := range []struct {
 		what string
 		keys *rpc.Keys
@@ -35,7 +33,7 @@ func TestLasting(t *testing.T) {
 		{"no agent there", nil, "127.0.0.1:1", rpc.ErrUnreachable, false},
 		{"not ready", ours["a2"], keyed.Addr(), rpc.ErrAgain, false},
 	} {
-		_, err := client(t, c.keys, caller("a2"), nil).Hello(t.Context(), c.addr, hello)
+		err := hello(t, client(t, c.keys, caller("a2"), nil), c.addr)
 		if !errors.Is(err, c.want) || (rpc.Lasting(err) != nil) != c.last {
 			t.Errorf("%s: lasting %v: %v", c.what, rpc.Lasting(err), err)
 		}
@@ -101,7 +99,7 @@ func TestForeign(t *testing.T) {
 			if k != nil {
 				want = c.keyed
 			}
-			_, err := client(t, k, caller("a2"), nil).Hello(t.Context(), c.addr, hello)
+			err := hello(t, client(t, k, caller("a2"), nil), c.addr)
 			got := ""
 			if foreign, ok := rpc.Lasting(err).(*rpc.ForeignError); ok {
 				got = foreign.Program

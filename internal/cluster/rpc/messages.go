@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // Limits of one call.
@@ -21,7 +18,6 @@ const (
 	MaxHosts    = 4096
 	maxHost     = 255 + 2 // of an IPv6 address with brackets, or 253 of a name
 	maxAddress  = 255
-	maxAgents   = 4096
 	maxSettings = 64
 	maxSetting  = 256 // octets of a name or a value
 	maxCapacity = 1e6
@@ -44,19 +40,6 @@ func malformed(format string, args ...any) error {
 type ID [16]byte
 
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
-
-// An Agent describes an agent.
-type Agent struct {
-	Name     string
-	Instance ID
-	// Boot counts the starts of the instance.
-	Boot     uint64
-	Capacity float64
-	// Addr is host:port, the address at which the agent listens.
-	Addr string
-	// State is the state of package gossip.
-	State uint8
-}
 
 // A Caller is the identity of a caller. With keys, the name comes from the certificate.
 type Caller struct {
@@ -100,38 +83,6 @@ func (id *ID) parse(s string) error {
 	}
 	if _, err := hex.Decode(id[:], []byte(s)); err != nil {
 		return malformed("id %.64q", s)
-	}
-	return nil
-}
-
-// Hello asks whether its agent may join the cluster.
-type Hello struct {
-	Agent Agent
-	// Settings must be equal for all agents, such as the partition. They are names with
-	// values.
-	Settings map[string]string
-}
-
-// Welcome answers a Hello.
-type Welcome struct {
-	Agent Agent
-	Crawl ID
-	// Elapsed is how long the crawl has been running. It is a duration, because clocks of two
-	// machines are never compared.
-	Elapsed time.Duration
-	// Agents are those of a running crawl. If there are none, the answering agent does not know
-	// that the crawl has begun.
-	Agents []Agent
-}
-
-// checkHost returns an error unless host is a canonical host name.
-func checkHost(host string) error {
-	if len(host) == 0 || len(host) > maxHost {
-		return malformed("host %.64q", host)
-	}
-	u, err := weburl.Parse("http://" + host + "/")
-	if err != nil || u.Host() != host {
-		return malformed("host %.64q", host)
 	}
 	return nil
 }

@@ -28,28 +28,17 @@ type Handler[Req, Res any] func(ctx context.Context, from Caller, q *Req) (*Res,
 
 // Serve makes a server answer the call, before it runs. A call that nothing serves is answered with ErrAgain.
 func (m Method[Req, Res]) Serve(s *Server, do Handler[Req, Res]) {
-	serve(s, m.Call, func(q *Req) (*Req, error) {
-		if m.Request == nil {
-			return q, nil
+	s.handlers[m.Call] = connect.NewUnaryHandlerSimple(m.Call.path(), func(ctx context.Context, q *Req) (*Res, error) {
+		if m.Request != nil {
+			if err := m.Request(q); err != nil {
+				s.counts.damaged(err)
+				return nil, answer(err)
+			}
 		}
-		return q, m.Request(q)
-	}, do)
-}
-
-// serve makes a server answer a call. decode reads and checks a request.
-func serve[Req, In, Res any](
-	s *Server, call Call, decode func(*Req) (In, error), do func(context.Context, Caller, In) (*Res, error),
-) {
-	s.handlers[call] = connect.NewUnaryHandlerSimple(call.path(), func(ctx context.Context, q *Req) (*Res, error) {
-		in, err := decode(q)
-		if err != nil {
-			s.counts.damaged(err)
-			return nil, answer(err)
-		}
-		s.counts.calls[call].Add(1)
-		r, err := do(ctx, ctx.Value(callerKey{}).(Caller), in)
-		return r, s.failed(call, err)
-	}, s.options(call)...)
+		s.counts.calls[m.Call].Add(1)
+		r, err := do(ctx, ctx.Value(callerKey{}).(Caller), q)
+		return r, s.failed(m.Call, err)
+	}, s.options(m.Call)...)
 }
 
 // Ask makes the call, and returns an answer that is right.

@@ -38,7 +38,7 @@ func TestRoles(t *testing.T) {
 				want++
 			}
 		}
-		_, err := client(t, keys["a1"], caller("a1"), nil).Hello(ctx, coord.Addr(), hello)
+		err := hello(t, client(t, keys["a1"], caller("a1"), nil), coord.Addr())
 		if _, ok := rpc.Lasting(err).(*rpc.ForeignError); !ok {
 			t.Errorf("Hello to an address: %v", err)
 		}

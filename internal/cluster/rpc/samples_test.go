@@ -110,6 +110,13 @@ func ask(ctx context.Context, p *rpc.Peer, call rpc.Call) error {
 	return err
 }
 
+// hello makes the call Hello at an address, to an agent of any name.
+func hello(t testing.TB, c *rpc.Client, addr string) error {
+	p := c.Unnamed(addr)
+	defer p.Close()
+	return ask(t.Context(), p, rpc.CallHello)
+}
+
 // agent runs an agent that answers each call with do, until the test ends. With nil it answers none.
 func agent(t testing.TB, network rpc.Network, addr string, keys *rpc.Keys, do handler) (*rpc.Listener, *rpc.Server) {
 	t.Helper()

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -82,38 +80,8 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Text }
 
-// Differ returns the *Refusal of an agent whose settings differ from ours, or nil.
-func (h Hello) Differ(ours map[string]string) error {
-	for _, name := range slices.Sorted(maps.Keys(ours)) {
-		our := ours[name]
-		if their := h.Settings[name]; their != our {
-			return &Refusal{"settings",
-				fmt.Sprintf("agent %q has %s %q, the cluster has %q: all agents must have the same", h.Agent.Name, name,
-					their, our)}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(h.Settings)) {
-		their := h.Settings[name]
-		if _, ok := ours[name]; !ok {
-			return &Refusal{"settings",
-				fmt.Sprintf("agent %q has %s %q, the cluster does not know it: all agents must have the same version",
-					h.Agent.Name, name, their)}
-		}
-	}
-	return nil
-}
-
-// Handlers execute some calls. The Server calls them concurrently, with checked arguments whose
-// memory the handler owns. A *Refusal or an ErrAgain reaches the caller as it is. Any other error
-// tells the caller that this agent has failed. A nil handler answers ErrAgain.
-type Handlers struct {
-	Hello func(ctx context.Context, from Caller, h Hello) (Welcome, error)
-}
-
 // ServerConfig configures a Server.
 type ServerConfig struct {
-	// Handlers execute the calls to an agent.
-	Handlers Handlers
 	// Crawl returns the crawl of the agent. It is zero as long as the agent does not know it;
 	// then the Server answers only Hello, Follow, Status and Forget. It must be safe for concurrent use.
 	Crawl func() ID
@@ -163,7 +131,6 @@ func NewServer(l *Listener, cfg ServerConfig) *Server {
 		inbound.Recovering(cfg.Panicked),
 	}
 	s.errors = connect.NewErrorWriter(s.common...)
-	s.register()
 	s.http = &http.Server{
 		Handler: asking(http.HandlerFunc(s.admit)), ReadHeaderTimeout: takeTimeout, IdleTimeout: 5 * time.Minute,
 		MaxHeaderBytes: 8 << 10, Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{
@@ -371,36 +338,6 @@ func answer(err error) error {
 		return connect.NewError(connect.CodeCanceled, err)
 	}
 	return connect.NewError(connect.CodeInternal, err)
-}
-
-// register serves the calls of Handlers.
-func (s *Server) register() {
-	h := s.config.Handlers
-	if h.Hello != nil {
-		handle(s, CallHello, helloFromWire, func(ctx context.Context, from Caller, q Hello) (Welcome, error) {
-			if q.Agent.Name != from.Name || q.Agent.Instance != from.Instance || q.Agent.Boot != from.Boot {
-				return Welcome{}, malformed("caller %q says hello for %q", from.Name, q.Agent.Name)
-			}
-			return h.Hello(ctx, from, q)
-		}, welcomeToWire)
-	}
-}
-
-// handle serves a call with one message: decode, check, execute, encode.
-func handle[Req, In, Out, Res any](
-	s *Server, call Call, decode func(*Req) (In, error),
-	do func(context.Context, Caller, In) (Out, error), encode func(Out) *Res,
-) {
-	if do == nil {
-		return
-	}
-	serve(s, call, decode, func(ctx context.Context, from Caller, in In) (*Res, error) {
-		out, err := do(ctx, from, in)
-		if err != nil {
-			return nil, err
-		}
-		return encode(out), nil
-	})
 }
 
 // A pressed body does not wait longer than stall for the next octets.

@@ -58,7 +58,7 @@ func (g *admissions) hold(until time.Time) {
 
 // welcome records that an agent may join. It returns an error if the crawl is about to end or has
 // ended. An agent that comes back can continue alone when no other agent is left.
-func (g *admissions) welcome(a rpc.Agent, back bool, now time.Time) error {
+func (g *admissions) welcome(a gossip.Agent, back bool, now time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {

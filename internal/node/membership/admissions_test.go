@@ -19,7 +19,7 @@ func TestAdmissions(t *testing.T) {
 		t.Error("an agent is expected before one was welcomed")
 	}
 	for _, id := range []rpc.ID{a, b} {
-		if err := g.welcome(rpc.Agent{Instance: id}, false, now); err != nil {
+		if err := g.welcome(gossip.Agent{Instance: id}, false, now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -32,24 +32,24 @@ func TestAdmissions(t *testing.T) {
 
 	g.hold(now.Add(time.Second))
 	for _, back := range []bool{false, true} {
-		if err := g.welcome(rpc.Agent{Instance: a}, back, now); !errors.Is(err, rpc.ErrAgain) {
+		if err := g.welcome(gossip.Agent{Instance: a}, back, now); !errors.Is(err, rpc.ErrAgain) {
 			t.Errorf("while it ends: %v", err)
 		}
 	}
 	g.hold(time.Time{})
 	g.set(ended)
-	if refusal, ok := errors.AsType[*rpc.Refusal](g.welcome(rpc.Agent{Instance: a}, false, now)); !ok ||
+	if refusal, ok := errors.AsType[*rpc.Refusal](g.welcome(gossip.Agent{Instance: a}, false, now)); !ok ||
 		refusal.Reason != "over" {
 		t.Error("a new agent is admitted after the end of the crawl")
 	}
-	if err := g.welcome(rpc.Agent{Instance: a}, true, now); !errors.Is(err, rpc.ErrAgain) {
+	if err := g.welcome(gossip.Agent{Instance: a}, true, now); !errors.Is(err, rpc.ErrAgain) {
 		t.Errorf("an agent that comes back: %v", err)
 	}
 	if g.expected(alone, now) {
 		t.Error("a refused agent is expected")
 	}
 	g.set(open)
-	if err := g.welcome(rpc.Agent{Instance: a}, false, now); err != nil {
+	if err := g.welcome(gossip.Agent{Instance: a}, false, now); err != nil {
 		t.Error(err)
 	}
 }
@@ -59,7 +59,7 @@ func TestAdmissions(t *testing.T) {
 func TestWelcomed(t *testing.T) {
 	var g admissions
 	a, b, now := rpc.ID{1}, rpc.ID{2}, time.Now()
-	if err := g.welcome(rpc.Agent{Name: "a1", Instance: a, Boot: 3}, false, now); err != nil {
+	if err := g.welcome(gossip.Agent{Name: "a1", Instance: a, Boot: 3}, false, now); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -80,7 +80,7 @@ func TestWelcomed(t *testing.T) {
 		}
 	}
 	// Another agent that gives a1's instance as its own does not take its place.
-	if err := g.welcome(rpc.Agent{Name: "a2", Instance: a}, false, now); err != nil {
+	if err := g.welcome(gossip.Agent{Name: "a2", Instance: a}, false, now); err != nil {
 		t.Fatal(err)
 	}
 	if !g.welcomed(rpc.Caller{Name: "a1", Instance: a, Boot: 3}, now) {

@@ -5,19 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 )
 
-func wire(a gossip.Agent) rpc.Agent {
-	return rpc.Agent{Name: a.Name, Instance: a.Instance, Boot: a.Boot, Capacity: a.Capacity, Addr: a.Addr,
-		State: uint8(a.State)}
-}
-
-func (j *joining) greeting() rpc.Hello {
-	return rpc.Hello{Agent: wire(j.members.Self), Settings: j.terms()}
+// greeting is the question of this agent.
+func (j *joining) greeting() *pb.HelloRequest {
+	return &pb.HelloRequest{Agent: wire(j.members.Self), Settings: j.terms()}
 }
 
 // copied returns the refusal of an agent whose crawl directory is a copy of a living agent's.
@@ -28,88 +26,99 @@ func copied(a gossip.Agent) error {
 }
 
 // hello answers an agent that asks whether it may join.
-func (j *joining) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (rpc.Welcome, error) {
-	var none rpc.Welcome
+func (j *joining) hello(ctx context.Context, from rpc.Caller, q *pb.HelloRequest) (*pb.HelloResponse, error) {
+	them := agentOf(q.Agent)
+	if them.Name != from.Name || them.Instance != from.Instance || them.Boot != from.Boot {
+		return nil, rpc.Malformedf("caller %q says hello for %q", from.Name, them.Name)
+	}
 	m, id := j.members.Gossip(), j.members.Crawl()
-	if h.Agent.Name == j.members.Self.Name && h.Agent.Instance == j.members.Self.Instance {
-		if h.Agent.Boot == j.members.Self.Boot && h.Agent.Addr == j.members.Self.Addr {
-			return none, &rpc.Refusal{Reason: "self", Text: gossip.ErrSelf.Error()}
+	if them.Name == j.members.Self.Name && them.Instance == j.members.Self.Instance {
+		if them.Boot == j.members.Self.Boot && them.Addr == j.members.Self.Addr {
+			return nil, &rpc.Refusal{Reason: "self", Text: gossip.ErrSelf.Error()}
 		}
-		return none, copied(j.members.Self)
+		return nil, copied(j.members.Self)
 	}
 	switch {
 	case id == (rpc.ID{}) || m == nil && !j.begun.Load():
-		return none, &rpc.Refusal{Reason: notYet, Text: "this agent has not begun to crawl; ask again later"}
+		return nil, &rpc.Refusal{Reason: notYet, Text: "this agent has not begun to crawl; ask again later"}
 	case m == nil:
-		return none, rpc.ErrAgain // this agent has not joined itself
+		return nil, rpc.ErrAgain // this agent has not joined itself
 	}
 	if from.Crawl != (rpc.ID{}) && from.Crawl != id {
-		return none, &rpc.Refusal{Reason: "crawl",
+		return nil, &rpc.Refusal{Reason: "crawl",
 			Text: fmt.Sprintf("the directory of agent %q holds another crawl; choose another --dir, or delete "+
-				"that crawl with --overwrite", h.Agent.Name)}
+				"that crawl with --overwrite", them.Name)}
 	}
-	if err := cmp.Or(j.differ(h), j.otherStart(h)); err != nil {
-		return none, err
+	if err := cmp.Or(j.differ(them.Name, q.Settings), j.otherStart(them.Name, q.Settings)); err != nil {
+		return nil, err
 	}
-	if was, ok := m.View().Agent(h.Agent.Name); ok && was.Instance == h.Agent.Instance &&
-		was.Addr != h.Agent.Addr && j.lives(ctx, was) {
-		return none, copied(was)
+	if was, ok := m.View().Agent(them.Name); ok && was.Instance == them.Instance &&
+		was.Addr != them.Addr && j.lives(ctx, was) {
+		return nil, copied(was)
 	}
-	agents := []placement.Owner{{Name: h.Agent.Name, Capacity: h.Agent.Capacity}}
+	agents := []placement.Owner{{Name: them.Name, Capacity: them.Capacity}}
 	for _, a := range m.View().Agents {
-		if a.Name != h.Agent.Name {
+		if a.Name != them.Name {
 			agents = append(agents, placement.Owner{Name: a.Name, Capacity: a.Capacity})
 		}
 	}
 	if err := j.cfg.checkAgents(agents); err != nil {
-		return none, &rpc.Refusal{Reason: "placement", Text: err.Error()}
+		return nil, &rpc.Refusal{Reason: "placement", Text: err.Error()}
 	}
-	err := m.Admit(gossip.Agent{Name: h.Agent.Name, Instance: h.Agent.Instance, Boot: h.Agent.Boot,
-		Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, j.Clock.Now())
+	them.State = 0
+	err := m.Admit(them, j.Clock.Now())
 	switch {
 	case errors.Is(err, gossip.ErrSelf):
-		return none, &rpc.Refusal{Reason: "self", Text: err.Error()}
+		return nil, &rpc.Refusal{Reason: "self", Text: err.Error()}
 	case j.untenanted(ctx, err):
-		return none, &rpc.Refusal{Reason: nameHeld, Text: err.Error() + ", and that agent does not answer"}
+		return nil, &rpc.Refusal{Reason: nameHeld, Text: err.Error() + ", and that agent does not answer"}
 	case err != nil:
-		return none, &rpc.Refusal{Reason: "name", Text: err.Error()}
+		return nil, &rpc.Refusal{Reason: "name", Text: err.Error()}
 	}
-	if err := j.admissions.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, j.Clock.Now()); err != nil {
-		return none, err
+	if err := j.admissions.welcome(them, q.Settings[agentsSetting] == begunAlready, j.Clock.Now()); err != nil {
+		return nil, err
 	}
 	elapsed := j.age.Running(j.Clock.Now())
 	if j.paused != nil {
 		elapsed = max(elapsed-j.paused.PausedFor(), 0)
 	}
-	return rpc.Welcome{Agent: wire(j.members.Self), Crawl: id, Elapsed: elapsed, Agents: j.crawling()}, nil
+	return &pb.HelloResponse{Agent: wire(j.members.Self), Crawl: id[:],
+		ElapsedMs: uint64(max(elapsed, 0).Milliseconds()), Agents: j.crawling()}, nil
 }
 
-// ask asks the agent at an address whether this agent may join.
-func (j *joining) ask(ctx context.Context, addr string) (rpc.Welcome, error) {
-	w, err := j.members.Client.Hello(ctx, addr, j.greeting())
+// greet asks the agent at an address, of any name, whether this agent may join. Its certificate proves the identity in
+// the answer.
+func (j *joining) greet(ctx context.Context, addr string) (*pb.HelloResponse, error) {
+	p := j.members.Client.Unnamed(addr)
+	defer p.Close()
+	return HelloCall.Ask(ctx, p, j.greeting())
+}
+
+// ask is greet, and notes what the answer says of a crawl that has begun. It returns the identity of the crawl.
+func (j *joining) ask(ctx context.Context, addr string) (crawl rpc.ID, err error) {
+	w, err := j.greet(ctx, addr)
 	if err == nil {
 		if len(w.Agents) > 0 {
-			j.age.Since(w.Elapsed, j.Clock.Now())
+			j.age.Since(time.Duration(w.ElapsedMs)*time.Millisecond, j.Clock.Now())
 			j.late.Store(true)
 		}
+		return rpc.ID(w.Crawl), nil
 	}
-	var refusal *rpc.Refusal
+	refusal, ok := errors.AsType[*rpc.Refusal](err)
 	switch {
-	case errors.As(err, &refusal) && refusal.Reason == "self":
-		return w, gossip.ErrSelf
-	case errors.As(err, &refusal) && (refusal.Reason == nameHeld || refusal.Reason == notYet):
-		return w, err // a temporary error
-	case errors.As(err, &refusal):
-		return w, fmt.Errorf("%w: %w", gossip.ErrRefused, err)
+	case !ok || refusal.Reason == nameHeld || refusal.Reason == notYet:
+		return crawl, err // a temporary error
+	case refusal.Reason == "self":
+		return crawl, gossip.ErrSelf
 	}
-	return w, err
+	return crawl, fmt.Errorf("%w: %w", gossip.ErrRefused, err)
 }
 
 // crawling returns the agents of a crawl that has begun, or none if this agent does not know that
 // it has begun. An agent knows it if it has crawled itself, in this run or an earlier one, or if it
 // was told when it joined. So every agent that joins later is told, whichever agent it joins
 // through.
-func (j *joining) crawling() (agents []rpc.Agent) {
+func (j *joining) crawling() (agents []*pb.Agent) {
 	if !j.begun.Load() && !j.late.Load() {
 		return nil
 	}

@@ -45,11 +45,11 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 			welcomer, comer := memberOf(t, network, "a2"), memberOf(t, network, "a3")
 			welcomer.Members.SetCrawl(rpc.ID{7})
 			c.prepare(welcomer)
-			w, err := comer.joining.ask(t.Context(), welcomer.Members.Self.Addr)
+			crawl, err := comer.joining.ask(t.Context(), welcomer.Members.Self.Addr)
 			if err != nil {
 				t.Fatal(err)
 			}
-			comer.Members.SetCrawl(w.Crawl)
+			comer.Members.SetCrawl(crawl)
 			comer.Division.settle(all, comer.joining.late.Load())
 			begins := false
 			for host := range uint64(100) {
@@ -77,7 +77,7 @@ func TestAsksItself(t *testing.T) {
 		other := memberOf(t, newLoop(), "a1")
 		other.Members.Self.Instance = c.Members.Self.Instance
 		change(&other.Members.Self)
-		_, err := c.joining.hello(t.Context(), rpc.Caller{}, other.joining.greeting())
+		_, err := c.joining.hello(t.Context(), other.Members.Caller(), other.joining.greeting())
 		if r, ok := errors.AsType[*rpc.Refusal](err); !ok || r.Reason != "copy" {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -113,8 +113,9 @@ func memberOf(t *testing.T, network rpc.Network, name string) *Membership {
 			Crawl: c.Members.Crawl()}
 	}})
 	c.server = rpc.NewServer(listener, rpc.ServerConfig{
-		Crawl: c.Members.Crawl, Admitted: c.joining.admitted, Handlers: rpc.Handlers{Hello: c.joining.hello},
+		Crawl: c.Members.Crawl, Admitted: c.joining.admitted,
 	})
+	HelloCall.Serve(c.server, c.joining.hello)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.server.Run(ctx) }()

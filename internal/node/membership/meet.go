@@ -194,8 +194,8 @@ func (j *joining) askAll(ctx context.Context, cs []contact) []reply {
 	replies := make(chan reply, len(cs))
 	for _, k := range cs {
 		go func() {
-			w, err := j.ask(ctx, k.addr)
-			replies <- reply{k, err, w.Crawl}
+			crawl, err := j.ask(ctx, k.addr)
+			replies <- reply{k, err, crawl}
 		}()
 	}
 	var all []reply
@@ -512,8 +512,8 @@ func (j *joining) untenanted(ctx context.Context, refused error) bool {
 func (j *joining) lives(ctx context.Context, a gossip.Agent) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	w, err := j.members.Client.Hello(ctx, a.Addr, j.greeting())
-	return err == nil && w.Agent.Name == a.Name && w.Agent.Instance == a.Instance
+	w, err := j.greet(ctx, a.Addr)
+	return err == nil && w.Agent.Name == a.Name && [16]byte(w.Agent.Instance) == a.Instance
 }
 
 // refused turns an error of meeting the others into a message for the operator.

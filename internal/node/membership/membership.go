@@ -34,7 +34,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/cluster/replicas"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
-	"github.com/orbweaver/orbweaver/internal/cluster/shares"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites/follower"
 	"github.com/orbweaver/orbweaver/internal/cluster/spare"
 	"github.com/orbweaver/orbweaver/internal/cluster/termination"
@@ -240,11 +239,10 @@ func (c *Membership) Open(p Parts) (err error) {
 // openServer makes the server that answers other agents.
 func (c *Membership) openServer(p Parts) {
 	c.server = rpc.NewServer(c.joining.listener, rpc.ServerConfig{Crawl: c.Members.Crawl,
-		Admitted: c.joining.admitted, MemoryBytes: p.Memory.Exchange, Panicked: local.Panicked(c.events),
-		Handlers: rpc.Handlers{Hello: c.joining.hello}})
-	standing.Call.Serve(c.server, c.orders.Answer)
+		Admitted: c.joining.admitted, MemoryBytes: p.Memory.Exchange, Panicked: local.Panicked(c.events)})
+	HelloCall.Serve(c.server, c.joining.hello)
+	c.orders.Serve(c.server)
 	operation.Serve(c.server, c.operated)
-	shares.Call.Serve(c.server, p.Orders.Rates.Answer)
 	c.limit = limits.New(limits.Config{Limit: p.PageLimit, Members: c.Members, Owners: &c.Division.placed,
 		Clock: c.joining.Clock, Events: c.events})
 	limits.Call.Serve(c.server, c.limit.Answer)

@@ -3,6 +3,7 @@ package membership
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -44,21 +45,30 @@ func (j *joining) sharedTerms() map[string]string {
 }
 
 // differ returns a refusal if the settings of another agent differ from ours, except --agents; otherwise nil.
-func (j *joining) differ(h rpc.Hello) error {
+func (j *joining) differ(agent string, theirs map[string]string) error {
 	ours := j.terms()
-	delete(ours, agentsSetting)
-	h.Settings = maps.Clone(h.Settings)
-	delete(h.Settings, agentsSetting)
-	return h.Differ(ours)
+	for _, name := range slices.Sorted(maps.Keys(ours)) {
+		if our, their := ours[name], theirs[name]; name != agentsSetting && their != our {
+			return &rpc.Refusal{Reason: "settings", Text: fmt.Sprintf("agent %q has %s %q, the cluster has %q: all "+
+				"agents must have the same", agent, name, their, our)}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(theirs)) {
+		if _, ok := ours[name]; !ok && name != agentsSetting {
+			return &rpc.Refusal{Reason: "settings", Text: fmt.Sprintf("agent %q has %s %q, the cluster does not know "+
+				"it: all agents must have the same version", agent, name, theirs[name])}
+		}
+	}
+	return nil
 }
 
 // otherStart refuses an agent whose --agents differs from ours, if neither agent has begun to crawl.
-func (j *joining) otherStart(h rpc.Hello) error {
-	our, their := j.terms()[agentsSetting], h.Settings[agentsSetting]
+func (j *joining) otherStart(agent string, theirs map[string]string) error {
+	our, their := j.terms()[agentsSetting], theirs[agentsSetting]
 	if our == their || our == begunAlready || their == begunAlready || j.late.Load() {
 		return nil
 	}
 	const text = "agent %q has --agents %s, and the agents that are present have --agents %s: use the same --agents, " +
 		"or join after the crawl has started"
-	return &rpc.Refusal{Reason: "settings", Text: fmt.Sprintf(text, h.Agent.Name, their, our)}
+	return &rpc.Refusal{Reason: "settings", Text: fmt.Sprintf(text, agent, their, our)}
 }

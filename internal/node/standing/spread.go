@@ -10,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/cluster/shares"
 )
 
 const (
@@ -52,6 +53,12 @@ func (s *Orders) merge(ctx context.Context, encoded [][]byte) error {
 		s.note(o)
 	}
 	return s.keep(ctx)
+}
+
+// Serve makes a server answer other agents about orders, and about the rate, before it runs.
+func (s *Orders) Serve(server *rpc.Server) {
+	Call.Serve(server, s.Answer)
+	shares.Call.Serve(server, s.Rates.Answer)
 }
 
 // Answer answers another agent that tells of its orders. The answer has the digest of the set, and orders if the
