@@ -356,7 +356,7 @@ func (b *base) direct(seed *link.Link) {
 // Capture implements visit.Sharing.
 func (x *exports) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
 	x.onWay.await(ctx, link.KeyOf(u))
-	return x.Captures(ctx, u)
+	return x.Archives.Capture(ctx, u)
 }
 
 // owns reports whether this agent crawls a host.

@@ -209,12 +209,7 @@ func (t *tenants) settleHere(host string, w *inquiry, now time.Time) {
 // firstRest returns how long a host must rest that this agent gets now: its last owner may have died
 // just after a request to it.
 func (t *tenants) firstRest(host string, now time.Time) time.Duration {
-	cfg := &t.loop.Config
-	wait := max(cfg.ResumeWait, t.loop.Frontier.HostDelay(host))
-	if cfg.Unheard == nil {
-		return wait
-	}
-	return wait - now.Sub(cfg.Unheard())
+	return max(t.loop.Config.ResumeWait, t.loop.Frontier.HostDelay(host)) - t.Placement.Unheard(now)
 }
 
 // unite moves the done keys of a host that was handed over before into the host's own range.

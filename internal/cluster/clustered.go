@@ -16,7 +16,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // Others are the parts that an agent of a cluster needs in addition.
@@ -32,27 +31,13 @@ type Others struct {
 	// PageBox holds the pages for other agents. It is apart from Outbox, because an agent acknowledges a page when
 	// the page's links have arrived: links must not wait behind pages. Nil: an agent keeps the pages that it has
 	// fetched.
-	PageBox *outbox.Outbox
-	Names   Names  // nil: it is not known what archives have
-	Counter uint64 // of this agent: handoff.Source.Counter
-	Leases  Leases // nil: no leases; otherwise the Frontier's Config has them, too
-	// Captures returns what another agent's archive has of a URL, see visit.Sharing. Nil: no agent is asked. Safe for
-	// concurrent use.
-	Captures func(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error)
-	// Right reports whether visits may begin now. Nil: always. If it no longer does, call Clustered.CutAll, and
-	// Clustered.Resume when it does again. Safe for concurrent use.
-	Right func(now time.Time) bool
-	// PeekOwner is the Placement's Owner for a question that must not have consequences: if the owner is not known,
-	// nobody is asked for it. Nil: Owner itself. Safe for concurrent use.
-	PeekOwner func(host string) (agent string, mine bool)
-	// WaitsFor says in words what this agent waits for; "": nothing. Nil: it is not known. Safe for concurrent use.
-	WaitsFor func() string
-	// Uncollected says in words which pages applications have still to collect from this agent; "": none. Nil: there
-	// are none. Safe for concurrent use.
-	Uncollected func() string
-	// Ending reports that this agent has agreed to end the crawl together with the others. Nil:
-	// never. Safe for concurrent use.
-	Ending func() bool
+	PageBox      *outbox.Outbox
+	Names        Names        // nil: it is not known what archives have
+	Counter      uint64       // of this agent: handoff.Source.Counter
+	Leases       Leases       // nil: no leases; otherwise the Frontier's Config has them, too
+	Archives     Archives     // nil: other agents are not asked what their archives have
+	Coordinators Coordinators // nil: no coordinators assign hosts
+	End          End          // nil: the agents do not end together, and applications collect no pages
 }
 
 // base is what all parts of a Clustered work with.
@@ -104,7 +89,7 @@ func New(others Others) *Clustered {
 // Join returns what this agent's crawl loop asks the cluster.
 func (cl *Clustered) Join() crawl.Cluster {
 	c := crawl.Cluster{Owners: cl, Turns: cl, Moves: cl}
-	if cl.Captures != nil {
+	if cl.Archives != nil {
 		c.Sharing = cl.exports
 	}
 	if cl.Contents != nil {
@@ -135,8 +120,8 @@ func (cl *Clustered) Owner(host string) (agent string, mine bool) {
 
 // Peek implements crawl.Owners.
 func (cl *Clustered) Peek(host string) (agent string, mine bool) {
-	if cl.PeekOwner != nil {
-		return cl.PeekOwner(host)
+	if cl.Coordinators != nil {
+		return cl.Coordinators.Peek(host)
 	}
 	return cl.Placement.Owner(host)
 }
@@ -377,8 +362,8 @@ func (cl *Clustered) Outgoing() int64 { return cl.outgoing() }
 
 func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
 	waits := ""
-	if cl.WaitsFor != nil {
-		waits = cl.WaitsFor()
+	if cl.Coordinators != nil {
+		waits = cl.Coordinators.Waits()
 	}
 	return crawl.ClusterStatus{Waits: waits, Leaving: cl.leaving.waitsFor(now), Outgoing: cl.Outgoing(),
 		Received: cl.links.received, Copying: cl.shipping.copying(),

@@ -31,20 +31,20 @@ type Permits struct {
 	all map[*visit.Permit]struct{}
 }
 
-// of returns the permission for a visit to a host, if it uses a lease or depends on the Right.
+// of returns the permission for a visit to a host, if it uses a lease or needs the permission of coordinators.
 func (ps *Permits) of(host string) *visit.Permit {
 	var points []uint64
 	if ps.Leases != nil {
 		points = ps.loop.Frontier.Points(host)
 	}
-	if len(points) == 0 && ps.Right == nil {
+	if len(points) == 0 && ps.Coordinators == nil {
 		return nil
 	}
 	if len(points) > 0 {
 		ps.Leases.Uses(host, points)
 	}
 	grip := func() bool {
-		return (ps.Right == nil || ps.Right(ps.loop.Config.Clock.Now())) && (len(points) == 0 || ps.Leases.Grip())
+		return ps.mayVisit(ps.loop.Config.Clock.Now()) && (len(points) == 0 || ps.Leases.Grip())
 	}
 	var p *visit.Permit
 	p = visit.NewPermit(grip, func() {
@@ -63,17 +63,20 @@ func (ps *Permits) of(host string) *visit.Permit {
 	for _, point := range points {
 		ps.at[point] = p
 	}
-	if ps.Right != nil {
+	if ps.Coordinators != nil {
 		ps.all[p] = struct{}{}
 	}
 	return p
 }
 
+// mayVisit reports whether coordinators permit visits now, if there are any.
+func (o *Others) mayVisit(now time.Time) bool { return o.Coordinators == nil || o.Coordinators.May(now) }
+
 // Resume tells the Crawler that visits may begin again. It returns when the dispatcher knows, or when the run has
 // ended. Safe for concurrent use.
 func (ps *Permits) Resume() { ps.run.Tell(func(time.Time) {}) }
 
-// CutAll ends all visits in progress that depend on the Right, because it is lost. It returns their number. Their URLs
+// CutAll ends all visits in progress that need the permission of coordinators, because it is lost. It returns their number. Their URLs
 // go back to the front of their hosts. It does not block. Safe for concurrent use.
 func (ps *Permits) CutAll() (n int) {
 	ps.mu.Lock()

@@ -197,10 +197,10 @@ func (v *leaving) waitsFor(now time.Time) string {
 // waitsForPrograms says in words which pages keep an agent that leaves from its end; "": none.
 func (v *leaving) waitsForPrograms(now time.Time) string {
 	l := &v.state
-	if v.Uncollected == nil {
+	if v.End == nil {
 		return ""
 	}
-	pages := v.Uncollected()
+	pages := v.End.Uncollected()
 	if pages == "" {
 		return ""
 	}

@@ -16,7 +16,7 @@ const rightWait = 250 * time.Millisecond
 
 // Holds implements crawl.Obstacle.
 func (o lostHosts) Holds(now time.Time) (held bool, ask time.Time) {
-	if o.others.Right == nil || o.others.Right(now) {
+	if o.others.mayVisit(now) {
 		return false, time.Time{}
 	}
 	return true, now.Add(rightWait)
@@ -26,8 +26,8 @@ func (o lostHosts) Holds(now time.Time) (held bool, ask time.Time) {
 func (o lostHosts) Why(time.Time) crawl.Hindrance {
 	h := crawl.Hindrance{Text: "this agent may have lost its hosts to other agents",
 		Until: "when the agents agree again"}
-	if o.others.WaitsFor != nil {
-		h.Waits = o.others.WaitsFor()
+	if o.others.Coordinators != nil {
+		h.Waits = o.others.Coordinators.Waits()
 	}
 	if h.Waits != "" {
 		h.Text += "; it waits for " + h.Waits

@@ -12,6 +12,15 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
+// A testRight is what coordinators say that let visits begin or not.
+type testRight struct {
+	may *atomic.Bool
+}
+
+func (r *testRight) May(time.Time) bool         { return r.may.Load() }
+func (r *testRight) Peek(string) (string, bool) { return "self", true }
+func (r *testRight) Waits() string              { return "the others" }
+
 // An agent without the Right, and one whose share of the page limit is used up, begin no visit. Explain and the Status
 // say why, and the agent goes on when it may.
 func TestObstacles(t *testing.T) {
@@ -40,8 +49,7 @@ http://a.example/2
 				right.Store(c.limit > 0)
 				s.cfg.PageLimit = c.limit
 				s.among(Others{Placement: onlySelf, Exchange: onlySelf,
-					Right:    func(time.Time) bool { return right.Load() },
-					WaitsFor: func() string { return "the others" }}, nil, nil)
+					Coordinators: &testRight{may: &right}}, nil, nil)
 				w, err := s.open(testdisk.NewMem())
 				if err != nil {
 					t.Fatal(err)

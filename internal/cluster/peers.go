@@ -1,5 +1,13 @@
 package cluster
 
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
 // A Placement says which agent crawls a host, since when, who crawled it before, and who has its
 // replica. All answers belong to a view of the cluster. Safe for concurrent use.
 //
@@ -29,6 +37,9 @@ type Placement interface {
 	// Inheriting reports whether this agent still has to take over hosts of a lost agent. When it
 	// ends, the caller calls Clustered.ViewChanged.
 	Inheriting() bool
+	// Unheard returns how long it is since another agent may have made a request to a host of this agent without
+	// telling it.
+	Unheard(now time.Time) time.Duration
 }
 
 // Heirs assigns an heir to each host, by one view of the cluster.
@@ -36,4 +47,30 @@ type Heirs interface {
 	// Heir returns the agent that has the replica of the host with this key (link.HostKey), or
 	// "" if there is no other agent.
 	Heir(host uint64) string
+}
+
+// Archives has what other agents have archived. Safe for concurrent use.
+type Archives interface {
+	// Capture returns what another agent's archive has of a URL; see visit.Sharing.
+	Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error)
+}
+
+// Coordinators has what the coordinators of a crawl have said to this agent. Safe for concurrent use.
+type Coordinators interface {
+	// May reports whether visits may begin now. If it no longer does, call Clustered.CutAll, and Clustered.Resume when
+	// it does again.
+	May(now time.Time) bool
+	// Peek is the Placement's Owner for a question that must not have consequences: if the owner is not known, nobody
+	// is asked for it.
+	Peek(host string) (agent string, mine bool)
+	// Waits says in words what this agent waits for; "": nothing.
+	Waits() string
+}
+
+// An End tells how the crawl of this agent ends. Safe for concurrent use.
+type End interface {
+	// Ending reports that this agent has agreed to end the crawl together with the others.
+	Ending() bool
+	// Uncollected says in words which pages applications have still to collect from this agent; "": none.
+	Uncollected() string
 }

@@ -112,7 +112,7 @@ func (r *recalls) ask(l link.Link) (taken bool) {
 // share tells the strategy which tasks are this agent's. While the agents end the crawl together,
 // all tasks are done, and agents that have ended must not have their tasks done again.
 func (r *recalls) share(s visit.Sharer) (changed bool) {
-	if !r.stale || r.Ending != nil && r.Ending() {
+	if !r.stale || r.End != nil && r.End.Ending() {
 		return false
 	}
 	r.stale = false

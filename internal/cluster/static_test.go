@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
@@ -27,6 +28,7 @@ func (static) View() uint64                                        { return 1 }
 func (static) Had(string) (ever, began bool)                       { return false, false }
 func (static) Heirs() Heirs                                        { return nil }
 func (static) Inheriting() bool                                    { return false }
+func (static) Unheard(time.Time) time.Duration                     { return 0 }
 func (static) Identity(agent string) string                        { return identityOf(rpc.Caller{Name: agent}) }
 func (static) Push(context.Context, string, *pb.PushRequest) error { return errLost }
 func (static) Hand(context.Context, string, *pb.HandRequest) error { return errLost }

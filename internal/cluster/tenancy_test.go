@@ -150,6 +150,9 @@ func (h nodeHeirs) Heir(host uint64) string {
 // Inheriting implements Placement.
 func (n *node) Inheriting() bool { return false }
 
+// Unheard implements Placement.
+func (n *node) Unheard(time.Time) time.Duration { return 0 }
+
 // Recall implements Exchange. No strategy of these stories is a Sharer.
 func (n *node) Recall(context.Context, string, *pb.RecallRequest) (*pb.RecallResponse, error) {
 	return nil, errLost

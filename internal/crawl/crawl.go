@@ -46,9 +46,6 @@ type Config struct {
 	// which requests were in progress at a kill. It should be at least the Frontier's largest delay. Zero means none.
 	ResumeWait time.Duration
 	Delays
-	// Unheard returns the latest time at which another agent may have made a request to a host of
-	// this one without telling it. Nil: now.
-	Unheard func() time.Time
 	// CommitEvery bounds how long a finish is only in memory: a kill can repeat the visits of that time. Zero means
 	// 100 ms. SyncEvery is the same for a power failure. Zero means 1 s.
 	CommitEvery, SyncEvery time.Duration

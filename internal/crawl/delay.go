@@ -13,19 +13,25 @@ import (
 
 // Delays says how long the delays of hosts are, besides the Frontier's configuration.
 type Delays struct {
-	// DelayFactor makes the delay of a host that has none of its own (frontier.Config.DelayOf) this multiple of its
+	// DelayFactor makes the delay of a host that has none of its own (frontier.Config.Delays) this multiple of its
 	// last response times, at least HostDelay and at most DelayMax. Zero means that it does not follow them.
 	DelayFactor float64
 	DelayMax    time.Duration
-	// WhyDelay says, for people, why the Frontier's HostDelay of a host is as it is, such as "order a1-1f". Nil says
-	// nothing.
-	WhyDelay func(host string) string
-	// WhyPace says, for people, at which rate the domain of a host is visited at most, and why; empty: at any. Nil
-	// says nothing.
-	WhyPace func(host string) string
-	// WhyPaused says, for people, who has paused the crawl, such as "order a1-1f of alice". WhyRate says which rate
-	// holds now. Both are called while it holds. Nil says nothing.
-	WhyPaused, WhyRate func() string
+	// WhyDelay tells why the Frontier's HostDelay of a host is as it is, such as "order a1-1f". WhyPace tells at which
+	// rate the domain of a host is visited at most, and why; empty: at any. Nil tells nothing.
+	WhyDelay, WhyPace HostReasons
+	Reasons           Reasons // nil tells nothing
+}
+
+// HostReasons tells, for people, why a host is visited as it is.
+type HostReasons interface{ Why(host string) string }
+
+// Reasons tells, for people, why the crawl is held back. It is asked only while that lasts.
+type Reasons interface {
+	// WhyPaused tells who has paused the crawl, such as "order a1-1f of alice".
+	WhyPaused() string
+	// WhyRate tells which rate holds now.
+	WhyRate() string
 }
 
 // delays are the delays of hosts, as far as the frontier does not decide them.
@@ -66,7 +72,7 @@ func followed(before, least time.Duration, cfg *Config, took time.Duration) time
 func (h *delays) explain(host string, now time.Time) string {
 	d, why := h.frontier.HostDelay(host), ""
 	if h.cfg.WhyDelay != nil {
-		why = ", " + h.cfg.WhyDelay(host)
+		why = ", " + h.cfg.WhyDelay.Why(host)
 	}
 	asked, known := h.ofRobots(host, now), h.frontier.Host(host).Delay
 	if h.cfg.DelayFactor <= 0 {
@@ -106,7 +112,7 @@ func (h *delays) explainPace(host string) string {
 	if h.cfg.WhyPace == nil {
 		return ""
 	}
-	if why := h.cfg.WhyPace(host); why != "" {
+	if why := h.cfg.WhyPace.Why(host); why != "" {
 		return "  rate: " + why + "\n"
 	}
 	return ""

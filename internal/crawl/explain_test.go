@@ -74,6 +74,12 @@ func (p noProxy) Fetch(ctx context.Context, r fetch.Request) (*fetch.Response, e
 	return resp, err
 }
 
+// reasons are crawl.Reasons that the test gives.
+type reasons struct{ paused, rate string }
+
+func (r reasons) WhyPaused() string { return r.paused }
+func (r reasons) WhyRate() string   { return r.rate }
+
 // Each condition of the crawl as a whole that keeps the dispatcher from a visit is a reason. What ends it says when the
 // visit may be. More of them are in testdata/orders/explain-*.txt.
 func TestExplainTheWholeCrawl(t *testing.T) {
@@ -89,12 +95,12 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 		until string // the line "when"
 	}{
 		"pause of an order": {
-			with: func(s *story) { s.cfg.WhyPaused = func() string { return "order 7 of alice: a line" } },
+			with: func(s *story) { s.cfg.Reasons = reasons{paused: "order 7 of alice: a line"} },
 			does: func(t *testing.T, w *world) {
 				must(t, w.Orders.Pause(context.Background(), true))
 			}, wants: []string{"by order 7 of alice: a line\n"},
 			until: `after "orbweaver ctl resume", but not before `},
-		"slow rate": {with: func(s *story) { s.cfg.WhyRate = func() string { return "0.01/s now" } },
+		"slow rate": {with: func(s *story) { s.cfg.Reasons = reasons{rate: "0.01/s now"} },
 			web: "rate 5\n", when: 20 * time.Second, does: func(_ *testing.T, w *world) {
 				w.Rate.Set(rate.Limit{Requests: 0.01}, 1, time.Time{})
 				time.Sleep(10 * time.Second)

@@ -83,7 +83,7 @@ func (o *Orders) Pause(ctx context.Context, on bool) error {
 // without a visit, and its pages that were not collected are deleted. Safe for concurrent use, also before Run.
 func (o *Orders) SetApplications(all []visit.Application) error { return o.apps.set(all) }
 
-// Repace tells the Frontier of domains that its PaceOf may hold back; see Frontier.Repace. Safe for concurrent use,
+// Repace tells the Frontier of domains that its Pace may hold back; see Frontier.Repace. Safe for concurrent use,
 // also before Run; ctx bounds the wait.
 func (o *Orders) Repace(ctx context.Context, domains []string) error {
 	o.gate.SetPaced(domains)
@@ -93,7 +93,7 @@ func (o *Orders) Repace(ctx context.Context, domains []string) error {
 	})
 }
 
-// Redelay applies delays that the Frontier's DelayOf has changed to the hosts that rest now; see Frontier.Redelay. Safe
+// Redelay applies delays that the Frontier's Delays have changed to the hosts that rest now; see Frontier.Redelay. Safe
 // for concurrent use, also before Run; ctx bounds the wait.
 func (o *Orders) Redelay(ctx context.Context, was func(host string) (d time.Duration, ok bool)) error {
 	return o.run.Heed(ctx, "delay", func(now time.Time) {
@@ -122,8 +122,8 @@ func (o *Orders) paused(now time.Time) (paused bool, ask time.Time) {
 
 func (o *Orders) whyPaused(now time.Time) Hindrance {
 	by := ""
-	if o.cfg.WhyPaused != nil {
-		by = o.cfg.WhyPaused()
+	if o.cfg.Reasons != nil {
+		by = o.cfg.Reasons.WhyPaused()
 	}
 	if by == "" {
 		by = "the operator"

@@ -27,8 +27,8 @@ func (r *rateLimit) tooFast(now time.Time) (bool, time.Time) {
 func (r *rateLimit) whyTooFast(now time.Time) Hindrance {
 	in, shut := r.rate.In(now)
 	h := Hindrance{Text: "rate", Ends: now.Add(in)}
-	if r.cfg.WhyRate != nil {
-		h.Text = "rate " + r.cfg.WhyRate()
+	if r.cfg.Reasons != nil {
+		h.Text = "rate " + r.cfg.Reasons.WhyRate()
 	}
 	if shut {
 		h.Text += "; this agent has no share of it now"

@@ -224,8 +224,7 @@ func (s *story) parse(t *testing.T) {
 			s.cfg.DelayMax = textweb.Duration(t, arg(1))
 		case "delay-of-all": // an order
 			d := textweb.Duration(t, arg(1))
-			s.frontier.DelayOf = func(string) (time.Duration, bool) { return d, true }
-			s.cfg.WhyDelay = func(host string) string { return "order of " + host }
+			s.frontier.Delays, s.cfg.WhyDelay = delayOfAll(d), delayOfAll(d)
 		case "at":
 			s.commands = append(s.commands, parseCommand(t, f[1:]))
 		case "run": // run 5s signal|kill|crash [gap]
@@ -537,3 +536,9 @@ func (s *story) play(t *testing.T, file string) {
 		}
 	}
 }
+
+// delayOfAll is an order that gives all hosts a delay.
+type delayOfAll time.Duration
+
+func (d delayOfAll) Of(string) (time.Duration, bool) { return time.Duration(d), true }
+func (d delayOfAll) Why(host string) string          { return "order of " + host }

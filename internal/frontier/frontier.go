@@ -11,15 +11,20 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
+// Delays has the delays of single hosts. They may change while the frontier is in use: then they hold from the host's
+// next response on, or from Redelay on.
+type Delays interface {
+	// Of returns the delay of a host that has one of its own; otherwise ok is false.
+	Of(host string) (d time.Duration, ok bool)
+}
+
 // Config tunes a Frontier. The zero Config is polite and safe.
 type Config struct {
 	// HostDelay is the quiet time between the end of one response and the next request to that host. Zero means 2 s, a
 	// negative value none. Done.Delay may raise it.
 	HostDelay time.Duration
-	// DelayOf returns the delay of a host that has another one than HostDelay; otherwise ok is false. It may change
-	// while the frontier is in use: then it holds from the host's next response on, or from Redelay on. Nil means that
-	// no host has one.
-	DelayOf func(host string) (d time.Duration, ok bool)
+	// Delays has the hosts with another delay than HostDelay. Nil means that no host has one.
+	Delays Delays
 	// IPDelay is the quiet time of an address, whichever hosts it serves. With it, one link at a time is in process for
 	// an address. It begins at a whole millisecond. Zero means none.
 	IPDelay time.Duration

@@ -169,7 +169,7 @@ func (hs *hosts) host(name string) *host {
 	if hs.time.hushing() {
 		hs.notBefore(h, hs.time.quietTill)
 	}
-	if hs.cfg.DelayOf != nil && hs.time.quieted {
+	if hs.cfg.Delays != nil && hs.time.quieted {
 		if d := hs.cfg.hostDelay(h.name); d > hs.cfg.HostDelay {
 			hs.notBefore(h, hs.time.quietFrom+int64(d))
 		}

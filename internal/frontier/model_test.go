@@ -145,8 +145,8 @@ func (m *model) hushEnd(host string) time.Time {
 
 // hostDelay returns the configured delay of a host.
 func (m *model) hostDelay(host string) time.Duration {
-	if m.cfg.DelayOf != nil {
-		if d, ok := m.cfg.DelayOf(host); ok {
+	if m.cfg.Delays != nil {
+		if d, ok := m.cfg.Delays.Of(host); ok {
 			return d
 		}
 	}
@@ -369,7 +369,7 @@ func (m *model) start() {
 	if cfg.HostDelay == 0 {
 		cfg.HostDelay = -1
 	}
-	cfg.PaceOf = func(string) time.Duration { return m.pace }
+	cfg.Pace = paceOf(func(string) time.Duration { return m.pace })
 	cfg.Paced = slices.Sorted(maps.Keys(m.paced))
 	var err error
 	if m.lease != nil {
@@ -409,7 +409,9 @@ func testModel(t *testing.T, leased bool) {
 			},
 		}
 		if special := ms("delay of some hosts", 5000); rapid.Bool().Draw(t, "some hosts have another delay") {
-			m.cfg.DelayOf = func(host string) (time.Duration, bool) { return special, len(host) > 1 && host[1]%2 == 0 }
+			m.cfg.Delays = delayOf(func(host string) (time.Duration, bool) {
+				return special, len(host) > 1 && host[1]%2 == 0
+			})
 		}
 		m.pace, m.paced = max(ms("pace", 4000), time.Millisecond), map[string]bool{}
 		m.frame = rapid.SampledFrom([]int{1, 100, 300}).Draw(t, "frame")

@@ -12,9 +12,14 @@ import (
 type Paces struct {
 	// Paced are the sites that have a pace at first. Repace adds more.
 	Paced []string
-	// PaceOf returns the least time between two requests to the hosts of a paced site; less than 1 ms means that. It
-	// may change while the frontier is in use: then it holds from the site's next request on.
-	PaceOf func(site string) time.Duration
+	Pace  Pace
+}
+
+// A Pace bounds the requests to a paced site. It may change while the frontier is in use: then it holds from the site's
+// next request on.
+type Pace interface {
+	// Of returns the least time between two requests to the hosts of a site; less than 1 ms means that.
+	Of(site string) time.Duration
 }
 
 // gap returns the least time between two requests to a site, or 0 if the site is not paced.
@@ -22,7 +27,7 @@ func (s *shares) gap(site string) time.Duration {
 	if len(s.paced) == 0 || !s.paced[site] {
 		return 0
 	}
-	return max(s.cfg.PaceOf(site), time.Millisecond) // a lease needs some
+	return max(s.cfg.Pace.Of(site), time.Millisecond) // a lease needs some
 }
 
 // quietOf returns how long an address or a site is left alone after a request that was sent at sent and has ended now.
@@ -41,7 +46,7 @@ func (s *shares) sentAt(d *Done) int64 {
 	return min(s.time.since(d.Sent), s.time.now)
 }
 
-// Repace tells that Config.PaceOf has a pace for more sites. With the pace, one link at a time is in process for all
+// Repace tells that Config.Pace has a pace for more sites. With the pace, one link at a time is in process for all
 // hosts of the site. A site stays paced.
 func (f *Frontier) Repace(sites []string, now time.Time) {
 	f.tick(now)

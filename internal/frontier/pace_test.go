@@ -5,6 +5,11 @@ import (
 	"time"
 )
 
+// paceOf makes a Pace of a function.
+type paceOf func(site string) time.Duration
+
+func (f paceOf) Of(site string) time.Duration { return f(site) }
+
 // The requests to the hosts of a paced site have the pace, from when the one before was sent. A site without an order
 // has none. The pace holds for hosts that are known already, and for those that come later.
 func TestRepace(t *testing.T) {
@@ -12,7 +17,7 @@ func TestRepace(t *testing.T) {
 		"site": {IPDelay: 10 * time.Millisecond, SiteDelay: 20 * time.Millisecond}} {
 		cfg.HostDelay = 10 * time.Millisecond
 		pace := time.Second
-		cfg.PaceOf = func(string) time.Duration { return pace }
+		cfg.Pace = paceOf(func(string) time.Duration { return pace })
 		f := open(t, cfg)
 		now := start
 		push(t, f, "http://a.site.example/1", "http://a.site.example/2", "http://b.other.example/1")

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Redelay applies delays that Config.DelayOf has changed to the hosts that rest. was is what DelayOf returned before. A
+// Redelay applies delays that Config.Delays has changed to the hosts that rest. was is what Of returned before. A
 // raised delay holds from the end of the host's last response. With a lowered one, a host that its delay holds back
 // rests for the new delay from now on at most, because the end of its last response is not known.
 func (f *Frontier) Redelay(was func(host string) (d time.Duration, ok bool), now time.Time) {
@@ -52,9 +52,9 @@ func (c *Config) hostDelay(name string) time.Duration {
 }
 
 func (c *Config) ownDelay(name string) (d time.Duration, ok bool) {
-	if c.DelayOf == nil {
+	if c.Delays == nil {
 		return 0, false
 	}
-	d, ok = c.DelayOf(name)
+	d, ok = c.Delays.Of(name)
 	return max(d, 0), ok
 }

@@ -5,11 +5,16 @@ import (
 	"time"
 )
 
+// delayOf makes Delays of a function.
+type delayOf func(host string) (time.Duration, bool)
+
+func (f delayOf) Of(host string) (time.Duration, bool) { return f(host) }
+
 // A raised delay counts from the end of the last response. A lowered one counts from now. Neither shortens a pause, a
 // Crawl-delay or a wait that is longer than the delay. A busy host gets the new delay at its next response.
 func TestRedelay(t *testing.T) {
 	delay := 10 * time.Second
-	f := open(t, Config{DelayOf: func(host string) (time.Duration, bool) { return delay, host != "other.example" }})
+	f := open(t, Config{Delays: delayOf(func(host string) (time.Duration, bool) { return delay, host != "other.example" })})
 	defer f.Close()
 	now := start
 	end := func(host string, d Done) {
@@ -66,7 +71,7 @@ func TestRedelay(t *testing.T) {
 // A host that is ready rests again if its new delay is not over yet.
 func TestRedelayReady(t *testing.T) {
 	delay := 10 * time.Second
-	f := open(t, Config{DelayOf: func(string) (time.Duration, bool) { return delay, true }})
+	f := open(t, Config{Delays: delayOf(func(string) (time.Duration, bool) { return delay, true })})
 	defer f.Close()
 	push(t, f, "http://a.example/", "http://a.example/2")
 	take(t, f, start)

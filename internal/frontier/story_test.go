@@ -108,7 +108,7 @@ func (s *story) config(args []string) {
 		case "host-of": // host-of=a.example:5s
 			host, d, _ := strings.Cut(v, ":")
 			delay := s.dur(d)
-			s.cfg.DelayOf = func(h string) (time.Duration, bool) { return delay, h == host }
+			s.cfg.Delays = delayOf(func(h string) (time.Duration, bool) { return delay, h == host })
 		case "host":
 			s.cfg.HostDelay = s.dur(v)
 		case "ip":

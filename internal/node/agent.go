@@ -374,8 +374,8 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if err := a.loadOrders(); err != nil {
 		return err
 	}
-	fr.DelayOf, cfg.Crawl.WhyDelay = a.orders.Delays.Of, a.orders.Delays.Why
-	fr.PaceOf, fr.Paced, cfg.Crawl.WhyPace = a.orders.Paces.Of, a.orders.Paces.Domains(), a.orders.Paces.Why
+	fr.Delays, cfg.Crawl.WhyDelay = a.orders.Delays, a.orders.Delays
+	fr.Pace, fr.Paced, cfg.Crawl.WhyPace = a.orders.Paces, a.orders.Paces.Domains(), a.orders.Paces
 	fr.ClassOf = func(l *link.Link) uint8 { return a.crawler.Applications.ClassOf(l) }
 	if c := a.membership; c != nil {
 		points, hosts := c.OpenLeases(a.fetcher)
@@ -424,9 +424,6 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	if err := a.openOthers(); err != nil {
 		return err
-	}
-	if c := a.membership; c != nil {
-		cfg.Crawl.Unheard = c.Unheard
 	}
 	a.crawler = crawl.New(cfg.Crawl, *r)
 	intact, err := a.archived(whole)

@@ -32,7 +32,7 @@ func (a *Agent) loadOrders() (err error) {
 		return err
 	}
 	a.parts.Rate = a.orders.Limiter
-	a.cfg.Crawl.WhyPaused, a.cfg.Crawl.WhyRate = a.orders.WhyPaused, a.whyRate
+	a.cfg.Crawl.Reasons = reasons{a.orders, a}
 	return nil
 }
 
@@ -56,5 +56,11 @@ func (a *Agent) leftBy(stop crawl.Stop) (others []string, b Barred) {
 	return others, b
 }
 
-// whyRate says, for people, which rate of the whole crawl holds now, and this agent's share of it.
-func (a *Agent) whyRate() string { return local.WhyRate(a.orders.Rates, a.now()) }
+// reasons are the crawl.Reasons of an agent.
+type reasons struct {
+	*standing.Orders
+	a *Agent
+}
+
+// WhyRate implements crawl.Reasons.
+func (r reasons) WhyRate() string { return local.WhyRate(r.Rates, r.a.now()) }

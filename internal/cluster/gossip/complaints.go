@@ -8,7 +8,7 @@ import (
 // complaints receives memberlist's log. Only the log shows that memberlist could not read a packet
 // or a stream.
 type complaints struct {
-	refused func() // nil: the caller does not count
+	watcher Watcher // nil: nobody is told
 	next    io.Writer
 }
 
@@ -33,8 +33,8 @@ var broken = [][]byte{[]byte("EOF"), []byte("timeout"), []byte("reset by peer"),
 
 // Write processes one line of the log.
 func (c complaints) Write(line []byte) (int, error) {
-	if c.refused != nil && contains(line, unread) && !contains(line, broken) {
-		c.refused()
+	if c.watcher != nil && contains(line, unread) && !contains(line, broken) {
+		c.watcher.Refused()
 	}
 	return c.next.Write(line)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net"
 	"net/netip"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -15,14 +14,12 @@ func TestRefused(t *testing.T) {
 	for _, secret := range [][]byte{nil, bytes.Repeat([]byte{7}, 32)} {
 		story(t, func(t *testing.T, w *world) {
 			w.secret = secret
-			var refused atomic.Int64
 			a, b := w.agent("a1"), w.agent("a2")
-			a.refused = func() { refused.Add(1) }
 			a.mustStart()
 			b.mustStart(a)
 			w.settle(a, b)
 			time.Sleep(time.Minute)
-			if n := refused.Load(); n != 0 {
+			if n := a.refused.Load(); n != 0 {
 				t.Errorf("%d refused of a cluster alone", n)
 			}
 			const packets = 20
@@ -36,7 +33,7 @@ func TestRefused(t *testing.T) {
 				from.WriteTo(bytes.Repeat([]byte{byte(100 + i)}, 50+i), to)
 				time.Sleep(time.Second)
 			}
-			if n := refused.Load(); n != packets {
+			if n := a.refused.Load(); n != packets {
 				t.Errorf("%d of %d packets were counted", n, packets)
 			}
 			ours, err := stranger.Dial(t.Context(), "tcp", a.addr)
@@ -46,7 +43,7 @@ func TestRefused(t *testing.T) {
 			ours.Write([]byte("no gossip at all, but as long as a header is"))
 			time.Sleep(time.Minute)
 			ours.Close()
-			if n := refused.Load(); n != packets+1 {
+			if n := a.refused.Load(); n != packets+1 {
 				t.Errorf("%d refused after a stream, want %d", n, packets+1)
 			}
 			w.settle(a, b)

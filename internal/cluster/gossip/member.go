@@ -35,6 +35,25 @@ var ErrSelf = errors.New("that address is our own")
 // ErrNobody reports a cluster in which no agent answers.
 var ErrNobody = errors.New("no agent of the cluster answers")
 
+// Calls reach agents before they are members.
+type Calls interface {
+	// Dial opens a stream of gossip. If name is not empty, the other side must have proved to be the agent of that
+	// name.
+	Dial(ctx context.Context, addr, name string) (net.Conn, error)
+	// Hello asks the agent at a call address whether this agent may join, and returns the result of its Admit: nil,
+	// ErrRefused or ErrSelf. Any other error means that the agent did not answer.
+	Hello(ctx context.Context, addr string) error
+}
+
+// A Watcher is told what a Member receives. Its methods must not block.
+type Watcher interface {
+	// Pinged is called for each answer to a ping of the failure detector, with the View.Digest of the answering agent
+	// and the time of the ping.
+	Pinged(digest uint64, sent time.Time)
+	// Refused is called for each packet and stream of gossip that cannot be read or belongs to another crawl.
+	Refused()
+}
+
 // Config configures a Member: its identity and its network.
 type Config struct {
 	// Self is what this agent announces. The Member sets its State.
@@ -50,25 +69,14 @@ type Config struct {
 	// The Member uses Packets and Streams until Close. Close closes only Streams.
 	Packets net.PacketConn
 	Streams net.Listener
-	// Dial opens a stream of gossip. If name is not empty, the other side must have proved to
-	// be the agent of that name.
-	Dial func(ctx context.Context, addr, name string) (net.Conn, error)
-	// Hello asks the agent at a call address whether this agent may join, and returns the
-	// result of its Admit: nil, ErrRefused or ErrSelf. Any other error means that the agent
-	// did not answer.
-	Hello func(ctx context.Context, addr string) error
-	// Pinged, if not nil, is called for each answer to a ping of the failure detector, with the
-	// View.Digest of the answering agent and the time of the ping. It must not block.
-	Pinged func(digest uint64, sent time.Time)
+	Calls   Calls
+	Watcher Watcher // nil: nobody is told
 
 	// Seed is the random seed of this package. Zero means a random seed. The library
 	// memberlist has its own, which cannot be set.
 	Seed uint64
 	// Ended has View.Ended of an earlier run.
 	Ended []Ending
-	// Refused, if not nil, is called for each packet and stream of gossip that cannot be read
-	// or belongs to another crawl. It must not block.
-	Refused func()
 	// Log receives memberlist's log. Nil drops it.
 	Log io.Writer
 }
@@ -117,7 +125,7 @@ func Open(cfg Config) (*Member, error) {
 		return nil, err
 	}
 	switch {
-	case cfg.Packets == nil || cfg.Streams == nil || cfg.Dial == nil || cfg.Hello == nil:
+	case cfg.Packets == nil || cfg.Streams == nil || cfg.Calls == nil:
 		return nil, errors.New("gossip: the configuration has no network")
 	case !cfg.Advertise.IsValid() || cfg.Advertise.Addr().IsUnspecified() || cfg.Advertise.Port() == 0:
 		return nil, fmt.Errorf("gossip: other agents cannot reach %s", cfg.Advertise)
@@ -202,7 +210,7 @@ func (m *Member) settings(t *transport) *memberlist.Config {
 	c.Name, c.Label, c.SecretKey, c.Transport = m.config.Self.Name, m.config.Label, m.config.Secret, t
 	c.Delegate, c.Events, c.Alive = delegate{m}, delegate{m}, delegate{m}
 	c.Ping = pings{m, t}
-	c.Logger = log.New(complaints{m.config.Refused, m.config.Log}, "", log.LstdFlags)
+	c.Logger = log.New(complaints{m.config.Watcher, m.config.Log}, "", log.LstdFlags)
 	// In each interval an agent pings one other agent. If no answer comes within half of the
 	// interval, it asks three others to ping that agent, and tries a stream. If all of that fails
 	// by the end of the interval, it suspects the agent.
@@ -332,7 +340,7 @@ func (m *Member) forget(addr string) []string {
 func (m *Member) join(ctx context.Context, addr string) error {
 	hello, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := m.config.Hello(hello, addr); err != nil {
+	if err := m.config.Calls.Hello(hello, addr); err != nil {
 		return err
 	}
 	at, err := resolve(hello, addr)
@@ -375,7 +383,7 @@ func resolve(ctx context.Context, addr string) ([]string, error) {
 func (m *Member) ask(addr string) error {
 	ctx, cancel := context.WithTimeout(m.ctx, patience)
 	defer cancel()
-	return m.config.Hello(ctx, addr)
+	return m.config.Calls.Hello(ctx, addr)
 }
 
 // Announce announces this agent's state to all agents: Up, then Leaving, or Up again if all

@@ -34,8 +34,8 @@ func (p pings) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payload
 		default: // another agent differs, too
 		}
 	}
-	if p.m.config.Pinged != nil {
-		p.m.config.Pinged(digest, p.t.began.Add(-rtt))
+	if p.m.config.Watcher != nil {
+		p.m.config.Watcher.Pinged(digest, p.t.began.Add(-rtt))
 	}
 }
 

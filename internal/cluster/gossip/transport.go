@@ -126,7 +126,7 @@ func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, e
 func (t *transport) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(t.ctx, timeout)
 	defer cancel()
-	conn, err := t.config.Dial(ctx, addr.Addr, addr.Name)
+	conn, err := t.config.Calls.Dial(ctx, addr.Addr, addr.Name)
 	if err != nil {
 		return nil, err
 	}

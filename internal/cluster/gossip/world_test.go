@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,7 +73,7 @@ type agent struct {
 	m       *Member // nil: not running
 
 	pinged  func(digest uint64, sent time.Time)
-	refused func()
+	refused atomic.Int64
 	ended   []Ending
 }
 
@@ -104,9 +105,7 @@ func (a *agent) open() {
 	a.w.mu.Unlock()
 	m, err := Open(Config{
 		Self: a.self, Advertise: netip.MustParseAddrPort(a.addr), Label: a.w.label, Secret: a.w.secret,
-		Packets: packets, Streams: streams, Seed: seed, Hello: a.hello, Pinged: a.pinged, Refused: a.refused,
-		Ended: a.ended,
-		Dial:  func(ctx context.Context, addr, _ string) (net.Conn, error) { return a.machine.Dial(ctx, "tcp", addr) },
+		Packets: packets, Streams: streams, Seed: seed, Calls: a, Watcher: a, Ended: a.ended,
 	})
 	if err != nil {
 		a.w.t.Fatal(err)
@@ -116,8 +115,23 @@ func (a *agent) open() {
 	a.w.mu.Unlock()
 }
 
-// hello stands for the call of package rpc.
-func (a *agent) hello(ctx context.Context, addr string) error {
+// Dial implements Calls.
+func (a *agent) Dial(ctx context.Context, addr, _ string) (net.Conn, error) {
+	return a.machine.Dial(ctx, "tcp", addr)
+}
+
+// Pinged implements Watcher.
+func (a *agent) Pinged(digest uint64, sent time.Time) {
+	if a.pinged != nil {
+		a.pinged(digest, sent)
+	}
+}
+
+// Refused implements Watcher.
+func (a *agent) Refused() { a.refused.Add(1) }
+
+// Hello stands for the call of package rpc.
+func (a *agent) Hello(ctx context.Context, addr string) error {
 	a.w.mu.Lock()
 	var to *agent
 	var m *Member

@@ -55,9 +55,9 @@ func (c *Membership) captured(request []byte) (response []byte, err error) {
 	return append(binary.AppendUvarint(nil, uint64(size)), piece...), nil
 }
 
-// capture asks the other agents for the newest record of u, one after the other: first those that leave, because they
-// have handed over their hosts and still have their archives. r is nil if none has it.
-func (c *Membership) capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
+// Capture implements cluster.Archives. It asks the other agents for the newest record of u, one after the other: first
+// those that leave, because they have handed over their hosts and still have their archives. r is nil if none has it.
+func (c *Membership) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
 	if c.Members.Gossip() == nil {
 		return nil, "", nil
 	}

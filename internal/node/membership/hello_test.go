@@ -87,6 +87,14 @@ func TestAsksItself(t *testing.T) {
 // newLoop returns a machine in memory whose agents listen on loopback.
 func newLoop() *simnet.Machine { return simnet.New(1).Machine(1, netip.MustParseAddr("127.0.0.1")) }
 
+// nobody are gossip.Calls to which no agent answers.
+type nobody struct{}
+
+var errNobody = errors.New("nobody")
+
+func (nobody) Dial(context.Context, string, string) (net.Conn, error) { return nil, errNobody }
+func (nobody) Hello(context.Context, string) error                    { return errNobody }
+
 // memberOf returns the part of one of three agents that admits agents and asks for admission.
 func memberOf(t *testing.T, network rpc.Network, name string) *Membership {
 	t.Helper()
@@ -97,12 +105,10 @@ func memberOf(t *testing.T, network rpc.Network, name string) *Membership {
 	c := newMembership(&Config{Name: name, Capacity: 1, Agents: 3, Network: network}, Place{Clock: clock.System}, nil)
 	c.joining.settings = map[string]string{agentsSetting: "3"}
 	c.Members.Self = gossip.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: listener.Addr()}
-	nobody := errors.New("nobody")
 	m, err := gossip.Open(gossip.Config{
 		Self: c.Members.Self, Advertise: netip.MustParseAddrPort(c.Members.Self.Addr),
 		Packets: listener.Packets(), Streams: listener.Gossip(),
-		Dial:  func(context.Context, string, string) (net.Conn, error) { return nil, nobody },
-		Hello: func(context.Context, string) error { return nobody },
+		Calls: nobody{},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -117,15 +117,14 @@ type Membership struct {
 	store    *boundary.Store   // nil: pages do not move between agents
 	pages    *boundary.Pages   // nil: agents divide hosts, not pages
 	server   *rpc.Server
-	started  time.Time                 // when this run began
-	seen     *gossip.View              // the last view
-	unheard  atomic.Pointer[time.Time] // see Unheard; nil: before the first view
-	most     atomic.Int64              // the most agents that have owned hosts at once
-	replicas *replicas.Replicas        // nil: replication is off
-	spares   *spare.Copies             // nil: archive files are not copied to other agents
-	lists    *lost.Lists               // nil: replication is off
-	refetch  *lost.Refetch             // nil: the pages of lost archives are not fetched again
-	sites    *follower.Follower        // nil: no coordinator assigns the hosts
+	started  time.Time          // when this run began
+	seen     *gossip.View       // the last view
+	most     atomic.Int64       // the most agents that have owned hosts at once
+	replicas *replicas.Replicas // nil: replication is off
+	spares   *spare.Copies      // nil: archive files are not copied to other agents
+	lists    *lost.Lists        // nil: replication is off
+	refetch  *lost.Refetch      // nil: the pages of lost archives are not fetched again
+	sites    *follower.Follower // nil: no coordinator assigns the hosts
 	age      limits.Age
 	limit    *limits.Pages
 	ends     *termination.Agreement
@@ -212,7 +211,7 @@ func (c *Membership) Open(p Parts) (err error) {
 			Running: &c.running}, table)
 		c.parts.Contents = c.contents
 	}
-	c.parts.Captures = c.capture
+	c.parts.Archives = c
 	c.calls = cluster.NewCalls(c.Members)
 	c.parts.Durable = c.calls.Durable
 	c.openServer(p)
@@ -225,8 +224,8 @@ func (c *Membership) Open(p Parts) (err error) {
 	if err := c.openBoxes(p.Memory); err != nil {
 		return err
 	}
-	c.parts.Placement, c.parts.Exchange, c.parts.Ending = c.Division, c.calls, c.ends.Ending
-	c.parts.Counter, c.parts.Uncollected = replicas.SourceOf(c.Members.Self).Counter(), c.agent.Uncollected
+	c.parts.Placement, c.parts.Exchange = c.Division, c.calls
+	c.parts.Counter, c.parts.End = replicas.SourceOf(c.Members.Self).Counter(), end{c.ends, c.agent}
 	c.Cluster = cluster.New(c.parts)
 	c.Cluster.Serve(c.server)
 	c.ends.Serve(c.server, c.Cluster)
@@ -234,6 +233,12 @@ func (c *Membership) Open(p Parts) (err error) {
 		boundary.Serve(c.server, c.Cluster)
 	}
 	return nil
+}
+
+// end is a cluster.End.
+type end struct {
+	*termination.Agreement
+	Agent
 }
 
 // openServer makes the server that answers other agents.
@@ -318,7 +323,3 @@ func (c *Membership) SyncEvery() time.Duration {
 // Replicas returns how many records this agent keeps of other agents' hosts, and their bytes on disk. Safe for
 // concurrent use.
 func (c *Membership) Replicas() (records, bytes int64) { return c.replicas.Sizes() }
-
-// Unheard returns the latest time at which another agent may have made a request to a host of this one: see
-// crawl.Config. Safe for concurrent use, after Meet.
-func (c *Membership) Unheard() time.Time { return *c.unheard.Load() }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/contents"
@@ -26,6 +27,7 @@ type division struct {
 	sites     *follower.Follower             // nil: no coordinator assigns the hosts
 	replicas  *replicas.Replicas             // nil: replication is off
 	placed    atomic.Pointer[placement.View] // see Owners
+	unheard   atomic.Pointer[time.Time]      // see Unheard; nil: before the first view
 	takesPart atomic.Bool                    // this agent is in that view
 	saw       atomic.Uint64                  // digest of the view that owners belong to
 }
@@ -99,6 +101,9 @@ func (d *division) Had(host string) (ever, began bool) {
 
 // Inheriting implements cluster.Placement.
 func (d *division) Inheriting() bool { return !d.replicas.Settled() }
+
+// Unheard implements cluster.Placement. It may be called after Meet.
+func (d *division) Unheard(now time.Time) time.Duration { return now.Sub(*d.unheard.Load()) }
 
 // Before implements cluster.Placement. It returns the agents that are leaving, then those that are back
 // and not up yet, then all others. The others are in the host's order: first the agent that would

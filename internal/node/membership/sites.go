@@ -27,7 +27,7 @@ func (c *Membership) openSites(m Memory) error {
 	}
 	c.closers = append(c.closers, f)
 	c.sites, c.Members.Roster, c.joining.sites, c.Division.sites = f, f, f, f
-	c.parts.Right, c.parts.WaitsFor, c.parts.PeekOwner = f.Table.Right().May, f.Waits, f.Table.Peek
+	c.parts.Coordinators = f
 	return nil
 }
 

@@ -43,15 +43,12 @@ func (c *Membership) Meet(ctx context.Context, paused pauses) error {
 			return err
 		}
 	}
+	calls := gossiping{c}
 	m, err := gossip.Open(gossip.Config{
 		Self: c.Members.Self, Advertise: netip.MustParseAddrPort(c.Members.Self.Addr),
 		Label: c.Members.Crawl().String(), Secret: c.secret(),
 		Packets: c.joining.listener.Packets(), Streams: c.joining.listener.Gossip(),
-		Dial: func(ctx context.Context, addr, name string) (net.Conn, error) {
-			return rpc.DialGossip(ctx, c.joining.keys, c.cfg.network().Dial, addr, name)
-		},
-		Hello:  func(ctx context.Context, addr string) error { _, err := c.joining.ask(ctx, addr); return err },
-		Pinged: c.leases.Contact, Refused: c.joining.listener.RefusedGossip, Ended: c.joining.endings.Gossip(),
+		Calls: calls, Watcher: calls, Ended: c.joining.endings.Gossip(),
 	})
 	if err != nil {
 		return err
@@ -79,6 +76,26 @@ func (c *Membership) Meet(ctx context.Context, paused pauses) error {
 	c.joining.unmet = ""
 	return nil
 }
+
+// gossiping is what gossip calls, and whom it tells.
+type gossiping struct{ c *Membership }
+
+// Dial implements gossip.Calls.
+func (g gossiping) Dial(ctx context.Context, addr, name string) (net.Conn, error) {
+	return rpc.DialGossip(ctx, g.c.joining.keys, g.c.cfg.network().Dial, addr, name)
+}
+
+// Hello implements gossip.Calls.
+func (g gossiping) Hello(ctx context.Context, addr string) error {
+	_, err := g.c.joining.ask(ctx, addr)
+	return err
+}
+
+// Pinged implements gossip.Watcher.
+func (g gossiping) Pinged(digest uint64, sent time.Time) { g.c.leases.Contact(digest, sent) }
+
+// Refused implements gossip.Watcher.
+func (g gossiping) Refused() { g.c.joining.listener.RefusedGossip() }
 
 func (c *Membership) secret() []byte {
 	if c.joining.keys == nil {
@@ -130,7 +147,7 @@ func (c *Membership) divide(v *gossip.View) error {
 // miss notes since when the agents that are gone in a view cannot have made requests. It ends the calls to
 // those that have been started again.
 func (c *Membership) miss(v *gossip.View) {
-	last := c.unheard.Load()
+	last := c.Division.unheard.Load()
 	if last == nil {
 		last = &c.started
 	}
@@ -150,7 +167,7 @@ func (c *Membership) miss(v *gossip.View) {
 		}
 	}
 	c.seen = v
-	c.unheard.Store(last)
+	c.Division.unheard.Store(last)
 }
 
 // Tend applies new views and looks for the end until ctx is done. It keeps the leases until visiting is done. fail ends

@@ -255,6 +255,9 @@ func (f *Follower) Failed() <-chan error {
 // Over is closed when the coordinators have ended the crawl.
 func (f *Follower) Over() <-chan struct{} { return f.over }
 
+// Peek returns the owner of a host, and asks nobody for it. Safe for concurrent use.
+func (f *Follower) Peek(host string) (agent string, mine bool) { return f.Table.Peek(host) }
+
 // Status returns what the coordinators say, for the status.
 func (f *Follower) Status() *report.Sites {
 	s := f.Table.Status()

@@ -20,6 +20,9 @@ const (
 	meetMost  = 32
 )
 
+// May reports whether visits may begin now. Safe for concurrent use.
+func (f *Follower) May(now time.Time) bool { return f.Table.Right().May(now) }
+
 // keepRight ends visits when the right to start visits is lost, and asks other agents for answers that prolong it.
 func (f *Follower) keepRight(ctx context.Context) {
 	right := f.Table.Right()
