@@ -123,7 +123,7 @@ func (c *CoordinatorCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if c.JSON {
 		shows.out, shows.json = out, true
 	}
-	cfg.Event = shows.event
+	cfg.Events = shows
 	n, err := coordination.Open(cfg)
 	if err != nil {
 		return coordinatorError(c.Dir, err)
@@ -185,8 +185,8 @@ type coordinatorDisplay struct {
 // progressEvery is the time between two lines about the same, if it has changed.
 const progressEvery = 10 * time.Second
 
-// event prints an event that a person wants to know at once.
-func (d *coordinatorDisplay) event(name string, fields ...any) {
+// Event prints an event that a person wants to know at once.
+func (d *coordinatorDisplay) Event(name string, fields ...any) {
 	if d.quiet || d.json {
 		return
 	}

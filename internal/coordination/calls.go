@@ -79,7 +79,7 @@ func (c *Coordinator) status(context.Context, rpc.Caller, *pb.StatusRequest) (*p
 func (c *Coordinator) forget(ctx context.Context, from rpc.Caller, q *pb.ForgetRequest) (*pb.ForgetResponse, error) {
 	err := c.logic.Forget(ctx, q.Agent)
 	if err == nil {
-		c.events.add("agent-forgotten", "agent", q.Agent, "by", from.Name)
+		c.events.Event("agent-forgotten", "agent", q.Agent, "by", from.Name)
 	}
 	return new(pb.ForgetResponse), c.answer(err)
 }

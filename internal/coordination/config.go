@@ -58,9 +58,8 @@ type Config struct {
 	Network rpc.Network
 	// Clock is the clock for events.jsonl, answers of name servers and certificates. Nil means clock.System.
 	Clock clock.Clock
-	// Event receives the events of events.jsonl, with pairs of names and values. It must not block, and must be
-	// safe for concurrent use. Nil drops them.
-	Event func(name string, fields ...any)
+	// Events also receives the events of events.jsonl. Nil: nobody does.
+	Events consensus.Events
 	// LogBytes is how much the log grows at least until it is replaced by a snapshot. Zero means 64 MiB.
 	LogBytes int64
 }

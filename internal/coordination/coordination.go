@@ -152,9 +152,9 @@ func (c *Coordinator) open() error {
 	if err != nil {
 		return err
 	}
-	c.events = newEventQueue(log, c.cfg.Event)
+	c.events = newEventQueue(log, c.cfg.Events)
 	c.onClose(c.events.close)
-	exists, err := c.openResolver()
+	addresses, err := c.openResolver()
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (c *Coordinator) open() error {
 	}
 	c.node, err = consensus.Open(consensus.Config{
 		FS: c.fs, Dir: c.dir(logDir), Members: members, Self: self, Network: network,
-		Machine: replicated{c.machine}, Event: c.consensusEvent, SnapshotBytes: c.cfg.LogBytes,
+		Machine: replicated{c.machine}, Events: consensusEvents{c}, SnapshotBytes: c.cfg.LogBytes,
 	})
 	switch {
 	case errors.Is(err, consensus.ErrMembers):
@@ -195,17 +195,17 @@ func (c *Coordinator) open() error {
 		}
 	}
 	c.logic = coordinator.New(coordinator.Config{
-		Machine: c.machine, Log: c.node, Exists: exists, LeastLoaded: c.cfg.Assign == AssignLeastLoaded,
-		Event: c.events.add,
+		Machine: c.machine, Log: c.node, Resolver: addresses, LeastLoaded: c.cfg.Assign == AssignLeastLoaded,
+		Events: c.events,
 	})
 	c.server = rpc.NewServer(c.listener, rpc.ServerConfig{
 		Crawl: func() rpc.ID { return c.machine.Crawl() }, Admitted: c.admitted,
 		Panicked: func(call string, value any, stack []byte) {
-			c.events.add("call-panicked", "call", call, "error", fmt.Sprint(value), "stack", string(stack))
+			c.events.Event("call-panicked", "call", call, "error", fmt.Sprint(value), "stack", string(stack))
 		},
 	})
 	c.serve()
-	c.events.add("coordinator-started", "name", c.cfg.Name, "address", c.Addr(), "members", c.members())
+	c.events.Event("coordinator-started", "name", c.cfg.Name, "address", c.Addr(), "members", c.members())
 	return nil
 }
 
@@ -234,15 +234,28 @@ func (c *Coordinator) members() []string {
 	return c.cfg.Members
 }
 
-// consensusEvent passes an event of the log on. If this coordinator is alone, nobody wants to know that it leads.
-func (c *Coordinator) consensusEvent(name string, fields ...any) {
+// consensusEvents passes the events of the log on. If this coordinator is alone, nobody wants to know that it leads.
+type consensusEvents struct{ c *Coordinator }
+
+// Event implements consensus.Events.
+func (e consensusEvents) Event(name string, fields ...any) {
+	c := e.c
 	if len(c.members()) > 1 || name != "consensus-founded" && name != "consensus-leader" {
-		c.events.add(name, fields...)
+		c.events.Event(name, fields...)
 	}
 }
 
-// openResolver returns the function that reports whether a host has an address, or nil if hosts are not checked.
-func (c *Coordinator) openResolver() (exists func(ctx context.Context, host string) bool, err error) {
+// A resolver is a coordinator.Resolver.
+type resolver struct{ *dns.Resolver }
+
+// Exists implements coordinator.Resolver.
+func (r resolver) Exists(ctx context.Context, host string) bool {
+	_, err := r.Lookup(ctx, host)
+	return err == nil
+}
+
+// openResolver returns nil if hosts are not checked.
+func (c *Coordinator) openResolver() (coordinator.Resolver, error) {
 	if c.cfg.Unchecked {
 		return nil, nil
 	}
@@ -253,10 +266,7 @@ func (c *Coordinator) openResolver() (exists func(ctx context.Context, host stri
 		return nil, input.FlagError(err)
 	}
 	c.onClose(r.Close)
-	return func(ctx context.Context, host string) bool {
-		_, err := r.Lookup(ctx, host)
-		return err == nil
-	}, nil
+	return resolver{r}, nil
 }
 
 // Run works until ctx ends or the coordinator fails. A full disk is an error that disk.IsFull recognizes. It may be
@@ -280,10 +290,10 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	wg.Wait()
 	failure, _ := errors.AsType[*failure](context.Cause(ctx))
 	if failure == nil {
-		c.events.add("coordinator-stopped")
+		c.events.Event("coordinator-stopped")
 		return nil
 	}
-	c.events.add("coordinator-stopped", "cause", failure.err.Error())
+	c.events.Event("coordinator-stopped", "cause", failure.err.Error())
 	return failure.err
 }
 

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/consensus"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // An eventQueue writes events in a goroutine of its own, because parts that have events must not wait for the disk.
 type eventQueue struct {
 	log  *report.Events
-	also func(name string, fields ...any) // may be nil
+	also consensus.Events // may be nil
 	wake chan struct{}
 
 	mu     sync.Mutex // guards queued; not held during I/O
@@ -26,12 +27,12 @@ type queuedEvent struct {
 // maxQueuedEvents bounds the events in RAM. If the disk stands still, later ones are dropped.
 const maxQueuedEvents = 4096
 
-func newEventQueue(log *report.Events, also func(name string, fields ...any)) *eventQueue {
+func newEventQueue(log *report.Events, also consensus.Events) *eventQueue {
 	return &eventQueue{log: log, also: also, wake: make(chan struct{}, 1)}
 }
 
-// add queues an event with pairs of names and values. It does not block.
-func (q *eventQueue) add(name string, fields ...any) {
+// Event queues an event with pairs of names and values. It does not block.
+func (q *eventQueue) Event(name string, fields ...any) {
 	e := queuedEvent{name: name, fields: report.Pairs(fields)}
 	q.mu.Lock()
 	if len(q.queued) < maxQueuedEvents {
@@ -39,7 +40,7 @@ func (q *eventQueue) add(name string, fields ...any) {
 	}
 	q.mu.Unlock()
 	if q.also != nil {
-		q.also(name, fields...)
+		q.also.Event(name, fields...)
 	}
 	select {
 	case q.wake <- struct{}{}:

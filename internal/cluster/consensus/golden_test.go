@@ -26,7 +26,7 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &snapshotStore{fs: mem, dir: ".", health: h, log: l, stopping: func() bool { return false }}
+	s := &snapshotStore{fs: mem, dir: ".", health: h, log: l}
 	members := raft.Configuration{Servers: []raft.Server{{ID: "a:1", Address: "a:1"}, {ID: "b:1", Address: "b:1"}}}
 	v.change(func(v *votes) { *v = votes{3, 2, []byte("b:1"), 5, 6} })
 	if err := l.StoreLogs([]*raft.Log{

@@ -125,7 +125,7 @@ func (n *Node) barred() bool {
 		return true
 	}
 	n.votes.change(func(v *votes) { v.missingTerm, v.missingIndex = 0, 0 })
-	n.cfg.Event("consensus-caught-up", "index", index)
+	n.cfg.Events.Event("consensus-caught-up", "index", index)
 	return false
 }
 
@@ -149,7 +149,7 @@ func (n *Node) settle() bool {
 		}
 		if s := strings.Join(silent, " "); s != told {
 			told = s
-			n.cfg.Event("consensus-waiting", "for", s)
+			n.cfg.Events.Event("consensus-waiting", "for", s)
 		}
 		sleep(n.ctx, askAgain)
 	}
@@ -201,7 +201,7 @@ func (n *Node) bootstrap() {
 	n.votes.change(func(v *votes) { v.term = 1 })
 	err := n.log.StoreLog(&raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: n.configuration()})
 	if err == nil {
-		n.cfg.Event("consensus-founded", "members", strings.Join(n.cfg.Members, " "))
+		n.cfg.Events.Event("consensus-founded", "members", strings.Join(n.cfg.Members, " "))
 	}
 }
 
@@ -222,7 +222,7 @@ func (n *Node) rejoin(answers []standing) {
 		*v = votes{term: top.term, votedTerm: top.term, candidate: []byte("-"),
 			missingTerm: top.last, missingIndex: top.index}
 	})
-	n.cfg.Event("consensus-catching-up", "index", top.index)
+	n.cfg.Events.Event("consensus-catching-up", "index", top.index)
 }
 
 // configuration returns the encoded list of members.

@@ -328,10 +328,16 @@ func TestStrangeBytes(t *testing.T) {
 	})
 }
 
+// A testVoter is a voter that has nothing on its disk.
+type testVoter struct{ catchesUp bool }
+
+func (testVoter) standing() standing { return standing{} }
+func (v testVoter) barred() bool     { return v.catchesUp }
+
 // TestCheck checks which calls raft never sees.
 func TestCheck(t *testing.T) {
 	tr := &transport{self: "a:1", members: []string{"a:1", "b:1", "c:1"}, encoded: []byte("list"),
-		barred: func() bool { return false }}
+		voter: testVoter{}}
 	h := raft.RPCHeader{ProtocolVersion: 3, ID: []byte("b:1"), Addr: []byte("b:1")}
 	entries := func(ls ...*raft.Log) *raft.AppendEntriesRequest {
 		return &raft.AppendEntriesRequest{RPCHeader: h, Term: 5, PrevLogEntry: 7, PrevLogTerm: 3, Entries: ls}
@@ -380,7 +386,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("check(%+v) = %v, want %q", tt.call, err, tt.want)
 		}
 	}
-	tr.barred = func() bool { return true }
+	tr.voter = testVoter{catchesUp: true}
 	for _, c := range []any{&raft.RequestVoteRequest{RPCHeader: h}, &raft.RequestPreVoteRequest{RPCHeader: h}} {
 		if err := tr.check(c); !errors.Is(err, errCatchingUp) {
 			t.Errorf("check(%T) while catching up: %v", c, err)

@@ -43,16 +43,28 @@ const (
 
 var errCut = errors.New("this coordinator has stopped, because its disk failed")
 
+// A voter knows what it has on its disk, and whether it may vote.
+type voter interface {
+	standing() standing
+	// barred reports whether the member is catching up, and so has no vote.
+	barred() bool
+}
+
+// refused notes that a connection or a call of another member was refused.
+func refused(to Events, from, cause string) {
+	to.Event("consensus-refused", "from", from, "cause", cause)
+}
+
 // A layer is the raft.StreamLayer on top of a Network. It bounds connections and messages. It closes the boundary of
 // a member whose disk has failed: from then on nothing is sent.
 type layer struct {
-	network  Network // nil: a group of one
-	self     string
-	group    uint32 // checksum of the members
-	most     int    // connections that others may open
-	health   *health
-	standing func() standing
-	refused  func(from, cause string)
+	network Network // nil: a group of one
+	self    string
+	group   uint32 // checksum of the members
+	most    int    // connections that others may open
+	health  *health
+	voter   voter
+	events  Events
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -118,7 +130,7 @@ func (l *layer) add(c net.Conn, theirs bool) *conn {
 	}
 	if theirs {
 		if l.theirs >= l.most {
-			l.refused(c.RemoteAddr().String(), "too many connections")
+			refused(l.events, c.RemoteAddr().String(), "too many connections")
 			return nil
 		}
 		l.theirs++
@@ -140,16 +152,16 @@ func (l *layer) receive(k *conn) bool {
 	n := len(helloMagic)
 	switch {
 	case string(b[:n]) != helloMagic:
-		l.refused(from, "another protocol or version")
+		refused(l.events, from, "another protocol or version")
 		return false
 	case le.Uint32(b[n+1:]) != l.group:
-		l.refused(from, "it has another list of coordinators")
+		refused(l.events, from, "it has another list of coordinators")
 		return false
 	}
 	switch b[n] {
 	case purposeAsk:
 		if l.health.err() == nil {
-			_, _ = k.Conn.Write(l.standing().appendTo(nil))
+			_, _ = k.Conn.Write(l.voter.standing().appendTo(nil))
 		}
 		return false
 	case purposeRaft:
@@ -167,7 +179,7 @@ func (l *layer) receive(k *conn) bool {
 		}
 		return false
 	}
-	l.refused(from, fmt.Sprintf("unknown purpose %q", b[n]))
+	refused(l.events, from, fmt.Sprintf("unknown purpose %q", b[n]))
 	return false
 }
 
@@ -306,7 +318,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	c.got += int64(n)
 	if c.limit > 0 && c.got > c.limit {
-		c.layer.refused(c.RemoteAddr().String(), fmt.Sprintf("a message of more than %d bytes", c.limit))
+		refused(c.layer.events, c.RemoteAddr().String(), fmt.Sprintf("a message of more than %d bytes", c.limit))
 		return 0, fmt.Errorf("a message of more than %d bytes", c.limit)
 	}
 	return n, err

@@ -342,7 +342,7 @@ func TestDamagedSnapshot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &snapshotStore{fs: mem, dir: ".", health: h, log: l, stopping: func() bool { return false }}
+		return &snapshotStore{fs: mem, dir: ".", health: h, log: l}
 	}
 	c := raft.Configuration{Servers: []raft.Server{{ID: "m1", Address: "m1"}}}
 	for i := uint64(1); i <= 4; i++ {

@@ -89,9 +89,9 @@ func (n *Node) takeSnapshots() {
 		switch {
 		case err == nil:
 			s := n.snapshots.latest()
-			n.cfg.Event("consensus-snapshot", "index", s.Index, "bytes", s.Size, "log", grown)
+			n.cfg.Events.Event("consensus-snapshot", "index", s.Index, "bytes", s.Size, "log", grown)
 		case n.ctx.Err() == nil && !errors.Is(err, raft.ErrNothingNewToSnapshot):
-			n.cfg.Event("consensus-snapshot-failed", "cause", err.Error())
+			n.cfg.Events.Event("consensus-snapshot-failed", "cause", err.Error())
 			sleep(n.ctx, time.Minute)
 		}
 	}

@@ -77,8 +77,7 @@ type Config struct {
 	// Network connects the members. The node closes it. A group of one needs none.
 	Network Network
 	Machine Machine
-	// Event notes what a person may want to know, with pairs of names and values. It must not block. Nil drops it.
-	Event func(name string, fields ...any)
+	Events  Events // nil drops them
 	// SnapshotBytes is how much the log grows at least until the next snapshot. It also grows at least by the size of
 	// the last one. Zero means 64 MiB.
 	SnapshotBytes int64
@@ -129,11 +128,21 @@ type Node struct {
 	closed  error // the result of Close
 }
 
+// Events receives what a person may want to know.
+type Events interface {
+	// Event notes an event with pairs of names and values. It must not block. Safe for concurrent use.
+	Event(name string, fields ...any)
+}
+
+type silent struct{}
+
+func (silent) Event(string, ...any) {}
+
 // Open opens the files of a member and lets it take part. If its directory is empty, it first asks the other members,
 // in the background, and takes part when enough of them have answered: see the package comment.
 func Open(cfg Config) (*Node, error) {
-	if cfg.Event == nil {
-		cfg.Event = func(string, ...any) {}
+	if cfg.Events == nil {
+		cfg.Events = silent{}
 	}
 	if cfg.SnapshotBytes == 0 {
 		cfg.SnapshotBytes = 64 << 20
@@ -212,7 +221,7 @@ func (n *Node) openFiles() (empty bool, err error) {
 		return false, err
 	}
 	n.snapshots = &snapshotStore{fs: fs, dir: dir, health: n.health, log: n.log,
-		stopping: func() bool { return n.ctx.Err() != nil }}
+		stopping: n.ctx.Done()}
 	if err = n.openState(); err != nil {
 		return false, errors.Join(err, n.log.close())
 	}
@@ -289,10 +298,9 @@ func (n *Node) checkGroup(newest raft.SnapshotMeta) error {
 
 // listen accepts connections of the other members.
 func (n *Node) listen() {
-	refused := func(from, cause string) { n.cfg.Event("consensus-refused", "from", from, "cause", cause) }
 	l := &layer{
 		network: n.cfg.Network, self: n.cfg.Self, group: checksum([]byte(strings.Join(n.cfg.Members, "\n"))),
-		most: maxConns * (len(n.cfg.Members) - 1), health: n.health, standing: n.standing, refused: refused,
+		most: maxConns * (len(n.cfg.Members) - 1), health: n.health, voter: n, events: n.cfg.Events,
 		incoming: make(chan net.Conn), conns: map[*conn]struct{}{},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -311,7 +319,7 @@ func (n *Node) launch() error {
 			MsgpackUseNewTimeFormat: true,
 		}),
 		self: n.cfg.Self, members: n.cfg.Members, encoded: n.configuration(),
-		barred: n.barred, refused: n.layer.refused,
+		voter: n, events: n.cfg.Events,
 	}
 	t.start()
 	n.transport = t
@@ -360,7 +368,7 @@ func (n *Node) run(empty bool) {
 	n.mu.Unlock()
 	close(n.done)
 	if err := n.health.err(); err != nil {
-		n.cfg.Event("consensus-failed", "cause", err.Error())
+		n.cfg.Events.Event("consensus-failed", "cause", err.Error())
 		n.failures <- err
 	}
 	close(n.failures)

@@ -155,7 +155,7 @@ func (n *Node) observe(o *raft.Observation) bool {
 	switch d := o.Data.(type) {
 	case raft.LeaderObservation:
 		if d.LeaderAddr != "" {
-			n.cfg.Event("consensus-leader", "leader", string(d.LeaderAddr), "term", o.Raft.CurrentTerm())
+			n.cfg.Events.Event("consensus-leader", "leader", string(d.LeaderAddr), "term", o.Raft.CurrentTerm())
 		}
 	case raft.RaftState:
 		if d == raft.Leader {

@@ -28,7 +28,7 @@ type snapshotStore struct {
 	dir      string
 	health   *health
 	log      *logStore
-	stopping func() bool // ends the writing of a snapshot
+	stopping <-chan struct{} // closed: the writing of a snapshot ends
 
 	mu     sync.Mutex // guards newest
 	newest raft.SnapshotMeta
@@ -244,8 +244,10 @@ func (k *sink) ID() string { return filepath.Base(k.name) }
 
 // Write implements raft.SnapshotSink.
 func (k *sink) Write(p []byte) (int, error) {
-	if k.store.stopping() {
+	select {
+	case <-k.store.stopping:
 		return 0, errStopping
+	default:
 	}
 	n, err := k.w.Write(p)
 	k.size += int64(n)

@@ -23,8 +23,8 @@ type transport struct {
 	self    string
 	members []string
 	encoded []byte // the configuration
-	barred  func() bool
-	refused func(from, cause string)
+	voter   voter
+	events  Events
 
 	raft  atomic.Pointer[raft.Raft] // nil until it runs
 	calls chan raft.RPC             // to raft
@@ -66,7 +66,7 @@ func (t *transport) pump(from <-chan raft.RPC) {
 
 func (t *transport) pass(c raft.RPC) {
 	if err := t.check(c.Command); err != nil {
-		t.refused(sender(c.Command), err.Error())
+		refused(t.events, sender(c.Command), err.Error())
 		c.Respond(nil, err)
 		return
 	}
@@ -149,7 +149,7 @@ var errCatchingUp = errors.New("this coordinator is catching up, and has no vote
 func (t *transport) RequestVote(id raft.ServerID, to raft.ServerAddress, a *raft.RequestVoteRequest,
 	resp *raft.RequestVoteResponse,
 ) error {
-	if t.barred() {
+	if t.voter.barred() {
 		return errCatchingUp
 	}
 	return t.NetworkTransport.RequestVote(id, to, a, resp)
@@ -159,7 +159,7 @@ func (t *transport) RequestVote(id raft.ServerID, to raft.ServerAddress, a *raft
 func (t *transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, a *raft.RequestPreVoteRequest,
 	resp *raft.RequestPreVoteResponse,
 ) error {
-	if t.barred() {
+	if t.voter.barred() {
 		return errCatchingUp
 	}
 	return t.NetworkTransport.RequestPreVote(id, to, a, resp)
@@ -197,11 +197,11 @@ func (t *transport) check(command any) error {
 		if a.LeadershipTransfer {
 			return errors.New("leadership is not transferred")
 		}
-		if t.barred() {
+		if t.voter.barred() {
 			return errCatchingUp
 		}
 	case *raft.RequestPreVoteRequest:
-		if t.barred() {
+		if t.voter.barred() {
 			return errCatchingUp
 		}
 	default:

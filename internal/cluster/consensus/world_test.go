@@ -199,7 +199,7 @@ func (m *member) open() error {
 	m.fs = testdisk.NewFaulty(m.mem, m.hook)
 	m.book = &book{who: m.addr, judge: m.judge}
 	cfg := Config{FS: slowDisk{m.fs, &m.stall}, Dir: "d/raft", Members: m.all, Self: m.addr, Network: network,
-		Machine: m.book, Event: m.note, SnapshotBytes: 3 << 10, SegmentBytes: 1 << 10}
+		Machine: m.book, Events: m, SnapshotBytes: 3 << 10, SegmentBytes: 1 << 10}
 	m.node, err = Open(cfg)
 	return err
 }
@@ -211,7 +211,8 @@ func (m *member) start() {
 	}
 }
 
-func (m *member) note(name string, fields ...any) {
+// Event implements Events.
+func (m *member) Event(name string, fields ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.events = append(m.events, strings.TrimSpace(fmt.Sprintln(append([]any{name}, fields...)...)))

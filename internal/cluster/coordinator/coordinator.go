@@ -34,13 +34,28 @@ const (
 	maxUnit = 1 << 20
 )
 
+// Events receives what a person may want to know.
+type Events interface {
+	// Event notes an event with pairs of names and values. It must not block. Safe for concurrent use.
+	Event(name string, fields ...any)
+}
+
+type silent struct{}
+
+func (silent) Event(string, ...any) {}
+
+// A Resolver looks hosts up. Safe for concurrent use.
+type Resolver interface {
+	// Exists reports whether a host has an address. It ends when ctx does. If it cannot tell, it returns false: the
+	// host is looked up again.
+	Exists(ctx context.Context, host string) bool
+}
+
 // Config configures a Coordinator. Only Machine and Log have no default.
 type Config struct {
-	Machine *Machine
-	Log     Log
-	// Exists reports whether a host has an address. It ends when ctx does. If it cannot tell, it returns false: the
-	// host is looked up again. Nil: all hosts exist.
-	Exists func(ctx context.Context, host string) bool
+	Machine  *Machine
+	Log      Log
+	Resolver Resolver // nil: all hosts exist
 	// LeastLoaded gives new hosts to the agents with the fewest waiting URLs for their capacity. Otherwise the agents
 	// take turns by capacity. The leader's value counts.
 	LeastLoaded bool
@@ -58,8 +73,7 @@ type Config struct {
 	// LostAfter is how long an agent must be silent before it counts as lost. Zero means 9 s. Agents may start visits
 	// for 6 s without an answer: see the package comment for what the difference covers.
 	LostAfter time.Duration
-	// Event notes what a person may want to know, with pairs of names and values. It must not block. Nil drops it.
-	Event func(name string, fields ...any)
+	Events    Events // nil drops them
 }
 
 // fresh is how old an agent's report may be for a decision.
@@ -83,8 +97,8 @@ func (c Config) withDefaults() Config {
 	last(&c.DeadFor, time.Minute)
 	last(&c.Gather, 100*time.Millisecond)
 	last(&c.LostAfter, 9*time.Second)
-	if c.Event == nil {
-		c.Event = func(string, ...any) {}
+	if c.Events == nil {
+		c.Events = silent{}
 	}
 	return c
 }
@@ -178,7 +192,7 @@ func (r *leadership) begin() bool {
 	r.started, r.number = time.Now(), rand.Uint64()>>stampBits<<stampBits
 	r.leadership.Store(r)
 	hosts, _ := r.cfg.Machine.counts()
-	r.cfg.Event("coordinator-leads", "hosts", hosts)
+	r.cfg.Events.Event("coordinator-leads", "hosts", hosts)
 	return true
 }
 

@@ -23,13 +23,13 @@ func TestJourney(t *testing.T) {
 		defer mu.Unlock()
 		return asked[host]
 	}
-	inWorld(t, coordinator.Config{Exists: func(ctx context.Context, host string) bool {
+	inWorld(t, coordinator.Config{Resolver: resolver(func(ctx context.Context, host string) bool {
 		mu.Lock()
 		asked[host]++
 		mu.Unlock()
 		time.Sleep(20 * time.Millisecond)
 		return !strings.HasPrefix(host, "dead")
-	}}, func(t *testing.T, w *world) {
+	})}, func(t *testing.T, w *world) {
 		a, b := w.start("a", assignment.Up), w.start("b", assignment.Up)
 		time.Sleep(2 * time.Second)
 		if !a.isMember() || !b.isMember() {
@@ -287,17 +287,22 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
+// resolver makes a Resolver of a function.
+type resolver func(ctx context.Context, host string) bool
+
+func (r resolver) Exists(ctx context.Context, host string) bool { return r(ctx, host) }
+
 // TestFairLookups lets one agent ask for hosts without end, whose look-ups hang. Another agent's hosts must not wait
 // behind them, and memory is bounded.
 func TestFairLookups(t *testing.T) {
 	inWorld(t, coordinator.Config{Lookups: 8, MaxPending: 2000, MaxDead: 500, LookupTime: 2 * time.Second,
-		Exists: func(ctx context.Context, host string) bool {
+		Resolver: resolver(func(ctx context.Context, host string) bool {
 			if strings.HasPrefix(host, "h") {
 				return true
 			}
 			<-ctx.Done()
 			return false
-		}}, func(t *testing.T, w *world) {
+		})}, func(t *testing.T, w *world) {
 		a, b := w.start("a", assignment.Up), w.start("b", assignment.Up)
 		time.Sleep(3 * time.Second)
 		c := w.c

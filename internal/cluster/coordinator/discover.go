@@ -93,7 +93,7 @@ func (d *discovery) add(ctx context.Context, wg *sync.WaitGroup, member, host st
 	l := &lookup{host: host, member: member, again: again}
 	d.pending[host] = l
 	d.mine[member]++
-	if unchecked || d.cfg.Exists == nil {
+	if unchecked || d.cfg.Resolver == nil {
 		d.makeReady(l)
 		return HostAnswer{State: HostComing}
 	}
@@ -124,7 +124,7 @@ func (d *discovery) start(ctx context.Context, wg *sync.WaitGroup) {
 		d.lookups++
 		wg.Go(func() {
 			c, cancel := context.WithTimeout(ctx, d.cfg.LookupTime)
-			exists := d.cfg.Exists(c, l.host)
+			exists := d.cfg.Resolver.Exists(c, l.host)
 			cancel()
 			d.looked(ctx, wg, l, exists, time.Now())
 		})

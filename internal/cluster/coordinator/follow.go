@@ -228,7 +228,7 @@ func (r *leadership) tellAhead(agent string, asks, last uint64) {
 	r.ahead = true
 	r.mu.Unlock()
 	if !before && asks > last {
-		r.cfg.Event("agent-ahead", "agent", agent, "read", asks-1, "entries", last)
+		r.cfg.Events.Event("agent-ahead", "agent", agent, "read", asks-1, "entries", last)
 	}
 }
 
@@ -337,9 +337,9 @@ func (r *leadership) tell(next *assignment.Roster, lost []string) {
 		}
 	}
 	term := r.cfg.Machine.Roster().Term
-	r.cfg.Event("roster", "term", term, "up", up, "members", len(next.Members), "lost", len(next.Lost))
+	r.cfg.Events.Event("roster", "term", term, "up", up, "members", len(next.Members), "lost", len(next.Lost))
 	for _, name := range lost {
-		r.cfg.Event("agent-lost", "agent", name, "term", term)
+		r.cfg.Events.Event("agent-lost", "agent", name, "term", term)
 	}
 }
 
@@ -376,7 +376,7 @@ func (c *Coordinator) Finish(ctx context.Context, from Caller, term, number uint
 		next := roster
 		next.Members, next.Ended = slices.Clone(roster.Members), true
 		if r.propose(encodeRoster(term, number, &next)) == nil {
-			r.cfg.Event("crawl-ended", "entries", number)
+			r.cfg.Events.Event("crawl-ended", "entries", number)
 			return nil
 		}
 		return r.ended()

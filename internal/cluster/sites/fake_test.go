@@ -217,27 +217,46 @@ type subject struct {
 	events  []string
 }
 
+// Assigned implements Listener.
+func (a *subject) Assigned(hosts []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, h := range hosts {
+		a.told[h] = time.Since(a.began)
+	}
+}
+
+// Overflowed implements Listener.
+func (a *subject) Overflowed() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.drained++
+}
+
+// Changing implements Listener.
+func (a *subject) Changing(*assignment.Roster) {}
+
+// Changed implements Listener.
+func (a *subject) Changed(r *assignment.Roster) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.rosters = append(a.rosters, r.Term)
+}
+
+// Event implements Listener.
+func (a *subject) Event(name string, _ ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.events = append(a.events, name)
+}
+
 // start starts agent a. configure may change its configuration.
 func start(t *testing.T, f *fake, disk *testdisk.Mem, configure func(*Config)) *subject {
 	t.Helper()
 	a := &subject{t: t, disk: disk, told: map[string]time.Duration{}, began: time.Now()}
 	a.cfg = Config{FS: disk, Dir: "sites", Self: Self{"a", [16]byte{1}, 1}, Coordinators: []string{c1, c2, c3},
 		Source: f, MemoryBytes: 1 << 20,
-		Assigned: func(hosts []string) {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			for _, h := range hosts {
-				a.told[h] = time.Since(a.began)
-			}
-		},
-		Overflowed: func() { a.mu.Lock(); a.drained++; a.mu.Unlock() },
-		Changed:    func(r *assignment.Roster) { a.mu.Lock(); a.rosters = append(a.rosters, r.Term); a.mu.Unlock() },
-		Event: func(name string, _ ...any) {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.events = append(a.events, name)
-		},
-	}
+		Listener: a}
 	if configure != nil {
 		configure(&a.cfg)
 	}

@@ -36,18 +36,22 @@ type Config struct {
 	// Zero means 64 MiB.
 	MemoryBytes int64
 	// Waiting is the most hosts that wait for an answer at a time. Zero means 131,072, at about 200 bytes each.
-	Waiting int
-	Clock   clock.Clock // nil means clock.System
-	// Assigned receives hosts whose owner was asked for, and may be known now. Nil, as for the other callbacks:
-	// nobody wants to know. All of them are called by Run, one at a time, and may call all methods but Lookup.
-	Assigned func(hosts []string)
+	Waiting  int
+	Clock    clock.Clock // nil means clock.System
+	Listener Listener    // nil: nobody is told
+}
+
+// A Listener is told what changes. Run calls its methods, one at a time. They may call all methods but Lookup.
+type Listener interface {
+	// Assigned receives hosts whose owner was asked for, and may be known now.
+	Assigned(hosts []string)
 	// Overflowed tells that some hosts found no room to wait, and that there is room now: ask for them again.
-	Overflowed func()
+	Overflowed()
 	// Changing tells of a roster that takes effect when Changing has returned. Changed tells that it has.
-	Changing func(*assignment.Roster)
-	Changed  func(*assignment.Roster)
+	Changing(*assignment.Roster)
+	Changed(*assignment.Roster)
 	// Event receives what a person may want to know, with pairs of names and values.
-	Event func(name string, fields ...any)
+	Event(name string, fields ...any)
 }
 
 // A Sites says which agent owns which host. All methods but Run and Close are safe for concurrent use.
@@ -68,7 +72,6 @@ type Sites struct {
 	queued  []*lookup          // wait until the table has been read again
 	base    uint64             // number of the next lookup
 	highest uint64             // number of the last entry that was ever applied
-	answers []answer
 
 	number  atomic.Uint64 // of the last entry that was applied
 	stats   atomic.Pointer[drum.Stats]
@@ -88,9 +91,6 @@ func Open(cfg Config) (*Sites, error) {
 		cfg.Waiting = 1 << 17
 	}
 	cfg.Clock = clock.Or(cfg.Clock)
-	if cfg.Event == nil {
-		cfg.Event = func(string, ...any) {}
-	}
 	s := &Sites{
 		cfg: cfg, right: NewRight(cfg.Clock.Now()), cache: newCache(cfg.MemoryBytes / 4), asker: newAsker(cfg.Waiting),
 		applies: make(chan *applying), lookups: make(chan *lookup), over: make(chan struct{}),
@@ -98,7 +98,7 @@ func Open(cfg Config) (*Sites, error) {
 	}
 	s.source.init(cfg.Coordinators)
 	var err error
-	if s.table, err = openTable(cfg.FS, cfg.Dir, cfg.MemoryBytes/4*3, cfg.Self, s.answer); err != nil {
+	if s.table, err = openTable(cfg.FS, cfg.Dir, cfg.MemoryBytes/4*3, cfg.Self); err != nil {
 		return nil, err
 	}
 	s.highest = s.table.number
@@ -274,18 +274,6 @@ func aux(lookup uint64, index int, host string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(index)), host...)
 }
 
-// answer receives an answer of the table.
-func (s *Sites) answer(it drum.Item) {
-	if len(it.Aux) < auxHead {
-		return // not a question of ours
-	}
-	a := answer{binary.BigEndian.Uint64(it.Aux), int(binary.BigEndian.Uint32(it.Aux[8:])), string(it.Aux[auxHead:]), 0}
-	if it.Known {
-		a.place = place(it.Value)
-	}
-	s.answers = append(s.answers, a)
-}
-
 // Run follows the coordinators and answers until ctx is done. It returns an error if the disk fails, or if the
 // coordinators refuse this agent (ErrRefused).
 func (s *Sites) Run(ctx context.Context) (err error) {
@@ -351,13 +339,15 @@ func (s *Sites) settle(err error, ticked bool) error {
 	was := s.table.rebuilt
 	if err = s.table.mend(err); err == nil && s.table.rebuilt != was {
 		s.number.Store(0)
-		s.answers = s.answers[:0]
+		s.table.answers = s.table.answers[:0]
 		for _, l := range s.open {
 			s.queued = append(s.queued, l)
 		}
 		clear(s.open)
 		s.asker.relook()
-		s.cfg.Event("host-table-damaged", "entries", s.highest)
+		if s.cfg.Listener != nil {
+			s.cfg.Listener.Event("host-table-damaged", "entries", s.highest)
+		}
 	}
 	return err
 }
@@ -397,13 +387,13 @@ func (s *Sites) lookUp(l *lookup) error {
 
 // deliver passes on the answers of the table.
 func (s *Sites) deliver() {
-	if len(s.answers) == 0 {
+	if len(s.table.answers) == 0 {
 		return
 	}
 	now := s.cfg.Clock.Now()
 	var hosts []string
 	drained := false
-	for _, a := range s.answers {
+	for _, a := range s.table.answers {
 		if a.lookup != 0 {
 			l := s.open[a.lookup]
 			if l == nil || a.index >= len(l.places) { // of an earlier process
@@ -428,17 +418,17 @@ func (s *Sites) deliver() {
 			hosts = append(hosts, a.host)
 		}
 	}
-	s.answers = s.answers[:0]
+	s.table.answers = s.table.answers[:0]
 	s.announce(hosts, drained)
 }
 
-// announce calls back.
+// announce tells the Listener.
 func (s *Sites) announce(hosts []string, drained bool) {
-	if len(hosts) > 0 && s.cfg.Assigned != nil {
-		s.cfg.Assigned(hosts)
+	if len(hosts) > 0 && s.cfg.Listener != nil {
+		s.cfg.Listener.Assigned(hosts)
 	}
-	if drained && s.cfg.Overflowed != nil {
-		s.cfg.Overflowed()
+	if drained && s.cfg.Listener != nil {
+		s.cfg.Listener.Overflowed()
 	}
 }
 
@@ -542,13 +532,13 @@ func (s *Sites) effect() error {
 	if err != nil {
 		return fmt.Errorf("roster %d: %w", t.roster.Term, err)
 	}
-	if s.cfg.Changing != nil {
-		s.cfg.Changing(t.roster)
+	if s.cfg.Listener != nil {
+		s.cfg.Listener.Changing(t.roster)
 	}
 	s.owners.Store(o)
 	s.right.Roster(o.since > 0, o.up(), s.cfg.Clock.Now())
-	if s.cfg.Changed != nil {
-		s.cfg.Changed(t.roster)
+	if s.cfg.Listener != nil {
+		s.cfg.Listener.Changed(t.roster)
 	}
 	return nil
 }

@@ -12,12 +12,12 @@ import (
 
 // A table has the assignments of all hosts, on disk. One goroutine owns it.
 type table struct {
-	fs     disk.FS
-	dir    string
-	memory int64
-	drum   *drum.Store
-	self   Self
-	tell   func(drum.Item) // receives the answers
+	fs      disk.FS
+	dir     string
+	memory  int64
+	drum    *drum.Store
+	self    Self
+	answers []answer // that the Sites has still to deliver
 
 	// What the mark has:
 	number uint64 // of the last entry
@@ -36,8 +36,8 @@ type table struct {
 var errMark = errors.New("the mark of the table of hosts is malformed")
 
 // openTable opens the table in dir. If it is damaged, the table begins anew.
-func openTable(fs disk.FS, dir string, memory int64, self Self, tell func(drum.Item)) (*table, error) {
-	t := &table{fs: fs, dir: dir, memory: memory, self: self, tell: tell, index: map[string]int{},
+func openTable(fs disk.FS, dir string, memory int64, self Self) (*table, error) {
+	t := &table{fs: fs, dir: dir, memory: memory, self: self, index: map[string]int{},
 		synced: make(chan error, 1)}
 	err := t.open()
 	if err == nil && len(t.drum.Mark()) > 0 {
@@ -62,7 +62,7 @@ func (t *table) open() (err error) {
 	t.drum, err = drum.Open(t.fs, t.dir, drum.Config{MemoryBytes: t.memory, Values: true, Known: true, Journal: true},
 		func(items []drum.Item) error {
 			for _, it := range items {
-				t.tell(it)
+				t.answer(it)
 			}
 			return nil
 		})
@@ -71,6 +71,18 @@ func (t *table) open() (err error) {
 		return &d
 	}
 	return err
+}
+
+// answer notes an answer of the store.
+func (t *table) answer(it drum.Item) {
+	if len(it.Aux) < auxHead {
+		return // not a question of ours
+	}
+	a := answer{binary.BigEndian.Uint64(it.Aux), int(binary.BigEndian.Uint32(it.Aux[8:])), string(it.Aux[auxHead:]), 0}
+	if it.Known {
+		a.place = place(it.Value)
+	}
+	t.answers = append(t.answers, a)
 }
 
 // anew deletes the table. What the coordinators said is read again, from the first entry on. The agents and the

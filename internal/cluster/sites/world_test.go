@@ -81,7 +81,7 @@ func newWorld(t *testing.T, rng *rand.Rand, agents ...string) (w *world, end fun
 			MemoryBytes: 1 << 20})
 		must(t, err)
 		p := &post{w: w, n: n, machine: m, changes: make(chan struct{}, 1)}
-		p.c = coordinator.New(coordinator.Config{Machine: m, Log: p, LostAfter: LostAfter, Exists: w.exists})
+		p.c = coordinator.New(coordinator.Config{Machine: m, Log: p, LostAfter: LostAfter, Resolver: w})
 		w.posts = append(w.posts, p)
 	}
 	for _, p := range w.posts {
@@ -117,8 +117,8 @@ func (w *world) number(n int) int {
 
 func (w *world) ms(n int) time.Duration { return time.Duration(w.number(n)) * time.Millisecond }
 
-// exists looks up a host. Some hosts are found at the second time only.
-func (w *world) exists(ctx context.Context, host string) bool {
+// Exists implements coordinator.Resolver: it looks up a host. Some hosts are found at the second time only.
+func (w *world) Exists(ctx context.Context, host string) bool {
 	pause(ctx, w.ms(300))
 	return !strings.HasSuffix(host, "7.example") || w.number(2) == 0
 }

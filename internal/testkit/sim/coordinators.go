@@ -82,6 +82,9 @@ func (c *coordinator) newDisk() { c.setDisk(c.s.keys[c.name].Clone()) }
 
 func (c *coordinator) setDisk(mem *testdisk.Mem) { c.mem, c.faulty = mem, testdisk.NewFaulty(mem, nil) }
 
+// Event implements consensus.Events.
+func (c *coordinator) Event(name string, fields ...any) { c.s.log("%s: %s %v", c.name, name, fields) }
+
 // start starts the coordinator's process.
 func (c *coordinator) start() {
 	c.faulty.Heal()
@@ -91,7 +94,7 @@ func (c *coordinator) start() {
 	cfg := coordination.Config{
 		Dir: coordinatorDir, FS: c.faulty, Listen: c.addr.String(), Members: s.coordinatorAddrs(), Keys: keysDir,
 		Network: p.machine, LogBytes: 32 << 10, // so that there are snapshots
-		Event: func(name string, fields ...any) { s.log("%s: %s %v", c.name, name, fields) },
+		Events: c,
 	}
 	if s.plan.Seed%2 == 0 {
 		cfg.Assign = coordination.AssignLeastLoaded

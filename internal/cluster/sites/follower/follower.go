@@ -97,8 +97,7 @@ func Open(cfg Config) (*Follower, error) {
 		state: assignment.Joining, restate: make(chan struct{}), tellers: make(chan struct{})}
 	self := cfg.Members.Self
 	cfg.Sites.Source, cfg.Sites.Self = f, sites.Self{Name: self.Name, Instance: self.Instance, Boot: self.Boot}
-	cfg.Sites.Assigned, cfg.Sites.Overflowed = f.assigned, f.overflowed
-	cfg.Sites.Changing, cfg.Sites.Changed, cfg.Sites.Event = f.changing, f.applied, f.event
+	cfg.Sites.Listener = f
 	var err error
 	f.Table, err = sites.Open(cfg.Sites)
 	return f, err
@@ -135,8 +134,8 @@ func (f *Follower) Attach(c Crawl, v Visits) { f.crawl.Store(&loop{c, v}) }
 // IsAttached reports whether Attach was called.
 func (f *Follower) IsAttached() bool { return f.crawl.Load() != nil }
 
-// event writes an event, with pairs of names and values.
-func (f *Follower) event(name string, fields ...any) {
+// Event implements sites.Listener: it writes an event, with pairs of names and values.
+func (f *Follower) Event(name string, fields ...any) {
 	f.cfg.Events.Write(name, report.Pairs(fields)...)
 	f.cfg.Events.Flush() // the crawl's next flush reports the error
 }
@@ -168,13 +167,15 @@ func (f *Follower) known(name string, mine bool) string {
 	return name
 }
 
-func (f *Follower) assigned(hosts []string) {
+// Assigned implements sites.Listener.
+func (f *Follower) Assigned(hosts []string) {
 	if l := f.crawl.Load(); l != nil {
 		l.Assigned(hosts...)
 	}
 }
 
-func (f *Follower) overflowed() {
+// Overflowed implements sites.Listener.
+func (f *Follower) Overflowed() {
 	if l := f.crawl.Load(); l != nil {
 		l.Unanswered()
 	}
@@ -204,15 +205,15 @@ func (f *Follower) Agent(name string) (gossip.Agent, bool) {
 	return gossip.Agent{}, false
 }
 
-// changing notes the agents that a roster no longer has, before any caller asks for the owner of their hosts.
-func (f *Follower) changing(r *assignment.Roster) {
+// Changing implements sites.Listener. It notes the agents that a roster no longer has, before any caller asks for the owner of their hosts.
+func (f *Follower) Changing(r *assignment.Roster) {
 	if !r.Ended {
 		f.cfg.Agent.Lose(rosterView(r), f.Table.Owners())
 	}
 }
 
-// applied tells all parts that a roster is in effect.
-func (f *Follower) applied(r *assignment.Roster) {
+// Changed implements sites.Listener. It tells all parts that a roster is in effect.
+func (f *Follower) Changed(r *assignment.Roster) {
 	if !r.Ended {
 		f.cfg.Agent.TakeOver()
 	}

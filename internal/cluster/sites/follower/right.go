@@ -78,14 +78,14 @@ func (f *Follower) noteRight(may bool, why string) {
 	switch {
 	case may:
 		if f.lost {
-			f.event("right-back")
+			f.Event("right-back")
 		}
 		f.lost = false
 		l.Resume()
 	case state == assignment.Gone: // this agent has given it back
 	default:
 		f.lost = true
-		f.event("right-lost", "cause", why, "visits", l.CutAll())
+		f.Event("right-lost", "cause", why, "visits", l.CutAll())
 	}
 }
 
