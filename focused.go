@@ -62,7 +62,7 @@ func (o *FocusedOptions) into(cfg *node.Config) error {
 	byTopic := cfg.Cluster != nil && cfg.Cluster.Partition == membership.PartitionTopic
 	if byTopic {
 		cfg.Cluster.Classifier = model
-		focused.Own = func() *strategy.Own { return nil } // the agent has not met the others yet
+		focused.Pages = strategy.Unmet{}
 	}
 	switch _, err := strategy.OpenFocused(focused); {
 	case errors.Is(err, strategy.ErrNoChances):
@@ -74,7 +74,7 @@ func (o *FocusedOptions) into(cfg *node.Config) error {
 		return badOption("FocusedOptions.Topics: %w", err)
 	}
 	cfg.Strategy = func(at strategy.Place) (visit.Strategy, error) {
-		focused.Own = at.Own
+		focused.Pages = at.Pages
 		return strategy.OpenFocused(focused)
 	}
 	return nil

@@ -23,7 +23,7 @@ const (
 )
 
 // funcFields bounds the fields of all structs that hold functions. It may only shrink.
-const funcFields = 135
+const funcFields = 108
 
 // tooLarge has what is over a bound, and how much it is today. A number may only shrink.
 var tooLarge = map[string]int{

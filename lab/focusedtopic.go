@@ -148,7 +148,7 @@ func (x *FocusedTopic) crawl(ctx context.Context, t *Trial, w *focusedWeb, order
 				Agents: x.Agents, Partition: membership.PartitionTopic, Classifier: w.model}}
 		if order == focusedAll {
 			cfg.Strategy = func(at strategy.Place) (visit.Strategy, error) {
-				return strategy.OpenFocused(strategy.FocusedConfig{Classifier: w.model, Own: at.Own})
+				return strategy.OpenFocused(strategy.FocusedConfig{Classifier: w.model, Pages: at.Pages})
 			}
 		}
 		cfg.Crawl.Workers, cfg.Crawl.PageLimit = focusedWorkers, int64(most)

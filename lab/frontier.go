@@ -55,9 +55,7 @@ func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
 		return nil, fmt.Errorf("json: %w", err)
 	}
 	done := t.step("%s hosts, %s links", humanize.Comma(y.Hosts), humanize.Comma(y.Links))
-	out := &queueLines{tick: func(p QueuePoint) {
-		t.partial("%s links: %s ops/s, %d MB", humanize.Comma(p.Queued), count(p.OpsPerS()), p.RAM/1e6)
-	}}
+	out := &queueLines{trial: t}
 	p, err := launch(ctx, t.Self, []string{"frontier-queue", string(spec)}, out)
 	if err != nil {
 		return nil, err
@@ -188,7 +186,7 @@ type queueLines struct {
 	rest   []byte
 	points []QueuePoint
 	err    error
-	tick   func(QueuePoint)
+	trial  *Trial // shows the points; nil: nothing does
 }
 
 func (l *queueLines) Write(b []byte) (int, error) {
@@ -199,8 +197,8 @@ func (l *queueLines) Write(b []byte) (int, error) {
 			return
 		}
 		l.points = append(l.points, p)
-		if l.tick != nil {
-			l.tick(p)
+		if l.trial != nil {
+			l.trial.partial("%s links: %s ops/s, %d MB", humanize.Comma(p.Queued), count(p.OpsPerS()), p.RAM/1e6)
 		}
 	})
 	return len(b), nil

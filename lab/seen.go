@@ -229,9 +229,7 @@ func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape stri
 	ctx, cancel := context.WithTimeout(ctx, 3*limit+time.Minute)
 	defer cancel()
 	done := t.step("%s: %s", shape, kind.Title)
-	out := &storeLines{tick: func(p StorePoint) {
-		t.partial("%s keys: %s checks/s", humanize.Comma(p.Keys), count(p.PerS()))
-	}}
+	out := &storeLines{trial: t}
 	p, err := launch(ctx, t.Self, []string{"seen-store", string(spec)}, out)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/lab/rivals"
 	"github.com/orbweaver/orbweaver/lab/stream"
@@ -447,7 +449,7 @@ type storeLines struct {
 	points []StorePoint
 	end    *StoreEnd
 	err    error
-	tick   func(StorePoint)
+	trial  *Trial // shows the points; nil: nothing does
 }
 
 func (l *storeLines) Write(b []byte) (int, error) {
@@ -467,7 +469,7 @@ func (l *storeLines) line(b []byte) {
 		return
 	}
 	l.points = append(l.points, p)
-	if l.tick != nil {
-		l.tick(p)
+	if l.trial != nil {
+		l.trial.partial("%s keys: %s checks/s", humanize.Comma(p.Keys), count(p.PerS()))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ func (f *textFlags) read(errs io.Writer) (texts []classify.Text, err error) {
 	if f.Only != "" && (!ok || only == "") {
 		return nil, bad("--only %q: give the name of a field and its value, such as split=train", f.Only)
 	}
-	in := reading(func() error { return nil }, errs, f.Files...)
+	in := reading(context.Background(), errs, f.Files...)
 	for _, name := range f.Files {
 		file, err := in.OpenFile(name, os.O_RDONLY, 0)
 		if err != nil {

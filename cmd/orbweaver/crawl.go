@@ -252,7 +252,7 @@ func runCrawl(cfg node.Config, api APIFlags, d *display) error {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(node.RuntimeLimit(cfg.MemoryBytes)))
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	d.open(func() { cancel(crawl.ErrOutputClosed) })
+	d.open(cancel)
 	// Opening a large crawl takes time. Signals stop the crawl from here on.
 	unwatch := watchSignals(d, func() { cancel(nil) })
 	defer unwatch()

@@ -97,7 +97,7 @@ func (c *DemoCmd) together(alone node.Config, web *testweb.Web, out io.Writer) (
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	d := &display{out: out, json: c.JSON, quiet: c.Quiet}
-	d.open(func() { cancel(crawl.ErrOutputClosed) })
+	d.open(cancel)
 	unwatch := watchSignals(d, func() { cancel(nil) })
 	defer unwatch()
 	stopShow := d.show()

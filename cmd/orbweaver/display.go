@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -34,9 +35,9 @@ type display struct {
 	mode                 report.Mode
 	size                 func() (cols, lines int) // of the terminal; 0: not known
 	opened               time.Time
-	running              atomic.Pointer[shown]  // nil: it is being opened
-	stop                 func()                 // stops the crawl: the reader of an output has closed it
-	closed               atomic.Pointer[string] // the first such output
+	running              atomic.Pointer[shown]   // nil: it is being opened
+	stop                 context.CancelCauseFunc // stops the crawl: the reader of an output has closed it
+	closed               atomic.Pointer[string]  // the first such output
 }
 
 // A shown is the crawl that a display shows: a *node.Agent, or the agents of a demo. Safe for concurrent use.
@@ -57,10 +58,10 @@ func (d *display) crawling() shown {
 
 // open prepares the display for notes and progress. The display calls stop if the reader
 // of a pipe closes it.
-func (d *display) open(stop func()) {
+func (d *display) open(stop context.CancelCauseFunc) {
 	signal.Ignore(syscall.SIGPIPE) // a write to a closed pipe then returns EPIPE
 	d.stop = stop
-	d.out = pipe{d.out, d.closes(stdout)}
+	d.out = pipe{d.out, d, stdout}
 	fd := int(os.Stderr.Fd())
 	d.mode = report.ModeFor(d.quiet, d.json, term.IsTerminal(fd) && !d.plain, os.Getenv("TERM"))
 	d.size = func() (cols, lines int) {
@@ -70,7 +71,7 @@ func (d *display) open(stop func()) {
 		}
 		return cols, lines
 	}
-	d.errs = pipe{os.Stderr, d.closes(stderr)}
+	d.errs = pipe{os.Stderr, d, stderr}
 	d.progress = report.NewProgress(d.errs, d.mode, d.size)
 	d.progress.Color = os.Getenv("NO_COLOR") == ""
 	d.progress.Agent = d.agent
@@ -107,9 +108,9 @@ func (d *display) show() (stop func(done bool)) {
 				// Standard output gets nothing until the end, and with --quiet nothing is written.
 				// So no write would show that the reader of the pipe has closed it.
 				if isAbandoned(1) {
-					d.closes(stdout)()
+					d.close(stdout)
 				} else if isAbandoned(2) {
-					d.closes(stderr)()
+					d.close(stderr)
 				}
 				d.look(now, false)
 			case done := <-over:
@@ -177,24 +178,23 @@ func (d *display) shows(c shown) { d.running.Store(&c) }
 
 const stdout, stderr = "standard output", "standard error"
 
-// closes returns what to do when the reader of an output has closed it.
-func (d *display) closes(output string) func() {
-	return func() {
-		d.closed.CompareAndSwap(nil, &output)
-		d.stop()
-	}
+// close stops the crawl, because the reader of an output has closed it.
+func (d *display) close(output string) {
+	d.closed.CompareAndSwap(nil, &output)
+	d.stop(crawl.ErrOutputClosed)
 }
 
-// A pipe is an output that calls closed if a write finds that the reader has closed it.
+// A pipe is an output that stops the crawl if a write finds that the reader has closed it.
 type pipe struct {
 	io.Writer
-	closed func()
+	display *display
+	output  string
 }
 
 func (p pipe) Write(b []byte) (int, error) {
 	n, err := p.Writer.Write(b)
 	if errors.Is(err, syscall.EPIPE) {
-		p.closed()
+		p.display.close(p.output)
 	}
 	return n, err
 }

@@ -73,7 +73,7 @@ func withGraph(ctx context.Context, name string, fn func(g *graph.File) error) e
 	g, err := graph.Open(disk.OS, name)
 	if err == nil {
 		defer g.Close()
-		g.Stop = ctx.Err
+		g.Stop = ctx
 		err = fn(g)
 	} else if _, ok := errors.AsType[*graph.FormatError](err); !ok {
 		return unreadable("the graph "+name, name, err, "make one with \"graph build\"")

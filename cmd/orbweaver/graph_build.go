@@ -156,7 +156,7 @@ func (c *GraphBuildCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 			return err
 		}
 		defer os.RemoveAll(tmp)
-		sort := extsort.Config{Prefix: filepath.Join(tmp, "sort-"), Memory: graphSortMemory, Stop: ctx.Err}
+		sort := extsort.Config{Prefix: filepath.Join(tmp, "sort-"), Memory: graphSortMemory, Stop: ctx}
 		progress := newSteps(errs)
 		r := graphBuilt{Type: "graph-built"}
 		var info graph.Info

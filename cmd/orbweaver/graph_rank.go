@@ -250,11 +250,11 @@ func (c *GraphTauCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 		}
 		defer os.RemoveAll(tmp)
 		j := graph.NewJoiner(extsort.Config{Prefix: filepath.Join(tmp, "sort-"), Memory: graphSortMemory,
-			Stop: ctx.Err})
+			Stop: ctx})
 		defer j.Close()
 		j.Digits, j.Most = c.Digits, int(memory()/graph.KendallBytes)
 		var nodes [2]int64
-		in := reading(ctx.Err, errs, c.First, c.Second)
+		in := reading(ctx, errs, c.First, c.Second)
 		for i, name := range []string{c.First, c.Second} {
 			err := readText(in, name, "name a file of \"graph pagerank --out\"", func(r io.Reader) (err error) {
 				nodes[i], err = j.Read(byte(i), r)

@@ -80,9 +80,9 @@ func (c *LinksCmd) print(ctx context.Context, out, errs io.Writer, q linklog.Que
 	if !c.JSON {
 		put = printTable(w)
 	}
-	sort := extsort.Config{Prefix: filepath.Join(tmp, "sort-"), Stop: ctx.Err}
+	sort := extsort.Config{Prefix: filepath.Join(tmp, "sort-"), Stop: ctx}
 	found := false
-	d, err := linklog.Join(reading(ctx.Err, errs), c.Dirs, sort, q, func(j *linklog.Joined) error {
+	d, err := linklog.Join(reading(ctx, errs), c.Dirs, sort, q, func(j *linklog.Joined) error {
 		found = true
 		if c.Broken && !(j.Known && report.IsBroken(j.Status, j.Error)) {
 			return nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
 )
 
 // endTime is how long a command may take to end after a signal. What is left of a second is for its temporary files.
@@ -127,15 +128,15 @@ func sayLater(out io.Writer, format string, args ...any) (end func()) {
 // A metered is the file system of the machine, which prints how much a command has read of its input.
 type metered struct {
 	disk.FS
-	stop  func() error // its error ends each Read
+	stop  extsort.Stop // its error ends each Read
 	steps *steps
 	total int64 // bytes; 0 if it is not known
 	done  atomic.Int64
 }
 
-// reading returns the file system for a command that reads files once, until stop returns an error. Without names, it
+// reading returns the file system for a command that reads files once, until stop has an error. Without names, it
 // prints no total.
-func reading(stop func() error, errs io.Writer, files ...string) *metered {
+func reading(stop extsort.Stop, errs io.Writer, files ...string) *metered {
 	m := &metered{FS: disk.OS, stop: stop, steps: newSteps(errs)}
 	for _, name := range files {
 		if info, err := os.Stat(name); err == nil { // the command says what is wrong with it
@@ -160,7 +161,7 @@ type meteredFile struct {
 }
 
 func (f *meteredFile) Read(p []byte) (int, error) {
-	if err := f.m.stop(); err != nil {
+	if err := f.m.stop.Err(); err != nil {
 		return 0, &fs.PathError{Op: "read", Path: f.Name(), Err: err}
 	}
 	n, err := f.File.Read(p)

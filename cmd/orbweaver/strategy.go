@@ -92,7 +92,7 @@ func (c *CrawlCmd) focused() (func(strategy.Place) (visit.Strategy, error), erro
 	}
 	cfg := strategy.FocusedConfig{Classifier: m, Topics: c.Topic}
 	if own {
-		cfg.Own = func() *strategy.Own { return nil } // the agent has not met the others yet
+		cfg.Pages = strategy.Unmet{}
 	}
 	switch _, err := strategy.OpenFocused(cfg); {
 	case errors.Is(err, strategy.ErrNoChances):
@@ -104,7 +104,7 @@ func (c *CrawlCmd) focused() (func(strategy.Place) (visit.Strategy, error), erro
 		return nil, err
 	}
 	return func(at strategy.Place) (visit.Strategy, error) {
-		cfg.Own = at.Own
+		cfg.Pages = at.Pages
 		return strategy.OpenFocused(cfg)
 	}, nil
 }

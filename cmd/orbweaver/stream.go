@@ -85,7 +85,7 @@ func (c *CrawlCmd) stream(cfg *node.Config, d *display, errs io.Writer) (end fun
 	if c.Stream == "" {
 		return func() error { return nil }
 	}
-	s := &stream{out: pipe{d.out, d.closes(stdout)}, lines: make(chan streamedLine)}
+	s := &stream{out: pipe{d.out, d, stdout}, lines: make(chan streamedLine)}
 	d.plain = cli.Terminal(d.out) != nil
 	d.out = errs
 	go s.write()

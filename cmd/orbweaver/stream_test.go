@@ -108,7 +108,7 @@ func TestStreamFails(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			stopped := false
 			var cfg node.Config
-			d := &display{out: failing{failure}, stop: func() { stopped = true }}
+			d := &display{out: failing{failure}, stop: func(error) { stopped = true }}
 			end := (&CrawlCmd{Stream: "jsonl"}).stream(&cfg, d, io.Discard)
 			s := &streaming{pages: cfg.Pages, end: end, results: make(chan error, 100)}
 			s.give(t.Context(), 3)

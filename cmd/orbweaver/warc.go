@@ -62,7 +62,7 @@ func (c *WarcLsCmd) list(ctx context.Context, out, errs io.Writer) error {
 	}
 	w := bufio.NewWriter(out)
 	defer w.Flush()
-	flaws, in := flawList{errs: errs}, reading(ctx.Err, errs, files...)
+	flaws, in := flawList{errs: errs}, reading(ctx, errs, files...)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	for _, file := range files {
@@ -151,7 +151,7 @@ func (c *WarcVerifyCmd) verify(ctx context.Context, out, errs io.Writer) error {
 	if len(files) == 0 {
 		return nil // the archives are empty
 	}
-	bad, in := 0, reading(ctx.Err, errs, files...)
+	bad, in := 0, reading(ctx, errs, files...)
 	var v warc.Verifier
 	if !c.JSON {
 		fmt.Fprintf(out, "%9s %14s %7s %9s %9s  %s\n", "RECORDS", "BYTES", "ERRORS", "WARNINGS", "SKIPPED", "FILE")
@@ -248,7 +248,7 @@ func (c *WarcIndexCmd) index(ctx context.Context, out, errs io.Writer) error {
 				"warc extract need none", c.Files[0], pid)
 		}
 		flaws.unsupported(filepath.Join(c.Files[0], "archive"), true)
-		if err := flaws.take("", warc.BuildIndex(reading(ctx.Err, errs), c.Files[0])); err != nil {
+		if err := flaws.take("", warc.BuildIndex(reading(ctx, errs), c.Files[0])); err != nil {
 			return refused(c.Files[0], c.Files[0], err)
 		}
 		return flaws.err()
@@ -262,7 +262,7 @@ func (c *WarcIndexCmd) index(ctx context.Context, out, errs io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	in := reading(ctx.Err, errs, files...)
+	in := reading(ctx, errs, files...)
 	if err := flaws.take("", warc.SortedIndex(in, files, tmp, cli.Exact(out))); err != nil {
 		return err
 	}
@@ -330,7 +330,7 @@ func (c *WarcExtractCmd) extract(ctx context.Context, out, errs io.Writer) (err 
 	if isCrawlDir(c.File) {
 		return c.fromCrawl(ctx, out)
 	}
-	return withWARC(reading(ctx.Err, errs, c.File), c.File, func(f disk.File) error {
+	return withWARC(reading(ctx, errs, c.File), c.File, func(f disk.File) error {
 		if c.URL == "" {
 			return c.at(ctx, out, f, *c.Offset)
 		}

@@ -70,13 +70,16 @@ func (ps *Permits) of(host string) *visit.Permit {
 }
 
 // mayVisit reports whether coordinators permit visits now, if there are any.
-func (o *Others) mayVisit(now time.Time) bool { return o.Coordinators == nil || o.Coordinators.May(now) }
+func (o *Others) mayVisit(now time.Time) bool {
+	return o.Coordinators == nil || o.Coordinators.May(now)
+}
 
 // Resume tells the Crawler that visits may begin again. It returns when the dispatcher knows, or when the run has
 // ended. Safe for concurrent use.
 func (ps *Permits) Resume() { ps.run.Tell(func(time.Time) {}) }
 
-// CutAll ends all visits in progress that need the permission of coordinators, because it is lost. It returns their number. Their URLs
+// CutAll ends all visits in progress that need the permission of coordinators, because it is lost. It returns their
+// number. Their URLs
 // go back to the front of their hosts. It does not block. Safe for concurrent use.
 func (ps *Permits) CutAll() (n int) {
 	ps.mu.Lock()

@@ -78,7 +78,7 @@ func Open(cfg Config) (_ *Coordinator, err error) {
 		cfg.Name = cmp.Or(cfg.Name, keys.Name())
 	}
 	cfg.Name = cmp.Or(cfg.Name, "coordinator")
-	c := &Coordinator{cfg: cfg, keys: keys, fs: disk.Patient(cfg.FS, func() {})}
+	c := &Coordinator{cfg: cfg, keys: keys, fs: disk.Patient(cfg.FS, nil)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Close())

@@ -14,7 +14,7 @@ func (f delayOf) Of(host string) (time.Duration, bool) { return f(host) }
 // Crawl-delay or a wait that is longer than the delay. A busy host gets the new delay at its next response.
 func TestRedelay(t *testing.T) {
 	delay := 10 * time.Second
-	f := open(t, Config{Delays: delayOf(func(host string) (time.Duration, bool) { return delay, host != "other.example" })})
+	f := open(t, Config{Delays: delayOf(func(h string) (time.Duration, bool) { return delay, h != "other.example" })})
 	defer f.Close()
 	now := start
 	end := func(host string, d Done) {

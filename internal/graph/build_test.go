@@ -2,6 +2,7 @@ package graph
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -200,9 +201,10 @@ func TestMeasure(t *testing.T) {
 	if err != nil || fmt.Sprint(*s) != fmt.Sprint(want) {
 		t.Errorf("got %+v, want %+v; %v", *s, want, err)
 	}
-	stop := errors.New("stop")
-	g.Stop = func() error { return stop }
-	if err := g.Links(nil); !errors.Is(err, stop) {
+	stop, cancel := context.WithCancel(t.Context())
+	cancel()
+	g.Stop = stop
+	if err := g.Links(nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("an error of Stop: %v", err)
 	}
 	g.Stop = nil

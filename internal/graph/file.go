@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
 	"github.com/orbweaver/orbweaver/internal/store/frames"
 )
 
 // A File is a graph file that is read from its front. Its methods block while they read.
 type File struct {
-	// Stop is called for each block, if it is not nil. Its error ends the reading.
-	Stop func() error
+	// Stop is asked for each block, if it is not nil. Its error ends the reading.
+	Stop extsort.Stop
 
 	r    io.ReaderAt
 	c    io.Closer
@@ -133,7 +134,7 @@ func (g *File) blocks(from, to int64, fn func(b *block) error) error {
 	next := uint64(0)
 	for b.at = from; b.at < to; {
 		if g.Stop != nil {
-			if err := g.Stop(); err != nil {
+			if err := g.Stop.Err(); err != nil {
 				return err
 			}
 		}

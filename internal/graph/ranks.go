@@ -41,7 +41,7 @@ type Joiner struct {
 	Most int
 
 	queue *extsort.Queue
-	stop  func() error
+	stop  extsort.Stop
 	rec   []byte
 }
 
@@ -58,7 +58,7 @@ func (j *Joiner) Close() error { return j.queue.Close() }
 func (j *Joiner) Read(list byte, r io.Reader) (nodes int64, err error) {
 	err = readRanks(r, j.Digits, func(rank float64, name []byte) error {
 		if nodes++; j.stop != nil && nodes%4096 == 0 {
-			if err := j.stop(); err != nil {
+			if err := j.stop.Err(); err != nil {
 				return err
 			}
 		}

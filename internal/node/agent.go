@@ -160,7 +160,7 @@ func prepare(cfg Config) (*Agent, []weburl.URL, error) {
 	if c := cfg.Cluster; c != nil && c.TwoLevel {
 		a.cfg.Crawl.TwoLevel, a.cfg.Crawl.SeedRoots = true, true
 	}
-	a.fs = disk.Patient(cfg.FS, a.relieve)
+	a.fs = disk.Patient(cfg.FS, a)
 	if cfg.Fetch.AllowPrivate { // other users of this machine must not read pages of a private network
 		a.fs = disk.Private(a.fs)
 	}
@@ -397,15 +397,8 @@ func (a *Agent) open(seeds []weburl.URL) error {
 
 	// The archive and the logs come first: they must hold every page that the journal calls
 	// finished.
-	flush := func() error {
-		return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.LinkLog.Flush(),
-			r.Seen.Commit(), boxed.Flush(), r.Delivery.Flush())
-	}
-	sync := func() error {
-		return errors.Join(r.Archive.Sync(), r.Log.Sync(), r.LinkLog.Sync(), boxed.Sync(), r.Delivery.Sync())
-	}
 	if r.Journal, err = journal.Open(a.fs, a.dir("state", "journal"),
-		journal.Config{Before: flush, BeforeSync: sync}); err != nil {
+		journal.Config{References: first{r, boxed}}); err != nil {
 		return err
 	}
 	a.onClose(r.Journal.Close)

@@ -22,7 +22,7 @@ func (a *Agent) openFetcher(ua string) error {
 	fc.FS, fc.SpillDir = a.fs, a.dir("state", "spill")
 	fc.LoopbackOnly = fc.LoopbackOnly || cfg.Contact == "" // even if a URL or a name server leads elsewhere
 	if fc.LooksUp() {
-		cfg.DNS.IPv6, cfg.DNS.Relieve, cfg.DNS.Clock = true, a.relieve, a.cfg.Clock
+		cfg.DNS.IPv6, cfg.DNS.Spare, cfg.DNS.Clock = true, a, a.cfg.Clock
 		res, err := dns.New(cfg.DNS)
 		if err != nil {
 			return input.FlagError(err)

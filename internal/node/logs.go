@@ -1,10 +1,13 @@
 package node
 
 import (
+	"errors"
+
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/report/broken"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
 )
 
 // Bounds of the link log that is read at the end of a run, in bytes. The first takes about a minute. A supervisor that
@@ -53,4 +56,21 @@ func (a *Agent) openLogs() (err error) {
 	}
 	a.onClose(r.LinkLog.Close)
 	return nil
+}
+
+// first has the files that are written before the journal.
+type first struct {
+	*crawl.Parts
+	pages journal.References // for other agents
+}
+
+// Flush implements journal.References.
+func (f first) Flush() error {
+	return errors.Join(f.Archive.Flush(), f.Log.Flush(), f.Events.Flush(), f.Skipped.Flush(), f.LinkLog.Flush(),
+		f.Seen.Commit(), f.pages.Flush(), f.Delivery.Flush())
+}
+
+// Sync implements journal.References.
+func (f first) Sync() error {
+	return errors.Join(f.Archive.Sync(), f.Log.Sync(), f.LinkLog.Sync(), f.pages.Sync(), f.Delivery.Sync())
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/node/local"
@@ -32,7 +33,7 @@ func (a *Agent) loadOrders() (err error) {
 		return err
 	}
 	a.parts.Rate = a.orders.Limiter
-	a.cfg.Crawl.Reasons = reasons{a.orders, a}
+	a.cfg.Crawl.Reasons = reasons{a.orders, a.cfg.Clock}
 	return nil
 }
 
@@ -59,8 +60,8 @@ func (a *Agent) leftBy(stop crawl.Stop) (others []string, b Barred) {
 // reasons are the crawl.Reasons of an agent.
 type reasons struct {
 	*standing.Orders
-	a *Agent
+	clock clock.Clock
 }
 
 // WhyRate implements crawl.Reasons.
-func (r reasons) WhyRate() string { return local.WhyRate(r.Rates, r.a.now()) }
+func (r reasons) WhyRate() string { return local.WhyRate(r.Rates, r.clock.Now()) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/local"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
@@ -53,7 +54,7 @@ func (a *Agent) openOthers() error {
 	return nil
 }
 
-// A member is a membership.Agent.
+// A member is a membership.Agent, and the strategy.Pages of one.
 type member struct{ a *Agent }
 
 func (m member) Halt(ctx context.Context, why crawl.Stop) error { return m.a.crawler.Halt(ctx, why) }
@@ -61,6 +62,7 @@ func (m member) Progress() *crawl.Status                        { return m.a.cra
 func (m member) Uncollected() string {
 	return local.Uncollected(m.a.crawler.Applications.States())
 }
+func (m member) Own() *strategy.Own { return (*strategy.Own)(m.a.membership.Own()) }
 func (m member) Unchecked(host string) bool {
 	return m.a.cfg.Fetch.Proxy != nil || m.a.fetcher.Leads(host)
 }

@@ -29,8 +29,9 @@ func (a *Agent) makePrivate() error {
 	return nil
 }
 
-// relieve closes half of the idle connections, because the process has no file descriptor left.
-func (a *Agent) relieve() {
+// Relieve implements disk.Spare. It closes half of the idle connections, because the process has no file descriptor
+// left.
+func (a *Agent) Relieve() {
 	a.shortages.Add(1)
 	if a.fetcher != nil {
 		a.fetcher.Relieve()

@@ -44,7 +44,7 @@ func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 	if a.cfg.Strategy != nil {
 		at := strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"), Seeds: seeds}
 		if a.cfg.Cluster.ByPages() {
-			at.Own = func() *strategy.Own { return (*strategy.Own)(a.membership.Own()) }
+			at.Pages = member{a}
 		}
 		if a.parts.Strategy, err = a.cfg.Strategy(at); err != nil {
 			return err

@@ -3,7 +3,17 @@ package gossip
 import (
 	"bytes"
 	"io"
+	"time"
 )
+
+// A Watcher is told what a Member receives. Its methods must not block.
+type Watcher interface {
+	// Pinged is called for each answer to a ping of the failure detector, with the View.Digest of the answering agent
+	// and the time of the ping.
+	Pinged(digest uint64, sent time.Time)
+	// Refused is called for each packet and stream of gossip that cannot be read or belongs to another crawl.
+	Refused()
+}
 
 // complaints receives memberlist's log. Only the log shows that memberlist could not read a packet
 // or a stream.

@@ -45,15 +45,6 @@ type Calls interface {
 	Hello(ctx context.Context, addr string) error
 }
 
-// A Watcher is told what a Member receives. Its methods must not block.
-type Watcher interface {
-	// Pinged is called for each answer to a ping of the failure detector, with the View.Digest of the answering agent
-	// and the time of the ping.
-	Pinged(digest uint64, sent time.Time)
-	// Refused is called for each packet and stream of gossip that cannot be read or belongs to another crawl.
-	Refused()
-}
-
 // Config configures a Member: its identity and its network.
 type Config struct {
 	// Self is what this agent announces. The Member sets its State.

@@ -85,8 +85,8 @@ func newReduction(ctx context.Context, fs disk.FS, prefix string, memory int64) 
 	half := int(memory-readReserve) / 2
 	return &reduction{
 		ctx:   ctx,
-		all:   extsort.New(fs, prefix+"all", half, ctx.Err),
-		links: extsort.New(fs, prefix+"links", half, ctx.Err),
+		all:   extsort.New(fs, prefix+"all", half, ctx),
+		links: extsort.New(fs, prefix+"links", half, ctx),
 	}
 }
 

@@ -116,8 +116,8 @@ type Store struct {
 	mu      sync.Mutex // guards the fields below
 	sources map[Source]*source
 	closed  bool
-	urgent  int    // number of callers that wait for work and must not wait for a compaction
-	yield   func() // ends the running compaction
+	urgent  int                // number of callers that wait for work and must not wait for a compaction
+	yield   context.CancelFunc // ends the running compaction
 }
 
 // Open opens the Store in dir, which belongs to the Store. The parent of dir must exist durably.

@@ -84,7 +84,7 @@ func (s *Store) Read(ctx context.Context, of string) (damaged []string, err erro
 
 // index makes the keys of a folder.
 func (s *Store) index(ctx context.Context, of string, f *folder) (damaged []string, err error) {
-	sorted := extsort.New(s.fs, s.path(of, keysName), s.memory, ctx.Err)
+	sorted := extsort.New(s.fs, s.path(of, keysName), s.memory, ctx)
 	defer func() { err = errors.Join(err, sorted.Close()) }()
 	for name, c := range f.copies {
 		file := s.path(of, archiveDir, name)

@@ -118,7 +118,7 @@ type Ledger struct {
 	seen    *keyset.Store
 	tally   *report.Tally
 	events  *report.Events
-	logs    []Log // written before the journal; see also journal.Config.Before
+	logs    []Log // written before the journal; see also journal.References
 	run     *run.Run
 	crawl   Crawl
 	cluster Cluster

@@ -76,7 +76,7 @@ func recovered(t *testing.T, fs disk.FS, memory int64, now time.Time, intact fun
 	c.must(err)
 	c.seen, err = keyset.Open(fs, "/seen", keyset.Config{MemoryBytes: memory}, c.accept)
 	c.must(err)
-	c.journal, err = journal.Open(fs, "/journal", journal.Config{Before: c.seen.Commit})
+	c.journal, err = journal.Open(fs, "/journal", journal.Config{References: seenFirst{c.seen}})
 	c.must(err)
 	c.ledger = ledger.New(ledger.Config{Clock: clock, CommitEvery: 100 * time.Millisecond, SyncEvery: time.Second,
 		SnapshotBytes: 2000}, ledger.Parts{Run: c.run, Tally: c.tally, Crawl: c,
@@ -415,3 +415,9 @@ type owner struct {
 }
 
 func (o owner) Kinds() []ledger.Kind { return []ledger.Kind{{Kind: o.kind, Name: "owned"}} }
+
+// seenFirst writes the seen-set before the journal.
+type seenFirst struct{ *keyset.Store }
+
+func (s seenFirst) Flush() error { return s.Commit() }
+func (seenFirst) Sync() error    { return nil }

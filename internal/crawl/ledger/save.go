@@ -128,7 +128,7 @@ type syncing struct {
 	journal  *journal.Syncing
 	seen     *keyset.Syncing
 	accepted uint64
-	durable  func()     // tells the parts
+	told     []func()   // tell the syncers that the records are durable
 	done     chan error // buffered: sending never blocks
 }
 
@@ -163,12 +163,7 @@ func (l *Ledger) startSync() (*syncing, error) {
 	for _, p := range l.syncers {
 		told = append(told, p.Syncing())
 	}
-	durable := func() {
-		for _, f := range told {
-			f()
-		}
-	}
-	return &syncing{j, held, l.accepted, durable, make(chan error, 1)}, nil
+	return &syncing{j, held, l.accepted, told, make(chan error, 1)}, nil
 }
 
 // noteSync processes the result of a sync.
@@ -179,7 +174,9 @@ func (l *Ledger) noteSync(s *syncing, err error) error {
 	if err := l.seen.EndSync(s.seen, err, s.accepted); err != nil {
 		return err
 	}
-	s.durable()
+	for _, f := range s.told {
+		f()
+	}
 	return nil
 }
 

@@ -40,11 +40,21 @@ type Place struct {
 	FS    disk.FS
 	Dir   string       // for the strategy's files; opening the strategy deletes its content
 	Seeds []weburl.URL // of all runs of the crawl
-	// Own returns which categories of pages are those of this agent now, or nil if the agent does not know yet. As long
-	// as the agents stay the same, it returns the same pointer. Safe for concurrent use. Own is nil unless the agents
-	// of a cluster divide the pages by topic.
-	Own func() *Own
+	Pages Pages        // nil unless the agents of a cluster divide the pages by topic
 }
+
+// Pages are the pages of this agent, if the agents of a cluster divide them by topic. Safe for concurrent use.
+type Pages interface {
+	// Own returns which categories of pages are those of this agent now, or nil if the agent does not know yet. As long
+	// as the agents stay the same, it returns the same pointer.
+	Own() *Own
+}
+
+// Unmet are the Pages of an agent that has not met the others yet.
+type Unmet struct{}
+
+// Own returns nil.
+func (Unmet) Own() *Own { return nil }
 
 // BreadthFirst takes every link. Other strategies may embed it.
 type BreadthFirst struct{}

@@ -33,8 +33,8 @@ type FocusedConfig struct {
 	Classifier *classify.Classifier
 	// Topics are the wanted categories, in any case. If there are none, the agent's own categories are wanted.
 	Topics []string
-	// Own is Place.Own. It has no effect if there are Topics.
-	Own func() *Own
+	// Pages are Place.Pages. They have no effect if there are Topics.
+	Pages Pages
 	// Evidence is what orders the links. Zero means AllEvidence.
 	Evidence Evidence
 }
@@ -58,7 +58,7 @@ type Own struct{ Shares []float64 }
 // The chance becomes the level of the link, from 1 to levels. The first page that names a URL decides its level. The
 // level is a part of the link, so it is durable, and goes to the agent that owns the host.
 //
-// The wanted topics may be those of the agent (FocusedConfig.Own). They change with the agents of the cluster. Links
+// The wanted topics may be those of the agent (FocusedConfig.Pages). They change with the agents of the cluster. Links
 // that wait keep their levels then. If the agent has no category, or all of them, all links have the same level.
 //
 // What the crawl knows of hosts is in RAM only, of at most 2*maxHosts hosts. After a restart this evidence is missing
@@ -151,12 +151,12 @@ func OpenFocused(cfg FocusedConfig) (*Focused, error) {
 	if c.Model().Kind() == classify.Rocchio {
 		return nil, fmt.Errorf("%w: it is of the kind %s", ErrNoChances, classify.Rocchio)
 	}
-	if len(cfg.Topics) == 0 && cfg.Own != nil {
+	if len(cfg.Topics) == 0 && cfg.Pages != nil {
 		f.terms = "own categories by the model " + c.Model().Digest()
 		f.now.Store(f.interestIn(nil, make([]float64, len(c.Categories()))))
 		return f, nil
 	}
-	f.cfg.Own = nil
+	f.cfg.Pages = nil
 	wanted := make([]float64, len(c.Categories()))
 	var names []string
 	for _, topic := range cfg.Topics {
@@ -197,10 +197,10 @@ func (f *Focused) interestIn(own *Own, wanted []float64) *interest {
 // interest returns what is wanted now. If the agent's categories have changed, what was counted of hosts is forgotten.
 func (f *Focused) interest() *interest {
 	in := f.now.Load()
-	if f.cfg.Own == nil {
+	if f.cfg.Pages == nil {
 		return in
 	}
-	own := f.cfg.Own()
+	own := f.cfg.Pages.Own()
 	if own == nil || own == in.own {
 		return in
 	}
@@ -286,7 +286,7 @@ func (f *Focused) judge(p *visit.Page, w *work) *judged {
 	}
 	if answer.Chances == nil {
 		// With topics of its own, the agent that found the page may have wanted others.
-		if f.cfg.Own == nil && f.cfg.Evidence&FromPage != 0 && p.Parsed.Kind != parse.Sitemap {
+		if f.cfg.Pages == nil && f.cfg.Evidence&FromPage != 0 && p.Parsed.Kind != parse.Sitemap {
 			j.odds = oddsOfLevel(p.Link.Level) / 2
 		}
 		return j

@@ -179,17 +179,22 @@ func TestFocusedKeeps(t *testing.T) {
 	}
 }
 
+// ownPages are Pages that the test sets.
+type ownPages struct{ own *Own }
+
+func (p *ownPages) Own() *Own { return p.own }
+
 // TestFocusedOwnCategories: without topics an agent wants the categories that it has now. What it knows of hosts is of
 // these. If it has none, all or an equal part of each, links are equal.
 func TestFocusedOwnCategories(t *testing.T) {
 	const a, b = "http://a.example/", "http://b.example/"
-	var own *Own
-	f, err := OpenFocused(FocusedConfig{Classifier: seaAndAir(t, classify.Logistic), Own: func() *Own { return own }})
+	var pages ownPages
+	f, err := OpenFocused(FocusedConfig{Classifier: seaAndAir(t, classify.Logistic), Pages: &pages})
 	if err != nil || !strings.HasPrefix(f.Terms(), "own categories by the model ") {
 		t.Fatalf("%v, %+v", err, f)
 	}
 	middle := levelOf(0)
-	has := func(air, land, sea float64) { own = &Own{[]float64{air, land, sea}} }
+	has := func(air, land, sea float64) { pages.own = &Own{[]float64{air, land, sea}} }
 	levels := func() (sea, air uint8) {
 		of := func(words string) uint8 {
 			return f.follow(t, pageWith(t, a, repeated(words), [2]string{b, "A " + strings.Fields(words)[0]}))[0]

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/lease"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/replicas"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -43,7 +44,7 @@ func (c *Membership) Meet(ctx context.Context, paused pauses) error {
 			return err
 		}
 	}
-	calls := gossiping{c}
+	calls := gossiping{&c.joining, c.leases}
 	m, err := gossip.Open(gossip.Config{
 		Self: c.Members.Self, Advertise: netip.MustParseAddrPort(c.Members.Self.Addr),
 		Label: c.Members.Crawl().String(), Secret: c.secret(),
@@ -78,24 +79,27 @@ func (c *Membership) Meet(ctx context.Context, paused pauses) error {
 }
 
 // gossiping is what gossip calls, and whom it tells.
-type gossiping struct{ c *Membership }
+type gossiping struct {
+	joining *joining
+	leases  *lease.Service
+}
 
 // Dial implements gossip.Calls.
 func (g gossiping) Dial(ctx context.Context, addr, name string) (net.Conn, error) {
-	return rpc.DialGossip(ctx, g.c.joining.keys, g.c.cfg.network().Dial, addr, name)
+	return rpc.DialGossip(ctx, g.joining.keys, g.joining.cfg.network().Dial, addr, name)
 }
 
 // Hello implements gossip.Calls.
 func (g gossiping) Hello(ctx context.Context, addr string) error {
-	_, err := g.c.joining.ask(ctx, addr)
+	_, err := g.joining.ask(ctx, addr)
 	return err
 }
 
 // Pinged implements gossip.Watcher.
-func (g gossiping) Pinged(digest uint64, sent time.Time) { g.c.leases.Contact(digest, sent) }
+func (g gossiping) Pinged(digest uint64, sent time.Time) { g.leases.Contact(digest, sent) }
 
 // Refused implements gossip.Watcher.
-func (g gossiping) Refused() { g.c.joining.listener.RefusedGossip() }
+func (g gossiping) Refused() { g.joining.listener.RefusedGossip() }
 
 func (c *Membership) secret() []byte {
 	if c.joining.keys == nil {

@@ -165,9 +165,9 @@ const sortMemory = 16 << 20
 // In the first sort a record is a folded name, a zero byte, 'd' for a directory or 'f' for a file, and
 // for a file its URL, a zero byte and its name. So all that would collide is adjacent.
 func (m *Mirror) plan(ctx context.Context) (err error) {
-	names := extsort.New(m.fs, path.Join(m.temp, "names"), sortMemory, ctx.Err)
+	names := extsort.New(m.fs, path.Join(m.temp, "names"), sortMemory, ctx)
 	defer func() { err = errors.Join(err, names.Close()) }()
-	urls := extsort.New(m.fs, path.Join(m.temp, "urls"), sortMemory, ctx.Err)
+	urls := extsort.New(m.fs, path.Join(m.temp, "urls"), sortMemory, ctx)
 	defer func() { err = errors.Join(err, urls.Close()) }()
 	lastDir := ""
 	err = m.choices(ctx, true, func(c choice) error {

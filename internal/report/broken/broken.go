@@ -48,8 +48,7 @@ type Config struct {
 	// MaxLinkLog is the size of the link log in bytes on the disk above which Write does not read it. Zero means no
 	// limit.
 	MaxLinkLog int64
-	// Stop is called often, if it is not nil. Its error ends Write.
-	Stop func() error
+	Stop       extsort.Stop // nil: nothing ends Write early
 
 	memory int // of each sort; for tests
 }
@@ -108,10 +107,9 @@ func Write(dir string, cfg Config) (res Result, err error) {
 	t := table{links: res.Links}
 	var failed error
 	err = report.WriteTable(cfg.FS, filepath.Join(dir, "reports", File), func(row func(cells ...string)) {
-		t.row = row
 		row("url", "status", "error", "links", "pages", "via")
-		if failed = rows.Each(t.add); failed == nil {
-			t.end()
+		if failed = rows.Each(func(rec []byte) error { return t.add(rec, row) }); failed == nil {
+			t.end(row)
 		}
 	})
 	res.URLs = t.urls
@@ -172,7 +170,7 @@ const (
 
 // readLog pushes the visits of URLs of which an earlier visit was broken; once is empty. The lines are in the order of
 // the visits, so a visit before the first broken one does not matter.
-func readLog(fs disk.FS, name string, once filter, visits *extsort.Queue, stop func() error) error {
+func readLog(fs disk.FS, name string, once filter, visits *extsort.Queue, stop extsort.Stop) error {
 	f, err := fs.OpenFile(name, os.O_RDONLY, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // nothing was visited
@@ -185,7 +183,7 @@ func readLog(fs disk.FS, name string, once filter, visits *extsort.Queue, stop f
 	var rec []byte
 	for n := uint64(0); ; n++ {
 		if stop != nil && n%4096 == 0 {
-			if err := stop(); err != nil {
+			if err := stop.Err(); err != nil {
 				return err
 			}
 		}
@@ -347,7 +345,6 @@ func pushPage(rows *extsort.Queue, rec *[]byte, url, page, via string) error {
 
 // A table makes rows of CSV from sorted records.
 type table struct {
-	row   func(cells ...string)
 	links bool
 	urls  int64
 
@@ -362,14 +359,14 @@ type table struct {
 }
 
 // add reads a record of rows.
-func (t *table) add(rec []byte) error {
+func (t *table) add(rec []byte, row func(cells ...string)) error {
 	u, rest, ok := bytes.Cut(rec, []byte{0})
 	if !ok || len(rest) == 0 {
 		return extsort.ErrDamaged
 	}
 	if string(u) != t.url {
-		t.end()
-		*t = table{row: t.row, links: t.links, urls: t.urls, url: string(u), pages: t.pages[:0],
+		t.end(row)
+		*t = table{links: t.links, urls: t.urls, url: string(u), pages: t.pages[:0],
 			via: t.via[:0]}
 	}
 	if rest[0] != rowPage {
@@ -396,7 +393,7 @@ func (t *table) add(rec []byte) error {
 }
 
 // end writes the row of the URL whose records have been read.
-func (t *table) end() {
+func (t *table) end(row func(cells ...string)) {
 	if !t.broken || t.replaced && t.count == 0 { // the filter knows URLs that are not broken, too
 		return
 	}
@@ -409,7 +406,7 @@ func (t *table) end() {
 	if t.through {
 		via = strings.Join(t.via, " ")
 	}
-	t.row(report.Cell(t.url), t.status, report.TextCell(t.error), links, strings.Join(t.pages, " "),
+	row(report.Cell(t.url), t.status, report.TextCell(t.error), links, strings.Join(t.pages, " "),
 		report.TextCell(via))
 	t.broken = false
 }

@@ -1,6 +1,7 @@
 package broken
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -311,8 +312,9 @@ func TestFullDisk(t *testing.T) {
 	if now, err := disk.ReadFile(w, dir+"/reports/broken.csv", 1<<20); err != nil || string(now) != string(old) {
 		t.Errorf("%q became %q; %v", old, now, err)
 	}
-	stop := errors.New("stop")
-	if _, err := Write(dir, Config{FS: w, Stop: func() error { return stop }}); !errors.Is(err, stop) {
+	stop, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Write(dir, Config{FS: w, Stop: stop}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -10,21 +10,19 @@ import (
 // A brokenList counts broken links and keeps those with the most linking pages. A URL counts once, even if the log has
 // several lines of it, or several agents visited it: the list remembers the first URLs, up to a limit.
 type brokenList struct {
+	reader *reader
 	count  int64
 	top    top[Broken]
 	seen   map[uint64]struct{}
-	limit  int
-	report func(Broken) error
 }
 
 var brokenSeed = maphash.MakeSeed()
 
 func (r *reader) newBroken() *brokenList {
 	return &brokenList{
+		reader: r,
 		top:    top[Broken]{limit: r.Top, key: func(b *Broken) int64 { return b.Links }},
 		seen:   map[uint64]struct{}{},
-		limit:  r.Names,
-		report: r.OnBroken,
 	}
 }
 
@@ -33,7 +31,7 @@ func (l *brokenList) add(b Broken) error {
 	if _, again := l.seen[key]; again {
 		return nil
 	}
-	if len(l.seen) < l.limit {
+	if len(l.seen) < l.reader.Names {
 		l.seen[key] = struct{}{}
 	}
 	l.count++
@@ -48,8 +46,8 @@ func (l *brokenList) add(b Broken) error {
 		}
 		l.top.add(c)
 	}
-	if l.report != nil {
-		return l.report(b)
+	if l.reader.OnBroken != nil {
+		return l.reader.OnBroken(b)
 	}
 	return nil
 }

@@ -26,32 +26,31 @@ type chart struct {
 	start  time.Time
 	width  time.Duration // of a span
 	spans  int
-	value  func(float64) string // formats a value
-	axis   func(float64) string // formats a value of the y axis
+	octets bool // the values are octets a second, otherwise numbers a second
 }
 
 type series struct {
 	Name, Tone string
-	at         func(span int) float64
+	values     []float64 // of the spans
 }
 
 func speedCharts(l review.Timeline) []chart {
 	width := float64(l.WidthS)
-	per := func(n func(review.Span) int64) func(int) float64 {
-		return func(i int) float64 { return float64(n(l.Spans[i])) / width }
+	per := func(n func(review.Span) int64) (values []float64) {
+		for _, s := range l.Spans {
+			values = append(values, float64(n(s))/width)
+		}
+		return values
 	}
 	base := chart{start: l.Start, width: time.Duration(l.WidthS) * time.Second, spans: len(l.Spans)}
 	visits, received := base, base
-	visits.Title, visits.value = "Visits a second", rate
-	visits.axis = axisNumber
+	visits.Title = "Visits a second"
 	visits.series = []series{
 		{"pages", "good", per(func(s review.Span) int64 { return s.Pages })},
 		{"other responses", "note", per(func(s review.Span) int64 { return s.Other })},
 		{"failed", "bad", per(func(s review.Span) int64 { return s.Failed })},
 	}
-	received.Title = "Content received a second"
-	received.value = func(x float64) string { return humanize.Bytes(uint64(x)) }
-	received.axis = received.value
+	received.Title, received.octets = "Content received a second", true
 	received.series = []series{{"bytes", "plain", per(func(s review.Span) int64 { return s.Bytes })}}
 	return []chart{visits, received}
 }
@@ -86,12 +85,28 @@ func (c chart) Drawings() []drawing {
 	return []drawing{c.draw("wide", 1000, 240, 6), c.draw("narrow", 380, 210, 3)}
 }
 
+// value formats a value of the chart.
+func (c chart) value(x float64) string {
+	if c.octets {
+		return humanize.Bytes(uint64(x))
+	}
+	return rate(x)
+}
+
+// axis formats a value of the y axis.
+func (c chart) axis(x float64) string {
+	if c.octets {
+		return c.value(x)
+	}
+	return axisNumber(x)
+}
+
 // Legend returns the series that have a value.
 func (c chart) Legend() []series {
 	var out []series
 	for _, s := range c.series {
 		for i := range c.spans {
-			if s.at(i) > 0 {
+			if s.values[i] > 0 {
 				out = append(out, s)
 				break
 			}
@@ -107,7 +122,7 @@ func (c chart) draw(class string, w, h, labels int) drawing {
 	for i := range c.spans {
 		sum := 0.0
 		for _, s := range c.series {
-			sum += s.at(i)
+			sum += s.values[i]
 		}
 		highest = max(highest, sum)
 	}
@@ -123,7 +138,7 @@ func (c chart) draw(class string, w, h, labels int) drawing {
 	for _, s := range c.Legend() {
 		above := make([]float64, c.spans)
 		for i := range above {
-			above[i] = below[i] + s.at(i)
+			above[i] = below[i] + s.values[i]
 		}
 		d.Areas = append(d.Areas, area{s.Tone, steps(x, func(i int) float64 { return round1(d.Base - below[i]*scale) },
 			func(i int) float64 { return round1(d.Base - above[i]*scale) }, c.spans)})
@@ -133,7 +148,7 @@ func (c chart) draw(class string, w, h, labels int) drawing {
 		var b strings.Builder
 		b.WriteString(c.start.Add(time.Duration(i) * c.width).UTC().Format("2006-01-02 15:04:05 UTC"))
 		for _, s := range c.Legend() {
-			fmt.Fprintf(&b, "\n%s: %s", s.Name, c.value(s.at(i)))
+			fmt.Fprintf(&b, "\n%s: %s", s.Name, c.value(s.values[i]))
 		}
 		d.Spans = append(d.Spans, hover{x(i), top, round1(x(i+1) - x(i)), round1(d.Base - top), b.String()})
 	}

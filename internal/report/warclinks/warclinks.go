@@ -140,7 +140,7 @@ func (r *reader) file(i int, name string, note bool, n *uint64, fn func(n uint64
 			*n++
 			at = rec.Offset
 			if r.Sort.Stop != nil {
-				if err := r.Sort.Stop(); err != nil {
+				if err := r.Sort.Stop.Err(); err != nil {
 					return err
 				}
 			}

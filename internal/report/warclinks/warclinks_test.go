@@ -194,19 +194,27 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// A stopAt is an extsort.Stop that ends the work at one of its calls.
+type stopAt struct {
+	n, at int
+	err   error
+}
+
+func (s *stopAt) Err() error {
+	if s.n++; s.n == s.at {
+		return s.err
+	}
+	return nil
+}
+
 func TestStop(t *testing.T) {
 	files := archived(t, map[string]string{"http://a.example/": "text/html\n<a href=1>"})
 	stop := errors.New("stop")
 	for at := 1; ; at++ {
-		n := 0
-		sort := extsort.Config{Prefix: filepath.Join(t.TempDir(), "s"), Stop: func() error {
-			if n++; n == at {
-				return stop
-			}
-			return nil
-		}}
+		ends := &stopAt{at: at, err: stop}
+		sort := extsort.Config{Prefix: filepath.Join(t.TempDir(), "s"), Stop: ends}
 		_, err := Read(t.Context(), files, Config{Sort: sort}, func(*linklog.PageLine, bool, bool) error { return nil })
-		if n < at {
+		if ends.n < at {
 			break
 		}
 		if !errors.Is(err, stop) {

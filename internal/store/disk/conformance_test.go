@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 		{"Mem", func(t *testing.T) (disk.FS, string) { return testdisk.NewMem(), "/" }},
 		{"FaultyMem", func(t *testing.T) (disk.FS, string) { return testdisk.NewFaulty(testdisk.NewMem(), nil), "." }},
 		{"FaultyOS", func(t *testing.T) (disk.FS, string) { return testdisk.NewFaulty(disk.OS, nil), t.TempDir() }},
-		{"Patient", func(t *testing.T) (disk.FS, string) { return disk.Patient(disk.OS, func() {}), t.TempDir() }},
+		{"Patient", func(t *testing.T) (disk.FS, string) { return disk.Patient(disk.OS, nil), t.TempDir() }},
 		{"Private", func(t *testing.T) (disk.FS, string) { return disk.Private(disk.OS), t.TempDir() }},
 		{"CrashedMem", func(t *testing.T) (disk.FS, string) { return testdisk.NewMem().Crash(1), "/" }},
 	}

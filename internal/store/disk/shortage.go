@@ -21,28 +21,33 @@ const (
 )
 
 // Patient returns an FS like base that survives a shortage of file descriptors. An operation that needs a descriptor
-// calls relieve, which closes what the process can spare, and retries for up to 30 s. relieve is called concurrently
-// and must not use the FS.
-func Patient(base FS, relieve func()) FS { return patient{base, relieve} }
+// asks spare and retries for up to 30 s. The methods of spare must not use the FS.
+func Patient(base FS, spare Spare) FS { return patient{base, spare} }
+
+// A Spare has file descriptors that the process can spare. Safe for concurrent use.
+type Spare interface {
+	// Relieve closes some of them.
+	Relieve()
+}
 
 type patient struct {
 	FS
-	relieve func()
+	spare Spare
 }
 
-func (p patient) retry(op func() error) error { return Outlast(p.relieve, op) }
+func (p patient) retry(op func() error) error { return Outlast(p.spare, op) }
 
 // Outlast calls op until its result is not a shortage of file descriptors (IsShortage), for up to 30 s, and returns
-// the last result. Before each retry it calls relieve, unless relieve is nil, and sleeps 5 ms to 250 ms.
-func Outlast(relieve func(), op func() error) error {
+// the last result. Before each retry it asks spare, unless spare is nil, and sleeps 5 ms to 250 ms.
+func Outlast(spare Spare, op func() error) error {
 	pause := shortageFirst
 	for waited := time.Duration(0); ; {
 		err := op()
 		if !IsShortage(err) || waited >= shortageLimit {
 			return err
 		}
-		if relieve != nil {
-			relieve()
+		if spare != nil {
+			spare.Relieve()
 		}
 		time.Sleep(pause)
 		waited += pause

@@ -12,6 +12,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
+// relieved counts the calls of a disk.Spare.
+type relieved int
+
+func (n *relieved) Relieve() { *n++ }
+
 // TestPatient checks that a passing shortage of descriptors only costs time, and that a lasting one is an error.
 func TestPatient(t *testing.T) {
 	for _, c := range []struct {
@@ -27,20 +32,21 @@ func TestPatient(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				began, relieved := time.Now(), 0
+				var spare relieved
+				began := time.Now()
 				faulty := testdisk.NewFaulty(testdisk.NewMem(), func(testdisk.Call) testdisk.Fault {
 					if time.Since(began) < c.for_ {
 						return testdisk.Fault{Err: c.lack}
 					}
 					return testdisk.Fault{}
 				})
-				fsys := disk.Patient(faulty, func() { relieved++ })
+				fsys := disk.Patient(faulty, &spare)
 				f, err := fsys.OpenFile("a", os.O_CREATE|os.O_RDWR, 0o644)
 				if !errors.Is(err, c.want) {
 					t.Fatalf("got %v, want %v", err, c.want)
 				}
-				if short := disk.IsShortage(c.lack); short != (relieved > 0) {
-					t.Errorf("relieve was called %d times for %v", relieved, c.lack)
+				if short := disk.IsShortage(c.lack); short != (spare > 0) {
+					t.Errorf("Relieve was called %d times for %v", spare, c.lack)
 				}
 				switch took := time.Since(began); {
 				case err == nil:

@@ -42,7 +42,7 @@ type Queue struct {
 	fs     disk.FS
 	prefix string
 	limit  int
-	stop   func() error
+	stop   Stop
 
 	ram    heap[record] // a heap if sorted, otherwise in any order
 	sorted bool
@@ -64,8 +64,13 @@ type Config struct {
 	Prefix string
 	// Memory is about how many bytes of RAM one sort takes. Zero means 64 MiB.
 	Memory int
-	// Stop is called often, if it is not nil. Its error ends the work.
-	Stop func() error
+	Stop   Stop // nil: nothing ends the work early
+}
+
+// A Stop ends long work. A context.Context is one.
+type Stop interface {
+	// Err is called often. If it is not nil, it ends the work.
+	Err() error
 }
 
 // Queue returns an empty Queue. Its files have name in their names, so that several sorts can share a Config.
@@ -81,7 +86,7 @@ func (c Config) Queue(name string) *Queue {
 
 // New returns an empty Queue that takes about limit bytes of RAM. The names of its files begin with prefix. If stop is
 // not nil, it is called often during long writes and by Each; its error ends them and is returned.
-func New(fs disk.FS, prefix string, limit int, stop func() error) *Queue {
+func New(fs disk.FS, prefix string, limit int, stop Stop) *Queue {
 	return &Queue{fs: fs, prefix: prefix, limit: limit, stop: stop}
 }
 
@@ -176,7 +181,7 @@ func (q *Queue) Each(fn func(rec []byte) error) error {
 	n := 0
 	emit := func(rec []byte) error {
 		if n++; q.stop != nil && n%stopEvery == 0 {
-			if err := q.stop(); err != nil {
+			if err := q.stop.Err(); err != nil {
 				return err
 			}
 		}
@@ -352,7 +357,7 @@ func (q *Queue) write(class int, fill func(put func([]byte) error) error) (*run,
 		buf = binary.AppendUvarint(buf, uint64(len(rec)))
 		buf = append(buf, rec...)
 		if n++; q.stop != nil && n%stopEvery == 0 {
-			if err := q.stop(); err != nil {
+			if err := q.stop.Err(); err != nil {
 				return err
 			}
 		}

@@ -155,12 +155,17 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// stopped is a Stop with an error.
+type stopped struct{ err error }
+
+func (s stopped) Err() error { return s.err }
+
 // TestStopped: the error of stop ends a long write, and the reading of many records.
 func TestStopped(t *testing.T) {
 	mem := testdisk.NewMem()
 	q := newQueue(t, mem, 1<<20)
 	over := errors.New("over")
-	q.stop = func() error { return over }
+	q.stop = stopped{over}
 	if err := sorted(q, rand.New(rand.NewPCG(1, 1)), 30_000, 50); !errors.Is(err, over) {
 		t.Errorf("stopped: %v", err)
 	}
@@ -174,7 +179,7 @@ func TestStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	q.stop = func() error { return over }
+	q.stop = stopped{over}
 	if err := q.Each(func([]byte) error { return nil }); !errors.Is(err, over) {
 		t.Errorf("stopped while it reads: %v", err)
 	}

@@ -79,12 +79,17 @@ import (
 type Config struct {
 	// BufferBytes is the amount of batches in RAM at which Append calls Commit. Zero means 1 MiB.
 	BufferBytes int
-	// Before is called before every write of batches. It writes what the batches refer to: the archive and the logs.
-	// If it returns an error, the Journal stops. Nil does nothing.
-	Before func() error
-	// BeforeSync is called before every fsync of batches, after Before. If it returns an error, the Journal stops.
-	// Nil does nothing. Syncing.Run calls it, perhaps on another goroutine than the owner's.
-	BeforeSync func() error
+	References  References // nil: batches refer to no other file
+}
+
+// References are the files that batches refer to: the archive and the logs. If a method returns an error, the
+// Journal stops.
+type References interface {
+	// Flush is called before every write of batches. It writes the files.
+	Flush() error
+	// Sync is called before every fsync of batches, after Flush. Syncing.Run calls it, perhaps on another goroutine
+	// than the owner's.
+	Sync() error
 }
 
 // A Record is one entry of a batch. The caller defines both fields.
@@ -238,7 +243,7 @@ func (j *Journal) Append(batch []Record) error {
 }
 
 // EndWith sets a function that may supply a closing record for each write. The Journal calls last before every write,
-// after Config.Before. If ok is true, it writes r as a batch of its own after all other batches. If a replay later
+// after References.Flush. If ok is true, it writes r as a batch of its own after all other batches. If a replay later
 // finds r, it has also found all batches before r. Nil turns this off.
 func (j *Journal) EndWith(last func() (r Record, ok bool)) { j.last = last }
 
@@ -271,8 +276,8 @@ func (j *Journal) Commit() error {
 	if j.err != nil || len(j.buf) == 0 {
 		return j.err
 	}
-	if j.cfg.Before != nil {
-		if err := j.cfg.Before(); err != nil {
+	if j.cfg.References != nil {
+		if err := j.cfg.References.Flush(); err != nil {
 			return j.fail(err)
 		}
 	}
@@ -310,9 +315,9 @@ func (j *Journal) Sync() error {
 // A Syncing is a Sync in progress. An fsync takes time. Meanwhile the owner of the Journal may call Append and Commit,
 // but not Begin, Sync or Close.
 type Syncing struct {
-	file   disk.File // nil: nothing to sync
-	size   int64
-	before func() error
+	file  disk.File // nil: nothing to sync
+	size  int64
+	first References
 }
 
 // BeginSync commits. The batches committed so far are durable after Syncing.Run has succeeded and EndSync was called.
@@ -323,16 +328,16 @@ func (j *Journal) BeginSync() (*Syncing, error) {
 	if j.synced == j.size {
 		return &Syncing{}, nil
 	}
-	return &Syncing{file: j.file, size: j.size, before: j.cfg.BeforeSync}, nil
+	return &Syncing{file: j.file, size: j.size, first: j.cfg.References}, nil
 }
 
-// Run calls Config.BeforeSync and fsync; it blocks for both. Any goroutine may call it, once.
+// Run calls References.Sync and fsync; it blocks for both. Any goroutine may call it, once.
 func (s *Syncing) Run() error {
 	if s.file == nil {
 		return nil
 	}
-	if s.before != nil {
-		if err := s.before(); err != nil {
+	if s.first != nil {
+		if err := s.first.Sync(); err != nil {
 			return err
 		}
 	}
@@ -359,7 +364,7 @@ func (j *Journal) fail(err error) error {
 }
 
 // Sure returns how many records at the front of the last segment an fsync is known to have covered when Open found
-// them. Of the files that Config.Before has written for the records after them, a power failure may have lost some
+// them. Of the files that Config.References has written for the records after them, a power failure may have lost some
 // bytes. All records of earlier files were covered.
 func (j *Journal) Sure() int64 { return j.sure }
 

@@ -95,7 +95,8 @@ func TestAppendAndReplay(t *testing.T) {
 func TestBufferBoundCommits(t *testing.T) {
 	m := testdisk.NewMem()
 	calls := 0
-	j := open(t, m, "j", journal.Config{BufferBytes: 1000, Before: func() error { calls++; return nil }})
+	j := open(t, m, "j", journal.Config{BufferBytes: 1000,
+		References: files{flush: func() error { calls++; return nil }}})
 	for range 100 {
 		must(t, j.Append(one(strings.Repeat("x", 100))))
 	}
@@ -121,8 +122,10 @@ func TestHooks(t *testing.T) {
 	})
 	var fail error
 	j := open(t, fs, "j", journal.Config{
-		Before:     func() error { log = append(log, "before"); return fail },
-		BeforeSync: func() error { log = append(log, "beforesync"); return nil },
+		References: files{
+			flush: func() error { log = append(log, "before"); return fail },
+			sync:  func() error { log = append(log, "beforesync"); return nil },
+		},
 	})
 	log = nil
 	must(t, j.Commit())
@@ -396,7 +399,8 @@ func BenchmarkReplay(b *testing.B) {
 func TestEndWith(t *testing.T) {
 	m := testdisk.NewMem()
 	writes := 0
-	j := open(t, m, "j", journal.Config{BufferBytes: 100, Before: func() error { writes++; return nil }})
+	j := open(t, m, "j", journal.Config{BufferBytes: 100,
+		References: files{flush: func() error { writes++; return nil }}})
 	on := true
 	j.EndWith(func() (journal.Record, bool) {
 		return journal.Record{Kind: 'e', Payload: fmt.Append(nil, writes)}, on
@@ -445,4 +449,16 @@ func TestSure(t *testing.T) {
 				c.unsure)
 		}
 	}
+}
+
+// files are journal.References of two functions. A nil function does nothing.
+type files struct{ flush, sync func() error }
+
+func (f files) Flush() error { return f.flush() }
+
+func (f files) Sync() error {
+	if f.sync == nil {
+		return nil
+	}
+	return f.sync()
 }

@@ -49,7 +49,7 @@ func categoryOf(topic int) string { return fmt.Sprintf("TOPIC-%02d", topic) }
 
 // openFocused opens the strategy of a story whose plan is Focused.
 func (s *story) openFocused(at strategy.Place) (visit.Strategy, error) {
-	return strategy.OpenFocused(strategy.FocusedConfig{Classifier: s.model, Own: at.Own})
+	return strategy.OpenFocused(strategy.FocusedConfig{Classifier: s.model, Pages: at.Pages})
 }
 
 // revisitAfter is how long after a visit to a page the next one is due, in a story whose plan has Rounds.

@@ -50,7 +50,7 @@ type Browser struct {
 type frame struct {
 	tab    context.Context
 	gone   <-chan struct{} // closed when the frame is gone
-	cancel func()
+	cancel context.CancelFunc
 }
 
 // patience bounds one wait for a page, also on a loaded machine.

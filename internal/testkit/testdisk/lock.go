@@ -10,14 +10,19 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A closeOnce is a lock in a Mem.
-type closeOnce struct {
+// A heldLock is a lock in a Mem.
+type heldLock struct {
 	once sync.Once
-	f    func()
+	m    *Mem
+	key  string
 }
 
-func (c *closeOnce) Close() error {
-	c.once.Do(c.f)
+func (l *heldLock) Close() error {
+	l.once.Do(func() {
+		l.m.mu.Lock()
+		defer l.m.mu.Unlock()
+		delete(l.m.locks, l.key)
+	})
 	return nil
 }
 
@@ -41,9 +46,5 @@ func (m *Mem) Lock(name string) (io.Closer, error) {
 	n.change(m, change{})
 	n.change(m, change{0, fmt.Appendln(nil, os.Getpid())})
 	m.locks[key] = true
-	return &closeOnce{f: func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.locks, key)
-	}}, nil
+	return &heldLock{m: m, key: key}, nil
 }

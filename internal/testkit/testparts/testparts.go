@@ -96,17 +96,20 @@ func Open(fs disk.FS, cfg Config) (p *Parts, err error) {
 	fail(e)
 	p.Seen, e = keyset.Open(fs, path("state", "seen"), cfg.Seen, cfg.Accept)
 	fail(e)
-	p.Journal, e = journal.Open(fs, p.JournalDir(), journal.Config{
-		Before: func() error {
-			return errors.Join(p.Archive.Flush(), p.Log.Flush(), p.Events.Flush(), p.Skipped.Flush(),
-				p.LinkLog.Flush(), p.Seen.Commit(), p.Delivery.Flush())
-		},
-		BeforeSync: func() error {
-			return errors.Join(p.Archive.Sync(), p.Log.Sync(), p.LinkLog.Sync(), p.Delivery.Sync())
-		},
-	})
+	p.Journal, e = journal.Open(fs, p.JournalDir(), journal.Config{References: p})
 	fail(e)
 	return p, err
+}
+
+// Flush implements journal.References.
+func (p *Parts) Flush() error {
+	return errors.Join(p.Archive.Flush(), p.Log.Flush(), p.Events.Flush(), p.Skipped.Flush(), p.LinkLog.Flush(),
+		p.Seen.Commit(), p.Delivery.Flush())
+}
+
+// Sync implements journal.References.
+func (p *Parts) Sync() error {
+	return errors.Join(p.Archive.Sync(), p.Log.Sync(), p.LinkLog.Sync(), p.Delivery.Sync())
 }
 
 // JournalDir returns the directory of the journal.

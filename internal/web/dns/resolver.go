@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // Errors of Lookup. Test for them with errors.Is.
@@ -62,9 +63,9 @@ type Config struct {
 	// descriptor left, the resolver dials again for up to 30 s, because a shortage is not the name
 	// server's failure.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Relieve frees file descriptors that the process can spare. The resolver calls it before it
-	// dials again after a shortage. Nil means that there is nothing to free.
-	Relieve func()
+	// Spare has file descriptors that the process can spare. The resolver asks it before it dials
+	// again after a shortage. Nil means that there is nothing to free.
+	Spare disk.Spare
 }
 
 const (

@@ -63,7 +63,7 @@ func (p *sockets) take(ctx context.Context, r *Resolver, addr string) (*socket, 
 // dial opens a socket to a server within Config.Timeout. Time without a free file descriptor does
 // not count.
 func (r *Resolver) dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
-	err = disk.Outlast(r.cfg.Relieve, func() (err error) {
+	err = disk.Outlast(r.cfg.Spare, func() (err error) {
 		if err = ctx.Err(); err != nil {
 			return err
 		}

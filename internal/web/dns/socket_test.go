@@ -142,13 +142,19 @@ func TestSocketsAtOnce(t *testing.T) {
 	})
 }
 
+// relieved counts the calls of a disk.Spare.
+type relieved int
+
+func (n *relieved) Relieve() { *n++ }
+
 // A shortage of file descriptors is not the name server's failure: the resolver asks again when it
 // is over. Meanwhile it asks the caller to close what it can spare.
 func TestShortage(t *testing.T) {
 	for _, network := range []string{"udp", "tcp"} {
 		t.Run(network, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				began, relieved := time.Now(), 0
+				var spare relieved
+				began := time.Now()
 				w := &watched{reply: func(_ int, q []byte) [][]byte {
 					r := answer(q, "192.0.2.1")
 					if network == "tcp" && time.Since(began) < 20*time.Second {
@@ -157,7 +163,7 @@ func TestShortage(t *testing.T) {
 					return [][]byte{r}
 				}}
 				r, err := New(Config{
-					Servers: []string{"192.0.2.53"}, Relieve: func() { relieved++ },
+					Servers: []string{"192.0.2.53"}, Spare: &spare,
 					Dial: func(ctx context.Context, n, addr string) (net.Conn, error) {
 						if n == network && time.Since(began) < 20*time.Second {
 							err := os.NewSyscallError("socket", syscall.EMFILE)
@@ -175,7 +181,7 @@ func TestShortage(t *testing.T) {
 				if err != nil || len(ans.Addrs) != 1 || took < 20*time.Second || took > 21*time.Second {
 					t.Errorf("got %v, %v after %v, want one address after 20 s to 21 s", ans, err, took)
 				}
-				if relieved == 0 {
+				if spare == 0 {
 					t.Error("Relieve was not called")
 				}
 			})

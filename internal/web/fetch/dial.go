@@ -68,8 +68,7 @@ type dialer struct {
 	proxy string // host:port
 	auth  string // Proxy-Authorization
 	socks socksClient
-	// relieve closes idle connections.
-	relieve func()
+	idle  *idle // closes connections if file descriptors are short
 }
 
 // curves are the key exchanges that we offer. They leave out the post-quantum key exchange that
@@ -387,7 +386,7 @@ func (d *dialer) dial(ctx context.Context, to netip.AddrPort, named bool, until 
 		if !disk.IsShortage(err) || !d.cfg.Clock.Now().Add(pause).Before(until) {
 			return c, err
 		}
-		d.relieve()
+		d.idle.relieve()
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

@@ -89,7 +89,7 @@ func New(c Config) (*Fetcher, error) {
 	f := &Fetcher{cfg: c}
 	f.spill.fs, f.spill.dir, f.spill.bytes = c.FS, c.SpillDir, int(c.SpillBytes)
 	f.idle.init(c.IdleKeep, c.MaxIdle, c.Clock)
-	f.dialer.relieve = f.idle.relieve
+	f.dialer.idle = &f.idle
 	if err := f.dialer.init(&f.cfg); err != nil {
 		return nil, err
 	}

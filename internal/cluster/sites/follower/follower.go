@@ -205,7 +205,8 @@ func (f *Follower) Agent(name string) (gossip.Agent, bool) {
 	return gossip.Agent{}, false
 }
 
-// Changing implements sites.Listener. It notes the agents that a roster no longer has, before any caller asks for the owner of their hosts.
+// Changing implements sites.Listener. It notes the agents that a roster no longer has, before any caller asks for the
+// owner of their hosts.
 func (f *Follower) Changing(r *assignment.Roster) {
 	if !r.Ended {
 		f.cfg.Agent.Lose(rosterView(r), f.Table.Owners())
