@@ -9,9 +9,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// makePrivate takes the permissions of other users from the existing directories of a crawl with
-// --allow-private. If the crawl directory held no crawl before, it keeps the permissions that the
-// operator gave it.
+// makePrivate takes the permissions of other users from the existing directories of a crawl with --allow-private, and
+// from what it keeps of its cluster: archive files of other agents have pages, too. If the crawl directory held no
+// crawl before, it keeps the permissions that the operator gave it.
 func (a *Agent) makePrivate() error {
 	if !a.cfg.Fetch.AllowPrivate {
 		return nil

@@ -2,7 +2,7 @@
 //
 //	an operator's request, a question for a record, "I leave" -> Ask -> Call -> the other agent, by its method
 //
-// Only those who ask and answer know the methods and the encodings of their requests and responses.
+// Only the caller and the agent that answers know the methods and the encodings of their requests and responses.
 package operation
 
 import (

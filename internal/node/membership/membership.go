@@ -102,7 +102,7 @@ type Membership struct {
 	Cluster *cluster.Clustered // nil before Open
 	Members *members.Members
 	// Division tells which agent owns a host.
-	Division *division
+	Division *Division
 
 	cfg      Config
 	joining  joining
@@ -152,20 +152,23 @@ func Prepare(cfg *Config, at Place, settings map[string]string) (_ *Membership, 
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	if err := c.joining.identify(); err != nil {
+	if err = c.joining.identify(); err != nil {
 		return nil, err
 	}
 	c.joining.sortJoin()
 	c.joining.nameMembers(nil)
 	c.call(keys)
 	c.started = at.Clock.Now()
-	return c, c.joining.mayCome()
+	if err := c.joining.mayCome(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // newMembership returns a membership that has no identity yet.
 func newMembership(cfg *Config, at Place, keys *rpc.Keys) *Membership {
 	c := &Membership{cfg: *cfg, Members: new(members.Members)}
-	c.Division = &division{cfg: &c.cfg, members: c.Members}
+	c.Division = &Division{cfg: &c.cfg, members: c.Members}
 	c.joining = joining{Place: at, cfg: &c.cfg, keys: keys, members: c.Members, age: &c.age}
 	return c
 }

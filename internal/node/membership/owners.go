@@ -19,9 +19,9 @@ import (
 // recoveryDefault is how many agents are asked what they know of a host.
 const recoveryDefault = 2
 
-// A division tells which agent owns a host, and what else belongs to which agent. It is a cluster.Placement. Safe for
+// A Division tells which agent owns a host, and what else belongs to which agent. It is a cluster.Placement. Safe for
 // concurrent use.
-type division struct {
+type Division struct {
 	cfg       *Config
 	members   *members.Members
 	sites     *follower.Follower             // nil: no coordinator assigns the hosts
@@ -34,10 +34,10 @@ type division struct {
 
 // Owners implements local.Placed: it returns the placement of the view that this agent applied last, or nil before the
 // first view.
-func (d *division) Owners() *placement.View { return d.placed.Load() }
+func (d *Division) Owners() *placement.View { return d.placed.Load() }
 
 // Owner implements cluster.Placement.
-func (d *division) Owner(host string) (string, bool) {
+func (d *Division) Owner(host string) (string, bool) {
 	if d.cfg.ByPages() && d.takesPart.Load() {
 		return d.cfg.Name, true
 	}
@@ -45,7 +45,7 @@ func (d *division) Owner(host string) (string, bool) {
 }
 
 // OwnerOf implements replicas.Owners: it returns the agent that owns a host by the view, or "" if it is not known.
-func (d *division) OwnerOf(host string) string {
+func (d *Division) OwnerOf(host string) string {
 	if d.sites != nil {
 		return d.sites.Owner(host)
 	}
@@ -57,7 +57,7 @@ func (d *division) OwnerOf(host string) string {
 }
 
 // Tenure implements cluster.Placement.
-func (d *division) Tenure(host string) (owner string, mine bool, since uint64) {
+func (d *Division) Tenure(host string) (owner string, mine bool, since uint64) {
 	if d.cfg.ByPages() && d.takesPart.Load() {
 		return d.cfg.Name, true, 0
 	}
@@ -79,7 +79,7 @@ func (d *division) Tenure(host string) (owner string, mine bool, since uint64) {
 }
 
 // View implements cluster.Placement.
-func (d *division) View() uint64 {
+func (d *Division) View() uint64 {
 	if d.sites != nil {
 		return d.sites.Table.View()
 	}
@@ -87,7 +87,7 @@ func (d *division) View() uint64 {
 }
 
 // Had implements cluster.Placement.
-func (d *division) Had(host string) (ever, began bool) {
+func (d *Division) Had(host string) (ever, began bool) {
 	if d.sites != nil {
 		return d.sites.Table.Had(host)
 	}
@@ -100,15 +100,15 @@ func (d *division) Had(host string) (ever, began bool) {
 }
 
 // Inheriting implements cluster.Placement.
-func (d *division) Inheriting() bool { return !d.replicas.Settled() }
+func (d *Division) Inheriting() bool { return !d.replicas.Settled() }
 
 // Unheard implements cluster.Placement. It may be called after Meet.
-func (d *division) Unheard(now time.Time) time.Duration { return now.Sub(*d.unheard.Load()) }
+func (d *Division) Unheard(now time.Time) time.Duration { return now.Sub(*d.unheard.Load()) }
 
 // Before implements cluster.Placement. It returns the agents that are leaving, then those that are back
 // and not up yet, then all others. The others are in the host's order: first the agent that would
 // own the host if this one were absent, and so on.
-func (d *division) Before(host string) (agents []string, enough int) {
+func (d *Division) Before(host string) (agents []string, enough int) {
 	enough = d.cfg.Recovery
 	if enough <= 0 {
 		enough = recoveryDefault
@@ -128,7 +128,7 @@ func (d *division) Before(host string) (agents []string, enough int) {
 }
 
 // Heirs implements cluster.Placement.
-func (d *division) Heirs() cluster.Heirs {
+func (d *Division) Heirs() cluster.Heirs {
 	if d.sites != nil {
 		if heirs := d.sites.Table.Heirs(); heirs != nil {
 			return heirs
@@ -142,7 +142,7 @@ func (d *division) Heirs() cluster.Heirs {
 }
 
 // SecondAgent implements contents.Placed.
-func (d *division) SecondAgent(content contents.Digest) string {
+func (d *Division) SecondAgent(content contents.Digest) string {
 	owners := d.Owners()
 	if owners == nil {
 		return ""
@@ -151,7 +151,7 @@ func (d *division) SecondAgent(content contents.Digest) string {
 }
 
 // DividesRate implements shares.Placed.
-func (d *division) DividesRate() string {
+func (d *Division) DividesRate() string {
 	owners := d.Owners()
 	if owners == nil {
 		return ""
@@ -161,7 +161,7 @@ func (d *division) DividesRate() string {
 
 // ready returns the owner that Owner reports. A host that a lost agent may have owned has no owner
 // until its takeover is done.
-func (d *division) ready(name, host string) (string, bool) {
+func (d *Division) ready(name, host string) (string, bool) {
 	if name != d.cfg.Name {
 		return name, false
 	}
@@ -172,12 +172,12 @@ func (d *division) ready(name, host string) (string, bool) {
 }
 
 // TakenOver implements spare.Takeovers.
-func (d *division) TakenOver(v *gossip.View) bool {
+func (d *Division) TakenOver(v *gossip.View) bool {
 	return d.saw.Load() == v.Digest() && d.replicas.Settled()
 }
 
 // settle records which agents own the hosts from now on. late reports that the others had begun when this agent came.
-func (d *division) settle(owners placement.Placement, late bool) {
+func (d *Division) settle(owners placement.Placement, late bool) {
 	self := func(a placement.Owner) bool { return a.Name == d.members.Self.Name }
 	d.takesPart.Store(slices.ContainsFunc(owners.Agents(), self))
 	if old := d.Owners(); old != nil {

@@ -91,10 +91,10 @@ func (c *Config) CheckDivision() error {
 	if err := CheckContentHash(c.partition(), c.Boundary, c.ContentHash); err != nil {
 		return err
 	}
-	if err := CheckOnLoss(c.OnLoss, max(c.Replicas, 1)); err != nil {
+	if err := CheckArchiveCopies(c.ArchiveCopies, max(c.Replicas, 1)); err != nil {
 		return err
 	}
-	if err := CheckArchiveCopies(c.ArchiveCopies, max(c.Replicas, 1)); err != nil {
+	if err := CheckOnLoss(c.OnLoss, max(c.Replicas, 1)); err != nil {
 		return err
 	}
 	if c.Kappa == 0 {
