@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,12 +18,13 @@ import (
 // An away keeps the pages of a.example for another agent, which never takes them.
 type away struct {
 	refuser
-	at link.Stored // the page that was stored last
+	at atomic.Pointer[link.Stored] // the page that was stored last
 }
 
-func (a *away) Write(x *warc.Exchange) (at link.Stored, err error) {
-	a.at, err = a.Store.Write(x)
-	return a.at, err
+func (a *away) Write(x *warc.Exchange) (link.Stored, error) {
+	at, err := a.Store.Write(x)
+	a.at.Store(&at)
+	return at, err
 }
 
 func (a *away) Send(context.Context, string, []link.Link) error { return errLost }
@@ -60,7 +62,7 @@ http://b.example/sent
 				for _, u := range []string{own, others} {
 					l := link.Link{URL: weburl.MustParse(u), Hops: "L"}
 					l.SetImported()
-					l.SetStored(pages.at)
+					l.SetStored(*pages.at.Load())
 					l.SetVersion(1)
 					if err := send(t.Context(), w, l); err != nil {
 						t.Fatal(err)
