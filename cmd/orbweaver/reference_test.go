@@ -202,7 +202,7 @@ func called(e *ast.CallExpr) (of, name string) {
 	return "", ""
 }
 
-// Packages node and local describe each metric once, by a call of desc.
+// Packages local and membership describe each metric once, by a call of local.Desc.
 func TestReferenceMetrics(t *testing.T) {
 	groups := []string{"The crawl", "The cluster", "Contents (`--partition hash`)",
 		"Assignments (`--partition sites`)"}
@@ -219,16 +219,16 @@ func TestReferenceMetrics(t *testing.T) {
 			_, name := called(call)
 			if name == "NewDesc" && len(call.Args) > 0 {
 				if text, ok := literal(call.Args[0]); ok {
-					t.Errorf("%s: describe %s with desc, so that docs/reference/metrics.md has it", dir, text)
+					t.Errorf("%s: describe %s with local.Desc, so that docs/reference/metrics.md has it", dir, text)
 				}
 			}
-			if name != "desc" || len(call.Args) < 2 {
+			if name != "Desc" || len(call.Args) < 2 {
 				return true
 			}
 			metric, ok := literal(call.Args[0])
 			meaning, ok2 := literal(call.Args[1])
 			if !ok || !ok2 {
-				t.Errorf("%s: desc wants a name and a text that are literals", dir)
+				t.Errorf("%s: Desc wants a name and a text that are literals", dir)
 				return true
 			}
 			var labels []string

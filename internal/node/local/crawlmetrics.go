@@ -23,60 +23,60 @@ type CrawlMetrics struct {
 type ApplicationCounts interface{ States() []crawl.AppState }
 
 var (
-	descPages     = desc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.")
-	descFetched   = desc("orbweaver_fetch_responses_total", "HTTP responses, without those for robots.txt.")
-	descBytes     = desc("orbweaver_fetch_received_bytes_total", "Bytes received.")
-	descNear      = desc("orbweaver_crawl_near_duplicates_total", "Pages that are near-duplicates of an archived one.")
-	descRefetched = desc("orbweaver_crawl_refetched_total",
+	descPages     = Desc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.")
+	descFetched   = Desc("orbweaver_fetch_responses_total", "HTTP responses, without those for robots.txt.")
+	descBytes     = Desc("orbweaver_fetch_received_bytes_total", "Bytes received.")
+	descNear      = Desc("orbweaver_crawl_near_duplicates_total", "Pages that are near-duplicates of an archived one.")
+	descRefetched = Desc("orbweaver_crawl_refetched_total",
 		"Pages of lost archives that were fetched again (--on-loss refetch).")
-	descListed = desc("orbweaver_lost_listed_urls",
+	descListed = Desc("orbweaver_lost_listed_urls",
 		"URLs on this agent's lists of lost archives: they wait to be fetched again.")
-	descCopied = desc("orbweaver_archive_copied_files",
+	descCopied = Desc("orbweaver_archive_copied_files",
 		"Finished archive files of this agent of which another agent has a copy (--archive-copies 2).")
-	descUncopied = desc("orbweaver_archive_waiting_files",
+	descUncopied = Desc("orbweaver_archive_waiting_files",
 		"Finished archive files of this agent that wait to be copied to another agent (--archive-copies 2).")
-	descCopyBytes = desc("orbweaver_archive_held_bytes",
+	descCopyBytes = Desc("orbweaver_archive_held_bytes",
 		"Bytes of the copies of other agents' archive files at this agent (--archive-copies 2).")
-	descRevisits  = desc("orbweaver_crawl_revisits_total", "Visits to URLs that were visited before.")
-	descUnchanged = desc("orbweaver_crawl_unchanged_total", "Visits to URLs visited before that found no change.")
-	descErrors    = desc("orbweaver_fetch_errors_total", "URLs given up after an error, by kind of error.", "kind")
-	descRetrying  = desc("orbweaver_fetch_retrying_urls",
+	descRevisits  = Desc("orbweaver_crawl_revisits_total", "Visits to URLs that were visited before.")
+	descUnchanged = Desc("orbweaver_crawl_unchanged_total", "Visits to URLs visited before that found no change.")
+	descErrors    = Desc("orbweaver_fetch_errors_total", "URLs given up after an error, by kind of error.", "kind")
+	descRetrying  = Desc("orbweaver_fetch_retrying_urls",
 		"URLs that failed and will be retried, by kind of error.", "kind")
-	descDenied = desc("orbweaver_robots_denied_total", "URLs that robots.txt forbids.")
-	descRobots = desc("orbweaver_robots_origins",
+	descDenied = Desc("orbweaver_robots_denied_total", "URLs that robots.txt forbids.")
+	descRobots = Desc("orbweaver_robots_origins",
 		"Origins (scheme, host and port) whose robots.txt is in memory.")
-	descRobotsBytes = desc("orbweaver_robots_memory_bytes", "Memory that the robots.txt files in memory take.")
-	descForgot      = desc("orbweaver_robots_forgotten_total",
+	descRobotsBytes = Desc("orbweaver_robots_memory_bytes", "Memory that the robots.txt files in memory take.")
+	descForgot      = Desc("orbweaver_robots_forgotten_total",
 		"Origins whose robots.txt left the memory because it was full. It is fetched again when needed.")
-	descUnique = desc("orbweaver_seen_urls", "Different URLs accepted.")
-	descQueued = desc("orbweaver_frontier_queued_urls", "URLs that wait for a visit, in queues and in pools.")
-	descHosts  = desc("orbweaver_frontier_hosts", "Hosts by the state of their queue.", "state")
-	descActive = desc("orbweaver_frontier_active_hosts",
+	descUnique = Desc("orbweaver_seen_urls", "Different URLs accepted.")
+	descQueued = Desc("orbweaver_frontier_queued_urls", "URLs that wait for a visit, in queues and in pools.")
+	descHosts  = Desc("orbweaver_frontier_hosts", "Hosts by the state of their queue.", "state")
+	descActive = Desc("orbweaver_frontier_active_hosts",
 		"Hosts that the crawl wants to keep ready in memory: its speed times its delay.")
-	descPooled  = desc("orbweaver_frontier_pooled_urls", "URLs that wait in pools on disk, not yet in a host's queue.")
-	descAside   = desc("orbweaver_frontier_aside_urls", "URLs that exclusions have set aside.")
-	descClaimed = desc("orbweaver_hosts_claimed_total", "Hosts that this agent took over from other agents.")
-	descGiven   = desc("orbweaver_hosts_given_total", "Hosts that this agent gave to other agents.")
-	descHeld    = desc("orbweaver_hosts_held",
+	descPooled  = Desc("orbweaver_frontier_pooled_urls", "URLs that wait in pools on disk, not yet in a host's queue.")
+	descAside   = Desc("orbweaver_frontier_aside_urls", "URLs that exclusions have set aside.")
+	descClaimed = Desc("orbweaver_hosts_claimed_total", "Hosts that this agent took over from other agents.")
+	descGiven   = Desc("orbweaver_hosts_given_total", "Hosts that this agent gave to other agents.")
+	descHeld    = Desc("orbweaver_hosts_held",
 		"Hosts that wait until other agents have said which of their pages are finished.")
-	descLeases = desc("orbweaver_lease_messages_total",
+	descLeases = Desc("orbweaver_lease_messages_total",
 		"Calls and answers sent for leases of addresses and registered domains.")
-	descAsked      = desc("orbweaver_lease_asked_total", "Requests for a lease of an address or a domain.")
-	descLeaseWaits = desc("orbweaver_lease_waits_total", "Times that a host was due and began to wait for a lease.")
-	descCutOff     = desc("orbweaver_lease_cut_off_total", "Visits cut off because a lease was lost.")
-	descAwaited    = desc("orbweaver_lease_awaited", "Addresses and domains whose lease hosts wait for.")
-	descShortages  = desc("orbweaver_files_short_total",
+	descAsked      = Desc("orbweaver_lease_asked_total", "Requests for a lease of an address or a domain.")
+	descLeaseWaits = Desc("orbweaver_lease_waits_total", "Times that a host was due and began to wait for a lease.")
+	descCutOff     = Desc("orbweaver_lease_cut_off_total", "Visits cut off because a lease was lost.")
+	descAwaited    = Desc("orbweaver_lease_awaited", "Addresses and domains whose lease hosts wait for.")
+	descShortages  = Desc("orbweaver_files_short_total",
 		"Times that the process had no file descriptor left and had to wait for one.")
-	descAppQueued  = desc("orbweaver_application_queued_urls", "URLs of an application that wait.", "application")
-	descAppFetched = desc("orbweaver_application_fetched_total", "URLs of an application that are finished.",
+	descAppQueued  = Desc("orbweaver_application_queued_urls", "URLs of an application that wait.", "application")
+	descAppFetched = Desc("orbweaver_application_fetched_total", "URLs of an application that are finished.",
 		"application")
-	descAppShared = desc("orbweaver_application_shared_total",
+	descAppShared = Desc("orbweaver_application_shared_total",
 		"URLs of an application whose page the crawl had fetched already.", "application")
-	descAppPages = desc("orbweaver_application_unacknowledged_pages",
+	descAppPages = Desc("orbweaver_application_unacknowledged_pages",
 		"Pages of an application that its process has not acknowledged.", "application")
-	descAppHeld = desc("orbweaver_application_held",
+	descAppHeld = Desc("orbweaver_application_held",
 		"1 if too many pages of an application are not acknowledged, and its URLs wait; else 0.", "application")
-	descOpen = desc("orbweaver_crawl_open_requests", "Open requests: visits under way.")
+	descOpen = Desc("orbweaver_crawl_open_requests", "Open requests: visits under way.")
 )
 
 // Describe implements prometheus.Collector.
@@ -162,11 +162,11 @@ func (m *CrawlMetrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 var (
-	descSizeMemory = desc("orbweaver_structure_memory_bytes",
+	descSizeMemory = Desc("orbweaver_structure_memory_bytes",
 		"Memory that a main data structure takes; structure is its name.", "structure")
-	descSizeLimit = desc("orbweaver_structure_memory_limit_bytes",
+	descSizeLimit = Desc("orbweaver_structure_memory_limit_bytes",
 		"The most memory that the structure may take, if it has a limit.", "structure")
-	descSizeDisk = desc("orbweaver_structure_disk_bytes", "Size of the structure on disk.", "structure")
+	descSizeDisk = Desc("orbweaver_structure_disk_bytes", "Size of the structure on disk.", "structure")
 )
 
 // collectSizes shows the sizes.

@@ -26,15 +26,15 @@ func (m *Metrics) Ready() bool {
 }
 
 var (
-	descInfo = desc("orbweaver_agent_info",
+	descInfo = Desc("orbweaver_agent_info",
 		"Always 1. The labels have the agent's name, which is empty in a crawl of one agent, and the version of "+
 			"the program.", "agent", "version")
-	descReady  = desc("orbweaver_crawl_ready", "1 if the agent has joined its cluster and crawls, else 0.")
-	descPaused = desc("orbweaver_crawl_paused", "1 if an operator has paused the crawl, else 0.")
-	descFree   = desc("orbweaver_disk_free_bytes",
+	descReady  = Desc("orbweaver_crawl_ready", "1 if the agent has joined its cluster and crawls, else 0.")
+	descPaused = Desc("orbweaver_crawl_paused", "1 if an operator has paused the crawl, else 0.")
+	descFree   = Desc("orbweaver_disk_free_bytes",
 		"Bytes that the crawl can still write to the file system of its directory.")
-	descSize = desc("orbweaver_disk_size_bytes", "Size of the file system of the crawl directory.")
-	descTime = desc("orbweaver_time_seconds", "Time of the machine's clock, in seconds since 1970 (UTC).")
+	descSize = Desc("orbweaver_disk_size_bytes", "Size of the file system of the crawl directory.")
+	descTime = Desc("orbweaver_time_seconds", "Time of the machine's clock, in seconds since 1970 (UTC).")
 )
 
 // Describe implements prometheus.Collector.
@@ -63,8 +63,8 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(descTime, float64(time.Now().UnixMicro())/1e6)
 }
 
-// desc describes a metric without constant labels. docs/reference/metrics.md is made of
-// all calls of desc.
-func desc(name, help string, labels ...string) *prometheus.Desc {
+// Desc describes a metric without constant labels. docs/reference/metrics.md is made of
+// all calls of Desc.
+func Desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node/local"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -16,50 +17,46 @@ func (c *Membership) Metrics() prometheus.Collector { return exchanges{c} }
 type exchanges struct{ c *Membership }
 
 var (
-	descAgents = desc("orbweaver_cluster_agents", "Agents that own hosts, as this agent sees the cluster.")
-	descCalls  = desc("orbweaver_exchange_calls_total",
+	descAgents = local.Desc("orbweaver_cluster_agents", "Agents that own hosts, as this agent sees the cluster.")
+	descCalls  = local.Desc("orbweaver_exchange_calls_total",
 		"Calls between agents; way is out (made by this agent) or in (answered by it).", "call", "way")
-	descCallErrs = desc("orbweaver_exchange_errors_total",
+	descCallErrs = local.Desc("orbweaver_exchange_errors_total",
 		"Calls between agents that ended in an error.", "call", "way")
-	descRefused = desc("orbweaver_exchange_refused_total",
+	descRefused = local.Desc("orbweaver_exchange_refused_total",
 		"Callers and messages that this agent refused, by reason.", "reason")
-	descExchanged = desc("orbweaver_exchange_bytes_total",
+	descExchanged = local.Desc("orbweaver_exchange_bytes_total",
 		"Bytes exchanged with other agents, on the wire.", "way")
-	descBodies = desc("orbweaver_exchange_message_bytes_total",
+	descBodies = local.Desc("orbweaver_exchange_message_bytes_total",
 		"Bytes of messages sent to other agents, after compression. "+
 			"The rest of orbweaver_exchange_bytes_total is HTTP, TLS and gossip.", "call")
-	descLinks = desc("orbweaver_exchange_links_sent_total", "Links sent to other agents.")
-	descKeys  = desc("orbweaver_exchange_keys_asked_total",
+	descLinks = local.Desc("orbweaver_exchange_links_sent_total", "Links sent to other agents.")
+	descKeys  = local.Desc("orbweaver_exchange_keys_asked_total",
 		"URLs that this agent asked their owners about, to send only the links that they do not know.")
-	descSent     = desc("orbweaver_exchange_urls_sent_total", "URLs sent to the agents that own their hosts.")
-	descOutgoing = desc("orbweaver_exchange_urls_outgoing", "URLs that wait to be sent to other agents.")
-	descAssigned = desc("orbweaver_sites_hosts", "Hosts of which this agent knows the assignment.")
-	descUnowned  = desc("orbweaver_sites_hosts_waiting", "Hosts whose links wait until their owner is known.")
-	descNumber   = desc("orbweaver_sites_assignment_number", "Number of the last assignment that this agent knows.")
-	descLast     = desc("orbweaver_sites_assignment_number_last",
+	descSent     = local.Desc("orbweaver_exchange_urls_sent_total", "URLs sent to the agents that own their hosts.")
+	descOutgoing = local.Desc("orbweaver_exchange_urls_outgoing", "URLs that wait to be sent to other agents.")
+	descAssigned = local.Desc("orbweaver_sites_hosts", "Hosts of which this agent knows the assignment.")
+	descUnowned  = local.Desc("orbweaver_sites_hosts_waiting", "Hosts whose links wait until their owner is known.")
+	descNumber   = local.Desc("orbweaver_sites_assignment_number",
+		"Number of the last assignment that this agent knows.")
+	descLast = local.Desc("orbweaver_sites_assignment_number_last",
 		"Number of the last assignment, when the leading coordinator last answered.")
-	descContents  = desc("orbweaver_contents_total", "Pages whose content was looked up (--partition hash).")
-	descElsewhere = desc("orbweaver_contents_elsewhere_total",
+	descContents  = local.Desc("orbweaver_contents_total", "Pages whose content was looked up (--partition hash).")
+	descElsewhere = local.Desc("orbweaver_contents_elsewhere_total",
 		"Looked-up pages whose content another agent judges.")
-	descRecent = desc("orbweaver_contents_recent_total",
+	descRecent = local.Desc("orbweaver_contents_recent_total",
 		"Looked-up pages that this agent judged from its recent answers, without a question.")
-	descContentDouble = desc("orbweaver_contents_duplicates_total",
+	descContentDouble = local.Desc("orbweaver_contents_duplicates_total",
 		"Looked-up pages that are duplicates: another page with the content is archived in full.")
-	descWaited = desc("orbweaver_contents_waited_total",
+	descWaited = local.Desc("orbweaver_contents_waited_total",
 		"Looked-up pages that waited until another page with the content was archived.")
-	descUnanswered = desc("orbweaver_contents_unanswered_total",
+	descUnanswered = local.Desc("orbweaver_contents_unanswered_total",
 		"Looked-up pages archived in full because no answer came in time.")
-	descTold   = desc("orbweaver_contents_told_total", "Pages archived in full that other agents know of.")
-	descUntold = desc("orbweaver_contents_untold_total",
+	descTold   = local.Desc("orbweaver_contents_told_total", "Pages archived in full that other agents know of.")
+	descUntold = local.Desc("orbweaver_contents_untold_total",
 		"Pages archived in full that no agent could be told of.")
-	descWouldExport = desc("orbweaver_contents_would_export_bytes_total",
+	descWouldExport = local.Desc("orbweaver_contents_would_export_bytes_total",
 		"Bytes that agents would exchange if the pages themselves travelled. They do not.")
 )
-
-// desc describes a metric without constant labels. docs/reference/metrics.md is made of all calls of desc.
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, labels, nil)
-}
 
 // Describe implements prometheus.Collector.
 func (e exchanges) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(e, ch) }
