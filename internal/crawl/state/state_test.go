@@ -336,3 +336,24 @@ func TestTable(t *testing.T) {
 	}()
 	table.Add('a', "b", nil, nil, nil, nil)
 }
+
+// A Spool in RAM allocates little more than it holds: each reading of the waiting links makes one.
+func TestSpoolAllocations(t *testing.T) {
+	const records = 30000 // 3 MB, below SpoolBytes
+	p := make([]byte, 95)
+	var s *state.Spool
+	got := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			s = state.NewSpool(testdisk.NewMem(), "spool")
+			for n := range uint64(records) {
+				if err := s.Add(state.Pending, n, p); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+	if most := int64(records * 100 * 5 / 4); got.AllocedBytesPerOp() > most {
+		t.Errorf("%d bytes for %d records of 100: at most %d", got.AllocedBytesPerOp(), records, most)
+	}
+}
