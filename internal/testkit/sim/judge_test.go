@@ -209,7 +209,7 @@ func TestStallsOverlap(t *testing.T) {
 	}
 }
 
-// An agent must end soon after the last page, or after the last start of an agent.
+// An agent must end soon after the last page, or after the last start or failure of an agent.
 func TestIdle(t *testing.T) {
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 	for _, c := range []struct {
@@ -220,18 +220,24 @@ func TestIdle(t *testing.T) {
 		requests   []time.Time
 		explained  []excuse
 		bad        bool
+		otherFails int
 	}{
-		{"at once", 101, 100, 0, nil, nil, false},
-		{"before the last page", 50, 100, 0, nil, nil, false},
-		{"100 minutes later", 6100, 100, 0, nil, nil, true},
-		{"other requests meanwhile", 160, 100, 0, []time.Time{at(125), at(150)}, nil, false},
-		{"a request in the end", 160, 100, 0, []time.Time{at(159)}, nil, true},
-		{"soon after a restart", 120, 80, 105, nil, nil, false},
-		{"after an outage", 6100, 100, 0, nil, []excuse{{from: at(90), to: at(6080)}}, false},
-		{"long after an outage", 6100, 100, 0, nil, []excuse{{from: at(0), to: at(6000)}}, true},
+		{"at once", 101, 100, 0, nil, nil, false, 0},
+		{"before the last page", 50, 100, 0, nil, nil, false, 0},
+		{"100 minutes later", 6100, 100, 0, nil, nil, true, 0},
+		{"other requests meanwhile", 160, 100, 0, []time.Time{at(125), at(150)}, nil, false, 0},
+		{"a request in the end", 160, 100, 0, []time.Time{at(159)}, nil, true, 0},
+		{"soon after a restart", 120, 80, 105, nil, nil, false, 0},
+		{"soon after a failure", 142, 112, 0, nil, nil, false, 114},
+		{"long after a failure", 155, 112, 0, nil, nil, true, 114},
+		{"after an outage", 6100, 100, 0, nil, []excuse{{from: at(90), to: at(6080)}}, false, 0},
+		{"long after an outage", 6100, 100, 0, nil, []excuse{{from: at(0), to: at(6000)}}, true, 0},
 	} {
-		a := &actor{name: "a1", run: &process{at: at(c.ends), began: start}}
-		s := &story{actors: []*actor{a, {name: "a2", run: &process{began: at(c.otherBegan)}}, {name: "a3"}},
+		a, other := &actor{name: "a1", run: &process{at: at(c.ends), began: start}}, &actor{name: "a3"}
+		if c.otherFails > 0 {
+			other.down = at(c.otherFails)
+		}
+		s := &story{actors: []*actor{a, {name: "a2", run: &process{began: at(c.otherBegan)}}, other},
 			judge: &judge{}}
 		if wrong := s.idle(a, at(c.lastPage), c.requests, c.explained); (len(wrong) > 0) != c.bad {
 			t.Errorf("%s: %v", c.name, wrong)
