@@ -22,7 +22,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
-	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites/follower"
@@ -66,12 +65,30 @@ type Agent interface {
 	Refetch(v *gossip.View) bool
 }
 
+// Others are the agents of the crawl, as this agent sees them. Safe for concurrent use.
+type Others interface {
+	// View returns the agents that are there now, with this one.
+	View() *gossip.View
+	// Pulse and End make PulseCall and EndCall. They block until the agent answers, or ctx is done.
+	Pulse(ctx context.Context, to gossip.Agent, q *pb.PulseRequest) (*pb.PulseResponse, error)
+	End(ctx context.Context, to gossip.Agent, q *pb.EndRequest) (*pb.EndResponse, error)
+}
+
+// A Stream is what the coordinators have decided, as far as this agent has applied it. See follower.Follower. Safe for
+// concurrent use.
+type Stream interface {
+	At() follower.Point
+	Finish(ctx context.Context, p follower.Point) (agreed bool)
+	Over() <-chan struct{}
+}
+
 // Config configures an Agreement.
 type Config struct {
-	Members *members.Members
-	Sites   *follower.Follower // nil: no coordinator assigns the hosts
-	Agent   Agent
-	Clock   clock.Clock
+	Self   string // the name of this agent
+	Others Others
+	Sites  Stream // may be a nil *follower.Follower: no coordinator assigns the hosts
+	Agent  Agent
+	Clock  clock.Clock
 }
 
 // An Agreement is this agent's part in the common end of the crawl. Safe for concurrent use.
@@ -104,7 +121,7 @@ func (d *Agreement) pulse(ctx context.Context, _ rpc.Caller, _ *pb.PulseRequest)
 	if err != nil {
 		return nil, rpc.ErrAgain // not begun, or ended
 	}
-	v, at := d.cfg.Members.View(), d.cfg.Sites.At()
+	v, at := d.cfg.Others.View(), d.cfg.Sites.At()
 	idle := p.Idle && d.cfg.Agent.Settled() && !d.cfg.Agent.Expected(v, d.cfg.Clock.Now())
 	return &pb.PulseResponse{View: at.Digest(v), Activity: p.Activity, Pages: d.answered(p), Idle: idle,
 		Stopped: p.Blocked, Lost: idle && d.cfg.Agent.Lost(v)}, nil
@@ -162,7 +179,7 @@ func (d *Agreement) prepare(ctx context.Context, e *pb.EndRequest) (bool, error)
 	defer d.preparing.Add(-1)
 	now := d.cfg.Clock.Now()
 	d.cfg.Agent.Hold(now.Add(prepareTime))
-	v, at := d.cfg.Members.View(), d.cfg.Sites.At()
+	v, at := d.cfg.Others.View(), d.cfg.Sites.At()
 	p, err := d.crawl.Pulse(ctx)
 	if err != nil {
 		return false, rpc.ErrAgain // ended
@@ -222,7 +239,7 @@ func (d *Agreement) Seek(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		v := d.cfg.Members.View()
+		v := d.cfg.Others.View()
 		at := d.cfg.Sites.At()
 		s, idle := d.round(ctx, v, at)
 		if !idle {
@@ -253,7 +270,7 @@ func (d *Agreement) Seek(ctx context.Context) {
 // returns what they said.
 func (d *Agreement) round(ctx context.Context, v *gossip.View, at follower.Point) (s standstill, idle bool) {
 	for _, a := range v.Agents {
-		if a.State == gossip.Up && a.Name < d.cfg.Members.Self.Name {
+		if a.State == gossip.Up && a.Name < d.cfg.Self {
 			return s, false // that agent asks
 		}
 	}
@@ -261,15 +278,15 @@ func (d *Agreement) round(ctx context.Context, v *gossip.View, at follower.Point
 	if err != nil || !own.Idle || !d.cfg.Agent.Settled() || d.cfg.Agent.Expected(v, d.cfg.Clock.Now()) {
 		return s, false
 	}
-	s = standstill{map[string]uint64{d.cfg.Members.Self.Name: own.Activity}, d.answered(own), nil}
+	s = standstill{map[string]uint64{d.cfg.Self: own.Activity}, d.answered(own), nil}
 	for _, a := range v.Agents {
-		if a.Name == d.cfg.Members.Self.Name {
+		if a.Name == d.cfg.Self {
 			if d.cfg.Agent.Lost(v) {
 				s.lost = append(s.lost, a)
 			}
 			continue
 		}
-		p, err := PulseCall.Ask(ctx, d.cfg.Members.To(a), &pb.PulseRequest{View: at.Digest(v)})
+		p, err := d.cfg.Others.Pulse(ctx, a, &pb.PulseRequest{View: at.Digest(v)})
 		if err != nil || !p.Idle || p.View != at.Digest(v) {
 			return s, false
 		}
@@ -290,7 +307,7 @@ func (d *Agreement) close(ctx context.Context, v *gossip.View, digest uint64, ac
 	if empty {
 		reason = endedEmpty
 	}
-	would, err := d.prepare(ctx, &pb.EndRequest{View: digest, Activity: activity[d.cfg.Members.Self.Name],
+	would, err := d.prepare(ctx, &pb.EndRequest{View: digest, Activity: activity[d.cfg.Self],
 		Prepare: true})
 	if err != nil || !would {
 		return false
@@ -302,9 +319,9 @@ func (d *Agreement) close(ctx context.Context, v *gossip.View, digest uint64, ac
 		}
 	}()
 	others := slices.DeleteFunc(slices.Clone(v.Agents),
-		func(a gossip.Agent) bool { return a.Name == d.cfg.Members.Self.Name })
+		func(a gossip.Agent) bool { return a.Name == d.cfg.Self })
 	for _, a := range others {
-		r, err := EndCall.Ask(ctx, d.cfg.Members.To(a),
+		r, err := d.cfg.Others.End(ctx, a,
 			&pb.EndRequest{View: digest, Activity: activity[a.Name], Reason: reason, Prepare: true})
 		if err != nil || !r.Agreed {
 			return false
@@ -319,7 +336,7 @@ func (d *Agreement) close(ctx context.Context, v *gossip.View, digest uint64, ac
 	}
 	agreed := d.cfg.Sites.Finish(ctx, *d.agreed.Load())
 	told.Wait()
-	if !agreed || !d.endOwn(ctx, activity[d.cfg.Members.Self.Name]) {
+	if !agreed || !d.endOwn(ctx, activity[d.cfg.Self]) {
 		return false
 	}
 	d.cfg.Agent.Close()
@@ -331,10 +348,10 @@ func (d *Agreement) tellEnd(ctx context.Context, a gossip.Agent, e *pb.EndReques
 	ctx, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
 	for ctx.Err() == nil {
-		if r, err := EndCall.Ask(ctx, d.cfg.Members.To(a), e); err == nil && r.Agreed {
+		if r, err := d.cfg.Others.End(ctx, a, e); err == nil && r.Agreed {
 			return
 		}
-		if now, there := d.cfg.Members.View().Agent(a.Name); !there || now.Instance != a.Instance {
+		if now, there := d.cfg.Others.View().Agent(a.Name); !there || now.Instance != a.Instance {
 			return // it has ended, and its answer was lost
 		}
 		select {
@@ -370,11 +387,11 @@ func (d *Agreement) endOwn(ctx context.Context, activity uint64) bool {
 func (d *Agreement) refetchAll(ctx context.Context, digest uint64, s standstill) {
 	for _, a := range s.lost {
 		e := &pb.EndRequest{View: digest, Activity: s.activity[a.Name], Prepare: true}
-		if a.Name == d.cfg.Members.Self.Name {
+		if a.Name == d.cfg.Self {
 			_, _ = d.prepare(ctx, e) // the next round asks again
 			continue
 		}
-		_, _ = EndCall.Ask(ctx, d.cfg.Members.To(a), e)
+		_, _ = d.cfg.Others.End(ctx, a, e)
 	}
 }
 

@@ -1,37 +1,64 @@
 package membership
 
 import (
+	"context"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/lost"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/cluster/sites/follower"
+	"github.com/orbweaver/orbweaver/internal/cluster/spare"
+	"github.com/orbweaver/orbweaver/internal/cluster/termination"
 )
 
+// others is the termination.Others of an agent.
+type others struct{ *members.Members }
+
+// Pulse implements termination.Others.
+func (o others) Pulse(ctx context.Context, to gossip.Agent, q *pb.PulseRequest) (*pb.PulseResponse, error) {
+	return termination.PulseCall.Ask(ctx, o.To(to), q)
+}
+
+// End implements termination.Others.
+func (o others) End(ctx context.Context, to gossip.Agent, q *pb.EndRequest) (*pb.EndResponse, error) {
+	return termination.EndCall.Ask(ctx, o.To(to), q)
+}
+
 // busy is the termination.Agent of an agent.
-type busy struct{ c *Membership }
+type busy struct {
+	members  *members.Members
+	division *Division
+	joining  *joining
+	refetch  *lost.Refetch
+	sites    *follower.Follower
+	spares   *spare.Copies
+}
 
 // Settled implements termination.Agent: this agent has applied the current view, has no takeover left to do, reads no
 // list of a lost archive, waits for the owner of no host and has no archive file to copy.
 func (b busy) Settled() bool {
-	v := b.c.Members.View()
-	return b.c.Division.TakenOver(v) && b.c.refetch.Settled() && b.c.sites.Agrees(v) && b.c.spares.Settled()
+	v := b.members.View()
+	return b.division.TakenOver(v) && b.refetch.Settled() && b.sites.Agrees(v) && b.spares.Settled()
 }
 
 // Missing implements termination.Agent.
-func (b busy) Missing() bool { return len(b.c.joining.gone()) > 0 }
+func (b busy) Missing() bool { return len(b.joining.gone()) > 0 }
 
 // Expected implements termination.Agent.
 func (b busy) Expected(v *gossip.View, now time.Time) bool {
-	return b.c.joining.admissions.expected(v, now)
+	return b.joining.admissions.expected(v, now)
 }
 
 // Hold implements termination.Agent.
-func (b busy) Hold(until time.Time) { b.c.joining.admissions.hold(until) }
+func (b busy) Hold(until time.Time) { b.joining.admissions.hold(until) }
 
 // Close implements termination.Agent.
-func (b busy) Close() { b.c.joining.admissions.set(ended) }
+func (b busy) Close() { b.joining.admissions.set(ended) }
 
 // Lost implements termination.Agent.
-func (b busy) Lost(v *gossip.View) bool { return b.c.refetch.Wanted(v) }
+func (b busy) Lost(v *gossip.View) bool { return b.refetch.Wanted(v) }
 
 // Refetch implements termination.Agent.
-func (b busy) Refetch(v *gossip.View) bool { return b.c.refetch.Begin(v) }
+func (b busy) Refetch(v *gossip.View) bool { return b.refetch.Begin(v) }

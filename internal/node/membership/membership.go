@@ -221,8 +221,8 @@ func (c *Membership) Open(p Parts) (err error) {
 	if err := errors.Join(c.openSites(p.Memory), c.openReplicas(p.Memory)); err != nil {
 		return err
 	}
-	c.ends = termination.New(termination.Config{Members: c.Members, Sites: c.sites, Agent: busy{c},
-		Clock: c.joining.Clock})
+	c.ends = termination.New(termination.Config{Self: c.Members.Self.Name, Others: others{c.Members}, Sites: c.sites,
+		Agent: busy{c.Members, c.Division, &c.joining, c.refetch, c.sites, c.spares}, Clock: c.joining.Clock})
 	c.openPages()
 	if err := c.openBoxes(p.Memory); err != nil {
 		return err
