@@ -88,30 +88,6 @@ type exports struct {
 	taking map[link.Key]chan struct{}
 }
 
-// pageKey returns the key in the seen-set of a page that this agent has. No host has its host part.
-func pageKey(k link.Key) link.Key {
-	return link.Key{Host: k.Host ^ 0x8cb92ba72f3d8dd7, Path: k.Path}
-}
-
-// versionKey returns the key in the seen-set of a version of a page that this agent has: the page's key if URLs are
-// fetched once.
-func versionKey(l link.Link) link.Key {
-	k := pageKey(link.KeyOf(l.URL))
-	if v, ok := l.Version(); ok {
-		k.Path ^= v
-	}
-	return k
-}
-
-// durableKey returns the key in a known.Durable of a page that this agent has by a link. It contains the Refetches:
-// when a page of a lost archive is fetched again and this agent has it already, the page must be sent all the same.
-// Only then this agent ships the name for that time, which its heirs need if this archive is lost, too.
-func durableKey(l link.Link) link.Key {
-	k := versionKey(l)
-	k.Path ^= uint64(l.Refetches()) * 0xa0761d6478bd642f
-	return k
-}
-
 // Export implements crawl.Boundary.
 func (x *exports) Export(_ context.Context, l link.Link, of *warc.Exchange,
 	text func([]byte) ([]byte, error)) (page link.Link, category string, away bool, err error) {
@@ -410,8 +386,11 @@ func (x *exports) requeuePage(number uint64, enc []byte) (page, whole bool, err 
 	return true, whole, err
 }
 
-// take does the work of Clustered.TakePage.
-func (x *exports) take(ctx context.Context, from string, page link.Link, records io.Reader) (
+// TakePage implements boundary.Taker. It reads records to their end, unless this agent has the page already. After
+// durable has returned nil, the page can only be lost with this machine's archive. With replication, its links are safe
+// even then. Safe for concurrent use. The error is a boundary.ErrNotKeeper, a run.ErrNotRunning, a crawl.ErrImport, or
+// of reading records. After an error, the page may come again.
+func (x *exports) TakePage(ctx context.Context, from string, page link.Link, records io.Reader) (
 	durable func() error, err error) {
 	to, ok := page.Destination()
 	if !ok || x.PageBox == nil {
@@ -423,7 +402,7 @@ func (x *exports) take(ctx context.Context, from string, page link.Link, records
 	return x.takePage(ctx, from, page, records)
 }
 
-// takePage does the work of take. It does not ask which agent keeps the page.
+// takePage does the work of TakePage. It does not ask which agent keeps the page.
 func (x *exports) takePage(ctx context.Context, from string, page link.Link, records io.Reader) (
 	durable func() error, err error) {
 	to, _ := page.Destination()
@@ -431,7 +410,7 @@ func (x *exports) takePage(ctx context.Context, from string, page link.Link, rec
 	if v, ok := page.Version(); ok {
 		found.SetVersion(v)
 	}
-	key, generation := versionKey(found), x.Durable.Now()
+	key, generation := boundary.VersionKey(found), x.Durable.Now()
 	free, err := x.claimPage(ctx, key)
 	if err != nil {
 		return nil, err
@@ -439,7 +418,7 @@ func (x *exports) takePage(ctx context.Context, from string, page link.Link, rec
 	defer free()
 	done := make(chan error, 1)
 	if known, err := x.knowsPage(ctx, found, done); err != nil || known {
-		return x.wait(ctx, done, durableKey(found), generation), err
+		return x.wait(ctx, done, boundary.DurableKey(found), generation), err
 	}
 	imported, err := x.loop.Import(ctx, from, found, x.Boundary.Category(to), records)
 	if err != nil {
@@ -468,7 +447,7 @@ func (x *exports) takePage(ctx context.Context, from string, page link.Link, rec
 		imported.Abandon()
 		return nil, err
 	}
-	return x.wait(ctx, done, durableKey(found), generation), nil
+	return x.wait(ctx, done, boundary.DurableKey(found), generation), nil
 }
 
 // claimPage waits until no other call takes the page. free ends this call.
@@ -508,7 +487,7 @@ func (x *exports) knowsPage(ctx context.Context, link link.Link, done chan error
 		if stopping = x.run.Stopping(); stopping {
 			return
 		}
-		if known = x.ranges.hasKey(versionKey(link)); known {
+		if known = x.ranges.hasKey(boundary.VersionKey(link)); known {
 			x.pagesAgain++
 			x.shipping.shipName(link)
 			x.receipts.whenFinishesSafe(func(time.Time) { done <- nil })
@@ -547,7 +526,7 @@ func (x *exports) takePagesBack(ctx context.Context, pages []link.Link) (err err
 	var durable []func() error
 	for _, page := range pages {
 		var wait func() error
-		if wait, err = x.takeStored(ctx, page, x.take); err != nil {
+		if wait, err = x.takeStored(ctx, page, x.TakePage); err != nil {
 			break
 		}
 		durable = append(durable, wait)
@@ -558,7 +537,7 @@ func (x *exports) takePagesBack(ctx context.Context, pages []link.Link) (err err
 	return err
 }
 
-// takeStored takes a stored page with take or takePage.
+// takeStored takes a stored page with TakePage or takePage.
 func (x *exports) takeStored(ctx context.Context, page link.Link, take func(ctx context.Context, from string,
 	page link.Link, records io.Reader) (func() error, error)) (durable func() error, err error) {
 	at, _ := page.Stored()

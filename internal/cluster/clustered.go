@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/known"
@@ -134,16 +133,6 @@ func (cl *Clustered) Keys() ledger.Keys { return cl.ranges.keys() }
 
 // Prepare implements ledger.Cluster.
 func (cl *Clustered) Prepare() { cl.ranges.flush() }
-
-// TakePage takes a page that another agent has fetched, from its WARC records. It reads records to their end, unless
-// this agent has the page already. When durable returns nil, the loss of this machine loses the page only if it loses
-// the archive, and with replication none of the page's links. Safe for concurrent use. The error is a
-// boundary.ErrNotKeeper, a run.ErrNotRunning, a crawl.ErrImport, or of reading records; after it, the page may come
-// again.
-func (cl *Clustered) TakePage(ctx context.Context, from string, page link.Link, records io.Reader) (
-	durable func() error, err error) {
-	return cl.exports.take(ctx, from, page, records)
-}
 
 // MayVisit implements crawl.Turns.
 func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {

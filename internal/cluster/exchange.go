@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/known"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -91,15 +92,6 @@ func (c *Calls) unknown(ctx context.Context, to *rpc.Peer, q *pb.PushRequest) (*
 	return left, nil
 }
 
-// HasPages implements boundary.Asker.
-func (c *Calls) HasPages(ctx context.Context, to *rpc.Peer, pages []link.Link) ([]bool, error) {
-	keys := make([]link.Key, len(pages))
-	for i, page := range pages {
-		keys[i] = durableKey(page)
-	}
-	return c.Durable.Ask(ctx, to, keys)
-}
-
 // Claim implements Exchange.
 func (c *Calls) Claim(ctx context.Context, agent string, q *pb.ClaimRequest) (*pb.ClaimResponse, error) {
 	p, err := c.Members.Peer(agent)
@@ -148,6 +140,9 @@ func (cl *Clustered) Serve(s *rpc.Server) {
 	RecallCall.Serve(s, again(cl.recalls.answer))
 	if cl.Durable != nil {
 		known.Call.Serve(s, cl.Durable.Answer)
+	}
+	if cl.PageBox != nil {
+		boundary.Serve(s, cl.exports)
 	}
 }
 

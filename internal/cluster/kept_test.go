@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/known"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
@@ -83,13 +84,13 @@ http://a.example/kept
 		if k.named(page) {
 			t.Error("the heir has the finish already")
 		}
-		if w.cl.Durable.Has(w.cl.Durable.Fingerprint(durableKey(page))) {
+		if w.cl.Durable.Has(w.cl.Durable.Fingerprint(boundary.DurableKey(page))) {
 			t.Error("other agents need not send the page, and no agent can name it")
 		}
 		page.SetDestination(link.Destination{})
 		for refetches := range uint8(2) {
 			page.SetRefetches(refetches)
-			durable, err := w.cl.TakePage(t.Context(), "a2", page, nil)
+			durable, err := w.cl.exports.TakePage(t.Context(), "a2", page, nil)
 			if err == nil {
 				err = durable()
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"maps"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -15,7 +16,7 @@ import (
 //	own      accepted here since the host was last given away, pending or finished
 //	done     finished, here or elsewhere: sent to the host's next owner
 //	foreign  links sent, or to be sent, to the host's owner (foreignKey)
-//	page     pages that this agent has, and that other agents have fetched or may fetch, too (pageKey, versionKey)
+//	page     pages that this agent has, and that other agents have fetched or may fetch, too (boundary.VersionKey)
 //
 // When the agent gives a host away, it starts a new, empty own range. So the links that leave with
 // the host are unknown here, and are accepted if they come back with it. Before this agent crawls
@@ -94,7 +95,7 @@ func (h hostKeys) Page(dst []link.Key, l link.Link) []link.Key {
 	if !h.moves || l.App() != "" {
 		return dst
 	}
-	page, version := pageKey(link.KeyOf(l.URL)), versionKey(l)
+	page, version := boundary.PageKey(link.KeyOf(l.URL)), boundary.VersionKey(l)
 	if dst = append(dst, page); version != page {
 		dst = append(dst, version)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -143,7 +144,7 @@ func (r *receipts) noteKept(f *state.Finish) {
 	}
 	r.ranges.notePage(f.Link)
 	if len(r.kept) < freshMax {
-		r.kept = append(r.kept, durableKey(f.Link))
+		r.kept = append(r.kept, boundary.DurableKey(f.Link))
 	}
 }
 

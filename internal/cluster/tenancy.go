@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
@@ -204,7 +205,7 @@ func (t *tenants) isKept(l link.Link) bool {
 		return false
 	}
 	_, gave := t.ranges.handed[l.Key().Host]
-	isPage := l.App() == "" && l.Refetches() == 0 && t.ranges.hasKey(pageKey(link.KeyOf(l.URL)))
+	isPage := l.App() == "" && l.Refetches() == 0 && t.ranges.hasKey(boundary.PageKey(link.KeyOf(l.URL)))
 	return isPage || gave && t.ranges.hasKey(doneKey(l.Key()))
 }
 

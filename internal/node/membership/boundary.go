@@ -127,7 +127,7 @@ func (c *Membership) openPages() {
 		return
 	}
 	cfg := boundary.Config{Store: c.store, Near: c.cfg.ContentHash == ContentNear, Members: c.Members,
-		Owners: &c.Division.placed, Asker: c.calls}
+		Owners: &c.Division.placed, Known: c.calls.Durable}
 	if c.cfg.ByPages() {
 		cfg.Classifier = c.cfg.classifier()
 	}

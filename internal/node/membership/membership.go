@@ -232,9 +232,6 @@ func (c *Membership) Open(p Parts) (err error) {
 	c.Cluster = cluster.New(c.parts)
 	c.Cluster.Serve(c.server)
 	c.ends.Serve(c.server, c.Cluster)
-	if c.store != nil {
-		boundary.Serve(c.server, c.Cluster)
-	}
 	return nil
 }
 
