@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
@@ -271,7 +272,7 @@ func (w *balanceWeb) assigner(ctx context.Context, t *Trial, way string, n int) 
 type council struct {
 	c       *coordinator.Coordinator
 	machine *coordinator.Machine
-	callers []coordinator.Caller
+	callers []rpc.Caller
 	number  map[string]int // of a caller, by name
 	owners  map[string]int // of hosts
 	last    uint64         // entry that was read
@@ -313,7 +314,7 @@ func startCouncil(ctx context.Context, dir string, agents []placement.Owner, lea
 	ctx, c.stop = context.WithCancel(ctx)
 	go func() { c.over <- c.c.Run(ctx) }()
 	for i, a := range agents {
-		c.callers = append(c.callers, coordinator.Caller{Name: a.Name, Instance: [16]byte{1, byte(i), byte(i >> 8)},
+		c.callers = append(c.callers, rpc.Caller{Name: a.Name, Instance: [16]byte{1, byte(i), byte(i >> 8)},
 			Boot: 1})
 		c.number[a.Name] = i
 	}
@@ -373,8 +374,8 @@ func (c *council) follow(ctx context.Context, i int, queue []balanceQueue) (f co
 func again(ctx context.Context, call func() error) error {
 	for {
 		err := call()
-		not := (*coordinator.NotLeader)(nil)
-		if !errors.Is(err, coordinator.ErrAgain) && !errors.As(err, &not) {
+		not := (*rpc.NotLeader)(nil)
+		if !errors.Is(err, rpc.ErrAgain) && !errors.As(err, &not) {
 			return err
 		}
 		select {

@@ -19,23 +19,10 @@ func (c *Coordinator) admitted(from rpc.Caller) bool {
 	return ok && m.Instance == from.Instance
 }
 
-func callerOf(from rpc.Caller) coordinator.Caller {
-	return coordinator.Caller{Name: from.Name, Instance: from.Instance, Boot: from.Boot, Crawl: from.Crawl}
-}
-
-// answer turns an error of package coordinator into that of package rpc.
+// answer keeps from other processes the address that a coordinator without others has in its log.
 func (c *Coordinator) answer(err error) error {
-	if n, ok := errors.AsType[*coordinator.NotLeader](err); ok {
-		if n.Leader == alone {
-			return &rpc.NotLeader{}
-		}
-		return &rpc.NotLeader{Leader: n.Leader}
-	}
-	if r, ok := errors.AsType[*coordinator.Refusal](err); ok {
-		return &rpc.Refusal{Reason: r.Kind, Text: r.Text}
-	}
-	if errors.Is(err, coordinator.ErrAgain) {
-		return rpc.ErrAgain
+	if n, ok := errors.AsType[*rpc.NotLeader](err); ok && n.Leader == alone {
+		return new(rpc.NotLeader)
 	}
 	return err
 }
@@ -51,7 +38,7 @@ func (c *Coordinator) serve() {
 
 func (c *Coordinator) discover(ctx context.Context, from rpc.Caller, q *pb.DiscoverRequest) (*pb.DiscoverResponse,
 	error) {
-	as, err := c.logic.Discover(ctx, callerOf(from), q.Hosts, q.Unchecked)
+	as, err := c.logic.Discover(ctx, from, q.Hosts, q.Unchecked)
 	if err != nil {
 		return nil, c.answer(err)
 	}
@@ -59,7 +46,7 @@ func (c *Coordinator) discover(ctx context.Context, from rpc.Caller, q *pb.Disco
 }
 
 func (c *Coordinator) follow(ctx context.Context, from rpc.Caller, q *pb.FollowRequest) (*pb.FollowResponse, error) {
-	f, err := c.logic.Follow(ctx, callerOf(from), coordinator.FollowOf(q))
+	f, err := c.logic.Follow(ctx, from, coordinator.FollowOf(q))
 	if err != nil {
 		return nil, c.answer(err)
 	}
@@ -67,7 +54,7 @@ func (c *Coordinator) follow(ctx context.Context, from rpc.Caller, q *pb.FollowR
 }
 
 func (c *Coordinator) finish(ctx context.Context, from rpc.Caller, q *pb.FinishRequest) (*pb.FinishResponse, error) {
-	return new(pb.FinishResponse), c.answer(c.logic.Finish(ctx, callerOf(from), q.Term, q.Number))
+	return new(pb.FinishResponse), c.answer(c.logic.Finish(ctx, from, q.Term, q.Number))
 }
 
 func (c *Coordinator) status(context.Context, rpc.Caller, *pb.StatusRequest) (*pb.StatusResponse, error) {

@@ -2,13 +2,13 @@ package coordinator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
 
 // A Log is the replicated log that drives the Machine. Safe for concurrent use.
@@ -21,15 +21,6 @@ type Log interface {
 	Leader() (addr string, self bool)
 	// Changes receives a value after each change of what Leader returns. A value waits if another one is unread.
 	Changes() <-chan struct{}
-}
-
-// A Caller is the agent that makes a call. Its name is proved by its certificate.
-type Caller struct {
-	Name     string
-	Instance [16]byte
-	Boot     uint64
-	// Crawl is zero if the agent belongs to no crawl yet.
-	Crawl [16]byte
 }
 
 // A Follow asks for the entries from a number on. It is also the caller's sign of life.
@@ -96,33 +87,10 @@ type HostAnswer struct {
 	After time.Duration
 }
 
-// ErrAgain means that the call had no effect yet and should be repeated.
-var ErrAgain = errors.New("ask again")
-
-// NotLeader is the answer of a coordinator that does not lead.
-type NotLeader struct {
-	// Leader is the address of the coordinator that leads, or empty if none is known.
-	Leader string
-}
-
-func (n *NotLeader) Error() string {
-	if n.Leader == "" {
-		return "this coordinator does not lead, and knows of none that does"
-	}
-	return "this coordinator does not lead, the one at " + n.Leader + " does"
-}
-
-// A Refusal is final: the agent cannot be a part of this crawl as it is.
-type Refusal struct {
-	// Kind is one of crawl, settings, name, full, ahead, member, report.
-	Kind string
-	Text string
-}
-
-func (r *Refusal) Error() string { return r.Text }
-
-func refuse(kind, format string, args ...any) error {
-	return &Refusal{kind, fmt.Sprintf(format, args...)}
+// refuse returns the Refusal of an agent that cannot be a part of this crawl as it is. reason is one of crawl,
+// settings, name, full, ahead, member, report.
+func refuse(reason, format string, args ...any) error {
+	return &rpc.Refusal{Reason: reason, Text: fmt.Sprintf(format, args...)}
 }
 
 // differ returns the Refusal of an agent whose settings differ from those of the crawl, or nil.

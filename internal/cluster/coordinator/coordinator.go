@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
 
 const (
@@ -34,7 +35,7 @@ const (
 	maxUnit = 1 << 20
 )
 
-// Events receives what a person may want to know.
+// Events receives what a person may want to know. It is not consensus.Events, because the two do not import each other.
 type Events interface {
 	// Event notes an event with pairs of names and values. It must not block. Safe for concurrent use.
 	Event(name string, fields ...any)
@@ -235,7 +236,7 @@ func (r *leadership) pause(d time.Duration) bool {
 	}
 }
 
-// current returns the leadership of this coordinator, or a NotLeader.
+// current returns the leadership of this coordinator, or an rpc.NotLeader.
 func (c *Coordinator) current() (*leadership, error) {
 	r := c.leadership.Load()
 	addr, self := c.cfg.Log.Leader()
@@ -243,26 +244,27 @@ func (c *Coordinator) current() (*leadership, error) {
 		if self {
 			addr = "" // this one, but it is not ready
 		}
-		return nil, &NotLeader{addr}
+		return nil, &rpc.NotLeader{Leader: addr}
 	}
 	return r, nil
 }
 
 // over replaces the error of a call during which the leadership ended.
 func (r *leadership) over(err error) error {
-	if _, gone := r.current(); gone != nil && !errors.As(err, new(*Refusal)) {
+	if _, gone := r.current(); gone != nil && !errors.As(err, new(*rpc.Refusal)) {
 		return gone
 	}
 	if errors.Is(err, errStale) {
-		return ErrAgain
+		return rpc.ErrAgain
 	}
 	return err
 }
 
 // Discover tells the coordinators of hosts whose agent the caller does not know. There is one answer for each host, in
-// their order. If unchecked is true, the hosts are assigned without a look-up. The error is a NotLeader, a Refusal, an
-// ErrAgain, or that of ctx.
-func (c *Coordinator) Discover(ctx context.Context, from Caller, hosts []string, unchecked bool) ([]HostAnswer, error) {
+// their order. If unchecked is true, the hosts are assigned without a look-up. The error is an rpc.NotLeader,
+// an rpc.Refusal, an rpc.ErrAgain, or that of ctx.
+func (c *Coordinator) Discover(ctx context.Context, from rpc.Caller, hosts []string, unchecked bool) (
+	[]HostAnswer, error) {
 	r, err := c.current()
 	if err != nil {
 		return nil, err

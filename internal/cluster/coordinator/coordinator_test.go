@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
 
 // TestJourney follows hosts from Discover to the stream, with two agents.
@@ -197,13 +198,13 @@ func TestFinish(t *testing.T) {
 		a.discover("h.example")
 		last, _ := m.Extent()
 		term := m.Roster().Term
-		if err := c.Finish(t.Context(), a.self, term, last); !errors.Is(err, coordinator.ErrAgain) {
+		if err := c.Finish(t.Context(), a.self, term, last); !errors.Is(err, rpc.ErrAgain) {
 			t.Errorf("one of two agents: %v", err)
 		}
-		if err := c.Finish(t.Context(), b.self, term, last-1); !errors.Is(err, coordinator.ErrAgain) {
+		if err := c.Finish(t.Context(), b.self, term, last-1); !errors.Is(err, rpc.ErrAgain) {
 			t.Errorf("at another entry: %v", err)
 		}
-		if err := c.Finish(t.Context(), coordinator.Caller{Name: "x"}, term, last); !refused(err) {
+		if err := c.Finish(t.Context(), rpc.Caller{Name: "x"}, term, last); !refused(err) {
 			t.Errorf("a stranger: %v", err)
 		}
 		if m.Roster().Ended {
@@ -243,24 +244,24 @@ func TestRefusals(t *testing.T) {
 		good := coordinator.Follow{From: 1, Report: a.report}
 		good.Report.State = assignment.Up
 		for name, c := range map[string]struct {
-			who  coordinator.Caller
+			who  rpc.Caller
 			f    func(f *coordinator.Follow)
 			want string
 		}{
-			"crawl": {coordinator.Caller{Name: "x", Crawl: [16]byte{7}}, nil, "agent \"x\" belongs to crawl 07"},
-			"settings": {coordinator.Caller{Name: "x", Crawl: crawl}, func(f *coordinator.Follow) {
+			"crawl": {rpc.Caller{Name: "x", Crawl: [16]byte{7}}, nil, "agent \"x\" belongs to crawl 07"},
+			"settings": {rpc.Caller{Name: "x", Crawl: crawl}, func(f *coordinator.Follow) {
 				f.Report.Settings = map[string]string{"partition": "hash"}
 			}, `agent "x" has partition "hash", the crawl has "sites": all agents must have the same`},
-			"a setting more": {coordinator.Caller{Name: "x"}, func(f *coordinator.Follow) {
+			"a setting more": {rpc.Caller{Name: "x"}, func(f *coordinator.Follow) {
 				f.Report.Settings = map[string]string{"partition": "sites", "new": "1"}
 			}, `agent "x" has new "1", the crawl does not know it: all agents must have the same version`},
-			"name": {coordinator.Caller{Name: "a", Instance: [16]byte{9}}, nil,
+			"name": {rpc.Caller{Name: "a", Instance: [16]byte{9}}, nil,
 				`agent "a" is in the crawl already, with another directory (at 192.0.2.9:7470): choose another name`},
-			"an old start": {coordinator.Caller{Name: "a", Instance: a.self.Instance}, nil,
+			"an old start": {rpc.Caller{Name: "a", Instance: a.self.Instance}, nil,
 				`agent "a" has been started again since this start`},
-			"ahead": {coordinator.Caller{Name: "x"}, func(f *coordinator.Follow) { f.From = 1000 },
+			"ahead": {rpc.Caller{Name: "x"}, func(f *coordinator.Follow) { f.From = 1000 },
 				`it has `},
-			"capacity": {coordinator.Caller{Name: "x"}, func(f *coordinator.Follow) { f.Report.Capacity = -1 },
+			"capacity": {rpc.Caller{Name: "x"}, func(f *coordinator.Follow) { f.Report.Capacity = -1 },
 				`agent "x" reports: malformed entry: agent x: capacity -1`},
 		} {
 			f := good
@@ -272,7 +273,7 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s: got %v, want %s", name, err, c.want)
 			}
 		}
-		if _, err := w.c.Discover(t.Context(), coordinator.Caller{Name: "x"}, nil, false); err == nil ||
+		if _, err := w.c.Discover(t.Context(), rpc.Caller{Name: "x"}, nil, false); err == nil ||
 			err.Error() != `agent "x" is not in the crawl's roster` {
 			t.Errorf("a stranger's Discover: %v", err)
 		}
@@ -281,7 +282,7 @@ func TestRefusals(t *testing.T) {
 		}
 		w.resign()
 		time.Sleep(time.Second)
-		if _, err := w.c.Follow(t.Context(), a.self, good); !errors.As(err, new(*coordinator.NotLeader)) {
+		if _, err := w.c.Follow(t.Context(), a.self, good); !errors.As(err, new(*rpc.NotLeader)) {
 			t.Errorf("without a leader: %v", err)
 		}
 	})

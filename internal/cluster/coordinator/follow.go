@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
 
 // maxLives bounds the lives that the leader remembers.
 const maxLives = 4 * assignment.MaxMembers
 
-// Follow takes an agent's report and returns entries. It waits for f.Wait if there are none. The error is a NotLeader,
-// a Refusal, an ErrAgain, or that of ctx.
-func (c *Coordinator) Follow(ctx context.Context, from Caller, f Follow) (Followed, error) {
+// Follow takes an agent's report and returns entries. It waits for f.Wait if there are none. The error is an
+// rpc.NotLeader, an rpc.Refusal, an rpc.ErrAgain, or that of ctx.
+func (c *Coordinator) Follow(ctx context.Context, from rpc.Caller, f Follow) (Followed, error) {
 	r, err := c.current()
 	if err != nil {
 		return Followed{}, err
@@ -57,7 +58,7 @@ func (c *Coordinator) Follow(ctx context.Context, from Caller, f Follow) (Follow
 		case <-ctx.Done():
 			return Followed{}, ctx.Err()
 		case <-r.ctx.Done():
-			return Followed{}, r.over(ErrAgain)
+			return Followed{}, r.over(rpc.ErrAgain)
 		}
 	}
 }
@@ -68,7 +69,7 @@ func (r *leadership) followed(m assignment.Member, entries []byte, arrived time.
 	roster := r.cfg.Machine.Roster()
 	last, _ := r.cfg.Machine.Extent() // not before the roster
 	if time.Since(arrived) > stale {
-		return Followed{}, ErrAgain
+		return Followed{}, rpc.ErrAgain
 	}
 	if _, err := r.current(); err != nil {
 		return Followed{}, err
@@ -83,12 +84,12 @@ func (r *leadership) followed(m assignment.Member, entries []byte, arrived time.
 
 // claim compares the agent's crawl and settings with those of the coordinators. The first agent's become theirs. If
 // that agent belongs to no crawl yet, the crawl gets a new number.
-func (r *leadership) claim(from Caller, settings map[string]string) error {
+func (r *leadership) claim(from rpc.Caller, settings map[string]string) error {
 	for {
 		if c := r.cfg.Machine.claimed(); c != nil {
 			if from.Crawl != [16]byte{} && from.Crawl != c.Crawl {
-				return refuse("crawl", "agent %q belongs to crawl %x, the coordinators serve crawl %x", from.Name,
-					from.Crawl, c.Crawl)
+				return refuse("crawl", "agent %q belongs to crawl %s, the coordinators serve crawl %s", from.Name,
+					from.Crawl, rpc.ID(c.Crawl))
 			}
 			return differ(from.Name, settings, c.Settings)
 		}
@@ -97,7 +98,7 @@ func (r *leadership) claim(from Caller, settings map[string]string) error {
 		r.claiming = true
 		r.mu.Unlock()
 		if !first {
-			return ErrAgain
+			return rpc.ErrAgain
 		}
 		c := Claim{from.Crawl, settings}
 		if c.Crawl == [16]byte{} {
@@ -108,7 +109,7 @@ func (r *leadership) claim(from Caller, settings map[string]string) error {
 		r.claiming = false
 		r.mu.Unlock()
 		if err != nil {
-			return ErrAgain
+			return rpc.ErrAgain
 		}
 	}
 }
@@ -137,7 +138,7 @@ func (r *leadership) hear(m assignment.Member, f Follow, now time.Time) error {
 	}
 	if a == nil {
 		if len(r.agents) >= maxLives {
-			return ErrAgain
+			return rpc.ErrAgain
 		}
 		a = &agent{first: now}
 		r.agents[l] = a
@@ -183,7 +184,7 @@ func (r *leadership) settled(ctx context.Context, name string) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-r.ctx.Done():
-			return ErrAgain
+			return rpc.ErrAgain
 		}
 	}
 }
@@ -281,7 +282,7 @@ func (c *Coordinator) Forget(ctx context.Context, name string) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-r.ctx.Done():
-			return r.over(ErrAgain)
+			return r.over(rpc.ErrAgain)
 		}
 	}
 }
@@ -354,8 +355,8 @@ const voteFor = 10 * time.Second
 
 // Finish says that the caller agrees to end the crawl, at a roster and an entry that are the last ones. When all
 // agents that are up have said so, the coordinators end the crawl, and Finish returns nil. Otherwise it returns an
-// ErrAgain after a second at the latest.
-func (c *Coordinator) Finish(ctx context.Context, from Caller, term, number uint64) error {
+// rpc.ErrAgain after a second at the latest.
+func (c *Coordinator) Finish(ctx context.Context, from rpc.Caller, term, number uint64) error {
 	r, err := c.current()
 	if err != nil {
 		return err
@@ -369,7 +370,7 @@ func (c *Coordinator) Finish(ctx context.Context, from Caller, term, number uint
 	case roster.Ended:
 		return nil
 	case term != roster.Term || number != last:
-		return ErrAgain
+		return rpc.ErrAgain
 	}
 	more := c.cfg.Machine.changes()
 	if r.vote(&roster, from.Name, vote{term, number, time.Now()}) {
@@ -398,7 +399,7 @@ func (r *leadership) ended() error {
 	if roster := r.cfg.Machine.Roster(); roster.Ended {
 		return nil
 	}
-	return r.over(ErrAgain)
+	return r.over(rpc.ErrAgain)
 }
 
 // vote counts a vote, and reports whether all agents that are up agree and no host waits for an agent.

@@ -200,7 +200,7 @@ func follow(m, report assignment.Member) assignment.Member {
 	return m
 }
 
-// admit returns the Refusal of an agent that cannot join a roster, or nil.
+// admit returns the rpc.Refusal of an agent that cannot join a roster, or nil.
 func admit(r *assignment.Roster, a assignment.Member) error {
 	if len(r.Members) >= assignment.MaxMembers {
 		return refuse("full", "agent %q cannot join: the crawl has %d agents, which is the most", a.Name,

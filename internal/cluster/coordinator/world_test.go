@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -87,7 +88,7 @@ func (w *world) Propose(_ context.Context, command []byte) (any, error) {
 // A peer is an agent that follows the coordinator.
 type peer struct {
 	w    *world
-	self coordinator.Caller
+	self rpc.Caller
 
 	mu      sync.Mutex // guards the fields below
 	report  coordinator.Report
@@ -100,7 +101,7 @@ type peer struct {
 
 // start starts an agent.
 func (w *world) start(name string, state assignment.State) *peer {
-	p := &peer{w: w, self: coordinator.Caller{Name: name, Instance: [16]byte{name[0]}, Boot: 1},
+	p := &peer{w: w, self: rpc.Caller{Name: name, Instance: [16]byte{name[0]}, Boot: 1},
 		silent: map[string]time.Time{}}
 	p.report = coordinator.Report{Capacity: 1, Addr: "192.0.2.9:7470", State: state,
 		Settings: map[string]string{"partition": "sites"}}
@@ -169,7 +170,7 @@ func (p *peer) discover(hosts ...string) []coordinator.HostAnswer {
 	}
 }
 
-func refused(err error) bool { return errors.As(err, new(*coordinator.Refusal)) }
+func refused(err error) bool { return errors.As(err, new(*rpc.Refusal)) }
 
 // set changes the agent.
 func (p *peer) set(f func()) {

@@ -68,11 +68,11 @@ func (c Call) bulk() bool {
 // for bulk calls.
 func (c Call) operators() bool { return c == CallOrders || c == CallOperate }
 
-// ErrAgain is the answer of an agent that is not ready or has another view. The same call may
-// succeed later.
+// ErrAgain is the answer of an agent or a coordinator that is not ready or has another view. The call had no effect
+// yet. The same call may succeed later.
 var ErrAgain = errors.New("ask again later")
 
-// A Refusal is a lasting refusal of a call.
+// A Refusal is a lasting refusal of a call. A coordinator refuses an agent that cannot be a part of its crawl.
 type Refusal struct {
 	// Reason is one word for programs, Text an explanation for people.
 	Reason, Text string

@@ -48,7 +48,8 @@ type Answer struct {
 var ErrRefused = errors.New("refused by the coordinators")
 
 // A NotLeader is the error of a coordinator that does not lead. Leader is the address of the one that does, as
-// far as it knows; it may be empty.
+// far as it knows; it may be empty. It is not an rpc.NotLeader, because people read its text behind the address of the
+// coordinator.
 type NotLeader struct{ Leader string }
 
 func (e *NotLeader) Error() string {

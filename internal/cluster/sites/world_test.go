@@ -15,6 +15,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
@@ -62,7 +63,7 @@ type resident struct {
 	*subject
 	w      *world
 	rate   float64 // of its clock
-	caller coordinator.Caller
+	caller rpc.Caller
 	ctx    context.Context
 	die    context.CancelFunc
 	killed bool // w.mu guards it
@@ -200,7 +201,7 @@ func (w *world) start(name string) {
 		disk, boot = old.disk, old.caller.Boot+1
 	}
 	a := &resident{w: w, rate: 0.99 + 0.0002*float64(w.number(101)),
-		caller: coordinator.Caller{Name: name, Instance: [16]byte{name[0]}, Boot: boot}}
+		caller: rpc.Caller{Name: name, Instance: [16]byte{name[0]}, Boot: boot}}
 	a.ctx, a.die = context.WithCancel(w.ctx)
 	s := start(w.t, nil, disk, func(c *Config) {
 		c.Self = Self{name, a.caller.Instance, boot}
@@ -279,7 +280,7 @@ func ask[T any](ctx context.Context, a *resident, addr string,
 	var none T
 	select {
 	case got := <-answers:
-		if n, ok := errors.AsType[*coordinator.NotLeader](got.err); ok {
+		if n, ok := errors.AsType[*rpc.NotLeader](got.err); ok {
 			return none, &NotLeader{n.Leader}
 		}
 		return got.value, got.err
