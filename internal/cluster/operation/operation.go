@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -18,9 +19,8 @@ import (
 const (
 	// maxMethod bounds the letters A-Z and a-z of a method.
 	maxMethod = 64
-	// maxProblem bounds the bytes of the error in an answer, and maxCode those of its code.
+	// maxProblem bounds the bytes of the error in an answer.
 	maxProblem = 16 << 10
-	maxCode    = 64
 )
 
 // Call carries a request and a response, of at most rpc.MaxData bytes each.
@@ -45,8 +45,6 @@ func checkResponse(r *pb.OperateResponse) error {
 		return fmt.Errorf("%w: error of %d octets", rpc.ErrTooLarge, len(r.Error))
 	case len(r.Response) > rpc.MaxData:
 		return fmt.Errorf("%w: response of %d octets", rpc.ErrTooLarge, len(r.Response))
-	case len(r.Code) > maxCode:
-		return fmt.Errorf("%w: code of %d octets", rpc.ErrTooLarge, len(r.Code))
 	}
 	return nil
 }
@@ -69,23 +67,28 @@ func Ask(ctx context.Context, p *rpc.Peer, method string, request []byte) (respo
 	return r.Response, nil
 }
 
-// A Handler carries out a request of another agent. Its rpc.ErrAgain reaches that agent as it is, any other error as a
-// Failure.
+// A Handler carries out a request of another agent. Its error reaches that agent as a Failure, but see Serve.
 type Handler func(ctx context.Context, from rpc.Caller, method string, request []byte) (response []byte, err error)
 
-// Serve makes a server answer requests, before it runs.
-func Serve(s *rpc.Server, do Handler) {
-	Call.Serve(s, func(ctx context.Context, from rpc.Caller, q *pb.OperateRequest) (*pb.OperateResponse, error) {
-		return answer(do(ctx, from, q.Method, q.Request))
-	})
+// Serve makes a server answer requests, before it runs. From the methods in again, an rpc.ErrAgain reaches the caller
+// as it is: their callers repeat the request.
+func Serve(s *rpc.Server, do Handler, again ...string) {
+	Call.Serve(s, handler(do, again))
 }
 
-// answer cuts the text of a long problem, and leaves out of it what is not UTF-8. Its error is an rpc.ErrAgain, or a
-// response that is too large.
-func answer(response []byte, problem error) (*pb.OperateResponse, error) {
-	if errors.Is(problem, rpc.ErrAgain) {
-		return nil, problem
+func handler(do Handler, again []string) rpc.Handler[pb.OperateRequest, pb.OperateResponse] {
+	return func(ctx context.Context, from rpc.Caller, q *pb.OperateRequest) (*pb.OperateResponse, error) {
+		response, problem := do(ctx, from, q.Method, q.Request)
+		if errors.Is(problem, rpc.ErrAgain) && slices.Contains(again, q.Method) {
+			return nil, problem
+		}
+		return answer(response, problem)
 	}
+}
+
+// answer cuts the text of a long problem, and leaves out of it what is not UTF-8. Its error is a response that is too
+// large.
+func answer(response []byte, problem error) (*pb.OperateResponse, error) {
 	if problem != nil {
 		text := problem.Error()
 		return &pb.OperateResponse{Error: strings.ToValidUTF8(text[:min(len(text), maxProblem)], "")}, nil

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"context"
 	"errors"
 	"regexp"
 	"strings"
@@ -28,9 +29,8 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	for want, rs := range map[error][]*pb.OperateResponse{
-		nil: {{}, {Response: full, Error: strings.Repeat("e", 16<<10), Code: strings.Repeat("c", 64)}},
-		rpc.ErrTooLarge: {{Response: tooMuch}, {Error: strings.Repeat("e", 16<<10+1)},
-			{Code: strings.Repeat("c", 65)}},
+		nil:             {{}, {Response: full, Error: strings.Repeat("e", 16<<10)}},
+		rpc.ErrTooLarge: {{Response: tooMuch}, {Error: strings.Repeat("e", 16<<10+1)}},
 	} {
 		for _, r := range rs {
 			if err := Call.Response(nil, r); !errors.Is(err, want) {
@@ -50,18 +50,28 @@ func TestAnswer(t *testing.T) {
 	if want := strings.Repeat("é", 8<<10-1); err != nil || r.Error != want {
 		t.Errorf("%d octets of an error, want %d, %v", len(r.GetError()), len(want), err)
 	}
-	if _, err = answer(nil, rpc.ErrAgain); !errors.Is(err, rpc.ErrAgain) {
-		t.Errorf("ask again later: %v", err)
-	}
 	_, err = answer(make([]byte, rpc.MaxData+1), nil)
 	if err == nil || errors.Is(err, rpc.ErrTooLarge) || errors.Is(err, rpc.ErrMalformed) {
 		t.Errorf("a response that is too large: %v", err)
 	}
 }
 
+// TestAgain: "ask again later" reaches the callers of the methods that may say so. All others get it as a text.
+func TestAgain(t *testing.T) {
+	h := handler(func(context.Context, rpc.Caller, string, []byte) ([]byte, error) { return nil, rpc.ErrAgain },
+		[]string{"Left"})
+	if r, err := h(t.Context(), rpc.Caller{}, &pb.OperateRequest{Method: "Left"}); !errors.Is(err, rpc.ErrAgain) {
+		t.Errorf("Left: %v, %v", r, err)
+	}
+	r, err := h(t.Context(), rpc.Caller{}, &pb.OperateRequest{Method: "Pause"})
+	if err != nil || r.Error != rpc.ErrAgain.Error() {
+		t.Errorf("Pause: %v, %v", r, err)
+	}
+}
+
 // FuzzOperate: any request and any response is refused, or it is within its bounds.
 func FuzzOperate(f *testing.F) {
-	f.Add([]byte("\x0a\x05Pause\x12\x01x"), []byte("\x0a\x04done\x12\x02no\x1a\x01c"))
+	f.Add([]byte("\x0a\x05Pause\x12\x01x"), []byte("\x0a\x04done\x12\x02no"))
 	form := regexp.MustCompile(`^[A-Za-z]{1,64}$`)
 	f.Fuzz(func(t *testing.T, request, response []byte) {
 		q, r := new(pb.OperateRequest), new(pb.OperateResponse)
@@ -70,7 +80,7 @@ func FuzzOperate(f *testing.F) {
 			t.Errorf("%v is let through", q)
 		}
 		if proto.Unmarshal(response, r) == nil && Call.Response(q, r) == nil &&
-			(len(r.Response) > rpc.MaxData || len(r.Error) > 16<<10 || len(r.Code) > 64) {
+			(len(r.Response) > rpc.MaxData || len(r.Error) > 16<<10) {
 			t.Errorf("%v is let through", r)
 		}
 	})

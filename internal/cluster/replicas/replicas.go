@@ -164,11 +164,17 @@ func (r *Replicas) TellLeft(ctx context.Context) error {
 		if a.Name == m.Self.Name {
 			continue
 		}
-		if _, err := operation.Ask(ctx, m.To(a), members.LeftMethod, nil); err != nil {
+		if err := tellLeft(ctx, m.To(a)); err != nil {
 			return fmt.Errorf("agent %q: %w", a.Name, err)
 		}
 	}
 	return nil
+}
+
+// tellLeft tells one agent. An agent that fails to keep it says so in an operation.Failure.
+func tellLeft(ctx context.Context, p *rpc.Peer) error {
+	_, err := operation.Ask(ctx, p, members.LeftMethod, nil)
+	return err
 }
 
 const notWhole = "whole" // the reason of a refusal

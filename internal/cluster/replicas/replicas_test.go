@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
+	"github.com/orbweaver/orbweaver/internal/cluster/operation"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
@@ -201,4 +203,48 @@ func TestAway(t *testing.T) {
 // by returns the owners by a placement.
 func by(p placement.Placement) OwnersBefore {
 	return func(host string) string { return p.Owner(link.HostKey(host)).Name }
+}
+
+// TestTellLeft: an agent has told that it leaves when the other one has kept that, and not if it fails to, or says to
+// ask again.
+func TestTellLeft(t *testing.T) {
+	l, err := rpc.Listen(rpc.System, "127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crawl, answers := rpc.ID{1}, []error{errors.New("its disk is full"), rpc.ErrAgain, nil}
+	s := rpc.NewServer(l, rpc.ServerConfig{Crawl: func() rpc.ID { return crawl },
+		Admitted: func(rpc.Caller) bool { return true }})
+	operation.Serve(s, func(_ context.Context, _ rpc.Caller, method string, _ []byte) ([]byte, error) {
+		err := answers[0]
+		if answers = answers[1:]; method != members.LeftMethod {
+			t.Errorf("method %s", method)
+		}
+		return nil, err
+	}, members.LeftMethod)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	defer func() {
+		cancel()
+		running.Wait()
+		l.Close()
+	}()
+	client := rpc.NewClient(rpc.ClientConfig{Seed: 1,
+		Self: func() rpc.Caller { return rpc.Caller{Name: "a2", Boot: 1, Crawl: crawl} }})
+	defer client.Close()
+	p := client.Peer("a1", l.Addr())
+	if err := tellLeft(ctx, p); !errors.Is(err, operation.Failure("its disk is full")) {
+		t.Errorf("the other agent fails: %v", err)
+	}
+	if err := tellLeft(ctx, p); !errors.Is(err, rpc.ErrAgain) {
+		t.Errorf("the other agent has not kept it yet: %v", err)
+	}
+	if err := tellLeft(ctx, p); err != nil {
+		t.Errorf("the other agent has kept it: %v", err)
+	}
 }

@@ -247,7 +247,7 @@ func (c *Membership) openServer(p Parts) {
 		Admitted: c.joining.admitted, MemoryBytes: p.Memory.Exchange, Panicked: local.Panicked(c.events)})
 	HelloCall.Serve(c.server, c.joining.hello)
 	c.orders.Serve(c.server)
-	operation.Serve(c.server, c.operated)
+	operation.Serve(c.server, c.operated, members.LeftMethod)
 	c.limit = limits.New(limits.Config{Limit: p.PageLimit, Members: c.Members, Owners: &c.Division.placed,
 		Clock: c.joining.Clock, Events: c.events})
 	limits.Call.Serve(c.server, c.limit.Answer)

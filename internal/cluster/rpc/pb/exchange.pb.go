@@ -1862,7 +1862,6 @@ type OperateResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Response      []byte                 `protobuf:"bytes,1,opt,name=response,proto3" json:"response,omitempty"` // the method's own encoding
 	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`       // for people; empty: none
-	Code          string                 `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`         // of the error, for programs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1907,13 +1906,6 @@ func (x *OperateResponse) GetResponse() []byte {
 func (x *OperateResponse) GetError() string {
 	if x != nil {
 		return x.Error
-	}
-	return ""
-}
-
-func (x *OperateResponse) GetCode() string {
-	if x != nil {
-		return x.Code
 	}
 	return ""
 }
@@ -2182,11 +2174,10 @@ const file_exchange_proto_rawDesc = "" +
 	"\x04more\x18\x03 \x01(\bR\x04more\"B\n" +
 	"\x0eOperateRequest\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x18\n" +
-	"\arequest\x18\x02 \x01(\fR\arequest\"W\n" +
+	"\arequest\x18\x02 \x01(\fR\arequest\"C\n" +
 	"\x0fOperateResponse\x12\x1a\n" +
 	"\bresponse\x18\x01 \x01(\fR\bresponse\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\x12\x12\n" +
-	"\x04code\x18\x03 \x01(\tR\x04code\"a\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"a\n" +
 	"\fShareRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04held\x18\x02 \x01(\x01R\x04held\x12\x17\n" +
