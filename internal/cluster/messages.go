@@ -5,6 +5,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -19,11 +20,8 @@ var (
 		Response: checkRecalled}
 )
 
-const (
-	// maxRecall bounds the URLs in one Recall, and maxState the state of one URL.
-	maxRecall = 64
-	maxState  = 64 << 10
-)
+// maxRecall bounds the URLs in one Recall.
+const maxRecall = 64
 
 func checkPush(q *pb.PushRequest) error {
 	if q.Hops > MaxHops || q.Count > rpc.MaxData {
@@ -112,7 +110,7 @@ func checkAnswer(a *pb.RecallAnswer, u weburl.URL) error {
 		}
 		return nil
 	}
-	if len(a.State) == 0 || len(a.State) > maxState {
+	if len(a.State) == 0 || len(a.State) > visit.MaxState {
 		return rpc.Malformedf("%d octets of a state", len(a.State))
 	}
 	if l, n, err := link.Peek(a.Link); err != nil || n != len(a.Link) || l.URL != u {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -104,10 +105,10 @@ func TestHostileAnswers(t *testing.T) {
 	one := linksTo(urlA)
 	q := &pb.RecallRequest{Count: 1, Links: one}
 	for want, as := range map[error][]*pb.RecallAnswer{
-		nil: {known(one, 1), known(one, maxState), {Verdict: recallLater}, {Verdict: recallNone},
+		nil: {known(one, 1), known(one, visit.MaxState), {Verdict: recallLater}, {Verdict: recallNone},
 			{Verdict: recallBlocked}},
 		rpc.ErrMalformed: {nil, {}, {Verdict: recallBlocked + 1}, {Verdict: 1 << 31}, known(one, 0),
-			known(one, maxState+1), known(nil, 1), known(linksTo(urlB), 1), known(linksTo(urlA, urlA), 1),
+			known(one, visit.MaxState+1), known(nil, 1), known(linksTo(urlB), 1), known(linksTo(urlA, urlA), 1),
 			known(one[:len(one)-1], 1), {Verdict: recallNone, Link: one}, {Verdict: recallLater, State: one}},
 	} {
 		for _, a := range as {

@@ -23,10 +23,15 @@ import (
 // Tally has. Then the entry with its own counter has the difference.
 type pageCount struct{ counter, pages uint64 }
 
+// maxCounts bounds the counts of one host: more agents than that do not crawl a host in turn. If another agent tells of
+// more, this one leaves them out.
+const maxCounts = 256
+
 // pageCounts are the counts of other agents. The dispatcher owns them.
 type pageCounts struct {
 	*base
-	of map[string][]pageCount // by host
+	of      map[string][]pageCount // by host
+	leftOut int64                  // counts beyond maxCounts
 }
 
 // elsewhere returns how many pages of a host other agents have fetched.
@@ -125,10 +130,13 @@ func (p *pageCounts) put(put func(kind byte, b []byte) error) error {
 	return nil
 }
 
-// count records a count, unless a larger one is known.
+// count records a count, unless a larger one is known, or too many are.
 func (p *pageCounts) count(host string, c pageCount) (larger bool) {
 	all := p.of[host]
 	switch i := slices.IndexFunc(all, func(o pageCount) bool { return o.counter == c.counter }); {
+	case i < 0 && len(all) >= maxCounts:
+		p.leftOut++
+		return false
 	case i < 0:
 		p.of[strings.Clone(host)] = append(all, c)
 	case all[i].pages >= c.pages:

@@ -42,6 +42,38 @@ func checkPages(t *testing.T, agents, others []*world, least, most map[string]in
 	t.Logf("the pages of %d of %d hosts are counted", checked, len(most))
 }
 
+// TestManyCounts: an agent that invents counters cannot fill the memory of another one. The counts that were known
+// before still grow.
+func TestManyCounts(t *testing.T) {
+	mine := static{func(string) (string, bool) { return "", true }}
+	mem := testdisk.NewMem()
+	box, err := outbox.Open(mem, "outbox", outbox.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStory(t, "seed http://a.example/")
+	s.with = func() (Others, error) { return Others{Placement: mine, Exchange: mine, Outbox: box, Counter: 7}, nil }
+	b, err := s.open(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	learn := func(counter, pages uint64) {
+		b.cl.tenants.learnPages(&handoff.Record{Kind: handoff.Pages, Name: "a.example", Counter: counter, Pages: pages})
+	}
+	for i := range uint64(3 * maxCounts) {
+		learn(100+i, 1)
+	}
+	learn(100, 11)
+	n, all := len(b.cl.counts.of["a.example"]), b.cl.PagesElsewhere("a.example")
+	if left := b.cl.tenants.moves().CountsLeftOut; n != maxCounts || all != maxCounts+10 || left != 2*maxCounts {
+		t.Errorf("%d counts of %d pages, and %d are left out; want %d, %d and %d", n, all, left, maxCounts,
+			maxCounts+10, 2*maxCounts)
+	}
+	if err := errors.Join(b.close(), box.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRestoredCount: an agent whose disk was restored from an older copy takes its own count from the others.
 func TestRestoredCount(t *testing.T) {
 	mine := static{func(string) (string, bool) { return "", true }}

@@ -284,7 +284,7 @@ func (r *recalls) answer(ctx context.Context, _ rpc.Caller, q *pb.RecallRequest)
 		err := r.run.Do(ctx, "recall", func(time.Time) {
 			for _, l := range part {
 				a := r.recallHere(l.Sent(), q.Accept)
-				if len(a.State) > maxState {
+				if len(a.State) > visit.MaxState {
 					a = &pb.RecallAnswer{Verdict: recallNone}
 				}
 				if left -= len(a.Link) + len(a.State); left < 0 {

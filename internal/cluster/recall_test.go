@@ -238,9 +238,8 @@ func startReader(t *testing.T, r *reader, others interface {
 // TestRecalled: an agent answers what its strategy knows. It accepts a link that it does not know, if
 // it is the owner of the URL. A state that no message may have is none.
 func TestRecalled(t *testing.T) {
-	if maxState != visit.MaxState || handoff.MaxState != visit.MaxState {
-		t.Errorf("a state has up to %d bytes, %d in an answer and %d in a record", visit.MaxState, maxState,
-			handoff.MaxState)
+	if handoff.MaxState != visit.MaxState {
+		t.Errorf("a state has up to %d bytes, and %d in a record", visit.MaxState, handoff.MaxState)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		mine := static{func(host string) (string, bool) {

@@ -85,7 +85,7 @@ type tenants struct {
 // moves returns the counts of moved hosts.
 func (t *tenants) moves() *report.Moves {
 	n := t.n
-	n.Held = len(t.held)
+	n.Held, n.CountsLeftOut = len(t.held), t.counts.leftOut
 	return &n
 }
 

@@ -76,6 +76,8 @@ type Moves struct {
 	KeysOut  int64 `json:"keys_given"`    // keys of finished URLs that went with given hosts
 	LinksOut int64 `json:"links_given"`   // waiting links that went with given hosts
 	Held     int   `json:"hosts_held"`    // hosts that wait for an answer now
+	// CountsLeftOut counts the counts of hosts' pages that were left out because a host had too many.
+	CountsLeftOut int64 `json:"page_counts_left_out,omitempty"`
 }
 
 // Sites is what an agent knows by the word of the coordinators, with --partition sites.
