@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -339,6 +341,65 @@ func TestWithdrawnPage(t *testing.T) {
 	defer c.close()
 	if n := c.tally.Unique(); n != 1 || len(c.pending) != 1 {
 		t.Errorf("%d URLs are accepted, %d are pending; want 1", n, len(c.pending))
+	}
+}
+
+// flip damages a file.
+func flip(fs disk.FS, name string) error {
+	f, err := fs.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	var b [31]byte
+	_, err = f.ReadAt(b[:], 0)
+	b[30] ^= 4
+	_, werr := f.Write(b[:])
+	return errors.Join(err, werr, f.Close())
+}
+
+// If the seen-set is damaged when a restart adds lists of keys to it, the ledger rebuilds it: no URL is accepted twice,
+// and the lists are known.
+func TestListsAfterDamage(t *testing.T) {
+	mem := testdisk.NewMem()
+	c := open(t, mem, 64, time.Unix(1e9, 0))
+	all := make([]int, urls)
+	for n := range all {
+		all[n] = n
+	}
+	c.offer(all...)
+	c.must(c.ledger.Flush())
+	r := ledger.Ranged{Host: 1}
+	r.Add(keyset.List{Width: 38, Paths: []uint64{5}})
+	c.must(c.ledger.Learn([]ledger.Ranged{r}))
+	c.ledger.Finish(&state.Finish{Link: link.Link{URL: weburl.MustParse(urlOf(0)), Hops: "L"}, Number: 1, Code: 200,
+		File: "1.warc.gz", End: 100})
+	delete(c.pending, 1)
+	c.unsealed = append(c.unsealed, 1)
+	c.must(c.ledger.Secure())
+	left := mem.Clone()
+	c.close()
+	damaged := 0
+	c = recovered(t, left, 64, c.now, func(string, int64) bool { // after the seen-set was opened
+		files, err := left.ReadDir("/seen")
+		c.must(err)
+		for _, f := range files {
+			if damaged == 0 && strings.HasPrefix(f.Name(), "run") {
+				c.must(flip(left, "/seen/"+f.Name()))
+				damaged++
+			}
+		}
+		return true
+	})
+	defer c.close()
+	before := c.known()
+	c.offer(all...)
+	if c.check(c.finished, before); len(c.known()) != urls || c.lost > 0 {
+		t.Errorf("%d URLs are known, %d links are lost; want %d and none", len(c.known()), c.lost, urls)
+	}
+	keys, err := c.ledger.Range(1)
+	c.must(err)
+	if damaged != 1 || keys.N != 1 || keys.Lists[0].Paths[0] != 5 {
+		t.Errorf("%d damaged files, host 1 has the keys %v, want 5", damaged, keys.Lists)
 	}
 }
 

@@ -43,15 +43,15 @@ func (l *Ledger) damaged(d *drum.Damage) {
 	l.events.Write("seen-damaged", report.F("file", d.File), report.F("offset", d.Offset), report.F("error", d.Err))
 }
 
-// restoreSeen adds keys that the seen-set does not have on disk.
-func (l *Ledger) restoreSeen(keys []link.Key) error {
-	err := l.seen.Restore(keys)
+// restoreSeen handles the error of adding keys to the seen-set, which accepts nothing yet. If a part of it is damaged,
+// restoreSeen rebuilds the part from the journal, and calls again.
+func (l *Ledger) restoreSeen(err error, again func() error) error {
 	for tries := 0; err != nil && tries < flushTries; tries++ {
 		if _, damage := errors.AsType[*drum.Damage](err); !damage {
 			break
 		}
 		if err = l.rebuildSeen(); err == nil {
-			err = l.seen.Restore(nil)
+			err = again()
 		}
 	}
 	if err != nil {
@@ -128,19 +128,18 @@ func (l *Ledger) restoreLists(lists *state.Spool) error {
 	if lists.Empty() {
 		return nil
 	}
-	err := l.seen.Insert(func(add func(uint64, keyset.List) error) error {
-		return lists.Each(func(_ byte, _ uint64, p []byte) error {
-			host, keys, err := state.DecodeList(p)
-			if err != nil {
-				return err
-			}
-			return add(host, keys)
+	insert := func() error {
+		return l.seen.Insert(func(add func(uint64, keyset.List) error) error {
+			return lists.Each(func(_ byte, _ uint64, p []byte) error {
+				host, keys, err := state.DecodeList(p)
+				if err != nil {
+					return err
+				}
+				return add(host, keys)
+			})
 		})
-	})
-	if err != nil {
-		return fmt.Errorf("seen: %w", err)
 	}
-	return nil
+	return l.restoreSeen(insert(), insert)
 }
 
 // repair handles an error of the seen-set. If a part of the seen-set is damaged, it rebuilds the part from the journal

@@ -391,7 +391,8 @@ func (r *resume) addKey(k link.Key) error {
 }
 
 func (r *resume) restoreKeys() error {
-	err := r.ledger.restoreSeen(r.keys)
+	seen := r.ledger.seen
+	err := r.ledger.restoreSeen(seen.Restore(r.keys), func() error { return seen.Restore(nil) })
 	r.keys = r.keys[:0]
 	return err
 }

@@ -20,7 +20,7 @@ const listLimit = 4096
 
 // Range calls fn with all keys of host, in Lists, but without values. A key that was inserted more than once may be
 // reported more than once. The List is valid until fn returns. fn must not call the Store. Held items are left out:
-// call Flush first. Range reads from disk.
+// call Flush first. Range reads from disk. After a *Damage, the caller may call Rebuild.
 func (s *Store) Range(host uint64, fn func(List) error) error {
 	if s.err != nil {
 		return s.err
@@ -28,6 +28,10 @@ func (s *Store) Range(host uint64, fn func(List) error) error {
 	h := place(host, s.seed)
 	for _, r := range s.buckets[h>>s.shift].runs {
 		if err := s.rangeRun(r, h, fn); err != nil {
+			if d, ok := errors.AsType[*Damage](err); ok {
+				s.damages = slices.DeleteFunc(s.damages, func(o Damage) bool { return o.Bucket == d.Bucket })
+				s.damages = append(s.damages, *d)
+			}
 			return err
 		}
 	}
