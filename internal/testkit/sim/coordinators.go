@@ -309,19 +309,34 @@ func (s *story) excuseCut() {
 
 // excuseRefused excuses the links that wait on the disks of agents that came after the end, if no other agent had them:
 // links of their hosts, and links for other agents that they could not send. With two replicas, that may be so for the
-// hosts of which all other copies were lost.
+// hosts of which all other copies were lost, or were at agents that came after the end, too.
 func (s *story) excuseRefused() {
+	late := map[int]bool{}
 	for _, a := range s.actors {
-		if !a.isRefused() {
+		if a.isRefused() {
+			late[a.number] = true
+			s.judge.refuse(a.number)
+		}
+	}
+	for _, a := range s.actors {
+		if !late[a.number] {
 			continue
 		}
-		s.judge.refuse(a.number)
 		for host := range s.made.Hosts() {
-			if s.plan.Replicas < 2 || s.judge.lostAt(host, a.down) {
+			if s.plan.Replicas < 2 || s.judge.lostAt(host, a.down) || s.copiesAt(int(host), late) {
 				s.judge.lost(host, loss{at: a.run.at, links: start})
 			}
 		}
 	}
+}
+
+// copiesAt reports whether some agents may have had all copies of what is known of a host, in any order of owners that
+// the host may have.
+func (s *story) copiesAt(host int, agents map[int]bool) bool {
+	return slices.ContainsFunc(s.ownerOrders(host), func(order []int) bool {
+		order = slices.DeleteFunc(slices.Clone(order), func(n int) bool { return s.actors[n-1].run == nil })
+		return !slices.ContainsFunc(order[:min(s.plan.Replicas, len(order))], func(n int) bool { return !agents[n] })
+	})
 }
 
 // refuse notes that an agent came after the end.

@@ -118,6 +118,16 @@ func TestKnown(t *testing.T) {
 				{Kind: Cut, Agent: 1, At: 0.72, For: 20650 * ms},
 			},
 		}, 0},
+		{"the coordinators ended the crawl while most agents, with all copies of a host, were cut off", Plan{
+			Seed: 700002, Agents: 4, Hosts: 11, Pages: 4, Delay: 399 * ms, Replicas: 2, Latency: ms, Crosslinked: 0.1,
+			HostPages: 3, HostDepth: 1, SeedRoots: true, Partition: sites, Coordinators: 1,
+			Faults: []Fault{
+				{Kind: NoWeb, At: 0.19, For: 6396 * ms},
+				{Kind: Full, Agent: 2, At: 0.19, After: 273 * ms, For: 1750 * ms},
+				{Kind: Cut, Agent: 3, At: 0.19, After: 93 * ms, For: 37686 * ms},
+				{Kind: KillLeader, At: 0.69, For: 2909 * ms},
+			},
+		}, 0},
 		{"hosts rested twice as long after the second outage of the web", Plan{
 			Seed: 700157, Agents: 2, Hosts: 15, Pages: 10, Delay: 229 * ms, Latency: 2 * ms,
 			Faults: []Fault{
