@@ -303,9 +303,9 @@ func (a *actor) separatedSince() (since time.Time) {
 	return since
 }
 
-// idle returns what is wrong with the time that an actor needed to end. From the last page on, requests for other things,
-// starts of agents, and failures of agents, whose work others must take, must follow each other as soon as pages before,
-// and the end must follow them. last is the time of the last page, and requests has those of the others.
+// idle returns what is wrong with the time that an actor needed to end. From the last page on, requests for other
+// things, starts of agents, and failures of agents, whose work others must take, must follow each other as soon as
+// pages before, and the end must follow them. last is the time of the last page, and requests has those of the others.
 func (s *story) idle(a *actor, last time.Time, requests []time.Time, explained []excuse) (wrong []string) {
 	end := a.run.at
 	work := append(slices.Clone(requests), end)

@@ -46,14 +46,15 @@ func (s *story) order(kind Kind, a *actor) *order {
 }
 
 // without reports whether an actor may be without any agent that can take its hosts: the others are down, leave,
-// started a moment ago, cannot be heard, or end because their disk fails. An agent that finished the crawl before could take them. The caller holds
-// stage.
+// started a moment ago, cannot be heard, or end because their disk fails. An agent that finished the crawl before could
+// take them. The caller holds stage.
 func (s *story) without(a *actor) bool {
 	return !slices.ContainsFunc(s.actors, func(o *actor) bool {
 		apart := func(e separation) bool { return e.covers(a.number, o.number, time.Now()) }
 		known := o.starts == 1 && !o.newcomer || o.run != nil && time.Since(o.run.began) > restartTime
 		over := o.run != nil && o.run.ended() && !o.run.killed && o.run.result.Stop == crawl.Finished
-		return o != a && (o.lives() && o.run.failed.Load() == 0 || over) && !o.leaving && known && !slices.ContainsFunc(s.apart, apart)
+		return o != a && (o.lives() && o.run.failed.Load() == 0 || over) && !o.leaving && known &&
+			!slices.ContainsFunc(s.apart, apart)
 	})
 }
 
