@@ -76,7 +76,7 @@ func Crawl(ctx context.Context, o Options) (Result, error) {
 	calls := newCalls(&o)
 	if calls != nil {
 		cfg.PagesTo = "OnPage to return"
-		cfg.Pages = func(run context.Context, p *visit.Page) error { return calls.page(ctx, run, p) }
+		cfg.Pages = visit.PagesFunc(func(run context.Context, p *visit.Page) error { return calls.page(ctx, run, p) })
 	}
 	a, err := node.Open(cfg)
 	if err != nil {

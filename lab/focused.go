@@ -361,7 +361,7 @@ func (w *focusedWeb) crawl(ctx context.Context, t *Trial, o focusedOrder, draw i
 		}
 	}
 	var mu sync.Mutex // guards pages
-	cfg.Pages = func(_ context.Context, p *visit.Page) error {
+	cfg.Pages = visit.PagesFunc(func(_ context.Context, p *visit.Page) error {
 		n, ok := web.Page(p.Link.URL.String())
 		if !ok || p.Status != 200 {
 			return nil
@@ -373,7 +373,7 @@ func (w *focusedWeb) crawl(ctx context.Context, t *Trial, o focusedOrder, draw i
 		}
 		pages = append(pages, n)
 		return nil
-	}
+	})
 	cfg.Crawl.Workers = focusedWorkers
 	cfg.Scope.Scope = scope.Any
 	cfg.Frontier.HostDelay = focusedDelay

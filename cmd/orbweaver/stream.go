@@ -89,7 +89,7 @@ func (c *CrawlCmd) stream(cfg *node.Config, d *display, errs io.Writer) (end fun
 	d.plain = cli.Terminal(d.out) != nil
 	d.out = errs
 	go s.write()
-	cfg.Pages, cfg.PagesTo = s.page, "the reader of --stream"
+	cfg.Pages, cfg.PagesTo = s, "the reader of --stream"
 	// The writer may be within a write to a pipe that nobody reads. So end does not wait for it, and the end of the
 	// process ends it.
 	return func() error {
@@ -136,9 +136,10 @@ func (s *stream) write() {
 	}
 }
 
-// page writes the line of p. It returns when the line is written, so a slow reader slows the crawl. If the line cannot
-// be written, or if ctx is done before, it returns an error: then the page is left to the next run.
-func (s *stream) page(ctx context.Context, p *visit.Page) error {
+// Receive implements visit.Pages: it writes the line of p. It returns when the line is written, so a slow reader slows
+// the crawl. If the line cannot be written, or if ctx is done before, it returns an error: then the page is left to the
+// next run.
+func (s *stream) Receive(ctx context.Context, p *visit.Page) error {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)

@@ -36,7 +36,7 @@ func (s *streaming) give(ctx context.Context, n int) {
 	for i := range n {
 		go func() {
 			u := weburl.MustParse(fmt.Sprintf("http://a.example/%d", i))
-			s.results <- s.pages(ctx, &visit.Page{Link: link.Link{URL: u}, Status: 200})
+			s.results <- s.pages.Receive(ctx, &visit.Page{Link: link.Link{URL: u}, Status: 200})
 		}()
 	}
 	synctest.Wait()

@@ -114,10 +114,10 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 		"pages that a program holds": {with: func(s *story) {
 			s.with = func(r *crawl.Parts) error {
 				r.PagesTo = "the loader"
-				r.Pages = func(ctx context.Context, _ *visit.Page) error {
+				r.Pages = visit.PagesFunc(func(ctx context.Context, _ *visit.Page) error {
 					<-ctx.Done()
 					return ctx.Err()
-				}
+				})
 				return nil
 			}
 		}, when: 20 * time.Second, wants: []string{"1 page waits for ", ": the loader\n"},

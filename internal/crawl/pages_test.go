@@ -57,11 +57,11 @@ func TestPagesHoldUpTheCrawl(t *testing.T) {
 		var h given
 		release := make(chan struct{})
 		s.with = func(r *crawl.Parts) error {
-			r.Pages = func(ctx context.Context, p *visit.Page) error {
+			r.Pages = visit.PagesFunc(func(ctx context.Context, p *visit.Page) error {
 				h.take(p)
 				<-release
 				return nil
-			}
+			})
 			return nil
 		}
 		w := s.opened(t, testdisk.NewMem())
@@ -108,7 +108,7 @@ retries 1
 `)
 		var h given
 		s.with = func(r *crawl.Parts) error {
-			r.Pages = func(ctx context.Context, p *visit.Page) error {
+			r.Pages = visit.PagesFunc(func(ctx context.Context, p *visit.Page) error {
 				if page := p.Status/100 == 2; page != (p.Body != nil) || page != (p.Parsed != nil) {
 					t.Errorf("%s: status %d, %d octets, parsed %v", p.Link.URL, p.Status, len(p.Body), p.Parsed != nil)
 				}
@@ -117,7 +117,7 @@ retries 1
 				}
 				h.take(p)
 				return nil
-			}
+			})
 			return nil
 		}
 		w := s.run(t)
@@ -147,13 +147,13 @@ func TestPagesStopTheRun(t *testing.T) {
 			var first, second given
 			var last string
 			s.with = func(r *crawl.Parts) error {
-				r.Pages = func(ctx context.Context, p *visit.Page) error {
+				r.Pages = visit.PagesFunc(func(ctx context.Context, p *visit.Page) error {
 					if first.take(p) < 5 {
 						return nil
 					}
 					last = "200 " + strings.TrimPrefix(p.Link.URL.String(), "http://")
 					return c.err
-				}
+				})
 				return nil
 			}
 			w := s.opened(t, mem)
@@ -167,7 +167,7 @@ func TestPagesStopTheRun(t *testing.T) {
 				t.Errorf("%d calls in the first run, want 5", n)
 			}
 			s.with = func(r *crawl.Parts) error {
-				r.Pages = func(ctx context.Context, p *visit.Page) error { second.take(p); return nil }
+				r.Pages = visit.PagesFunc(func(ctx context.Context, p *visit.Page) error { second.take(p); return nil })
 				return nil
 			}
 			w = s.resume(t, mem)
@@ -208,13 +208,13 @@ func TestPagesAfterAKill(t *testing.T) {
 		mem := testdisk.NewMem()
 		var first, second given
 		s.with = func(r *crawl.Parts) error {
-			r.Pages = func(ctx context.Context, p *visit.Page) error {
+			r.Pages = visit.PagesFunc(func(ctx context.Context, p *visit.Page) error {
 				if first.take(p) <= 6 {
 					return nil
 				}
 				<-ctx.Done()
 				return ctx.Err()
-			}
+			})
 			return nil
 		}
 		s.cfg.DrainTimeout = time.Nanosecond
@@ -229,7 +229,7 @@ func TestPagesAfterAKill(t *testing.T) {
 		}
 		must(t, w.close())
 		s.with = func(r *crawl.Parts) error {
-			r.Pages = func(ctx context.Context, p *visit.Page) error { second.take(p); return nil }
+			r.Pages = visit.PagesFunc(func(ctx context.Context, p *visit.Page) error { second.take(p); return nil })
 			return nil
 		}
 		must(t, s.resume(t, left).close())

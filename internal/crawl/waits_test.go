@@ -45,7 +45,10 @@ http://b.example/ slow=60s
 			if tt.unread {
 				s.with = func(r *crawl.Parts) error {
 					r.PagesTo = "the reader"
-					r.Pages = func(ctx context.Context, _ *visit.Page) error { <-ctx.Done(); return ctx.Err() }
+					r.Pages = visit.PagesFunc(func(ctx context.Context, _ *visit.Page) error {
+						<-ctx.Done()
+						return ctx.Err()
+					})
 					return nil
 				}
 			}

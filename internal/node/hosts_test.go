@@ -54,13 +54,13 @@ func TestSetHosts(t *testing.T) {
 	cfg.Fetch.AllowPrivate = true
 	cfg.Frontier.HostDelay, cfg.Frontier.IPDelay = time.Hour, 0
 	var a *node.Agent
-	cfg.Pages = func(_ context.Context, p *visit.Page) error {
+	cfg.Pages = visit.PagesFunc(func(_ context.Context, p *visit.Page) error {
 		if p.Link.URL.Path() == "/3" {
 			a.SetHosts(hostsTable(t, "127.0.0.1", "delay=1ms", "header=X-Phase: two", "exclude=/none", "keep=/4$",
 				"host-page-limit=6"))
 		}
 		return nil
-	}
+	})
 	var err error
 	if a, err = node.Open(cfg); err != nil {
 		t.Fatal(err)

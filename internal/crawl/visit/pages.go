@@ -10,11 +10,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
 
-// Pages receives each HTTP response that ends a URL's visits, after its record is in the
-// archive and before the URL is finished. It does not receive responses to robots.txt and
-// responses that lead to a retry. Workers call it concurrently, and each worker waits for it.
-// So a slow Pages slows the crawl, and at most Config.Workers calls run at a time. p is valid
-// until Pages returns. ctx is done when the run no longer waits for its visits.
+// Pages receive each HTTP response that ends a URL's visits, after its record is in the
+// archive and before the URL is finished. They do not receive responses to robots.txt and
+// responses that lead to a retry. Workers call Receive concurrently, and each worker waits for it.
+// So a slow Receive slows the crawl, and at most Config.Workers calls run at a time. p is valid
+// until Receive returns. ctx is done when the run no longer waits for its visits.
 //
 // After nil the URL is finished. After ErrEnough it is finished, and the run stops with
 // ByPages. After any other error the URL is left to the next run, and this run stops
@@ -23,9 +23,17 @@ import (
 //
 // A kill repeats the calls of the URLs whose finish was not yet in the journal: those
 // that had not returned, and those that returned within Config.CommitEvery.
-type Pages func(ctx context.Context, p *Page) error
+type Pages interface {
+	Receive(ctx context.Context, p *Page) error
+}
 
-// ErrEnough is returned by Pages to stop the run after this page.
+// A PagesFunc is Pages of one function.
+type PagesFunc func(ctx context.Context, p *Page) error
+
+// Receive implements Pages.
+func (f PagesFunc) Receive(ctx context.Context, p *Page) error { return f(ctx, p) }
+
+// ErrEnough is returned by Receive to stop the run after this page.
 var ErrEnough = errors.New("enough pages")
 
 // handOn passes v's response to Pages. ctx is the context of the run, because the loss of a
@@ -39,7 +47,7 @@ func (p *Pool) handOn(ctx context.Context, v *Attempt, r *fetch.Response) {
 	v.Page.Shown.Duplicate = v.Contents().Duplicate || v.Record.Written.Revisit || v.Confirmed()
 	v.Page.Shown.Cut = v.Page.Shown.Cut || r.Truncated != ""
 	p.handing.begin(p.cfg.Clock.Now())
-	err := p.Pages(ctx, &v.Page.Shown)
+	err := p.Pages.Receive(ctx, &v.Page.Shown)
 	p.handing.end(p.cfg.Clock.Now())
 	if err == nil {
 		return
@@ -51,7 +59,7 @@ func (p *Pool) handOn(ctx context.Context, v *Attempt, r *fetch.Response) {
 	p.closing.Store(true)
 }
 
-// handing counts the calls of Pages that run now.
+// handing counts the calls of Receive that run now.
 type handing struct {
 	mu    sync.Mutex // guards the fields below
 	calls int
