@@ -12,7 +12,8 @@
 //
 // # Owners
 //
-// A host is assigned to an agent once, for ever. Its owner is that agent while the last roster has it as up.
+// A host is assigned to an agent once, for ever. If an entry contradicts an earlier one, the later one holds, in
+// the cache as in the table. The owner of a host is its agent while the last roster has that one as up.
 // Otherwise the owner is the first agent in the host's rendezvous order (package placement) of those that are
 // up. The heir of a host is the first agent in that order other than the owner: so the heir of a host owns it
 // when its owner is gone, whichever agent it is assigned to.
