@@ -81,7 +81,8 @@ func (c *cache) get(hash uint64) (p place, ok bool) {
 	}
 }
 
-// put adds a host. If it is there, the later assignment holds, as it does in the table. asked says that somebody wants to know it: it stays for longer.
+// put adds a host. If it is there, the later assignment holds, as in the table. asked says that somebody wants to know
+// it: it stays for longer.
 func (c *cache) put(hash uint64, p place, asked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +91,7 @@ func (c *cache) put(hash uint64, p place, asked bool) {
 	for i := range s.hashes {
 		switch h := s.hashes[i].Load(); {
 		case h == hash:
-			if was := place(s.places[i].Load()); p != was && p.number() >= was.number() { // it is assigned once more
+			if was := place(s.places[i].Load()); p != was && p.number() >= was.number() {
 				s.sequence.Add(1)
 				s.places[i].Store(uint64(p))
 				s.sequence.Add(1)
