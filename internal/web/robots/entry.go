@@ -64,11 +64,11 @@ func (e Entry) AppendTo(dst []byte) []byte {
 }
 
 // Print returns a hash of what e allows. It is equal on all agents that read the same rules for the same Agent. It is 0
-// if the robots.txt could not be read, also if an earlier copy still applies.
+// if the robots.txt could not be read, also if an earlier copy still applies; 1 if there is none; and never 2.
 func (e Entry) Print() uint64 {
 	switch e.Class {
 	case ClassRules:
-		return max(xxhash.Sum64(e.Body), 2)
+		return max(xxhash.Sum64(e.Body), 3)
 	case ClassUnavailable:
 		return 1
 	}
