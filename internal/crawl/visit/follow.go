@@ -1,6 +1,8 @@
 package visit
 
 import (
+	"slices"
+
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -135,18 +137,16 @@ func (ls *Links) AddOwn(k link.Key, enc []byte) {
 func (ls *Links) Skip(l link.Link, reason string) { ls.Skipped = append(ls.Skipped, Skip{l, reason}) }
 
 // TakeForeign removes the links that other agents crawl. It passes their encodings to fn until fn
-// returns an error.
-func (ls *Links) TakeForeign(fn func(enc []byte) error) error {
-	own := ls.Found[:0]
-	for _, f := range ls.Found {
-		if !f.Foreign {
-			own = append(own, f)
-		} else if err := fn(ls.Encoded[f.From:f.To]); err != nil {
-			return err
+// returns an error. The links that fn has not taken stay.
+func (ls *Links) TakeForeign(fn func(enc []byte) error) (err error) {
+	ls.Found = slices.DeleteFunc(ls.Found, func(f Found) bool {
+		if f.Foreign && err == nil {
+			err = fn(ls.Encoded[f.From:f.To])
+			return err == nil
 		}
-	}
-	ls.Found = own
-	return nil
+		return false
+	})
+	return err
 }
 
 // EachOwn passes the links that this agent crawls to fn.
