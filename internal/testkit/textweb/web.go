@@ -38,9 +38,10 @@ import (
 // x-robots-tag=DIRECTIVES (with "_" for blanks),
 // robots=LINE;LINE (a body), slow=DURATION, drip=DURATION (a byte of the body so
 // often, behind size=N of it), drip-header=DURATION (likewise), size=N, noise=N (bytes of the body
-// that do not shrink), same (a body that other pages have too), etag=TAG (which a 304 confirms), sitemap=URL;URL, hang,
-// reset, cut (the connection ends before the body does), set=NAME=VALUE (Set-Cookie), line=DURATION*N (N pieces, each
-// of which takes DURATION on the one line to the crawler, in turn with pieces of other answers).
+// that do not shrink), prose=N (words), same (a body that other pages have too), etag=TAG (which a 304 confirms),
+// sitemap=URL;URL, hang, reset, cut (the connection ends before the body does), set=NAME=VALUE (Set-Cookie),
+// line=DURATION*N (N pieces, each of which takes DURATION on the one line to the crawler, in turn with pieces of other
+// answers).
 type Web struct {
 	Start time.Time
 
@@ -238,6 +239,11 @@ func (w *Web) answer(c net.Conn, url, words string) int {
 				letters[i] = byte('a' + rng.IntN(26))
 			}
 			body += string(letters)
+		case name == "prose":
+			n, _ := strconv.Atoi(value)
+			for i := range n {
+				body += " w" + strconv.Itoa(i)
+			}
 		case name == "to":
 			head += "Location: " + value + "\r\n"
 		case name == "drip" || name == "drip-header":
