@@ -34,6 +34,7 @@ type fake struct {
 	copied  []link.Link
 	uncopy  error
 	pages   []crawl.Delivery
+	coming  []crawl.Delivery // after the next look, within a second
 	changed chan struct{}
 	acked   int64
 	rate    rate.Schedule
@@ -91,10 +92,19 @@ func (f *fake) Feed(_ context.Context, app string, urls []crawl.AppURL) (fates [
 }
 
 func (f *fake) Deliveries(_ string, from int64, most int) ([]crawl.Delivery, error) {
+	defer f.deliver()
 	if from >= int64(len(f.pages)) {
 		return nil, f.err
 	}
 	return f.pages[from:min(len(f.pages), int(from)+most)], f.err
+}
+
+// deliver delivers the pages that are to come, and says so after a second.
+func (f *fake) deliver() {
+	if f.coming != nil {
+		time.AfterFunc(time.Second, func() { close(f.changed) })
+		f.pages, f.coming = f.coming, nil
+	}
 }
 
 func (f *fake) Changed(string) <-chan struct{} { return f.changed }
@@ -314,10 +324,7 @@ func TestPages(t *testing.T) {
 		if n, took := list("log", 0, 700); n != 0 || took != 700*time.Millisecond {
 			t.Errorf("%d pages after %v", n, took)
 		}
-		time.AfterFunc(time.Second, func() {
-			f.pages = []crawl.Delivery{{URL: "http://a.example/", Position: 1}, {URL: "http://b.example/", Position: 2}}
-			close(f.changed)
-		})
+		f.coming = []crawl.Delivery{{URL: "http://a.example/", Position: 1}, {URL: "http://b.example/", Position: 2}}
 		if n, took := list("log", 0, 9000); n != 2 || took != time.Second {
 			t.Errorf("%d pages after %v", n, took)
 		}
