@@ -225,8 +225,9 @@ func underWay(e frontier.Explanation) string {
 	return ""
 }
 
-// Checkpoint makes all that the crawl knows durable, and begins a checkpoint of the journal unless one is under way. It
-// returns a message for people. Safe for concurrent use while Run runs; ctx bounds the wait.
+// Checkpoint makes all that the crawl knows durable, and begins a checkpoint of the journal unless one is under way, or
+// the journal is being read. It returns a message for people. Safe for concurrent use while Run runs; ctx bounds the
+// wait.
 func (o *Orders) Checkpoint(ctx context.Context) (string, error) {
 	return o.run.Command(ctx, "checkpoint", "the crawl", func(time.Time) (string, error) {
 		if err := secure(o.run, o.ledger); err != nil {
@@ -239,7 +240,7 @@ func (o *Orders) Checkpoint(ctx context.Context) (string, error) {
 		case begun:
 			return "saved; a checkpoint is being written", nil
 		}
-		return "saved; a checkpoint was being written already", nil
+		return "saved; no checkpoint was begun: one is being written, or the journal is being read", nil
 	})
 }
 

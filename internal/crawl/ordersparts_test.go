@@ -207,7 +207,7 @@ func TestCheckpointOnDemand(t *testing.T) {
 	b.serve()
 	must(t, b.run.Do(t.Context(), "take", func(time.Time) { b.intake.take(b.links("http://a.example/1")) }))
 	for _, want := range []string{"saved; a checkpoint is being written",
-		"saved; a checkpoint was being written already"} {
+		"saved; no checkpoint was begun: one is being written, or the journal is being read"} {
 		if text, err := b.orders.Checkpoint(t.Context()); err != nil || text != want {
 			t.Errorf("%q, %v; want %q", text, err, want)
 		}

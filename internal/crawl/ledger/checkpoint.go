@@ -88,12 +88,12 @@ func ended(done <-chan error, wait bool) (over bool, err error) {
 	}
 }
 
-// Checkpoint begins a checkpoint, unless one is in progress.
+// Checkpoint begins a checkpoint, unless one is in progress, or a Transfer reads the files that it would replace.
 func (l *Ledger) Checkpoint() (begun bool, err error) {
 	if err := l.run.Err(); err != nil {
 		return false, err
 	}
-	if l.checkpoint != nil {
+	if l.checkpoint != nil || l.reading {
 		return false, nil
 	}
 	if err := l.endSync(true); err != nil {

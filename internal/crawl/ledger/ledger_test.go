@@ -50,8 +50,12 @@ type loop struct {
 	pending  map[uint64]int // URLs by the numbers of their accepts
 	finished map[int]bool
 	lost     int
-	unsealed []uint64 // the numbers of accepts, then of finishes, that no Seal has listed yet
-	begun    bool     // Recover has returned
+	unsealed []uint64          // the numbers of accepts, then of finishes, that no Seal has listed yet
+	begun    bool              // Recover has returned
+	syncs    int               // syncs that have begun
+	refuses  error             // of Seal
+	lists    string            // what the last Seals have seen of finishes with a state, and of hosts
+	plans    map[string]string // the states of a Planner that a restart has found; nil: there is no Planner
 }
 
 func (c *loop) must(err error) {
@@ -68,8 +72,16 @@ func open(t *testing.T, fs disk.FS, memory int64, now time.Time) *loop {
 
 // recovered is open with the function that knows which archive files are intact.
 func recovered(t *testing.T, fs disk.FS, memory int64, now time.Time, intact func(string, int64) bool) *loop {
-	c := &loop{t: t, now: now, run: run.New(), tally: report.NewTally(), pending: map[uint64]int{},
-		finished: map[int]bool{}}
+	return opened(&loop{t: t, now: now}, fs, memory, intact)
+}
+
+// planned is open for a crawl with a Planner.
+func planned(t *testing.T, fs disk.FS) *loop {
+	return opened(&loop{t: t, now: time.Unix(1e9, 0), plans: map[string]string{}}, fs, 1<<20, nil)
+}
+
+func opened(c *loop, fs disk.FS, memory int64, intact func(string, int64) bool) *loop {
+	c.run, c.tally, c.pending, c.finished = run.New(), report.NewTally(), map[uint64]int{}, map[int]bool{}
 	c.run.End() // no goroutine takes calls
 	clock := testclock.Func(func() time.Time { return c.now })
 	c.must(fs.MkdirAll("/journal", 0o755))
@@ -81,12 +93,12 @@ func recovered(t *testing.T, fs disk.FS, memory int64, now time.Time, intact fun
 	c.journal, err = journal.Open(fs, "/journal", journal.Config{References: seenFirst{c.seen}})
 	c.must(err)
 	c.ledger = ledger.New(ledger.Config{Clock: clock, CommitEvery: 100 * time.Millisecond, SyncEvery: time.Second,
-		SnapshotBytes: 2000}, ledger.Parts{Run: c.run, Tally: c.tally, Crawl: c,
+		SnapshotBytes: 2000, Planned: c.plans != nil}, ledger.Parts{Run: c.run, Tally: c.tally, Crawl: c,
 		Journal: c.journal, Seen: c.seen, Events: c.events, Participants: []ledger.Participant{c}})
 	_, err = c.ledger.Recover(fs, "/journal", intact, ledger.Evidence{}, past{c})
 	c.must(err)
 	c.begun = true
-	c.ledger.Begin(now)
+	c.ledger.Begin(c.now)
 	return c
 }
 
@@ -197,6 +209,9 @@ func (c *loop) Load(_ byte, p []byte) error {
 }
 
 func (c *loop) Finished(f *state.Finish, _ bool) {
+	if c.plans != nil {
+		return // URLs are visited again
+	}
 	n := c.number(f.Link.AppendTo(nil))
 	if c.finished[n] {
 		c.t.Fatalf("URL %d is finished twice", n)
@@ -206,7 +221,13 @@ func (c *loop) Finished(f *state.Finish, _ bool) {
 
 // Seal implements ledger.Sealer. Each batch lists its accepts and finishes once, in their order.
 func (c *loop) Seal(b *ledger.Batch) error {
+	if c.refuses != nil {
+		return c.refuses
+	}
 	seal := func(number uint64) {
+		if c.plans != nil {
+			return
+		}
 		if len(c.unsealed) == 0 || c.unsealed[0] != number {
 			c.t.Fatalf("%d is sealed, and %d are to be", number, c.unsealed)
 		}
@@ -219,7 +240,14 @@ func (c *loop) Seal(b *ledger.Batch) error {
 		seal(number)
 		return nil
 	})
-	b.EachFinish(func(f *state.Finish) { seal(f.Number) })
+	b.EachFinish(func(f *state.Finish) {
+		seal(f.Number)
+		c.lists += " finish " + string(f.State)
+	})
+	for _, st := range b.Hosts() {
+		c.lists += " host " + st.Host
+	}
+	c.lists = strings.TrimSpace(c.lists)
 	return nil
 }
 
@@ -228,6 +256,7 @@ func (c *loop) Syncing() (durable func()) {
 	if len(c.unsealed) > 0 {
 		c.t.Fatalf("a sync begins, and %d are not sealed", c.unsealed)
 	}
+	c.syncs++
 	return func() {}
 }
 
@@ -241,9 +270,16 @@ type past struct{ *loop }
 func (past) Accepted(byte, link.Link)         {}
 func (past) Saw(*state.Finish)                {}
 func (past) Read()                            {}
-func (past) Planned(link.Link, []byte) error  { return nil }
 func (past) Queued() error                    { return nil }
 func (past) Restored(*ledger.Recovered, bool) {}
+
+func (p past) Planned(l link.Link, state []byte) error {
+	if old, twice := p.plans[l.URL.String()]; twice {
+		p.t.Fatalf("%s has two states, %q and %q", l.URL, old, state)
+	}
+	p.plans[l.URL.String()] = string(state)
+	return nil
+}
 
 func (past) Dropped(uint64, link.Link) (bool, error) { return false, nil }
 
