@@ -53,11 +53,11 @@ func TestClaimBeforeTheView(t *testing.T) {
 		s.among(Others{Placement: h, Exchange: h}, nil, nil)
 		w, end := s.start(t, testdisk.NewMem())
 		time.Sleep(claimWait / 2)
-		if n := w.Tally.Fetched(); n != 0 || h.asked.Load() != 1 {
+		if n := w.View.Status().Fetched; n != 0 || h.asked.Load() != 1 {
 			t.Errorf("%d visits after %d questions, want none after 1", n, h.asked.Load())
 		}
 		time.Sleep(time.Minute)
-		if n := w.Tally.Pages(); n != 1 || h.asked.Load() != 3 {
+		if n := w.View.Status().Pages; n != 1 || h.asked.Load() != 3 {
 			t.Errorf("%d pages after %d questions, want 1 after 3", n, h.asked.Load())
 		}
 		end()
