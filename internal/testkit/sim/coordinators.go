@@ -267,7 +267,7 @@ func (s *story) ownerOrders(host int) (all [][]int) {
 
 // isRefused reports whether the actor was told that the coordinators had ended the crawl, and could be: it came late
 // for each agent that has ended the crawl, and there is one. The agents of later terms know nothing of the URLs that
-// wait on its disk. Agents that came late themselves, and had no URLs, do not count.
+// wait on its disk. Agents that came late themselves, and had no URLs, need not be among those that it came late for.
 func (a *actor) isRefused() bool {
 	if a.run == nil || !a.run.ended() || a.run.killed || a.run.err == nil ||
 		!strings.Contains(a.run.err.Error(), "the coordinators have ended this crawl") {
@@ -275,10 +275,12 @@ func (a *actor) isRefused() bool {
 	}
 	some := false
 	for _, o := range a.s.actors {
-		if o != a && o.endedCrawl() && !o.cameLast() {
-			if some = true; !a.cameLate(o) {
-				return false
-			}
+		switch {
+		case o == a || !o.endedCrawl():
+		case a.cameLate(o):
+			some = true
+		case !o.cameLast():
+			return false
 		}
 	}
 	return some

@@ -128,6 +128,28 @@ func TestKnown(t *testing.T) {
 				{Kind: KillLeader, At: 0.69, For: 2909 * ms},
 			},
 		}, 0},
+		{"an agent was stopped until the others, of which one had been cut off, had ended", Plan{
+			Seed: 710000, Agents: 5, Hosts: 33, Pages: 11, Delay: 294 * ms, Replicas: 1, Latency: 13 * ms,
+			Partition: sites, Coordinators: 3,
+			Faults: []Fault{
+				{Kind: KillLeader, At: 0.04, For: 13253 * ms},
+				{Kind: OneWay, Agent: 4, At: 0.59, For: 23018 * ms},
+				{Kind: KillLeader, At: 0.61, For: 5030 * ms},
+				{Kind: NoWeb, At: 0.83, For: 4956 * ms},
+				{Kind: Stop, Agent: 5, At: 0.86, For: 22906 * ms},
+			},
+		}, 0},
+		{"an agent was cut off until the others, which had been apart, had ended", Plan{
+			Seed: 710004, Agents: 3, Hosts: 30, Pages: 9, Delay: 128 * ms, Replicas: 2, Latency: 15 * ms, Addresses: 10,
+			Partition: sites, Coordinators: 5,
+			Faults: []Fault{
+				{Kind: NoCoordinators, At: 0.45, For: 818 * ms},
+				{Kind: CutCoordinator, Agent: 5, At: 0.48, For: 12169 * ms},
+				{Kind: Cut, Agent: 2, At: 0.51, For: 6901 * ms},
+				{Kind: OneWay, Agent: 1, At: 0.51, After: 11526 * ms, For: 26593 * ms},
+				{Kind: Clock, Agent: 1, At: 0.51, After: 9491 * ms, For: -5823896 * ms},
+			},
+		}, 0},
 		{"hosts rested twice as long after the second outage of the web", Plan{
 			Seed: 700157, Agents: 2, Hosts: 15, Pages: 10, Delay: 229 * ms, Latency: 2 * ms,
 			Faults: []Fault{
