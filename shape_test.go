@@ -54,7 +54,7 @@ var wholes = []string{"internal/crawl.Crawler", "internal/cluster.Clustered", "i
 
 // holders are the other types that hold one of them today: what a whole shows of itself. No type may be added.
 var holders = []string{"internal/crawl.Loop", "internal/crawl.recovery", "internal/node.Rehearsal",
-	"internal/node.member", "internal/node.run", "internal/node.running",
+	"internal/node.member", "internal/node.run",
 	"internal/node/membership.exchanges", "internal/node/membership.followed", "internal/testkit/sim.process"}
 
 // A shape is what is counted of one thing.

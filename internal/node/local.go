@@ -27,10 +27,13 @@ type collecting struct {
 // running are the parts of the crawl that save and end it.
 type running struct {
 	*crawl.Orders
-	crawl *crawl.Crawler
+	halting
 }
 
-func (r running) Halt(ctx context.Context, why crawl.Stop) error { return r.crawl.Halt(ctx, why) }
+// halting ends the run of a crawl loop. See crawl.Crawler.
+type halting interface {
+	Halt(ctx context.Context, why crawl.Stop) error
+}
 
 // openOperator puts the orders in force, and makes the Operator. Its Local also answers when other agents pass commands
 // on.
