@@ -52,10 +52,10 @@ var layers = func() map[string]int {
 			"internal/web/classify " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/outbox internal/cluster/consensus " +
-			"internal/node/admin internal/node/console internal/node/operate internal/store/entries " +
+			"internal/node/admin internal/node/console internal/node/verbs internal/store/entries " +
 			"internal/urlfrontier internal/testkit/testbrowser",
-		// who is in the cluster; what other agents know and are asked; which agent gets a host
-		"internal/cluster/members internal/cluster/known internal/cluster/operation " +
+		// who is in the cluster; what other agents know and are asked; which agent gets a host; what operators ask
+		"internal/cluster/members internal/cluster/known internal/cluster/operation internal/node/operate " +
 			"internal/cluster/coordinator",
 		// the records of a crawl's journal; how its run stands; what its files say; what the coordinators say of hosts;
 		// the models in the program

@@ -15,7 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
-	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -151,7 +151,7 @@ func (c *CrawlCmd) check() error {
 			c.Unblock[0])
 	}
 	for _, h := range c.Unblock {
-		if err := operate.CheckUnblock(h); err != nil {
+		if err := verbs.CheckUnblock(h); err != nil {
 			return bad("--unblock: %v", err)
 		}
 	}

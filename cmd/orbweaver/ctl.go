@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
+	"github.com/alecthomas/kong"
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/input"
@@ -26,19 +26,13 @@ type CtlCmd struct {
 	Events     CtlEventsCmd     `cmd:"" help:"Print the last events of all agents, or with --follow all that come."`
 	Log        CtlLogCmd        `cmd:"" help:"Print the last lines of the agents' crawl.log."`
 	Explain    CtlExplainCmd    `cmd:"" help:"Explain why a URL or a host is not being fetched now, and when it will be."`
-	Pause      CtlPauseCmd      `cmd:"" help:"Begin no more requests, also after a restart, until ctl resume."`
-	Resume     CtlResumeCmd     `cmd:"" help:"Begin requests again after ctl pause."`
-	Block      CtlBlockCmd      `cmd:"" help:"Stop crawling a host, also after a restart; its links wait."`
-	Unblock    CtlUnblockCmd    `cmd:"" help:"Crawl a blocked host again."`
+	Verbs      kong.Plugins     `embed:""` // they give orders
 	Drop       CtlDropCmd       `cmd:"" help:"Discard the waiting links of a host."`
-	Delay      CtlDelayCmd      `cmd:"" help:"Set the delay of a host, of a domain or of all hosts, also after a restart."`
 	Queue      CtlQueueCmd      `cmd:"" help:"Print the links that wait, or export them as text."`
-	Exclude    CtlExcludeCmd    `cmd:"" help:"Set links aside whose URLs match a pattern."`
 	Scope      CtlScopeCmd      `cmd:"" help:"Print or change the scope of the running crawl."`
 	Seed       CtlSeedCmd       `cmd:"" help:"Add seeds to the running crawl."`
 	App        CtlAppCmd        `cmd:"" help:"Define an application of the running crawl, change or remove it."`
 	Apps       CtlAppsCmd       `cmd:"" help:"List the applications with their counts."`
-	Rate       CtlRateCmd       `cmd:"" help:"Limit the requests or bits a second of the whole crawl."`
 	Orders     CtlOrdersCmd     `cmd:"" help:"List the orders that hold for all agents, such as a pause."`
 	TakeBack   CtlTakeBackCmd   `cmd:"" help:"Take back an order of the list."`
 	Checkpoint CtlCheckpointCmd `cmd:"" help:"Make the state of the crawl durable now, on all agents."`
@@ -68,50 +62,6 @@ one JSON object, which docs/reference/json.md explains; seed, events, and all
 commands with --watch print one on each line.`
 }
 
-// CtlBlockCmd implements "ctl block".
-type CtlBlockCmd struct {
-	WideArg `embed:""`
-	WhyFlag `embed:""`
-}
-
-// Run blocks the host.
-func (b CtlBlockCmd) Run(c *commands, out io.Writer) error {
-	return b.ask(c, out, func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error) {
-		res, err := o.Block(ctx, &pb.BlockRequest{Host: host, Why: b.Why})
-		return res.GetOrder(), res.GetAnswers(), err
-	})
-}
-
-// ask sends a command about a host, a domain or a range of addresses, and prints the answers. For a host, they say how
-// many links wait.
-func (w WideArg) ask(c *commands, out io.Writer,
-	send func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error)) error {
-	about, wide, err := input.About(w.Host)
-	if err != nil {
-		return bad("%v", err)
-	}
-	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		order, answers, err := send(ctx, o, about)
-		if err != nil {
-			return err
-		}
-		if !wide && !w.JSON {
-			heard := slices.DeleteFunc(slices.Clone(answers), func(a *pb.Answer) bool { return a.Error != "" })
-			if err := printAnswers(out, heard); err != nil {
-				return err
-			}
-			return unheard(out, answers)
-		}
-		name, obeys := heard(answers, "obeys", "obey")
-		did := "blocked"
-		if order.GetOff() {
-			did = "unblocked"
-		}
-		return w.ordered(out, order, answers,
-			fmt.Sprintf("%s: %s; %s %s", inCell(order.GetAbout()), did, name, obeys))
-	})
-}
-
 // AfterApply takes the crawl of the current directory if there is none in ./crawl.
 func (c *CtlCmd) AfterApply() error {
 	c.Dir = runningDir(c.Dir)
@@ -132,20 +82,6 @@ func runningDir(dir string) string {
 	return "."
 }
 
-// CtlUnblockCmd implements "ctl unblock".
-type CtlUnblockCmd struct {
-	WideArg `embed:""`
-	WhyFlag `embed:""`
-}
-
-// Run unblocks the host.
-func (u CtlUnblockCmd) Run(c *commands, out io.Writer) error {
-	return u.ask(c, out, func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error) {
-		res, err := o.Unblock(ctx, &pb.UnblockRequest{Host: host, Why: u.Why})
-		return res.GetOrder(), res.GetAnswers(), err
-	})
-}
-
 // CtlDropCmd implements "ctl drop".
 type CtlDropCmd struct {
 	HostArg  `embed:""`
@@ -162,52 +98,6 @@ func (d CtlDropCmd) Run(c *commands, out io.Writer) error {
 	return c.Ctl.tell(out, d.JSONFlag, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
 		res, err := o.Drop(ctx, &pb.DropRequest{Host: host, Why: d.Why})
 		return res.GetAnswers(), err
-	})
-}
-
-// CtlPauseCmd implements "ctl pause".
-type CtlPauseCmd struct {
-	JSONFlag `embed:""`
-	WhyFlag  `embed:""`
-}
-
-// Help explains what a pause does.
-func (CtlPauseCmd) Help() string {
-	return `No agent of the crawl begins a request. Open requests end as usual. The pause
-also holds after a restart, and for agents that join later.
-
-  orbweaver ctl pause --why "our line is needed"
-  orbweaver ctl resume`
-}
-
-// Run pauses the crawl.
-func (p CtlPauseCmd) Run(c *commands, out io.Writer) error {
-	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		res, err := o.Pause(ctx, &pb.PauseRequest{Why: p.Why})
-		if err != nil {
-			return err
-		}
-		name, begins := heard(res.Answers, "begins", "begin")
-		return p.ordered(out, res.Order, res.Answers, fmt.Sprintf(
-			"paused; %s %s no request until \"orbweaver ctl%s resume\"", name, begins, dirFlag(c.Ctl.Dir)))
-	})
-}
-
-// CtlResumeCmd implements "ctl resume".
-type CtlResumeCmd struct {
-	JSONFlag `embed:""`
-	WhyFlag  `embed:""`
-}
-
-// Run ends the pause.
-func (r CtlResumeCmd) Run(c *commands, out io.Writer) error {
-	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		res, err := o.Resume(ctx, &pb.ResumeRequest{Why: r.Why})
-		if err != nil {
-			return err
-		}
-		name, begins := heard(res.Answers, "begins", "begin")
-		return r.ordered(out, res.Order, res.Answers, fmt.Sprintf("resumed; %s %s requests again", name, begins))
 	})
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
@@ -51,7 +51,7 @@ Programs give URLs and collect pages over the API: see docs/applications.md.
 
 // Run defines, changes or removes the application.
 func (a CtlAppCmd) Run(c *commands, out io.Writer) error {
-	if err := operate.CheckApplicationName(a.Name); err != nil {
+	if err := verbs.CheckApplicationName(a.Name); err != nil {
 		return bad("%v", err)
 	}
 	if a.Remove {
@@ -75,7 +75,7 @@ func (a CtlAppCmd) Run(c *commands, out io.Writer) error {
 		case err != nil:
 			return err
 		case len(a.URLs) == 0 && a.File == "":
-			return ignorant(answersOf(r.Told), "it")
+			return ignorant(r.Told, "it")
 		}
 		return seedAll(ctx, &seeding{out: out, json: a.JSON, dir: c.Ctl.Dir, noun: "URL",
 			what: "the application", told: r.Told,
@@ -99,11 +99,11 @@ func (a CtlAppCmd) request() (*pb.SetApplicationRequest, error) {
 			return nil, bad("--scope %v", err)
 		}
 	}
-	if s := a.Strategy; s != nil && *s != operate.StrategyFollow && *s != operate.StrategyList {
+	if s := a.Strategy; s != nil && *s != verbs.StrategyFollow && *s != verbs.StrategyList {
 		return nil, bad("--strategy %q is unknown; use follow, or list for only the URLs that it is given", *s)
 	}
 	if a.Share != nil {
-		if err := operate.CheckShare(*a.Share); err != nil {
+		if err := verbs.CheckShare(*a.Share); err != nil {
 			return nil, bad("--%v", err)
 		}
 	}
@@ -140,7 +140,7 @@ func (a CtlAppCmd) print(out io.Writer, r *pb.SetApplicationResponse) error {
 		_, err := fmt.Fprintln(out, text)
 		return err
 	}
-	names, obeys := knowers(r.Told, "obeys", "obey")
+	names, obeys := heard(r.Told, "obeys", "obey")
 	fmt.Fprintf(out, "%s; %s %s\n", text, names, obeys)
 	if r.WaitsFor == "" {
 		return nil
@@ -151,7 +151,7 @@ func (a CtlAppCmd) print(out io.Writer, r *pb.SetApplicationResponse) error {
 // describeApp returns what an application is in a few words.
 func describeApp(a *pb.Application) string {
 	parts := []string{fmt.Sprintf("share %g", a.GetShare()), "strategy " + inCell(a.GetStrategy())}
-	if a.GetStrategy() == operate.StrategyFollow {
+	if a.GetStrategy() == verbs.StrategyFollow {
 		parts = append(parts, "scope "+inCell(a.GetScope()))
 		if a.GetDepth() >= 0 {
 			parts = append(parts, fmt.Sprintf("depth %d", a.GetDepth()))
@@ -180,7 +180,7 @@ func (a CtlAppCmd) remove(c *commands, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		names, obeys := knowers(r.Told, "obeys", "obey")
+		names, obeys := heard(r.Told, "obeys", "obey")
 		return told(out, a.JSON, r, r.Told, fmt.Sprintf("%s: removed; %s %s", inCell(a.Name), names, obeys))
 	})
 }
@@ -258,7 +258,7 @@ func appLines(agents []*pb.AgentStatus) string {
 				states[s.Application] = sum
 				names = append(names, s.Application)
 			}
-			operate.AddState(sum, s.State)
+			verbs.AddState(sum, s.State)
 		}
 	}
 	if len(names) == 0 {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"os/user"
@@ -15,12 +14,6 @@ import (
 // HostArg is the host argument of a command.
 type HostArg struct {
 	Host string `arg:"" help:"Name this host, such as www.example.org; a URL means its host."`
-}
-
-// WideArg is the argument of a command for a host, a domain or a range of addresses.
-type WideArg struct {
-	Host     string `arg:"" help:"${ctl_wide}"`
-	JSONFlag `embed:""`
 }
 
 // AgentFlag chooses an agent.
@@ -76,25 +69,10 @@ type JSONFlag struct {
 // The error says which agents have not done as told.
 func (j JSONFlag) print(out io.Writer, answers []*pb.Answer) error {
 	if j.JSON {
-		if err := writeMessage(out, &pb.BlockResponse{Answers: answers}); err != nil {
+		if err := writeMessage(out, &pb.GiveResponse{Answers: answers}); err != nil {
 			return err
 		}
 		return refusals(answers)
 	}
 	return printAnswers(out, answers)
-}
-
-// ordered prints what has become of an order. With --json, it prints the order and the answers. The error is that of
-// ignorant.
-func (j JSONFlag) ordered(out io.Writer, order *pb.Order, answers []*pb.Answer, text string) error {
-	if j.JSON {
-		if err := writeMessage(out, &pb.BlockResponse{Order: order, Answers: answers}); err != nil {
-			return err
-		}
-		return ignorant(answers, "it")
-	}
-	if _, err := fmt.Fprintln(out, text); err != nil {
-		return err
-	}
-	return unheard(out, answers)
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
 
 // CtlOrdersCmd implements "ctl orders".
@@ -98,7 +98,7 @@ func orderText(o *pb.Order) string {
 	if o.Verb == "scope" { // about a part of the scope
 		about = inCell(strings.TrimSpace(o.About + " " + o.Value))
 	}
-	if app, ok := operate.OrderedApplication(o); ok {
+	if app, ok := verbs.OrderedApplication(o); ok {
 		return inCell(o.Verb) + " " + about + ": " + describeApp(app)
 	}
 	return orderVerb(o) + " " + about
@@ -134,8 +134,17 @@ func (t CtlTakeBackCmd) Run(c *commands, out io.Writer) error {
 		if about := res.GetOrder().GetAbout(); about != "" {
 			what += " " + inCell(about)
 		}
+		if t.JSON {
+			if err := writeMessage(out, res); err != nil {
+				return err
+			}
+			return ignorant(res.Answers, "it")
+		}
 		name, obeys := heard(res.Answers, "does", "do")
-		return t.ordered(out, res.Order, res.Answers, fmt.Sprintf("taken back: %s; %s %s not obey order %s any more",
-			what, name, obeys, inCell(t.ID)))
+		if _, err := fmt.Fprintf(out, "taken back: %s; %s %s not obey order %s any more\n", what, name, obeys,
+			inCell(t.ID)); err != nil {
+			return err
+		}
+		return unheard(out, res.Answers)
 	})
 }

@@ -7,101 +7,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dustin/go-humanize"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
-
-// CtlExcludeCmd implements "ctl exclude".
-type CtlExcludeCmd struct {
-	Pattern  string `arg:"" help:"Exclude URLs that this regular expression matches, as with --exclude."`
-	Preview  bool   `help:"Only print how many links that wait would be excluded."`
-	Examples int32  `help:"With --preview: print N examples of each agent, at most 100." default:"5" placeholder:"N"`
-	JSON     bool   `name:"json" help:"Print one JSON object."`
-	WhyFlag  `embed:""`
-}
-
-// Help explains what becomes of links.
-func (CtlExcludeCmd) Help() string {
-	return `No agent begins a visit of a URL that matches, also after a restart, and neither do
-agents that join later. Links that match are set aside, those that wait and those
-that are found later. None is lost: "orbweaver ctl take-back ID" returns them to
-the queue.
-
-  orbweaver ctl exclude '/calendar/' --preview
-  orbweaver ctl exclude '/calendar/' --why "a trap"`
-}
-
-// Run excludes the pattern.
-func (e CtlExcludeCmd) Run(c *commands, out io.Writer) error {
-	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		if e.Preview {
-			return e.preview(ctx, o, out)
-		}
-		r, err := o.Exclude(ctx, &pb.ExcludeRequest{Pattern: e.Pattern, Why: e.Why})
-		if err != nil {
-			return err
-		}
-		names, obeys := knowers(r.Told, "obeys", "obey")
-		return told(out, e.JSON, r, r.Told, fmt.Sprintf("excluded: %s; %s %s order %s", inCell(e.Pattern), names, obeys,
-			inCell(r.Order)))
-	})
-}
-
-func (e CtlExcludeCmd) preview(ctx context.Context, o operator, out io.Writer) error {
-	q := &pb.ExcludePreviewRequest{Pattern: e.Pattern, Examples: e.Examples}
-	for {
-		r, err := o.ExcludePreview(ctx, q)
-		if err != nil {
-			return err
-		}
-		if q.Token = r.Token; q.Token != "" {
-			continue
-		}
-		if e.JSON {
-			return writeMessage(out, r)
-		}
-		return printPreview(out, r.Agents)
-	}
-}
-
-// printPreview prints how many links of each agent would be excluded.
-func printPreview(out io.Writer, agents []*pb.QueueCount) error {
-	rows := [][]string{{"AGENT", "WAITING", "EXCLUDED"}}
-	var examples, silent []string
-	total := &pb.QueueCount{}
-	for _, a := range agents {
-		if a.Error != "" {
-			silent = append(silent, fmt.Sprintf("agent %s answers: %s", inCell(a.Agent), inLine(a.Error)))
-			continue
-		}
-		total.Waiting, total.Matched = total.Waiting+a.Waiting, total.Matched+a.Matched
-		rows = append(rows, []string{inCell(a.Agent), humanize.Comma(a.Waiting), humanize.Comma(a.Matched)})
-		for _, u := range a.Examples {
-			examples = append(examples, "  "+inLine(u)+"\n")
-		}
-	}
-	if len(rows) != 2 || len(silent) > 0 || agents[0].Agent != "" {
-		rows = append(rows, []string{"total", humanize.Comma(total.Waiting), humanize.Comma(total.Matched)})
-	} else {
-		for i := range rows {
-			rows[i] = rows[i][1:]
-		}
-	}
-	text := textTable(rows)
-	if len(examples) > 0 {
-		text += "for example:\n" + strings.Join(examples, "")
-	}
-	if _, err := io.WriteString(out, text); err != nil {
-		return err
-	}
-	if len(silent) > 0 {
-		return &exitError{exitOther, strings.Join(silent, "\n")}
-	}
-	return nil
-}
 
 // CtlScopeCmd implements "ctl scope".
 type CtlScopeCmd struct {
@@ -152,7 +62,7 @@ func (s CtlScopeCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error
 		if err != nil {
 			return err
 		}
-		names, obeys := knowers(r.Told, "obeys", "obey")
+		names, obeys := heard(r.Told, "obeys", "obey")
 		return told(out, s.JSON, r, r.Told, fmt.Sprintf("changed; %s %s %s", names, obeys,
 			inLine(strings.Join(r.Orders, ", "))))
 	})
@@ -188,13 +98,8 @@ func scopeText(r *pb.ScopeResponse) string {
 	return text + "\n" + textTable(rows)
 }
 
-// knowers names the agents that have an order, with the verb that fits.
-func knowers(told []*pb.Told, one, several string) (names, verb string) {
-	return heard(answersOf(told), one, several)
-}
-
 // told prints the response to an order: as a text, or with json as the message. The error is that of ignorant.
-func told(out io.Writer, json bool, response proto.Message, told []*pb.Told, text string) (err error) {
+func told(out io.Writer, json bool, response proto.Message, told []*pb.Answer, text string) (err error) {
 	if json {
 		err = writeMessage(out, response)
 	} else {
@@ -203,12 +108,5 @@ func told(out io.Writer, json bool, response proto.Message, told []*pb.Told, tex
 	if err != nil {
 		return err
 	}
-	return ignorant(answersOf(told), "it")
-}
-
-func answersOf(told []*pb.Told) (answers []*pb.Answer) {
-	for _, t := range told {
-		answers = append(answers, &pb.Answer{Agent: t.Agent, Error: t.Error})
-	}
-	return answers
+	return ignorant(told, "it")
 }

@@ -58,9 +58,9 @@ type seeding struct {
 
 	seeds  []*pb.Seed // the first ones
 	counts map[string]int
-	orders []string   // that were given with the URLs
-	what   string     // what agents may not know yet
-	told   []*pb.Told // which agents know it
+	orders []string     // that were given with the URLs
+	what   string       // what agents may not know yet
+	told   []*pb.Answer // which agents know it
 }
 
 // Run adds the seeds.
@@ -186,7 +186,7 @@ func (g *seeding) conclude() error {
 		}
 		fmt.Fprintln(g.out, text)
 	}
-	unknown := ignorant(answersOf(g.told), g.what)
+	unknown := ignorant(g.told, g.what)
 	n := g.counts["refused"]
 	if n == 0 {
 		return unknown

@@ -101,7 +101,7 @@ func TestCtlForeignText(t *testing.T) {
 	order := &pb.Order{Id: long, Agent: long, By: long, Why: long, Verb: long, About: long, Value: long}
 	answers := []*pb.Answer{{Agent: long, Error: long}, {Agent: long, Error: long}}
 	api := cannedFor(map[string]string{
-		"*":      formatted(&pb.PauseResponse{Order: order, Answers: answers}),
+		"*":      formatted(&pb.GiveResponse{Order: order, Answers: answers}),
 		"Orders": formatted(&pb.OrdersResponse{Orders: []*pb.Order{order}}),
 		"Status": formatted(&pb.StatusResponse{Agents: []*pb.AgentStatus{
 			{Agent: long, State: long, WaitsFor: long, Address: text}}}),
@@ -132,9 +132,9 @@ func TestCtlForeignText(t *testing.T) {
 	check(1<<20, "status", "--json")
 	check(2<<20, "orders", "--json")
 	answers = []*pb.Answer{{Text: strings.ToValidUTF8(evil, "") + strings.Repeat("ä", 2<<20)}}
-	api.answers["Block"] = []string{formatted(&pb.BlockResponse{Answers: answers})}
+	api.answers["Give"] = []string{formatted(&pb.GiveResponse{Answers: answers})}
 	check(textMost+1000, "block", "a.example")
-	api.answers["Block"] = []string{"!unavailable " + text + strings.Repeat("ä", 1<<17)}
+	api.answers["Give"] = []string{"!unavailable " + text + strings.Repeat("ä", 1<<17)}
 	check(5<<10, "block", "a.example")
 }
 

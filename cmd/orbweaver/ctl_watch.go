@@ -16,7 +16,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -240,7 +239,7 @@ func (l CtlLogCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
 		return bad("--limit %d: give a number from 1 to 1000", l.Limit)
 	}
 	q := &pb.LogRequest{Host: l.HostName, Status: l.Status, Agent: l.Agent, Limit: int32(l.Limit)}
-	if _, err := operate.LogFilter(q); err != nil {
+	if _, err := report.LogFilter(q.Host, q.Status); err != nil {
 		return bad("--%v", err)
 	}
 	return l.show(c, out, errs, watchEvery, func(ctx context.Context, o operator) (content, error) {

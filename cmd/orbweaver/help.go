@@ -20,8 +20,6 @@ var crawlHelp = cli.Texts{
 		"do. Write nothing, and fetch nothing else.",
 	"example":     "With --dry-run: also tell whether this URL is in scope.",
 	"ctl_explain": "Name this URL, such as https://www.example.org/news/1, or this host.",
-	"ctl_wide": "Name this host; or a domain with all hosts below it, such as \"*.example.org\"; or a range of " +
-		"addresses, such as 192.0.2.0/24.",
 	"unblock": "With --resume: crawl these hosts again, which \"orbweaver ctl block\" had blocked, or what " +
 		"\"orbweaver ctl exclude\" has excluded by this pattern or order.",
 	"scope":   "Stay within each seed's page, path prefix, host or domain; any sets no bound.",
@@ -177,10 +175,6 @@ var longHelp = cli.Texts{
 	"ctl_dir": "Ask the crawl in directory DIR, which runs with --api; without ./crawl, " +
 		"that in the current directory.",
 	"ctl_agent": "Mean only the agent of this name (default: all agents).",
-	"ctl_delay": "Name a host, or a domain such as \"*.example.org\", or neither for all hosts; then the delay, " +
-		"such as 10s, or with times of day (in UTC) 10s 8-18 mon-fri, else 2s.",
-	"ctl_rate": "Limit the crawl, or the requests to a registered domain that precedes it, to this rate, such as " +
-		"40/s; none is no limit.",
 	"ctl_by": "Note that WHO has given the command, in the list of orders and in the events (default: the user and " +
 		"the machine that run ctl).",
 	"ctl_json":  "Print one JSON object; with --watch, an object on each line.",

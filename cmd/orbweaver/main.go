@@ -153,6 +153,7 @@ func newParser(c *commands, given *settings, stdout, stderr *cli.Output, exit fu
 // parserOf is newParser for the commands of shown: all of c, or what c.only returns.
 func parserOf(shown any, c *commands, given *settings, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong,
 	error) {
+	c.Ctl.Verbs = verbCommands()
 	return cli.Parser("orbweaver", description, shown, stdout, stderr, exit,
 		kong.Bind(c, given),
 		kong.Resolvers(given),
@@ -168,6 +169,7 @@ func parserOf(shown any, c *commands, given *settings, stdout, stderr *cli.Outpu
 			"damping":               fmt.Sprint(graph.Damping),
 			"tolerance":             fmt.Sprint(graph.Tolerance),
 			"iterations":            fmt.Sprint(graph.Iterations)},
+		verbArguments,
 		crawlHelp,
 		longHelp,
 		testwebHelp,

@@ -70,11 +70,11 @@ func TestAPI(t *testing.T) {
 			t.Errorf("a crawl that begins: %v", s)
 		}
 		ready(200)
-		calls(t, a, `Pause`)
+		calls(t, a, `Give verb:"pause"`)
 		time.Sleep(time.Hour)
 		ready(200) // a crawl in a pause is ready
 		calls(t, a, `Status -> state:"paused"
-			Resume`)
+			Give verb:"pause" off:true`)
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
-	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/standing"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -173,11 +172,6 @@ func (c *Config) check(seeds []weburl.URL) error {
 	if len(c.Unblock) > 0 && !c.Resume {
 		return input.Errorf("unblock %s: a new crawl has no blocked hosts; continue an existing one with --resume",
 			c.Unblock[0])
-	}
-	for _, h := range c.Unblock {
-		if err := operate.CheckUnblock(h); err != nil {
-			return err
-		}
 	}
 	if c.Cluster != nil {
 		fsys := c.FS

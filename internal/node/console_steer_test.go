@@ -25,7 +25,7 @@ func (s *stage) rateState() *pb.RateState {
 
 func (s *stage) AddSeeds(_ context.Context, q *pb.AddSeedsRequest) (*pb.AddSeedsResponse, error) {
 	_, err := s.did("AddSeeds", strings.Join(q.Urls, " "), q.Why)
-	r := &pb.AddSeedsResponse{Orders: []string{"a1-9"}, Told: []*pb.Told{{Agent: "a2", Error: "no answer" + s.evil}}}
+	r := &pb.AddSeedsResponse{Orders: []string{"a1-9"}, Told: []*pb.Answer{{Agent: "a2", Error: "no answer" + s.evil}}}
 	for i, u := range q.Urls {
 		seed := &pb.Seed{Url: u + s.evil, Result: []string{"new", "known", "refused"}[i%3], Agent: "a1"}
 		if seed.Result == "refused" {
@@ -34,11 +34,6 @@ func (s *stage) AddSeeds(_ context.Context, q *pb.AddSeedsRequest) (*pb.AddSeeds
 		r.Seeds = append(r.Seeds, seed)
 	}
 	return r, err
-}
-
-func (s *stage) Exclude(_ context.Context, q *pb.ExcludeRequest) (*pb.ExcludeResponse, error) {
-	_, err := s.did("Exclude", q.Pattern, q.Why)
-	return &pb.ExcludeResponse{Order: "a1-10"}, err
 }
 
 func (s *stage) ExcludePreview(_ context.Context, q *pb.ExcludePreviewRequest) (*pb.ExcludePreviewResponse, error) {
@@ -70,19 +65,6 @@ func (s *stage) Blacklists(_ context.Context, q *pb.BlacklistsRequest) (*pb.Blac
 		r.Agents = append(r.Agents, b)
 	}
 	return r, nil
-}
-
-func (s *stage) Delay(_ context.Context, q *pb.DelayRequest) (*pb.DelayResponse, error) {
-	a, err := s.did("Delay", q.About+" "+q.Delay, q.Why)
-	return &pb.DelayResponse{Answers: a}, err
-}
-
-func (s *stage) Rate(_ context.Context, q *pb.RateRequest) (*pb.RateResponse, error) {
-	a, err := s.did("Rate", q.Rate, q.Why)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rate = q.Rate
-	return &pb.RateResponse{Answers: a}, err
 }
 
 func (s *stage) RateWeek(ctx context.Context, q *pb.RateWeekRequest) (*pb.RateWeekResponse, error) {
@@ -153,8 +135,8 @@ func (s *stage) steering(t *testing.T, b *testbrowser.Browser) {
 		confirm(b, "abuse")
 		b.Wait("document.querySelectorAll('#bar-answers tbody tr').length == 4 && " +
 			fmt.Sprintf(text, "bar-answers", "the host is moving"))
-		did("Block www.a.example abuse", "Block *.b.example abuse", "Block 192.0.2.0/24 abuse",
-			"Block refused.example abuse")
+		did("block www.a.example abuse", "block *.b.example abuse", "block 192.0.2.0/24 abuse",
+			"block refused.example abuse")
 
 		b.Run("const k = document.getElementById('kind'); k.value = 'exclude'; k.dispatchEvent(new Event('change'))")
 		lines("bars", "/calendar/", "(")
@@ -171,7 +153,7 @@ func (s *stage) steering(t *testing.T, b *testbrowser.Browser) {
 		b.Click("#bar")
 		confirm(b, "a trap")
 		b.Wait(fmt.Sprintf(text, "bar-answers", "done"))
-		did("Exclude /calendar/ a trap")
+		did("exclude /calendar/ a trap")
 
 		b.Wait("document.querySelectorAll('#files .file').length == 2 && " +
 			"document.querySelectorAll('#files tbody tr').length == 4 && " +
@@ -191,7 +173,7 @@ func (s *stage) steering(t *testing.T, b *testbrowser.Browser) {
 		confirm(b, "slow")
 		b.Wait("document.getElementById('dialog').innerText.includes('a2: no answer')")
 		b.Key("Escape")
-		did("Delay www.a.example 10s 8-18, else 2s slow")
+		did("delay www.a.example 10s 8-18, else 2s slow")
 	})
 	b.Click("#bars-list .take-back")
 	confirm(b, "over")
@@ -203,7 +185,7 @@ func (s *stage) steering(t *testing.T, b *testbrowser.Browser) {
 	b.Run("location.hash = 'steer'")
 	b.Wait("document.querySelectorAll('fieldset:disabled').length == 3 && " +
 		"document.querySelectorAll('#files .file').length == 2")
-	for _, call := range []string{"AddSeeds", "Block", "Exclude", "Delay", "Rate"} {
+	for _, call := range []string{"AddSeeds", "Give"} {
 		b.Run("window.got = 0; fetch('/orbweaver.operator.v1.Operator/" + call + "', {method: 'POST', headers: " +
 			"{'Content-Type': 'application/json'}, body: '{}'}).then(r => { window.got = r.status })")
 		b.Wait("window.got == 403")
@@ -283,7 +265,7 @@ func TestConsoleRate(t *testing.T) {
 	b.Wait("document.getElementById('dialog').innerText.includes('a2: no answer')")
 	b.Key("Escape")
 	b.Wait(value + " == '7/s 0-6, else 9/s' && document.querySelector(`" + hour(3, 3) + "`).innerText == '7'")
-	if got := s.since(); !slices.Equal(got, []string{"Rate 7/s 0-6, else 9/s quiet nights"}) {
+	if got := s.since(); !slices.Equal(got, []string{"rate 7/s 0-6, else 9/s quiet nights"}) {
 		t.Errorf("calls %q", got)
 	}
 

@@ -22,6 +22,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/node/console"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
@@ -84,66 +85,61 @@ func (s *stage) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, 
 	return r, nil
 }
 
-func (s *stage) Explain(_ context.Context, q *pb.ExplainRequest) (*pb.ExplainResponse, error) {
+func (s *stage) Explain(_ context.Context, q *pb.ExplainRequest) (*pb.Answers, error) {
 	about := ""
 	if q.Url != "" {
 		about = q.Url + ": waits for its turn\n"
 	}
-	return &pb.ExplainResponse{Answers: []*pb.Answer{{Agent: "a1", Text: about + q.Host +
+	return &pb.Answers{Answers: []*pb.Answer{{Agent: "a1", Text: about + q.Host +
 		": resting, 17 links queued\n" +
 		"  next: http://" + q.Host + "/p" + s.evil + "\n  delay of 2s until 15:04:05Z, in 1.2s\n"}}}, nil
 }
 
-func (s *stage) Pause(ctx context.Context, q *pb.PauseRequest) (*pb.PauseResponse, error) {
-	a, err := s.did("Pause", "", q.Why)
+func (s *stage) Give(ctx context.Context, q *pb.GiveRequest) (*pb.GiveResponse, error) {
+	verb := q.Verb
+	if q.Off {
+		verb += " off"
+	}
+	a, err := s.did(verb, strings.TrimSpace(q.About+" "+q.Value), q.Why)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.paused, s.by = true, orders.Caller(ctx)
-	return &pb.PauseResponse{Answers: a}, err
+	switch q.Verb {
+	case "pause":
+		s.paused, s.by = !q.Off, orders.Caller(ctx)
+	case "rate":
+		s.rate = q.Value
+	}
+	return &pb.GiveResponse{Answers: a}, err
 }
 
-func (s *stage) Resume(_ context.Context, q *pb.ResumeRequest) (*pb.ResumeResponse, error) {
-	a, err := s.did("Resume", "", q.Why)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.paused = false
-	return &pb.ResumeResponse{Answers: a}, err
+func (s *stage) Verbs(ctx context.Context, q *pb.VerbsRequest) (*pb.VerbsResponse, error) {
+	return operate.New(nil, nil, nil).Verbs(ctx, q)
 }
 
-func (s *stage) Block(_ context.Context, q *pb.BlockRequest) (*pb.BlockResponse, error) {
-	a, err := s.did("Block", q.Host, q.Why)
-	return &pb.BlockResponse{Answers: a}, err
-}
-
-func (s *stage) Unblock(_ context.Context, q *pb.UnblockRequest) (*pb.UnblockResponse, error) {
-	a, err := s.did("Unblock", q.Host, q.Why)
-	return &pb.UnblockResponse{Answers: a}, err
-}
-
-func (s *stage) Drop(_ context.Context, q *pb.DropRequest) (*pb.DropResponse, error) {
+func (s *stage) Drop(_ context.Context, q *pb.DropRequest) (*pb.Answers, error) {
 	a, err := s.did("Drop", q.Host, q.Why)
-	return &pb.DropResponse{Answers: a}, err
+	return &pb.Answers{Answers: a}, err
 }
 
-func (s *stage) Checkpoint(ctx context.Context, q *pb.CheckpointRequest) (*pb.CheckpointResponse, error) {
+func (s *stage) Checkpoint(ctx context.Context, q *pb.CheckpointRequest) (*pb.Answers, error) {
 	s.mu.Lock()
 	s.by = orders.Caller(ctx)
 	s.mu.Unlock()
 	a, err := s.did("Checkpoint", q.Agent, "")
-	return &pb.CheckpointResponse{Answers: a}, err
+	return &pb.Answers{Answers: a}, err
 }
 
-func (s *stage) Stop(_ context.Context, q *pb.StopRequest) (*pb.StopResponse, error) {
+func (s *stage) Stop(_ context.Context, q *pb.StopRequest) (*pb.Answers, error) {
 	a, err := s.did("Stop", q.Agent, q.Why)
-	return &pb.StopResponse{Answers: a}, err
+	return &pb.Answers{Answers: a}, err
 }
 
-func (s *stage) TakeBack(_ context.Context, q *pb.TakeBackRequest) (*pb.TakeBackResponse, error) {
+func (s *stage) TakeBack(_ context.Context, q *pb.TakeBackRequest) (*pb.GiveResponse, error) {
 	a, err := s.did("TakeBack", q.Id, q.Why)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.orders = nil
-	return &pb.TakeBackResponse{Answers: a}, err
+	return &pb.GiveResponse{Answers: a}, err
 }
 
 func (s *stage) Orders(context.Context, *pb.OrdersRequest) (*pb.OrdersResponse, error) {
@@ -430,11 +426,11 @@ func (s *stage) actions(t *testing.T, b *testbrowser.Browser, url string) {
 			t.Errorf("by %q, want %q", s.by, want)
 		}
 	}
-	do("overview", "#pause", "our line", "Pause  our line")
+	do("overview", "#pause", "our line", "pause  our line")
 	by("console")
 	b.Wait("document.getElementById('state').innerText == 'paused' && " +
 		"document.getElementById('pause').innerText == 'Resume'")
-	do("overview", "#pause", "", "Resume")
+	do("overview", "#pause", "", "pause off")
 	do("overview", "#checkpoint", "", "Checkpoint")
 	b.Click("#checkpoint")
 	b.Wait("document.getElementById('confirm')")
@@ -448,13 +444,13 @@ func (s *stage) actions(t *testing.T, b *testbrowser.Browser, url string) {
 	do("overview", "#stop", "enough", "Stop  enough")
 	do("agents", "#agents tbody tr:nth-child(2) button.danger", "x", "Stop a2 x")
 	do("agents", "#agents tbody tr:nth-child(2) button", "", "Checkpoint a2")
-	do("hosts/www.a.example", "#block", "a complaint", "Block www.a.example a complaint")
-	do("hosts/www.a.example", "#unblock", "", "Unblock www.a.example")
+	do("hosts/www.a.example", "#block", "a complaint", "block www.a.example a complaint")
+	do("hosts/www.a.example", "#unblock", "", "block off www.a.example")
 	do("hosts/www.a.example", "#drop", "trap", "Drop www.a.example trap")
 	b.Run("location.hash = 'speed'")
 	b.Wait("document.getElementById('rate-text').value == 'none'") // the console has drawn the week
 	b.Run("document.getElementById('rate-text').value = '7/s 0-6, else 9/s'")
-	do("speed", "#rate-apply", "quiet", "Rate 7/s 0-6, else 9/s quiet")
+	do("speed", "#rate-apply", "quiet", "rate 7/s 0-6, else 9/s quiet")
 	do("orders", ".take-back", "over", "TakeBack a1-3 over")
 	b.Wait(shown + ".includes('No order stands')")
 

@@ -454,7 +454,8 @@ func (m *mutated) honest() {
 		{"Queue", &pb.QueueRequest{Limit: 5}}, {"Hosts", &pb.HostsRequest{Limit: 2}},
 		{"ExcludePreview", &pb.ExcludePreviewRequest{Pattern: "3"}},
 		{"Pages", &pb.PagesRequest{Application: "news", Body: true, Wait: 5}},
-		{"Block", &pb.BlockRequest{Host: "h5.example"}}, {"Exclude", &pb.ExcludeRequest{Pattern: "never"}},
+		{"Give", &pb.GiveRequest{Verb: "block", About: "h5.example"}},
+		{"Give", &pb.GiveRequest{Verb: "exclude", About: "never"}},
 		{"AddSeeds", &pb.AddSeedsRequest{Urls: []string{"http://h3.example/seed"}}}, {"Orders", &pb.OrdersRequest{}},
 	} {
 		b, err := proto.Marshal(c.q)

@@ -113,7 +113,7 @@ func TestOrdersAreRetried(t *testing.T) {
 			time.Sleep(70 * time.Second) // a.example/ is fetched after its robots.txt
 			release, from := occupy(t, a), time.Now()
 			hurried, end := context.WithTimeout(t.Context(), 10*time.Second)
-			_, err := a.Operator().Delay(hurried, &pb.DelayRequest{Delay: "1h"})
+			_, err := a.Operator().Give(hurried, &pb.GiveRequest{Verb: "delay", Value: "1h"})
 			end()
 			if err == nil || !strings.Contains(err.Error(), "tries again every 2s") {
 				t.Errorf("a busy crawl loop: %v", err)
@@ -204,7 +204,7 @@ func TestUnblock(t *testing.T) {
 		cfg := web.config(t, mem)
 		a, closes := open(t, cfg)
 		for _, host := range []string{"a.example", "b.example", "c.example"} {
-			calls(t, a, `Block host:"%s"`, host)
+			calls(t, a, `Give verb:"block" about:"%s"`, host)
 		}
 		closes()
 		cfg.Resume = true
@@ -259,7 +259,7 @@ func TestDelayOverRestart(t *testing.T) {
 		var from, until time.Time
 		run(func(a *node.Agent) {
 			time.Sleep(550 * time.Millisecond)
-			calls(t, a, `Delay delay:"1h"`)
+			calls(t, a, `Give verb:"delay" value:"1h"`)
 			from = time.Now()
 			time.Sleep(90 * time.Minute)
 		})
@@ -313,7 +313,7 @@ func TestExplainOrdersAndLogs(t *testing.T) {
 				Explain host:"a.example"
 				-> rate 0.01/s now, by the schedule 0.01/s 0-1, else none; the next request may begin in 
 				-> when: 2000-01-01 00:0
-				Pause why:"our line is needed"`)
+				Give verb:"pause" why:"our line is needed"`)
 			id := kept(t, mem).Standing()[0].ID()
 			time.Sleep(2 * time.Hour)
 			calls(t, a, `
@@ -321,7 +321,7 @@ func TestExplainOrdersAndLogs(t *testing.T) {
 				-> the crawl is paused for 2 h 0 min by order %s, 2000-01-01 00:00:10Z: our line is needed\n
 				-> when: after \"orbweaver ctl resume\"\n
 				-> - 0.01/s
-				Resume`, id)
+				Give verb:"pause" off:true`, id)
 			time.Sleep(time.Second)
 			calls(t, a, `
 				Explain url:"http://a.example/" -> http://a.example/: finished\n at 2000-01-01 02:00:

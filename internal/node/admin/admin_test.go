@@ -49,8 +49,8 @@ func TestServer(t *testing.T) {
 		{"POST " + service + "Status", "secret", 200, `"agent":"a1"`},
 		{service + "Status?encoding=json&message=%7B%7D&connect=v1", "secret", 200, `"pages":"3"`},
 		{service + "Status?encoding=json&message=%7B%7D&connect=v1", "", 401, "token"},
-		{service + "Pause?encoding=json&message=%7B%7D&connect=v1", "secret", 405, ""},
-		{"POST " + service + "Pause", "secret", 501, "unimplemented"},
+		{service + "Give?encoding=json&message=%7B%7D&connect=v1", "secret", 405, ""},
+		{"POST " + service + "Give", "secret", 501, "unimplemented"},
 		{"POST " + service + "Nothing", "secret", 404, ""},
 		{"/metrics", "secret", 200, "orbweaver_crawl_pages_total 3"},
 		{"/metrics", "", 401, "token"},
@@ -66,7 +66,7 @@ func TestServer(t *testing.T) {
 		if posted {
 			body = strings.NewReader(`{"agent": "a1"}`)
 		}
-		if strings.HasSuffix(path, "Pause") {
+		if strings.HasSuffix(path, "Give") {
 			body = strings.NewReader("{}")
 		}
 		req, _ := http.NewRequest(method, "http://"+s.Addr()+path, body)

@@ -22,7 +22,7 @@ type crowded struct {
 	release chan struct{}
 }
 
-func (c crowded) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.ExplainResponse, error) {
+func (c crowded) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.Answers, error) {
 	if q.Host != "" {
 		panic("no such thing")
 	}
@@ -30,7 +30,7 @@ func (c crowded) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.Explain
 	case <-c.release:
 	case <-ctx.Done():
 	}
-	return &pb.ExplainResponse{}, nil
+	return &pb.Answers{}, nil
 }
 
 func (c crowded) Events(ctx context.Context, _ *pb.EventsRequest, stream *connect.ServerStream[pb.Event]) error {
@@ -66,7 +66,7 @@ func TestCallsHaveRoom(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		if res := c.send(ours, "POST", "http://localhost"+service+"Pause", "{}", "Authorization: Bearer secret"); res.
+		if res := c.send(ours, "POST", "http://localhost"+service+"Give", "{}", "Authorization: Bearer secret"); res.
 			StatusCode != http.StatusNotImplemented || time.Since(began) > 0 {
 			t.Errorf("a command beside questions: %s after %s", res.Status, time.Since(began))
 		}

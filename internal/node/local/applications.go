@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
 
 const (
@@ -32,7 +33,7 @@ type Applications struct {
 // Definitions checks what operators define.
 type Definitions interface {
 	// CheckApplication returns the error of a scope or of patterns.
-	CheckApplication(a operate.Application) error
+	CheckApplication(a verbs.Application) error
 }
 
 // Defined knows the applications that the orders define.
@@ -177,7 +178,7 @@ func Uncollected(states []crawl.AppState) string {
 	var all []string
 	for _, s := range states {
 		if n := s.Unacknowledged; n > 0 {
-			all = append(all, fmt.Sprintf("%s of %s", english.Plural(int(n), "page", ""), operate.NameOf(s.Name)))
+			all = append(all, fmt.Sprintf("%s of %s", english.Plural(int(n), "page", ""), verbs.NameOf(s.Name)))
 		}
 	}
 	return english.WordSeries(all, "and")
@@ -188,7 +189,7 @@ func (o *Applications) ApplicationStates() (states []*pb.NamedState) {
 	for _, s := range o.Crawl.States() {
 		state := &pb.ApplicationState{Queued: s.Queued, Fetched: s.Fetched, Shared: s.Shared,
 			Unacknowledged: s.Unacknowledged, Held: s.Held}
-		states = append(states, &pb.NamedState{Application: operate.NameOf(s.Name), State: state})
+		states = append(states, &pb.NamedState{Application: verbs.NameOf(s.Name), State: state})
 	}
 	return states
 }

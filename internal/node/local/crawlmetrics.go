@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 )
 
@@ -138,7 +138,7 @@ func (m *CrawlMetrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(descAwaited, int64(f.LeasesAwaited))
 	}
 	for _, app := range m.Apps.States() {
-		name := operate.NameOf(app.Name)
+		name := verbs.NameOf(app.Name)
 		gauge(descAppQueued, app.Queued, name)
 		count(descAppFetched, app.Fetched, name)
 		count(descAppShared, app.Shared, name)

@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -133,8 +134,8 @@ func (o *HostCommands) past(ctx context.Context, u weburl.URL) (p crawl.Past) {
 func (o *HostCommands) Waiting(ctx context.Context, host string) (string, error) {
 	return o.order(ctx, host, func(ctx context.Context, host string) (string, error) {
 		text, blocks, err := o.Crawl.Waiting(ctx, host)
-		if len(blocks) > 0 && !operate.IsBlocked(o.Orders.Standing(), host) { // others hold
-			text += "; still blocked by " + operate.List(blocks)
+		if len(blocks) > 0 && !verbs.IsStanding(o.Orders.Standing(), verbs.VerbBlock, host) { // others hold
+			text += "; still blocked by " + verbs.List(blocks)
 		}
 		return text, err
 	})

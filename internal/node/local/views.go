@@ -135,7 +135,7 @@ const logSearch = 16 << 20
 
 // Log implements operate.Viewer.
 func (v *Views) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, error) {
-	wanted, err := operate.LogFilter(q)
+	wanted, err := report.LogFilter(q.Host, q.Status)
 	if err != nil {
 		return nil, err
 	}

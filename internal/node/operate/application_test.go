@@ -14,10 +14,11 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
 
 // In a town, the scope "bad" is wrong, and feeding is as seeding.
-func (r resident) CheckApplication(a Application) error {
+func (r resident) CheckApplication(a verbs.Application) error {
 	if a.Scope == "bad" {
 		return errors.New("the scope is bad")
 	}
@@ -130,9 +131,9 @@ func TestSetApplication(t *testing.T) {
 		a1 SetApplication name:"app" share:2.5 include:{patterns:"/a b/" patterns:"/c/"} why:" why "
 		-> application:{name:"app" share:2.5 scope:"host" include:"/a b/" include:"/c/" depth:-1 strategy:"follow" order:"
 		-> why:"why"} told:{agent:"a1"} told:{agent:"a2"} told:{agent:"a3"}`)
-	made := Applications(w.set.Standing())[0].Made
+	made := verbs.Applications(w.set.Standing())[0].Made
 	w.run(t, `a2 SetApplication name:"app" depth:3 exclude:{patterns:"x"} include:{patterns:"/a b/"}`)
-	apps, n := Applications(w.set.Standing()), len(w.set.Past())
+	apps, n := verbs.Applications(w.set.Standing()), len(w.set.Past())
 	if got := fmt.Sprint(apps); len(apps) != 1 ||
 		!strings.HasPrefix(got, "[{app 2.5 host 3 follow false "+made+" [/a b/] [x]") {
 		t.Errorf("the application is %v", got)
@@ -158,7 +159,7 @@ func TestTakeBackApplication(t *testing.T) {
 		a1 SetApplication name:"app" include:{patterns:"/a b/"} exclude:{patterns:"x"}
 		a1 SetApplication name:"app-2" include:{patterns:"/a b/"} exclude:{patterns:"x"}`)
 	var order string
-	for _, a := range Applications(w.set.Standing()) {
+	for _, a := range verbs.Applications(w.set.Standing()) {
 		if a.Name == "app" {
 			order = a.Order.ID()
 		}
@@ -190,7 +191,7 @@ func TestSetApplicationRefuses(t *testing.T) {
 	if n := len(w.set.Past()); n > 0 {
 		t.Errorf("%d orders", n)
 	}
-	for i := range MaxApplications {
+	for i := range verbs.MaxApplications {
 		w.run(t, `a1 SetApplication name:"a%d"`, i)
 	}
 	w.run(t, `

@@ -10,12 +10,13 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
 
 // Apps are the applications of this agent. Safe for concurrent use. Errors are for people.
 type Apps interface {
 	// CheckApplication returns the error of a scope or of patterns.
-	CheckApplication(a Application) error
+	CheckApplication(a verbs.Application) error
 	// PlanFeed tells what is to be done with each of the URLs, in their order. It changes nothing.
 	PlanFeed(urls []string) []SeedPlan
 	// TakeFeed accepts URLs for an application, and tells what has become of each, in their order. They are durable
@@ -40,54 +41,54 @@ const (
 // SetApplication implements pb.OperatorHandler. It checks everything before it gives an order.
 func (o *Operator) SetApplication(ctx context.Context, q *pb.SetApplicationRequest) (*pb.SetApplicationResponse,
 	error) {
-	if err := CheckApplicationName(q.Name); err != nil {
+	if err := verbs.CheckApplicationName(q.Name); err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "%v", err)
 	}
 	standing := o.orders.Standing()
-	was, isNew := newApplication(q.Name), true
-	apps := Applications(standing)
-	if i := slices.IndexFunc(apps, func(a Application) bool { return a.Name == q.Name }); i >= 0 {
+	was, isNew := verbs.NewApplication(q.Name), true
+	apps := verbs.Applications(standing)
+	if i := slices.IndexFunc(apps, func(a verbs.Application) bool { return a.Name == q.Name }); i >= 0 {
 		was, isNew = apps[i], false
-	} else if len(apps) >= MaxApplications {
+	} else if len(apps) >= verbs.MaxApplications {
 		return nil, problem(connect.CodeFailedPrecondition, "there are %d applications already: remove one of them "+
 			"with \"orbweaver ctl app NAME --remove\"", len(apps))
 	}
 	if q.Share != nil {
-		if err := CheckShare(*q.Share); err != nil {
+		if err := verbs.CheckShare(*q.Share); err != nil {
 			return nil, problem(connect.CodeInvalidArgument, "%v", err)
 		}
 	}
 	a := changed(was, q)
 	a.Error = ""
-	if err := a.check(); err != nil {
+	if err := a.Check(); err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "%v", err)
 	}
 	if err := o.agent.CheckApplication(a); err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "%v", err)
 	}
 	r := &pb.SetApplicationResponse{}
-	rules := a.rules()
+	rules := a.Rules()
 	var list []orders.Order
 	for _, rule := range rules {
-		if !isStanding(standing, rule) {
-			list = append(list, orders.Order{Verb: verbAppRule, About: rule, Why: q.Why})
+		if !verbs.IsStanding(standing, verbs.VerbAppRule, rule) {
+			list = append(list, orders.Order{Verb: verbs.VerbAppRule, About: rule, Why: q.Why})
 		}
 	}
 	for _, s := range standing {
-		if name, _, _ := strings.Cut(s.About, " "); s.Verb == verbAppRule && name == a.Name &&
+		if name, _, _ := strings.Cut(s.About, " "); s.Verb == verbs.VerbAppRule && name == a.Name &&
 			!slices.Contains(rules, s.About) {
-			list = append(list, orders.Order{Verb: verbAppRule, About: s.About, Why: q.Why, Off: true})
+			list = append(list, orders.Order{Verb: verbs.VerbAppRule, About: s.About, Why: q.Why, Off: true})
 		}
 	}
-	if isNew || len(list) > 0 || a.value() != was.value() {
-		list = append(list, orders.Order{Verb: verbApp, About: a.Name, Value: a.value(), Why: q.Why})
+	if isNew || len(list) > 0 || a.Value() != was.Value() {
+		list = append(list, orders.Order{Verb: verbs.VerbApp, About: a.Name, Value: a.Value(), Why: q.Why})
 		given, answers, err := o.giveAll(ctx, list, "")
 		if err != nil {
 			return nil, err
 		}
-		a.Order, r.Told, r.WaitsFor = given[len(given)-1], told(answers), o.waitsFor()
+		a.Order, r.Told, r.WaitsFor = given[len(given)-1], answers, o.waitsFor()
 	}
-	r.Application = a.wire()
+	r.Application = a.Wire()
 	return r, nil
 }
 
@@ -102,16 +103,16 @@ func (o *Operator) RemoveApplication(ctx context.Context, q *pb.RemoveApplicatio
 	if err != nil {
 		return nil, err
 	}
-	return &pb.RemoveApplicationResponse{Order: given[0].ID(), Told: told(answers)}, nil
+	return &pb.RemoveApplicationResponse{Order: given[0].ID(), Told: answers}, nil
 }
 
 // removal returns the orders that remove an application: first that which takes back its definition, then those for its
 // patterns.
 func (o *Operator) removal(name, why string) []orders.Order {
-	list := []orders.Order{{Verb: verbApp, About: name, Why: why, Off: true}}
+	list := []orders.Order{{Verb: verbs.VerbApp, About: name, Why: why, Off: true}}
 	for _, s := range o.orders.Standing() {
-		if s.Verb == verbAppRule && strings.HasPrefix(s.About, name+" ") {
-			list = append(list, orders.Order{Verb: verbAppRule, About: s.About, Why: why, Off: true})
+		if s.Verb == verbs.VerbAppRule && strings.HasPrefix(s.About, name+" ") {
+			list = append(list, orders.Order{Verb: verbs.VerbAppRule, About: s.About, Why: why, Off: true})
 		}
 	}
 	return list
@@ -120,21 +121,21 @@ func (o *Operator) removal(name, why string) []orders.Order {
 // Applications implements pb.OperatorHandler.
 func (o *Operator) Applications(ctx context.Context, _ *pb.ApplicationsRequest) (*pb.ApplicationsResponse, error) {
 	r := &pb.ApplicationsResponse{}
-	apps := Applications(o.orders.Standing())
+	apps := verbs.Applications(o.orders.Standing())
 	if len(apps) == 0 {
 		return r, nil
 	}
 	got, silent := asked[pb.ApplicationStates](ctx, o.agents, o.agents.names(), "ApplicationStates",
 		&pb.ApplicationsRequest{})
 	for _, a := range apps {
-		w := a.wire()
+		w := a.Wire()
 		w.State = new(pb.ApplicationState)
 		for agent, states := range got {
 			for _, s := range states.States {
 				if s.Application == a.Name && s.State != nil {
 					s.State.Agent = agent
 					w.Agents = append(w.Agents, s.State)
-					AddState(w.State, s.State)
+					verbs.AddState(w.State, s.State)
 				}
 			}
 		}

@@ -170,7 +170,7 @@ func (l *Local) Answer(ctx context.Context, method string, request []byte) (resp
 		}
 		text, err = l.Explain(ctx, q.Host, q.Url)
 	case "Waiting", "Drop":
-		var q pb.BlockRequest // both have the host in field 1
+		var q pb.DropRequest // both have the host in field 1
 		if err := decode(method, request, &q); err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
 
 // A delay is an order of a host, a domain or all hosts, in its canonical form. Any agent may be told to take it back.
@@ -14,12 +15,12 @@ func TestDelay(t *testing.T) {
 	w := newTown("a1", "a2")
 	for i, about := range [][2]string{{"", ""}, {"http://Www.Example.ORG:81/x", `about:"www.example.org" `},
 		{"*.Bücher.example", `about:"*.xn--bcher-kva.example" `}, {"::1", `about:"[::1]" `}} {
-		w.run(t, `a1 Delay about:"%s" delay:" 10s  8-18 mon-fri, else 2s" why:"w"
+		w.run(t, `a1 Give verb:"delay" about:"%s" value:" 10s  8-18 mon-fri, else 2s" why:"w"
 			-> id:"a1-%x"
 			-> why:"w" verb:"delay" %svalue:"10s 8-18 mon-fri, else 2s" stands:true}
 			-> delay 10s 8-18 mon-fri, else 2s"} answers:{agent:"a2"`, about[0], 0x10000+i, about[1])
 	}
-	delays := Delays(w.set.Standing())
+	delays := verbs.Delays(w.set.Standing())
 	if len(delays) != 4 {
 		t.Fatalf("%d delays stand", len(delays))
 	}
@@ -37,13 +38,13 @@ func TestDelay(t *testing.T) {
 	if _, err := w.set.Give(orders.Order{Verb: "delay", Value: "as the sun"}, "a9", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if delays := Delays(w.set.Standing()); len(delays) > 0 {
+	if delays := verbs.Delays(w.set.Standing()); len(delays) > 0 {
 		t.Errorf("taken back, but there are %v", delays)
 	}
-	for _, q := range []string{``, `delay:"10"`, `delay:"-1s"`, `delay:"25h"`, `delay:"else 1s"`,
-		`about:"192.0.2.0/24" delay:"1s"`, `about:"*." delay:"1s"`, `about:"a b" delay:"1s"`,
-		`delay:"1s" why:"` + strings.Repeat("x", 1000) + `"`} {
-		w.run(t, `a1 Delay %s -> ! invalid_argument`, q)
+	for _, q := range []string{``, `value:"10"`, `value:"-1s"`, `value:"25h"`, `value:"else 1s"`,
+		`about:"192.0.2.0/24" value:"1s"`, `about:"*." value:"1s"`, `about:"a b" value:"1s"`,
+		`value:"1s" why:"` + strings.Repeat("x", 1000) + `"`} {
+		w.run(t, `a1 Give verb:"delay" %s -> ! invalid_argument`, q)
 	}
 }
 

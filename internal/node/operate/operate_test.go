@@ -19,6 +19,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/testkit/testcalls"
 )
 
@@ -231,8 +232,8 @@ func TestReasons(t *testing.T) {
 		errs := map[string]error{}
 		_, errs["drop"] = o.Drop(ctx, &pb.DropRequest{Host: "a1.example", Why: c.why})
 		_, errs["seed"] = o.AddSeeds(ctx, &pb.AddSeedsRequest{Urls: []string{"http://a1.example/"}, Why: c.why})
-		_, errs["block"] = o.Block(ctx, &pb.BlockRequest{Host: "a1.example", Why: c.why})
-		_, errs["pause"] = o.Pause(ctx, &pb.PauseRequest{Why: c.why})
+		_, errs["block"] = o.Give(ctx, &pb.GiveRequest{Verb: "block", About: "a1.example", Why: c.why})
+		_, errs["pause"] = o.Give(ctx, &pb.GiveRequest{Verb: "pause", Why: c.why})
 		_, errs["stop"] = o.Stop(ctx, &pb.StopRequest{Why: c.why})
 		for verb, err := range errs {
 			if (connect.CodeOf(err) != connect.CodeInvalidArgument) != c.ok || c.ok && err != nil {
@@ -261,10 +262,10 @@ func TestOrderBeforeTheStart(t *testing.T) {
 	w, alone := newTown("a1", "a2"), newTown("")
 	w.waits, alone.waits = "1 more agent", "the start of the crawl"
 	w.run(t, `
-		a1 Pause
+		a1 Give verb:"pause"
 		-> answers:{agent:"a1" text:"paused" waits_for:"1 more agent"} answers:{agent:"a2" text:"paused"}
-		a2 Block host:"a2.example" -> waits_for:"1 more agent"`)
-	alone.run(t, `Pause -> - waits_for`)
+		a2 Give verb:"block" about:"a2.example" -> waits_for:"1 more agent"`)
+	alone.run(t, `Give verb:"pause" -> - waits_for`)
 }
 
 // An agent that does not answer is named after ten seconds, and the others answer.
@@ -285,7 +286,7 @@ func TestSilentAgent(t *testing.T) {
 			a1 Status agent:"a3" -> - agent:"a1"
 			-> agents:{agent:"a3"
 			a1 Status agent:"a9" -> ! not_found there are a1, a2, a3
-			a3 Block host:"a2.example"
+			a3 Give verb:"block" about:"a2.example"
 			-> answers:{agent:"a1" text:"a2.example: blocked"} answers:{agent:"a2" error:"it does not answer" code:"silent"} answers:{agent:"a3"`)
 	})
 }
@@ -293,9 +294,9 @@ func TestSilentAgent(t *testing.T) {
 // An agent that counts as dead while the others wait for its answer is named, too.
 func TestDroppedAgent(t *testing.T) {
 	for call, want := range map[string]string{
-		`Pause`:                      `answers:{agent:"a2" error:"it does not answer" code:"silent"}`,
-		`Exclude pattern:"/x"`:       `told:{agent:"a2" error:"it does not answer"}`,
-		`SetApplication name:"news"`: `told:{agent:"a2" error:"it does not answer"}`,
+		`Give verb:"pause"`:              `answers:{agent:"a2" error:"it does not answer" code:"silent"}`,
+		`Give verb:"exclude" about:"/x"`: `answers:{agent:"a2" error:"it does not answer" code:"silent"}`,
+		`SetApplication name:"news"`:     `told:{agent:"a2" error:"it does not answer" code:"silent"}`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newTown("a1", "a2", "a3")
@@ -310,22 +311,22 @@ func TestPause(t *testing.T) {
 	w := newTown("a1", "a2")
 	w.silent["a2"] = true
 	w.run(t, `
-		a1 Resume -> ! failed_precondition
-		a1 Pause why:" a complaint " -> why:"a complaint" verb:"pause" stands:true}
+		a1 Give verb:"pause" off:true -> ! failed_precondition
+		a1 Give verb:"pause" why:" a complaint " -> why:"a complaint" verb:"pause" stands:true}
 		-> answers:{agent:"a1" text:"paused"} answers:{agent:"a2" error:"it does not answer" code:"silent"}
-		a1 Pause why:"%s" -> ! invalid_argument`, strings.Repeat("x", 1000))
-	if !Pauses(w.set.Standing()) {
+		a1 Give verb:"pause" why:"%s" -> ! invalid_argument`, strings.Repeat("x", 1000))
+	if !verbs.Pauses(w.set.Standing()) {
 		t.Error("the crawl is not paused")
 	}
 	w.silent["a2"] = false
 	w.run(t, `
-		a2 Resume
+		a2 Give verb:"pause" off:true
 		a1 Orders -> =`)
-	if Pauses(w.set.Standing()) {
+	if verbs.Pauses(w.set.Standing()) {
 		t.Error("the crawl is still paused")
 	}
 	w.run(t, `
-		a2 Pause -> id:"a2-10002"
+		a2 Give verb:"pause" -> id:"a2-10002"
 		a1 TakeBack id:"a2-10002"
 		a1 TakeBack id:"a2-10002" -> ! not_found
 		a1 Orders -> =`)
@@ -355,7 +356,7 @@ func TestStopAndLeave(t *testing.T) {
 func TestAlone(t *testing.T) {
 	w := newTown("")
 	w.run(t, `
-		Block host:"a.example" -> answers:{text:"a.example: blocked, 1 link waits"}
+		Give verb:"block" about:"a.example" -> answers:{text:"a.example: blocked, 1 link waits"}
 		Stop agent:"a1" -> ! not_found`)
 	o := w.members[""]
 	if _, err := o.agent.Answer(t.Context(), "Nothing", nil); !errors.Is(err, ErrMethod) {
@@ -371,20 +372,20 @@ func TestAlone(t *testing.T) {
 func TestBlockOfHost(t *testing.T) {
 	w := newTown("a1", "a2", "a3")
 	w.run(t, `
-		a1 Block host:"http://A2.example/x" why:"why"
+		a1 Give verb:"block" about:"http://A2.example/x" why:"why"
 		-> answers:{agent:"a2" text:"a2.example: blocked, 1 link waits"} order:{id:"a1-10000"
 		-> why:"why" verb:"block" about:"a2.example" stands:true}`)
-	if b := Blocks(w.set.Standing()); len(b) != 1 || b[0].Host != "a2.example" || b[0].Domain != "" ||
+	if b := verbs.Blocks(w.set.Standing()); len(b) != 1 || b[0].Host != "a2.example" || b[0].Domain != "" ||
 		b[0].Prefix.IsValid() {
 		t.Errorf("blocks: %v", b)
 	}
 	w.run(t, `
-		a3 Unblock -> ! invalid_argument
-		a3 Unblock host:"a b" -> ! invalid_argument
-		a3 Unblock host:"www.a2.example" -> ! failed_precondition
-		a3 Unblock host:"*.a2.example" -> ! failed_precondition
-		a3 Unblock host:"a2.example" -> answers:{agent:"a2" text:"a2.example: unblocked, 1 link waits"} order
-		a3 Block host:"b.example" -> answers:{agent:"a1" text:"b.example: blocked"} answers:{agent:"a2"
+		a3 Give verb:"block" off:true -> ! invalid_argument
+		a3 Give verb:"block" off:true about:"a b" -> ! invalid_argument
+		a3 Give verb:"block" off:true about:"www.a2.example" -> ! failed_precondition
+		a3 Give verb:"block" off:true about:"*.a2.example" -> ! failed_precondition
+		a3 Give verb:"block" off:true about:"a2.example" -> answers:{agent:"a2" text:"a2.example: unblocked, 1 link waits"} order
+		a3 Give verb:"block" about:"b.example" -> answers:{agent:"a1" text:"b.example: blocked"} answers:{agent:"a2"
 		-> answers:{agent:"a3" text:"b.example: blocked"} order:{id:"a3-10002"
 		a1 TakeBack id:"a3-10002"
 		a1 Orders -> =`)
@@ -396,22 +397,22 @@ func TestWideBlocks(t *testing.T) {
 	for typed, about := range map[string]string{"*.Example.ORG": "*.example.org",
 		"*.bücher.example": "*.xn--bcher-kva.example", " 192.0.2.77/24 ": "192.0.2.0/24",
 		"2001:DB8::1/32": "2001:db8::/32"} {
-		w.run(t, `a1 Block host:"%s" -> answers:{agent:"a1" text:"%[2]s: blocked"} answers:{agent:"a2" text:"%[2]s: blocked"}
+		w.run(t, `a1 Give verb:"block" about:"%s" -> answers:{agent:"a1" text:"%[2]s: blocked"} answers:{agent:"a2" text:"%[2]s: blocked"}
 			-> about:"%[2]s"`, typed, about)
 	}
 	var blocks []string
-	for _, b := range Blocks(w.set.Standing()) {
+	for _, b := range verbs.Blocks(w.set.Standing()) {
 		blocks = append(blocks, fmt.Sprint(b.Domain, b.Prefix))
 	}
 	slices.Sort(blocks)
 	equal(t, "blocks", strings.Join(blocks, " "),
 		"192.0.2.0/24 2001:db8::/32 example.orginvalid Prefix xn--bcher-kva.exampleinvalid Prefix")
-	w.run(t, `a1 Unblock host:"192.0.2.0/24"
-		a1 Unblock host:"192.0.2.0/24" -> ! failed_precondition
+	w.run(t, `a1 Give verb:"block" off:true about:"192.0.2.0/24"
+		a1 Give verb:"block" off:true about:"192.0.2.0/24" -> ! failed_precondition
 		a1 Orders -> - 192.0.2.0`)
 	for _, host := range []string{"*.", "*.a/b", "*.192.0.2.1", "10.0.0.0/33", `a\nb`, "2001:db8::/129",
 		"192.0.2.0/024", "*.*.example", "::ffff:192.0.2.0/120"} {
-		w.run(t, `a1 Unblock host:"%s" -> ! invalid_argument`, host)
+		w.run(t, `a1 Give verb:"block" off:true about:"%s" -> ! invalid_argument`, host)
 	}
 	equal(t, "the agents did", w.did(), "")
 }
@@ -421,13 +422,13 @@ func TestStillBlocked(t *testing.T) {
 	w := newTown("a1")
 	for i, about := range []string{"*.example.org", "www.example.org", "*.b.example.org", "myexample.org",
 		"192.0.2.0/24", "192.0.2.128/25", "192.0.2.7", "[2001:db8::1]", "2001:db8::/32", "*.example.net"} {
-		w.run(t, `a1 Block host:"%s" -> id:"a1-%x"`, about, 0x10000+i)
+		w.run(t, `a1 Give verb:"block" about:"%s" -> id:"a1-%x"`, about, 0x10000+i)
 	}
 	w.run(t, `
-		a1 Unblock host:"*.example.net" -> text:"*.example.net: unblocked"}
-		a1 Unblock host:"*.example.org" -> text:"*.example.org: unblocked; still blocked by order a1-10001, www.example.org; order a1-10002, *.b.example.org"
-		a1 Unblock host:"192.0.2.0/24" -> text:"192.0.2.0/24: unblocked; still blocked by order a1-10005, 192.0.2.128/25; order a1-10006, 192.0.2.7"
-		a1 Unblock host:"2001:db8::/32" -> text:"2001:db8::/32: unblocked; still blocked by order a1-10007, [2001:db8::1]"`)
+		a1 Give verb:"block" off:true about:"*.example.net" -> text:"*.example.net: unblocked"}
+		a1 Give verb:"block" off:true about:"*.example.org" -> text:"*.example.org: unblocked; still blocked by order a1-10001, www.example.org; order a1-10002, *.b.example.org"
+		a1 Give verb:"block" off:true about:"192.0.2.0/24" -> text:"192.0.2.0/24: unblocked; still blocked by order a1-10005, 192.0.2.128/25; order a1-10006, 192.0.2.7"
+		a1 Give verb:"block" off:true about:"2001:db8::/32" -> text:"2001:db8::/32: unblocked; still blocked by order a1-10007, [2001:db8::1]"`)
 }
 
 // An order has the name of its caller, also the order that takes it back. So do the commands that are no orders.
@@ -438,7 +439,7 @@ func TestCaller(t *testing.T) {
 		testcalls.RunContext(orders.WithCaller(t.Context(), name), t, text,
 			func(agent string) any { return w.members[agent] })
 	}
-	as("alice@ws", `a1 Pause -> by:"alice@ws"`)
+	as("alice@ws", `a1 Give verb:"pause" -> by:"alice@ws"`)
 	as("bob", `
 		a2 TakeBack id:"a1-10000" -> by:"bob"
 		a1 SetApplication name:"news" exclude:{patterns:"x"}`)

@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/input"
@@ -143,7 +142,7 @@ func add(sum, t *pb.Totals) {
 }
 
 // Explain implements pb.OperatorHandler.
-func (o *Operator) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.ExplainResponse, error) {
+func (o *Operator) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.Answers, error) {
 	if q.Url == "" && strings.Contains(q.Host, "://") { // field 1 may have a URL, too
 		q = &pb.ExplainRequest{Url: q.Host}
 	}
@@ -159,43 +158,7 @@ func (o *Operator) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.Expla
 			"lists the hosts")
 	}
 	answers, err := o.agents.ofHost(ctx, "Explain", q.Host, q)
-	return &pb.ExplainResponse{Answers: answers}, err
-}
-
-// Block implements pb.OperatorHandler.
-func (o *Operator) Block(ctx context.Context, q *pb.BlockRequest) (*pb.BlockResponse, error) {
-	about, wide, err := input.About(q.Host)
-	if err != nil {
-		return nil, problem(connect.CodeInvalidArgument, "%v", err)
-	}
-	given, answers, err := o.give(ctx, orders.Order{Verb: verbBlock, About: about, Why: q.Why}, about+": blocked")
-	if err == nil && !wide {
-		answers = o.concerned(ctx, about, answers)
-	}
-	return &pb.BlockResponse{Order: given, Answers: answers}, err
-}
-
-// Unblock implements pb.OperatorHandler.
-func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.UnblockResponse, error) {
-	about, wide, err := input.About(q.Host)
-	switch {
-	case err != nil:
-		return nil, problem(connect.CodeInvalidArgument, "%v", err)
-	case !IsBlocked(o.orders.Standing(), about):
-		return nil, problem(connect.CodeFailedPrecondition, "%s is not blocked; \"orbweaver ctl orders\" lists the "+
-			"hosts, domains and ranges that are", about)
-	}
-	off := TakeBack(about)
-	off.Why = q.Why
-	text := about + ": unblocked"
-	if still := overlapping(o.orders.Standing(), about); wide && len(still) > 0 {
-		text += "; still blocked by " + List(still)
-	}
-	given, answers, err := o.give(ctx, off, text)
-	if err == nil && !wide {
-		answers = o.concerned(ctx, about, answers)
-	}
-	return &pb.UnblockResponse{Order: given, Answers: answers}, err
+	return &pb.Answers{Answers: answers}, err
 }
 
 // note writes a command to the events of this agent. about may be any text of the caller: Note cleans it.
@@ -218,35 +181,8 @@ func checkWhy(why string) error {
 	return nil
 }
 
-// concerned returns the answers about an order of a host by the agents that may crawl the host, with the number of
-// links that wait there, and those with an error. If no agent says that it crawls the host, it returns all answers.
-func (o *Operator) concerned(ctx context.Context, host string, answers []*pb.Answer) []*pb.Answer {
-	var names []string
-	for _, a := range answers {
-		if a.Error == "" {
-			names = append(names, a.Agent)
-		}
-	}
-	concerned := slices.DeleteFunc(slices.Clone(answers), func(a *pb.Answer) bool { return a.Error == "" })
-	any := false
-	for i, w := range o.agents.answers(ctx, names, "Waiting", &pb.BlockRequest{Host: host}) {
-		if w.Code == codeElsewhere {
-			continue
-		}
-		a := answers[slices.IndexFunc(answers, func(a *pb.Answer) bool { return a.Agent == names[i] })]
-		if w.Error == "" { // otherwise the crawl has not begun
-			a.Text += ", " + w.Text
-		}
-		concerned, any = append(concerned, a), true
-	}
-	if !any {
-		return answers
-	}
-	return concerned
-}
-
 // Drop implements pb.OperatorHandler.
-func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.DropResponse, error) {
+func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.Answers, error) {
 	if _, wide, err := input.Wide(q.Host); wide || err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "a drop is for one host; give its name")
 	}
@@ -255,21 +191,21 @@ func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.DropRespons
 	}
 	o.note(ctx, "drop", q.Host, q.Why)
 	answers, err := o.agents.ofHost(ctx, "Drop", q.Host, q)
-	return &pb.DropResponse{Answers: answers}, err
+	return &pb.Answers{Answers: answers}, err
 }
 
 // Checkpoint implements pb.OperatorHandler.
-func (o *Operator) Checkpoint(ctx context.Context, q *pb.CheckpointRequest) (*pb.CheckpointResponse, error) {
+func (o *Operator) Checkpoint(ctx context.Context, q *pb.CheckpointRequest) (*pb.Answers, error) {
 	names, err := o.agents.chosen(q.Agent)
 	if err != nil {
 		return nil, err
 	}
 	o.note(ctx, "checkpoint", q.Agent, "")
-	return &pb.CheckpointResponse{Answers: o.agents.answers(ctx, names, "Checkpoint", &pb.CheckpointRequest{})}, nil
+	return &pb.Answers{Answers: o.agents.answers(ctx, names, "Checkpoint", &pb.CheckpointRequest{})}, nil
 }
 
 // Stop implements pb.OperatorHandler. This agent stops last, because it passes the others' answers on.
-func (o *Operator) Stop(ctx context.Context, q *pb.StopRequest) (*pb.StopResponse, error) {
+func (o *Operator) Stop(ctx context.Context, q *pb.StopRequest) (*pb.Answers, error) {
 	names, err := o.agents.chosen(q.Agent)
 	if err != nil {
 		return nil, err
@@ -283,11 +219,11 @@ func (o *Operator) Stop(ctx context.Context, q *pb.StopRequest) (*pb.StopRespons
 	if slices.Contains(names, own) {
 		answers = append(answers, o.agents.answers(ctx, []string{own}, "Stop", &pb.StopRequest{})...)
 	}
-	return &pb.StopResponse{Answers: answers}, nil
+	return &pb.Answers{Answers: answers}, nil
 }
 
 // Leave implements pb.OperatorHandler.
-func (o *Operator) Leave(ctx context.Context, q *pb.LeaveRequest) (*pb.LeaveResponse, error) {
+func (o *Operator) Leave(ctx context.Context, q *pb.LeaveRequest) (*pb.Answers, error) {
 	name := q.Agent
 	if name == "" {
 		name = o.agent.Name()
@@ -301,139 +237,5 @@ func (o *Operator) Leave(ctx context.Context, q *pb.LeaveRequest) (*pb.LeaveResp
 	if text := answers[0].Error; text != "" {
 		return nil, problem(connect.CodeUnavailable, "%s", text)
 	}
-	return &pb.LeaveResponse{Answers: answers}, nil
-}
-
-// The verbs of orders: no agent begins a request; no agent visits a host, the hosts of a domain, or those of a range of
-// addresses.
-const (
-	verbPause = "pause"
-	verbBlock = "block"
-)
-
-// Pauses reports whether one of the orders that stand is a pause.
-func Pauses(standing []orders.Order) bool {
-	return slices.ContainsFunc(standing, func(o orders.Order) bool { return IsPause(&o) })
-}
-
-// IsPause reports whether an order pauses the crawl.
-func IsPause(o *orders.Order) bool { return o.Verb == verbPause && !o.Off }
-
-// Pause implements pb.OperatorHandler.
-func (o *Operator) Pause(ctx context.Context, q *pb.PauseRequest) (*pb.PauseResponse, error) {
-	given, answers, err := o.give(ctx, orders.Order{Verb: verbPause, Why: q.Why}, "paused")
-	return &pb.PauseResponse{Order: given, Answers: answers}, err
-}
-
-// Resume implements pb.OperatorHandler.
-func (o *Operator) Resume(ctx context.Context, q *pb.ResumeRequest) (*pb.ResumeResponse, error) {
-	if !Pauses(o.orders.Standing()) {
-		return nil, problem(connect.CodeFailedPrecondition, "the crawl is not paused")
-	}
-	given, answers, err := o.give(ctx, orders.Order{Verb: verbPause, Why: q.Why, Off: true}, "resumed")
-	return &pb.ResumeResponse{Order: given, Answers: answers}, err
-}
-
-// TakeBack implements pb.OperatorHandler.
-func (o *Operator) TakeBack(ctx context.Context, q *pb.TakeBackRequest) (*pb.TakeBackResponse, error) {
-	for _, s := range o.orders.Standing() {
-		if s.ID() != q.Id {
-			continue
-		}
-		list := []orders.Order{{Verb: s.Verb, About: s.About, Why: q.Why, Off: true}}
-		if s.Verb == verbApp {
-			list = o.removal(s.About, q.Why)
-		}
-		given, answers, err := o.giveAll(ctx, list, "taken back")
-		if err != nil {
-			return nil, err
-		}
-		return &pb.TakeBackResponse{Order: wire(given[0], false), Answers: answers}, nil
-	}
-	return nil, problem(connect.CodeNotFound, "no order %.80q stands; \"orbweaver ctl orders\" lists those that "+
-		"do", q.Id)
-}
-
-// Orders implements pb.OperatorHandler.
-func (o *Operator) Orders(_ context.Context, q *pb.OrdersRequest) (*pb.OrdersResponse, error) {
-	standing := o.orders.Standing()
-	stands := map[string]bool{}
-	for _, s := range standing {
-		stands[s.ID()] = true
-	}
-	list := standing
-	if q.Past {
-		list = o.orders.Past()
-	}
-	r := new(pb.OrdersResponse)
-	for _, s := range list {
-		r.Orders = append(r.Orders, wire(s, stands[s.ID()]))
-	}
-	return r, nil
-}
-
-// wire returns an order as callers see it.
-func wire(o orders.Order, stands bool) *pb.Order {
-	return &pb.Order{Id: o.ID(), At: timestamppb.New(o.At), Agent: o.Agent, By: o.By, Why: o.Why, Verb: o.Verb,
-		About: o.About, Value: o.Value, Off: o.Off, Stands: stands}
-}
-
-// give gives an order. The answer of an agent that has it is text.
-func (o *Operator) give(ctx context.Context, want orders.Order, text string) (*pb.Order, []*pb.Answer, error) {
-	given, answers, err := o.giveAll(ctx, []orders.Order{want}, text)
-	if err != nil {
-		return nil, nil, err
-	}
-	return wire(given[0], !given[0].Off), answers, nil
-}
-
-// waitsFor says in words which other agents this one waits for before the crawl begins; "": it waits for none.
-func (o *Operator) waitsFor() string {
-	if o.agents.others == nil {
-		return ""
-	}
-	if s := o.agent.Status(); s.State == "waiting" {
-		return s.WaitsFor
-	}
-	return ""
-}
-
-// giveAll gives orders, all or none, in the name of the caller.
-func (o *Operator) giveAll(ctx context.Context, list []orders.Order, text string) (given []orders.Order,
-	answers []*pb.Answer, err error) {
-	for i := range list {
-		if err := checkWhy(list[i].Why); err != nil {
-			return nil, nil, err
-		}
-		list[i].By, list[i].Why = orders.Caller(ctx), strings.TrimSpace(list[i].Why)
-	}
-	given, told, err := o.orders.Give(ctx, list...)
-	if err != nil {
-		if errors.Is(err, orders.ErrOrder) {
-			return nil, nil, connect.NewError(connect.CodeInvalidArgument, err)
-		}
-		return nil, nil, connect.NewError(connect.CodeUnavailable, err)
-	}
-	names := o.agents.names()
-	for name, err := range told {
-		if err != nil && !slices.Contains(names, name) { // it counts as dead meanwhile, and is told when it is back
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		a := &pb.Answer{Agent: name, Text: text}
-		err, known := told[name]
-		if !known && name != o.agent.Name() {
-			err = errors.New("it joins at this moment")
-		}
-		if err != nil {
-			a.Text, a.Error, a.Code = "", err.Error(), codeSilent
-		}
-		if name == o.agent.Name() {
-			a.WaitsFor = o.waitsFor()
-		}
-		answers = append(answers, a)
-	}
-	return given, answers, nil
+	return &pb.Answers{Answers: answers}, nil
 }

@@ -10,7 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/inbound"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
 
 // Queues are the links that wait at this agent. Safe for concurrent use.
@@ -68,7 +70,7 @@ func (o *Operator) position(text, agent string) (*pb.QueuePosition, error) {
 			repeats(p.Agents, (*pb.QueueAgent).GetName) ||
 			slices.ContainsFunc(p.Agents, func(a *pb.QueueAgent) bool { return a.From < 0 })
 		if !damaged && p.Pattern != "" {
-			damaged = o.pattern(p.Pattern) != nil
+			damaged = verbs.CheckPattern(p.Pattern) != nil
 		}
 		if damaged {
 			return nil, problem(connect.CodeInvalidArgument, "token %.80q is damaged; begin with the first page", text)
@@ -101,12 +103,12 @@ func (o *Operator) listQueue(ctx context.Context, name string, q *pb.ListQueue) 
 // Queue implements pb.OperatorHandler. The pages of an agent follow those of the one before.
 func (o *Operator) Queue(ctx context.Context, q *pb.QueueRequest) (*pb.QueueResponse, error) {
 	if q.Pattern != "" {
-		if err := o.pattern(q.Pattern); err != nil {
-			return nil, err
+		if err := verbs.CheckPattern(q.Pattern); err != nil {
+			return nil, problem(connect.CodeInvalidArgument, "%v", err)
 		}
 	}
 	if q.Host != "" {
-		host, err := o.agent.CheckHost(q.Host)
+		host, err := input.Host(q.Host)
 		if err != nil {
 			return nil, problem(connect.CodeInvalidArgument, "%v", err)
 		}
@@ -178,8 +180,8 @@ func cmpLimit(n int32, usual int32) int32 {
 // ExcludePreview implements pb.OperatorHandler.
 func (o *Operator) ExcludePreview(ctx context.Context, q *pb.ExcludePreviewRequest) (*pb.ExcludePreviewResponse,
 	error) {
-	if err := o.pattern(q.Pattern); err != nil {
-		return nil, err
+	if err := verbs.CheckPattern(q.Pattern); err != nil {
+		return nil, problem(connect.CodeInvalidArgument, "%v", err)
 	}
 	if q.Examples < 0 || q.Examples > previewMost {
 		return nil, problem(connect.CodeInvalidArgument, "%d examples: give 1 to %d", q.Examples, previewMost)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,19 +11,8 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
-
-func (r resident) CheckPattern(pattern string) error {
-	_, err := regexp.Compile(pattern)
-	return err
-}
-
-func (r resident) CheckHost(host string) (string, error) {
-	if strings.Contains(host, "!") {
-		return "", errors.New("it is no host")
-	}
-	return strings.ToLower(host), nil
-}
 
 func (r resident) Scope() *pb.ScopeResponse {
 	return &pb.ScopeResponse{Kind: "host", Depth: 5, HostDepth: -1, Include: []string{"/in/"}}
@@ -104,7 +92,7 @@ func TestQueue(t *testing.T) {
 			a1 Queue limit:1001 -> ! invalid_argument
 			a1 Queue limit:-1 -> ! invalid_argument
 			a1 Queue pattern:"(" -> ! invalid_argument
-			a1 Queue host:"!" -> ! invalid_argument
+			a1 Queue host:"a b" -> ! invalid_argument
 			a1 Queue token:"x" -> ! invalid_argument
 			a1 Queue agent:"x" -> ! not_found
 			a1 Queue token:"%s" -> ! unavailable`, // its listing is gone
@@ -135,16 +123,17 @@ func TestExcludePreview(t *testing.T) {
 // Exclusions and changes of the scope are orders. Nothing is given if a part of a change is wrong.
 func TestScopeOrders(t *testing.T) {
 	w := newTown("a1", "a2")
-	w.run(t, `a2 Exclude pattern:"/x/" why:"why" -> = order:"a2-10000" told:{agent:"a1"} told:{agent:"a2"}`)
+	w.run(t, `a2 Give verb:"exclude" about:"/x/" why:"why" -> id:"a2-10000"
+		-> answers:{agent:"a1" text:"excluded: /x/"} answers:{agent:"a2" text:"excluded: /x/"}`)
 	w.run(t, `
 		a2 ChangeScope -> ! invalid_argument
-		a2 ChangeScope hosts:"ok" hosts:"!" -> ! invalid_argument
+		a2 ChangeScope hosts:"ok" hosts:"a b" -> ! invalid_argument
 		a2 ChangeScope hosts:"ok" include:"(" -> ! invalid_argument
 		a2 ChangeScope depth:"-1" -> ! invalid_argument
 		a2 ChangeScope depth:"deep" -> ! invalid_argument
 		a2 ChangeScope hosts:"h.example" include:"%s" -> ! invalid_argument
-		a2 Exclude -> ! invalid_argument
-		a2 Exclude pattern:"(" -> ! invalid_argument`, strings.Repeat("x", orders.MaxAbout))
+		a2 Give verb:"exclude" -> ! invalid_argument
+		a2 Give verb:"exclude" about:"(" -> ! invalid_argument`, strings.Repeat("x", orders.MaxAbout))
 	if len(w.set.Past()) != 1 {
 		t.Errorf("a wrong change has given an order: %v", w.set.Past())
 	}
@@ -152,7 +141,7 @@ func TestScopeOrders(t *testing.T) {
 		a2 ChangeScope hosts:"H.example" hosts:"h.example" domains:"*.d.example" include:"/more/" include:"/more/" depth:"03" why:"why"
 		-> = orders:"a2-10001" orders:"a2-10002" orders:"a2-10003" orders:"a2-10004" told:{agent:"a1"} told:{agent:"a2"}
 		a1 AddSeeds urls:"a1.far"`)
-	a := Amendments(w.set.Standing())
+	a := verbs.Amendments(w.set.Standing())
 	if got, want := fmt.Sprint(a.Seeds, a.Hosts, a.Domains, a.Include, *a.Depth), "[http://a1.far/] [h.example] "+
 		"[d.example] [/more/] 3"; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -165,13 +154,13 @@ func TestScopeOrders(t *testing.T) {
 		-> changes:{order:"a2-10004"
 		-> changes:{order:"a1-10005" text:"seeds http://a1.far/"}
 		a2 ChangeScope depth:"none"`)
-	if a := Amendments(w.set.Standing()); *a.Depth != -1 || len(a.Excludes) != 1 {
+	if a := verbs.Amendments(w.set.Standing()); *a.Depth != -1 || len(a.Excludes) != 1 {
 		t.Errorf("without a limit: %d, %v", *a.Depth, a.Excludes)
 	}
-	if off, ok := Include(w.set.Standing(), "/x/"); !ok || !off.Off || off.About != "/x/" {
+	if off, ok := verbs.Include(w.set.Standing(), "/x/"); !ok || !off.Off || off.About != "/x/" {
 		t.Errorf("%v, %v", off, ok)
 	}
-	if _, ok := Include(w.set.Standing(), "/y/"); ok {
+	if _, ok := verbs.Include(w.set.Standing(), "/y/"); ok {
 		t.Error("an exclusion that nobody has given stands")
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"connectrpc.com/connect"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
 
 // Seeds are the seeds of this agent. Safe for concurrent use.
@@ -29,25 +29,12 @@ type SeedPlan struct {
 	Agent   string // which accepts it; empty: this one
 }
 
-// verbSeed is the verb of orders that extend the scope by seeds. They are about URLs with spaces between them.
-const verbSeed = "seed"
-
 const (
 	// seedsMost bounds the URLs of one call.
 	seedsMost = 1000
 	// seedOrders bounds the orders with seeds that stand, so that other orders always have room.
 	seedOrders = 500
 )
-
-// SeedURLs returns the URLs by which the orders that stand extend the scope.
-func SeedURLs(standing []orders.Order) (urls []string) {
-	for _, o := range standing {
-		if o.Verb == verbSeed {
-			urls = append(urls, strings.Fields(o.About)...)
-		}
-	}
-	return urls
-}
 
 // AddSeeds implements pb.OperatorHandler. First the orders extend the scope at all agents. Then each seed is accepted
 // by its owner, or by this agent if the owner does not answer.
@@ -153,7 +140,7 @@ func (o *Operator) widen(ctx context.Context, urls []string, why string, r *pb.A
 	}
 	standing := 0
 	for _, s := range o.orders.Standing() {
-		if s.Verb == verbSeed {
+		if s.Verb == verbs.VerbSeed {
 			standing++
 		}
 	}
@@ -167,13 +154,13 @@ func (o *Operator) widen(ctx context.Context, urls []string, why string, r *pb.A
 	}
 	var list []orders.Order
 	for _, about := range abouts {
-		list = append(list, orders.Order{Verb: verbSeed, About: about, Why: why})
+		list = append(list, orders.Order{Verb: verbs.VerbSeed, About: about, Why: why})
 	}
 	given, answers, err := o.giveAll(ctx, list, "")
 	if err != nil {
 		return err
 	}
-	r.Orders, r.Told = ids(given), told(answers)
+	r.Orders, r.Told = ids(given), answers
 	return nil
 }
 
@@ -181,14 +168,6 @@ func (o *Operator) widen(ctx context.Context, urls []string, why string, r *pb.A
 func ids(given []orders.Order) (all []string) {
 	for _, o := range given {
 		all = append(all, o.ID())
-	}
-	return all
-}
-
-// told returns which agents have an order.
-func told(answers []*pb.Answer) (all []*pb.Told) {
-	for _, a := range answers {
-		all = append(all, &pb.Told{Agent: a.Agent, Error: a.Error})
 	}
 	return all
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
 
 // In a town, a URL with "bad" is no seed, one with "far" widens the scope, and hosts begin with the names of their
@@ -58,7 +59,7 @@ func TestAddSeeds(t *testing.T) {
 			a1 AddSeeds urls:"a2.far" urls:"a1.known" urls:"bad" urls:"a3" urls:"nobody.far" why:"why"
 			-> = seeds:{url:"a2.far" result:"new" agent:"a2"} seeds:{url:"a1.known" result:"known" agent:"a1"} seeds:{url:"bad" result:"refused" text:"it is bad"} seeds:{url:"a3" result:"new" agent:"a3"} seeds:{url:"nobody.far" result:"new" agent:"a1"} orders:"a1-10000" told:{agent:"a1"} told:{agent:"a2"} told:{agent:"a3"}
 			a1 Orders -> why:"why" verb:"seed" about:"http://a2.far/ http://nobody.far/" stands:true}`)
-		equal(t, "seeds of orders", strings.Join(SeedURLs(w.set.Standing()), " "), "http://a2.far/ http://nobody.far/")
+		equal(t, "seeds of orders", strings.Join(verbs.SeedURLs(w.set.Standing()), " "), "http://a2.far/ http://nobody.far/")
 		equal(t, "noted", strings.Join(w.noted, "; "), "a1 seed a2.far (5 URLs) why")
 		w.silent["a2"] = true
 		w.run(t, `
@@ -86,8 +87,8 @@ func TestAddManySeeds(t *testing.T) {
 	}
 	standing := w.set.Standing()
 	if connect.CodeOf(err) != connect.CodeFailedPrecondition || n < 3 || len(standing) > seedOrders ||
-		len(SeedURLs(standing)) != (n-1)*seedsMost {
-		t.Errorf("%d calls, %d orders with %d seeds, %v", n, len(standing), len(SeedURLs(standing)), err)
+		len(verbs.SeedURLs(standing)) != (n-1)*seedsMost {
+		t.Errorf("%d calls, %d orders with %d seeds, %v", n, len(standing), len(verbs.SeedURLs(standing)), err)
 	}
 	for _, s := range standing {
 		if len(s.About) > orders.MaxAbout {

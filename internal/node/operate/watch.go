@@ -15,8 +15,8 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // A Viewer shows what an agent knows. Its methods change nothing.
@@ -219,7 +219,7 @@ func (o *Operator) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := LogFilter(q); err != nil {
+	if _, err := report.LogFilter(q.Host, q.Status); err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "%v", err)
 	}
 	names, err := o.agents.chosen(q.Agent)
@@ -243,39 +243,6 @@ func (o *Operator) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, 
 	})
 	r.Lines = r.Lines[max(len(r.Lines)-int(limit), 0):]
 	return r, nil
-}
-
-// LogFilter returns whether a visit of a host with a code is one that a request asks for. The error is for people.
-func LogFilter(q *pb.LogRequest) (func(host string, code int) bool, error) {
-	var wanted string
-	if q.Host != "" {
-		about, wide, err := input.About(q.Host)
-		if err != nil || wide && !strings.HasPrefix(about, "*.") {
-			return nil, fmt.Errorf("host %.100q: give a host such as www.example.org, or a domain such as "+
-				"*.example.org", q.Host)
-		}
-		wanted = about
-	}
-	domain, below := strings.CutPrefix(wanted, "*.")
-	ofHost := func(host string) bool {
-		return domain == "" || host == domain || below && strings.HasSuffix(host, "."+domain)
-	}
-	var ofCode func(code int) bool
-	class, isClass := strings.CutSuffix(q.Status, "xx")
-	n, err := strconv.Atoi(q.Status)
-	switch {
-	case q.Status == "":
-		ofCode = func(int) bool { return true }
-	case q.Status == "failed":
-		ofCode = func(code int) bool { return code <= 0 }
-	case isClass && len(class) == 1 && class >= "1" && class <= "5":
-		ofCode = func(code int) bool { return code/100 == int(class[0]-'0') }
-	case err == nil:
-		ofCode = func(code int) bool { return code == n }
-	default:
-		return nil, fmt.Errorf("status %.40q: give a code such as 404 or -2, a class such as 4xx, or failed", q.Status)
-	}
-	return func(host string, code int) bool { return ofHost(host) && ofCode(code) }, nil
 }
 
 // History implements pb.OperatorHandler. Agents that do not answer are missing.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
-	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -16,13 +16,13 @@ import (
 type Applications struct {
 	crawlScope scope.Config
 	walks      bool
-	defined    []operate.Application // Orders.turn guards it
+	defined    []verbs.Application // Orders.turn guards it
 	ids        atomic.Pointer[map[string]string]
 }
 
 // set puts the applications of the orders that stand in force.
 func (a *Applications) set(c Crawl, standing []orders.Order) error {
-	defined := operate.Applications(standing)
+	defined := verbs.Applications(standing)
 	if reflect.DeepEqual(defined, a.defined) {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (a *Applications) set(c Crawl, standing []orders.Order) error {
 		}
 		ids[d.Name] = d.ID()
 		apps = append(apps, visit.Application{Name: d.ID(), Share: d.Share, Scope: s, Pages: d.Pages,
-			Follow: d.Strategy == operate.StrategyFollow})
+			Follow: d.Strategy == verbs.StrategyFollow})
 	}
 	if err := c.SetApplications(apps); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (a *Applications) ID(name string) string {
 
 // scope returns the scope of an application's links. What the settings of the crawl exclude stays out. sizes
 // has the patterns of other applications.
-func (a *Applications) scope(d operate.Application, sizes *sheet.Sizes) (*scope.Scope, error) {
+func (a *Applications) scope(d verbs.Application, sizes *sheet.Sizes) (*scope.Scope, error) {
 	if err := addPatterns(sizes, d); err != nil {
 		return nil, err
 	}
@@ -74,12 +74,12 @@ func (a *Applications) scope(d operate.Application, sizes *sheet.Sizes) (*scope.
 }
 
 // check returns the error of a scope or of patterns, beside the orders that stand.
-func (a *Applications) check(d operate.Application, standing []orders.Order) error {
+func (a *Applications) check(d verbs.Application, standing []orders.Order) error {
 	if a.walks {
 		return fmt.Errorf("a crawl with --strategy walk has no applications: its walkers choose the pages")
 	}
 	var sizes sheet.Sizes
-	for _, other := range operate.Applications(standing) {
+	for _, other := range verbs.Applications(standing) {
 		if other.Name != d.Name {
 			_ = addPatterns(&sizes, other) // one that does not fit is not in force
 		}
@@ -89,12 +89,12 @@ func (a *Applications) check(d operate.Application, standing []orders.Order) err
 }
 
 // CheckApplication implements operate.Apps.
-func (s *Orders) CheckApplication(d operate.Application) error {
+func (s *Orders) CheckApplication(d verbs.Application) error {
 	return s.Applications.check(d, s.set.Standing())
 }
 
 // addPatterns adds the patterns of an application.
-func addPatterns(sizes *sheet.Sizes, d operate.Application) error {
+func addPatterns(sizes *sheet.Sizes, d verbs.Application) error {
 	for _, kind := range []struct {
 		name  string
 		exprs []string

@@ -10,19 +10,19 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
-	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 // delays are orders of delays. They never change. A nil one has no order.
 type delays struct {
-	about map[string]*operate.Delay // by host, by "*." and domain, or "" for all hosts
+	about map[string]*verbs.Delay // by host, by "*." and domain, or "" for all hosts
 	ids   []string
 }
 
 func delaysOf(standing []orders.Order) *delays {
-	ds := &delays{about: map[string]*operate.Delay{}}
-	for _, d := range operate.Delays(standing) {
+	ds := &delays{about: map[string]*verbs.Delay{}}
+	for _, d := range verbs.Delays(standing) {
 		ds.about[d.About] = &d
 		ds.ids = append(ds.ids, d.Order.ID())
 	}
@@ -31,7 +31,7 @@ func delaysOf(standing []orders.Order) *delays {
 
 // A reason is an order or a setting that a host's delay comes from. Both are nil for the delay of all hosts.
 type reason struct {
-	order *operate.Delay
+	order *verbs.Delay
 	rule  *sheet.Rule
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/input"
-	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -113,7 +113,7 @@ func (s *Orders) Open(c Crawl, unblock []string) (notBlocked []string, err error
 		return nil, err
 	}
 	for _, o := range s.set.Standing() {
-		if operate.IsPause(&o) {
+		if verbs.IsPause(&o) {
 			by := ""
 			if o.By != "" {
 				by = " by " + o.By
@@ -141,7 +141,7 @@ func (s *Orders) unblock(names []string) (notBlocked []string, err error) {
 	var back []orders.Order
 	var blocks []string
 	for _, text := range names {
-		if off, ok := operate.Include(s.set.Standing(), text); ok {
+		if off, ok := verbs.Include(s.set.Standing(), text); ok {
 			back = append(back, off)
 			continue
 		}
@@ -149,7 +149,7 @@ func (s *Orders) unblock(names []string) (notBlocked []string, err error) {
 		switch {
 		case err == nil:
 			blocks = append(blocks, about)
-		case operate.CheckUnblock(text) == nil: // a pattern
+		case verbs.CheckUnblock(text) == nil: // a pattern
 			notBlocked = append(notBlocked, text)
 		default:
 			return notBlocked, input.Errorf("unblock %s: %v", text, err)
@@ -157,8 +157,8 @@ func (s *Orders) unblock(names []string) (notBlocked []string, err error) {
 	}
 	slices.Sort(blocks)
 	for _, about := range slices.Compact(blocks) {
-		if operate.IsBlocked(s.set.Standing(), about) {
-			back = append(back, operate.TakeBack(about))
+		if verbs.IsStanding(s.set.Standing(), verbs.VerbBlock, about) {
+			back = append(back, orders.Order{Verb: verbs.VerbBlock, About: about, Off: true})
 		} else {
 			notBlocked = append(notBlocked, about)
 		}
@@ -274,19 +274,19 @@ func (s *Orders) obey(ctx context.Context) error {
 	standing := s.set.Standing()
 	var bars []crawl.Bar
 	bars = append(bars, s.blacklist.bars...)
-	for _, b := range operate.Blocks(standing) {
+	for _, b := range verbs.Blocks(standing) {
 		bars = append(bars, crawl.Bar{Host: b.Host, Domain: b.Domain, Prefix: b.Prefix,
 			Why: fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About)})
 	}
-	s.Rates.Order(operate.Rate(standing))
-	return errors.Join(s.amend(ctx), s.crawl.Pause(ctx, operate.Pauses(standing)), s.crawl.Bar(ctx, bars),
+	s.Rates.Order(verbs.Rate(standing))
+	return errors.Join(s.amend(ctx), s.crawl.Pause(ctx, verbs.Pauses(standing)), s.crawl.Bar(ctx, bars),
 		s.Delays.set(ctx, s.crawl, standing), s.Paces.set(ctx, s.crawl, standing),
 		s.Applications.set(s.crawl, standing))
 }
 
 // amend puts what the orders that stand change of the scope in force.
 func (s *Orders) amend(ctx context.Context) error {
-	change := operate.Amendments(s.set.Standing())
+	change := verbs.Amendments(s.set.Standing())
 	a := scope.Amendment{Hosts: change.Hosts, Domains: change.Domains, Depth: change.Depth}
 	for _, text := range change.Seeds {
 		if u, err := weburl.Parse(text); err == nil { // another version may have given the order
@@ -344,7 +344,7 @@ func (s *Orders) Give(ctx context.Context, list ...orders.Order) (given []orders
 func (s *Orders) WhyPaused() string {
 	var why []string
 	for _, o := range s.set.Standing() {
-		if !operate.IsPause(&o) {
+		if !verbs.IsPause(&o) {
 			continue
 		}
 		text := "order " + o.ID()
@@ -366,5 +366,5 @@ func (s *Orders) Bars() (byOrders bool, blacklist string) {
 	if s.blacklist.len() > 0 {
 		blacklist = s.cfg.Blacklist
 	}
-	return operate.Bars(s.set.Standing()), blacklist
+	return verbs.Bars(s.set.Standing()), blacklist
 }

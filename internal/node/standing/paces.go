@@ -10,17 +10,17 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
-	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // paces are orders of rates of domains, by domain. They never change.
-type paces map[string]operate.DomainRate
+type paces map[string]verbs.DomainRate
 
 func newPaces(standing []orders.Order) *paces {
 	ps := paces{}
-	for _, r := range operate.DomainRates(standing) {
+	for _, r := range verbs.DomainRates(standing) {
 		ps[r.Domain] = r
 	}
 	return &ps

@@ -58,8 +58,8 @@ func tellDomains(t *testing.T, p Plan) {
 				}
 				for host, rate := range domainRates {
 					a := st.actors[host%int64(p.Agents)].run.open()
-					if _, err := a.Operator().RateDomain(t.Context(), &pb.RateDomainRequest{Rate: rate, Why: "story",
-						Domain: st.made.Host(host).Site}); err != nil {
+					if _, err := a.Operator().Give(t.Context(), &pb.GiveRequest{Verb: "rate", Value: rate, Why: "story",
+						About: st.made.Host(host).Site}); err != nil {
 						t.Error(err)
 					}
 				}

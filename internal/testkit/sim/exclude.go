@@ -52,8 +52,8 @@ func (s *story) excludes(a *actor, d time.Duration) {
 			s.log("%s has not opened, and cannot be asked to exclude", a.name)
 			return
 		}
-		q := &pb.ExcludeRequest{Pattern: excludedPages, Why: "story"}
-		r, err := agent.Operator().Exclude(context.Background(), q)
+		q := &pb.GiveRequest{Verb: "exclude", About: excludedPages, Why: "story"}
+		r, err := agent.Operator().Give(context.Background(), q)
 		s.log("%s excludes pages: %v %v", a.name, r, err)
 		if err != nil {
 			return

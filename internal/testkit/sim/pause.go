@@ -27,7 +27,7 @@ func (s *story) pauses(a *actor, d time.Duration) {
 			s.log("%s has not opened, and cannot be asked to pause", a.name)
 			return
 		}
-		r, err := agent.Operator().Pause(context.Background(), &pb.PauseRequest{Why: "story"})
+		r, err := agent.Operator().Give(context.Background(), &pb.GiveRequest{Verb: "pause", Why: "story"})
 		s.log("%s pauses the crawl: %v %v", a.name, r, err)
 		if err != nil {
 			return
@@ -58,7 +58,7 @@ func (s *story) resumes(a *actor) bool {
 	if agent == nil || agent.Status() == nil {
 		return false
 	}
-	r, err := agent.Operator().Resume(context.Background(), &pb.ResumeRequest{})
+	r, err := agent.Operator().Give(context.Background(), &pb.GiveRequest{Verb: "pause", Off: true})
 	s.log("%s resumes the crawl: %v %v", a.name, r, err)
 	return err == nil
 }

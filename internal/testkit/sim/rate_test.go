@@ -218,7 +218,8 @@ func TestRateByTime(t *testing.T) {
 		var id string
 		for i, text := range []string{"15/s", "40/s"} {
 			time.Sleep(30 * s)
-			r, err := st.actors[i].run.open().Operator().Rate(t.Context(), &pb.RateRequest{Rate: text, Why: "story"})
+			r, err := st.actors[i].run.open().Operator().Give(t.Context(), &pb.GiveRequest{Verb: "rate",
+				Value: text, Why: "story"})
 			if err != nil {
 				t.Error(err)
 			}

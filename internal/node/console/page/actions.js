@@ -50,6 +50,10 @@ export function request(crawl, { title, note, send, danger, why = true, done }) 
   (why ? reason : button).focus();
 }
 
+// give gives an order after request: one of the verbs of the call Verbs. off takes it back.
+const give = (crawl, { verb, about, value, off, ...rest }) => confirm(crawl, { ...rest, method: 'Give',
+  request: { verb, about, value, off } });
+
 // confirm makes one call after request, and shows its answers.
 function confirm(crawl, { method, request: about = {}, done, ...rest }) {
   request(crawl, { ...rest, send: (why) => call(method, why ? { ...about, why } : about), done(response) {
@@ -63,9 +67,9 @@ const paused = (status) => (status?.agents || []).some((a) => a.state === 'pause
 export const act = {
   pauseOrResume(crawl) {
     if (paused(crawl.status)) {
-      confirm(crawl, { title: 'Resume the crawl', method: 'Resume', note: 'All agents begin requests again.' });
+      give(crawl, { title: 'Resume the crawl', verb: 'pause', off: true, note: 'All agents begin requests again.' });
     } else {
-      confirm(crawl, { title: 'Pause the crawl', method: 'Pause',
+      give(crawl, { title: 'Pause the crawl', verb: 'pause',
         note: 'No agent begins a request until the crawl is resumed. Open requests end as usual.' });
     }
   },
@@ -75,15 +79,15 @@ export const act = {
     danger: true, request: agent ? { agent } : {}, note: agent
       ? 'The agent saves and ends. The other agents go on with its work.'
       : 'All agents save and end. "orbweaver crawl --resume" continues the crawl.' }),
-  block: (crawl, host, done) => confirm(crawl, { title: `Block ${host}`, method: 'Block', request: { host }, done,
+  block: (crawl, host, done) => give(crawl, { title: `Block ${host}`, verb: 'block', about: host, done,
     note: 'No more requests go there. Its links wait.' }),
-  unblock: (crawl, host, done) => confirm(crawl, { title: `Unblock ${host}`, method: 'Unblock', request: { host }, done,
+  unblock: (crawl, host, done) => give(crawl, { title: `Unblock ${host}`, verb: 'block', about: host, off: true, done,
     note: 'Requests go there again.' }),
   drop: (crawl, host, done) => confirm(crawl, { title: `Drop the links of ${host}`, method: 'Drop', danger: true,
     request: { host }, done, note: 'The waiting links of the host are discarded for good.' }),
-  delay: (crawl, about, delay, done) => confirm(crawl, { title: 'Set the delay', method: 'Delay', done,
-    request: { about, delay }, note: `${about || 'All hosts'}: delay ${delay}. It holds until it is taken back.` }),
-  rate: (crawl, rate, done) => confirm(crawl, { title: 'Set the rate', method: 'Rate', request: { rate }, done,
+  delay: (crawl, about, delay, done) => give(crawl, { title: 'Set the delay', verb: 'delay', done, about, value: delay,
+    note: `${about || 'All hosts'}: delay ${delay}. It holds until it is taken back.` }),
+  rate: (crawl, rate, done) => give(crawl, { title: 'Set the rate', verb: 'rate', value: rate, done,
     note: `The rate of all agents together becomes: ${rate}` }),
   takeBack: (crawl, order, done) => confirm(crawl, { title: `Take back order ${order.id}`, method: 'TakeBack', done,
     request: { id: order.id }, note: `The order "${order.verb} ${order.about || 'everything'}" stands no more.` }),

@@ -415,7 +415,7 @@ func (x *Patterns) GetPatterns() []string {
 type SetApplicationResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Application   *Application           `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
-	Told          []*Told                `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`                         // which agents have the order; missing: it was so already
+	Told          []*Answer              `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`                         // which agents have the order; missing: it was so already
 	WaitsFor      string                 `protobuf:"bytes,3,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // the asked agent does not know all others yet, and tells them when they join: what it waits for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -458,7 +458,7 @@ func (x *SetApplicationResponse) GetApplication() *Application {
 	return nil
 }
 
-func (x *SetApplicationResponse) GetTold() []*Told {
+func (x *SetApplicationResponse) GetTold() []*Answer {
 	if x != nil {
 		return x.Told
 	}
@@ -527,7 +527,7 @@ func (x *RemoveApplicationRequest) GetWhy() string {
 type RemoveApplicationResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         string                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"` // its id
-	Told          []*Told                `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`
+	Told          []*Answer              `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -569,7 +569,7 @@ func (x *RemoveApplicationResponse) GetOrder() string {
 	return ""
 }
 
-func (x *RemoveApplicationResponse) GetTold() []*Told {
+func (x *RemoveApplicationResponse) GetTold() []*Answer {
 	if x != nil {
 		return x.Told
 	}
@@ -1958,17 +1958,17 @@ const file_application_proto_rawDesc = "" +
 	"\t_strategyB\b\n" +
 	"\x06_pages\"&\n" +
 	"\bPatterns\x12\x1a\n" +
-	"\bpatterns\x18\x01 \x03(\tR\bpatterns\"\xac\x01\n" +
+	"\bpatterns\x18\x01 \x03(\tR\bpatterns\"\xae\x01\n" +
 	"\x16SetApplicationResponse\x12D\n" +
-	"\vapplication\x18\x01 \x01(\v2\".orbweaver.operator.v1.ApplicationR\vapplication\x12/\n" +
-	"\x04told\x18\x02 \x03(\v2\x1b.orbweaver.operator.v1.ToldR\x04told\x12\x1b\n" +
+	"\vapplication\x18\x01 \x01(\v2\".orbweaver.operator.v1.ApplicationR\vapplication\x121\n" +
+	"\x04told\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x04told\x12\x1b\n" +
 	"\twaits_for\x18\x03 \x01(\tR\bwaitsFor\"@\n" +
 	"\x18RemoveApplicationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"b\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"d\n" +
 	"\x19RemoveApplicationResponse\x12\x14\n" +
-	"\x05order\x18\x01 \x01(\tR\x05order\x12/\n" +
-	"\x04told\x18\x02 \x03(\v2\x1b.orbweaver.operator.v1.ToldR\x04told\"\x15\n" +
+	"\x05order\x18\x01 \x01(\tR\x05order\x121\n" +
+	"\x04told\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x04told\"\x15\n" +
 	"\x13ApplicationsRequest\"^\n" +
 	"\x14ApplicationsResponse\x12F\n" +
 	"\fapplications\x18\x01 \x03(\v2\".orbweaver.operator.v1.ApplicationR\fapplications\"c\n" +
@@ -2107,10 +2107,9 @@ var file_application_proto_goTypes = []any{
 	(*AcknowledgePages)(nil),          // 26: orbweaver.operator.v1.AcknowledgePages
 	(*ApplicationStates)(nil),         // 27: orbweaver.operator.v1.ApplicationStates
 	(*NamedState)(nil),                // 28: orbweaver.operator.v1.NamedState
-	(*Told)(nil),                      // 29: orbweaver.operator.v1.Told
+	(*Answer)(nil),                    // 29: orbweaver.operator.v1.Answer
 	(*Seed)(nil),                      // 30: orbweaver.operator.v1.Seed
-	(*Answer)(nil),                    // 31: orbweaver.operator.v1.Answer
-	(*timestamppb.Timestamp)(nil),     // 32: google.protobuf.Timestamp
+	(*timestamppb.Timestamp)(nil),     // 31: google.protobuf.Timestamp
 }
 var file_application_proto_depIdxs = []int32{
 	1,  // 0: orbweaver.operator.v1.Application.state:type_name -> orbweaver.operator.v1.ApplicationState
@@ -2118,15 +2117,15 @@ var file_application_proto_depIdxs = []int32{
 	3,  // 2: orbweaver.operator.v1.SetApplicationRequest.include:type_name -> orbweaver.operator.v1.Patterns
 	3,  // 3: orbweaver.operator.v1.SetApplicationRequest.exclude:type_name -> orbweaver.operator.v1.Patterns
 	0,  // 4: orbweaver.operator.v1.SetApplicationResponse.application:type_name -> orbweaver.operator.v1.Application
-	29, // 5: orbweaver.operator.v1.SetApplicationResponse.told:type_name -> orbweaver.operator.v1.Told
-	29, // 6: orbweaver.operator.v1.RemoveApplicationResponse.told:type_name -> orbweaver.operator.v1.Told
+	29, // 5: orbweaver.operator.v1.SetApplicationResponse.told:type_name -> orbweaver.operator.v1.Answer
+	29, // 6: orbweaver.operator.v1.RemoveApplicationResponse.told:type_name -> orbweaver.operator.v1.Answer
 	0,  // 7: orbweaver.operator.v1.ApplicationsResponse.applications:type_name -> orbweaver.operator.v1.Application
 	10, // 8: orbweaver.operator.v1.FeedRequest.urls:type_name -> orbweaver.operator.v1.FeedURL
 	30, // 9: orbweaver.operator.v1.FeedResponse.urls:type_name -> orbweaver.operator.v1.Seed
 	14, // 10: orbweaver.operator.v1.PagesResponse.pages:type_name -> orbweaver.operator.v1.FetchedPage
-	31, // 11: orbweaver.operator.v1.PagesResponse.silent:type_name -> orbweaver.operator.v1.Answer
-	32, // 12: orbweaver.operator.v1.FetchedPage.time:type_name -> google.protobuf.Timestamp
-	31, // 13: orbweaver.operator.v1.AcknowledgeResponse.silent:type_name -> orbweaver.operator.v1.Answer
+	29, // 11: orbweaver.operator.v1.PagesResponse.silent:type_name -> orbweaver.operator.v1.Answer
+	31, // 12: orbweaver.operator.v1.FetchedPage.time:type_name -> google.protobuf.Timestamp
+	29, // 13: orbweaver.operator.v1.AcknowledgeResponse.silent:type_name -> orbweaver.operator.v1.Answer
 	18, // 14: orbweaver.operator.v1.PagesPosition.agents:type_name -> orbweaver.operator.v1.AgentPosition
 	10, // 15: orbweaver.operator.v1.TakeFeed.urls:type_name -> orbweaver.operator.v1.FeedURL
 	14, // 16: orbweaver.operator.v1.ListedPages.pages:type_name -> orbweaver.operator.v1.FetchedPage

@@ -12,6 +12,6 @@ var update = flag.Bool("update", false, "add the new forms of messages to the go
 // Agents and programs of today read the messages of those of earlier versions.
 func TestGolden(t *testing.T) {
 	testwire.Golden(t, "testdata/messages.jsonl", *update, File_answer_proto, File_application_proto,
-		File_archive_proto, File_delay_proto, File_domain_proto, File_operator_proto, File_queue_proto,
+		File_archive_proto, File_give_proto, File_operator_proto, File_queue_proto,
 		File_rate_proto, File_watch_proto)
 }

@@ -39,14 +39,14 @@ const (
 	OperatorStatusProcedure = "/orbweaver.operator.v1.Operator/Status"
 	// OperatorExplainProcedure is the fully-qualified name of the Operator's Explain RPC.
 	OperatorExplainProcedure = "/orbweaver.operator.v1.Operator/Explain"
-	// OperatorPauseProcedure is the fully-qualified name of the Operator's Pause RPC.
-	OperatorPauseProcedure = "/orbweaver.operator.v1.Operator/Pause"
-	// OperatorResumeProcedure is the fully-qualified name of the Operator's Resume RPC.
-	OperatorResumeProcedure = "/orbweaver.operator.v1.Operator/Resume"
-	// OperatorBlockProcedure is the fully-qualified name of the Operator's Block RPC.
-	OperatorBlockProcedure = "/orbweaver.operator.v1.Operator/Block"
-	// OperatorUnblockProcedure is the fully-qualified name of the Operator's Unblock RPC.
-	OperatorUnblockProcedure = "/orbweaver.operator.v1.Operator/Unblock"
+	// OperatorGiveProcedure is the fully-qualified name of the Operator's Give RPC.
+	OperatorGiveProcedure = "/orbweaver.operator.v1.Operator/Give"
+	// OperatorVerbsProcedure is the fully-qualified name of the Operator's Verbs RPC.
+	OperatorVerbsProcedure = "/orbweaver.operator.v1.Operator/Verbs"
+	// OperatorTakeBackProcedure is the fully-qualified name of the Operator's TakeBack RPC.
+	OperatorTakeBackProcedure = "/orbweaver.operator.v1.Operator/TakeBack"
+	// OperatorOrdersProcedure is the fully-qualified name of the Operator's Orders RPC.
+	OperatorOrdersProcedure = "/orbweaver.operator.v1.Operator/Orders"
 	// OperatorDropProcedure is the fully-qualified name of the Operator's Drop RPC.
 	OperatorDropProcedure = "/orbweaver.operator.v1.Operator/Drop"
 	// OperatorCheckpointProcedure is the fully-qualified name of the Operator's Checkpoint RPC.
@@ -55,22 +55,10 @@ const (
 	OperatorStopProcedure = "/orbweaver.operator.v1.Operator/Stop"
 	// OperatorLeaveProcedure is the fully-qualified name of the Operator's Leave RPC.
 	OperatorLeaveProcedure = "/orbweaver.operator.v1.Operator/Leave"
-	// OperatorOrdersProcedure is the fully-qualified name of the Operator's Orders RPC.
-	OperatorOrdersProcedure = "/orbweaver.operator.v1.Operator/Orders"
-	// OperatorTakeBackProcedure is the fully-qualified name of the Operator's TakeBack RPC.
-	OperatorTakeBackProcedure = "/orbweaver.operator.v1.Operator/TakeBack"
-	// OperatorDelayProcedure is the fully-qualified name of the Operator's Delay RPC.
-	OperatorDelayProcedure = "/orbweaver.operator.v1.Operator/Delay"
 	// OperatorAddSeedsProcedure is the fully-qualified name of the Operator's AddSeeds RPC.
 	OperatorAddSeedsProcedure = "/orbweaver.operator.v1.Operator/AddSeeds"
-	// OperatorRateProcedure is the fully-qualified name of the Operator's Rate RPC.
-	OperatorRateProcedure = "/orbweaver.operator.v1.Operator/Rate"
 	// OperatorRateWeekProcedure is the fully-qualified name of the Operator's RateWeek RPC.
 	OperatorRateWeekProcedure = "/orbweaver.operator.v1.Operator/RateWeek"
-	// OperatorRateDomainProcedure is the fully-qualified name of the Operator's RateDomain RPC.
-	OperatorRateDomainProcedure = "/orbweaver.operator.v1.Operator/RateDomain"
-	// OperatorExcludeProcedure is the fully-qualified name of the Operator's Exclude RPC.
-	OperatorExcludeProcedure = "/orbweaver.operator.v1.Operator/Exclude"
 	// OperatorExcludePreviewProcedure is the fully-qualified name of the Operator's ExcludePreview RPC.
 	OperatorExcludePreviewProcedure = "/orbweaver.operator.v1.Operator/ExcludePreview"
 	// OperatorQueueProcedure is the fully-qualified name of the Operator's Queue RPC.
@@ -115,44 +103,29 @@ type OperatorClient interface {
 	// Status tells the state of all agents. It changes nothing.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
 	// Explain tells every reason why a host or a URL is not being crawled now, and when it will be. It changes nothing.
-	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
-	// Pause keeps all agents from beginning requests, until Resume. It is an order.
-	Pause(context.Context, *PauseRequest) (*PauseResponse, error)
-	// Resume takes back Pause.
-	Resume(context.Context, *ResumeRequest) (*ResumeResponse, error)
-	// Block keeps the cluster from visiting a host, all hosts of a domain, or the hosts at
-	// a range of addresses, and Unblock takes that back. It is an order.
-	// Drop discards the waiting links of a host.
-	Block(context.Context, *BlockRequest) (*BlockResponse, error)
-	Unblock(context.Context, *UnblockRequest) (*UnblockResponse, error)
-	Drop(context.Context, *DropRequest) (*DropResponse, error)
-	// Checkpoint makes the state of all agents, or of one, durable now.
-	Checkpoint(context.Context, *CheckpointRequest) (*CheckpointResponse, error)
-	// Stop ends the crawl of all agents, or of one, as a signal does: it can be resumed.
-	Stop(context.Context, *StopRequest) (*StopResponse, error)
-	// Leave makes an agent hand its hosts to the others, and end.
-	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
+	Explain(context.Context, *ExplainRequest) (*Answers, error)
+	// Give gives an order, or takes one back: a pause, a block, a delay, a rate, an exclusion. Verbs lists the kinds.
+	Give(context.Context, *GiveRequest) (*GiveResponse, error)
+	Verbs(context.Context, *VerbsRequest) (*VerbsResponse, error)
+	// TakeBack takes back the order with an id.
+	TakeBack(context.Context, *TakeBackRequest) (*GiveResponse, error)
 	// Orders tells the orders that stand, and on demand earlier ones. It changes nothing.
 	Orders(context.Context, *OrdersRequest) (*OrdersResponse, error)
-	// TakeBack takes back an order that stands.
-	TakeBack(context.Context, *TakeBackRequest) (*TakeBackResponse, error)
-	// Delay sets the delay of a host, of all hosts of a domain, or of all hosts. It is an order.
-	Delay(context.Context, *DelayRequest) (*DelayResponse, error)
+	// Drop discards the waiting links of a host.
+	Drop(context.Context, *DropRequest) (*Answers, error)
+	// Checkpoint makes the state of all agents, or of one, durable now.
+	Checkpoint(context.Context, *CheckpointRequest) (*Answers, error)
+	// Stop ends the crawl of all agents, or of one, as a signal does: it can be resumed.
+	Stop(context.Context, *StopRequest) (*Answers, error)
+	// Leave makes an agent hand its hosts to the others, and end.
+	Leave(context.Context, *LeaveRequest) (*Answers, error)
 	// AddSeeds adds seeds, which extend the scope as those of the start do. They are durable
 	// when it answers.
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
-	// Rate limits the requests or bits a second of all agents together. It is an order.
-	Rate(context.Context, *RateRequest) (*RateResponse, error)
 	// RateWeek tells the hours of a week for the text of a rate, and the text for the hours. It
 	// changes nothing.
 	RateWeek(context.Context, *RateWeekRequest) (*RateWeekResponse, error)
-	// RateDomain limits the requests a second of all agents to the hosts of a registered domain.
-	// It is an order.
-	RateDomain(context.Context, *RateDomainRequest) (*RateResponse, error)
-	// Exclude sets links aside whose URLs match a pattern, until it is taken back. It is an
-	// order. ExcludePreview tells how many links wait that it would set aside. It changes
-	// nothing.
-	Exclude(context.Context, *ExcludeRequest) (*ExcludeResponse, error)
+	// ExcludePreview tells how many links wait that an order to exclude would set aside. It changes nothing.
 	ExcludePreview(context.Context, *ExcludePreviewRequest) (*ExcludePreviewResponse, error)
 	// Queue tells which links wait, page by page. It changes nothing.
 	Queue(context.Context, *QueueRequest) (*QueueResponse, error)
@@ -210,59 +183,30 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
-		explain: connect.NewClient[ExplainRequest, ExplainResponse](
+		explain: connect.NewClient[ExplainRequest, Answers](
 			httpClient,
 			baseURL+OperatorExplainProcedure,
 			connect.WithSchema(operatorMethods.ByName("Explain")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
-		pause: connect.NewClient[PauseRequest, PauseResponse](
+		give: connect.NewClient[GiveRequest, GiveResponse](
 			httpClient,
-			baseURL+OperatorPauseProcedure,
-			connect.WithSchema(operatorMethods.ByName("Pause")),
+			baseURL+OperatorGiveProcedure,
+			connect.WithSchema(operatorMethods.ByName("Give")),
 			connect.WithClientOptions(opts...),
 		),
-		resume: connect.NewClient[ResumeRequest, ResumeResponse](
+		verbs: connect.NewClient[VerbsRequest, VerbsResponse](
 			httpClient,
-			baseURL+OperatorResumeProcedure,
-			connect.WithSchema(operatorMethods.ByName("Resume")),
+			baseURL+OperatorVerbsProcedure,
+			connect.WithSchema(operatorMethods.ByName("Verbs")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
-		block: connect.NewClient[BlockRequest, BlockResponse](
+		takeBack: connect.NewClient[TakeBackRequest, GiveResponse](
 			httpClient,
-			baseURL+OperatorBlockProcedure,
-			connect.WithSchema(operatorMethods.ByName("Block")),
-			connect.WithClientOptions(opts...),
-		),
-		unblock: connect.NewClient[UnblockRequest, UnblockResponse](
-			httpClient,
-			baseURL+OperatorUnblockProcedure,
-			connect.WithSchema(operatorMethods.ByName("Unblock")),
-			connect.WithClientOptions(opts...),
-		),
-		drop: connect.NewClient[DropRequest, DropResponse](
-			httpClient,
-			baseURL+OperatorDropProcedure,
-			connect.WithSchema(operatorMethods.ByName("Drop")),
-			connect.WithClientOptions(opts...),
-		),
-		checkpoint: connect.NewClient[CheckpointRequest, CheckpointResponse](
-			httpClient,
-			baseURL+OperatorCheckpointProcedure,
-			connect.WithSchema(operatorMethods.ByName("Checkpoint")),
-			connect.WithClientOptions(opts...),
-		),
-		stop: connect.NewClient[StopRequest, StopResponse](
-			httpClient,
-			baseURL+OperatorStopProcedure,
-			connect.WithSchema(operatorMethods.ByName("Stop")),
-			connect.WithClientOptions(opts...),
-		),
-		leave: connect.NewClient[LeaveRequest, LeaveResponse](
-			httpClient,
-			baseURL+OperatorLeaveProcedure,
-			connect.WithSchema(operatorMethods.ByName("Leave")),
+			baseURL+OperatorTakeBackProcedure,
+			connect.WithSchema(operatorMethods.ByName("TakeBack")),
 			connect.WithClientOptions(opts...),
 		),
 		orders: connect.NewClient[OrdersRequest, OrdersResponse](
@@ -272,16 +216,28 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
-		takeBack: connect.NewClient[TakeBackRequest, TakeBackResponse](
+		drop: connect.NewClient[DropRequest, Answers](
 			httpClient,
-			baseURL+OperatorTakeBackProcedure,
-			connect.WithSchema(operatorMethods.ByName("TakeBack")),
+			baseURL+OperatorDropProcedure,
+			connect.WithSchema(operatorMethods.ByName("Drop")),
 			connect.WithClientOptions(opts...),
 		),
-		delay: connect.NewClient[DelayRequest, DelayResponse](
+		checkpoint: connect.NewClient[CheckpointRequest, Answers](
 			httpClient,
-			baseURL+OperatorDelayProcedure,
-			connect.WithSchema(operatorMethods.ByName("Delay")),
+			baseURL+OperatorCheckpointProcedure,
+			connect.WithSchema(operatorMethods.ByName("Checkpoint")),
+			connect.WithClientOptions(opts...),
+		),
+		stop: connect.NewClient[StopRequest, Answers](
+			httpClient,
+			baseURL+OperatorStopProcedure,
+			connect.WithSchema(operatorMethods.ByName("Stop")),
+			connect.WithClientOptions(opts...),
+		),
+		leave: connect.NewClient[LeaveRequest, Answers](
+			httpClient,
+			baseURL+OperatorLeaveProcedure,
+			connect.WithSchema(operatorMethods.ByName("Leave")),
 			connect.WithClientOptions(opts...),
 		),
 		addSeeds: connect.NewClient[AddSeedsRequest, AddSeedsResponse](
@@ -290,29 +246,11 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(operatorMethods.ByName("AddSeeds")),
 			connect.WithClientOptions(opts...),
 		),
-		rate: connect.NewClient[RateRequest, RateResponse](
-			httpClient,
-			baseURL+OperatorRateProcedure,
-			connect.WithSchema(operatorMethods.ByName("Rate")),
-			connect.WithClientOptions(opts...),
-		),
 		rateWeek: connect.NewClient[RateWeekRequest, RateWeekResponse](
 			httpClient,
 			baseURL+OperatorRateWeekProcedure,
 			connect.WithSchema(operatorMethods.ByName("RateWeek")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		rateDomain: connect.NewClient[RateDomainRequest, RateResponse](
-			httpClient,
-			baseURL+OperatorRateDomainProcedure,
-			connect.WithSchema(operatorMethods.ByName("RateDomain")),
-			connect.WithClientOptions(opts...),
-		),
-		exclude: connect.NewClient[ExcludeRequest, ExcludeResponse](
-			httpClient,
-			baseURL+OperatorExcludeProcedure,
-			connect.WithSchema(operatorMethods.ByName("Exclude")),
 			connect.WithClientOptions(opts...),
 		),
 		excludePreview: connect.NewClient[ExcludePreviewRequest, ExcludePreviewResponse](
@@ -441,23 +379,17 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 // operatorClient implements OperatorClient.
 type operatorClient struct {
 	status            *connect.Client[StatusRequest, StatusResponse]
-	explain           *connect.Client[ExplainRequest, ExplainResponse]
-	pause             *connect.Client[PauseRequest, PauseResponse]
-	resume            *connect.Client[ResumeRequest, ResumeResponse]
-	block             *connect.Client[BlockRequest, BlockResponse]
-	unblock           *connect.Client[UnblockRequest, UnblockResponse]
-	drop              *connect.Client[DropRequest, DropResponse]
-	checkpoint        *connect.Client[CheckpointRequest, CheckpointResponse]
-	stop              *connect.Client[StopRequest, StopResponse]
-	leave             *connect.Client[LeaveRequest, LeaveResponse]
+	explain           *connect.Client[ExplainRequest, Answers]
+	give              *connect.Client[GiveRequest, GiveResponse]
+	verbs             *connect.Client[VerbsRequest, VerbsResponse]
+	takeBack          *connect.Client[TakeBackRequest, GiveResponse]
 	orders            *connect.Client[OrdersRequest, OrdersResponse]
-	takeBack          *connect.Client[TakeBackRequest, TakeBackResponse]
-	delay             *connect.Client[DelayRequest, DelayResponse]
+	drop              *connect.Client[DropRequest, Answers]
+	checkpoint        *connect.Client[CheckpointRequest, Answers]
+	stop              *connect.Client[StopRequest, Answers]
+	leave             *connect.Client[LeaveRequest, Answers]
 	addSeeds          *connect.Client[AddSeedsRequest, AddSeedsResponse]
-	rate              *connect.Client[RateRequest, RateResponse]
 	rateWeek          *connect.Client[RateWeekRequest, RateWeekResponse]
-	rateDomain        *connect.Client[RateDomainRequest, RateResponse]
-	exclude           *connect.Client[ExcludeRequest, ExcludeResponse]
 	excludePreview    *connect.Client[ExcludePreviewRequest, ExcludePreviewResponse]
 	queue             *connect.Client[QueueRequest, QueueResponse]
 	scope             *connect.Client[ScopeRequest, ScopeResponse]
@@ -488,7 +420,7 @@ func (c *operatorClient) Status(ctx context.Context, req *StatusRequest) (*Statu
 }
 
 // Explain calls orbweaver.operator.v1.Operator.Explain.
-func (c *operatorClient) Explain(ctx context.Context, req *ExplainRequest) (*ExplainResponse, error) {
+func (c *operatorClient) Explain(ctx context.Context, req *ExplainRequest) (*Answers, error) {
 	response, err := c.explain.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
@@ -496,72 +428,27 @@ func (c *operatorClient) Explain(ctx context.Context, req *ExplainRequest) (*Exp
 	return nil, err
 }
 
-// Pause calls orbweaver.operator.v1.Operator.Pause.
-func (c *operatorClient) Pause(ctx context.Context, req *PauseRequest) (*PauseResponse, error) {
-	response, err := c.pause.CallUnary(ctx, connect.NewRequest(req))
+// Give calls orbweaver.operator.v1.Operator.Give.
+func (c *operatorClient) Give(ctx context.Context, req *GiveRequest) (*GiveResponse, error) {
+	response, err := c.give.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
 	return nil, err
 }
 
-// Resume calls orbweaver.operator.v1.Operator.Resume.
-func (c *operatorClient) Resume(ctx context.Context, req *ResumeRequest) (*ResumeResponse, error) {
-	response, err := c.resume.CallUnary(ctx, connect.NewRequest(req))
+// Verbs calls orbweaver.operator.v1.Operator.Verbs.
+func (c *operatorClient) Verbs(ctx context.Context, req *VerbsRequest) (*VerbsResponse, error) {
+	response, err := c.verbs.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
 	return nil, err
 }
 
-// Block calls orbweaver.operator.v1.Operator.Block.
-func (c *operatorClient) Block(ctx context.Context, req *BlockRequest) (*BlockResponse, error) {
-	response, err := c.block.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// Unblock calls orbweaver.operator.v1.Operator.Unblock.
-func (c *operatorClient) Unblock(ctx context.Context, req *UnblockRequest) (*UnblockResponse, error) {
-	response, err := c.unblock.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// Drop calls orbweaver.operator.v1.Operator.Drop.
-func (c *operatorClient) Drop(ctx context.Context, req *DropRequest) (*DropResponse, error) {
-	response, err := c.drop.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// Checkpoint calls orbweaver.operator.v1.Operator.Checkpoint.
-func (c *operatorClient) Checkpoint(ctx context.Context, req *CheckpointRequest) (*CheckpointResponse, error) {
-	response, err := c.checkpoint.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// Stop calls orbweaver.operator.v1.Operator.Stop.
-func (c *operatorClient) Stop(ctx context.Context, req *StopRequest) (*StopResponse, error) {
-	response, err := c.stop.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// Leave calls orbweaver.operator.v1.Operator.Leave.
-func (c *operatorClient) Leave(ctx context.Context, req *LeaveRequest) (*LeaveResponse, error) {
-	response, err := c.leave.CallUnary(ctx, connect.NewRequest(req))
+// TakeBack calls orbweaver.operator.v1.Operator.TakeBack.
+func (c *operatorClient) TakeBack(ctx context.Context, req *TakeBackRequest) (*GiveResponse, error) {
+	response, err := c.takeBack.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -577,18 +464,36 @@ func (c *operatorClient) Orders(ctx context.Context, req *OrdersRequest) (*Order
 	return nil, err
 }
 
-// TakeBack calls orbweaver.operator.v1.Operator.TakeBack.
-func (c *operatorClient) TakeBack(ctx context.Context, req *TakeBackRequest) (*TakeBackResponse, error) {
-	response, err := c.takeBack.CallUnary(ctx, connect.NewRequest(req))
+// Drop calls orbweaver.operator.v1.Operator.Drop.
+func (c *operatorClient) Drop(ctx context.Context, req *DropRequest) (*Answers, error) {
+	response, err := c.drop.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
 	return nil, err
 }
 
-// Delay calls orbweaver.operator.v1.Operator.Delay.
-func (c *operatorClient) Delay(ctx context.Context, req *DelayRequest) (*DelayResponse, error) {
-	response, err := c.delay.CallUnary(ctx, connect.NewRequest(req))
+// Checkpoint calls orbweaver.operator.v1.Operator.Checkpoint.
+func (c *operatorClient) Checkpoint(ctx context.Context, req *CheckpointRequest) (*Answers, error) {
+	response, err := c.checkpoint.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Stop calls orbweaver.operator.v1.Operator.Stop.
+func (c *operatorClient) Stop(ctx context.Context, req *StopRequest) (*Answers, error) {
+	response, err := c.stop.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Leave calls orbweaver.operator.v1.Operator.Leave.
+func (c *operatorClient) Leave(ctx context.Context, req *LeaveRequest) (*Answers, error) {
+	response, err := c.leave.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -604,36 +509,9 @@ func (c *operatorClient) AddSeeds(ctx context.Context, req *AddSeedsRequest) (*A
 	return nil, err
 }
 
-// Rate calls orbweaver.operator.v1.Operator.Rate.
-func (c *operatorClient) Rate(ctx context.Context, req *RateRequest) (*RateResponse, error) {
-	response, err := c.rate.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
 // RateWeek calls orbweaver.operator.v1.Operator.RateWeek.
 func (c *operatorClient) RateWeek(ctx context.Context, req *RateWeekRequest) (*RateWeekResponse, error) {
 	response, err := c.rateWeek.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// RateDomain calls orbweaver.operator.v1.Operator.RateDomain.
-func (c *operatorClient) RateDomain(ctx context.Context, req *RateDomainRequest) (*RateResponse, error) {
-	response, err := c.rateDomain.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// Exclude calls orbweaver.operator.v1.Operator.Exclude.
-func (c *operatorClient) Exclude(ctx context.Context, req *ExcludeRequest) (*ExcludeResponse, error) {
-	response, err := c.exclude.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -803,44 +681,29 @@ type OperatorHandler interface {
 	// Status tells the state of all agents. It changes nothing.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
 	// Explain tells every reason why a host or a URL is not being crawled now, and when it will be. It changes nothing.
-	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
-	// Pause keeps all agents from beginning requests, until Resume. It is an order.
-	Pause(context.Context, *PauseRequest) (*PauseResponse, error)
-	// Resume takes back Pause.
-	Resume(context.Context, *ResumeRequest) (*ResumeResponse, error)
-	// Block keeps the cluster from visiting a host, all hosts of a domain, or the hosts at
-	// a range of addresses, and Unblock takes that back. It is an order.
-	// Drop discards the waiting links of a host.
-	Block(context.Context, *BlockRequest) (*BlockResponse, error)
-	Unblock(context.Context, *UnblockRequest) (*UnblockResponse, error)
-	Drop(context.Context, *DropRequest) (*DropResponse, error)
-	// Checkpoint makes the state of all agents, or of one, durable now.
-	Checkpoint(context.Context, *CheckpointRequest) (*CheckpointResponse, error)
-	// Stop ends the crawl of all agents, or of one, as a signal does: it can be resumed.
-	Stop(context.Context, *StopRequest) (*StopResponse, error)
-	// Leave makes an agent hand its hosts to the others, and end.
-	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
+	Explain(context.Context, *ExplainRequest) (*Answers, error)
+	// Give gives an order, or takes one back: a pause, a block, a delay, a rate, an exclusion. Verbs lists the kinds.
+	Give(context.Context, *GiveRequest) (*GiveResponse, error)
+	Verbs(context.Context, *VerbsRequest) (*VerbsResponse, error)
+	// TakeBack takes back the order with an id.
+	TakeBack(context.Context, *TakeBackRequest) (*GiveResponse, error)
 	// Orders tells the orders that stand, and on demand earlier ones. It changes nothing.
 	Orders(context.Context, *OrdersRequest) (*OrdersResponse, error)
-	// TakeBack takes back an order that stands.
-	TakeBack(context.Context, *TakeBackRequest) (*TakeBackResponse, error)
-	// Delay sets the delay of a host, of all hosts of a domain, or of all hosts. It is an order.
-	Delay(context.Context, *DelayRequest) (*DelayResponse, error)
+	// Drop discards the waiting links of a host.
+	Drop(context.Context, *DropRequest) (*Answers, error)
+	// Checkpoint makes the state of all agents, or of one, durable now.
+	Checkpoint(context.Context, *CheckpointRequest) (*Answers, error)
+	// Stop ends the crawl of all agents, or of one, as a signal does: it can be resumed.
+	Stop(context.Context, *StopRequest) (*Answers, error)
+	// Leave makes an agent hand its hosts to the others, and end.
+	Leave(context.Context, *LeaveRequest) (*Answers, error)
 	// AddSeeds adds seeds, which extend the scope as those of the start do. They are durable
 	// when it answers.
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
-	// Rate limits the requests or bits a second of all agents together. It is an order.
-	Rate(context.Context, *RateRequest) (*RateResponse, error)
 	// RateWeek tells the hours of a week for the text of a rate, and the text for the hours. It
 	// changes nothing.
 	RateWeek(context.Context, *RateWeekRequest) (*RateWeekResponse, error)
-	// RateDomain limits the requests a second of all agents to the hosts of a registered domain.
-	// It is an order.
-	RateDomain(context.Context, *RateDomainRequest) (*RateResponse, error)
-	// Exclude sets links aside whose URLs match a pattern, until it is taken back. It is an
-	// order. ExcludePreview tells how many links wait that it would set aside. It changes
-	// nothing.
-	Exclude(context.Context, *ExcludeRequest) (*ExcludeResponse, error)
+	// ExcludePreview tells how many links wait that an order to exclude would set aside. It changes nothing.
 	ExcludePreview(context.Context, *ExcludePreviewRequest) (*ExcludePreviewResponse, error)
 	// Queue tells which links wait, page by page. It changes nothing.
 	Queue(context.Context, *QueueRequest) (*QueueResponse, error)
@@ -901,28 +764,30 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
-	operatorPauseHandler := connect.NewUnaryHandlerSimple(
-		OperatorPauseProcedure,
-		svc.Pause,
-		connect.WithSchema(operatorMethods.ByName("Pause")),
+	operatorGiveHandler := connect.NewUnaryHandlerSimple(
+		OperatorGiveProcedure,
+		svc.Give,
+		connect.WithSchema(operatorMethods.ByName("Give")),
 		connect.WithHandlerOptions(opts...),
 	)
-	operatorResumeHandler := connect.NewUnaryHandlerSimple(
-		OperatorResumeProcedure,
-		svc.Resume,
-		connect.WithSchema(operatorMethods.ByName("Resume")),
+	operatorVerbsHandler := connect.NewUnaryHandlerSimple(
+		OperatorVerbsProcedure,
+		svc.Verbs,
+		connect.WithSchema(operatorMethods.ByName("Verbs")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
-	operatorBlockHandler := connect.NewUnaryHandlerSimple(
-		OperatorBlockProcedure,
-		svc.Block,
-		connect.WithSchema(operatorMethods.ByName("Block")),
+	operatorTakeBackHandler := connect.NewUnaryHandlerSimple(
+		OperatorTakeBackProcedure,
+		svc.TakeBack,
+		connect.WithSchema(operatorMethods.ByName("TakeBack")),
 		connect.WithHandlerOptions(opts...),
 	)
-	operatorUnblockHandler := connect.NewUnaryHandlerSimple(
-		OperatorUnblockProcedure,
-		svc.Unblock,
-		connect.WithSchema(operatorMethods.ByName("Unblock")),
+	operatorOrdersHandler := connect.NewUnaryHandlerSimple(
+		OperatorOrdersProcedure,
+		svc.Orders,
+		connect.WithSchema(operatorMethods.ByName("Orders")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorDropHandler := connect.NewUnaryHandlerSimple(
@@ -949,35 +814,10 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(operatorMethods.ByName("Leave")),
 		connect.WithHandlerOptions(opts...),
 	)
-	operatorOrdersHandler := connect.NewUnaryHandlerSimple(
-		OperatorOrdersProcedure,
-		svc.Orders,
-		connect.WithSchema(operatorMethods.ByName("Orders")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorTakeBackHandler := connect.NewUnaryHandlerSimple(
-		OperatorTakeBackProcedure,
-		svc.TakeBack,
-		connect.WithSchema(operatorMethods.ByName("TakeBack")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorDelayHandler := connect.NewUnaryHandlerSimple(
-		OperatorDelayProcedure,
-		svc.Delay,
-		connect.WithSchema(operatorMethods.ByName("Delay")),
-		connect.WithHandlerOptions(opts...),
-	)
 	operatorAddSeedsHandler := connect.NewUnaryHandlerSimple(
 		OperatorAddSeedsProcedure,
 		svc.AddSeeds,
 		connect.WithSchema(operatorMethods.ByName("AddSeeds")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorRateHandler := connect.NewUnaryHandlerSimple(
-		OperatorRateProcedure,
-		svc.Rate,
-		connect.WithSchema(operatorMethods.ByName("Rate")),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorRateWeekHandler := connect.NewUnaryHandlerSimple(
@@ -985,18 +825,6 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		svc.RateWeek,
 		connect.WithSchema(operatorMethods.ByName("RateWeek")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorRateDomainHandler := connect.NewUnaryHandlerSimple(
-		OperatorRateDomainProcedure,
-		svc.RateDomain,
-		connect.WithSchema(operatorMethods.ByName("RateDomain")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorExcludeHandler := connect.NewUnaryHandlerSimple(
-		OperatorExcludeProcedure,
-		svc.Exclude,
-		connect.WithSchema(operatorMethods.ByName("Exclude")),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorExcludePreviewHandler := connect.NewUnaryHandlerSimple(
@@ -1125,14 +953,14 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorStatusHandler.ServeHTTP(w, r)
 		case OperatorExplainProcedure:
 			operatorExplainHandler.ServeHTTP(w, r)
-		case OperatorPauseProcedure:
-			operatorPauseHandler.ServeHTTP(w, r)
-		case OperatorResumeProcedure:
-			operatorResumeHandler.ServeHTTP(w, r)
-		case OperatorBlockProcedure:
-			operatorBlockHandler.ServeHTTP(w, r)
-		case OperatorUnblockProcedure:
-			operatorUnblockHandler.ServeHTTP(w, r)
+		case OperatorGiveProcedure:
+			operatorGiveHandler.ServeHTTP(w, r)
+		case OperatorVerbsProcedure:
+			operatorVerbsHandler.ServeHTTP(w, r)
+		case OperatorTakeBackProcedure:
+			operatorTakeBackHandler.ServeHTTP(w, r)
+		case OperatorOrdersProcedure:
+			operatorOrdersHandler.ServeHTTP(w, r)
 		case OperatorDropProcedure:
 			operatorDropHandler.ServeHTTP(w, r)
 		case OperatorCheckpointProcedure:
@@ -1141,22 +969,10 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorStopHandler.ServeHTTP(w, r)
 		case OperatorLeaveProcedure:
 			operatorLeaveHandler.ServeHTTP(w, r)
-		case OperatorOrdersProcedure:
-			operatorOrdersHandler.ServeHTTP(w, r)
-		case OperatorTakeBackProcedure:
-			operatorTakeBackHandler.ServeHTTP(w, r)
-		case OperatorDelayProcedure:
-			operatorDelayHandler.ServeHTTP(w, r)
 		case OperatorAddSeedsProcedure:
 			operatorAddSeedsHandler.ServeHTTP(w, r)
-		case OperatorRateProcedure:
-			operatorRateHandler.ServeHTTP(w, r)
 		case OperatorRateWeekProcedure:
 			operatorRateWeekHandler.ServeHTTP(w, r)
-		case OperatorRateDomainProcedure:
-			operatorRateDomainHandler.ServeHTTP(w, r)
-		case OperatorExcludeProcedure:
-			operatorExcludeHandler.ServeHTTP(w, r)
 		case OperatorExcludePreviewProcedure:
 			operatorExcludePreviewHandler.ServeHTTP(w, r)
 		case OperatorQueueProcedure:
@@ -1206,72 +1022,48 @@ func (UnimplementedOperatorHandler) Status(context.Context, *StatusRequest) (*St
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Status is not implemented"))
 }
 
-func (UnimplementedOperatorHandler) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
+func (UnimplementedOperatorHandler) Explain(context.Context, *ExplainRequest) (*Answers, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Explain is not implemented"))
 }
 
-func (UnimplementedOperatorHandler) Pause(context.Context, *PauseRequest) (*PauseResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Pause is not implemented"))
+func (UnimplementedOperatorHandler) Give(context.Context, *GiveRequest) (*GiveResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Give is not implemented"))
 }
 
-func (UnimplementedOperatorHandler) Resume(context.Context, *ResumeRequest) (*ResumeResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Resume is not implemented"))
+func (UnimplementedOperatorHandler) Verbs(context.Context, *VerbsRequest) (*VerbsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Verbs is not implemented"))
 }
 
-func (UnimplementedOperatorHandler) Block(context.Context, *BlockRequest) (*BlockResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Block is not implemented"))
-}
-
-func (UnimplementedOperatorHandler) Unblock(context.Context, *UnblockRequest) (*UnblockResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Unblock is not implemented"))
-}
-
-func (UnimplementedOperatorHandler) Drop(context.Context, *DropRequest) (*DropResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Drop is not implemented"))
-}
-
-func (UnimplementedOperatorHandler) Checkpoint(context.Context, *CheckpointRequest) (*CheckpointResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Checkpoint is not implemented"))
-}
-
-func (UnimplementedOperatorHandler) Stop(context.Context, *StopRequest) (*StopResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Stop is not implemented"))
-}
-
-func (UnimplementedOperatorHandler) Leave(context.Context, *LeaveRequest) (*LeaveResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Leave is not implemented"))
+func (UnimplementedOperatorHandler) TakeBack(context.Context, *TakeBackRequest) (*GiveResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.TakeBack is not implemented"))
 }
 
 func (UnimplementedOperatorHandler) Orders(context.Context, *OrdersRequest) (*OrdersResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Orders is not implemented"))
 }
 
-func (UnimplementedOperatorHandler) TakeBack(context.Context, *TakeBackRequest) (*TakeBackResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.TakeBack is not implemented"))
+func (UnimplementedOperatorHandler) Drop(context.Context, *DropRequest) (*Answers, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Drop is not implemented"))
 }
 
-func (UnimplementedOperatorHandler) Delay(context.Context, *DelayRequest) (*DelayResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Delay is not implemented"))
+func (UnimplementedOperatorHandler) Checkpoint(context.Context, *CheckpointRequest) (*Answers, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Checkpoint is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Stop(context.Context, *StopRequest) (*Answers, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Stop is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Leave(context.Context, *LeaveRequest) (*Answers, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Leave is not implemented"))
 }
 
 func (UnimplementedOperatorHandler) AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.AddSeeds is not implemented"))
 }
 
-func (UnimplementedOperatorHandler) Rate(context.Context, *RateRequest) (*RateResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Rate is not implemented"))
-}
-
 func (UnimplementedOperatorHandler) RateWeek(context.Context, *RateWeekRequest) (*RateWeekResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.RateWeek is not implemented"))
-}
-
-func (UnimplementedOperatorHandler) RateDomain(context.Context, *RateDomainRequest) (*RateResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.RateDomain is not implemented"))
-}
-
-func (UnimplementedOperatorHandler) Exclude(context.Context, *ExcludeRequest) (*ExcludeResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Exclude is not implemented"))
 }
 
 func (UnimplementedOperatorHandler) ExcludePreview(context.Context, *ExcludePreviewRequest) (*ExcludePreviewResponse, error) {

@@ -13,7 +13,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	_ "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -398,450 +398,6 @@ func (x *ExplainRequest) GetUrl() string {
 	return ""
 }
 
-type ExplainResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Answers       []*Answer              `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"` // of the agents that may visit the host
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ExplainResponse) Reset() {
-	*x = ExplainResponse{}
-	mi := &file_operator_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ExplainResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ExplainResponse) ProtoMessage() {}
-
-func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
-func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *ExplainResponse) GetAnswers() []*Answer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
-}
-
-type PauseRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PauseRequest) Reset() {
-	*x = PauseRequest{}
-	mi := &file_operator_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PauseRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PauseRequest) ProtoMessage() {}
-
-func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
-func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *PauseRequest) GetWhy() string {
-	if x != nil {
-		return x.Why
-	}
-	return ""
-}
-
-type PauseResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
-	Answers       []*Answer              `protobuf:"bytes,2,rep,name=answers,proto3" json:"answers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PauseResponse) Reset() {
-	*x = PauseResponse{}
-	mi := &file_operator_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PauseResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PauseResponse) ProtoMessage() {}
-
-func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
-func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *PauseResponse) GetOrder() *Order {
-	if x != nil {
-		return x.Order
-	}
-	return nil
-}
-
-func (x *PauseResponse) GetAnswers() []*Answer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
-}
-
-type ResumeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ResumeRequest) Reset() {
-	*x = ResumeRequest{}
-	mi := &file_operator_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ResumeRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ResumeRequest) ProtoMessage() {}
-
-func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
-func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *ResumeRequest) GetWhy() string {
-	if x != nil {
-		return x.Why
-	}
-	return ""
-}
-
-type ResumeResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
-	Answers       []*Answer              `protobuf:"bytes,2,rep,name=answers,proto3" json:"answers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ResumeResponse) Reset() {
-	*x = ResumeResponse{}
-	mi := &file_operator_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ResumeResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ResumeResponse) ProtoMessage() {}
-
-func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
-func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *ResumeResponse) GetOrder() *Order {
-	if x != nil {
-		return x.Order
-	}
-	return nil
-}
-
-func (x *ResumeResponse) GetAnswers() []*Answer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
-}
-
-type BlockRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"` // or a URL, a domain such as *.example.org, or a range such as 192.0.2.0/24
-	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BlockRequest) Reset() {
-	*x = BlockRequest{}
-	mi := &file_operator_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BlockRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BlockRequest) ProtoMessage() {}
-
-func (x *BlockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BlockRequest.ProtoReflect.Descriptor instead.
-func (*BlockRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *BlockRequest) GetHost() string {
-	if x != nil {
-		return x.Host
-	}
-	return ""
-}
-
-func (x *BlockRequest) GetWhy() string {
-	if x != nil {
-		return x.Why
-	}
-	return ""
-}
-
-type BlockResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Answers       []*Answer              `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
-	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BlockResponse) Reset() {
-	*x = BlockResponse{}
-	mi := &file_operator_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BlockResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BlockResponse) ProtoMessage() {}
-
-func (x *BlockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BlockResponse.ProtoReflect.Descriptor instead.
-func (*BlockResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *BlockResponse) GetAnswers() []*Answer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
-}
-
-func (x *BlockResponse) GetOrder() *Order {
-	if x != nil {
-		return x.Order
-	}
-	return nil
-}
-
-type UnblockRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"` // as in BlockRequest
-	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UnblockRequest) Reset() {
-	*x = UnblockRequest{}
-	mi := &file_operator_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UnblockRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UnblockRequest) ProtoMessage() {}
-
-func (x *UnblockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UnblockRequest.ProtoReflect.Descriptor instead.
-func (*UnblockRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *UnblockRequest) GetHost() string {
-	if x != nil {
-		return x.Host
-	}
-	return ""
-}
-
-func (x *UnblockRequest) GetWhy() string {
-	if x != nil {
-		return x.Why
-	}
-	return ""
-}
-
-type UnblockResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Answers       []*Answer              `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
-	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UnblockResponse) Reset() {
-	*x = UnblockResponse{}
-	mi := &file_operator_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UnblockResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UnblockResponse) ProtoMessage() {}
-
-func (x *UnblockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UnblockResponse.ProtoReflect.Descriptor instead.
-func (*UnblockResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *UnblockResponse) GetAnswers() []*Answer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
-}
-
-func (x *UnblockResponse) GetOrder() *Order {
-	if x != nil {
-		return x.Order
-	}
-	return nil
-}
-
 type DropRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"` // or a URL
@@ -852,7 +408,7 @@ type DropRequest struct {
 
 func (x *DropRequest) Reset() {
 	*x = DropRequest{}
-	mi := &file_operator_proto_msgTypes[14]
+	mi := &file_operator_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -864,7 +420,7 @@ func (x *DropRequest) String() string {
 func (*DropRequest) ProtoMessage() {}
 
 func (x *DropRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[14]
+	mi := &file_operator_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -877,7 +433,7 @@ func (x *DropRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropRequest.ProtoReflect.Descriptor instead.
 func (*DropRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{14}
+	return file_operator_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *DropRequest) GetHost() string {
@@ -894,50 +450,6 @@ func (x *DropRequest) GetWhy() string {
 	return ""
 }
 
-type DropResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Answers       []*Answer              `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DropResponse) Reset() {
-	*x = DropResponse{}
-	mi := &file_operator_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DropResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DropResponse) ProtoMessage() {}
-
-func (x *DropResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DropResponse.ProtoReflect.Descriptor instead.
-func (*DropResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *DropResponse) GetAnswers() []*Answer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
-}
-
 type CheckpointRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"` // this agent alone; empty: all
@@ -947,7 +459,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_operator_proto_msgTypes[16]
+	mi := &file_operator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +471,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[16]
+	mi := &file_operator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +484,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{16}
+	return file_operator_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CheckpointRequest) GetAgent() string {
@@ -980,50 +492,6 @@ func (x *CheckpointRequest) GetAgent() string {
 		return x.Agent
 	}
 	return ""
-}
-
-type CheckpointResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Answers       []*Answer              `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CheckpointResponse) Reset() {
-	*x = CheckpointResponse{}
-	mi := &file_operator_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CheckpointResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CheckpointResponse) ProtoMessage() {}
-
-func (x *CheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CheckpointResponse.ProtoReflect.Descriptor instead.
-func (*CheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *CheckpointResponse) GetAnswers() []*Answer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
 }
 
 type StopRequest struct {
@@ -1036,7 +504,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_operator_proto_msgTypes[18]
+	mi := &file_operator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +516,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[18]
+	mi := &file_operator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +529,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{18}
+	return file_operator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StopRequest) GetAgent() string {
@@ -1078,50 +546,6 @@ func (x *StopRequest) GetWhy() string {
 	return ""
 }
 
-type StopResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Answers       []*Answer              `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StopResponse) Reset() {
-	*x = StopResponse{}
-	mi := &file_operator_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StopResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StopResponse) ProtoMessage() {}
-
-func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
-func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *StopResponse) GetAnswers() []*Answer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
-}
-
 type LeaveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"` // empty: the one that is asked
@@ -1131,7 +555,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_operator_proto_msgTypes[20]
+	mi := &file_operator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +567,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[20]
+	mi := &file_operator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +580,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{20}
+	return file_operator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LeaveRequest) GetAgent() string {
@@ -1166,28 +590,28 @@ func (x *LeaveRequest) GetAgent() string {
 	return ""
 }
 
-type LeaveResponse struct {
+type Answers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Answers       []*Answer              `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	Answers       []*Answer              `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"` // of the agents that the call concerns
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *LeaveResponse) Reset() {
-	*x = LeaveResponse{}
-	mi := &file_operator_proto_msgTypes[21]
+func (x *Answers) Reset() {
+	*x = Answers{}
+	mi := &file_operator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *LeaveResponse) String() string {
+func (x *Answers) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*LeaveResponse) ProtoMessage() {}
+func (*Answers) ProtoMessage() {}
 
-func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[21]
+func (x *Answers) ProtoReflect() protoreflect.Message {
+	mi := &file_operator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,425 +622,12 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
-func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{21}
+// Deprecated: Use Answers.ProtoReflect.Descriptor instead.
+func (*Answers) Descriptor() ([]byte, []int) {
+	return file_operator_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *LeaveResponse) GetAnswers() []*Answer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
-}
-
-// An order that an operator has given.
-type Order struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	At            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	Agent         string                 `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"` // that was told
-	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
-	Why           string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
-	Verb          string                 `protobuf:"bytes,6,opt,name=verb,proto3" json:"verb,omitempty"`
-	About         string                 `protobuf:"bytes,7,opt,name=about,proto3" json:"about,omitempty"` // a host, for example; empty: everything
-	Value         string                 `protobuf:"bytes,8,opt,name=value,proto3" json:"value,omitempty"`
-	Off           bool                   `protobuf:"varint,9,opt,name=off,proto3" json:"off,omitempty"` // takes back the order with the same verb and about
-	Stands        bool                   `protobuf:"varint,10,opt,name=stands,proto3" json:"stands,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Order) Reset() {
-	*x = Order{}
-	mi := &file_operator_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Order) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Order) ProtoMessage() {}
-
-func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Order.ProtoReflect.Descriptor instead.
-func (*Order) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{22}
-}
-
-func (x *Order) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *Order) GetAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.At
-	}
-	return nil
-}
-
-func (x *Order) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *Order) GetBy() string {
-	if x != nil {
-		return x.By
-	}
-	return ""
-}
-
-func (x *Order) GetWhy() string {
-	if x != nil {
-		return x.Why
-	}
-	return ""
-}
-
-func (x *Order) GetVerb() string {
-	if x != nil {
-		return x.Verb
-	}
-	return ""
-}
-
-func (x *Order) GetAbout() string {
-	if x != nil {
-		return x.About
-	}
-	return ""
-}
-
-func (x *Order) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-func (x *Order) GetOff() bool {
-	if x != nil {
-		return x.Off
-	}
-	return false
-}
-
-func (x *Order) GetStands() bool {
-	if x != nil {
-		return x.Stands
-	}
-	return false
-}
-
-type OrdersRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Past          bool                   `protobuf:"varint,1,opt,name=past,proto3" json:"past,omitempty"` // also orders that stand no more
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OrdersRequest) Reset() {
-	*x = OrdersRequest{}
-	mi := &file_operator_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OrdersRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OrdersRequest) ProtoMessage() {}
-
-func (x *OrdersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OrdersRequest.ProtoReflect.Descriptor instead.
-func (*OrdersRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{23}
-}
-
-func (x *OrdersRequest) GetPast() bool {
-	if x != nil {
-		return x.Past
-	}
-	return false
-}
-
-type OrdersResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Orders        []*Order               `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"` // by time
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OrdersResponse) Reset() {
-	*x = OrdersResponse{}
-	mi := &file_operator_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OrdersResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OrdersResponse) ProtoMessage() {}
-
-func (x *OrdersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OrdersResponse.ProtoReflect.Descriptor instead.
-func (*OrdersResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{24}
-}
-
-func (x *OrdersResponse) GetOrders() []*Order {
-	if x != nil {
-		return x.Orders
-	}
-	return nil
-}
-
-type TakeBackRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TakeBackRequest) Reset() {
-	*x = TakeBackRequest{}
-	mi := &file_operator_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TakeBackRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TakeBackRequest) ProtoMessage() {}
-
-func (x *TakeBackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TakeBackRequest.ProtoReflect.Descriptor instead.
-func (*TakeBackRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{25}
-}
-
-func (x *TakeBackRequest) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *TakeBackRequest) GetWhy() string {
-	if x != nil {
-		return x.Why
-	}
-	return ""
-}
-
-type TakeBackResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
-	Answers       []*Answer              `protobuf:"bytes,2,rep,name=answers,proto3" json:"answers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TakeBackResponse) Reset() {
-	*x = TakeBackResponse{}
-	mi := &file_operator_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TakeBackResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TakeBackResponse) ProtoMessage() {}
-
-func (x *TakeBackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TakeBackResponse.ProtoReflect.Descriptor instead.
-func (*TakeBackResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{26}
-}
-
-func (x *TakeBackResponse) GetOrder() *Order {
-	if x != nil {
-		return x.Order
-	}
-	return nil
-}
-
-func (x *TakeBackResponse) GetAnswers() []*Answer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
-}
-
-type DelayResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
-	Answers       []*Answer              `protobuf:"bytes,2,rep,name=answers,proto3" json:"answers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DelayResponse) Reset() {
-	*x = DelayResponse{}
-	mi := &file_operator_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DelayResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DelayResponse) ProtoMessage() {}
-
-func (x *DelayResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DelayResponse.ProtoReflect.Descriptor instead.
-func (*DelayResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{27}
-}
-
-func (x *DelayResponse) GetOrder() *Order {
-	if x != nil {
-		return x.Order
-	}
-	return nil
-}
-
-func (x *DelayResponse) GetAnswers() []*Answer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
-}
-
-type RateResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
-	Answers       []*Answer              `protobuf:"bytes,2,rep,name=answers,proto3" json:"answers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RateResponse) Reset() {
-	*x = RateResponse{}
-	mi := &file_operator_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RateResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RateResponse) ProtoMessage() {}
-
-func (x *RateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RateResponse.ProtoReflect.Descriptor instead.
-func (*RateResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{28}
-}
-
-func (x *RateResponse) GetOrder() *Order {
-	if x != nil {
-		return x.Order
-	}
-	return nil
-}
-
-func (x *RateResponse) GetAnswers() []*Answer {
+func (x *Answers) GetAnswers() []*Answer {
 	if x != nil {
 		return x.Answers
 	}
@@ -1627,7 +638,8 @@ var File_operator_proto protoreflect.FileDescriptor
 
 const file_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\x11application.proto\x1a\rarchive.proto\x1a\vdelay.proto\x1a\fdomain.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\x1a\n" +
+	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\x11application.proto\x1a\rarchive.proto\x1a\n" +
+	"give.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\x1a\n" +
 	"rate.proto\x1a\vwatch.proto\"%\n" +
 	"\rStatusRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\"\x9b\x01\n" +
@@ -1659,98 +671,33 @@ const file_operator_proto_rawDesc = "" +
 	"\x06errors\x18\b \x01(\x03R\x06errors\"6\n" +
 	"\x0eExplainRequest\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x10\n" +
-	"\x03url\x18\x02 \x01(\tR\x03url\"J\n" +
-	"\x0fExplainResponse\x127\n" +
-	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\" \n" +
-	"\fPauseRequest\x12\x10\n" +
-	"\x03why\x18\x01 \x01(\tR\x03why\"|\n" +
-	"\rPauseResponse\x122\n" +
-	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"!\n" +
-	"\rResumeRequest\x12\x10\n" +
-	"\x03why\x18\x01 \x01(\tR\x03why\"}\n" +
-	"\x0eResumeResponse\x122\n" +
-	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"4\n" +
-	"\fBlockRequest\x12\x12\n" +
-	"\x04host\x18\x01 \x01(\tR\x04host\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"|\n" +
-	"\rBlockResponse\x127\n" +
-	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\x122\n" +
-	"\x05order\x18\x02 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\"6\n" +
-	"\x0eUnblockRequest\x12\x12\n" +
-	"\x04host\x18\x01 \x01(\tR\x04host\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"~\n" +
-	"\x0fUnblockResponse\x127\n" +
-	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\x122\n" +
-	"\x05order\x18\x02 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\"3\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\"3\n" +
 	"\vDropRequest\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"G\n" +
-	"\fDropResponse\x127\n" +
-	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\")\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\")\n" +
 	"\x11CheckpointRequest\x12\x14\n" +
-	"\x05agent\x18\x01 \x01(\tR\x05agent\"M\n" +
-	"\x12CheckpointResponse\x127\n" +
-	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"5\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\"5\n" +
 	"\vStopRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"G\n" +
-	"\fStopResponse\x127\n" +
-	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"$\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"$\n" +
 	"\fLeaveRequest\x12\x14\n" +
-	"\x05agent\x18\x01 \x01(\tR\x05agent\"H\n" +
-	"\rLeaveResponse\x127\n" +
-	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"\xe5\x01\n" +
-	"\x05Order\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
-	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
-	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x0e\n" +
-	"\x02by\x18\x04 \x01(\tR\x02by\x12\x10\n" +
-	"\x03why\x18\x05 \x01(\tR\x03why\x12\x12\n" +
-	"\x04verb\x18\x06 \x01(\tR\x04verb\x12\x14\n" +
-	"\x05about\x18\a \x01(\tR\x05about\x12\x14\n" +
-	"\x05value\x18\b \x01(\tR\x05value\x12\x10\n" +
-	"\x03off\x18\t \x01(\bR\x03off\x12\x16\n" +
-	"\x06stands\x18\n" +
-	" \x01(\bR\x06stands\"#\n" +
-	"\rOrdersRequest\x12\x12\n" +
-	"\x04past\x18\x01 \x01(\bR\x04past\"F\n" +
-	"\x0eOrdersResponse\x124\n" +
-	"\x06orders\x18\x01 \x03(\v2\x1c.orbweaver.operator.v1.OrderR\x06orders\"3\n" +
-	"\x0fTakeBackRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"\x7f\n" +
-	"\x10TakeBackResponse\x122\n" +
-	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"|\n" +
-	"\rDelayResponse\x122\n" +
-	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"{\n" +
-	"\fRateResponse\x122\n" +
-	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\x99\x1a\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\"B\n" +
+	"\aAnswers\x127\n" +
+	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xe7\x15\n" +
 	"\bOperator\x12Z\n" +
-	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12]\n" +
-	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a&.orbweaver.operator.v1.ExplainResponse\"\x03\x90\x02\x01\x12R\n" +
-	"\x05Pause\x12#.orbweaver.operator.v1.PauseRequest\x1a$.orbweaver.operator.v1.PauseResponse\x12U\n" +
-	"\x06Resume\x12$.orbweaver.operator.v1.ResumeRequest\x1a%.orbweaver.operator.v1.ResumeResponse\x12R\n" +
-	"\x05Block\x12#.orbweaver.operator.v1.BlockRequest\x1a$.orbweaver.operator.v1.BlockResponse\x12X\n" +
-	"\aUnblock\x12%.orbweaver.operator.v1.UnblockRequest\x1a&.orbweaver.operator.v1.UnblockResponse\x12O\n" +
-	"\x04Drop\x12\".orbweaver.operator.v1.DropRequest\x1a#.orbweaver.operator.v1.DropResponse\x12a\n" +
+	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12U\n" +
+	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a\x1e.orbweaver.operator.v1.Answers\"\x03\x90\x02\x01\x12O\n" +
+	"\x04Give\x12\".orbweaver.operator.v1.GiveRequest\x1a#.orbweaver.operator.v1.GiveResponse\x12W\n" +
+	"\x05Verbs\x12#.orbweaver.operator.v1.VerbsRequest\x1a$.orbweaver.operator.v1.VerbsResponse\"\x03\x90\x02\x01\x12W\n" +
+	"\bTakeBack\x12&.orbweaver.operator.v1.TakeBackRequest\x1a#.orbweaver.operator.v1.GiveResponse\x12Z\n" +
+	"\x06Orders\x12$.orbweaver.operator.v1.OrdersRequest\x1a%.orbweaver.operator.v1.OrdersResponse\"\x03\x90\x02\x01\x12J\n" +
+	"\x04Drop\x12\".orbweaver.operator.v1.DropRequest\x1a\x1e.orbweaver.operator.v1.Answers\x12V\n" +
 	"\n" +
-	"Checkpoint\x12(.orbweaver.operator.v1.CheckpointRequest\x1a).orbweaver.operator.v1.CheckpointResponse\x12O\n" +
-	"\x04Stop\x12\".orbweaver.operator.v1.StopRequest\x1a#.orbweaver.operator.v1.StopResponse\x12R\n" +
-	"\x05Leave\x12#.orbweaver.operator.v1.LeaveRequest\x1a$.orbweaver.operator.v1.LeaveResponse\x12Z\n" +
-	"\x06Orders\x12$.orbweaver.operator.v1.OrdersRequest\x1a%.orbweaver.operator.v1.OrdersResponse\"\x03\x90\x02\x01\x12[\n" +
-	"\bTakeBack\x12&.orbweaver.operator.v1.TakeBackRequest\x1a'.orbweaver.operator.v1.TakeBackResponse\x12R\n" +
-	"\x05Delay\x12#.orbweaver.operator.v1.DelayRequest\x1a$.orbweaver.operator.v1.DelayResponse\x12[\n" +
-	"\bAddSeeds\x12&.orbweaver.operator.v1.AddSeedsRequest\x1a'.orbweaver.operator.v1.AddSeedsResponse\x12O\n" +
-	"\x04Rate\x12\".orbweaver.operator.v1.RateRequest\x1a#.orbweaver.operator.v1.RateResponse\x12`\n" +
-	"\bRateWeek\x12&.orbweaver.operator.v1.RateWeekRequest\x1a'.orbweaver.operator.v1.RateWeekResponse\"\x03\x90\x02\x01\x12[\n" +
-	"\n" +
-	"RateDomain\x12(.orbweaver.operator.v1.RateDomainRequest\x1a#.orbweaver.operator.v1.RateResponse\x12X\n" +
-	"\aExclude\x12%.orbweaver.operator.v1.ExcludeRequest\x1a&.orbweaver.operator.v1.ExcludeResponse\x12r\n" +
+	"Checkpoint\x12(.orbweaver.operator.v1.CheckpointRequest\x1a\x1e.orbweaver.operator.v1.Answers\x12J\n" +
+	"\x04Stop\x12\".orbweaver.operator.v1.StopRequest\x1a\x1e.orbweaver.operator.v1.Answers\x12L\n" +
+	"\x05Leave\x12#.orbweaver.operator.v1.LeaveRequest\x1a\x1e.orbweaver.operator.v1.Answers\x12[\n" +
+	"\bAddSeeds\x12&.orbweaver.operator.v1.AddSeedsRequest\x1a'.orbweaver.operator.v1.AddSeedsResponse\x12`\n" +
+	"\bRateWeek\x12&.orbweaver.operator.v1.RateWeekRequest\x1a'.orbweaver.operator.v1.RateWeekResponse\"\x03\x90\x02\x01\x12r\n" +
 	"\x0eExcludePreview\x12,.orbweaver.operator.v1.ExcludePreviewRequest\x1a-.orbweaver.operator.v1.ExcludePreviewResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\x05Queue\x12#.orbweaver.operator.v1.QueueRequest\x1a$.orbweaver.operator.v1.QueueResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\x05Scope\x12#.orbweaver.operator.v1.ScopeRequest\x1a$.orbweaver.operator.v1.ScopeResponse\"\x03\x90\x02\x01\x12d\n" +
@@ -1783,195 +730,145 @@ func file_operator_proto_rawDescGZIP() []byte {
 	return file_operator_proto_rawDescData
 }
 
-var file_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_operator_proto_goTypes = []any{
 	(*StatusRequest)(nil),             // 0: orbweaver.operator.v1.StatusRequest
 	(*StatusResponse)(nil),            // 1: orbweaver.operator.v1.StatusResponse
 	(*AgentStatus)(nil),               // 2: orbweaver.operator.v1.AgentStatus
 	(*Totals)(nil),                    // 3: orbweaver.operator.v1.Totals
 	(*ExplainRequest)(nil),            // 4: orbweaver.operator.v1.ExplainRequest
-	(*ExplainResponse)(nil),           // 5: orbweaver.operator.v1.ExplainResponse
-	(*PauseRequest)(nil),              // 6: orbweaver.operator.v1.PauseRequest
-	(*PauseResponse)(nil),             // 7: orbweaver.operator.v1.PauseResponse
-	(*ResumeRequest)(nil),             // 8: orbweaver.operator.v1.ResumeRequest
-	(*ResumeResponse)(nil),            // 9: orbweaver.operator.v1.ResumeResponse
-	(*BlockRequest)(nil),              // 10: orbweaver.operator.v1.BlockRequest
-	(*BlockResponse)(nil),             // 11: orbweaver.operator.v1.BlockResponse
-	(*UnblockRequest)(nil),            // 12: orbweaver.operator.v1.UnblockRequest
-	(*UnblockResponse)(nil),           // 13: orbweaver.operator.v1.UnblockResponse
-	(*DropRequest)(nil),               // 14: orbweaver.operator.v1.DropRequest
-	(*DropResponse)(nil),              // 15: orbweaver.operator.v1.DropResponse
-	(*CheckpointRequest)(nil),         // 16: orbweaver.operator.v1.CheckpointRequest
-	(*CheckpointResponse)(nil),        // 17: orbweaver.operator.v1.CheckpointResponse
-	(*StopRequest)(nil),               // 18: orbweaver.operator.v1.StopRequest
-	(*StopResponse)(nil),              // 19: orbweaver.operator.v1.StopResponse
-	(*LeaveRequest)(nil),              // 20: orbweaver.operator.v1.LeaveRequest
-	(*LeaveResponse)(nil),             // 21: orbweaver.operator.v1.LeaveResponse
-	(*Order)(nil),                     // 22: orbweaver.operator.v1.Order
-	(*OrdersRequest)(nil),             // 23: orbweaver.operator.v1.OrdersRequest
-	(*OrdersResponse)(nil),            // 24: orbweaver.operator.v1.OrdersResponse
-	(*TakeBackRequest)(nil),           // 25: orbweaver.operator.v1.TakeBackRequest
-	(*TakeBackResponse)(nil),          // 26: orbweaver.operator.v1.TakeBackResponse
-	(*DelayResponse)(nil),             // 27: orbweaver.operator.v1.DelayResponse
-	(*RateResponse)(nil),              // 28: orbweaver.operator.v1.RateResponse
-	(*structpb.Struct)(nil),           // 29: google.protobuf.Struct
-	(*RateState)(nil),                 // 30: orbweaver.operator.v1.RateState
-	(*NamedState)(nil),                // 31: orbweaver.operator.v1.NamedState
-	(*DomainRate)(nil),                // 32: orbweaver.operator.v1.DomainRate
-	(*Answer)(nil),                    // 33: orbweaver.operator.v1.Answer
-	(*timestamppb.Timestamp)(nil),     // 34: google.protobuf.Timestamp
-	(*DelayRequest)(nil),              // 35: orbweaver.operator.v1.DelayRequest
-	(*AddSeedsRequest)(nil),           // 36: orbweaver.operator.v1.AddSeedsRequest
-	(*RateRequest)(nil),               // 37: orbweaver.operator.v1.RateRequest
-	(*RateWeekRequest)(nil),           // 38: orbweaver.operator.v1.RateWeekRequest
-	(*RateDomainRequest)(nil),         // 39: orbweaver.operator.v1.RateDomainRequest
-	(*ExcludeRequest)(nil),            // 40: orbweaver.operator.v1.ExcludeRequest
-	(*ExcludePreviewRequest)(nil),     // 41: orbweaver.operator.v1.ExcludePreviewRequest
-	(*QueueRequest)(nil),              // 42: orbweaver.operator.v1.QueueRequest
-	(*ScopeRequest)(nil),              // 43: orbweaver.operator.v1.ScopeRequest
-	(*ChangeScopeRequest)(nil),        // 44: orbweaver.operator.v1.ChangeScopeRequest
-	(*SetApplicationRequest)(nil),     // 45: orbweaver.operator.v1.SetApplicationRequest
-	(*RemoveApplicationRequest)(nil),  // 46: orbweaver.operator.v1.RemoveApplicationRequest
-	(*ApplicationsRequest)(nil),       // 47: orbweaver.operator.v1.ApplicationsRequest
-	(*FeedRequest)(nil),               // 48: orbweaver.operator.v1.FeedRequest
-	(*PagesRequest)(nil),              // 49: orbweaver.operator.v1.PagesRequest
-	(*AcknowledgeRequest)(nil),        // 50: orbweaver.operator.v1.AcknowledgeRequest
-	(*HostsRequest)(nil),              // 51: orbweaver.operator.v1.HostsRequest
-	(*EventsRequest)(nil),             // 52: orbweaver.operator.v1.EventsRequest
-	(*LogRequest)(nil),                // 53: orbweaver.operator.v1.LogRequest
-	(*HistoryRequest)(nil),            // 54: orbweaver.operator.v1.HistoryRequest
-	(*SharesRequest)(nil),             // 55: orbweaver.operator.v1.SharesRequest
-	(*BlacklistsRequest)(nil),         // 56: orbweaver.operator.v1.BlacklistsRequest
-	(*CapturesRequest)(nil),           // 57: orbweaver.operator.v1.CapturesRequest
-	(*RecordRequest)(nil),             // 58: orbweaver.operator.v1.RecordRequest
-	(*AddSeedsResponse)(nil),          // 59: orbweaver.operator.v1.AddSeedsResponse
-	(*RateWeekResponse)(nil),          // 60: orbweaver.operator.v1.RateWeekResponse
-	(*ExcludeResponse)(nil),           // 61: orbweaver.operator.v1.ExcludeResponse
-	(*ExcludePreviewResponse)(nil),    // 62: orbweaver.operator.v1.ExcludePreviewResponse
-	(*QueueResponse)(nil),             // 63: orbweaver.operator.v1.QueueResponse
-	(*ScopeResponse)(nil),             // 64: orbweaver.operator.v1.ScopeResponse
-	(*ChangeScopeResponse)(nil),       // 65: orbweaver.operator.v1.ChangeScopeResponse
-	(*SetApplicationResponse)(nil),    // 66: orbweaver.operator.v1.SetApplicationResponse
-	(*RemoveApplicationResponse)(nil), // 67: orbweaver.operator.v1.RemoveApplicationResponse
-	(*ApplicationsResponse)(nil),      // 68: orbweaver.operator.v1.ApplicationsResponse
-	(*FeedResponse)(nil),              // 69: orbweaver.operator.v1.FeedResponse
-	(*PagesResponse)(nil),             // 70: orbweaver.operator.v1.PagesResponse
-	(*AcknowledgeResponse)(nil),       // 71: orbweaver.operator.v1.AcknowledgeResponse
-	(*HostsResponse)(nil),             // 72: orbweaver.operator.v1.HostsResponse
-	(*Event)(nil),                     // 73: orbweaver.operator.v1.Event
-	(*LogResponse)(nil),               // 74: orbweaver.operator.v1.LogResponse
-	(*HistoryResponse)(nil),           // 75: orbweaver.operator.v1.HistoryResponse
-	(*SharesResponse)(nil),            // 76: orbweaver.operator.v1.SharesResponse
-	(*BlacklistsResponse)(nil),        // 77: orbweaver.operator.v1.BlacklistsResponse
-	(*CapturesResponse)(nil),          // 78: orbweaver.operator.v1.CapturesResponse
-	(*RecordResponse)(nil),            // 79: orbweaver.operator.v1.RecordResponse
+	(*DropRequest)(nil),               // 5: orbweaver.operator.v1.DropRequest
+	(*CheckpointRequest)(nil),         // 6: orbweaver.operator.v1.CheckpointRequest
+	(*StopRequest)(nil),               // 7: orbweaver.operator.v1.StopRequest
+	(*LeaveRequest)(nil),              // 8: orbweaver.operator.v1.LeaveRequest
+	(*Answers)(nil),                   // 9: orbweaver.operator.v1.Answers
+	(*structpb.Struct)(nil),           // 10: google.protobuf.Struct
+	(*RateState)(nil),                 // 11: orbweaver.operator.v1.RateState
+	(*NamedState)(nil),                // 12: orbweaver.operator.v1.NamedState
+	(*DomainRate)(nil),                // 13: orbweaver.operator.v1.DomainRate
+	(*Answer)(nil),                    // 14: orbweaver.operator.v1.Answer
+	(*GiveRequest)(nil),               // 15: orbweaver.operator.v1.GiveRequest
+	(*VerbsRequest)(nil),              // 16: orbweaver.operator.v1.VerbsRequest
+	(*TakeBackRequest)(nil),           // 17: orbweaver.operator.v1.TakeBackRequest
+	(*OrdersRequest)(nil),             // 18: orbweaver.operator.v1.OrdersRequest
+	(*AddSeedsRequest)(nil),           // 19: orbweaver.operator.v1.AddSeedsRequest
+	(*RateWeekRequest)(nil),           // 20: orbweaver.operator.v1.RateWeekRequest
+	(*ExcludePreviewRequest)(nil),     // 21: orbweaver.operator.v1.ExcludePreviewRequest
+	(*QueueRequest)(nil),              // 22: orbweaver.operator.v1.QueueRequest
+	(*ScopeRequest)(nil),              // 23: orbweaver.operator.v1.ScopeRequest
+	(*ChangeScopeRequest)(nil),        // 24: orbweaver.operator.v1.ChangeScopeRequest
+	(*SetApplicationRequest)(nil),     // 25: orbweaver.operator.v1.SetApplicationRequest
+	(*RemoveApplicationRequest)(nil),  // 26: orbweaver.operator.v1.RemoveApplicationRequest
+	(*ApplicationsRequest)(nil),       // 27: orbweaver.operator.v1.ApplicationsRequest
+	(*FeedRequest)(nil),               // 28: orbweaver.operator.v1.FeedRequest
+	(*PagesRequest)(nil),              // 29: orbweaver.operator.v1.PagesRequest
+	(*AcknowledgeRequest)(nil),        // 30: orbweaver.operator.v1.AcknowledgeRequest
+	(*HostsRequest)(nil),              // 31: orbweaver.operator.v1.HostsRequest
+	(*EventsRequest)(nil),             // 32: orbweaver.operator.v1.EventsRequest
+	(*LogRequest)(nil),                // 33: orbweaver.operator.v1.LogRequest
+	(*HistoryRequest)(nil),            // 34: orbweaver.operator.v1.HistoryRequest
+	(*SharesRequest)(nil),             // 35: orbweaver.operator.v1.SharesRequest
+	(*BlacklistsRequest)(nil),         // 36: orbweaver.operator.v1.BlacklistsRequest
+	(*CapturesRequest)(nil),           // 37: orbweaver.operator.v1.CapturesRequest
+	(*RecordRequest)(nil),             // 38: orbweaver.operator.v1.RecordRequest
+	(*GiveResponse)(nil),              // 39: orbweaver.operator.v1.GiveResponse
+	(*VerbsResponse)(nil),             // 40: orbweaver.operator.v1.VerbsResponse
+	(*OrdersResponse)(nil),            // 41: orbweaver.operator.v1.OrdersResponse
+	(*AddSeedsResponse)(nil),          // 42: orbweaver.operator.v1.AddSeedsResponse
+	(*RateWeekResponse)(nil),          // 43: orbweaver.operator.v1.RateWeekResponse
+	(*ExcludePreviewResponse)(nil),    // 44: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueResponse)(nil),             // 45: orbweaver.operator.v1.QueueResponse
+	(*ScopeResponse)(nil),             // 46: orbweaver.operator.v1.ScopeResponse
+	(*ChangeScopeResponse)(nil),       // 47: orbweaver.operator.v1.ChangeScopeResponse
+	(*SetApplicationResponse)(nil),    // 48: orbweaver.operator.v1.SetApplicationResponse
+	(*RemoveApplicationResponse)(nil), // 49: orbweaver.operator.v1.RemoveApplicationResponse
+	(*ApplicationsResponse)(nil),      // 50: orbweaver.operator.v1.ApplicationsResponse
+	(*FeedResponse)(nil),              // 51: orbweaver.operator.v1.FeedResponse
+	(*PagesResponse)(nil),             // 52: orbweaver.operator.v1.PagesResponse
+	(*AcknowledgeResponse)(nil),       // 53: orbweaver.operator.v1.AcknowledgeResponse
+	(*HostsResponse)(nil),             // 54: orbweaver.operator.v1.HostsResponse
+	(*Event)(nil),                     // 55: orbweaver.operator.v1.Event
+	(*LogResponse)(nil),               // 56: orbweaver.operator.v1.LogResponse
+	(*HistoryResponse)(nil),           // 57: orbweaver.operator.v1.HistoryResponse
+	(*SharesResponse)(nil),            // 58: orbweaver.operator.v1.SharesResponse
+	(*BlacklistsResponse)(nil),        // 59: orbweaver.operator.v1.BlacklistsResponse
+	(*CapturesResponse)(nil),          // 60: orbweaver.operator.v1.CapturesResponse
+	(*RecordResponse)(nil),            // 61: orbweaver.operator.v1.RecordResponse
 }
 var file_operator_proto_depIdxs = []int32{
 	2,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
 	3,  // 1: orbweaver.operator.v1.StatusResponse.totals:type_name -> orbweaver.operator.v1.Totals
 	3,  // 2: orbweaver.operator.v1.AgentStatus.totals:type_name -> orbweaver.operator.v1.Totals
-	29, // 3: orbweaver.operator.v1.AgentStatus.status:type_name -> google.protobuf.Struct
-	30, // 4: orbweaver.operator.v1.AgentStatus.rate:type_name -> orbweaver.operator.v1.RateState
-	31, // 5: orbweaver.operator.v1.AgentStatus.applications:type_name -> orbweaver.operator.v1.NamedState
-	32, // 6: orbweaver.operator.v1.AgentStatus.domain_rates:type_name -> orbweaver.operator.v1.DomainRate
-	33, // 7: orbweaver.operator.v1.ExplainResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 8: orbweaver.operator.v1.PauseResponse.order:type_name -> orbweaver.operator.v1.Order
-	33, // 9: orbweaver.operator.v1.PauseResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 10: orbweaver.operator.v1.ResumeResponse.order:type_name -> orbweaver.operator.v1.Order
-	33, // 11: orbweaver.operator.v1.ResumeResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	33, // 12: orbweaver.operator.v1.BlockResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 13: orbweaver.operator.v1.BlockResponse.order:type_name -> orbweaver.operator.v1.Order
-	33, // 14: orbweaver.operator.v1.UnblockResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 15: orbweaver.operator.v1.UnblockResponse.order:type_name -> orbweaver.operator.v1.Order
-	33, // 16: orbweaver.operator.v1.DropResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	33, // 17: orbweaver.operator.v1.CheckpointResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	33, // 18: orbweaver.operator.v1.StopResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	33, // 19: orbweaver.operator.v1.LeaveResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	34, // 20: orbweaver.operator.v1.Order.at:type_name -> google.protobuf.Timestamp
-	22, // 21: orbweaver.operator.v1.OrdersResponse.orders:type_name -> orbweaver.operator.v1.Order
-	22, // 22: orbweaver.operator.v1.TakeBackResponse.order:type_name -> orbweaver.operator.v1.Order
-	33, // 23: orbweaver.operator.v1.TakeBackResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 24: orbweaver.operator.v1.DelayResponse.order:type_name -> orbweaver.operator.v1.Order
-	33, // 25: orbweaver.operator.v1.DelayResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 26: orbweaver.operator.v1.RateResponse.order:type_name -> orbweaver.operator.v1.Order
-	33, // 27: orbweaver.operator.v1.RateResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	0,  // 28: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
-	4,  // 29: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
-	6,  // 30: orbweaver.operator.v1.Operator.Pause:input_type -> orbweaver.operator.v1.PauseRequest
-	8,  // 31: orbweaver.operator.v1.Operator.Resume:input_type -> orbweaver.operator.v1.ResumeRequest
-	10, // 32: orbweaver.operator.v1.Operator.Block:input_type -> orbweaver.operator.v1.BlockRequest
-	12, // 33: orbweaver.operator.v1.Operator.Unblock:input_type -> orbweaver.operator.v1.UnblockRequest
-	14, // 34: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
-	16, // 35: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.CheckpointRequest
-	18, // 36: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.StopRequest
-	20, // 37: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.LeaveRequest
-	23, // 38: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
-	25, // 39: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
-	35, // 40: orbweaver.operator.v1.Operator.Delay:input_type -> orbweaver.operator.v1.DelayRequest
-	36, // 41: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
-	37, // 42: orbweaver.operator.v1.Operator.Rate:input_type -> orbweaver.operator.v1.RateRequest
-	38, // 43: orbweaver.operator.v1.Operator.RateWeek:input_type -> orbweaver.operator.v1.RateWeekRequest
-	39, // 44: orbweaver.operator.v1.Operator.RateDomain:input_type -> orbweaver.operator.v1.RateDomainRequest
-	40, // 45: orbweaver.operator.v1.Operator.Exclude:input_type -> orbweaver.operator.v1.ExcludeRequest
-	41, // 46: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
-	42, // 47: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
-	43, // 48: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
-	44, // 49: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
-	45, // 50: orbweaver.operator.v1.Operator.SetApplication:input_type -> orbweaver.operator.v1.SetApplicationRequest
-	46, // 51: orbweaver.operator.v1.Operator.RemoveApplication:input_type -> orbweaver.operator.v1.RemoveApplicationRequest
-	47, // 52: orbweaver.operator.v1.Operator.Applications:input_type -> orbweaver.operator.v1.ApplicationsRequest
-	48, // 53: orbweaver.operator.v1.Operator.Feed:input_type -> orbweaver.operator.v1.FeedRequest
-	49, // 54: orbweaver.operator.v1.Operator.Pages:input_type -> orbweaver.operator.v1.PagesRequest
-	50, // 55: orbweaver.operator.v1.Operator.Acknowledge:input_type -> orbweaver.operator.v1.AcknowledgeRequest
-	51, // 56: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
-	52, // 57: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
-	53, // 58: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
-	54, // 59: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
-	55, // 60: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
-	56, // 61: orbweaver.operator.v1.Operator.Blacklists:input_type -> orbweaver.operator.v1.BlacklistsRequest
-	57, // 62: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
-	58, // 63: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
-	1,  // 64: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	5,  // 65: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
-	7,  // 66: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
-	9,  // 67: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
-	11, // 68: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
-	13, // 69: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
-	15, // 70: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
-	17, // 71: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
-	19, // 72: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
-	21, // 73: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
-	24, // 74: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	26, // 75: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
-	27, // 76: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
-	59, // 77: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
-	28, // 78: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
-	60, // 79: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
-	28, // 80: orbweaver.operator.v1.Operator.RateDomain:output_type -> orbweaver.operator.v1.RateResponse
-	61, // 81: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
-	62, // 82: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
-	63, // 83: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
-	64, // 84: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
-	65, // 85: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
-	66, // 86: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
-	67, // 87: orbweaver.operator.v1.Operator.RemoveApplication:output_type -> orbweaver.operator.v1.RemoveApplicationResponse
-	68, // 88: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
-	69, // 89: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
-	70, // 90: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
-	71, // 91: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
-	72, // 92: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
-	73, // 93: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
-	74, // 94: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
-	75, // 95: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
-	76, // 96: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
-	77, // 97: orbweaver.operator.v1.Operator.Blacklists:output_type -> orbweaver.operator.v1.BlacklistsResponse
-	78, // 98: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
-	79, // 99: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
-	64, // [64:100] is the sub-list for method output_type
-	28, // [28:64] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	10, // 3: orbweaver.operator.v1.AgentStatus.status:type_name -> google.protobuf.Struct
+	11, // 4: orbweaver.operator.v1.AgentStatus.rate:type_name -> orbweaver.operator.v1.RateState
+	12, // 5: orbweaver.operator.v1.AgentStatus.applications:type_name -> orbweaver.operator.v1.NamedState
+	13, // 6: orbweaver.operator.v1.AgentStatus.domain_rates:type_name -> orbweaver.operator.v1.DomainRate
+	14, // 7: orbweaver.operator.v1.Answers.answers:type_name -> orbweaver.operator.v1.Answer
+	0,  // 8: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
+	4,  // 9: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
+	15, // 10: orbweaver.operator.v1.Operator.Give:input_type -> orbweaver.operator.v1.GiveRequest
+	16, // 11: orbweaver.operator.v1.Operator.Verbs:input_type -> orbweaver.operator.v1.VerbsRequest
+	17, // 12: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
+	18, // 13: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
+	5,  // 14: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
+	6,  // 15: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.CheckpointRequest
+	7,  // 16: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.StopRequest
+	8,  // 17: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.LeaveRequest
+	19, // 18: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
+	20, // 19: orbweaver.operator.v1.Operator.RateWeek:input_type -> orbweaver.operator.v1.RateWeekRequest
+	21, // 20: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
+	22, // 21: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
+	23, // 22: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
+	24, // 23: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
+	25, // 24: orbweaver.operator.v1.Operator.SetApplication:input_type -> orbweaver.operator.v1.SetApplicationRequest
+	26, // 25: orbweaver.operator.v1.Operator.RemoveApplication:input_type -> orbweaver.operator.v1.RemoveApplicationRequest
+	27, // 26: orbweaver.operator.v1.Operator.Applications:input_type -> orbweaver.operator.v1.ApplicationsRequest
+	28, // 27: orbweaver.operator.v1.Operator.Feed:input_type -> orbweaver.operator.v1.FeedRequest
+	29, // 28: orbweaver.operator.v1.Operator.Pages:input_type -> orbweaver.operator.v1.PagesRequest
+	30, // 29: orbweaver.operator.v1.Operator.Acknowledge:input_type -> orbweaver.operator.v1.AcknowledgeRequest
+	31, // 30: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
+	32, // 31: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
+	33, // 32: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
+	34, // 33: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
+	35, // 34: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
+	36, // 35: orbweaver.operator.v1.Operator.Blacklists:input_type -> orbweaver.operator.v1.BlacklistsRequest
+	37, // 36: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
+	38, // 37: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
+	1,  // 38: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	9,  // 39: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.Answers
+	39, // 40: orbweaver.operator.v1.Operator.Give:output_type -> orbweaver.operator.v1.GiveResponse
+	40, // 41: orbweaver.operator.v1.Operator.Verbs:output_type -> orbweaver.operator.v1.VerbsResponse
+	39, // 42: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.GiveResponse
+	41, // 43: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	9,  // 44: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.Answers
+	9,  // 45: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.Answers
+	9,  // 46: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.Answers
+	9,  // 47: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.Answers
+	42, // 48: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	43, // 49: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
+	44, // 50: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
+	45, // 51: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
+	46, // 52: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
+	47, // 53: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
+	48, // 54: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
+	49, // 55: orbweaver.operator.v1.Operator.RemoveApplication:output_type -> orbweaver.operator.v1.RemoveApplicationResponse
+	50, // 56: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
+	51, // 57: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
+	52, // 58: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
+	53, // 59: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
+	54, // 60: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
+	55, // 61: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
+	56, // 62: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
+	57, // 63: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
+	58, // 64: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
+	59, // 65: orbweaver.operator.v1.Operator.Blacklists:output_type -> orbweaver.operator.v1.BlacklistsResponse
+	60, // 66: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
+	61, // 67: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
+	38, // [38:68] is the sub-list for method output_type
+	8,  // [8:38] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_operator_proto_init() }
@@ -1982,8 +879,7 @@ func file_operator_proto_init() {
 	file_answer_proto_init()
 	file_application_proto_init()
 	file_archive_proto_init()
-	file_delay_proto_init()
-	file_domain_proto_init()
+	file_give_proto_init()
 	file_queue_proto_init()
 	file_rate_proto_init()
 	file_watch_proto_init()
@@ -1993,7 +889,7 @@ func file_operator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_operator_proto_rawDesc), len(file_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,59 +24,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Whether an agent has an order.
-type Told struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"` // its name; empty: the crawl has one agent
-	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // why it has not; empty: it has
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Told) Reset() {
-	*x = Told{}
-	mi := &file_queue_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Told) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Told) ProtoMessage() {}
-
-func (x *Told) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Told.ProtoReflect.Descriptor instead.
-func (*Told) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *Told) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *Told) GetError() string {
-	if x != nil {
-		return x.Error
-	}
-	return ""
-}
-
 type AddSeedsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Urls          []string               `protobuf:"bytes,1,rep,name=urls,proto3" json:"urls,omitempty"` // at most 1000
@@ -87,7 +34,7 @@ type AddSeedsRequest struct {
 
 func (x *AddSeedsRequest) Reset() {
 	*x = AddSeedsRequest{}
-	mi := &file_queue_proto_msgTypes[1]
+	mi := &file_queue_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -99,7 +46,7 @@ func (x *AddSeedsRequest) String() string {
 func (*AddSeedsRequest) ProtoMessage() {}
 
 func (x *AddSeedsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[1]
+	mi := &file_queue_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -112,7 +59,7 @@ func (x *AddSeedsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSeedsRequest.ProtoReflect.Descriptor instead.
 func (*AddSeedsRequest) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{1}
+	return file_queue_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *AddSeedsRequest) GetUrls() []string {
@@ -133,14 +80,14 @@ type AddSeedsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seeds         []*Seed                `protobuf:"bytes,1,rep,name=seeds,proto3" json:"seeds,omitempty"`   // in the order of the request
 	Orders        []string               `protobuf:"bytes,2,rep,name=orders,proto3" json:"orders,omitempty"` // ids of the orders that extend the scope
-	Told          []*Told                `protobuf:"bytes,3,rep,name=told,proto3" json:"told,omitempty"`     // if there are orders
+	Told          []*Answer              `protobuf:"bytes,3,rep,name=told,proto3" json:"told,omitempty"`     // if there are orders
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AddSeedsResponse) Reset() {
 	*x = AddSeedsResponse{}
-	mi := &file_queue_proto_msgTypes[2]
+	mi := &file_queue_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -152,7 +99,7 @@ func (x *AddSeedsResponse) String() string {
 func (*AddSeedsResponse) ProtoMessage() {}
 
 func (x *AddSeedsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[2]
+	mi := &file_queue_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -165,7 +112,7 @@ func (x *AddSeedsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSeedsResponse.ProtoReflect.Descriptor instead.
 func (*AddSeedsResponse) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{2}
+	return file_queue_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *AddSeedsResponse) GetSeeds() []*Seed {
@@ -182,7 +129,7 @@ func (x *AddSeedsResponse) GetOrders() []string {
 	return nil
 }
 
-func (x *AddSeedsResponse) GetTold() []*Told {
+func (x *AddSeedsResponse) GetTold() []*Answer {
 	if x != nil {
 		return x.Told
 	}
@@ -202,7 +149,7 @@ type Seed struct {
 
 func (x *Seed) Reset() {
 	*x = Seed{}
-	mi := &file_queue_proto_msgTypes[3]
+	mi := &file_queue_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -214,7 +161,7 @@ func (x *Seed) String() string {
 func (*Seed) ProtoMessage() {}
 
 func (x *Seed) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[3]
+	mi := &file_queue_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -227,7 +174,7 @@ func (x *Seed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seed.ProtoReflect.Descriptor instead.
 func (*Seed) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{3}
+	return file_queue_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Seed) GetUrl() string {
@@ -258,110 +205,6 @@ func (x *Seed) GetText() string {
 	return ""
 }
 
-type ExcludeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pattern       string                 `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"` // a regular expression, as in the setting "exclude"
-	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ExcludeRequest) Reset() {
-	*x = ExcludeRequest{}
-	mi := &file_queue_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ExcludeRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ExcludeRequest) ProtoMessage() {}
-
-func (x *ExcludeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ExcludeRequest.ProtoReflect.Descriptor instead.
-func (*ExcludeRequest) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *ExcludeRequest) GetPattern() string {
-	if x != nil {
-		return x.Pattern
-	}
-	return ""
-}
-
-func (x *ExcludeRequest) GetWhy() string {
-	if x != nil {
-		return x.Why
-	}
-	return ""
-}
-
-type ExcludeResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         string                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"` // its id
-	Told          []*Told                `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ExcludeResponse) Reset() {
-	*x = ExcludeResponse{}
-	mi := &file_queue_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ExcludeResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ExcludeResponse) ProtoMessage() {}
-
-func (x *ExcludeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ExcludeResponse.ProtoReflect.Descriptor instead.
-func (*ExcludeResponse) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *ExcludeResponse) GetOrder() string {
-	if x != nil {
-		return x.Order
-	}
-	return ""
-}
-
-func (x *ExcludeResponse) GetTold() []*Told {
-	if x != nil {
-		return x.Told
-	}
-	return nil
-}
-
 type ExcludePreviewRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pattern       string                 `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
@@ -373,7 +216,7 @@ type ExcludePreviewRequest struct {
 
 func (x *ExcludePreviewRequest) Reset() {
 	*x = ExcludePreviewRequest{}
-	mi := &file_queue_proto_msgTypes[6]
+	mi := &file_queue_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -385,7 +228,7 @@ func (x *ExcludePreviewRequest) String() string {
 func (*ExcludePreviewRequest) ProtoMessage() {}
 
 func (x *ExcludePreviewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[6]
+	mi := &file_queue_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -398,7 +241,7 @@ func (x *ExcludePreviewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExcludePreviewRequest.ProtoReflect.Descriptor instead.
 func (*ExcludePreviewRequest) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{6}
+	return file_queue_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ExcludePreviewRequest) GetPattern() string {
@@ -432,7 +275,7 @@ type ExcludePreviewResponse struct {
 
 func (x *ExcludePreviewResponse) Reset() {
 	*x = ExcludePreviewResponse{}
-	mi := &file_queue_proto_msgTypes[7]
+	mi := &file_queue_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -444,7 +287,7 @@ func (x *ExcludePreviewResponse) String() string {
 func (*ExcludePreviewResponse) ProtoMessage() {}
 
 func (x *ExcludePreviewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[7]
+	mi := &file_queue_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -457,7 +300,7 @@ func (x *ExcludePreviewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExcludePreviewResponse.ProtoReflect.Descriptor instead.
 func (*ExcludePreviewResponse) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{7}
+	return file_queue_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ExcludePreviewResponse) GetAgents() []*QueueCount {
@@ -490,7 +333,7 @@ type QueueCount struct {
 
 func (x *QueueCount) Reset() {
 	*x = QueueCount{}
-	mi := &file_queue_proto_msgTypes[8]
+	mi := &file_queue_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -502,7 +345,7 @@ func (x *QueueCount) String() string {
 func (*QueueCount) ProtoMessage() {}
 
 func (x *QueueCount) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[8]
+	mi := &file_queue_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -515,7 +358,7 @@ func (x *QueueCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueCount.ProtoReflect.Descriptor instead.
 func (*QueueCount) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{8}
+	return file_queue_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *QueueCount) GetAgent() string {
@@ -581,7 +424,7 @@ type QueueRequest struct {
 
 func (x *QueueRequest) Reset() {
 	*x = QueueRequest{}
-	mi := &file_queue_proto_msgTypes[9]
+	mi := &file_queue_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -593,7 +436,7 @@ func (x *QueueRequest) String() string {
 func (*QueueRequest) ProtoMessage() {}
 
 func (x *QueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[9]
+	mi := &file_queue_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -606,7 +449,7 @@ func (x *QueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueRequest.ProtoReflect.Descriptor instead.
 func (*QueueRequest) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{9}
+	return file_queue_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *QueueRequest) GetHost() string {
@@ -662,7 +505,7 @@ type QueueResponse struct {
 
 func (x *QueueResponse) Reset() {
 	*x = QueueResponse{}
-	mi := &file_queue_proto_msgTypes[10]
+	mi := &file_queue_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -674,7 +517,7 @@ func (x *QueueResponse) String() string {
 func (*QueueResponse) ProtoMessage() {}
 
 func (x *QueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[10]
+	mi := &file_queue_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -687,7 +530,7 @@ func (x *QueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueResponse.ProtoReflect.Descriptor instead.
 func (*QueueResponse) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{10}
+	return file_queue_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *QueueResponse) GetLinks() []*QueuedLink {
@@ -729,7 +572,7 @@ type QueuedLink struct {
 
 func (x *QueuedLink) Reset() {
 	*x = QueuedLink{}
-	mi := &file_queue_proto_msgTypes[11]
+	mi := &file_queue_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +584,7 @@ func (x *QueuedLink) String() string {
 func (*QueuedLink) ProtoMessage() {}
 
 func (x *QueuedLink) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[11]
+	mi := &file_queue_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,7 +597,7 @@ func (x *QueuedLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedLink.ProtoReflect.Descriptor instead.
 func (*QueuedLink) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{11}
+	return file_queue_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *QueuedLink) GetUrl() string {
@@ -828,7 +671,7 @@ type ScopeRequest struct {
 
 func (x *ScopeRequest) Reset() {
 	*x = ScopeRequest{}
-	mi := &file_queue_proto_msgTypes[12]
+	mi := &file_queue_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +683,7 @@ func (x *ScopeRequest) String() string {
 func (*ScopeRequest) ProtoMessage() {}
 
 func (x *ScopeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[12]
+	mi := &file_queue_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +696,7 @@ func (x *ScopeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScopeRequest.ProtoReflect.Descriptor instead.
 func (*ScopeRequest) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{12}
+	return file_queue_proto_rawDescGZIP(), []int{9}
 }
 
 type ScopeResponse struct {
@@ -871,7 +714,7 @@ type ScopeResponse struct {
 
 func (x *ScopeResponse) Reset() {
 	*x = ScopeResponse{}
-	mi := &file_queue_proto_msgTypes[13]
+	mi := &file_queue_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +726,7 @@ func (x *ScopeResponse) String() string {
 func (*ScopeResponse) ProtoMessage() {}
 
 func (x *ScopeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[13]
+	mi := &file_queue_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +739,7 @@ func (x *ScopeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScopeResponse.ProtoReflect.Descriptor instead.
 func (*ScopeResponse) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{13}
+	return file_queue_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ScopeResponse) GetKind() string {
@@ -960,7 +803,7 @@ type ScopeChange struct {
 
 func (x *ScopeChange) Reset() {
 	*x = ScopeChange{}
-	mi := &file_queue_proto_msgTypes[14]
+	mi := &file_queue_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -972,7 +815,7 @@ func (x *ScopeChange) String() string {
 func (*ScopeChange) ProtoMessage() {}
 
 func (x *ScopeChange) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[14]
+	mi := &file_queue_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -985,7 +828,7 @@ func (x *ScopeChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScopeChange.ProtoReflect.Descriptor instead.
 func (*ScopeChange) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{14}
+	return file_queue_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ScopeChange) GetOrder() string {
@@ -1022,7 +865,7 @@ type ChangeScopeRequest struct {
 
 func (x *ChangeScopeRequest) Reset() {
 	*x = ChangeScopeRequest{}
-	mi := &file_queue_proto_msgTypes[15]
+	mi := &file_queue_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +877,7 @@ func (x *ChangeScopeRequest) String() string {
 func (*ChangeScopeRequest) ProtoMessage() {}
 
 func (x *ChangeScopeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[15]
+	mi := &file_queue_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +890,7 @@ func (x *ChangeScopeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeScopeRequest.ProtoReflect.Descriptor instead.
 func (*ChangeScopeRequest) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{15}
+	return file_queue_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ChangeScopeRequest) GetHosts() []string {
@@ -1088,14 +931,14 @@ func (x *ChangeScopeRequest) GetWhy() string {
 type ChangeScopeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Orders        []string               `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"` // their ids
-	Told          []*Told                `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`
+	Told          []*Answer              `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeScopeResponse) Reset() {
 	*x = ChangeScopeResponse{}
-	mi := &file_queue_proto_msgTypes[16]
+	mi := &file_queue_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +950,7 @@ func (x *ChangeScopeResponse) String() string {
 func (*ChangeScopeResponse) ProtoMessage() {}
 
 func (x *ChangeScopeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[16]
+	mi := &file_queue_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +963,7 @@ func (x *ChangeScopeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeScopeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeScopeResponse) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{16}
+	return file_queue_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ChangeScopeResponse) GetOrders() []string {
@@ -1130,7 +973,7 @@ func (x *ChangeScopeResponse) GetOrders() []string {
 	return nil
 }
 
-func (x *ChangeScopeResponse) GetTold() []*Told {
+func (x *ChangeScopeResponse) GetTold() []*Answer {
 	if x != nil {
 		return x.Told
 	}
@@ -1149,7 +992,7 @@ type QueuePosition struct {
 
 func (x *QueuePosition) Reset() {
 	*x = QueuePosition{}
-	mi := &file_queue_proto_msgTypes[17]
+	mi := &file_queue_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1004,7 @@ func (x *QueuePosition) String() string {
 func (*QueuePosition) ProtoMessage() {}
 
 func (x *QueuePosition) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[17]
+	mi := &file_queue_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1017,7 @@ func (x *QueuePosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuePosition.ProtoReflect.Descriptor instead.
 func (*QueuePosition) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{17}
+	return file_queue_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *QueuePosition) GetAgents() []*QueueAgent {
@@ -1210,7 +1053,7 @@ type QueueAgent struct {
 
 func (x *QueueAgent) Reset() {
 	*x = QueueAgent{}
-	mi := &file_queue_proto_msgTypes[18]
+	mi := &file_queue_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1065,7 @@ func (x *QueueAgent) String() string {
 func (*QueueAgent) ProtoMessage() {}
 
 func (x *QueueAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[18]
+	mi := &file_queue_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1078,7 @@ func (x *QueueAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueAgent.ProtoReflect.Descriptor instead.
 func (*QueueAgent) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{18}
+	return file_queue_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *QueueAgent) GetName() string {
@@ -1282,7 +1125,7 @@ type ListQueue struct {
 
 func (x *ListQueue) Reset() {
 	*x = ListQueue{}
-	mi := &file_queue_proto_msgTypes[19]
+	mi := &file_queue_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1137,7 @@ func (x *ListQueue) String() string {
 func (*ListQueue) ProtoMessage() {}
 
 func (x *ListQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[19]
+	mi := &file_queue_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1150,7 @@ func (x *ListQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueue.ProtoReflect.Descriptor instead.
 func (*ListQueue) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{19}
+	return file_queue_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListQueue) GetListing() uint64 {
@@ -1372,7 +1215,7 @@ type ListedQueue struct {
 
 func (x *ListedQueue) Reset() {
 	*x = ListedQueue{}
-	mi := &file_queue_proto_msgTypes[20]
+	mi := &file_queue_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1227,7 @@ func (x *ListedQueue) String() string {
 func (*ListedQueue) ProtoMessage() {}
 
 func (x *ListedQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[20]
+	mi := &file_queue_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1240,7 @@ func (x *ListedQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedQueue.ProtoReflect.Descriptor instead.
 func (*ListedQueue) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{20}
+	return file_queue_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListedQueue) GetListing() uint64 {
@@ -1439,28 +1282,19 @@ var File_queue_proto protoreflect.FileDescriptor
 
 const file_queue_proto_rawDesc = "" +
 	"\n" +
-	"\vqueue.proto\x12\x15orbweaver.operator.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"2\n" +
-	"\x04Told\x12\x14\n" +
-	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"7\n" +
+	"\vqueue.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"7\n" +
 	"\x0fAddSeedsRequest\x12\x12\n" +
 	"\x04urls\x18\x01 \x03(\tR\x04urls\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"\x8e\x01\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"\x90\x01\n" +
 	"\x10AddSeedsResponse\x121\n" +
 	"\x05seeds\x18\x01 \x03(\v2\x1b.orbweaver.operator.v1.SeedR\x05seeds\x12\x16\n" +
-	"\x06orders\x18\x02 \x03(\tR\x06orders\x12/\n" +
-	"\x04told\x18\x03 \x03(\v2\x1b.orbweaver.operator.v1.ToldR\x04told\"Z\n" +
+	"\x06orders\x18\x02 \x03(\tR\x06orders\x121\n" +
+	"\x04told\x18\x03 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x04told\"Z\n" +
 	"\x04Seed\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\tR\x06result\x12\x14\n" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\"<\n" +
-	"\x0eExcludeRequest\x12\x18\n" +
-	"\apattern\x18\x01 \x01(\tR\apattern\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"X\n" +
-	"\x0fExcludeResponse\x12\x14\n" +
-	"\x05order\x18\x01 \x01(\tR\x05order\x12/\n" +
-	"\x04told\x18\x02 \x03(\v2\x1b.orbweaver.operator.v1.ToldR\x04told\"c\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"c\n" +
 	"\x15ExcludePreviewRequest\x12\x18\n" +
 	"\apattern\x18\x01 \x01(\tR\apattern\x12\x1a\n" +
 	"\bexamples\x18\x02 \x01(\x05R\bexamples\x12\x14\n" +
@@ -1518,10 +1352,10 @@ const file_queue_proto_rawDesc = "" +
 	"\adomains\x18\x02 \x03(\tR\adomains\x12\x18\n" +
 	"\ainclude\x18\x03 \x03(\tR\ainclude\x12\x14\n" +
 	"\x05depth\x18\x04 \x01(\tR\x05depth\x12\x10\n" +
-	"\x03why\x18\x05 \x01(\tR\x03why\"^\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\"`\n" +
 	"\x13ChangeScopeResponse\x12\x16\n" +
-	"\x06orders\x18\x01 \x03(\tR\x06orders\x12/\n" +
-	"\x04told\x18\x02 \x03(\v2\x1b.orbweaver.operator.v1.ToldR\x04told\"x\n" +
+	"\x06orders\x18\x01 \x03(\tR\x06orders\x121\n" +
+	"\x04told\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x04told\"x\n" +
 	"\rQueuePosition\x129\n" +
 	"\x06agents\x18\x01 \x03(\v2!.orbweaver.operator.v1.QueueAgentR\x06agents\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x18\n" +
@@ -1559,50 +1393,47 @@ func file_queue_proto_rawDescGZIP() []byte {
 	return file_queue_proto_rawDescData
 }
 
-var file_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_queue_proto_goTypes = []any{
-	(*Told)(nil),                   // 0: orbweaver.operator.v1.Told
-	(*AddSeedsRequest)(nil),        // 1: orbweaver.operator.v1.AddSeedsRequest
-	(*AddSeedsResponse)(nil),       // 2: orbweaver.operator.v1.AddSeedsResponse
-	(*Seed)(nil),                   // 3: orbweaver.operator.v1.Seed
-	(*ExcludeRequest)(nil),         // 4: orbweaver.operator.v1.ExcludeRequest
-	(*ExcludeResponse)(nil),        // 5: orbweaver.operator.v1.ExcludeResponse
-	(*ExcludePreviewRequest)(nil),  // 6: orbweaver.operator.v1.ExcludePreviewRequest
-	(*ExcludePreviewResponse)(nil), // 7: orbweaver.operator.v1.ExcludePreviewResponse
-	(*QueueCount)(nil),             // 8: orbweaver.operator.v1.QueueCount
-	(*QueueRequest)(nil),           // 9: orbweaver.operator.v1.QueueRequest
-	(*QueueResponse)(nil),          // 10: orbweaver.operator.v1.QueueResponse
-	(*QueuedLink)(nil),             // 11: orbweaver.operator.v1.QueuedLink
-	(*ScopeRequest)(nil),           // 12: orbweaver.operator.v1.ScopeRequest
-	(*ScopeResponse)(nil),          // 13: orbweaver.operator.v1.ScopeResponse
-	(*ScopeChange)(nil),            // 14: orbweaver.operator.v1.ScopeChange
-	(*ChangeScopeRequest)(nil),     // 15: orbweaver.operator.v1.ChangeScopeRequest
-	(*ChangeScopeResponse)(nil),    // 16: orbweaver.operator.v1.ChangeScopeResponse
-	(*QueuePosition)(nil),          // 17: orbweaver.operator.v1.QueuePosition
-	(*QueueAgent)(nil),             // 18: orbweaver.operator.v1.QueueAgent
-	(*ListQueue)(nil),              // 19: orbweaver.operator.v1.ListQueue
-	(*ListedQueue)(nil),            // 20: orbweaver.operator.v1.ListedQueue
-	(*timestamppb.Timestamp)(nil),  // 21: google.protobuf.Timestamp
+	(*AddSeedsRequest)(nil),        // 0: orbweaver.operator.v1.AddSeedsRequest
+	(*AddSeedsResponse)(nil),       // 1: orbweaver.operator.v1.AddSeedsResponse
+	(*Seed)(nil),                   // 2: orbweaver.operator.v1.Seed
+	(*ExcludePreviewRequest)(nil),  // 3: orbweaver.operator.v1.ExcludePreviewRequest
+	(*ExcludePreviewResponse)(nil), // 4: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueCount)(nil),             // 5: orbweaver.operator.v1.QueueCount
+	(*QueueRequest)(nil),           // 6: orbweaver.operator.v1.QueueRequest
+	(*QueueResponse)(nil),          // 7: orbweaver.operator.v1.QueueResponse
+	(*QueuedLink)(nil),             // 8: orbweaver.operator.v1.QueuedLink
+	(*ScopeRequest)(nil),           // 9: orbweaver.operator.v1.ScopeRequest
+	(*ScopeResponse)(nil),          // 10: orbweaver.operator.v1.ScopeResponse
+	(*ScopeChange)(nil),            // 11: orbweaver.operator.v1.ScopeChange
+	(*ChangeScopeRequest)(nil),     // 12: orbweaver.operator.v1.ChangeScopeRequest
+	(*ChangeScopeResponse)(nil),    // 13: orbweaver.operator.v1.ChangeScopeResponse
+	(*QueuePosition)(nil),          // 14: orbweaver.operator.v1.QueuePosition
+	(*QueueAgent)(nil),             // 15: orbweaver.operator.v1.QueueAgent
+	(*ListQueue)(nil),              // 16: orbweaver.operator.v1.ListQueue
+	(*ListedQueue)(nil),            // 17: orbweaver.operator.v1.ListedQueue
+	(*Answer)(nil),                 // 18: orbweaver.operator.v1.Answer
+	(*timestamppb.Timestamp)(nil),  // 19: google.protobuf.Timestamp
 }
 var file_queue_proto_depIdxs = []int32{
-	3,  // 0: orbweaver.operator.v1.AddSeedsResponse.seeds:type_name -> orbweaver.operator.v1.Seed
-	0,  // 1: orbweaver.operator.v1.AddSeedsResponse.told:type_name -> orbweaver.operator.v1.Told
-	0,  // 2: orbweaver.operator.v1.ExcludeResponse.told:type_name -> orbweaver.operator.v1.Told
-	8,  // 3: orbweaver.operator.v1.ExcludePreviewResponse.agents:type_name -> orbweaver.operator.v1.QueueCount
-	21, // 4: orbweaver.operator.v1.QueueCount.at:type_name -> google.protobuf.Timestamp
-	11, // 5: orbweaver.operator.v1.QueueResponse.links:type_name -> orbweaver.operator.v1.QueuedLink
-	8,  // 6: orbweaver.operator.v1.QueueResponse.agents:type_name -> orbweaver.operator.v1.QueueCount
-	21, // 7: orbweaver.operator.v1.QueuedLink.due:type_name -> google.protobuf.Timestamp
-	14, // 8: orbweaver.operator.v1.ScopeResponse.changes:type_name -> orbweaver.operator.v1.ScopeChange
-	0,  // 9: orbweaver.operator.v1.ChangeScopeResponse.told:type_name -> orbweaver.operator.v1.Told
-	18, // 10: orbweaver.operator.v1.QueuePosition.agents:type_name -> orbweaver.operator.v1.QueueAgent
-	8,  // 11: orbweaver.operator.v1.ListedQueue.count:type_name -> orbweaver.operator.v1.QueueCount
-	11, // 12: orbweaver.operator.v1.ListedQueue.links:type_name -> orbweaver.operator.v1.QueuedLink
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	2,  // 0: orbweaver.operator.v1.AddSeedsResponse.seeds:type_name -> orbweaver.operator.v1.Seed
+	18, // 1: orbweaver.operator.v1.AddSeedsResponse.told:type_name -> orbweaver.operator.v1.Answer
+	5,  // 2: orbweaver.operator.v1.ExcludePreviewResponse.agents:type_name -> orbweaver.operator.v1.QueueCount
+	19, // 3: orbweaver.operator.v1.QueueCount.at:type_name -> google.protobuf.Timestamp
+	8,  // 4: orbweaver.operator.v1.QueueResponse.links:type_name -> orbweaver.operator.v1.QueuedLink
+	5,  // 5: orbweaver.operator.v1.QueueResponse.agents:type_name -> orbweaver.operator.v1.QueueCount
+	19, // 6: orbweaver.operator.v1.QueuedLink.due:type_name -> google.protobuf.Timestamp
+	11, // 7: orbweaver.operator.v1.ScopeResponse.changes:type_name -> orbweaver.operator.v1.ScopeChange
+	18, // 8: orbweaver.operator.v1.ChangeScopeResponse.told:type_name -> orbweaver.operator.v1.Answer
+	15, // 9: orbweaver.operator.v1.QueuePosition.agents:type_name -> orbweaver.operator.v1.QueueAgent
+	5,  // 10: orbweaver.operator.v1.ListedQueue.count:type_name -> orbweaver.operator.v1.QueueCount
+	8,  // 11: orbweaver.operator.v1.ListedQueue.links:type_name -> orbweaver.operator.v1.QueuedLink
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_queue_proto_init() }
@@ -1610,13 +1441,14 @@ func file_queue_proto_init() {
 	if File_queue_proto != nil {
 		return
 	}
+	file_answer_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queue_proto_rawDesc), len(file_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,4 +1,4 @@
-package operate
+package verbs
 
 import (
 	"fmt"
@@ -10,6 +10,54 @@ import (
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
+
+// block keeps all agents from a host, from the hosts of a domain, or from those of a range of addresses.
+var block = Verb{
+	Name: VerbBlock, Undo: "unblock", Done: "blocked",
+	Brief:     "Stop crawling a host, also after a restart; its links wait.",
+	UndoBrief: "Crawl a blocked host again.",
+	Help: `No agent of the crawl begins a visit of the host, also after a restart, and for
+agents that join later. Its links wait, and none is lost.
+
+  orbweaver ctl block www.example.org --why "a complaint"
+  orbweaver ctl block '*.example.org'
+  orbweaver ctl unblock www.example.org`,
+	Words: "host",
+	About: "Name this host; or a domain with all hosts below it, such as \"*.example.org\"; or a range of " +
+		"addresses, such as 192.0.2.0/24. A URL means its host.",
+	Note: "No more requests go there. Its links wait.", Example: "www.example.org",
+	rules: blockRules{},
+}
+
+// blockRules are the rules of blocks.
+type blockRules struct{ usual }
+
+func (blockRules) subject(text string) (string, error) {
+	about, _, err := input.About(text)
+	return about, err
+}
+
+func (blockRules) oneHost(about string) bool { return isHost(about) }
+
+func (blockRules) describe(o orders.Order, standing []orders.Order) string {
+	if !o.Off {
+		return o.About + ": blocked"
+	}
+	text := o.About + ": unblocked"
+	if still := overlapping(standing, o.About); !isHost(o.About) && len(still) > 0 {
+		text += "; still blocked by " + List(still)
+	}
+	return text
+}
+
+// VerbBlock is the verb of blocks.
+const VerbBlock = "block"
+
+// isHost reports whether a subject is one host.
+func isHost(about string) bool {
+	_, wide, err := input.Wide(about)
+	return !wide && err == nil
+}
 
 // CheckUnblock returns an *input.Error if a string is neither what About reads nor a pattern.
 func CheckUnblock(s string) error {
@@ -23,7 +71,7 @@ func CheckUnblock(s string) error {
 // Bars reports whether orders that stand keep links from being fetched: blocks, exclusions, or a smaller depth.
 func Bars(standing []orders.Order) bool {
 	return slices.ContainsFunc(standing, func(o orders.Order) bool {
-		return o.Verb == verbBlock || o.Verb == verbExclude || o.Verb == verbScope && o.About == aboutDepth
+		return o.Verb == VerbBlock || o.Verb == VerbExclude || o.Verb == VerbScope && o.About == AboutDepth
 	})
 }
 
@@ -38,7 +86,7 @@ type Block struct {
 // Blocks returns the blocks among the orders that stand.
 func Blocks(standing []orders.Order) (blocks []Block) {
 	for _, o := range standing {
-		if o.Verb != verbBlock {
+		if o.Verb != VerbBlock {
 			continue
 		}
 		b := Block{Order: o}
@@ -54,19 +102,9 @@ func Blocks(standing []orders.Order) (blocks []Block) {
 	return blocks
 }
 
-// IsBlocked reports whether one of the orders that stand is a block of exactly this, as About has returned it.
-func IsBlocked(standing []orders.Order, about string) bool {
-	return slices.ContainsFunc(standing, func(o orders.Order) bool { return o.Verb == verbBlock && o.About == about })
-}
-
-// TakeBack returns the order that takes back a block.
-func TakeBack(about string) orders.Order {
-	return orders.Order{Verb: verbBlock, About: about, Off: true}
-}
-
 // overlapping says, for people, which other blocks stand for some of what a block is about, as About has returned it.
 func overlapping(standing []orders.Order, about string) (which []string) {
-	of := Blocks([]orders.Order{{Verb: verbBlock, About: about}})[0]
+	of := Blocks([]orders.Order{{Verb: VerbBlock, About: about}})[0]
 	for _, b := range Blocks(standing) {
 		if b.Order.About != about && b.overlaps(&of) {
 			which = append(which, fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About))
@@ -91,15 +129,4 @@ func (b *Block) has(name string) bool {
 	}
 	return name != "" && (name == b.Host ||
 		b.Domain != "" && (name == b.Domain || strings.HasSuffix(name, "."+b.Domain)))
-}
-
-// listed is how many items List prints.
-const listed = 3
-
-// List returns the first of some items as text, and the number of the others.
-func List(items []string) string {
-	if n := len(items) - listed; n > 0 {
-		return strings.Join(items[:listed], "; ") + fmt.Sprintf("; and %d more", n)
-	}
-	return strings.Join(items, "; ")
 }

@@ -1,0 +1,176 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
+)
+
+// Give implements pb.OperatorHandler.
+func (o *Operator) Give(ctx context.Context, q *pb.GiveRequest) (*pb.GiveResponse, error) {
+	verb, err := verbs.Of(q.Verb)
+	if err != nil {
+		return nil, problem(connect.CodeInvalidArgument, "%v", err)
+	}
+	order, err := verb.Order(q.About, q.Value, q.Off)
+	if err != nil {
+		return nil, problem(connect.CodeInvalidArgument, "%v", err)
+	}
+	standing := o.orders.Standing()
+	err = verb.Check(standing, order)
+	if err == nil && verb.Domain && order.About != "" && !order.Off {
+		err = o.agent.CanRateDomain()
+	}
+	if err != nil {
+		return nil, problem(connect.CodeFailedPrecondition, "%v", err)
+	}
+	order.Why = q.Why
+	given, answers, err := o.giveAll(ctx, []orders.Order{order}, verb.Describe(order, standing))
+	if err != nil {
+		return nil, err
+	}
+	if verb.OneHost(order.About) {
+		answers = o.concerned(ctx, order.About, answers)
+	}
+	return &pb.GiveResponse{Order: wire(given[0], !given[0].Off), Answers: answers}, nil
+}
+
+// TakeBack implements pb.OperatorHandler.
+func (o *Operator) TakeBack(ctx context.Context, q *pb.TakeBackRequest) (*pb.GiveResponse, error) {
+	for _, s := range o.orders.Standing() {
+		if s.ID() != q.Id {
+			continue
+		}
+		list := []orders.Order{{Verb: s.Verb, About: s.About, Why: q.Why, Off: true}}
+		if s.Verb == verbs.VerbApp {
+			list = o.removal(s.About, q.Why)
+		}
+		given, answers, err := o.giveAll(ctx, list, "taken back")
+		if err != nil {
+			return nil, err
+		}
+		return &pb.GiveResponse{Order: wire(given[0], false), Answers: answers}, nil
+	}
+	return nil, problem(connect.CodeNotFound, "no order %.80q stands; \"orbweaver ctl orders\" lists those that "+
+		"do", q.Id)
+}
+
+// Orders implements pb.OperatorHandler.
+func (o *Operator) Orders(_ context.Context, q *pb.OrdersRequest) (*pb.OrdersResponse, error) {
+	standing := o.orders.Standing()
+	stands := map[string]bool{}
+	for _, s := range standing {
+		stands[s.ID()] = true
+	}
+	list := standing
+	if q.Past {
+		list = o.orders.Past()
+	}
+	r := new(pb.OrdersResponse)
+	for _, s := range list {
+		r.Orders = append(r.Orders, wire(s, stands[s.ID()]))
+	}
+	return r, nil
+}
+
+// Verbs implements pb.OperatorHandler.
+func (o *Operator) Verbs(context.Context, *pb.VerbsRequest) (*pb.VerbsResponse, error) {
+	r := new(pb.VerbsResponse)
+	for _, v := range verbs.All {
+		r.Verbs = append(r.Verbs, &pb.Verb{Name: v.Name, Undo: v.Undo, Brief: v.Brief, Words: v.Words, About: v.About,
+			Note: v.Note, Example: v.Example, Preview: v.Preview})
+	}
+	return r, nil
+}
+
+// wire returns an order as callers see it.
+func wire(o orders.Order, stands bool) *pb.Order {
+	return &pb.Order{Id: o.ID(), At: timestamppb.New(o.At), Agent: o.Agent, By: o.By, Why: o.Why, Verb: o.Verb,
+		About: o.About, Value: o.Value, Off: o.Off, Stands: stands}
+}
+
+// waitsFor says in words which other agents this one waits for before the crawl begins; "": it waits for none.
+func (o *Operator) waitsFor() string {
+	if o.agents.others == nil {
+		return ""
+	}
+	if s := o.agent.Status(); s.State == "waiting" {
+		return s.WaitsFor
+	}
+	return ""
+}
+
+// giveAll gives orders, all or none, in the name of the caller.
+func (o *Operator) giveAll(ctx context.Context, list []orders.Order, text string) (given []orders.Order,
+	answers []*pb.Answer, err error) {
+	for i := range list {
+		if err := checkWhy(list[i].Why); err != nil {
+			return nil, nil, err
+		}
+		list[i].By, list[i].Why = orders.Caller(ctx), strings.TrimSpace(list[i].Why)
+	}
+	given, told, err := o.orders.Give(ctx, list...)
+	if err != nil {
+		if errors.Is(err, orders.ErrOrder) {
+			return nil, nil, connect.NewError(connect.CodeInvalidArgument, err)
+		}
+		return nil, nil, connect.NewError(connect.CodeUnavailable, err)
+	}
+	names := o.agents.names()
+	for name, err := range told {
+		if err != nil && !slices.Contains(names, name) { // it counts as dead meanwhile, and is told when it is back
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		a := &pb.Answer{Agent: name, Text: text}
+		err, known := told[name]
+		if !known && name != o.agent.Name() {
+			err = errors.New("it joins at this moment")
+		}
+		if err != nil {
+			a.Text, a.Error, a.Code = "", err.Error(), codeSilent
+		}
+		if name == o.agent.Name() {
+			a.WaitsFor = o.waitsFor()
+		}
+		answers = append(answers, a)
+	}
+	return given, answers, nil
+}
+
+// concerned returns the answers about an order of a host by the agents that may crawl the host, with the number of
+// links that wait there, and those with an error. If no agent says that it crawls the host, it returns all answers.
+func (o *Operator) concerned(ctx context.Context, host string, answers []*pb.Answer) []*pb.Answer {
+	var names []string
+	for _, a := range answers {
+		if a.Error == "" {
+			names = append(names, a.Agent)
+		}
+	}
+	concerned := slices.DeleteFunc(slices.Clone(answers), func(a *pb.Answer) bool { return a.Error == "" })
+	any := false
+	for i, w := range o.agents.answers(ctx, names, "Waiting", &pb.DropRequest{Host: host}) {
+		if w.Code == codeElsewhere {
+			continue
+		}
+		a := answers[slices.IndexFunc(answers, func(a *pb.Answer) bool { return a.Agent == names[i] })]
+		if w.Error == "" { // otherwise the crawl has not begun
+			a.Text += ", " + w.Text
+		}
+		concerned, any = append(concerned, a), true
+	}
+	if !any {
+		return answers
+	}
+	return concerned
+}
