@@ -127,6 +127,7 @@ var (
 		"none", "10s 8-18 mon-fri, else 2s", "1kbit", "0", "2", "-1", "failed", "4xx", "200", "follow", "list", "host",
 		"any",
 		"news", "shop", "crawl", "1 h1.example a1", "-1  ", "\x00\r\n", "\u202e\ufeff", "UTC", "Europe/Berlin",
+		"block", "delay", "exclude", "pause", "rate",
 		"finished", "operator", strings.Repeat("x", 70_000), "a1-0", "depth", "../../etc/passwd", "*", "?", "a.b.c"}
 )
 
