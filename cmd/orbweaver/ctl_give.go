@@ -117,6 +117,9 @@ func (g giveWords) Run(c *commands, out io.Writer) error {
 // Run gives the order, or counts the links.
 func (g givePattern) Run(c *commands, out io.Writer) error {
 	if g.Preview {
+		if _, err := g.verb.Order(g.Pattern, "", false); err != nil {
+			return bad("%v", err)
+		}
 		return c.Ctl.call(func(ctx context.Context, o operator) error { return g.preview(ctx, o, out) })
 	}
 	return g.give(c, out, g.Pattern, "")
@@ -164,7 +167,7 @@ func (g Giver) print(out io.Writer, text string, ofHost bool, res *pb.GiveRespon
 	name, obeys := heard(given, "obeys", "obey")
 	switch id := res.GetOrder().GetId(); {
 	case g.off:
-	case g.verb.Undo != "":
+	case g.verb.Undo != "" && g.verb.Words == "":
 		obeys += fmt.Sprintf(" until \"orbweaver ctl%s %s\"", dir, g.verb.Undo)
 	case id != "":
 		obeys += " order " + inCell(id)

@@ -134,7 +134,7 @@ func (p *pageCounts) put(put func(kind byte, b []byte) error) error {
 func (p *pageCounts) count(host string, c pageCount) (larger bool) {
 	all := p.of[host]
 	switch i := slices.IndexFunc(all, func(o pageCount) bool { return o.counter == c.counter }); {
-	case i < 0 && len(all) >= maxCounts:
+	case i < 0 && len(all) >= maxCounts && c.counter != p.Counter:
 		p.leftOut++
 		return false
 	case i < 0:

@@ -311,8 +311,6 @@ func FuzzEnd(f *testing.F) {
 		if len(history) < 2 || len(history) > 300 {
 			return
 		}
-		if len(history) == 54 || true {
-		}
 		story(t, 1+int(history[0]%4), uint64(history[1]), func(t *testing.T, w *world) {
 			w.do(func() { w.lossy = true })
 			for h := history[2:]; len(h) >= 3; h = h[3:] {

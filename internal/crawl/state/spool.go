@@ -33,7 +33,8 @@ func NewSpool(fs disk.FS, name string) *Spool { return &Spool{fs: fs, name: name
 // Add adds a copy of a record.
 func (s *Spool) Add(kind byte, number uint64, p []byte) error {
 	need := 1 + 2*binary.MaxVarintLen64 + len(p)
-	if n := len(s.chunks); n == 0 || cap(s.chunks[n-1])-len(s.chunks[n-1]) < need {
+	if n := len(s.chunks); n == 0 || cap(s.chunks[n-1])-len(s.chunks[n-1]) < need ||
+		s.file == nil && s.size >= SpoolBytes {
 		if err := s.room(need); err != nil {
 			return err
 		}
@@ -73,8 +74,9 @@ func (s *Spool) flush() (err error) {
 			_, err = s.file.Write(c)
 		}
 	}
-	s.chunks = append(s.chunks[:0], s.chunks[len(s.chunks)-1][:0])
-	s.size = 0
+	last := s.chunks[len(s.chunks)-1][:0]
+	clear(s.chunks)
+	s.chunks, s.size = append(s.chunks[:0], last), 0
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}

@@ -313,7 +313,7 @@ func (s *story) idle(a *actor, last time.Time, requests []time.Time, explained [
 		if o.run != nil {
 			work = append(work, o.run.began)
 		}
-		if !o.down.IsZero() {
+		if o != a && !o.down.IsZero() {
 			work = append(work, o.down)
 		}
 	}

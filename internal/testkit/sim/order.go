@@ -53,9 +53,15 @@ func (s *story) without(a *actor) bool {
 		apart := func(e separation) bool { return e.covers(a.number, o.number, time.Now()) }
 		known := o.starts == 1 && !o.newcomer || o.run != nil && time.Since(o.run.began) > restartTime
 		over := o.run != nil && o.run.ended() && !o.run.killed && o.run.result.Stop == crawl.Finished
-		return o != a && (o.lives() && o.run.failed.Load() == 0 || over) && !o.leaving && known &&
-			!slices.ContainsFunc(s.apart, apart)
+		able := o.lives() && !o.fails() || over
+		return o != a && able && !o.leaving && known && !slices.ContainsFunc(s.apart, apart)
 	})
+}
+
+// fails reports whether the disk of an actor that lives has failed a moment ago, so that the agent ends.
+func (a *actor) fails() bool {
+	at := time.Duration(a.run.failed.Load())
+	return at > 0 && time.Since(start)-at < stopsWithin
 }
 
 // answered notes the agent's answer to an order.

@@ -133,10 +133,11 @@ function blacklist(crawl, reload, load) {
     e.preventDefault();
     const all = entries();
     if (!all) return;
+    const verb = kind.value; // the form can change while calls run
     request(crawl, { title: button.textContent, note: `${count(all.length)} line${all.length > 1 ? 's' : ''}, such as `
       + `${all[0]}. ${patterns() ? 'Links that match are set aside' : 'Links of these hosts wait'} until this is taken `
       + 'back.',
-    send: (why) => each(all, (about) => call('Give', { verb: kind.value, about, why })), done(r) {
+    send: (why) => each(all, (about) => call('Give', { verb, about, why })), done(r) {
       answers.replaceChildren(table([{ name: 'Line', class: 'wide', cell: (x) => x.line },
         { name: 'Answer', cell: (x) => badge(x.error ? 'refused' : 'done') },
         { name: 'Details', class: 'wide', cell: (x) => x.error || details(x.answer) }], r));
