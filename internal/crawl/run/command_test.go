@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,13 +29,13 @@ func serve(r *Run, takes time.Duration) {
 // command is under way. What is under way goes on.
 func TestCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		refused, done := errors.New("refused"), 0
+		refused, done := errors.New("refused"), new(atomic.Int32)
 		command := func(r *Run, patience, takes time.Duration, err error) (string, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			return r.Command(ctx, "drop", "a.example", func(time.Time) (string, error) {
 				time.Sleep(takes)
-				done++
+				done.Add(1)
 				return "answer", err
 			})
 		}
@@ -58,8 +59,8 @@ func TestCommand(t *testing.T) {
 			text, err := command(r, c.patience, c.takes, c.err)
 			if !errors.Is(err, c.want) || (err == nil) != (text == "answer" && c.want == nil) || err != nil &&
 				err.Error() != c.text ||
-				done != c.done {
-				t.Errorf("%s: %q, %v, %d are done", c.name, text, err, done)
+				int(done.Load()) != c.done {
+				t.Errorf("%s: %q, %v, %d are done", c.name, text, err, done.Load())
 			}
 			if c.takes == 0 {
 				time.Sleep(2 * time.Minute)
@@ -71,12 +72,13 @@ func TestCommand(t *testing.T) {
 			t.Errorf("a busy dispatcher: %v", err)
 		}
 		time.Sleep(2 * time.Hour)
-		if done != 3 {
-			t.Errorf("%d are done, want that one which was under way, too, and not that one which was not begun", done)
+		if done.Load() != 3 {
+			t.Errorf("%d are done, want that one which was under way, too, and not that one which was not begun",
+				done.Load())
 		}
 		r.End()
-		if _, err := command(r, time.Second, 0, nil); !errors.Is(err, ErrNotRunning) || done != 3 {
-			t.Errorf("after End: %v, %d are done", err, done)
+		if _, err := command(r, time.Second, 0, nil); !errors.Is(err, ErrNotRunning) || done.Load() != 3 {
+			t.Errorf("after End: %v, %d are done", err, done.Load())
 		}
 	})
 }
