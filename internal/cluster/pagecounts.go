@@ -130,7 +130,7 @@ func (p *pageCounts) put(put func(kind byte, b []byte) error) error {
 	return nil
 }
 
-// count records a count, unless a larger one is known, or too many are.
+// count records a count, unless a larger one is known, or too many others are.
 func (p *pageCounts) count(host string, c pageCount) (larger bool) {
 	all := p.of[host]
 	switch i := slices.IndexFunc(all, func(o pageCount) bool { return o.counter == c.counter }); {

@@ -30,16 +30,15 @@ type Verb struct {
 	Note, Example string
 	// Preview: the call ExcludePreview counts the waiting links that an order would set aside.
 	Preview bool
-	// Domain: orders with a subject need agents that count requests by domain.
+	// Domain: an order with a subject needs agents that count requests by domain.
 	Domain bool
-
 	// Valued: an order has a value.
 	Valued bool
 
 	rules rules
 }
 
-// rules are what differs between verbs beside their texts. Errors are for people.
+// rules are the functions of a verb. Errors are for people.
 type rules interface {
 	// split divides the words of a command into subject and value.
 	split(words []string) (about, value string)
@@ -127,7 +126,7 @@ func IsStanding(standing []orders.Order, verb, about string) bool {
 	return slices.ContainsFunc(standing, func(o orders.Order) bool { return o.Verb == verb && o.About == about })
 }
 
-// sets says what an order of a delay or of a rate is about, before what it sets.
+// sets describes an order that sets a value: first its subject, then what it sets.
 func sets(o orders.Order, what string) string {
 	text := what + " " + o.Value
 	if o.Off {
