@@ -37,6 +37,9 @@ func (cl *Clustered) Rest() {
 	cl.rested = &at
 }
 
+// Ending implements crawl.Turns.
+func (cl *Clustered) Ending() bool { return cl.Others.End != nil && cl.Others.End.Ending() }
+
 // Pulse returns the agent's Pulse. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) Pulse(ctx context.Context) (p termination.Pulse, err error) {
 	err = cl.run.Do(ctx, "pulse", func(time.Time) {

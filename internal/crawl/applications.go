@@ -36,6 +36,7 @@ type Applications struct {
 	cfg      *Config
 	run      *run.Run
 	ledger   *ledger.Ledger
+	cluster  *Cluster
 	frontier *frontier.Frontier
 	delivery *delivery.Store // nil: no pages are collected
 
@@ -131,10 +132,10 @@ func (a *Applications) set(apps []visit.Application) error {
 	return a.delivery.Keep(func(name string) bool { app := t.of(name); return app != nil && app.Pages })
 }
 
-// heed lets the dispatcher work with the applications that are in force now.
+// heed lets the dispatcher work with the applications that are in force now, unless the agents are ending the run.
 func (a *Applications) heed() {
 	t := a.table.Load()
-	if t == nil {
+	if t == nil || a.cluster.ending() {
 		return
 	}
 	if before := a.heeded; t != before {

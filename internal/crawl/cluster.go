@@ -56,6 +56,9 @@ type Turns interface {
 	Waits(now time.Time) bool
 	// Rest is called when no work is left here. The cluster decides about the end.
 	Rest()
+	// Ending reports that this agent has agreed to end the run together with all others, or is about to. Meanwhile
+	// nothing may give it work.
+	Ending() bool
 	// Outgoing returns the number of links that wait to be sent to other agents.
 	Outgoing() int64
 	// Status returns the counts of the cluster, for the Status.
@@ -126,6 +129,9 @@ func (c *Cluster) isSpread(l link.Link) bool {
 
 // mustWait reports that the loop, which has no work itself, has to wait for other agents.
 func (c *Cluster) mustWait(now time.Time) bool { return c.Turns != nil && c.Turns.Waits(now) }
+
+// ending reports that this agent is ending the run together with all others.
+func (c *Cluster) ending() bool { return c.Turns != nil && c.Turns.Ending() }
 
 // deliver acknowledges and ships what is durable.
 func (c *Cluster) deliver(work context.Context, now time.Time) (wake time.Time) {

@@ -193,7 +193,8 @@ func New(cfg Config, parts Parts) *Crawler {
 	planner, _ := p.Strategy.(visit.Planner)
 	widened := &widened{scope: p.Scope}
 	rated := &rateLimit{&c.cfg, p.Rate, p.Frontier}
-	c.Applications = &Applications{cfg: &c.cfg, run: c.run, frontier: p.Frontier, delivery: p.Delivery}
+	c.Applications = &Applications{cfg: &c.cfg, run: c.run, frontier: p.Frontier, delivery: p.Delivery,
+		cluster: c.cluster}
 	c.gate = orders.NewGate(c.run, gateLoop{c.cluster, p.Seen, &c.origins, &c.plan}, p.Frontier, p.Events)
 	c.visits = visit.New(cfg.Config, visit.Parts{Scope: p.Scope, Robots: p.Robots, Sheets: p.Sheets,
 		Fetch: p.Fetch, Archive: p.Archive, Near: p.Near, Rate: p.Rate, Events: p.Events,

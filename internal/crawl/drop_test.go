@@ -55,6 +55,7 @@ func (quiet) Tick(context.Context, time.Time) time.Time    { return time.Time{} 
 func (quiet) Deliver(context.Context, time.Time) time.Time { return time.Time{} }
 func (quiet) Waits(time.Time) bool                         { return false }
 func (quiet) Rest()                                        {}
+func (quiet) Ending() bool                                 { return false }
 func (quiet) Outgoing() int64                              { return 0 }
 func (quiet) Status(time.Time) crawl.ClusterStatus         { return crawl.ClusterStatus{} }
 

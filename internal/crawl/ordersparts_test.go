@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // shared lets other agents own some hosts.
@@ -162,6 +164,67 @@ func TestOrdersAreTakenBack(t *testing.T) {
 				t.Errorf("%d links wait, want 3", n)
 			}
 		})
+	}
+}
+
+// common are the turns of agents that end the run together while is is set. The rest is not asked for.
+type common struct {
+	Turns
+	is atomic.Bool
+}
+
+func (c *common) Ending() bool    { return c.is.Load() }
+func (c *common) Outgoing() int64 { return 0 }
+
+// Once an agent has agreed to end, operators give it no work: their URLs are refused, and what they allow again waits
+// until the agents have changed their minds. Otherwise it would go on without those that have ended.
+func TestNoWorkAtTheEnd(t *testing.T) {
+	end := new(common)
+	b := on(t, testdisk.NewMem(), func(b *bench, _ *visit.Parts, _ *testparts.Config) { b.cluster.Turns = end })
+	ctx := t.Context()
+	b.intake.take(b.links("http://a.example/1", "http://b.example/2"))
+	b.serve()
+	must(t, b.orders.Bar(ctx, []Bar{{Host: "a.example"}}))
+	must(t, b.orders.Exclude(ctx, []Exclusion{{Pattern: "/2$", Deeper: -1, Why: "order 1"}}))
+	must(t, b.orders.SetApplications([]visit.Application{{Name: "news", Scope: anyURL(t)}}))
+	must(t, b.run.Do(ctx, "wait", func(now time.Time) {
+		task, _, _ := b.Frontier.Next(now)
+		must(t, b.Frontier.Done(task.Host, frontier.Done{NoRequest: true}, now))
+		must(t, b.Frontier.SetAside(task.Link, task.Number))
+	}))
+	work := func() (pending int64, heeded bool) {
+		must(t, b.run.Do(ctx, "look", func(time.Time) {
+			b.gate.HeedBars()
+			b.gate.HeedExclusions()
+			b.apps.heed()
+			s := b.Frontier.Stats()
+			pending, heeded = b.Frontier.Pending(), s.Aside == 0 || b.apps.heeded == b.apps.table.Load()
+		}))
+		return pending, heeded
+	}
+	before, _ := work()
+	end.is.Store(true)
+	u := weburl.MustParse("http://c.example/")
+	if fates, err := b.intake.AddSeeds(ctx, []NewSeed{{URL: u}}); !errors.Is(err, ErrEnding) {
+		t.Errorf("a seed: %v, %v", fates, err)
+	}
+	if fates, err := b.intake.Feed(ctx, "news", []AppURL{{URL: u}}); !errors.Is(err, ErrEnding) {
+		t.Errorf("a URL for an application: %v, %v", fates, err)
+	}
+	must(t, b.orders.Bar(ctx, nil))
+	must(t, b.orders.Exclude(ctx, nil))
+	must(t, b.orders.SetApplications([]visit.Application{{Name: "shop", Scope: anyURL(t)}}))
+	if pending, heeded := work(); pending != before || heeded {
+		t.Errorf("%d links are pending, before the end %d; orders are heeded: %v", pending, before, heeded)
+	}
+	end.is.Store(false)
+	if pending, heeded := work(); pending <= before || !heeded {
+		t.Errorf("the agents do not end: %d links are pending, at the end %d; orders are heeded: %v", pending, before,
+			heeded)
+	}
+	if fates, err := b.intake.AddSeeds(ctx, []NewSeed{{URL: u}}); err != nil || !slices.Equal(fates,
+		[]SeedFate{SeedNew}) {
+		t.Errorf("a seed after that: %v, %v", fates, err)
 	}
 }
 

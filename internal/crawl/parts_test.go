@@ -71,7 +71,8 @@ func on(t *testing.T, mem *testdisk.Mem, with ...setting) *bench {
 	var err error
 	b.Parts, err = testparts.Open(b.fs, open)
 	must(t, err)
-	b.apps = &Applications{cfg: &b.cfg, run: b.run, frontier: b.Frontier, delivery: b.Delivery}
+	b.apps = &Applications{cfg: &b.cfg, run: b.run, frontier: b.Frontier, delivery: b.Delivery,
+		cluster: &b.cluster}
 	b.gate = orders.NewGate(b.run, gateLoop{&b.cluster, b.Seen, &b.origins, &b.plan}, b.Frontier, b.Events)
 	parts.Scope, parts.Robots, parts.Fetch, parts.Archive = b.Scope, b.Robots, b.Fetch, b.Archive
 	parts.Events, parts.Applications, parts.Gate, parts.Owners = b.Events, b.apps, b.gate, b.cluster.Owners

@@ -50,10 +50,13 @@ func (n *Intake) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 }
 
 // AddSeeds accepts seeds like Seed, while Run runs. It returns what has become of each, in their order. They are
-// durable when it returns. The caller has extended the scope. Safe for concurrent use; ctx bounds the wait
-// (ErrUnderWay).
+// durable when it returns. The caller has extended the scope. The error is ErrEnding if the agents are ending the run.
+// Safe for concurrent use; ctx bounds the wait (ErrUnderWay).
 func (n *Intake) AddSeeds(ctx context.Context, seeds []NewSeed) (fates []SeedFate, err error) {
 	_, err = n.run.Command(ctx, "seed", fmt.Sprintf("%d URLs", len(seeds)), func(time.Time) (string, error) {
+		if n.cluster.ending() {
+			return "", ErrEnding
+		}
 		links := make([]link.Link, len(seeds))
 		for i, s := range seeds {
 			links[i] = n.seedLink(s.URL, s.Bare)
@@ -125,12 +128,16 @@ type AppURL struct {
 
 // Feed accepts URLs for an application. They are durable when it returns, at this agent or on the way to the agents of
 // their hosts. The fates are those of AddSeeds, in the order of urls. The error is ErrNoApplication if the application
-// is not defined at this agent. Safe for concurrent use; ctx bounds the wait (ErrUnderWay).
+// is not defined at this agent, and ErrEnding if the agents are ending the run. Safe for concurrent use; ctx bounds the
+// wait (ErrUnderWay).
 func (n *Intake) Feed(ctx context.Context, app string, urls []AppURL) (fates []SeedFate, err error) {
 	_, err = n.run.Command(ctx, "feed", app, func(time.Time) (string, error) {
 		a := n.apps.table.Load().of(app)
-		if a == nil {
+		switch {
+		case a == nil:
 			return "", fmt.Errorf("application %q: %w", app, ErrNoApplication)
+		case n.cluster.ending():
+			return "", ErrEnding
 		}
 		seeds := make([]link.Link, len(urls))
 		for i, u := range urls {

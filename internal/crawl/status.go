@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"errors"
 	"math"
 	"sync/atomic"
 	"time"
@@ -163,6 +164,9 @@ func (v *View) Status() *Status { return v.status.Load() }
 var (
 	// ErrNotRunning reports a command to a Crawler that does not run.
 	ErrNotRunning = run.ErrNotRunning
+	// ErrEnding reports URLs that come while all agents are idle and end the run together.
+	ErrEnding = errors.New("no agent has a URL left, and they are ending the crawl together: give the URLs again in " +
+		"some seconds or, if it has ended by then, to a run that continues it")
 	// ErrUnderWay reports a command that takes longer than its caller waits. The crawl still carries it out.
 	ErrUnderWay = run.ErrUnderWay
 )

@@ -109,9 +109,10 @@ func (g *Gate) WhyBarred(host string) (why []string) {
 
 // HeedBars lifts the blocks of hosts that no Bar holds for any more, and blocks those that one holds for now. The
 // frontier gets other hosts of a Bar later, with their first links. The crawl loop blocks those when they are due.
+// While the agents end the run it does nothing.
 func (g *Gate) HeedBars() {
 	b := g.bars.Load()
-	if b == g.heeded {
+	if b == g.heeded || g.loop.Ending() {
 		return
 	}
 	g.heeded = b

@@ -102,10 +102,10 @@ func (g *Gate) WhyExcluded(l *link.Link) (why string) {
 }
 
 // HeedExclusions lets the dispatcher look at the links that were set aside again, unless all Exclusions that held
-// before still hold.
+// before still hold. While the agents end the run it does nothing.
 func (g *Gate) HeedExclusions() {
 	now, before := g.exclusions.Load(), g.reviewed
-	if now == before {
+	if now == before || g.loop.Ending() {
 		return
 	}
 	g.reviewed = now

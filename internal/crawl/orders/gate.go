@@ -26,6 +26,9 @@ import (
 type Loop interface {
 	// Foreign reports that another agent crawls a host.
 	Foreign(host string) bool
+	// Ending reports that all agents are about to end the run together. Until that is over, one way or the other, no
+	// link that waits may become work.
+	Ending() bool
 	// HostBlocked is told that a host is blocked: all of its links wait.
 	HostBlocked(host string)
 	// Hides reports that links may wait where their hosts cannot be told: in the seen-set, on their way to other

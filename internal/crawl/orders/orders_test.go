@@ -56,6 +56,7 @@ func TestExclusions(t *testing.T) {
 type loop struct {
 	foreign string
 	hides   bool
+	ending  bool
 	blocked []string
 	*run.Run
 }
@@ -63,6 +64,7 @@ type loop struct {
 func (l *loop) Foreign(host string) bool { return host == l.foreign }
 func (l *loop) HostBlocked(host string)  { l.blocked = append(l.blocked, host) }
 func (l *loop) Hides() bool              { return l.hides }
+func (l *loop) Ending() bool             { return l.ending }
 
 func newGate(t *testing.T, hosts ...string) (*Gate, *loop) {
 	fs := testdisk.NewMem()

@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -73,5 +75,38 @@ func TestNamedSeeds(t *testing.T) {
 					strings.Join(v.SeedsMissed, "\n"))
 			}
 		})
+	}
+}
+
+// TestSeedsAtTheEnd: an operator adds seeds just before, and while, the agents agree to end the crawl over a slow
+// line. Seeds that come too late are refused. No agent goes on alone with those that it has accepted.
+func TestSeedsAtTheEnd(t *testing.T) {
+	const step = 100 * time.Millisecond
+	taken, refused := 0, 0
+	for i := 20; i < 28; i++ { // the agents agree 2.2 to 2.7 s after the last page
+		agent := 1 + i%3
+		p := Plan{Seed: 64, Agents: 3, Hosts: 6, Pages: 3, Delay: step, Latency: step, Faults: []Fault{
+			{Kind: Seed, Agent: agent, At: 1}, {Kind: Seed, Agent: agent, At: 1, After: time.Duration(i) * step}}}
+		synctest.Test(t, func(t *testing.T) {
+			s, v := tellAll(t, p, nil)
+			var ends []time.Time
+			for _, a := range s.actors {
+				ends = append(ends, a.run.at)
+			}
+			slices.SortFunc(ends, time.Time.Compare)
+			if apart := ends[len(ends)-1].Sub(ends[0]); v.Bad() || len(v.SeedsMissed) > 0 || apart > 3*time.Second {
+				t.Errorf("%s\n%s; missed %v; the agents end at %v", p, v, v.SeedsMissed, ends)
+			}
+			switch {
+			case v.Seeded == 2*seedsAtOnce:
+				taken++
+			case len(v.Struck) == 2:
+				refused++
+			}
+		})
+	}
+	t.Logf("taken at the end in %d stories, refused in %d, and too late in the others", taken, refused)
+	if taken == 0 || refused == 0 {
+		t.Error("no story gave the seeds at the end")
 	}
 }
