@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -278,4 +279,52 @@ func held(ctx context.Context, all []*scaled, pagesMove bool) error {
 		}
 	}
 	return nil
+}
+
+// counted are an agent's counts at a time.
+type counted struct {
+	pages, received        float64
+	Links, Keys, Bytes     float64
+	ByCall, Calls, Answers map[string]float64
+}
+
+// at returns the agent's counts at a time, interpolated between two lines of progress, or the last
+// one and the summary.
+func (a *scaled) at(when time.Time) counted {
+	end := paged{pages: a.summary.Pages, bytes: a.summary.Bytes}
+	if a.summary.Exchange != nil {
+		end.sent = *a.summary.Exchange
+	}
+	if n := len(a.progress); n > 0 {
+		end.at = a.progress[n-1].at.Add(time.Second)
+	}
+	var before paged
+	after := end
+	i, _ := slices.BinarySearchFunc(a.progress, when, func(p paged, when time.Time) int { return p.at.Compare(when) })
+	if i < len(a.progress) {
+		after = a.progress[i]
+	}
+	if i > 0 {
+		before = a.progress[i-1]
+	}
+	share := 1.0
+	if d := after.at.Sub(before.at); !before.at.IsZero() && d > 0 {
+		share = min(1, float64(when.Sub(before.at))/float64(d))
+	}
+	at := func(from, to int64) float64 { return float64(from) + share*float64(to-from) }
+	each := func(from, to map[string]int64) map[string]float64 {
+		m := map[string]float64{}
+		for _, calls := range []map[string]int64{from, to} {
+			for call := range calls {
+				m[call] = at(from[call], to[call])
+			}
+		}
+		return m
+	}
+	b, e := before.sent, after.sent
+	return counted{
+		pages: at(before.pages, after.pages), received: at(before.bytes, after.bytes),
+		Links: at(b.Links, e.Links), Keys: at(b.Keys, e.Keys), Bytes: at(b.Bytes, e.Bytes),
+		ByCall: each(b.ByCall, e.ByCall), Calls: each(b.Calls, e.Calls), Answers: each(b.Answers, e.Answers),
+	}
 }

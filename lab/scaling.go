@@ -142,9 +142,8 @@ func (x *Scaling) Run(ctx context.Context, t *Trial) (*Result, error) {
 
 // crawl makes one timed run, with a line for each agent.
 func (x *Scaling) crawl(ctx context.Context, t *Trial, n, run int) (r ScalingRun, err error) {
-	spec := WebSpec{Spec: gen.Plain(t.Seed+uint64(run), int64(scalingHosts*slices.Max(x.Agents))),
+	spec := WebSpec{Spec: plainWeb(t.Seed+uint64(run), int64(scalingHosts*slices.Max(x.Agents))),
 		Shape: testweb.Shape{BytesPerSecond: x.Bandwidth}}
-	spec.PagesMean = scalingPages
 	c := agentGroup{agents: n, webs: n, spec: spec,
 		limit: x.Warm + x.Measured + startSlack + time.Duration(n)*startSlack1}
 	err = c.together(ctx, t, func(all []*scaled) error {
@@ -156,14 +155,19 @@ func (x *Scaling) crawl(ctx context.Context, t *Trial, n, run int) (r ScalingRun
 
 // whole crawls a web without lines to the end.
 func (x *Scaling) whole(ctx context.Context, t *Trial, n int) (w WholeCrawl, err error) {
-	spec := WebSpec{Spec: gen.Plain(t.Seed, x.Hosts), Truth: true}
-	spec.PagesMean = scalingPages
-	c := agentGroup{agents: n, webs: 1, spec: spec}
+	c := agentGroup{agents: n, webs: 1, spec: WebSpec{Spec: plainWeb(t.Seed, x.Hosts), Truth: true}}
 	err = c.together(ctx, t, func(all []*scaled) error {
 		w = WholeCrawl{n, costsOf(all)}
 		return nil
 	})
 	return w, err
+}
+
+// plainWeb is a web of hosts with scalingPages pages on average.
+func plainWeb(seed uint64, hosts int64) gen.Spec {
+	s := gen.Plain(seed, hosts)
+	s.PagesMean = scalingPages
+	return s
 }
 
 // visited returns the hosts in a hosts.csv, which are its first column.

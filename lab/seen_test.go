@@ -69,7 +69,7 @@ func TestSeenIsExactAndSmall(t *testing.T) {
 	}
 	for _, ext := range []string{".md", ".csv", ".svg"} {
 		b, err := os.ReadFile(filepath.Join(out, "seen"+ext))
-		if err != nil || !bytes.Contains(b, []byte("Polybot-like")) && ext != ".csv" {
+		if err != nil || !bytes.Contains(b, []byte("Bloom filter")) && ext != ".csv" {
 			t.Errorf("seen%s: %d bytes, %v", ext, len(b), err)
 		}
 	}
@@ -136,12 +136,12 @@ func TestRunStore(t *testing.T) {
 		}
 	}
 	// The process notices a write, if the system counts writes.
-	spec.Store, spec.Memory, spec.Profile = "drum-paper", 1e6, filepath.Join(t.TempDir(), "profile")
+	spec.Store, spec.Memory, spec.Profile = "pebble", 4e6, filepath.Join(t.TempDir(), "profile")
 	l = runStore(t, spec)
 	if _, err := ReadProfile(spec.Profile); err != nil {
 		t.Error(err)
 	}
-	if p := l.points[1]; p.Disk < 8*p.Known || ownIO() != (IO{}) && p.IO.Written < 150*p.Checks {
+	if p := l.points[1]; p.Disk <= 0 || ownIO() != (IO{}) && p.IO.Written <= 0 {
 		t.Errorf("%+v", p)
 	}
 	// The time is recorded. Very short processor times are not shown.

@@ -35,7 +35,7 @@ func (x *Seen) result(t *Trial, rs []*storeResult) *Result {
 	r := &Result{
 		Name: x.name(), Title: "Stores of known URLs",
 		Question: "What does it cost to find out which links are new, as the number of known URLs grows? The " +
-			"experiment compares our store with common libraries and with the stores that papers describe, by time, " +
+			"experiment compares our store with common libraries and with structures in memory, by time, " +
 			"bytes read and written, memory and disk space.",
 		SetUp:   x.setUp(t, rs),
 		Data:    seenData(rs),
@@ -96,7 +96,7 @@ func (x *Seen) setUp(t *Trial, rs []*storeResult) string {
 			humanize.Bytes(uint64(x.PageCache)))
 	} else {
 		b.WriteString("The page cache is not bounded and holds most files whole. So a random access costs a system " +
-			"call here, but no access to a disk. This favours Mercator-like, Pebble and bbolt. `--page-cache` bounds " +
+			"call here, but no access to a disk. This favours Pebble and bbolt. `--page-cache` bounds " +
 			"the page cache.\n\n")
 	}
 	var told []string

@@ -77,7 +77,7 @@ type balanceWeb struct {
 }
 
 func newBalanceWeb(ctx context.Context, seed uint64, hosts int64) (*balanceWeb, error) {
-	w, err := gen.New(linksWeb(seed, hosts))
+	w, err := gen.New(plainWeb(seed, hosts))
 	if err != nil {
 		return nil, err
 	}

@@ -271,12 +271,11 @@ func (a *scaled) setUp() (joined, begun time.Duration, err error) {
 
 // reckonAt returns the crawl up to a number of pages, interpolated between lines of progress.
 func reckonAt(all []*scaled, pages float64) (r TwoLevelPoint, err error) {
-	sums := func(when time.Time) (p LinksPoint) {
-		p.ByCall = map[string]float64{}
+	sum := func(when time.Time) (fetched float64) {
 		for _, a := range all {
-			a.until(when, &p)
+			fetched += a.at(when).pages
 		}
-		return p
+		return fetched
 	}
 	first, last := time.Time{}, time.Time{}
 	for _, a := range all {
@@ -289,18 +288,18 @@ func reckonAt(all []*scaled, pages float64) (r TwoLevelPoint, err error) {
 			}
 		}
 	}
-	if first.IsZero() || sums(last).Pages < pages {
-		return r, fmt.Errorf("%w: %.0f of %.0f", ErrTwoLevel, sums(last).Pages, pages)
+	if first.IsZero() || sum(last) < pages {
+		return r, fmt.Errorf("%w: %.0f of %.0f", ErrTwoLevel, sum(last), pages)
 	}
 	low, high := first, last
 	for range 40 {
-		if middle := low.Add(high.Sub(low) / 2); sums(middle).Pages >= pages {
+		if middle := low.Add(high.Sub(low) / 2); sum(middle) >= pages {
 			high = middle
 		} else {
 			low = middle
 		}
 	}
-	return reckon(all, pages, first, high, sums(first).Pages), nil
+	return reckon(all, pages, first, high, sum(first)), nil
 }
 
 // ErrTwoLevel reports a crawl that ended before it had the pages to be compared.
@@ -357,7 +356,7 @@ func (x *TwoLevel) cover(ctx context.Context, t *Trial) (runs []CoverageRun, err
 		shares = shares[len(shares)-1:]
 	}
 	for _, share := range shares {
-		spec := linksWeb(t.Seed, x.Hosts)
+		spec := plainWeb(t.Seed, x.Hosts)
 		spec.Crosslinked, spec.PageBytes = share, 3000
 		truth, within, err := twoTruths(spec)
 		if err != nil {

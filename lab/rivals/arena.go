@@ -33,9 +33,7 @@ func (a *arena) len() int { return len(a.keys) }
 
 func (a *arena) reset() { a.keys, a.ends, a.aux = a.keys[:0], a.ends[:0], a.aux[:0] }
 
-// less orders keys as their big-endian bytes do.
-func less(a, b link.Key) bool { return compare(a, b) < 0 }
-
+// compare orders keys as their big-endian bytes do.
 func compare(a, b link.Key) int {
 	return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Path, b.Path))
 }

@@ -2,7 +2,7 @@
 //
 //	Kinds -> Kind.Open -> Store: Add(items) ... Flush -> emit(new)
 //
-// Each file is a whole store, built as its authors or a paper describe it. All stores answer the
+// Each file is a whole store: ours, a common library, or a structure in memory. All stores answer the
 // same question: they emit each key once, when it was never added before. So all of them can
 // process the same stream. The stores serve an experiment and are not parts of a crawler: they
 // do not survive a crash.
@@ -11,11 +11,7 @@
 package rivals
 
 import (
-	"bufio"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/lab/stream"
@@ -71,19 +67,6 @@ var Kinds = []Kind{
 		"up in key order, and its new keys are written as one batch.", Open: openPebble, Bounded: true, Exact: true},
 	{Name: "bbolt", Title: "bbolt", How: "etcd-io/bbolt, a copy-on-write B+ tree in a mapped file, without fsync. " +
 		"Each transaction has 65,536 links, in key order.", Open: openBolt, Bounded: true, Exact: true},
-	{Name: "mercator", Title: "Mercator-like", How: "the first store of Mercator (Heydon and Najork, 1999). A cache " +
-		"of the recently used keys takes nearly all of the memory. A hash file has all keys: the store reads a page " +
-		"for each key that is not in the cache, and writes a page for each new key. The file doubles when it is four " +
-		"fifths full.",
-		Open: openMercator, Bounded: true, Exact: true},
-	{Name: "polybot", Title: "Polybot-like", How: "the store of Polybot (Shkapenyuk and Suel, 2002). A tree in RAM " +
-		"collects links. When it is full, another thread merges it with the whole sorted, prefix-compressed file. " +
-		"Meanwhile a second tree collects links.", Open: openPolybot, Bounded: true, Exact: true},
-	{Name: "drum-paper", Title: "DRUM as in the paper", How: "the store of IRLbot (Lee, Leonard, Wang and Loguinov, " +
-		"2008). 64-bit keys fill 16 arrays that spill to 16 bucket files; links spill to 16 more files. When a " +
-		"bucket file is full, the store sorts all buckets, compares them with the whole file of known keys, and " +
-		"rewrites that file.", Open: openDrumPaper, Bounded: true,
-		Exact: true},
 	{Name: "bloom", Title: "Bloom filter", How: "the method of the Internet Archive's crawler: 10 bits a key in RAM " +
 		"and seven hash functions. When it is full, it takes one new URL in a hundred for known.", Open: openBloom},
 	{Name: "nothing", Title: "no store", How: "discards every link. It shows the cost of the stream.",
@@ -132,44 +115,6 @@ func openNothing(Config) (Store, error) { return nothing{}, nil }
 func (nothing) Add([]Item) error        { return nil }
 func (nothing) Flush() error            { return nil }
 func (nothing) Close() error            { return nil }
-
-// ioBytes is the size of the buffers for sequential access.
-const ioBytes = 1 << 20
-
-// A writer writes a new file sequentially.
-type writer struct {
-	*bufio.Writer
-	f disk.File
-}
-
-func (c *Config) create(name string) (*writer, error) {
-	f, err := c.FS.OpenFile(filepath.Join(c.Dir, name), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	return &writer{bufio.NewWriterSize(f, ioBytes), f}, nil
-}
-
-func (w *writer) close() error {
-	err := w.Flush()
-	if cerr := w.f.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
-
-// writeAt writes b at off, in one system call where the file can.
-func writeAt(f disk.File, b []byte, off int64) error {
-	if w, ok := f.(io.WriterAt); ok {
-		_, err := w.WriteAt(b, off)
-		return err
-	}
-	if _, err := f.Seek(off, io.SeekStart); err != nil {
-		return err
-	}
-	_, err := f.Write(b)
-	return err
-}
 
 // wrap adds the name of the store to an error.
 func wrap(name string, err error) error {

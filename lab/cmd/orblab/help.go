@@ -34,8 +34,6 @@ var help = cli.Texts{
 	"scaling": "Measure how many pages each agent fetches as the number of agents grows, and the cost of exchanging " +
 		"links.",
 	"rate": "Measure whether a crawl keeps its rate, while the limit, the agents and the servers change.",
-	"links": "Measure how many links and bytes agents send to each other for each page, beside a model of ways to " +
-		"send fewer.",
 	"twolevel": "Measure what a coordinator that assigns hosts costs, beside the paper on FC2L-UDCbot and the " +
 		"default partition.",
 	"twolevel_part": "Run this part: model, balance, coverage, crawls or fast. Repeatable; with one part, write " +
@@ -50,8 +48,6 @@ var help = cli.Texts{
 		"quick 100).",
 	"twolevel_from": "Measure nothing: write the result of the run whose JSON is FILE again; several add up to one " +
 		"result.",
-	"links_hosts":     "Crawl a web of N hosts with 20 pages each on average (default: 1500, quick 100).",
-	"links_agents":    "Run these numbers of agents (default: 2,4,8,16, quick 2,4).",
 	"crawlers":        "Let Orbweaver, Scrapy and Wget2 crawl the same web, and compare what the web saw of them.",
 	"crawlers_hosts":  "Crawl a web of N hosts with 8 pages each on average (default: 60, quick 15).",
 	"crawlers_delay":  "Tell each crawler to keep a delay of D (default: 500ms, quick 100ms).",

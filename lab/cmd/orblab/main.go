@@ -40,7 +40,6 @@ type commands struct {
 	Quality    QualityCmd    `cmd:"" help:"${quality}"`
 	Freshness  FreshnessCmd  `cmd:"" help:"${freshness}"`
 	Scaling    ScalingCmd    `cmd:"" help:"${scaling}"`
-	Links      LinksCmd      `cmd:"" help:"${links}"`
 	Rate       RateCmd       `cmd:"" help:"${rate}"`
 	TwoLevel   TwoLevelCmd   `cmd:"" name:"twolevel" help:"${twolevel}"`
 	Topic      TopicCmd      `cmd:"" help:"${topic}"`
