@@ -2,6 +2,7 @@ package orbweaver_test
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
 	"go/build"
 	"go/format"
@@ -9,7 +10,6 @@ import (
 	"go/scanner"
 	"go/token"
 	"io/fs"
-	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -26,80 +26,69 @@ import (
 
 const module = "github.com/orbweaver/orbweaver"
 
-// layers gives each package its layer. A package imports only packages of lower
-// layers; a package that is not listed here fails the test. Redraw the picture in
-// DESIGN.md with each new line.
-var layers = func() map[string]int {
-	m := map[string]int{}
-	for layer, packages := range []string{
-		// basic types and functions: URLs, files, messages
-		"internal/web/weburl internal/web/message internal/store/disk internal/store/frames internal/cluster/rpc/pb " +
-			"internal/node/operate/pb " +
-			"internal/hours internal/clock internal/urlfrontier/pb internal/testkit/testcost " +
-			"internal/testkit/testtier internal/testkit/testwire internal/testkit/simnet " +
-			"internal/testkit/testcalls internal/testkit/testclock",
-		// links, and the keys of URLs; what a person means
-		"internal/web/link internal/input",
-		// storage, and guards of listeners
-		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +
-			"internal/inbound internal/web/sheet internal/web/cookie internal/web/near internal/cluster/assignment " +
-			"internal/cluster/orders internal/cost internal/rate internal/node/crawldir internal/testkit/testdisk " +
-			"internal/testkit/testneed internal/testkit/testseed",
-		// one job each; none of them imports another of this layer
-		"internal/store/keyset internal/frontier internal/warc internal/linklog internal/graph internal/report " +
-			"internal/testweb internal/delivery " +
-			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +
-			"internal/web/classify " +
-			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
-			"internal/cluster/outbox internal/cluster/consensus " +
-			"internal/node/admin internal/node/console internal/node/verbs internal/store/entries " +
-			"internal/urlfrontier internal/testkit/testbrowser",
-		// who is in the cluster; what other agents know and are asked; which agent gets a host; what operators ask
-		"internal/cluster/members internal/cluster/known internal/cluster/operation internal/node/operate " +
-			"internal/cluster/coordinator",
-		// the records of a crawl's journal; how its run stands; what its files say; what the coordinators say of hosts;
-		// the models in the program
-		"internal/cluster/shares internal/cluster/limits internal/cluster/lease internal/cluster/contents " +
-			"internal/cluster/spare internal/web/near/index " +
-			"internal/crawl/state internal/crawl/run internal/report/review internal/report/broken " +
-			"internal/report/warclinks internal/cluster/sites internal/coordination " +
-			"internal/output/captures internal/output/rewrite internal/testkit/testarchive " +
-			"internal/web/classify/builtin",
-		// one attempt at a URL; what a crawl makes durable; an agent and its coordinators
-		"internal/crawl/visit internal/crawl/ledger internal/cluster/sites/follower",
-		// what the operator has ordered; what is tried again; the common end
-		"internal/crawl/orders internal/crawl/retry internal/cluster/termination",
-		// one agent's crawl loop; webs made of testweb; parts that the programs share
-		"internal/crawl internal/cli internal/report/view internal/testweb/demo internal/testweb/gen " +
-			"internal/testweb/netns internal/testweb/record internal/testweb/topical " +
-			"internal/testkit/walk internal/testkit/textweb internal/testkit/testparts " +
-			"internal/output/replay internal/output/mirror lab/bare lab/stream",
-		// what to crawl next; pages for other agents
-		"internal/crawl/strategy internal/cluster/boundary",
-		// what agents do with each other; what operators ask and change of a crawl
-		"internal/cluster internal/node/standing internal/node/local",
-		// what becomes of what lost agents had
-		"internal/cluster/lost internal/cluster/replicas",
-		// an agent's part in its cluster
-		"internal/node/membership",
-		// one agent; the stores that ours is compared with
-		"internal/node lab/rivals",
-		// the library
-		".",
-		// whole clusters in one process
-		"internal/testkit/sim",
-		// the experiments
-		"lab",
-		// the programs
-		"cmd/orbweaver lab/cmd/orblab examples/go/collect",
-		"e2e",
-	} {
-		for p := range strings.FieldsSeq(packages) {
-			m[p] = layer
+// rings are the pages of the five rings, the innermost first. Each lists the packages of its ring. A package knows no
+// outer ring. The commands and e2e stand outside: they may know all.
+var rings = []string{"internal/crawl", "internal/cluster", "internal/report", "internal/node", "internal/testkit"}
+
+// outside lists the packages that are in no ring, from the lowest layer to the highest.
+var outside = []string{"cmd/orbweaver", "lab/cmd/orblab", "examples/go/collect", "e2e"}
+
+// A place is where a package stands.
+type place struct {
+	ring, layer int    // of a package of outside: higher than all others
+	answers     string // what the page of the ring says of it
+}
+
+// readPlaces reads the pages of the rings.
+var readPlaces = sync.OnceValues(func() (map[string]place, error) {
+	places, top := map[string]place{}, 0
+	row := regexp.MustCompile("(?m)^\\| (\\d+) \\| `([^`]+)` \\| (.*) \\|$")
+	for i, dir := range rings {
+		text, err := os.ReadFile(path.Join(dir, "README.md"))
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range row.FindAllStringSubmatch(string(text), -1) {
+			layer, err := strconv.Atoi(m[1])
+			if _, twice := places[m[2]]; err != nil || twice {
+				return nil, fmt.Errorf("%s lists %s in layer %s; it is listed twice, or %w", dir, m[2], m[1], err)
+			}
+			places[m[2]], top = place{i + 1, layer, m[3]}, max(top, layer)
 		}
 	}
-	return m
-}()
+	for i, name := range outside {
+		places[name] = place{ring: len(rings) + 1, layer: top + 1 + i}
+	}
+	return places, nil
+})
+
+// placesOf returns where each package stands.
+func placesOf(t *testing.T) map[string]place {
+	t.Helper()
+	places, err := readPlaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return places
+}
+
+// TestRingPages compares what the pages of the rings say of the packages with the first sentences of their comments.
+func TestRingPages(t *testing.T) {
+	places := placesOf(t)
+	begin := regexp.MustCompile(`^Package \w+ (answers[^:]*: |answers )?`)
+	sentence := regexp.MustCompile(`^.*?[?.]( |$)`)
+	for _, f := range sources(t) {
+		p, ok := places[path.Dir(f.name)]
+		if f.ast.Doc == nil || !ok || p.answers == "" || strings.HasSuffix(f.name, "_test.go") {
+			continue
+		}
+		text := begin.ReplaceAllString(strings.Join(strings.Fields(f.ast.Doc.Text()), " "), "")
+		text = strings.TrimSpace(sentence.FindString(text))
+		if want := strings.ToUpper(text[:1]) + text[1:]; p.answers != want {
+			t.Errorf("the page of its ring says of %s: %q; its comment: %q", path.Dir(f.name), p.answers, want)
+		}
+	}
+}
 
 // testHelpers may be imported by the tests of any package.
 var testHelpers = []string{"internal/testweb", "internal/testkit/testcost", "internal/testkit/testdisk",
@@ -153,75 +142,6 @@ func folders(t *testing.T) map[string]*folder {
 	return fs
 }
 
-// TestLayersPicture compares the map of layers with the picture in DESIGN.md.
-func TestLayersPicture(t *testing.T) {
-	b, err := os.ReadFile("DESIGN.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, ok := strings.Cut(string(b), "\n## Layers\n")
-	_, text, ok2 := strings.Cut(text, "```\n")
-	text, _, ok3 := strings.Cut(text, "```")
-	if !ok || !ok2 || !ok3 {
-		t.Fatal("DESIGN.md has no picture of the layers")
-	}
-	drawn := picture(text)
-	for p, layer := range layers {
-		if got, ok := drawn[p]; !ok || got != layer {
-			t.Errorf("%s is in layer %d; draw it there in DESIGN.md (drawn: %v, in layer %d)", p, layer, ok, got)
-		}
-	}
-	for p := range drawn {
-		if _, ok := layers[p]; !ok {
-			t.Errorf("DESIGN.md draws %s, which has no layer", p)
-		}
-	}
-}
-
-// roots lists the packages whose names in the picture have no slash, and are not words of its
-// sentences.
-var roots = []string{".", "lab", "e2e"}
-
-// picture reads the layer of each package from the picture in DESIGN.md. A number begins a layer. A
-// word with a slash is a package, and so are the roots. A word that ends in a slash is a folder; all
-// words behind it, up to a colon or the next word with a slash, are packages in it.
-func picture(text string) map[string]int {
-	drawn := map[string]int{}
-	layer := -1
-	for line := range strings.Lines(text) {
-		folder := ""
-		for i, w := range strings.Fields(line) {
-			if n, err := strconv.Atoi(w); err == nil && i == 0 {
-				layer = n
-				continue
-			}
-			name := strings.TrimSuffix(w, ":")
-			switch {
-			case strings.HasSuffix(w, "/"):
-				folder = w
-				continue
-			case strings.Contains(name, "/") || slices.Contains(roots, name):
-				folder = ""
-				drawn[name] = layer
-			case folder != "":
-				drawn[folder+name] = layer
-			}
-			if name != w {
-				break
-			}
-		}
-	}
-	return drawn
-}
-
-func TestPictureIsRead(t *testing.T) {
-	got := picture("10 e2e  stories\n2  one job each:\n   a/b/  c  d: words\n   a/x  words  a/y\n1  .  the library\n")
-	want := map[string]int{"e2e": 10, "a/b/c": 2, "a/b/d": 2, "a/x": 2, "a/y": 2, ".": 1}
-	if !maps.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 // TestNamedPackages checks that "package x" in a comment names a package of ours, or one that the
 // file's module imports.
 func TestNamedPackages(t *testing.T) {
@@ -252,16 +172,16 @@ var determiners = []string{"a", "an", "the", "this", "that", "each", "every", "n
 	"which", "own", "other"}
 
 func TestImportsFall(t *testing.T) {
-	all := folders(t)
-	for p := range layers {
+	all, places := folders(t), placesOf(t)
+	for p := range places {
 		if all[p] == nil {
-			t.Errorf("the map gives %s a layer, but there is no such package: delete it", p)
+			t.Errorf("the page of its ring lists %s, but there is no such package: delete it", p)
 		}
 	}
 	for _, p := range all {
-		layer, ok := layers[p.name]
+		at, ok := places[p.name]
 		if !ok {
-			t.Errorf("%s has no layer: add it to the map", p.name)
+			t.Errorf("%s has no layer: add it to the page of its ring (%v)", p.name, rings)
 			continue
 		}
 		check := func(imports []string, what string, allowed ...string) {
@@ -270,8 +190,11 @@ func TestImportsFall(t *testing.T) {
 				if to == "" || slices.Contains(allowed, to) {
 					continue
 				}
-				if f, ok := layers[to]; !ok || f >= layer {
-					t.Errorf("%s (layer %d) %s %s (layer %d), which is not below it", p.name, layer, what, to, f)
+				if f, ok := places[to]; !ok || f.layer >= at.layer {
+					t.Errorf("%s (layer %d) %s %s (layer %d), which is not below it", p.name, at.layer, what, to,
+						f.layer)
+				} else if f.ring > at.ring && what == "imports" {
+					t.Errorf("%s (ring %d) imports %s (ring %d), an outer ring", p.name, at.ring, to, f.ring)
 				}
 			}
 		}

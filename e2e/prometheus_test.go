@@ -18,7 +18,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/node/crawldir"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )

@@ -13,8 +13,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 

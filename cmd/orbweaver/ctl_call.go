@@ -24,8 +24,8 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
-	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 )
 
 // An operator is a running crawl. The errors of its calls are for people.

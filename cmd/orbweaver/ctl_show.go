@@ -21,8 +21,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 )
 
 // ShowFlags are the flags of a command that only shows something. Each such command has them.

@@ -22,8 +22,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 

@@ -21,8 +21,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 

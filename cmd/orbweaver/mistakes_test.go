@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node/crawldir"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 

@@ -28,8 +28,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 )
 
 // evil is text of a server that must not reach a terminal: colours and a title, by C0 and by C1,

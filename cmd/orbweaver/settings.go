@@ -20,7 +20,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
-	"github.com/orbweaver/orbweaver/internal/node/crawldir"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 )
 
 // stays lists the ends after which --stay keeps the process: another run would do nothing, or soon

@@ -13,9 +13,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/node/console"
-	"github.com/orbweaver/orbweaver/internal/node/crawldir"
 	"github.com/orbweaver/orbweaver/internal/node/local"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 

@@ -1,7 +1,7 @@
 package node
 
 import (
-	"github.com/orbweaver/orbweaver/internal/node/crawldir"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 

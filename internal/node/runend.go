@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/node/crawldir"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 )
 
 // An End describes how a run of a crawl ended.
