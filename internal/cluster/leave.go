@@ -166,7 +166,7 @@ func (v *leaving) returnPages(work context.Context) {
 			})
 		}
 		if err == nil {
-			err = done()
+			err = done(work)
 		}
 		v.run.Tell(func(time.Time) {
 			v.run.Stir()

@@ -159,7 +159,7 @@ func (a *appTrial) collect(t *testing.T, w *world, app string, ds []crawl.Delive
 		if i != len(ds)-1 {
 			continue
 		}
-		must(t, w.Applications.Acknowledge(app, d.Position))
+		must(t, w.Applications.Acknowledge(t.Context(), app, d.Position))
 		a.mu.Lock()
 		for _, d := range ds {
 			// A page may come twice if the process was killed between its line and its finish.

@@ -114,7 +114,7 @@ func TestApplicationsShareACrawl(t *testing.T) {
 		if shared := len(news) + len(list) + 4 - 7; shared != marked {
 			t.Errorf("%v and %v: not %d pages of the archive", news, list, shared)
 		}
-		must(t, w.Applications.Acknowledge("news", at))
+		must(t, w.Applications.Acknowledge(t.Context(), "news", at))
 		if news, _ := collected(t, w, "news"); len(news) > 0 {
 			t.Errorf("after the acknowledgement: %v", news)
 		}
@@ -192,7 +192,7 @@ func TestApplicationWaitsUntilPagesAreCollected(t *testing.T) {
 			must(t, err)
 			for _, d := range ds {
 				got[app+d.URL] = true
-				must(t, w.Applications.Acknowledge(app, d.Position))
+				must(t, w.Applications.Acknowledge(t.Context(), app, d.Position))
 			}
 		}
 		for range 300 {

@@ -181,20 +181,20 @@ func TestPagesAreCollected(t *testing.T) {
 	if err != nil || len(again) != 2 || spent != 1 || again[0].Refetches() != 1 || again[0].App() != "news" {
 		t.Errorf("to fetch again: %v, %d are given up, %v", again, spent, err)
 	}
-	must(t, b.apps.Acknowledge("news", pages[1].Position))
-	must(t, b.apps.Acknowledge("news", pages[0].Position)) // a late one changes nothing
+	must(t, b.apps.Acknowledge(t.Context(), "news", pages[1].Position))
+	must(t, b.apps.Acknowledge(t.Context(), "news", pages[0].Position)) // a late one changes nothing
 	if b.apps.heed(); b.apps.States()[0].Held || b.apps.Uncollected() != 1 {
 		t.Errorf("after two are collected: %+v", b.apps.States())
 	}
-	if must(t, done()); b.apps.Uncollected() != 0 {
+	if must(t, done(t.Context())); b.apps.Uncollected() != 0 {
 		t.Error("pages that another agent fetches again wait here")
 	}
 	b.define(false, "news")
 	if _, err := b.apps.Deliveries("news", 0, 9); !errors.Is(err, ErrNoApplication) ||
-		!errors.Is(b.apps.Acknowledge("news", 1), ErrNoApplication) || b.apps.Changed("news") != nil {
+		!errors.Is(b.apps.Acknowledge(t.Context(), "news", 1), ErrNoApplication) || b.apps.Changed("news") != nil {
 		t.Errorf("pages of an application that does not collect them: %v", err)
 	}
-	must(t, done()) // it was removed meanwhile
+	must(t, done(t.Context())) // it was removed meanwhile
 }
 
 // What an application has fetched is counted once, over restarts. Links that wait count by this run.

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"context"
 	"encoding/base32"
 	"encoding/json"
 	"errors"
@@ -145,8 +146,10 @@ func (a *Applications) Deliveries(app string, from int64, max int) ([]Delivery, 
 }
 
 // Acknowledge records that all pages before position have been collected. It is durable when it returns. A position
-// before an earlier one changes nothing. Safe for concurrent use.
-func (a *Applications) Acknowledge(app string, position int64) error {
+// before an earlier one changes nothing. ctx bounds the wait for the dispatcher, which lets the application's links go
+// on if they were held. After an error of ctx the pages are marked, and another call lets the links go on. Safe for
+// concurrent use.
+func (a *Applications) Acknowledge(ctx context.Context, app string, position int64) error {
 	log := a.delivery.Log(app)
 	if log == nil {
 		return fmt.Errorf("application %q: %w", app, ErrNoApplication)
@@ -155,7 +158,7 @@ func (a *Applications) Acknowledge(app string, position int64) error {
 		return fmt.Errorf("pages of application %q: %w", app, err)
 	}
 	if held := a.heldNow.Load(); held != nil && (*held)[app] && log.Waiting() < a.cfg.Uncollected {
-		a.run.Tell(func(time.Time) {}) // its links need not wait any longer
+		return a.run.Heed(ctx, "acknowledge pages", func(time.Time) {}) // its links need not wait any longer
 	}
 	return nil
 }
@@ -176,11 +179,11 @@ const recollectMost = 1000
 // thousands. When another agent has accepted them, call done: it marks the pages as collected. The links on these pages
 // were followed, and are not followed again. spent counts the pages that are given up, because they were fetched again
 // too often: done marks them, too. Safe for concurrent use.
-func (a *Applications) Recollect() (links []link.Link, spent int, done func() error, err error) {
+func (a *Applications) Recollect() (links []link.Link, spent int, done func(context.Context) error, err error) {
 	upTo := map[string]int64{}
 	t := a.table.Load()
 	if t == nil {
-		return nil, 0, func() error { return nil }, nil
+		return nil, 0, func(context.Context) error { return nil }, nil
 	}
 	for name, app := range *t {
 		if !app.Pages {
@@ -210,9 +213,9 @@ func (a *Applications) Recollect() (links []link.Link, spent int, done func() er
 			links = append(links, again)
 		}
 	}
-	return links, spent, func() (err error) {
+	return links, spent, func(ctx context.Context) (err error) {
 		for name, position := range upTo {
-			if e := a.Acknowledge(name, position); !errors.Is(e, ErrNoApplication) { // it was removed meanwhile
+			if e := a.Acknowledge(ctx, name, position); !errors.Is(e, ErrNoApplication) { // it was removed meanwhile
 				err = errors.Join(err, e)
 			}
 		}

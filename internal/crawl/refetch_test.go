@@ -36,7 +36,7 @@ func TestRecollect(t *testing.T) {
 		time.Sleep(time.Minute)
 		if pages, last := collected(t, w, "list"); len(pages) != 2 {
 			t.Fatalf("list: %v", pages)
-		} else if err := w.Applications.Acknowledge("list", last-1); err != nil { // not the second one
+		} else if err := w.Applications.Acknowledge(t.Context(), "list", last-1); err != nil { // not the second one
 			t.Fatal(err)
 		}
 		links, spent, done, err := l.Applications.Recollect()
@@ -59,11 +59,11 @@ func TestRecollect(t *testing.T) {
 		if n := w.Applications.Uncollected(); n != 4 {
 			t.Errorf("%d pages wait before other agents have the links, want 4", n)
 		}
-		if err := done(); err != nil || w.Applications.Uncollected() != 0 {
+		if err := done(t.Context()); err != nil || w.Applications.Uncollected() != 0 {
 			t.Errorf("%d pages wait after that: %v", w.Applications.Uncollected(), err)
 		}
 		must(t, w.Orders.SetApplications(nil))
-		if err := done(); err != nil {
+		if err := done(t.Context()); err != nil {
 			t.Errorf("the applications were removed meanwhile: %v", err)
 		}
 		finished(t)(end())

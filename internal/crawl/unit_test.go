@@ -2,12 +2,18 @@ package crawl
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"maps"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/delivery"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/near/index"
@@ -31,6 +37,37 @@ func TestCountsOfRefetches(t *testing.T) {
 			t.Errorf("note %q: %d, want %d", note, got, n)
 		}
 	}
+}
+
+// While the dispatcher is busy, an acknowledgement waits as long as its caller does. The pages are marked then, and
+// another call lets the application's links go on.
+func TestAcknowledgeWaitsNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := delivery.Open(testdisk.NewMem(), "/pages")
+		must(t, err)
+		log, err := store.Create("news")
+		must(t, err)
+		must(t, log.Append(func(b []byte) []byte { return append(b, `{"url":"http://a.example/"}`...) }))
+		durable := store.Syncing()
+		must(t, errors.Join(store.Flush(), store.Sync()))
+		durable()
+		a := Applications{cfg: &Config{Uncollected: 1}, run: run.New(), delivery: store}
+		a.heldNow.Store(&map[string]bool{"news": true})
+		a.run.Begin()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		pages, err := a.Deliveries("news", 0, 1)
+		must(t, err)
+		if err := a.Acknowledge(ctx, "news", pages[0].Position); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the dispatcher is busy: %v", err)
+		}
+		if n := log.Waiting(); n != 0 {
+			t.Errorf("%d pages wait", n)
+		}
+		go func() { (<-a.run.Calls())(time.Now()) }()
+		must(t, a.Acknowledge(t.Context(), "news", pages[0].Position))
+		must(t, store.Close())
+	})
 }
 
 func TestRecentIsBounded(t *testing.T) {

@@ -173,6 +173,9 @@ func (c *Config) check(seeds []weburl.URL) error {
 		return input.Errorf("unblock %s: a new crawl has no blocked hosts; continue an existing one with --resume",
 			c.Unblock[0])
 	}
+	if err := standing.CheckUnblock(c.Unblock); err != nil {
+		return err
+	}
 	if c.Cluster != nil {
 		fsys := c.FS
 		if fsys == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	exchange "github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -243,6 +244,26 @@ func TestUnblock(t *testing.T) {
 		}
 		closes()
 	})
+}
+
+// What Config.Unblock names wrongly is refused before anything is opened. The error says what is wrong, and what to do.
+func TestUnblockIsChecked(t *testing.T) {
+	web, mem := newSmallWeb(t), testdisk.NewMem()
+	cfg := web.config(t, mem)
+	cfg.Resume = true
+	for name, want := range map[string]string{
+		"two words":   `unblock: host "two words" is not a host name; give one such as www.example.org`,
+		"*.http://a/": `unblock: "*.http://a/" is not a domain; give one such as *.example.org`,
+	} {
+		cfg.Unblock = []string{"a.example", `/calendar/\d+`, name} // a host and a pattern, which are right
+		var wrong *input.Error
+		if _, err := node.Open(cfg); !errors.As(err, &wrong) || err.Error() != want {
+			t.Errorf("%q: %v; want %s", name, err, want)
+		}
+	}
+	if entries, err := mem.ReadDir("/"); err != nil || len(entries) > 0 {
+		t.Errorf("on the disk: %v, %v", entries, err)
+	}
 }
 
 // An order of a delay holds from the next request on, over restarts, and until it is taken back: no restart and no

@@ -57,11 +57,11 @@ func (p *Pool) learnCookies(r *fetch.Response) {
 	}
 }
 
-// comesBack decides about a redirect of v's URL that leads back to a URL of its own chain of redirects: A to A, or A to
-// B to A. It is followed if the request differs from all before: if a redirect has changed the cookies, or the session
-// id in the URL. Then next knows its chain, which makes it a new link. MaxRedirects bounds the chain. Safe for
-// concurrent use.
-func (p *Pool) comesBack(v *Attempt, next *link.Link) {
+// comesBack reports whether a redirect of v's URL leads back to a URL of its own chain of redirects: A to A, or A to B
+// to A. Then v skips it. It is followed if the request differs from all before: if a redirect has changed the cookies,
+// or the session id in the URL. Then next knows its chain, which makes it a new link. MaxRedirects bounds the chain.
+// Safe for concurrent use.
+func (p *Pool) comesBack(v *Attempt, next *link.Link) bool {
 	l := &v.Task.Link
 	steps := link.AddStep(l.Steps(), l.URL, requestOf(l.URL, v.Response.Cookies))
 	cookies := xxhash.Sum64String(p.cookiesFor(next.URL))
@@ -69,11 +69,12 @@ func (p *Pool) comesBack(v *Attempt, next *link.Link) {
 	if same || next.URL.String() == l.Via && Trailing(l.Hops, 'R') > 0 && p.cfg.Cookies == nil {
 		v.Notes = append(v.Notes, "redirect-loop")
 		v.Skipped = append(v.Skipped, Skip{*next, redirectLoop})
-		return
+		return true
 	}
 	if times > 0 || p.cfg.Cookies != nil {
 		next.SetSteps(steps)
 	}
+	return false
 }
 
 // redirectLoop is the reason why a redirect is not followed that leads back to where it came from.

@@ -2,20 +2,28 @@ package visit
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// The more slow visits receive nothing, the sooner another becomes one.
+// The more slow visits receive nothing, the sooner another becomes one. Those of the last minute, by the Clock, count
+// in part.
 func TestSlowAfter(t *testing.T) {
-	p := New(Config{Workers: 10}.WithDefaults(), Parts{}, 0)
+	now := time.Unix(1e9, 0)
+	p := New(Config{Workers: 10, Clock: testclock.Func(func() time.Time { return now })}.WithDefaults(), Parts{}, 0)
 	for _, x := range []struct {
 		slow int
 		want time.Duration
@@ -25,6 +33,44 @@ func TestSlowAfter(t *testing.T) {
 			t.Errorf("%d slow visits: %s, want %s", x.slow, got, x.want)
 		}
 	}
+	p.slow.silent, now = 0, now.Add(time.Minute)
+	if n := p.slow.quiet(now); math.Abs(n-1000/math.E) > 1e-6 {
+		t.Errorf("a minute after 1000 slow visits %f count, want %f", n, 1000/math.E)
+	}
+	if now = now.Add(time.Hour); p.slowAfter() != 5*time.Second {
+		t.Errorf("an hour later: %s", p.slowAfter())
+	}
+}
+
+// A redirect to its own URL is skipped, and no Strategy is asked about it. Another one is followed.
+func TestRedirectToItself(t *testing.T) {
+	sc, err := scope.New(scope.Config{Scope: scope.Any}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := weburl.MustParse("http://a.example/")
+	for to, want := range map[string]string{"/": "asked 0, found 0, skipped 1", "/b": "asked 1, found 1, skipped 0"} {
+		var asked counted
+		p := New(Config{}.WithDefaults(), Parts{Strategy: &asked, Scope: sc}, 0)
+		v := p.New(frontier.Task{Link: link.Link{URL: self}})
+		v.Response.Cookies = xxhash.Sum64String("") // of its request
+		r := &fetch.Response{URL: self, Status: 302, Header: fetch.Header{{Name: "Location", Value: to}}}
+		if err := p.read(t.Context(), v, r); err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprintf("asked %d, found %d, skipped %d", asked, len(v.Found), len(v.Skipped))
+		if got != want {
+			t.Errorf("a redirect to %s: %s; want %s", to, got, want)
+		}
+	}
+}
+
+// counted is a Strategy that counts the links.
+type counted int
+
+func (c *counted) Follow(*Page, *link.Link) Choice {
+	*c++
+	return Take
 }
 
 // A visit kept for reuse does not keep the memory of a large page.

@@ -35,8 +35,9 @@ func (p *Pool) read(ctx context.Context, v *Attempt, r *fetch.Response) error {
 		default:
 			next := Child(l, u, 'R')
 			next.Ext = v.extTo(u, 'R')
-			p.comesBack(v, &next)
-			p.Links.Follow(v, next, next.Key())
+			if !p.comesBack(v, &next) {
+				p.Links.Follow(v, next, next.Key())
+			}
 		}
 		return nil
 	}

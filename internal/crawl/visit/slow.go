@@ -122,7 +122,7 @@ const (
 // time than a few. With a rate, it is at most half the time that a worker has for a visit at that rate: so as many
 // visits are in progress as the rate needs, however long the responses take.
 func (p *Pool) slowAfter() time.Duration {
-	share := 1 + p.slow.quiet(time.Now())/float64(p.cfg.Workers)
+	share := 1 + p.slow.quiet(p.cfg.Clock.Now())/float64(p.cfg.Workers)
 	after := float64(p.cfg.SlowAfter)
 	if pace := p.Rate.Pace(); pace > 0 {
 		after = min(after, float64(p.cfg.Workers)/(2*pace)*float64(time.Second))
@@ -155,7 +155,7 @@ func (w *worker) begin(req *fetch.Request) {
 	after := w.p.slowAfter()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.fetching, w.after, w.begun, w.received = true, after, time.Now(), 0
+	w.fetching, w.after, w.begun, w.received = true, after, w.p.cfg.Clock.Now(), 0
 	w.looked = w.begun
 	w.timer.Reset(after)
 }
@@ -191,7 +191,7 @@ func (w *worker) keeps(receives bool, age time.Duration) bool {
 func (w *worker) tick(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p, now := w.p, time.Now()
+	p, now := w.p, w.p.cfg.Clock.Now()
 	if !w.fetching {
 		return
 	}

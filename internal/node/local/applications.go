@@ -48,7 +48,7 @@ type ApplicationCrawl interface {
 	// Deliveries returns pages from a position on. Changed is closed when there are more.
 	Deliveries(app string, from int64, max int) ([]crawl.Delivery, error)
 	Changed(app string) <-chan struct{}
-	Acknowledge(app string, position int64) error
+	Acknowledge(ctx context.Context, app string, position int64) error
 	States() []crawl.AppState
 }
 
@@ -166,11 +166,11 @@ func (o *Applications) ListBodies(ctx context.Context, q *pb.ListBodies) (*pb.Li
 }
 
 // AcknowledgePages implements operate.Apps.
-func (o *Applications) AcknowledgePages(_ context.Context, q *pb.AcknowledgePages) error {
+func (o *Applications) AcknowledgePages(ctx context.Context, q *pb.AcknowledgePages) error {
 	if q.Log != o.Log {
 		return fmt.Errorf("the agent has begun with a new directory since then")
 	}
-	return o.Crawl.Acknowledge(o.Defined.ID(q.Application), q.Position)
+	return o.Crawl.Acknowledge(ctx, o.Defined.ID(q.Application), q.Position)
 }
 
 // Uncollected says which pages applications have still to collect from an agent, such as "3 pages of shop".

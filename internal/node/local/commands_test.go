@@ -109,7 +109,7 @@ func (f *fake) deliver() {
 
 func (f *fake) Changed(string) <-chan struct{} { return f.changed }
 
-func (f *fake) Acknowledge(_ string, position int64) error {
+func (f *fake) Acknowledge(_ context.Context, _ string, position int64) error {
 	f.acked = position
 	return f.err
 }

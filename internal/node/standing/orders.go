@@ -136,8 +136,21 @@ func (s *Orders) Open(c Crawl, unblock []string) (notBlocked []string, err error
 // byStart is the By of orders that the start of a run gives.
 const byStart = "the start"
 
+// CheckUnblock returns an *input.Error if one of the names that Open is to unblock is wrong.
+func CheckUnblock(names []string) error {
+	for _, text := range names {
+		if err := verbs.CheckUnblock(text); err != nil {
+			return input.Errorf("unblock: %v", err)
+		}
+	}
+	return nil
+}
+
 // unblock takes back blocks and exclusions. It returns the names that were not blocked.
 func (s *Orders) unblock(names []string) (notBlocked []string, err error) {
+	if err := CheckUnblock(names); err != nil {
+		return nil, err
+	}
 	var back []orders.Order
 	var blocks []string
 	for _, text := range names {
@@ -145,14 +158,10 @@ func (s *Orders) unblock(names []string) (notBlocked []string, err error) {
 			back = append(back, off)
 			continue
 		}
-		about, _, err := input.About(text)
-		switch {
-		case err == nil:
+		if about, _, err := input.About(text); err == nil {
 			blocks = append(blocks, about)
-		case verbs.CheckUnblock(text) == nil: // a pattern
+		} else { // a pattern
 			notBlocked = append(notBlocked, text)
-		default:
-			return notBlocked, input.Errorf("unblock %s: %v", text, err)
 		}
 	}
 	slices.Sort(blocks)
