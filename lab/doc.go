@@ -2,12 +2,14 @@
 // the papers that it implements?
 //
 // An Experiment answers one question. It runs whole programs side by side and returns a
-// Result, which Do writes as text, data and picture:
+// Result with its Data, in long form. Do writes them, and renders them by a template:
 //
-//	Experiment.Run -> Result -> NAME.md   question, tables, interpretation
-//	                            NAME.csv  one line per run or sample
-//	                            NAME.svg  the picture
-//	                            NAME.json the figures that the text quotes, and the machine
+//	Experiment.Run -> Result -> NAME.csv            one line a value, with its dimensions
+//	                            NAME.md.tmpl -> NAME.md   question, tables, interpretation
+//	                                            NAME.svg  the picture
+//
+// A template has the text, and a query for each table and each panel of the picture; see page.
+// Some experiments make their tables and panels themselves, and write NAME.json.
 //
 // What always holds: the web, the crawler and the yardstick are processes of their own, so that the
 // use of memory and processors is known for each. Every crawl is compared with the web's own

@@ -272,11 +272,9 @@ func (q *qualityRun) run(ctx context.Context) error {
 			c.add(q.web, pages)
 			q.t.partial("draw %d of %d", draw+1, q.Draws)
 		}
-		c.sum()
 		q.got = append(q.got, c)
-		told := c.told()
-		n := told[len(told)/2]
-		done("mean indegree, %s: %.1f", firstPages(n), average(c.mean(n)))
+		half := c.Draws[0].Mean[:(len(c.Draws[0].Mean)+1)/2]
+		done("mean indegree of the first pages in the first draw: %.1f", half[max(len(half)-2, 0):])
 	}
 	return nil
 }

@@ -253,16 +253,11 @@ func TestQualityCurve(t *testing.T) {
 		curve          *QualityCurve
 		mean, all, top float64
 	}{{down, 149.5, 99.5, 1}, {up, 49.5, 99.5, 0}} {
-		if got := c.curve.mean(100)[0]; got != c.mean {
-			t.Errorf("mean %g, want %g", got, c.mean)
+		d := c.curve.Draws[0]
+		if !slices.Equal(d.Mean, []float64{c.mean, c.all}) || !slices.Equal(d.Top, []float64{c.top, 1}) || d.All != c.all ||
+			d.Reached != 200 {
+			t.Errorf("%+v, want %+v", d, c)
 		}
-		if c.curve.mean(0)[0] != c.all || c.curve.mean(200)[0] != c.all || c.curve.top(100)[0] != c.top ||
-			c.curve.top(200)[0] != 1 {
-			t.Errorf("%+v", c.curve)
-		}
-	}
-	if got := down.beside(up, 100); got != "3.02 (3.02–3.02)" {
-		t.Errorf("beside: %s", got)
 	}
 }
 
@@ -295,9 +290,8 @@ func TestFindGraph(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Figure.SVG(io.Discard) != nil || r.Sections[0].Table.Columns[1].Name != "all" ||
-		r.Sections[0].Table.Rows[0][1] != 1.0 {
-		t.Errorf("%+v", r.Sections[0].Table)
+	if text := rendered(t, r); !strings.Contains(text, "| breadth-first                       | 1.0 |") {
+		t.Error(text)
 	}
 }
 
@@ -313,29 +307,31 @@ func TestQualityOfTheRealGraph(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	curves := map[string]*QualityCurve{}
-	for _, c := range r.Figures["curves"].([]*QualityCurve) {
-		if c.Agents == 1 && c.Hosts == hostCosts[0].name {
-			curves[c.Order] = c
+	if f := r.Rows.facts; f["web_pages"] != "100000" || f["web_links"] != "3050615" {
+		t.Errorf("%s pages, %s links", f["web_pages"], f["web_links"])
+	}
+	const above = "sum(mean_indegree > 1e-9 + at(mean_indegree, \"order\", \"" + idealName + "\")) + " +
+		"sum(top_share > 1e-9 + at(top_share, \"order\", \"" + idealName + "\"))"
+	one, err := subset{d: r.Rows}.and("hosts=" + hostCosts[0].name + ", agents=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	orders, err := one.keys("order")
+	if err != nil || len(orders) != 9 {
+		t.Fatalf("%d orders, %v", len(orders), err)
+	}
+	for _, o := range orders {
+		at := one.at([]string{"order"}, o)
+		if n, err := at.value(above); err != nil || n.one() != 0.0 {
+			t.Errorf("%s: %v values are above the bound, %v", o[0], n.one(), err)
+		}
+		all, err := at.value("abs(at(mean_indegree, \"pages\", \"all\") - " +
+			"at(mean_indegree, \"pages\", \"all\", \"order\", \"" + idealName + "\")) < 1e-9")
+		if err != nil || all.one() != 1.0 {
+			t.Errorf("%s: all pages have another mean than those of the bound: %v, %v", o[0], all, err)
 		}
 	}
-	if r.Figures["pages"] != 100_000 || r.Figures["links"] != 3_050_615 || r.Figures["links_inside"].(float64) < 0.7 ||
-		len(curves) != 9 {
-		t.Fatalf("%v pages, %v links, %v inside, %d orders", r.Figures["pages"], r.Figures["links"],
-			r.Figures["links_inside"], len(curves))
-	}
-	bound := curves[idealName]
-	for name, c := range curves {
-		for _, n := range bound.points() {
-			if c.mean(n)[0] > bound.mean(n)[0]+1e-9 || c.top(n)[0] > bound.top(n)[0]+1e-9 {
-				t.Errorf("%s: %g of the first %d is above the bound %g", name, c.mean(n)[0], n, bound.mean(n)[0])
-			}
-		}
-		if math.Abs(c.mean(0)[0]-bound.mean(0)[0]) > 1e-9 {
-			t.Errorf("%s: all: %g, %g", name, c.mean(0)[0], bound.mean(0)[0])
-		}
-	}
-	if len(r.Figure.Panels) != 3 || len(r.Figure.Panels[0].Lines) != 9 || r.Figure.SVG(io.Discard) != nil {
-		t.Error("figure")
+	if text := rendered(t, r); !strings.Contains(text, "## The influence of the hosts") {
+		t.Error(text)
 	}
 }

@@ -37,6 +37,10 @@ type Result struct {
 	Figures map[string]any
 	// Again is the command that repeats the measurement.
 	Again string
+	// Rows, if not nil, are all measurements. A template renders them, and the fields above but Name and Again are empty.
+	// Template is its name; empty means Name.
+	Rows     *Data
+	Template string
 	// Earlier is set if the experiment only writes again what was measured before.
 	Earlier *Earlier
 }
@@ -81,16 +85,65 @@ func Do(ctx context.Context, e Experiment, t *Trial, out string) error {
 	if r.Earlier != nil {
 		how = *r.Earlier
 	}
-	if werr := r.write(out, how.Machine, how.Quick, how.Seed); werr != nil {
+	written := r.write
+	if r.Rows != nil {
+		written = r.render
+	}
+	if werr := written(out, how.Machine, how.Quick, how.Seed); werr != nil {
 		return errors.Join(err, werr)
 	}
 	for _, s := range r.Sections {
-		if s.Shown && s.Table != nil {
+		if (s.Shown || r.Rows != nil) && s.Table != nil {
 			fmt.Fprintf(t.Screen, "\n%s\n\n%s", s.Heading, s.Table.Text())
 		}
 	}
-	fmt.Fprintf(t.Screen, "\n%s\n", filepath.Join(out, r.Name+".{md,csv,svg,json}"))
+	files := ".{md,csv,svg,json}"
+	if r.Rows != nil {
+		files = ".{md,csv,svg}"
+	}
+	fmt.Fprintf(t.Screen, "\n%s\n", filepath.Join(out, r.Name+files))
 	return err
+}
+
+// render adds to the data how they were measured, and writes data, text and picture.
+func (r *Result) render(out string, m Machine, quick bool, seed uint64) error {
+	d := r.Rows
+	def(&r.Template, r.Name)
+	d.Fact("name", r.Name)
+	d.Fact("template", r.Template)
+	d.Fact("machine", m.String())
+	d.Fact("quick", quick)
+	d.Fact("seed", seed)
+	d.Fact("again", r.Again)
+	shown, err := Render(d, out)
+	r.Sections = shown
+	return err
+}
+
+// Render writes the CSV of data, their text and their picture into the folder out. It returns the tables for the
+// terminal.
+func Render(d *Data, out string) (shown []Section, err error) {
+	name := d.facts["name"]
+	p, err := d.render(name, d.facts["template"])
+	if err != nil {
+		return nil, err
+	}
+	var data, picture bytes.Buffer
+	if err := errors.Join(d.CSV(&data), p.fig.SVG(&picture)); err != nil {
+		return nil, err
+	}
+	old, err := os.ReadFile(filepath.Join(out, name+".md"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	files := map[string][]byte{".csv": data.Bytes(), ".svg": picture.Bytes(),
+		".md": append(p.text.Bytes(), kept(string(old))...)}
+	for ext, b := range files {
+		if err := disk.WriteFile(disk.OS, filepath.Join(out, name+ext), b); err != nil {
+			return nil, fmt.Errorf("lab: %w", err)
+		}
+	}
+	return p.shown, nil
 }
 
 // write writes the four files. It replaces each file atomically.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"gonum.org/v1/plot/plotter"
 
 	"github.com/orbweaver/orbweaver/internal/testweb"
@@ -41,6 +42,62 @@ func (f *fake) Run(_ context.Context, t *Trial) (*Result, error) {
 			Bars: []Bars{{Values: []float64{1}}}}}},
 		Figures: map[string]any{"ratio": 0.5},
 	}, f.err
+}
+
+// rendered returns the text of a result, whose picture must be well-formed.
+func rendered(t *testing.T, r *Result) string {
+	t.Helper()
+	out := t.TempDir()
+	if err := r.render(out, Machine{}, true, 1); err != nil {
+		t.Fatal(err)
+	}
+	svg, err := os.ReadFile(filepath.Join(out, r.Name+".svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words(t, svg)
+	text, err := os.ReadFile(filepath.Join(out, r.Name+".md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The stored results are what the templates make of their data.
+func TestStoredResults(t *testing.T) {
+	names, err := filepath.Glob("../docs/lab/*.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered := 0
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := ReadData(f)
+		f.Close()
+		if err != nil || d.facts["template"] == "" {
+			continue // of an experiment that has no template
+		}
+		rendered++
+		want, err := os.ReadFile(strings.TrimSuffix(name, ".csv") + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := d.render(d.facts["name"], d.facts["template"])
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		above, _, _ := strings.Cut(string(want), Marker)
+		if diff := cmp.Diff(strings.Split(above, "\n"), strings.Split(p.text.String(), "\n")); diff != "" {
+			t.Errorf("%s: \"orblab render\" would change the text (-stored +rendered):\n%s", name, diff)
+		}
+	}
+	if rendered == 0 {
+		t.Error("no stored result has a template")
+	}
 }
 
 func TestDo(t *testing.T) {

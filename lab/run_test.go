@@ -63,7 +63,7 @@ func buildTrial(t *testing.T) *Trial {
 		Self: filepath.Join(bin, "orblab"), Orbweaver: filepath.Join(bin, "orbweaver")}
 }
 
-// finishes runs an experiment, which must succeed and leave its four files.
+// finishes runs an experiment, which must succeed and leave its files.
 func finishes(t *testing.T, e Experiment, trial *Trial) (out string) {
 	t.Helper()
 	out = t.TempDir()
@@ -72,7 +72,7 @@ func finishes(t *testing.T, e Experiment, trial *Trial) (out string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, ext := range []string{".md", ".csv", ".svg", ".json"} {
+	for _, ext := range []string{".md", ".csv", ".svg"} {
 		if m, err := filepath.Glob(filepath.Join(out, "*"+ext)); len(m) != 1 || err != nil {
 			t.Errorf("files *%s: %v, %v", ext, m, err)
 		}

@@ -137,7 +137,7 @@ func (x *Scaling) Run(ctx context.Context, t *Trial) (*Result, error) {
 		done("%s pages, %.2f links sent a page", humanize.Comma(w.Pages), w.Overhead)
 		ws = append(ws, w)
 	}
-	return y.result(t, rs, ws), nil
+	return y.result(rs, ws), nil
 }
 
 // crawl makes one timed run, with a line for each agent.

@@ -23,32 +23,28 @@ func TestPagesAt(t *testing.T) {
 	}
 }
 
-func TestScalingPoints(t *testing.T) {
-	x := &Scaling{Agents: []int{1, 7}}
-	ps := x.points([]ScalingRun{
+// The result compares each run with the run of one agent beside it, and says whether the aim is reached.
+func TestScalingResult(t *testing.T) {
+	x := &Scaling{Agents: []int{1, 7}, Bandwidth: 1_000_000, Runs: 3}
+	text := rendered(t, x.result([]ScalingRun{
 		{Agents: 1, Line: 1, PagesPerS: 100}, {Agents: 7, Line: 0.9, PagesPerS: 90,
-			costs: costs{Overhead: 4, Exchanged: 500, CPU: 2000, Peak: 9, Pages: 10}},
+			costs: costs{Overhead: 4, Exchanged: 500, CPU: 2000, Peak: 9e6, Pages: 10}},
 		{Agents: 1, Line: 0.5, PagesPerS: 50}, {Agents: 7, Line: 0.51, PagesPerS: 53,
-			costs: costs{Overhead: 2, Exchanged: 700, CPU: 1000, Peak: 5, Pages: 40}},
+			costs: costs{Overhead: 2, Exchanged: 700, CPU: 1000, Peak: 5e6, Pages: 40}},
 		{Agents: 1, Line: 1, PagesPerS: 100}, {Agents: 7, Line: 0.98, PagesPerS: 98,
-			costs: costs{Overhead: 3, Exchanged: 600, CPU: 3000, Peak: 7, Pages: 40}},
-	})
-	if p := ps[1]; math.Abs(p.OfOne-0.98) > 1e-9 || p.LowOfOne != 0.9 || p.TopOfOne != 1.02 || p.PagesPerS != 90 {
-		t.Errorf("%+v", p)
-	}
-	if got, want := ps[1].costs, (costs{Overhead: 3, Exchanged: 600, CPU: 2000, Peak: 9, Pages: 29}); got != want {
-		t.Errorf("costs %+v, want %+v", got, want)
-	}
-	x.Bandwidth = 1_000_000
-	verdict := "7 agents 3.00 links and 600 bytes a page, which is 6.0 % of the 10,000 bytes that a page takes"
-	if v := x.lineVerdict(ps); !strings.Contains(v, verdict) {
-		t.Errorf("costs %q", v)
-	}
-	if row := x.lineCosts(ps).Rows[1]; row[0] != 7 || row[2] != 3.0 || row[4] != 600.0 {
-		t.Errorf("%v", row)
-	}
-	if v := x.verdict(ps); !strings.Contains(v, "missed: 98.0 %") {
-		t.Errorf("verdict %q", v)
+			costs: costs{Overhead: 3, Exchanged: 600, CPU: 3000, Peak: 7e6, Pages: 40}},
+	}, []WholeCrawl{{Agents: 7, costs: costs{Overhead: 0.5}}}))
+	for _, want := range []string{
+		"7 agents 3.00 links and 600 bytes a page, which is 6.0 % of the 10,000 bytes that a page takes",
+		"is missed: 98.0 %.",
+		"|      7 |         90.0 |       98.0 |      90.0 |        102.0 |",
+		"|      7 |    29 |             3.000 |                   0.000 |                    600 |               2,000 |" +
+			"           9 |",
+		"|      7 |     0 |             0.500 |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text does not say %q:\n%s", want, text)
+		}
 	}
 }
 

@@ -56,6 +56,8 @@ func (c Column) show(cell any) (s string, right bool) {
 		return humanize.FormatFloat(format(c.Digits), float64(v)/float64(c.unit())), true
 	case float64:
 		return humanize.FormatFloat(format(c.Digits), v), true
+	case shownNumber:
+		return humanize.FormatFloat(format(v.digits), v.f), true
 	}
 	return fmt.Sprint(cell), false
 }

@@ -49,6 +49,8 @@ type commands struct {
 	Chaos      ChaosCmd      `cmd:"" help:"${chaos}"`
 	Bare       BareCmd       `cmd:"" passthrough:"" help:"Run the yardstick: a minimal loop that fetches, decodes, scans and archives a list of URLs."`
 
+	Render RenderCmd `cmd:"" help:"Write text and picture again from the data of earlier runs."`
+
 	Web           WebCmd           `cmd:"" hidden:"" help:"Serve the web of an experiment."`
 	SeenStore     SeenStoreCmd     `cmd:"" hidden:"" help:"Run one store of the experiment seen."`
 	ChaosStory    ChaosStoryCmd    `cmd:"" hidden:"" help:"Tell stories of the experiment chaos."`

@@ -1,0 +1,566 @@
+package lab
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"gonum.org/v1/plot/plotter"
+)
+
+//go:embed *.md.tmpl
+var templates embed.FS
+
+// A page is a result in the making: the text of a template, whose tables and panels are queries over data. The
+// functions of a template:
+//
+//	head "TITLE"       the heading, the machine, and the heading of the question
+//	picture "TEXT"     the picture of all panels; TEXT describes it
+//	keys "DIM"         the values of a dimension
+//	items "FORMAT" "E; E" "DIM" "WHERE"   a line of FORMAT with the values of E for each value of DIM
+//	table `SPEC` A     a table, which the terminal shows, too, unless it is hidden
+//	                   every @ of SPEC stands for A
+//	panel `SPEC` A     a panel of the picture, which leaves nothing in the text
+//	val N "E" "WHERE"  an expression with N decimals; num "E" "WHERE" is the same as a number, for conditions;
+//	                   WHERE may be missing
+//	raw "NAME"         a fact as the CSV has it; {{.NAME}} has commas between thousands
+//
+// A SPEC has a line for each of these:
+//
+//	where DIM=VALUE, ...      the lines of the data that count; see subset.and
+//	rows DIM, DIM:TITLE, ...  a row for each combination of values; a dimension with the title - has no column
+//	TITLE .N = E              a column; without rows a line of a table with the columns of head
+//	across DIM                the columns whose titles have a %s repeat for each value of DIM; with "short" behind it
+//	                          the title has 20 M for 20,000,000
+//	head TITLE | TITLE        the columns of a table without rows; cells of more columns follow a semicolon
+//	total TITLE               one more row, of all lines
+//	hidden                    the terminal does not show the table
+//
+// and for panels
+//
+//	title TEXT     x LABEL = DIM     y LABEL     top E     digits N     first N     log     stack     aside
+//	by DIM, DIM               lines and bars whose names have a %s repeat for each combination of values
+//	line NAME = E             a line over the values of x
+//	groups DIM                groups of bars; with a number behind it, the names are cut to so many letters
+//	group NAME: WHERE         a group of bars with a condition of its own
+//	bar NAME = E              bars, whose whiskers (with whiskers) reach from the least to the greatest value
+//	level NAME = E            a horizontal line
+//	bold NAME                 a line that is drawn bold
+type page struct {
+	d     *Data
+	name  string
+	text  bytes.Buffer
+	fig   Figure
+	shown []Section // for the terminal
+}
+
+// render makes the text above the marker, and the picture.
+func (d *Data) render(name, tmpl string) (*page, error) {
+	p := &page{d: d, name: name}
+	t, err := template.New(tmpl+".md.tmpl").Funcs(template.FuncMap{
+		"head": p.head, "picture": p.picture, "table": p.table, "panel": p.panel, "val": p.val, "num": p.num,
+		"keys": p.keys, "items": p.items,
+		"raw": func(fact string) string { return d.facts[fact] },
+	}).ParseFS(templates, tmpl+".md.tmpl")
+	if err != nil {
+		return nil, fmt.Errorf("template: %w", err)
+	}
+	facts := map[string]any{}
+	for what, v := range d.facts {
+		facts[what] = v
+		if f, err := strconv.ParseFloat(v, 64); err == nil {
+			facts[what] = count(f)
+			if v == "0" { // false
+				facts[what] = ""
+			}
+		}
+	}
+	if err := t.Execute(&p.text, facts); err != nil {
+		return nil, fmt.Errorf("template: %w", err)
+	}
+	p.text.Truncate(len(bytes.TrimRight(p.text.Bytes(), "\n")))
+	fmt.Fprintf(&p.text, "\n\n## Repeat the experiment\n\n```sh\n%s\n```\n\n", d.facts["again"])
+	return p, nil
+}
+
+func (p *page) head(title string) string {
+	s := "# " + title + "\n\n" + p.d.facts["machine"] + ".\n"
+	if p.d.facts["quick"] == "1" {
+		s += "\nA quick run: too short to quote.\n"
+	}
+	return s + "\n## Question"
+}
+
+func (p *page) picture(alt string) string {
+	p.fig.Alt = alt
+	return fmt.Sprintf("![%s](%s.svg)", alt, p.name)
+}
+
+// num returns an expression as a number. Without a value it is 0.
+func (p *page) num(e string, where ...string) (float64, error) {
+	s := subset{d: p.d}
+	for _, w := range where {
+		var err error
+		if s, err = s.and(w); err != nil {
+			return 0, err
+		}
+	}
+	v, err := s.value(e)
+	f, _ := v.one().(float64)
+	return f, err
+}
+
+// val returns an expression for people, with some digits after the decimal point.
+func (p *page) val(digits int, e string, where ...string) (string, error) {
+	s := subset{d: p.d}
+	for _, w := range where {
+		var err error
+		if s, err = s.and(w); err != nil {
+			return "", err
+		}
+	}
+	v, err := s.value(e)
+	text, _ := Column{Digits: digits}.show(v.one())
+	return text, err
+}
+
+// keys returns the values of a dimension.
+func (p *page) keys(dim string) (values []string, err error) {
+	keys, err := subset{d: p.d}.keys(dim)
+	for _, k := range keys {
+		values = append(values, k[0])
+	}
+	return values, err
+}
+
+// items returns a line for each value of a dimension.
+func (p *page) items(format, exprs, dim, where string) (string, error) {
+	s, err := subset{d: p.d}.and(where)
+	if err != nil {
+		return "", err
+	}
+	keys, err := s.keys(dim)
+	if err != nil {
+		return "", err
+	}
+	var lines []string
+	for _, k := range keys {
+		var values []any
+		for e := range strings.SplitSeq(exprs, "; ") {
+			v, err := s.at([]string{dim}, k).value(e)
+			if err != nil {
+				return "", err
+			}
+			values = append(values, v.one())
+		}
+		lines = append(lines, fmt.Sprintf(format, values...))
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// A spec is the declaration of a table or a panel.
+type spec struct {
+	subset subset
+	// said has what follows each word, and is nil if the word is missing.
+	said map[string][]string
+	// columns are the lines of tables, and parts those of panels.
+	columns, parts []declared
+}
+
+// A declared is a name with expressions.
+type declared struct {
+	kind, name string // kind is that of a part
+	digits     []int
+	e          []string
+}
+
+// options are the first words of lines that are no columns.
+var options = []string{"where", "rows", "across", "head", "total", "hidden", "title", "x", "y", "top", "digits", "first",
+	"log", "stack", "aside", "by", "groups", "bold", "whiskers"}
+
+// read reads a declaration, in which @ stands for the first of with.
+func (p *page) read(text string, with []string) (s spec, err error) {
+	if len(with) > 0 {
+		text = strings.ReplaceAll(text, "@", with[0])
+	}
+	s = spec{subset: subset{d: p.d}, said: map[string][]string{}}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		word, rest, _ := strings.Cut(line, " ")
+		switch {
+		case line == "":
+		case slices.Contains([]string{"line", "bar", "level", "group"}, word):
+			separator := " = "
+			if word == "group" {
+				separator = ": "
+			}
+			name, e, ok := strings.Cut(rest, separator)
+			if !ok {
+				return s, fmt.Errorf("%w: %q is not NAME%sE", ErrQuery, line, separator)
+			}
+			s.parts = append(s.parts, declared{kind: word, name: name, e: []string{e}})
+		case strings.Contains(line, " = ") && word != "x" && word != "where":
+			name, e, _ := strings.Cut(line, " = ")
+			c := declared{}
+			var digits int
+			c.name, digits = decimals(name)
+			for e := range strings.SplitSeq(e, "; ") {
+				more := digits
+				if i := strings.LastIndex(e, " ."); i >= 0 {
+					e, more = decimals(e)
+				}
+				c.e, c.digits = append(c.e, e), append(c.digits, more)
+			}
+			s.columns = append(s.columns, c)
+		case slices.Contains(options, word):
+			s.said[word] = append(s.said[word], rest)
+		default:
+			return s, fmt.Errorf("%w: %q", ErrQuery, line)
+		}
+	}
+	if where := s.said["where"]; where != nil {
+		s.subset, err = s.subset.and(where[0])
+	}
+	return s, err
+}
+
+// decimals cuts the number of decimals from the end of a text: "name .2".
+func decimals(text string) (rest string, digits int) {
+	if i := strings.LastIndex(text, " ."); i >= 0 {
+		if n, err := strconv.Atoi(text[i+2:]); err == nil {
+			return text[:i], n
+		}
+	}
+	return text, 0
+}
+
+// list returns the names of a list, and what follows them behind a colon, or the names again.
+func list(said []string) (names, titles []string) {
+	for _, text := range said {
+		for part := range strings.SplitSeq(text, ", ") {
+			name, title, ok := strings.Cut(part, ":")
+			if !ok {
+				title = name
+			}
+			names, titles = append(names, name), append(titles, title)
+		}
+	}
+	return names, titles
+}
+
+// table returns a table in Markdown.
+func (p *page) table(text string, with ...string) (string, error) {
+	s, err := p.read(text, with)
+	if err != nil {
+		return "", err
+	}
+	t := &Table{}
+	if head := s.said["head"]; head != nil {
+		err = p.lines(t, s, strings.Split(head[0], " | "))
+	} else {
+		err = p.rows(t, s)
+	}
+	if err != nil {
+		return "", err
+	}
+	if s.said["hidden"] == nil {
+		_, heading, _ := strings.Cut(p.text.String()[max(0, strings.LastIndex(p.text.String(), "\n## ")):], "\n## ")
+		heading, _, _ = strings.Cut(heading, "\n")
+		p.shown = append(p.shown, Section{Heading: heading, Table: t})
+	}
+	return strings.TrimSuffix(t.Markdown(), "\n"), nil
+}
+
+// lines fills a table without keys.
+func (p *page) lines(t *Table, s spec, head []string) error {
+	for _, name := range head {
+		t.Columns = append(t.Columns, Column{Name: name})
+	}
+	for _, c := range s.columns {
+		row := []any{c.name}
+		for i, e := range c.e {
+			v, err := s.subset.value(e)
+			if err != nil {
+				return err
+			}
+			cell := v.one()
+			if f, ok := cell.(float64); ok && len(s.columns) > 0 {
+				cell = shownNumber{f, c.digits[i]}
+			}
+			row = append(row, cell)
+		}
+		t.Add(row...)
+	}
+	return nil
+}
+
+// A shownNumber has its own number of decimals.
+type shownNumber struct {
+	f      float64
+	digits int
+}
+
+// rows fills a table with a row for each combination of keys.
+func (p *page) rows(t *Table, s spec) error {
+	dims, titles := list(s.said["rows"])
+	for _, title := range titles {
+		t.Columns = append(t.Columns, Column{Name: title})
+	}
+	keys, err := s.subset.keys(dims...)
+	if err != nil {
+		return err
+	}
+	type cell struct {
+		e           string
+		across, key []string
+	}
+	var cells []cell
+	across, _ := list(s.said["across"])
+	short := false
+	for i := range across {
+		across[i], short = strings.CutSuffix(across[i], " short")
+	}
+	values, err := s.subset.keys(across...)
+	if err != nil {
+		return err
+	}
+	for _, c := range s.columns {
+		if !strings.Contains(c.name, "%s") {
+			t.Columns = append(t.Columns, Column{Name: c.name, Digits: c.digits[0]})
+			cells = append(cells, cell{e: c.e[0]})
+			continue
+		}
+		for _, v := range values {
+			title := people(v)
+			if n, err := strconv.ParseInt(v[0], 10, 64); short && err == nil {
+				title = short10(n)
+			}
+			t.Columns = append(t.Columns, Column{Name: fmt.Sprintf(c.name, title), Digits: c.digits[0]})
+			cells = append(cells, cell{c.e[0], across, v})
+		}
+	}
+	// A key whose title is a dash has no column.
+	for i := len(titles) - 1; i >= 0; i-- {
+		if titles[i] == "-" {
+			t.Columns = slices.Delete(t.Columns, i, i+1)
+		}
+	}
+	add := func(row []any, at subset) error {
+		for i := len(titles) - 1; i >= 0; i-- {
+			if titles[i] == "-" {
+				row = slices.Delete(row, i, i+1)
+			}
+		}
+		empty := true
+		for _, c := range cells {
+			v, err := at.at(c.across, c.key).value(c.e)
+			if err != nil {
+				return err
+			}
+			row = append(row, v.one())
+			empty = empty && v.one() == nil
+		}
+		if !empty {
+			t.Add(row...)
+		}
+		return nil
+	}
+	for _, k := range keys {
+		var row []any
+		for _, v := range k {
+			row = append(row, numeric(v))
+		}
+		if err := add(row, s.subset.at(dims, k)); err != nil {
+			return err
+		}
+	}
+	if total := s.said["total"]; total != nil {
+		row := make([]any, len(dims))
+		row[0] = total[0]
+		if err := add(row, s.subset); err != nil {
+			return err
+		}
+	}
+	t.dropEmpty(len(dims) - strings.Count(strings.Join(titles, ""), "-"))
+	return nil
+}
+
+// dropEmpty removes the columns without a cell, but for the first ones.
+func (t *Table) dropEmpty(first int) {
+	for i := len(t.Columns) - 1; i >= first; i-- {
+		if !slices.ContainsFunc(t.Rows, func(row []any) bool { return row[i] != nil }) {
+			t.Columns = slices.Delete(t.Columns, i, i+1)
+			for k := range t.Rows {
+				t.Rows[k] = slices.Delete(t.Rows[k], i, i+1)
+			}
+		}
+	}
+}
+
+// people returns the values of a key for people.
+func people(key []string) string {
+	shown := make([]string, len(key))
+	for i, v := range key {
+		shown[i], _ = Column{}.show(numeric(v))
+	}
+	return strings.Join(shown, ", ")
+}
+
+// panel adds a panel to the picture.
+func (p *page) panel(text string, with ...string) (string, error) {
+	s, err := p.read(text, with)
+	if err != nil {
+		return "", err
+	}
+	said := func(word string) string { return strings.Join(s.said[word], " ") }
+	whole := func(word string) int {
+		n, _ := strconv.Atoi(said(word))
+		return n
+	}
+	has := func(word string) bool { return s.said[word] != nil }
+	panel := Panel{Title: said("title"), Y: said("y"), Log: has("log"), Stack: has("stack"), Aside: has("aside"),
+		Digits: whole("digits"), First: whole("first")}
+	label, dim, _ := strings.Cut(said("x"), " = ")
+	panel.X = label
+	if has("top") {
+		if panel.Top, err = p.num(said("top")); err != nil {
+			return "", err
+		}
+	}
+	groups, err := s.groups(&panel)
+	if err != nil {
+		return "", err
+	}
+	by, _ := list(s.said["by"])
+	keys, err := s.subset.keys(by...)
+	if err != nil {
+		return "", err
+	}
+	drawn := 0
+	for _, part := range s.parts {
+		if part.kind == "level" {
+			v, err := s.subset.value(part.e[0])
+			if f, ok := v.one().(float64); ok {
+				panel.Levels = append(panel.Levels, Level{part.name, f})
+			}
+			if err != nil {
+				return "", err
+			}
+			continue
+		}
+		at := [][]string{nil}
+		if strings.Contains(part.name, "%s") {
+			at = keys
+		}
+		for _, k := range at {
+			sub, name := s.subset, part.name
+			if k != nil {
+				sub, name = s.subset.at(by, k), fmt.Sprintf(part.name, people(k))
+			}
+			switch part.kind {
+			case "line":
+				drawn++
+				err = sub.line(&panel, drawn, name, dim, part.e[0], slices.Contains(s.said["bold"], name))
+			case "bar":
+				err = sub.bars(&panel, name, part.e[0], groups, has("whiskers"))
+			}
+			if err != nil {
+				return "", err
+			}
+		}
+	}
+	if len(panel.Lines)+len(panel.Bars) > 0 {
+		p.fig.Panels = append(p.fig.Panels, panel)
+	}
+	return "", nil
+}
+
+// A grouping narrows a subset to a group of bars.
+type grouping func(subset) (subset, error)
+
+// groups returns the groups of bars, and adds their names to the panel.
+func (s *spec) groups(panel *Panel) (groups []grouping, err error) {
+	for _, text := range s.said["groups"] {
+		dim, letters, cut := strings.Cut(text, " ")
+		keys, err := s.subset.keys(dim)
+		if err != nil {
+			return nil, err
+		}
+		n, _ := strconv.Atoi(letters)
+		for _, k := range keys {
+			name := people(k)
+			if cut {
+				name = name[:min(n, len(name))]
+			}
+			panel.Groups = append(panel.Groups, name)
+			groups = append(groups, func(s subset) (subset, error) { return s.with(dim, k[0]) })
+		}
+	}
+	for _, part := range s.parts {
+		if part.kind == "group" {
+			panel.Groups = append(panel.Groups, part.name)
+			groups = append(groups, func(s subset) (subset, error) { return s.and(part.e[0]) })
+		}
+	}
+	return groups, nil
+}
+
+// line adds a line of a colour. On logarithmic axes it leaves out what has no logarithm.
+func (s subset) line(panel *Panel, color int, name, dim, e string, bold bool) error {
+	keys, err := s.keys(dim)
+	if err != nil {
+		return err
+	}
+	l := Line{Name: name, Color: color, Bold: bold}
+	for _, k := range keys {
+		at, err := s.with(dim, k[0])
+		if err != nil {
+			return err
+		}
+		v, err := at.value(e)
+		if err != nil {
+			return err
+		}
+		x, ok1 := numeric(k[0]).(float64)
+		y, ok2 := v.one().(float64)
+		if ok1 && ok2 && (!panel.Log || y > 0) {
+			l.Points = append(l.Points, plotter.XY{X: x, Y: y})
+		}
+	}
+	if len(l.Points) > 0 {
+		panel.Lines = append(panel.Lines, l)
+	}
+	return nil
+}
+
+// bars adds the bars of one colour.
+func (s subset) bars(panel *Panel, name, e string, groups []grouping, whiskers bool) error {
+	b := Bars{Name: name}
+	for _, narrow := range groups {
+		at, err := narrow(s)
+		if err != nil {
+			return err
+		}
+		v, err := at.value(e)
+		if err != nil {
+			return err
+		}
+		y, ok := v.one().(float64)
+		if !ok {
+			y = math.NaN()
+		}
+		b.Values = append(b.Values, y)
+		if fs := v.numbers(); whiskers && len(fs) > 0 {
+			b.Low, b.High = append(b.Low, slices.Min(fs)), append(b.High, slices.Max(fs))
+		} else if whiskers {
+			b.Low, b.High = append(b.Low, 0), append(b.High, 0)
+		}
+	}
+	panel.Bars = append(panel.Bars, b)
+	return nil
+}
