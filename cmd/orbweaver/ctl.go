@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -118,18 +119,6 @@ func heard(answers []*pb.Answer, one, several string) (names, verb string) {
 	return english.WordSeries(all, "and"), several
 }
 
-// unheard says if other agents are told of an order when they join. The error is that of ignorant.
-func unheard(out io.Writer, answers []*pb.Answer) error {
-	for _, a := range answers {
-		if a.WaitsFor != "" {
-			if err := printWaits(out, a.WaitsFor); err != nil {
-				return err
-			}
-		}
-	}
-	return ignorant(answers, "it")
-}
-
 // ignorant returns an error that names the agents that do not know yet what an operator has ordered, or nil.
 func ignorant(answers []*pb.Answer, what string) error {
 	var lines []string
@@ -146,8 +135,14 @@ func ignorant(answers []*pb.Answer, what string) error {
 }
 
 // printWaits says what an agent waits for that has got an order before the crawl begins.
-func printWaits(out io.Writer, waitsFor string) error {
-	_, err := fmt.Fprintf(out, "the agent waits for %s; other agents are told when they join\n", inLine(waitsFor))
+func printWaits(out io.Writer, answers []*pb.Answer) (err error) {
+	for _, a := range answers {
+		if a.WaitsFor != "" {
+			_, werr := fmt.Fprintf(out, "the agent waits for %s; other agents are told when they join\n",
+				inLine(a.WaitsFor))
+			err = cmp.Or(err, werr)
+		}
+	}
 	return err
 }
 

@@ -132,7 +132,7 @@ func patternsOf(list []string) *pb.Patterns {
 
 // print prints what the application is.
 func (a CtlAppCmd) print(out io.Writer, r *pb.SetApplicationResponse) error {
-	text := inCell(a.Name) + ": " + describeApp(r.Application)
+	text := inCell(a.Name) + ": " + inLine(verbs.Describe(r.Application))
 	if len(r.Told) == 0 {
 		if len(a.URLs) == 0 && a.File == "" {
 			text += "; nothing has changed"
@@ -142,31 +142,7 @@ func (a CtlAppCmd) print(out io.Writer, r *pb.SetApplicationResponse) error {
 	}
 	names, obeys := heard(r.Told, "obeys", "obey")
 	fmt.Fprintf(out, "%s; %s %s\n", text, names, obeys)
-	if r.WaitsFor == "" {
-		return nil
-	}
-	return printWaits(out, r.WaitsFor)
-}
-
-// describeApp returns what an application is in a few words.
-func describeApp(a *pb.Application) string {
-	parts := []string{fmt.Sprintf("share %g", a.GetShare()), "strategy " + inCell(a.GetStrategy())}
-	if a.GetStrategy() == verbs.StrategyFollow {
-		parts = append(parts, "scope "+inCell(a.GetScope()))
-		if a.GetDepth() >= 0 {
-			parts = append(parts, fmt.Sprintf("depth %d", a.GetDepth()))
-		}
-	}
-	for _, p := range a.GetInclude() {
-		parts = append(parts, "include "+inCell(p))
-	}
-	for _, p := range a.GetExclude() {
-		parts = append(parts, "exclude "+inCell(p))
-	}
-	if a.GetPages() {
-		parts = append(parts, "pages are kept")
-	}
-	return strings.Join(parts, ", ")
+	return printWaits(out, r.Told)
 }
 
 // remove removes the application.
@@ -175,14 +151,7 @@ func (a CtlAppCmd) remove(c *commands, out io.Writer) error {
 		a.Depth != "" || a.Strategy != nil || a.Pages != nil {
 		return bad("--remove takes no URLs, and no other flags than --why and --json; leave them out")
 	}
-	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		r, err := o.RemoveApplication(ctx, &pb.RemoveApplicationRequest{Name: a.Name, Why: a.Why})
-		if err != nil {
-			return err
-		}
-		names, obeys := heard(r.Told, "obeys", "obey")
-		return told(out, a.JSON, r, r.Told, fmt.Sprintf("%s: removed; %s %s", inCell(a.Name), names, obeys))
-	})
+	return giver(verbs.VerbApp, true, a.JSON, a.WhyFlag).give(c, out, a.Name, "")
 }
 
 // CtlAppsCmd implements "ctl apps".
@@ -222,7 +191,7 @@ func appsText(apps []*pb.Application, dir string) string {
 	var notes []string
 	silent := map[string]bool{}
 	for _, a := range apps {
-		rows = append(rows, appRow(a.Name, a.State, describeApp(a)))
+		rows = append(rows, appRow(a.Name, a.State, inLine(verbs.Describe(a))))
 		if a.Error != "" {
 			notes = append(notes, fmt.Sprintf("%s is not in force: %s\n", inCell(a.Name), inLine(a.Error)))
 		}

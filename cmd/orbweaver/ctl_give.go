@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -24,14 +25,23 @@ type Giver struct {
 	WhyFlag  `embed:""`
 }
 
+// giver returns a Giver of a verb for a command that is not made from the table.
+func giver(verb string, off, json bool, why WhyFlag) Giver {
+	v, err := verbs.Of(verb)
+	if err != nil {
+		panic(err)
+	}
+	return Giver{v, off, JSONFlag{json}, why}
+}
+
 type (
 	// giveAll is about the whole crawl.
 	giveAll struct {
 		Giver `embed:""`
 	}
-	// giveAbout is about its argument.
+	// giveAbout gives an order about each of its arguments.
 	giveAbout struct {
-		About string `arg:""`
+		About []string `arg:"" sep:"none"`
 		Giver `embed:""`
 	}
 	// giveWords has a value, perhaps with a subject before it.
@@ -68,6 +78,9 @@ func verbCommands() kong.Plugins {
 		values = append(values, command)
 	}
 	for _, v := range verbs.All {
+		if v.Brief == "" {
+			continue
+		}
 		add(v.Name, v.Brief, Giver{verb: v})
 		if v.Undo != "" {
 			add(v.Undo, v.UndoBrief, Giver{verb: v, off: true})
@@ -105,8 +118,18 @@ func (g Giver) Help() string {
 // Run gives the order.
 func (g giveAll) Run(c *commands, out io.Writer) error { return g.give(c, out, "", "") }
 
-// Run gives the order.
-func (g giveAbout) Run(c *commands, out io.Writer) error { return g.give(c, out, g.About, "") }
+// Run gives the orders.
+func (g giveAbout) Run(c *commands, out io.Writer) error {
+	var list []verbs.Order
+	for _, about := range g.About {
+		order, err := g.verb.Order(about, "", g.off)
+		if err != nil {
+			return bad("%v", err)
+		}
+		list = append(list, order)
+	}
+	return g.giveAll(c, out, list)
+}
 
 // Run gives the order.
 func (g giveWords) Run(c *commands, out io.Writer) error {
@@ -131,36 +154,45 @@ func (g Giver) give(c *commands, out io.Writer, about, value string) error {
 	if err != nil {
 		return bad("%v", err)
 	}
+	return g.giveAll(c, out, []verbs.Order{order})
+}
+
+// giveAll gives all of some orders, or none.
+func (g Giver) giveAll(c *commands, out io.Writer, list []verbs.Order) error {
+	q := &pb.GiveRequest{Why: g.Why}
+	for i, order := range list {
+		to := q
+		if i > 0 {
+			to = new(pb.GiveRequest)
+			q.Also = append(q.Also, to)
+		}
+		to.Verb, to.About, to.Value, to.Off = order.Verb, order.About, order.Value, order.Off
+	}
 	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		res, err := o.Give(ctx, &pb.GiveRequest{Verb: order.Verb, About: order.About, Value: order.Value,
-			Off: order.Off, Why: g.Why})
+		res, err := o.Give(ctx, q)
 		switch {
 		case err != nil:
 			return err
 		case g.JSON:
-			if err := writeMessage(out, res); err != nil {
-				return err
-			}
-			return ignorant(res.Answers, "it")
+			err = writeMessage(out, res)
+		default:
+			err = g.print(out, list, res, dirFlag(c.Ctl.Dir))
 		}
-		err = g.print(out, g.verb.Describe(order, nil), g.verb.OneHost(order.About), res, dirFlag(c.Ctl.Dir))
-		if err != nil {
-			return err
-		}
-		return unheard(out, res.Answers)
+		return cmp.Or(err, ignorant(res.Answers, "it"))
 	})
 }
 
-// print prints the agents' answers about an order: one by one if it is about one host, else their text, or text if they
-// have none, and who obeys. dir is the flag that chooses the crawl.
-func (g Giver) print(out io.Writer, text string, ofHost bool, res *pb.GiveResponse, dir string) error {
+// print prints the agents' answers about orders: one by one if there is one order about one host, else their text, or
+// the first order if they have none, and who obeys. dir is the flag that chooses the crawl.
+func (g Giver) print(out io.Writer, list []verbs.Order, res *pb.GiveResponse, dir string) error {
 	given := slices.DeleteFunc(slices.Clone(res.Answers), func(a *pb.Answer) bool { return a.Error != "" })
-	if ofHost {
-		if len(given) == 0 { // the agents that could answer for the host are silent
-			return nil
-		}
-		return printAnswers(out, given)
+	switch ofHost := len(list) == 1 && g.verb.OneHost(list[0].About); {
+	case ofHost && len(given) == 0: // the agents that could answer for the host are silent
+		return nil
+	case ofHost:
+		return cmp.Or(printAnswers(out, given), printWaits(out, res.Answers))
 	}
+	text := g.verb.Describe(list[0], nil)
 	if i := slices.IndexFunc(given, func(a *pb.Answer) bool { return a.Text != "" }); i >= 0 {
 		text = given[i].Text // it knows the other orders
 	}
@@ -171,9 +203,12 @@ func (g Giver) print(out io.Writer, text string, ofHost bool, res *pb.GiveRespon
 		obeys += fmt.Sprintf(" until \"orbweaver ctl%s %s\"", dir, g.verb.Undo)
 	case id != "":
 		obeys += " order " + inCell(id)
+		for _, o := range res.Also {
+			obeys += ", " + inCell(o.Id)
+		}
 	}
 	_, err := fmt.Fprintf(out, "%s; %s %s\n", inLine(text), name, obeys)
-	return err
+	return cmp.Or(err, printWaits(out, res.Answers))
 }
 
 // preview prints how many links the order would set aside.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
-	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
 
 // CtlOrdersCmd implements "ctl orders".
@@ -70,7 +70,7 @@ func ordersTable(orders []*pb.Order, past bool) string {
 		if o.Stands {
 			stands = "yes"
 		}
-		rows = append(rows, []string{inCell(o.Id), when, by, stands, orderText(o)})
+		rows = append(rows, []string{inCell(o.Id), when, by, stands, inCell(o.Text)})
 	}
 	if !past {
 		for i := range rows {
@@ -89,33 +89,6 @@ func ordersTable(orders []*pb.Order, past bool) string {
 	return text.String()
 }
 
-// orderText returns what an order says to do, and about what.
-func orderText(o *pb.Order) string {
-	about := "everything"
-	if o.About != "" {
-		about = inCell(o.About)
-	}
-	if o.Verb == "scope" { // about a part of the scope
-		about = inCell(strings.TrimSpace(o.About + " " + o.Value))
-	}
-	if app, ok := verbs.OrderedApplication(o); ok {
-		return inCell(o.Verb) + " " + about + ": " + describeApp(app)
-	}
-	return orderVerb(o) + " " + about
-}
-
-// orderVerb returns what an order says to do.
-func orderVerb(o *pb.Order) string {
-	verb := o.Verb
-	if o.Value != "" && verb != "scope" {
-		verb += " " + o.Value
-	}
-	if o.Off {
-		verb += " off"
-	}
-	return inCell(verb)
-}
-
 // CtlTakeBackCmd implements "ctl take-back".
 type CtlTakeBackCmd struct {
 	ID       string `arg:"" help:"Take back the order of this id, which \"orbweaver ctl orders\" prints."`
@@ -130,21 +103,18 @@ func (t CtlTakeBackCmd) Run(c *commands, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		what := inCell(res.GetOrder().GetVerb())
-		if about := res.GetOrder().GetAbout(); about != "" {
-			what += " " + inCell(about)
-		}
 		if t.JSON {
-			if err := writeMessage(out, res); err != nil {
-				return err
+			err = writeMessage(out, res)
+		} else {
+			what := inCell(res.GetOrder().GetVerb())
+			if about := res.GetOrder().GetAbout(); about != "" {
+				what += " " + inCell(about)
 			}
-			return ignorant(res.Answers, "it")
+			name, obeys := heard(res.Answers, "does", "do")
+			_, err = fmt.Fprintf(out, "taken back: %s; %s %s not obey order %s any more\n", what, name, obeys,
+				inCell(t.ID))
+			err = cmp.Or(err, printWaits(out, res.Answers))
 		}
-		name, obeys := heard(res.Answers, "does", "do")
-		if _, err := fmt.Fprintf(out, "taken back: %s; %s %s not obey order %s any more\n", what, name, obeys,
-			inCell(t.ID)); err != nil {
-			return err
-		}
-		return unheard(out, res.Answers)
+		return cmp.Or(err, ignorant(res.Answers, "it"))
 	})
 }

@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strconv"
-	"strings"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
 
 // CtlScopeCmd implements "ctl scope".
@@ -56,16 +53,34 @@ func (s CtlScopeCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error
 	if s.Watch {
 		return bad("--watch has no effect on a change; leave it out")
 	}
-	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		r, err := o.ChangeScope(ctx, &pb.ChangeScopeRequest{Hosts: s.Host, Domains: s.Domain, Include: s.Include,
-			Depth: s.Depth, Why: s.Why})
-		if err != nil {
-			return err
+	return s.change(c, out)
+}
+
+// change gives an order for each flag. It checks all of them before it gives one.
+func (s CtlScopeCmd) change(c *commands, out io.Writer) error {
+	g := giver(verbs.VerbScope, false, s.JSON, s.WhyFlag)
+	var depth []string
+	if s.Depth != "" {
+		depth = []string{s.Depth}
+	}
+	var list []verbs.Order
+	for _, f := range []struct {
+		name   string
+		values []string
+	}{{"include", s.Include}, {"host", s.Host}, {"domain", s.Domain}, {verbs.AboutDepth, depth}} {
+		for _, v := range f.values {
+			about, value := f.name+" "+v, ""
+			if f.name == verbs.AboutDepth {
+				about, value = f.name, v
+			}
+			order, err := g.verb.Order(about, value, false)
+			if err != nil {
+				return bad("--%s: %v", f.name, err)
+			}
+			list = append(list, order)
 		}
-		names, obeys := heard(r.Told, "obeys", "obey")
-		return told(out, s.JSON, r, r.Told, fmt.Sprintf("changed; %s %s %s", names, obeys,
-			inLine(strings.Join(r.Orders, ", "))))
-	})
+	}
+	return g.giveAll(c, out, list)
 }
 
 // scopeText returns the scope for people.
@@ -96,17 +111,4 @@ func scopeText(r *pb.ScopeResponse) string {
 		rows = append(rows, []string{inCell(c.Order), inCell(c.Text), inCell(c.Why)})
 	}
 	return text + "\n" + textTable(rows)
-}
-
-// told prints the response to an order: as a text, or with json as the message. The error is that of ignorant.
-func told(out io.Writer, json bool, response proto.Message, told []*pb.Answer, text string) (err error) {
-	if json {
-		err = writeMessage(out, response)
-	} else {
-		_, err = fmt.Fprintln(out, text)
-	}
-	if err != nil {
-		return err
-	}
-	return ignorant(told, "it")
 }

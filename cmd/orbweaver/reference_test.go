@@ -27,6 +27,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/report/review"
 )
@@ -142,6 +143,24 @@ func TestReferenceSettings(t *testing.T) {
 		b.WriteString("## " + g + "\n\n" + table(append([][]string{head}, rows[g]...)...))
 	}
 	checkReference(t, "settings.md", b.String())
+}
+
+func TestReferenceOrders(t *testing.T) {
+	rows := [][]string{{"verb", "given by", "words", "meaning", "effect"}}
+	for _, v := range verbs.All {
+		by, words := code("ctl "+v.Name), ""
+		switch {
+		case v.Call != "":
+			by = code(v.Call)
+		case v.Undo != "":
+			by += ", " + code("ctl "+v.Undo)
+		}
+		if v.Words != "" {
+			words = v.Words + ", such as " + code(v.Example)
+		}
+		rows = append(rows, []string{code(v.Name), by, words, v.About, v.Note})
+	}
+	checkReference(t, "orders.md", table(rows...))
 }
 
 func TestReferenceExitCodes(t *testing.T) {

@@ -36,7 +36,7 @@ func TestApplicationsOverRestart(t *testing.T) {
 				Applications -> pages:true
 				-> agents:{
 				Status -> applications:{application:"one"
-				RemoveApplication name:"one"
+				Give verb:"app" about:"one" off:true
 				Status -> - applications
 				Applications -> =`)
 		})
@@ -159,7 +159,7 @@ func TestApplicationAgain(t *testing.T) {
 				if err != nil || len(p.Pages) != 2 {
 					t.Fatalf("round %d: %v, %v", round, p, err)
 				}
-				calls(t, a, `RemoveApplication name:"one"`)
+				calls(t, a, `Give verb:"app" about:"one" off:true`)
 			}
 		})
 	})

@@ -455,7 +455,8 @@ func (m *mutated) honest() {
 		{"ExcludePreview", &pb.ExcludePreviewRequest{Pattern: "3"}},
 		{"Pages", &pb.PagesRequest{Application: "news", Body: true, Wait: 5}},
 		{"Give", &pb.GiveRequest{Verb: "block", About: "h5.example"}},
-		{"Give", &pb.GiveRequest{Verb: "exclude", About: "never"}},
+		{"Give", &pb.GiveRequest{Verb: "exclude", About: "never",
+			Also: []*pb.GiveRequest{{Verb: "scope", Words: "depth 9"}}}},
 		{"AddSeeds", &pb.AddSeedsRequest{Urls: []string{"http://h3.example/seed"}}}, {"Orders", &pb.OrdersRequest{}},
 	} {
 		b, err := proto.Marshal(c.q)

@@ -38,7 +38,7 @@ func changed(a verbs.Application, q *pb.SetApplicationRequest) verbs.Application
 
 // defined returns the application with a name that the orders define. The error is that of a call.
 func (o *Operator) defined(name string) (verbs.Application, error) {
-	apps := verbs.Applications(o.orders.Standing())
+	apps := verbs.ApplicationOrders(o.orders.Standing())
 	if i := slices.IndexFunc(apps, func(a verbs.Application) bool { return a.Name == name }); i >= 0 {
 		return apps[i], nil
 	}

@@ -131,9 +131,9 @@ func TestSetApplication(t *testing.T) {
 		a1 SetApplication name:"app" share:2.5 include:{patterns:"/a b/" patterns:"/c/"} why:" why "
 		-> application:{name:"app" share:2.5 scope:"host" include:"/a b/" include:"/c/" depth:-1 strategy:"follow" order:"
 		-> why:"why"} told:{agent:"a1"} told:{agent:"a2"} told:{agent:"a3"}`)
-	made := verbs.Applications(w.set.Standing())[0].Made
+	made := verbs.ApplicationOrders(w.set.Standing())[0].Made
 	w.run(t, `a2 SetApplication name:"app" depth:3 exclude:{patterns:"x"} include:{patterns:"/a b/"}`)
-	apps, n := verbs.Applications(w.set.Standing()), len(w.set.Past())
+	apps, n := verbs.ApplicationOrders(w.set.Standing()), len(w.set.Past())
 	if got := fmt.Sprint(apps); len(apps) != 1 ||
 		!strings.HasPrefix(got, "[{app 2.5 host 3 follow false "+made+" [/a b/] [x]") {
 		t.Errorf("the application is %v", got)
@@ -147,9 +147,9 @@ func TestSetApplication(t *testing.T) {
 		-> agents:{agent:"a1"
 		-> agents:{agent:"a2"
 		-> agents:{agent:"a3"
-		a3 RemoveApplication name:"app"
+		a3 Give verb:"app" about:"app" off:true
 		a3 Orders -> =
-		a3 RemoveApplication name:"app" -> ! not_found`)
+		a3 Give verb:"app" about:"app" off:true -> ! failed_precondition is not an application`)
 }
 
 // TestTakeBackApplication: to take back the order that defines an application removes it with its patterns.
@@ -159,7 +159,7 @@ func TestTakeBackApplication(t *testing.T) {
 		a1 SetApplication name:"app" include:{patterns:"/a b/"} exclude:{patterns:"x"}
 		a1 SetApplication name:"app-2" include:{patterns:"/a b/"} exclude:{patterns:"x"}`)
 	var order string
-	for _, a := range verbs.Applications(w.set.Standing()) {
+	for _, a := range verbs.ApplicationOrders(w.set.Standing()) {
 		if a.Name == "app" {
 			order = a.Order.ID()
 		}
@@ -273,7 +273,7 @@ func TestPages(t *testing.T) {
 		a1 Pages application:"app" limit:-1 -> ! invalid_argument
 		a1 Pages application:"app" wait:61 -> ! invalid_argument
 		a1 Pages application:"app" max_body_bytes:8388609 -> ! invalid_argument
-		a1 RemoveApplication name:"app"
+		a1 Give verb:"app" about:"app" off:true
 		a2 SetApplication name:"app" pages:true
 		a3 Acknowledge application:"app" token:"%[2]s" -> ! invalid_argument earlier application`, second, first, first[:8])
 }

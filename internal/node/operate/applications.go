@@ -46,7 +46,7 @@ func (o *Operator) SetApplication(ctx context.Context, q *pb.SetApplicationReque
 	}
 	standing := o.orders.Standing()
 	was, isNew := verbs.NewApplication(q.Name), true
-	apps := verbs.Applications(standing)
+	apps := verbs.ApplicationOrders(standing)
 	if i := slices.IndexFunc(apps, func(a verbs.Application) bool { return a.Name == q.Name }); i >= 0 {
 		was, isNew = apps[i], false
 	} else if len(apps) >= verbs.MaxApplications {
@@ -86,42 +86,16 @@ func (o *Operator) SetApplication(ctx context.Context, q *pb.SetApplicationReque
 		if err != nil {
 			return nil, err
 		}
-		a.Order, r.Told, r.WaitsFor = given[len(given)-1], answers, o.waitsFor()
+		a.Order, r.Told = given[len(given)-1], answers
 	}
 	r.Application = a.Wire()
 	return r, nil
 }
 
-// RemoveApplication implements pb.OperatorHandler.
-func (o *Operator) RemoveApplication(ctx context.Context, q *pb.RemoveApplicationRequest) (
-	*pb.RemoveApplicationResponse, error) {
-	a, err := o.defined(q.Name)
-	if err != nil {
-		return nil, err
-	}
-	given, answers, err := o.giveAll(ctx, o.removal(a.Name, q.Why), "")
-	if err != nil {
-		return nil, err
-	}
-	return &pb.RemoveApplicationResponse{Order: given[0].ID(), Told: answers}, nil
-}
-
-// removal returns the orders that remove an application: first that which takes back its definition, then those for its
-// patterns.
-func (o *Operator) removal(name, why string) []orders.Order {
-	list := []orders.Order{{Verb: verbs.VerbApp, About: name, Why: why, Off: true}}
-	for _, s := range o.orders.Standing() {
-		if s.Verb == verbs.VerbAppRule && strings.HasPrefix(s.About, name+" ") {
-			list = append(list, orders.Order{Verb: verbs.VerbAppRule, About: s.About, Why: why, Off: true})
-		}
-	}
-	return list
-}
-
 // Applications implements pb.OperatorHandler.
 func (o *Operator) Applications(ctx context.Context, _ *pb.ApplicationsRequest) (*pb.ApplicationsResponse, error) {
 	r := &pb.ApplicationsResponse{}
-	apps := verbs.Applications(o.orders.Standing())
+	apps := verbs.ApplicationOrders(o.orders.Standing())
 	if len(apps) == 0 {
 		return r, nil
 	}

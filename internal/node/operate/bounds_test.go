@@ -95,7 +95,7 @@ func TestTokensOfCallers(t *testing.T) {
 		})
 	}
 	three.run(t, `a1 SetApplication name:"app" pages:true`)
-	made := verbs.Applications(three.set.Standing())[0].Made
+	made := verbs.ApplicationOrders(three.set.Standing())[0].Made
 	same := &pb.AgentPosition{Agent: "a2", Log: "log", Position: 3}
 	for _, p := range []*pb.PagesPosition{
 		{Application: "app", Made: made, Agents: []*pb.AgentPosition{same, same}},

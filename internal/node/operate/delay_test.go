@@ -17,10 +17,10 @@ func TestDelay(t *testing.T) {
 		{"*.Bücher.example", `about:"*.xn--bcher-kva.example" `}, {"::1", `about:"[::1]" `}} {
 		w.run(t, `a1 Give verb:"delay" about:"%s" value:" 10s  8-18 mon-fri, else 2s" why:"w"
 			-> id:"a1-%x"
-			-> why:"w" verb:"delay" %svalue:"10s 8-18 mon-fri, else 2s" stands:true}
+			-> why:"w" verb:"delay" %svalue:"10s 8-18 mon-fri, else 2s" stands:true text:"
 			-> delay 10s 8-18 mon-fri, else 2s"} answers:{agent:"a2"`, about[0], 0x10000+i, about[1])
 	}
-	delays := verbs.Delays(w.set.Standing())
+	delays := verbs.DelayOrders(w.set.Standing())
 	if len(delays) != 4 {
 		t.Fatalf("%d delays stand", len(delays))
 	}
@@ -38,7 +38,7 @@ func TestDelay(t *testing.T) {
 	if _, err := w.set.Give(orders.Order{Verb: "delay", Value: "as the sun"}, "a9", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if delays := verbs.Delays(w.set.Standing()); len(delays) > 0 {
+	if delays := verbs.DelayOrders(w.set.Standing()); len(delays) > 0 {
 		t.Errorf("taken back, but there are %v", delays)
 	}
 	for _, q := range []string{``, `value:"10"`, `value:"-1s"`, `value:"25h"`, `value:"else 1s"`,

@@ -14,50 +14,77 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
 
-// Give implements pb.OperatorHandler.
+// Give implements pb.OperatorHandler. It checks everything before it gives an order.
 func (o *Operator) Give(ctx context.Context, q *pb.GiveRequest) (*pb.GiveResponse, error) {
+	standing := o.orders.Standing()
+	var list []orders.Order
+	var texts []string
+	oneHost := ""
+	for _, g := range append([]*pb.GiveRequest{q}, q.Also...) {
+		verb, order, err := ordered(g)
+		if err == nil && g != q && len(g.Also) > 0 {
+			err = errors.New("an order of the list also has a list also; leave it out")
+		}
+		if err != nil {
+			return nil, problem(connect.CodeInvalidArgument, "%v", err)
+		}
+		if order.Why = q.Why; slices.Contains(list, order) {
+			continue
+		}
+		if err := verb.Check(o.agent, slices.Concat(standing, list), order); err != nil {
+			return nil, problem(connect.CodeFailedPrecondition, "%v", err)
+		}
+		list, texts = append(list, order), append(texts, verb.Describe(order, standing))
+		if verb.OneHost(order.About) {
+			oneHost = order.About
+		}
+	}
+	r, err := o.give(ctx, list, verbs.List(texts))
+	if err == nil && oneHost != "" && len(list) == 1 {
+		r.Answers = o.concerned(ctx, oneHost, r.Answers)
+	}
+	return r, err
+}
+
+// ordered returns the order that a request asks for, and its verb. The error is for people.
+func ordered(q *pb.GiveRequest) (*verbs.Verb, orders.Order, error) {
 	verb, err := verbs.Of(q.Verb)
 	if err != nil {
-		return nil, problem(connect.CodeInvalidArgument, "%v", err)
+		return nil, orders.Order{}, err
 	}
-	order, err := verb.Order(q.About, q.Value, q.Off)
-	if err != nil {
-		return nil, problem(connect.CodeInvalidArgument, "%v", err)
+	about, value := q.About, q.Value
+	if q.Words != "" {
+		about, value = verb.Split(strings.Fields(q.Words))
 	}
+	order, err := verb.Order(about, value, q.Off)
+	return verb, order, err
+}
+
+// give gives orders, with those that take back what they replace. text is the agents' answer.
+func (o *Operator) give(ctx context.Context, list []orders.Order, text string) (*pb.GiveResponse, error) {
 	standing := o.orders.Standing()
-	err = verb.Check(standing, order)
-	if err == nil && verb.Domain && order.About != "" && !order.Off {
-		err = o.agent.CanRateDomain()
+	for _, order := range list {
+		list = append(list, verbs.Replaced(order, standing)...)
 	}
-	if err != nil {
-		return nil, problem(connect.CodeFailedPrecondition, "%v", err)
-	}
-	order.Why = q.Why
-	given, answers, err := o.giveAll(ctx, []orders.Order{order}, verb.Describe(order, standing))
+	given, answers, err := o.giveAll(ctx, list, text)
 	if err != nil {
 		return nil, err
 	}
-	if verb.OneHost(order.About) {
-		answers = o.concerned(ctx, order.About, answers)
+	r := &pb.GiveResponse{Answers: answers}
+	for _, order := range given {
+		r.Also = append(r.Also, wire(order, !order.Off))
 	}
-	return &pb.GiveResponse{Order: wire(given[0], !given[0].Off), Answers: answers}, nil
+	r.Order, r.Also = r.Also[0], r.Also[1:]
+	return r, nil
 }
 
 // TakeBack implements pb.OperatorHandler.
 func (o *Operator) TakeBack(ctx context.Context, q *pb.TakeBackRequest) (*pb.GiveResponse, error) {
 	for _, s := range o.orders.Standing() {
-		if s.ID() != q.Id {
-			continue
+		if s.ID() == q.Id {
+			off := orders.Order{Verb: s.Verb, About: s.About, Why: q.Why, Off: true}
+			return o.give(ctx, []orders.Order{off}, "taken back")
 		}
-		list := []orders.Order{{Verb: s.Verb, About: s.About, Why: q.Why, Off: true}}
-		if s.Verb == verbs.VerbApp {
-			list = o.removal(s.About, q.Why)
-		}
-		given, answers, err := o.giveAll(ctx, list, "taken back")
-		if err != nil {
-			return nil, err
-		}
-		return &pb.GiveResponse{Order: wire(given[0], false), Answers: answers}, nil
 	}
 	return nil, problem(connect.CodeNotFound, "no order %.80q stands; \"orbweaver ctl orders\" lists those that "+
 		"do", q.Id)
@@ -86,7 +113,8 @@ func (o *Operator) Verbs(context.Context, *pb.VerbsRequest) (*pb.VerbsResponse, 
 	r := new(pb.VerbsResponse)
 	for _, v := range verbs.All {
 		r.Verbs = append(r.Verbs, &pb.Verb{Name: v.Name, Undo: v.Undo, Brief: v.Brief, Words: v.Words, About: v.About,
-			Note: v.Note, Example: v.Example, Preview: v.Preview})
+			Note: v.Note, Example: v.Example, Preview: v.Preview, Role: string(v.Role), UndoBrief: v.UndoBrief,
+			Call: v.Call})
 	}
 	return r, nil
 }
@@ -94,7 +122,7 @@ func (o *Operator) Verbs(context.Context, *pb.VerbsRequest) (*pb.VerbsResponse, 
 // wire returns an order as callers see it.
 func wire(o orders.Order, stands bool) *pb.Order {
 	return &pb.Order{Id: o.ID(), At: timestamppb.New(o.At), Agent: o.Agent, By: o.By, Why: o.Why, Verb: o.Verb,
-		About: o.About, Value: o.Value, Off: o.Off, Stands: stands}
+		About: o.About, Value: o.Value, Off: o.Off, Stands: stands, Text: verbs.Text(o)}
 }
 
 // waitsFor says in words which other agents this one waits for before the crawl begins; "": it waits for none.

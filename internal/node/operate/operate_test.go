@@ -312,7 +312,7 @@ func TestPause(t *testing.T) {
 	w.silent["a2"] = true
 	w.run(t, `
 		a1 Give verb:"pause" off:true -> ! failed_precondition
-		a1 Give verb:"pause" why:" a complaint " -> why:"a complaint" verb:"pause" stands:true}
+		a1 Give verb:"pause" why:" a complaint " -> why:"a complaint" verb:"pause" stands:true text:"pause everything"}
 		-> answers:{agent:"a1" text:"paused"} answers:{agent:"a2" error:"it does not answer" code:"silent"}
 		a1 Give verb:"pause" why:"%s" -> ! invalid_argument`, strings.Repeat("x", 1000))
 	if !verbs.Pauses(w.set.Standing()) {
@@ -374,7 +374,7 @@ func TestBlockOfHost(t *testing.T) {
 	w.run(t, `
 		a1 Give verb:"block" about:"http://A2.example/x" why:"why"
 		-> answers:{agent:"a2" text:"a2.example: blocked, 1 link waits"} order:{id:"a1-10000"
-		-> why:"why" verb:"block" about:"a2.example" stands:true}`)
+		-> why:"why" verb:"block" about:"a2.example" stands:true text:"block a2.example"}`)
 	if b := verbs.Blocks(w.set.Standing()); len(b) != 1 || b[0].Host != "a2.example" || b[0].Domain != "" ||
 		b[0].Prefix.IsValid() {
 		t.Errorf("blocks: %v", b)

@@ -126,20 +126,26 @@ func TestScopeOrders(t *testing.T) {
 	w.run(t, `a2 Give verb:"exclude" about:"/x/" why:"why" -> id:"a2-10000"
 		-> answers:{agent:"a1" text:"excluded: /x/"} answers:{agent:"a2" text:"excluded: /x/"}`)
 	w.run(t, `
-		a2 ChangeScope -> ! invalid_argument
-		a2 ChangeScope hosts:"ok" hosts:"a b" -> ! invalid_argument
-		a2 ChangeScope hosts:"ok" include:"(" -> ! invalid_argument
-		a2 ChangeScope depth:"-1" -> ! invalid_argument
-		a2 ChangeScope depth:"deep" -> ! invalid_argument
-		a2 ChangeScope hosts:"h.example" include:"%s" -> ! invalid_argument
+		a2 Give verb:"scope" -> ! invalid_argument
+		a2 Give verb:"scope" about:"host a b" -> ! invalid_argument
+		a2 Give verb:"scope" about:"include (" -> ! invalid_argument
+		a2 Give verb:"scope" about:"host ok" value:"3" -> ! invalid_argument leave out "3"
+		a2 Give verb:"scope" about:"depth" value:"-1" -> ! invalid_argument
+		a2 Give verb:"scope" words:"depth deep" -> ! invalid_argument
+		a2 Give verb:"scope" about:"include %s" -> ! invalid_argument
 		a2 Give verb:"exclude" -> ! invalid_argument
 		a2 Give verb:"exclude" about:"(" -> ! invalid_argument`, strings.Repeat("x", orders.MaxAbout))
 	if len(w.set.Past()) != 1 {
 		t.Errorf("a wrong change has given an order: %v", w.set.Past())
 	}
 	w.run(t, `
-		a2 ChangeScope hosts:"H.example" hosts:"h.example" domains:"*.d.example" include:"/more/" include:"/more/" depth:"03" why:"why"
-		-> = orders:"a2-10001" orders:"a2-10002" orders:"a2-10003" orders:"a2-10004" told:{agent:"a1"} told:{agent:"a2"}
+		a2 Give verb:"scope" about:"host H.example" also:{verb:"scope" about:"host ok" also:{verb:"pause"}} -> ! invalid_argument also
+		a2 Give verb:"scope" about:"host ok" also:{verb:"scope" about:"include ("} -> ! invalid_argument
+		a2 Give verb:"scope" about:"host H.example" also:{verb:"scope" about:"host h.example"} also:{verb:"scope" words:"domain *.d.example"} also:{verb:"scope" about:"include /more/"} also:{verb:"scope" words:"depth 03"} why:"why"
+		-> answers:{agent:"a1" text:"scope changed: host h.example; scope changed: domain d.example; scope changed: include /more/; and 1 more"}
+		-> order:{id:"a2-10001"
+		-> also:{id:"a2-10004"
+		-> why:"why" verb:"scope" about:"depth" value:"3" stands:true text:"scope depth 3"
 		a1 AddSeeds urls:"a1.far"`)
 	a := verbs.Amendments(w.set.Standing())
 	if got, want := fmt.Sprint(a.Seeds, a.Hosts, a.Domains, a.Include, *a.Depth), "[http://a1.far/] [h.example] "+
@@ -152,8 +158,8 @@ func TestScopeOrders(t *testing.T) {
 	w.run(t, `
 		a2 Scope -> depth:3 host_depth:-1 changes:{order:"a2-10000" text:"exclude /x/" why:"why"} changes:{order:"a2-10001"
 		-> changes:{order:"a2-10004"
-		-> changes:{order:"a1-10005" text:"seeds http://a1.far/"}
-		a2 ChangeScope depth:"none"`)
+		-> changes:{order:"a1-10005" text:"seed http://a1.far/"}
+		a2 Give verb:"scope" about:"depth" value:"none"`)
 	if a := verbs.Amendments(w.set.Standing()); *a.Depth != -1 || len(a.Excludes) != 1 {
 		t.Errorf("without a limit: %d, %v", *a.Depth, a.Excludes)
 	}

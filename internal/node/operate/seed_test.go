@@ -58,7 +58,7 @@ func TestAddSeeds(t *testing.T) {
 		w.run(t, `
 			a1 AddSeeds urls:"a2.far" urls:"a1.known" urls:"bad" urls:"a3" urls:"nobody.far" why:"why"
 			-> = seeds:{url:"a2.far" result:"new" agent:"a2"} seeds:{url:"a1.known" result:"known" agent:"a1"} seeds:{url:"bad" result:"refused" text:"it is bad"} seeds:{url:"a3" result:"new" agent:"a3"} seeds:{url:"nobody.far" result:"new" agent:"a1"} orders:"a1-10000" told:{agent:"a1"} told:{agent:"a2"} told:{agent:"a3"}
-			a1 Orders -> why:"why" verb:"seed" about:"http://a2.far/ http://nobody.far/" stands:true}`)
+			a1 Orders -> why:"why" verb:"seed" about:"http://a2.far/ http://nobody.far/" stands:true text:"seed http://a2.far/ http://nobody.far/"}`)
 		equal(t, "seeds of orders", strings.Join(verbs.SeedURLs(w.set.Standing()), " "), "http://a2.far/ http://nobody.far/")
 		equal(t, "noted", strings.Join(w.noted, "; "), "a1 seed a2.far (5 URLs) why")
 		w.silent["a2"] = true

@@ -13,8 +13,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/cluster/shares"
-	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/rate"
@@ -22,7 +20,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // ordersAgain is how long an agent waits before it tries again to put orders in force.
@@ -48,39 +45,22 @@ type Config struct {
 	Grantor   shares.Placed    // of the rate; nil: this agent is alone
 }
 
-// A Crawl is what orders change. Its methods put all of a kind in force, in place of what they got before.
-type Crawl interface {
-	Amend(a scope.Amendment) error
-	Exclude(ctx context.Context, list []crawl.Exclusion) error
-	Pause(ctx context.Context, on bool) error
-	Bar(ctx context.Context, list []crawl.Bar) error
-	// HeedBars lets the links go that bars of earlier runs have held, and no bar does now.
-	HeedBars()
-	// Redelay applies new delays to the hosts that rest. was returns the delay for which a host rests.
-	Redelay(ctx context.Context, was func(host string) (d time.Duration, ok bool)) error
-	// Repace tells which domains have a rate.
-	Repace(ctx context.Context, domains []string) error
-	SetApplications(apps []visit.Application) error
-}
-
 // Orders are the operators' orders: durable in a file, in force at this agent, and told to the others.
 type Orders struct {
-	// Delays, Paces and Applications are in force.
-	Delays       *Delays
-	Paces        *Paces
-	Applications *Applications
+	// Force has what is in force.
+	*verbs.Force
 	// Rates keep the limit of the whole crawl's rate, with the Limiter of the crawl loop.
 	Rates   *shares.Rates
 	Limiter *rate.Limiter
 
-	cfg   Config
-	set   *orders.Set
-	crawl Crawl
+	cfg Config
+	set *orders.Set
 
 	turn      chan struct{} // capacity 1: an item in it guards the file, what is in force, and the fields below
 	kept      [32]byte      // the digest of the set that is durable and in force; zero: not all is in force
 	failed    string        // why the set could not be kept at the last try; empty: it could
 	blacklist *blacklist    // that is in force
+	unknown   []string      // verbs of orders that stand, of which the operator was told that this version lacks them
 	// looked tells which state of the blacklist's file was read last. Only Watch's goroutine uses it.
 	looked Stamp
 
@@ -94,20 +74,18 @@ func Load(cfg Config) (*Orders, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; to continue without the operators' orders, remove %s", err, cfg.File)
 	}
-	s := &Orders{cfg: cfg, set: set, turn: make(chan struct{}, 1), told: map[string]toldOrders{},
-		Delays:       newDelays(cfg.Sheets, cfg.Clock, set.Standing()),
-		Paces:        &Paces{clock: cfg.Clock},
-		Applications: &Applications{crawlScope: cfg.Scope, walks: cfg.Walks}}
+	s := &Orders{cfg: cfg, set: set, turn: make(chan struct{}, 1), told: map[string]toldOrders{}}
 	s.Rates, s.Limiter = shares.New(shares.Config{Clock: cfg.Clock, Schedule: cfg.Rate, Events: cfg.Events,
 		Members: cfg.Members, Grantor: cfg.Grantor})
-	s.Paces.now.Store(newPaces(set.Standing()))
+	s.Force = verbs.NewForce(verbs.Settings{Clock: cfg.Clock, Sheets: cfg.Sheets, Scope: cfg.Scope, Walks: cfg.Walks,
+		Rates: s.Rates}, set.Standing())
 	return s, nil
 }
 
 // Open reads the blacklist, takes back the blocks and the exclusions that unblock names, and puts all in force.
 // notBlocked lists the names that were not blocked. The error is an *input.Error for the blacklist and for unblock.
-func (s *Orders) Open(c Crawl, unblock []string) (notBlocked []string, err error) {
-	s.crawl = c
+func (s *Orders) Open(c verbs.Crawl, unblock []string) (notBlocked []string, err error) {
+	s.Crawl = c
 	s.looked = s.BlacklistStamp()
 	if s.blacklist, err = readBlacklist(s.cfg.FS, s.cfg.Blacklist); err != nil {
 		return nil, err
@@ -277,48 +255,21 @@ func (s *Orders) Watch() (end func()) {
 	}
 }
 
-// obey puts the orders that stand in force. It is this call's turn. After an error, all is called again: some of it may
-// be in force.
+// obey puts the orders that stand and the blacklist in force. It is this call's turn. After an error, all is called
+// again: some of it may be in force.
 func (s *Orders) obey(ctx context.Context) error {
+	s.OtherBars, s.OtherExclusions = s.blacklist.bars, s.blacklist.patterns
 	standing := s.set.Standing()
-	var bars []crawl.Bar
-	bars = append(bars, s.blacklist.bars...)
-	for _, b := range verbs.Blocks(standing) {
-		bars = append(bars, crawl.Bar{Host: b.Host, Domain: b.Domain, Prefix: b.Prefix,
-			Why: fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About)})
-	}
-	s.Rates.Order(verbs.Rate(standing))
-	return errors.Join(s.amend(ctx), s.crawl.Pause(ctx, verbs.Pauses(standing)), s.crawl.Bar(ctx, bars),
-		s.Delays.set(ctx, s.crawl, standing), s.Paces.set(ctx, s.crawl, standing),
-		s.Applications.set(s.crawl, standing))
-}
-
-// amend puts what the orders that stand change of the scope in force.
-func (s *Orders) amend(ctx context.Context) error {
-	change := verbs.Amendments(s.set.Standing())
-	a := scope.Amendment{Hosts: change.Hosts, Domains: change.Domains, Depth: change.Depth}
-	for _, text := range change.Seeds {
-		if u, err := weburl.Parse(text); err == nil { // another version may have given the order
-			a.Seeds = append(a.Seeds, u)
+	for _, o := range standing {
+		if verbs.Unknown(o) && !slices.Contains(s.unknown, o.Verb) {
+			s.unknown = append(s.unknown, o.Verb)
+			s.cfg.Events.Write("verb-unknown", report.F("verb", o.Verb), report.F("id", o.ID()))
+			s.cfg.Notes.Note(fmt.Sprintf("This version does not know the verb of order %s, %s. The agent keeps such "+
+				"orders and passes them on, but does not obey them: install the version of the other agents.", o.ID(),
+				verbs.Text(o)))
 		}
 	}
-	// Another agent may have given the orders without our checks. All agents leave out the same patterns.
-	var sizes sheet.Sizes
-	for _, p := range change.Include {
-		if sizes.Add(p) == nil {
-			a.Include = append(a.Include, p)
-		}
-	}
-	var list []crawl.Exclusion
-	for _, x := range change.Excludes {
-		if x.Pattern != "" && sizes.Add(x.Pattern) != nil {
-			continue
-		}
-		list = append(list, crawl.Exclusion{Pattern: x.Pattern, Deeper: x.Deeper,
-			Why: fmt.Sprintf("order %s, %s", x.Order.ID(), strings.TrimSpace(x.Order.About+" "+x.Order.Value))})
-	}
-	list = append(list, s.blacklist.patterns...)
-	return errors.Join(s.crawl.Amend(a), s.crawl.Exclude(ctx, list))
+	return s.Apply(ctx, standing)
 }
 
 // note writes an order to the events.
@@ -326,6 +277,11 @@ func (s *Orders) note(o orders.Order) {
 	s.cfg.Events.Write("order", report.F("id", o.ID()), report.F("verb", o.Verb), report.F("about", o.About),
 		report.F("value", o.Value), report.F("off", o.Off), report.F("by", o.By), report.F("why", o.Why),
 		report.F("agent", o.Agent))
+}
+
+// CheckApplication implements operate.Apps.
+func (s *Orders) CheckApplication(d verbs.Application) error {
+	return s.Applications.Check(d, s.set.Standing())
 }
 
 // Standing implements operate.Orders.

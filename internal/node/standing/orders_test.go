@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
@@ -187,6 +188,43 @@ func TestOrderIsKeptAgain(t *testing.T) {
 	text, err := disk.ReadFile(mem, "events.jsonl", 1<<20)
 	if n := strings.Count(string(text), `"orders-failed"`) + 10*strings.Count(string(text), `"orders-kept"`); n != 11 {
 		t.Errorf("events: %s, %v", text, err)
+	}
+}
+
+// An agent of an earlier version keeps orders whose verb it does not know and passes them on, also after a restart. It
+// tells its operator once, and obeys the other orders. A later version obeys these orders, too.
+func TestAnotherVersion(t *testing.T) {
+	all := verbs.All
+	defer func() { verbs.All = all }()
+	verbs.All = slices.DeleteFunc(slices.Clone(all), func(v *verbs.Verb) bool { return v.Name == "block" })
+	mem, c := testdisk.NewMem(), new(told)
+	s := mustOpen(t, mem, c)
+	later := [][]byte{encoded(orders.Order{Verb: "block", About: "a.example"}, noon),
+		encoded(orders.Order{Verb: "block", About: "b.example"}, noon.Add(time.Second))}
+	if _, err := s.Answer(t.Context(), rpc.Caller{Name: "b1"},
+		&pb.OrdersRequest{Orders: later, Digest: noOrders[:]}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Give(t.Context(), orders.Order{Verb: "pause"}); err != nil || !c.paused || len(c.bars) > 0 {
+		t.Errorf("paused %t, bars %v, %v", c.paused, c.bars, err)
+	}
+	for range 2 {
+		passed, err := s.Answer(t.Context(), rpc.Caller{Name: "c1"}, &pb.OrdersRequest{Digest: noOrders[:]})
+		if err != nil || len(passed.Orders) != 3 || !bytes.Equal(passed.Orders[0], later[0]) {
+			t.Errorf("%d orders are passed on, %v", len(passed.GetOrders()), err)
+		}
+		told := s.cfg.Notes.(*notes).list
+		if n := strings.Count(strings.Join(told, "\n"), "does not know the verb of order b1-"); n != 1 {
+			t.Errorf("the operator is told %q", told)
+		}
+		s = mustOpen(t, mem, c)
+	}
+	verbs.All = all
+	if s = mustOpen(t, mem, c); len(c.bars) != 2 || !c.paused {
+		t.Errorf("in force: %v", c.bars)
+	}
+	if told := strings.Join(s.cfg.Notes.(*notes).list, "\n"); strings.Contains(told, "does not know") {
+		t.Error(told)
 	}
 }
 

@@ -1,15 +1,21 @@
 package verbs
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 // The verbs of orders that define applications. An order app is about a name, and its value is the JSON of an
@@ -24,6 +30,46 @@ const (
 	ruleInclude = "include"
 	ruleExclude = "exclude"
 )
+
+// application defines an application.
+var application = Verb{Name: VerbApp, Role: Operator, Call: "SetApplication", Done: "an application",
+	Note: "Applications have URLs, a scope and a share of the crawl of their own.", rules: applicationRules{}}
+
+// applicationRule adds a pattern to an application, which puts it in force.
+var applicationRule = Verb{Name: VerbAppRule, Role: Operator, Call: "SetApplication", Done: "a rule of an application",
+	Note: "The application includes or excludes links that match a pattern.", rules: usual{}}
+
+// applicationRules are the rules of applications.
+type applicationRules struct{ usual }
+
+// replaces returns the patterns of an application that is removed.
+func (applicationRules) replaces(o orders.Order, standing []orders.Order) (rules []orders.Order) {
+	for _, s := range standing {
+		if o.Off && s.Verb == VerbAppRule && strings.HasPrefix(s.About, o.About+" ") {
+			rules = append(rules, s)
+		}
+	}
+	return rules
+}
+
+func (r applicationRules) text(o orders.Order) string {
+	a := Application{Name: o.About}
+	if o.Off || json.Unmarshal([]byte(o.Value), &a) != nil || a.Check() != nil {
+		return r.usual.text(o)
+	}
+	return o.Verb + " " + o.About + ": " + Describe(a.Wire())
+}
+
+func (r applicationRules) describe(o orders.Order, _ []orders.Order) string {
+	if o.Off {
+		return o.About + ": removed"
+	}
+	return r.text(o)
+}
+
+func (applicationRules) apply(_ context.Context, f *Force, standing []orders.Order) error {
+	return f.Applications.set(f.Crawl, standing)
+}
 
 const (
 	// MaxApplications bounds the applications that are in force.
@@ -63,9 +109,9 @@ func NewApplication(name string) Application {
 	return Application{Name: name, Share: 1, Scope: "host", Depth: -1, Strategy: StrategyFollow, Made: rand.Text()[:10]}
 }
 
-// Applications returns the applications that the orders that stand define, by name. All agents with the same orders
-// have the same ones in force.
-func Applications(standing []orders.Order) []Application {
+// ApplicationOrders returns the applications that the orders that stand define, by name. All agents with the same
+// orders have the same ones in force.
+func ApplicationOrders(standing []orders.Order) []Application {
 	var apps []Application
 	inForce := 0
 	for _, o := range standing {
@@ -99,19 +145,6 @@ func Applications(standing []orders.Order) []Application {
 	}
 	slices.SortFunc(apps, func(a, b Application) int { return strings.Compare(a.Name, b.Name) })
 	return apps
-}
-
-// OrderedApplication returns what an order that defines an application says, without its patterns, which orders of
-// their own have. ok is false for another order, and for one that this version cannot read.
-func OrderedApplication(o *pb.Order) (a *pb.Application, ok bool) {
-	if o.GetVerb() != VerbApp || o.GetOff() {
-		return nil, false
-	}
-	app := Application{Name: o.GetAbout()}
-	if json.Unmarshal([]byte(o.GetValue()), &app) != nil || app.Check() != nil {
-		return nil, false
-	}
-	return app.Wire(), true
 }
 
 // CheckApplicationName returns an error for people if an application cannot have the name.
@@ -196,6 +229,27 @@ func (a *Application) Wire() *pb.Application {
 		Why: a.Order.Why, Error: a.Error}
 }
 
+// Describe returns what an application is in a few words.
+func Describe(a *pb.Application) string {
+	parts := []string{fmt.Sprintf("share %g", a.GetShare()), "strategy " + a.GetStrategy()}
+	if a.GetStrategy() == StrategyFollow {
+		parts = append(parts, "scope "+a.GetScope())
+		if a.GetDepth() >= 0 {
+			parts = append(parts, fmt.Sprintf("depth %d", a.GetDepth()))
+		}
+	}
+	for _, p := range a.GetInclude() {
+		parts = append(parts, "include "+p)
+	}
+	for _, p := range a.GetExclude() {
+		parts = append(parts, "exclude "+p)
+	}
+	if a.GetPages() {
+		parts = append(parts, "pages are kept")
+	}
+	return strings.Join(parts, ", ")
+}
+
 // AddState adds the counts of an application at an agent to sum.
 func AddState(sum, s *pb.ApplicationState) {
 	sum.Queued += s.GetQueued()
@@ -203,4 +257,95 @@ func AddState(sum, s *pb.ApplicationState) {
 	sum.Shared += s.GetShared()
 	sum.Unacknowledged += s.GetUnacknowledged()
 	sum.Held = sum.Held || s.GetHeld()
+}
+
+// Applications are those that the orders define. ID and Check are safe for concurrent use.
+type Applications struct {
+	crawlScope scope.Config
+	walks      bool
+	defined    []Application // only Force.Apply uses it
+	ids        atomic.Pointer[map[string]string]
+}
+
+// set puts the applications of the orders that stand in force.
+func (a *Applications) set(c Crawl, standing []orders.Order) error {
+	defined := ApplicationOrders(standing)
+	if reflect.DeepEqual(defined, a.defined) {
+		return nil
+	}
+	var apps []visit.Application
+	ids := map[string]string{}
+	var sizes sheet.Sizes
+	for _, d := range defined {
+		s, err := a.scope(d, &sizes)
+		if d.Error != "" || err != nil { // another version has given the order
+			continue
+		}
+		ids[d.Name] = d.ID()
+		apps = append(apps, visit.Application{Name: d.ID(), Share: d.Share, Scope: s, Pages: d.Pages,
+			Follow: d.Strategy == StrategyFollow})
+	}
+	if err := c.SetApplications(apps); err != nil {
+		return err
+	}
+	a.defined = defined
+	a.ids.Store(&ids)
+	return nil
+}
+
+// ID returns the name under which the crawl knows an application; the name itself if it is not in force.
+func (a *Applications) ID(name string) string {
+	if ids := a.ids.Load(); ids != nil && (*ids)[name] != "" {
+		return (*ids)[name]
+	}
+	return name
+}
+
+// scope returns the scope of an application's links. What the settings of the crawl exclude stays out. sizes
+// has the patterns of other applications.
+func (a *Applications) scope(d Application, sizes *sheet.Sizes) (*scope.Scope, error) {
+	if err := addPatterns(sizes, d); err != nil {
+		return nil, err
+	}
+	cfg := a.crawlScope
+	var err error
+	if cfg.Scope, err = scope.ParseKind(d.Scope); err != nil {
+		return nil, fmt.Errorf("scope %w", err)
+	}
+	cfg.Include, cfg.Depth = d.Include, nil
+	cfg.Exclude = append(cfg.Exclude[:len(cfg.Exclude):len(cfg.Exclude)], d.Exclude...)
+	if d.Depth >= 0 {
+		cfg.Depth = &d.Depth
+	}
+	return scope.New(cfg, nil)
+}
+
+// Check returns the error of a scope or of patterns, beside the orders that stand.
+func (a *Applications) Check(d Application, standing []orders.Order) error {
+	if a.walks {
+		return fmt.Errorf("a crawl with --strategy walk has no applications: its walkers choose the pages")
+	}
+	var sizes sheet.Sizes
+	for _, other := range ApplicationOrders(standing) {
+		if other.Name != d.Name {
+			_ = addPatterns(&sizes, other) // one that does not fit is not in force
+		}
+	}
+	_, err := a.scope(d, &sizes)
+	return err
+}
+
+// addPatterns adds the patterns of an application.
+func addPatterns(sizes *sheet.Sizes, d Application) error {
+	for _, kind := range []struct {
+		name  string
+		exprs []string
+	}{{"include", d.Include}, {"exclude", d.Exclude}} {
+		for i, p := range kind.exprs {
+			if err := sizes.Add(p); err != nil {
+				return fmt.Errorf("%s %d of %d: %w", kind.name, i+1, len(kind.exprs), err)
+			}
+		}
+	}
+	return nil
 }

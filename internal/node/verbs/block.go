@@ -1,19 +1,21 @@
 package verbs
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 // block keeps all agents from a host, from the hosts of a domain, or from those of a range of addresses.
 var block = Verb{
-	Name: VerbBlock, Undo: "unblock", Done: "blocked",
+	Name: VerbBlock, Role: Operator, Undo: "unblock", Done: "blocked",
 	Brief:     "Stop crawling a host, also after a restart; its links wait.",
 	UndoBrief: "Crawl a blocked host again.",
 	Help: `No agent of the crawl begins a visit of the host, also after a restart, and for
@@ -48,6 +50,14 @@ func (blockRules) describe(o orders.Order, standing []orders.Order) string {
 		text += "; still blocked by " + List(still)
 	}
 	return text
+}
+
+func (blockRules) apply(ctx context.Context, f *Force, standing []orders.Order) error {
+	bars := slices.Clone(f.OtherBars)
+	for _, b := range Blocks(standing) {
+		bars = append(bars, crawl.Bar{Host: b.Host, Domain: b.Domain, Prefix: b.Prefix, Why: reason(b.Order)})
+	}
+	return f.Crawl.Bar(ctx, bars)
 }
 
 // VerbBlock is the verb of blocks.

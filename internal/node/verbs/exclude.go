@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,7 +13,7 @@ import (
 
 // exclude keeps all agents from URLs that match a pattern.
 var exclude = Verb{
-	Name: VerbExclude, Done: "excluded", Preview: true,
+	Name: VerbExclude, Role: Operator, Done: "excluded", Preview: true,
 	Brief: "Set links aside whose URLs match a pattern.",
 	Words: "pattern",
 	About: "Exclude URLs that this regular expression matches, as with --exclude.",
@@ -32,8 +33,8 @@ type excludeRules struct{ usual }
 
 func (excludeRules) subject(text string) (string, error) { return text, CheckPattern(text) }
 
-func (excludeRules) check(standing []orders.Order, about string) error {
-	return CheckTogether(standing, about)
+func (excludeRules) check(_ Agent, standing []orders.Order, about string) error {
+	return checkTogether(standing, about)
 }
 
 func (excludeRules) describe(o orders.Order, _ []orders.Order) string {
@@ -41,6 +42,10 @@ func (excludeRules) describe(o orders.Order, _ []orders.Order) string {
 		return "not excluded any more: " + o.About
 	}
 	return "excluded: " + o.About
+}
+
+func (excludeRules) apply(ctx context.Context, f *Force, _ []orders.Order) error {
+	return f.Crawl.Exclude(ctx, slices.Concat(f.amendment.Excludes, f.OtherExclusions))
 }
 
 // VerbExclude is the verb of orders about a pattern of URLs.
@@ -68,26 +73,19 @@ func CheckPattern(p string) error {
 	return cmp.Or(sheet.CheckSize(p), sheet.CheckPattern(p))
 }
 
-// CheckTogether returns an error for people if some patterns are too large beside those of the orders that stand.
-func CheckTogether(standing []orders.Order, patterns ...string) error {
+// checkTogether returns an error for people if a pattern is too large beside those of the orders that stand.
+func checkTogether(standing []orders.Order, pattern string) error {
 	a := Amendments(standing)
 	has := a.Include
 	for _, x := range a.Excludes {
-		if x.Pattern != "" {
-			has = append(has, x.Pattern)
-		}
+		has = append(has, x.Pattern)
+	}
+	if slices.Contains(has, pattern) {
+		return nil
 	}
 	var sizes sheet.Sizes
 	for _, p := range has {
-		_ = sizes.Add(p) // one that does not fit is not in force
+		_ = sizes.Add(p) // it fits, or it would not be in force
 	}
-	for _, p := range patterns {
-		if slices.Contains(has, p) {
-			continue
-		}
-		if err := sizes.Add(p); err != nil {
-			return err
-		}
-	}
-	return nil
+	return sizes.Add(pattern)
 }

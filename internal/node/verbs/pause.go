@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -9,7 +10,7 @@ import (
 
 // pause keeps all agents from beginning requests.
 var pause = Verb{
-	Name: verbPause, Undo: "resume", Done: "paused",
+	Name: verbPause, Role: Operator, Undo: "resume", Done: "paused",
 	Brief:     "Begin no more requests, also after a restart, until ctl resume.",
 	UndoBrief: "Begin requests again after ctl pause.",
 	Help: `No agent of the crawl begins a request. Open requests end as usual. The pause
@@ -36,6 +37,10 @@ func (pauseRules) describe(o orders.Order, _ []orders.Order) string {
 		return "resumed"
 	}
 	return "paused"
+}
+
+func (pauseRules) apply(ctx context.Context, f *Force, standing []orders.Order) error {
+	return f.Crawl.Pause(ctx, Pauses(standing))
 }
 
 const verbPause = "pause"

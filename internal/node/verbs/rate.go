@@ -1,13 +1,19 @@
 package verbs
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -15,7 +21,7 @@ import (
 // limit limits the requests or bits a second of the whole crawl; with a domain, the requests a second to that domain.
 // The value is a rate.Schedule.
 var limit = Verb{
-	Name: verbRate, Done: "given a rate by an order", Domain: true,
+	Name: verbRate, Role: Operator, Done: "given a rate by an order",
 	Brief: "Limit the requests or bits a second of the whole crawl.",
 	Words: "rate",
 	About: "Limit the crawl, or the requests to a registered domain that precedes it, to this rate, such as 40/s; " +
@@ -74,7 +80,19 @@ func (rateRules) plan(about, text string) (string, error) {
 	return plan.String(), err
 }
 
+func (rateRules) check(at Agent, _ []orders.Order, about string) error {
+	if about == "" {
+		return nil
+	}
+	return at.CanRateDomain()
+}
+
 func (rateRules) describe(o orders.Order, _ []orders.Order) string { return sets(o, "rate") }
+
+func (rateRules) apply(ctx context.Context, f *Force, standing []orders.Order) error {
+	f.rates.Order(Rate(standing))
+	return f.Paces.set(ctx, f.Crawl, standing)
+}
 
 const verbRate = "rate"
 
@@ -150,5 +168,72 @@ func DomainRates(standing []orders.Order) (rates []DomainRate) {
 		}
 	}
 	slices.SortFunc(rates, func(a, b DomainRate) int { return strings.Compare(a.Domain, b.Domain) })
+	return rates
+}
+
+// paces are orders of rates of domains, by domain. They never change.
+type paces map[string]DomainRate
+
+func pacesOf(standing []orders.Order) *paces {
+	ps := paces{}
+	for _, r := range DomainRates(standing) {
+		ps[r.Domain] = r
+	}
+	return &ps
+}
+
+func (ps paces) domains() []string { return slices.Sorted(maps.Keys(ps)) }
+
+// gap returns the least time between two requests to a domain at now; 0: there is no limit.
+func (ps paces) gap(domain string, now time.Time) time.Duration {
+	if limit := ps[domain].Plan.At(now); limit.Requests > 0 {
+		return time.Duration(float64(time.Second) / limit.Requests)
+	}
+	return 0
+}
+
+// Paces tell which rates the orders that stand give to domains. The exported methods are safe for concurrent use.
+type Paces struct {
+	clock clock.Clock
+	now   atomic.Pointer[paces]
+}
+
+func newPaces(clock clock.Clock, standing []orders.Order) *Paces {
+	ps := &Paces{clock: clock}
+	ps.now.Store(pacesOf(standing))
+	return ps
+}
+
+// Domains returns the domains that have a rate.
+func (ps *Paces) Domains() []string { return ps.now.Load().domains() }
+
+// Of returns the least time between two requests to a domain by the orders that stand.
+func (ps *Paces) Of(domain string) time.Duration { return ps.now.Load().gap(domain, ps.clock.Now()) }
+
+// Why says, for people, which rate of the domain of a host holds, and why. It is empty if there is none.
+func (ps *Paces) Why(host string) string {
+	r, ok := (*ps.now.Load())[weburl.Site(host)]
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("at most %s for %s and all hosts below it, order %s, %s", r.Plan.At(ps.clock.Now()), r.Domain,
+		r.Order.ID(), r.Plan)
+}
+
+// set puts the orders of rates of domains in force.
+func (ps *Paces) set(ctx context.Context, c Crawl, standing []orders.Order) error {
+	now := pacesOf(standing)
+	ps.now.Store(now)
+	return c.Repace(ctx, now.domains())
+}
+
+// States returns the rates of domains for the status.
+func (ps *Paces) States() (rates []*pb.DomainRate) {
+	now := *ps.now.Load()
+	for _, domain := range now.domains() {
+		r := now[domain]
+		rates = append(rates, &pb.DomainRate{Domain: domain, Schedule: r.Plan.String(),
+			Limit: r.Plan.At(ps.clock.Now()).String(), Order: r.Order.ID()})
+	}
 	return rates
 }

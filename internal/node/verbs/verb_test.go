@@ -22,7 +22,16 @@ func TestVerbs(t *testing.T) {
 		if of, err := verbs.Of(v.Name); of != v || err != nil {
 			t.Errorf("%s: %v", v.Name, err)
 		}
-		if v.Brief == "" || v.Help == "" || v.Note == "" || v.Done == "" || (v.Undo == "") != (v.UndoBrief == "") ||
+		if v.Done == "" || v.Note == "" || v.Role != verbs.Operator {
+			t.Errorf("%s: %+v", v.Name, v)
+		}
+		if v.Call != "" {
+			if _, err := v.Order("x", "", false); err == nil || !strings.Contains(err.Error(), v.Call) {
+				t.Errorf("%s: %v", v.Name, err)
+			}
+			continue
+		}
+		if (v.Brief == "") != (v.Help == "") || (v.Undo == "") != (v.UndoBrief == "") ||
 			(v.Words == "") != (v.About == "") || (v.Words == "") != (v.Example == "") {
 			t.Errorf("%s does not explain itself: %+v", v.Name, v)
 		}
@@ -43,11 +52,33 @@ func TestVerbs(t *testing.T) {
 		if err != nil || off.About != o.About || off.Value != "" || !off.Off {
 			t.Errorf("%s: %+v takes back %+v, %v", v.Name, off, o, err)
 		}
-		if v.Check(nil, off) == nil || v.Check(set.Standing(), off) != nil || v.Check(nil, o) != nil {
+		if v.Check(nil, nil, off) == nil || v.Check(nil, set.Standing(), off) != nil || v.Check(nil, nil, o) != nil {
 			t.Errorf("%s can be taken back only while it stands", v.Name)
 		}
 		if does, ends := v.Describe(o, nil), v.Describe(off, nil); does == "" || ends == "" || does == ends {
 			t.Errorf("%s: %q, %q", v.Name, does, ends)
+		}
+	}
+}
+
+// The list of orders has no JSON.
+func TestText(t *testing.T) {
+	app := `{"share":2,"scope":"domain","depth":3,"strategy":"follow","pages":true,"made":"ABC"}`
+	for _, c := range []struct {
+		order orders.Order
+		want  string
+	}{
+		{orders.Order{Verb: "pause", Off: true}, "pause off everything"},
+		{orders.Order{Verb: "delay", About: "a.example", Value: "9s"}, "delay 9s a.example"},
+		{orders.Order{Verb: "scope", About: "depth", Value: "3"}, "scope depth 3"},
+		{orders.Order{Verb: "app", About: "news", Value: app},
+			"app news: share 2, strategy follow, scope domain, depth 3, pages are kept"},
+		{orders.Order{Verb: "app", About: "news", Off: true}, "app off news"},
+		{orders.Order{Verb: "app", About: "new", Value: "{}"}, "app {} new"},
+		{orders.Order{Verb: "fly", About: "a.example"}, "fly a.example"},
+	} {
+		if got := verbs.Text(c.order); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.order, got, c.want)
 		}
 	}
 }
@@ -99,7 +130,8 @@ func TestOrderErrors(t *testing.T) {
 			t.Errorf("%s %q %q: %+v, %v", c.verb, c.about, c.value, o, err)
 		}
 	}
-	if _, err := verbs.Of("paint"); err == nil || !strings.Contains(err.Error(), "block, delay, exclude, pause, rate") {
+	_, err := verbs.Of("paint")
+	if err == nil || !strings.Contains(err.Error(), "block, delay, exclude, pause, rate, scope") {
 		t.Error(err)
 	}
 }

@@ -278,7 +278,7 @@ func (a *appStory) play() {
 	a.tellStates(ctx)
 	for app := range a.due {
 		a.until(func(op *operate.Operator) error {
-			_, err := op.RemoveApplication(ctx, &pb.RemoveApplicationRequest{Name: app})
+			_, err := op.Give(ctx, &pb.GiveRequest{Verb: "app", About: app, Off: true})
 			return err
 		})
 	}

@@ -31,12 +31,14 @@ func (s *story) givesMany(a *actor) {
 			s.log("%s has not opened, and cannot be given orders", a.name)
 			return
 		}
-		q := &pb.ChangeScopeRequest{Why: strings.Repeat("w", 200)}
+		var q pb.GiveRequest
 		for i := range manyOrders {
-			q.Hosts = append(q.Hosts, fmt.Sprint("h", i, strings.Repeat(".label-of-a-host", 12), ".example"))
+			q.Also = append(q.Also, &pb.GiveRequest{Verb: "scope",
+				About: fmt.Sprint("host h", i, strings.Repeat(".label-of-a-host", 12), ".example")})
 		}
-		r, err := agent.Operator().ChangeScope(context.Background(), q)
-		s.log("%s is given %d orders: %v", a.name, len(r.GetOrders()), err)
+		q.Verb, q.About, q.Why = "scope", "host h.example", strings.Repeat("w", 200)
+		r, err := agent.Operator().Give(context.Background(), &q)
+		s.log("%s is given %d orders: %v", a.name, len(r.GetAlso()), err)
 	})
 }
 

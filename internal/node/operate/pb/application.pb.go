@@ -415,8 +415,7 @@ func (x *Patterns) GetPatterns() []string {
 type SetApplicationResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Application   *Application           `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
-	Told          []*Answer              `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`                         // which agents have the order; missing: it was so already
-	WaitsFor      string                 `protobuf:"bytes,3,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // the asked agent does not know all others yet, and tells them when they join: what it waits for
+	Told          []*Answer              `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"` // which agents have the order; missing: it was so already
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -465,117 +464,6 @@ func (x *SetApplicationResponse) GetTold() []*Answer {
 	return nil
 }
 
-func (x *SetApplicationResponse) GetWaitsFor() string {
-	if x != nil {
-		return x.WaitsFor
-	}
-	return ""
-}
-
-type RemoveApplicationRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RemoveApplicationRequest) Reset() {
-	*x = RemoveApplicationRequest{}
-	mi := &file_application_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RemoveApplicationRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RemoveApplicationRequest) ProtoMessage() {}
-
-func (x *RemoveApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RemoveApplicationRequest.ProtoReflect.Descriptor instead.
-func (*RemoveApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *RemoveApplicationRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *RemoveApplicationRequest) GetWhy() string {
-	if x != nil {
-		return x.Why
-	}
-	return ""
-}
-
-type RemoveApplicationResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         string                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"` // its id
-	Told          []*Answer              `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RemoveApplicationResponse) Reset() {
-	*x = RemoveApplicationResponse{}
-	mi := &file_application_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RemoveApplicationResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RemoveApplicationResponse) ProtoMessage() {}
-
-func (x *RemoveApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RemoveApplicationResponse.ProtoReflect.Descriptor instead.
-func (*RemoveApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *RemoveApplicationResponse) GetOrder() string {
-	if x != nil {
-		return x.Order
-	}
-	return ""
-}
-
-func (x *RemoveApplicationResponse) GetTold() []*Answer {
-	if x != nil {
-		return x.Told
-	}
-	return nil
-}
-
 type ApplicationsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -584,7 +472,7 @@ type ApplicationsRequest struct {
 
 func (x *ApplicationsRequest) Reset() {
 	*x = ApplicationsRequest{}
-	mi := &file_application_proto_msgTypes[7]
+	mi := &file_application_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +484,7 @@ func (x *ApplicationsRequest) String() string {
 func (*ApplicationsRequest) ProtoMessage() {}
 
 func (x *ApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[7]
+	mi := &file_application_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,7 +497,7 @@ func (x *ApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*ApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{7}
+	return file_application_proto_rawDescGZIP(), []int{5}
 }
 
 type ApplicationsResponse struct {
@@ -621,7 +509,7 @@ type ApplicationsResponse struct {
 
 func (x *ApplicationsResponse) Reset() {
 	*x = ApplicationsResponse{}
-	mi := &file_application_proto_msgTypes[8]
+	mi := &file_application_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +521,7 @@ func (x *ApplicationsResponse) String() string {
 func (*ApplicationsResponse) ProtoMessage() {}
 
 func (x *ApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[8]
+	mi := &file_application_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +534,7 @@ func (x *ApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*ApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{8}
+	return file_application_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ApplicationsResponse) GetApplications() []*Application {
@@ -666,7 +554,7 @@ type FeedRequest struct {
 
 func (x *FeedRequest) Reset() {
 	*x = FeedRequest{}
-	mi := &file_application_proto_msgTypes[9]
+	mi := &file_application_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +566,7 @@ func (x *FeedRequest) String() string {
 func (*FeedRequest) ProtoMessage() {}
 
 func (x *FeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[9]
+	mi := &file_application_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +579,7 @@ func (x *FeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedRequest.ProtoReflect.Descriptor instead.
 func (*FeedRequest) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{9}
+	return file_application_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FeedRequest) GetApplication() string {
@@ -718,7 +606,7 @@ type FeedURL struct {
 
 func (x *FeedURL) Reset() {
 	*x = FeedURL{}
-	mi := &file_application_proto_msgTypes[10]
+	mi := &file_application_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -730,7 +618,7 @@ func (x *FeedURL) String() string {
 func (*FeedURL) ProtoMessage() {}
 
 func (x *FeedURL) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[10]
+	mi := &file_application_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -743,7 +631,7 @@ func (x *FeedURL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedURL.ProtoReflect.Descriptor instead.
 func (*FeedURL) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{10}
+	return file_application_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FeedURL) GetUrl() string {
@@ -769,7 +657,7 @@ type FeedResponse struct {
 
 func (x *FeedResponse) Reset() {
 	*x = FeedResponse{}
-	mi := &file_application_proto_msgTypes[11]
+	mi := &file_application_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +669,7 @@ func (x *FeedResponse) String() string {
 func (*FeedResponse) ProtoMessage() {}
 
 func (x *FeedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[11]
+	mi := &file_application_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +682,7 @@ func (x *FeedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedResponse.ProtoReflect.Descriptor instead.
 func (*FeedResponse) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{11}
+	return file_application_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FeedResponse) GetUrls() []*Seed {
@@ -818,7 +706,7 @@ type PagesRequest struct {
 
 func (x *PagesRequest) Reset() {
 	*x = PagesRequest{}
-	mi := &file_application_proto_msgTypes[12]
+	mi := &file_application_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +718,7 @@ func (x *PagesRequest) String() string {
 func (*PagesRequest) ProtoMessage() {}
 
 func (x *PagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[12]
+	mi := &file_application_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +731,7 @@ func (x *PagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PagesRequest.ProtoReflect.Descriptor instead.
 func (*PagesRequest) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{12}
+	return file_application_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PagesRequest) GetApplication() string {
@@ -899,7 +787,7 @@ type PagesResponse struct {
 
 func (x *PagesResponse) Reset() {
 	*x = PagesResponse{}
-	mi := &file_application_proto_msgTypes[13]
+	mi := &file_application_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -911,7 +799,7 @@ func (x *PagesResponse) String() string {
 func (*PagesResponse) ProtoMessage() {}
 
 func (x *PagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[13]
+	mi := &file_application_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,7 +812,7 @@ func (x *PagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PagesResponse.ProtoReflect.Descriptor instead.
 func (*PagesResponse) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{13}
+	return file_application_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PagesResponse) GetPages() []*FetchedPage {
@@ -973,7 +861,7 @@ type FetchedPage struct {
 
 func (x *FetchedPage) Reset() {
 	*x = FetchedPage{}
-	mi := &file_application_proto_msgTypes[14]
+	mi := &file_application_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +873,7 @@ func (x *FetchedPage) String() string {
 func (*FetchedPage) ProtoMessage() {}
 
 func (x *FetchedPage) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[14]
+	mi := &file_application_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +886,7 @@ func (x *FetchedPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchedPage.ProtoReflect.Descriptor instead.
 func (*FetchedPage) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{14}
+	return file_application_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FetchedPage) GetUrl() string {
@@ -1130,7 +1018,7 @@ type AcknowledgeRequest struct {
 
 func (x *AcknowledgeRequest) Reset() {
 	*x = AcknowledgeRequest{}
-	mi := &file_application_proto_msgTypes[15]
+	mi := &file_application_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1142,7 +1030,7 @@ func (x *AcknowledgeRequest) String() string {
 func (*AcknowledgeRequest) ProtoMessage() {}
 
 func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[15]
+	mi := &file_application_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1155,7 +1043,7 @@ func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeRequest) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{15}
+	return file_application_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AcknowledgeRequest) GetApplication() string {
@@ -1181,7 +1069,7 @@ type AcknowledgeResponse struct {
 
 func (x *AcknowledgeResponse) Reset() {
 	*x = AcknowledgeResponse{}
-	mi := &file_application_proto_msgTypes[16]
+	mi := &file_application_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1081,7 @@ func (x *AcknowledgeResponse) String() string {
 func (*AcknowledgeResponse) ProtoMessage() {}
 
 func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[16]
+	mi := &file_application_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1094,7 @@ func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeResponse.ProtoReflect.Descriptor instead.
 func (*AcknowledgeResponse) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{16}
+	return file_application_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AcknowledgeResponse) GetSilent() []*Answer {
@@ -1228,7 +1116,7 @@ type PagesPosition struct {
 
 func (x *PagesPosition) Reset() {
 	*x = PagesPosition{}
-	mi := &file_application_proto_msgTypes[17]
+	mi := &file_application_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1128,7 @@ func (x *PagesPosition) String() string {
 func (*PagesPosition) ProtoMessage() {}
 
 func (x *PagesPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[17]
+	mi := &file_application_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1141,7 @@ func (x *PagesPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PagesPosition.ProtoReflect.Descriptor instead.
 func (*PagesPosition) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{17}
+	return file_application_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PagesPosition) GetApplication() string {
@@ -1288,7 +1176,7 @@ type AgentPosition struct {
 
 func (x *AgentPosition) Reset() {
 	*x = AgentPosition{}
-	mi := &file_application_proto_msgTypes[18]
+	mi := &file_application_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1188,7 @@ func (x *AgentPosition) String() string {
 func (*AgentPosition) ProtoMessage() {}
 
 func (x *AgentPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[18]
+	mi := &file_application_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1201,7 @@ func (x *AgentPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentPosition.ProtoReflect.Descriptor instead.
 func (*AgentPosition) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{18}
+	return file_application_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AgentPosition) GetAgent() string {
@@ -1348,7 +1236,7 @@ type TakeFeed struct {
 
 func (x *TakeFeed) Reset() {
 	*x = TakeFeed{}
-	mi := &file_application_proto_msgTypes[19]
+	mi := &file_application_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1248,7 @@ func (x *TakeFeed) String() string {
 func (*TakeFeed) ProtoMessage() {}
 
 func (x *TakeFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[19]
+	mi := &file_application_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1261,7 @@ func (x *TakeFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeFeed.ProtoReflect.Descriptor instead.
 func (*TakeFeed) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{19}
+	return file_application_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TakeFeed) GetApplication() string {
@@ -1403,7 +1291,7 @@ type ListPages struct {
 
 func (x *ListPages) Reset() {
 	*x = ListPages{}
-	mi := &file_application_proto_msgTypes[20]
+	mi := &file_application_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1415,7 +1303,7 @@ func (x *ListPages) String() string {
 func (*ListPages) ProtoMessage() {}
 
 func (x *ListPages) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[20]
+	mi := &file_application_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +1316,7 @@ func (x *ListPages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPages.ProtoReflect.Descriptor instead.
 func (*ListPages) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{20}
+	return file_application_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListPages) GetApplication() string {
@@ -1477,7 +1365,7 @@ type ListedPages struct {
 
 func (x *ListedPages) Reset() {
 	*x = ListedPages{}
-	mi := &file_application_proto_msgTypes[21]
+	mi := &file_application_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1377,7 @@ func (x *ListedPages) String() string {
 func (*ListedPages) ProtoMessage() {}
 
 func (x *ListedPages) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[21]
+	mi := &file_application_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1390,7 @@ func (x *ListedPages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedPages.ProtoReflect.Descriptor instead.
 func (*ListedPages) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{21}
+	return file_application_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListedPages) GetLog() string {
@@ -1535,7 +1423,7 @@ type ListBodies struct {
 
 func (x *ListBodies) Reset() {
 	*x = ListBodies{}
-	mi := &file_application_proto_msgTypes[22]
+	mi := &file_application_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1435,7 @@ func (x *ListBodies) String() string {
 func (*ListBodies) ProtoMessage() {}
 
 func (x *ListBodies) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[22]
+	mi := &file_application_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1448,7 @@ func (x *ListBodies) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBodies.ProtoReflect.Descriptor instead.
 func (*ListBodies) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{22}
+	return file_application_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListBodies) GetParts() []*BodyPart {
@@ -1583,7 +1471,7 @@ type BodyPart struct {
 
 func (x *BodyPart) Reset() {
 	*x = BodyPart{}
-	mi := &file_application_proto_msgTypes[23]
+	mi := &file_application_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1483,7 @@ func (x *BodyPart) String() string {
 func (*BodyPart) ProtoMessage() {}
 
 func (x *BodyPart) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[23]
+	mi := &file_application_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1496,7 @@ func (x *BodyPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BodyPart.ProtoReflect.Descriptor instead.
 func (*BodyPart) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{23}
+	return file_application_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *BodyPart) GetFile() string {
@@ -1655,7 +1543,7 @@ type ListedBodies struct {
 
 func (x *ListedBodies) Reset() {
 	*x = ListedBodies{}
-	mi := &file_application_proto_msgTypes[24]
+	mi := &file_application_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1555,7 @@ func (x *ListedBodies) String() string {
 func (*ListedBodies) ProtoMessage() {}
 
 func (x *ListedBodies) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[24]
+	mi := &file_application_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1568,7 @@ func (x *ListedBodies) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedBodies.ProtoReflect.Descriptor instead.
 func (*ListedBodies) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{24}
+	return file_application_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListedBodies) GetParts() []*BodyData {
@@ -1702,7 +1590,7 @@ type BodyData struct {
 
 func (x *BodyData) Reset() {
 	*x = BodyData{}
-	mi := &file_application_proto_msgTypes[25]
+	mi := &file_application_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1602,7 @@ func (x *BodyData) String() string {
 func (*BodyData) ProtoMessage() {}
 
 func (x *BodyData) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[25]
+	mi := &file_application_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1615,7 @@ func (x *BodyData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BodyData.ProtoReflect.Descriptor instead.
 func (*BodyData) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{25}
+	return file_application_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *BodyData) GetData() []byte {
@@ -1769,7 +1657,7 @@ type AcknowledgePages struct {
 
 func (x *AcknowledgePages) Reset() {
 	*x = AcknowledgePages{}
-	mi := &file_application_proto_msgTypes[26]
+	mi := &file_application_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1669,7 @@ func (x *AcknowledgePages) String() string {
 func (*AcknowledgePages) ProtoMessage() {}
 
 func (x *AcknowledgePages) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[26]
+	mi := &file_application_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +1682,7 @@ func (x *AcknowledgePages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgePages.ProtoReflect.Descriptor instead.
 func (*AcknowledgePages) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{26}
+	return file_application_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AcknowledgePages) GetApplication() string {
@@ -1827,7 +1715,7 @@ type ApplicationStates struct {
 
 func (x *ApplicationStates) Reset() {
 	*x = ApplicationStates{}
-	mi := &file_application_proto_msgTypes[27]
+	mi := &file_application_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1839,7 +1727,7 @@ func (x *ApplicationStates) String() string {
 func (*ApplicationStates) ProtoMessage() {}
 
 func (x *ApplicationStates) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[27]
+	mi := &file_application_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1852,7 +1740,7 @@ func (x *ApplicationStates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationStates.ProtoReflect.Descriptor instead.
 func (*ApplicationStates) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{27}
+	return file_application_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ApplicationStates) GetStates() []*NamedState {
@@ -1872,7 +1760,7 @@ type NamedState struct {
 
 func (x *NamedState) Reset() {
 	*x = NamedState{}
-	mi := &file_application_proto_msgTypes[28]
+	mi := &file_application_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +1772,7 @@ func (x *NamedState) String() string {
 func (*NamedState) ProtoMessage() {}
 
 func (x *NamedState) ProtoReflect() protoreflect.Message {
-	mi := &file_application_proto_msgTypes[28]
+	mi := &file_application_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +1785,7 @@ func (x *NamedState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedState.ProtoReflect.Descriptor instead.
 func (*NamedState) Descriptor() ([]byte, []int) {
-	return file_application_proto_rawDescGZIP(), []int{28}
+	return file_application_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NamedState) GetApplication() string {
@@ -1958,16 +1846,9 @@ const file_application_proto_rawDesc = "" +
 	"\t_strategyB\b\n" +
 	"\x06_pages\"&\n" +
 	"\bPatterns\x12\x1a\n" +
-	"\bpatterns\x18\x01 \x03(\tR\bpatterns\"\xae\x01\n" +
+	"\bpatterns\x18\x01 \x03(\tR\bpatterns\"\x91\x01\n" +
 	"\x16SetApplicationResponse\x12D\n" +
 	"\vapplication\x18\x01 \x01(\v2\".orbweaver.operator.v1.ApplicationR\vapplication\x121\n" +
-	"\x04told\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x04told\x12\x1b\n" +
-	"\twaits_for\x18\x03 \x01(\tR\bwaitsFor\"@\n" +
-	"\x18RemoveApplicationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"d\n" +
-	"\x19RemoveApplicationResponse\x12\x14\n" +
-	"\x05order\x18\x01 \x01(\tR\x05order\x121\n" +
 	"\x04told\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x04told\"\x15\n" +
 	"\x13ApplicationsRequest\"^\n" +
 	"\x14ApplicationsResponse\x12F\n" +
@@ -2076,40 +1957,38 @@ func file_application_proto_rawDescGZIP() []byte {
 	return file_application_proto_rawDescData
 }
 
-var file_application_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_application_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_application_proto_goTypes = []any{
-	(*Application)(nil),               // 0: orbweaver.operator.v1.Application
-	(*ApplicationState)(nil),          // 1: orbweaver.operator.v1.ApplicationState
-	(*SetApplicationRequest)(nil),     // 2: orbweaver.operator.v1.SetApplicationRequest
-	(*Patterns)(nil),                  // 3: orbweaver.operator.v1.Patterns
-	(*SetApplicationResponse)(nil),    // 4: orbweaver.operator.v1.SetApplicationResponse
-	(*RemoveApplicationRequest)(nil),  // 5: orbweaver.operator.v1.RemoveApplicationRequest
-	(*RemoveApplicationResponse)(nil), // 6: orbweaver.operator.v1.RemoveApplicationResponse
-	(*ApplicationsRequest)(nil),       // 7: orbweaver.operator.v1.ApplicationsRequest
-	(*ApplicationsResponse)(nil),      // 8: orbweaver.operator.v1.ApplicationsResponse
-	(*FeedRequest)(nil),               // 9: orbweaver.operator.v1.FeedRequest
-	(*FeedURL)(nil),                   // 10: orbweaver.operator.v1.FeedURL
-	(*FeedResponse)(nil),              // 11: orbweaver.operator.v1.FeedResponse
-	(*PagesRequest)(nil),              // 12: orbweaver.operator.v1.PagesRequest
-	(*PagesResponse)(nil),             // 13: orbweaver.operator.v1.PagesResponse
-	(*FetchedPage)(nil),               // 14: orbweaver.operator.v1.FetchedPage
-	(*AcknowledgeRequest)(nil),        // 15: orbweaver.operator.v1.AcknowledgeRequest
-	(*AcknowledgeResponse)(nil),       // 16: orbweaver.operator.v1.AcknowledgeResponse
-	(*PagesPosition)(nil),             // 17: orbweaver.operator.v1.PagesPosition
-	(*AgentPosition)(nil),             // 18: orbweaver.operator.v1.AgentPosition
-	(*TakeFeed)(nil),                  // 19: orbweaver.operator.v1.TakeFeed
-	(*ListPages)(nil),                 // 20: orbweaver.operator.v1.ListPages
-	(*ListedPages)(nil),               // 21: orbweaver.operator.v1.ListedPages
-	(*ListBodies)(nil),                // 22: orbweaver.operator.v1.ListBodies
-	(*BodyPart)(nil),                  // 23: orbweaver.operator.v1.BodyPart
-	(*ListedBodies)(nil),              // 24: orbweaver.operator.v1.ListedBodies
-	(*BodyData)(nil),                  // 25: orbweaver.operator.v1.BodyData
-	(*AcknowledgePages)(nil),          // 26: orbweaver.operator.v1.AcknowledgePages
-	(*ApplicationStates)(nil),         // 27: orbweaver.operator.v1.ApplicationStates
-	(*NamedState)(nil),                // 28: orbweaver.operator.v1.NamedState
-	(*Answer)(nil),                    // 29: orbweaver.operator.v1.Answer
-	(*Seed)(nil),                      // 30: orbweaver.operator.v1.Seed
-	(*timestamppb.Timestamp)(nil),     // 31: google.protobuf.Timestamp
+	(*Application)(nil),            // 0: orbweaver.operator.v1.Application
+	(*ApplicationState)(nil),       // 1: orbweaver.operator.v1.ApplicationState
+	(*SetApplicationRequest)(nil),  // 2: orbweaver.operator.v1.SetApplicationRequest
+	(*Patterns)(nil),               // 3: orbweaver.operator.v1.Patterns
+	(*SetApplicationResponse)(nil), // 4: orbweaver.operator.v1.SetApplicationResponse
+	(*ApplicationsRequest)(nil),    // 5: orbweaver.operator.v1.ApplicationsRequest
+	(*ApplicationsResponse)(nil),   // 6: orbweaver.operator.v1.ApplicationsResponse
+	(*FeedRequest)(nil),            // 7: orbweaver.operator.v1.FeedRequest
+	(*FeedURL)(nil),                // 8: orbweaver.operator.v1.FeedURL
+	(*FeedResponse)(nil),           // 9: orbweaver.operator.v1.FeedResponse
+	(*PagesRequest)(nil),           // 10: orbweaver.operator.v1.PagesRequest
+	(*PagesResponse)(nil),          // 11: orbweaver.operator.v1.PagesResponse
+	(*FetchedPage)(nil),            // 12: orbweaver.operator.v1.FetchedPage
+	(*AcknowledgeRequest)(nil),     // 13: orbweaver.operator.v1.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),    // 14: orbweaver.operator.v1.AcknowledgeResponse
+	(*PagesPosition)(nil),          // 15: orbweaver.operator.v1.PagesPosition
+	(*AgentPosition)(nil),          // 16: orbweaver.operator.v1.AgentPosition
+	(*TakeFeed)(nil),               // 17: orbweaver.operator.v1.TakeFeed
+	(*ListPages)(nil),              // 18: orbweaver.operator.v1.ListPages
+	(*ListedPages)(nil),            // 19: orbweaver.operator.v1.ListedPages
+	(*ListBodies)(nil),             // 20: orbweaver.operator.v1.ListBodies
+	(*BodyPart)(nil),               // 21: orbweaver.operator.v1.BodyPart
+	(*ListedBodies)(nil),           // 22: orbweaver.operator.v1.ListedBodies
+	(*BodyData)(nil),               // 23: orbweaver.operator.v1.BodyData
+	(*AcknowledgePages)(nil),       // 24: orbweaver.operator.v1.AcknowledgePages
+	(*ApplicationStates)(nil),      // 25: orbweaver.operator.v1.ApplicationStates
+	(*NamedState)(nil),             // 26: orbweaver.operator.v1.NamedState
+	(*Answer)(nil),                 // 27: orbweaver.operator.v1.Answer
+	(*Seed)(nil),                   // 28: orbweaver.operator.v1.Seed
+	(*timestamppb.Timestamp)(nil),  // 29: google.protobuf.Timestamp
 }
 var file_application_proto_depIdxs = []int32{
 	1,  // 0: orbweaver.operator.v1.Application.state:type_name -> orbweaver.operator.v1.ApplicationState
@@ -2117,27 +1996,26 @@ var file_application_proto_depIdxs = []int32{
 	3,  // 2: orbweaver.operator.v1.SetApplicationRequest.include:type_name -> orbweaver.operator.v1.Patterns
 	3,  // 3: orbweaver.operator.v1.SetApplicationRequest.exclude:type_name -> orbweaver.operator.v1.Patterns
 	0,  // 4: orbweaver.operator.v1.SetApplicationResponse.application:type_name -> orbweaver.operator.v1.Application
-	29, // 5: orbweaver.operator.v1.SetApplicationResponse.told:type_name -> orbweaver.operator.v1.Answer
-	29, // 6: orbweaver.operator.v1.RemoveApplicationResponse.told:type_name -> orbweaver.operator.v1.Answer
-	0,  // 7: orbweaver.operator.v1.ApplicationsResponse.applications:type_name -> orbweaver.operator.v1.Application
-	10, // 8: orbweaver.operator.v1.FeedRequest.urls:type_name -> orbweaver.operator.v1.FeedURL
-	30, // 9: orbweaver.operator.v1.FeedResponse.urls:type_name -> orbweaver.operator.v1.Seed
-	14, // 10: orbweaver.operator.v1.PagesResponse.pages:type_name -> orbweaver.operator.v1.FetchedPage
-	29, // 11: orbweaver.operator.v1.PagesResponse.silent:type_name -> orbweaver.operator.v1.Answer
-	31, // 12: orbweaver.operator.v1.FetchedPage.time:type_name -> google.protobuf.Timestamp
-	29, // 13: orbweaver.operator.v1.AcknowledgeResponse.silent:type_name -> orbweaver.operator.v1.Answer
-	18, // 14: orbweaver.operator.v1.PagesPosition.agents:type_name -> orbweaver.operator.v1.AgentPosition
-	10, // 15: orbweaver.operator.v1.TakeFeed.urls:type_name -> orbweaver.operator.v1.FeedURL
-	14, // 16: orbweaver.operator.v1.ListedPages.pages:type_name -> orbweaver.operator.v1.FetchedPage
-	23, // 17: orbweaver.operator.v1.ListBodies.parts:type_name -> orbweaver.operator.v1.BodyPart
-	25, // 18: orbweaver.operator.v1.ListedBodies.parts:type_name -> orbweaver.operator.v1.BodyData
-	28, // 19: orbweaver.operator.v1.ApplicationStates.states:type_name -> orbweaver.operator.v1.NamedState
-	1,  // 20: orbweaver.operator.v1.NamedState.state:type_name -> orbweaver.operator.v1.ApplicationState
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	27, // 5: orbweaver.operator.v1.SetApplicationResponse.told:type_name -> orbweaver.operator.v1.Answer
+	0,  // 6: orbweaver.operator.v1.ApplicationsResponse.applications:type_name -> orbweaver.operator.v1.Application
+	8,  // 7: orbweaver.operator.v1.FeedRequest.urls:type_name -> orbweaver.operator.v1.FeedURL
+	28, // 8: orbweaver.operator.v1.FeedResponse.urls:type_name -> orbweaver.operator.v1.Seed
+	12, // 9: orbweaver.operator.v1.PagesResponse.pages:type_name -> orbweaver.operator.v1.FetchedPage
+	27, // 10: orbweaver.operator.v1.PagesResponse.silent:type_name -> orbweaver.operator.v1.Answer
+	29, // 11: orbweaver.operator.v1.FetchedPage.time:type_name -> google.protobuf.Timestamp
+	27, // 12: orbweaver.operator.v1.AcknowledgeResponse.silent:type_name -> orbweaver.operator.v1.Answer
+	16, // 13: orbweaver.operator.v1.PagesPosition.agents:type_name -> orbweaver.operator.v1.AgentPosition
+	8,  // 14: orbweaver.operator.v1.TakeFeed.urls:type_name -> orbweaver.operator.v1.FeedURL
+	12, // 15: orbweaver.operator.v1.ListedPages.pages:type_name -> orbweaver.operator.v1.FetchedPage
+	21, // 16: orbweaver.operator.v1.ListBodies.parts:type_name -> orbweaver.operator.v1.BodyPart
+	23, // 17: orbweaver.operator.v1.ListedBodies.parts:type_name -> orbweaver.operator.v1.BodyData
+	26, // 18: orbweaver.operator.v1.ApplicationStates.states:type_name -> orbweaver.operator.v1.NamedState
+	1,  // 19: orbweaver.operator.v1.NamedState.state:type_name -> orbweaver.operator.v1.ApplicationState
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_application_proto_init() }
@@ -2154,7 +2032,7 @@ func file_application_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_application_proto_rawDesc), len(file_application_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -26,11 +26,13 @@ const (
 
 type GiveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Verb          string                 `protobuf:"bytes,1,opt,name=verb,proto3" json:"verb,omitempty"`   // as the call Verbs lists them: block, delay, exclude, pause or rate
+	Verb          string                 `protobuf:"bytes,1,opt,name=verb,proto3" json:"verb,omitempty"`   // as the call Verbs lists them
 	About         string                 `protobuf:"bytes,2,opt,name=about,proto3" json:"about,omitempty"` // what the order is about, as its verb has it; empty: the whole crawl
 	Value         string                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"` // as its verb has it
 	Off           bool                   `protobuf:"varint,4,opt,name=off,proto3" json:"off,omitempty"`    // take back the order with this verb and about
 	Why           string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
+	Words         string                 `protobuf:"bytes,6,opt,name=words,proto3" json:"words,omitempty"` // about and value as the command of ctl has them behind the verb; empty: as in these fields
+	Also          []*GiveRequest         `protobuf:"bytes,7,rep,name=also,proto3" json:"also,omitempty"`   // more orders, for the same reason: all of them are given, or none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -100,10 +102,25 @@ func (x *GiveRequest) GetWhy() string {
 	return ""
 }
 
+func (x *GiveRequest) GetWords() string {
+	if x != nil {
+		return x.Words
+	}
+	return ""
+}
+
+func (x *GiveRequest) GetAlso() []*GiveRequest {
+	if x != nil {
+		return x.Also
+	}
+	return nil
+}
+
 type GiveResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answers       []*Answer              `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
 	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
+	Also          []*Order               `protobuf:"bytes,3,rep,name=also,proto3" json:"also,omitempty"` // that were given with it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -148,6 +165,13 @@ func (x *GiveResponse) GetAnswers() []*Answer {
 func (x *GiveResponse) GetOrder() *Order {
 	if x != nil {
 		return x.Order
+	}
+	return nil
+}
+
+func (x *GiveResponse) GetAlso() []*Order {
+	if x != nil {
+		return x.Also
 	}
 	return nil
 }
@@ -217,6 +241,7 @@ type Order struct {
 	Value         string                 `protobuf:"bytes,8,opt,name=value,proto3" json:"value,omitempty"`
 	Off           bool                   `protobuf:"varint,9,opt,name=off,proto3" json:"off,omitempty"` // takes back the order with the same verb and about
 	Stands        bool                   `protobuf:"varint,10,opt,name=stands,proto3" json:"stands,omitempty"`
+	Text          string                 `protobuf:"bytes,11,opt,name=text,proto3" json:"text,omitempty"` // what the order is, for people
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -319,6 +344,13 @@ func (x *Order) GetStands() bool {
 		return x.Stands
 	}
 	return false
+}
+
+func (x *Order) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
 }
 
 type OrdersRequest struct {
@@ -495,11 +527,14 @@ type Verb struct {
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Undo          string                 `protobuf:"bytes,2,opt,name=undo,proto3" json:"undo,omitempty"` // the command of ctl that takes it back; empty: take-back
 	Brief         string                 `protobuf:"bytes,3,opt,name=brief,proto3" json:"brief,omitempty"`
-	Words         string                 `protobuf:"bytes,4,opt,name=words,proto3" json:"words,omitempty"`      // what a command has behind the verb, such as host-and-delay; empty: nothing
-	About         string                 `protobuf:"bytes,5,opt,name=about,proto3" json:"about,omitempty"`      // describes the words
-	Note          string                 `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`        // what an order does
-	Example       string                 `protobuf:"bytes,7,opt,name=example,proto3" json:"example,omitempty"`  // of the words
-	Preview       bool                   `protobuf:"varint,8,opt,name=preview,proto3" json:"preview,omitempty"` // the call ExcludePreview counts the links that an order would set aside
+	Words         string                 `protobuf:"bytes,4,opt,name=words,proto3" json:"words,omitempty"`                           // what a command has behind the verb, such as host-and-delay; empty: nothing
+	About         string                 `protobuf:"bytes,5,opt,name=about,proto3" json:"about,omitempty"`                           // describes the words
+	Note          string                 `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`                             // what an order does
+	Example       string                 `protobuf:"bytes,7,opt,name=example,proto3" json:"example,omitempty"`                       // of the words
+	Preview       bool                   `protobuf:"varint,8,opt,name=preview,proto3" json:"preview,omitempty"`                      // the call ExcludePreview counts the links that an order would set aside
+	Role          string                 `protobuf:"bytes,9,opt,name=role,proto3" json:"role,omitempty"`                             // of those who may give the orders
+	UndoBrief     string                 `protobuf:"bytes,10,opt,name=undo_brief,json=undoBrief,proto3" json:"undo_brief,omitempty"` // what the command undo does
+	Call          string                 `protobuf:"bytes,11,opt,name=call,proto3" json:"call,omitempty"`                            // that gives the orders, such as AddSeeds; empty: Give
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -590,24 +625,48 @@ func (x *Verb) GetPreview() bool {
 	return false
 }
 
+func (x *Verb) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Verb) GetUndoBrief() string {
+	if x != nil {
+		return x.UndoBrief
+	}
+	return ""
+}
+
+func (x *Verb) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
 var File_give_proto protoreflect.FileDescriptor
 
 const file_give_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"give.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"q\n" +
+	"give.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbf\x01\n" +
 	"\vGiveRequest\x12\x12\n" +
 	"\x04verb\x18\x01 \x01(\tR\x04verb\x12\x14\n" +
 	"\x05about\x18\x02 \x01(\tR\x05about\x12\x14\n" +
 	"\x05value\x18\x03 \x01(\tR\x05value\x12\x10\n" +
 	"\x03off\x18\x04 \x01(\bR\x03off\x12\x10\n" +
-	"\x03why\x18\x05 \x01(\tR\x03why\"{\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\x12\x14\n" +
+	"\x05words\x18\x06 \x01(\tR\x05words\x126\n" +
+	"\x04also\x18\a \x03(\v2\".orbweaver.operator.v1.GiveRequestR\x04also\"\xad\x01\n" +
 	"\fGiveResponse\x127\n" +
 	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\x122\n" +
-	"\x05order\x18\x02 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\"3\n" +
+	"\x05order\x18\x02 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x120\n" +
+	"\x04also\x18\x03 \x03(\v2\x1c.orbweaver.operator.v1.OrderR\x04also\"3\n" +
 	"\x0fTakeBackRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"\xe5\x01\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"\xf9\x01\n" +
 	"\x05Order\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
@@ -619,14 +678,15 @@ const file_give_proto_rawDesc = "" +
 	"\x05value\x18\b \x01(\tR\x05value\x12\x10\n" +
 	"\x03off\x18\t \x01(\bR\x03off\x12\x16\n" +
 	"\x06stands\x18\n" +
-	" \x01(\bR\x06stands\"#\n" +
+	" \x01(\bR\x06stands\x12\x12\n" +
+	"\x04text\x18\v \x01(\tR\x04text\"#\n" +
 	"\rOrdersRequest\x12\x12\n" +
 	"\x04past\x18\x01 \x01(\bR\x04past\"F\n" +
 	"\x0eOrdersResponse\x124\n" +
 	"\x06orders\x18\x01 \x03(\v2\x1c.orbweaver.operator.v1.OrderR\x06orders\"\x0e\n" +
 	"\fVerbsRequest\"B\n" +
 	"\rVerbsResponse\x121\n" +
-	"\x05verbs\x18\x01 \x03(\v2\x1b.orbweaver.operator.v1.VerbR\x05verbs\"\xb8\x01\n" +
+	"\x05verbs\x18\x01 \x03(\v2\x1b.orbweaver.operator.v1.VerbR\x05verbs\"\xff\x01\n" +
 	"\x04Verb\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04undo\x18\x02 \x01(\tR\x04undo\x12\x14\n" +
@@ -635,7 +695,12 @@ const file_give_proto_rawDesc = "" +
 	"\x05about\x18\x05 \x01(\tR\x05about\x12\x12\n" +
 	"\x04note\x18\x06 \x01(\tR\x04note\x12\x18\n" +
 	"\aexample\x18\a \x01(\tR\aexample\x12\x18\n" +
-	"\apreview\x18\b \x01(\bR\apreviewB9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
+	"\apreview\x18\b \x01(\bR\apreview\x12\x12\n" +
+	"\x04role\x18\t \x01(\tR\x04role\x12\x1d\n" +
+	"\n" +
+	"undo_brief\x18\n" +
+	" \x01(\tR\tundoBrief\x12\x12\n" +
+	"\x04call\x18\v \x01(\tR\x04callB9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
 
 var (
 	file_give_proto_rawDescOnce sync.Once
@@ -664,16 +729,18 @@ var file_give_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
 }
 var file_give_proto_depIdxs = []int32{
-	9,  // 0: orbweaver.operator.v1.GiveResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	3,  // 1: orbweaver.operator.v1.GiveResponse.order:type_name -> orbweaver.operator.v1.Order
-	10, // 2: orbweaver.operator.v1.Order.at:type_name -> google.protobuf.Timestamp
-	3,  // 3: orbweaver.operator.v1.OrdersResponse.orders:type_name -> orbweaver.operator.v1.Order
-	8,  // 4: orbweaver.operator.v1.VerbsResponse.verbs:type_name -> orbweaver.operator.v1.Verb
-	5,  // [5:5] is the sub-list for method output_type
-	5,  // [5:5] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	0,  // 0: orbweaver.operator.v1.GiveRequest.also:type_name -> orbweaver.operator.v1.GiveRequest
+	9,  // 1: orbweaver.operator.v1.GiveResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	3,  // 2: orbweaver.operator.v1.GiveResponse.order:type_name -> orbweaver.operator.v1.Order
+	3,  // 3: orbweaver.operator.v1.GiveResponse.also:type_name -> orbweaver.operator.v1.Order
+	10, // 4: orbweaver.operator.v1.Order.at:type_name -> google.protobuf.Timestamp
+	3,  // 5: orbweaver.operator.v1.OrdersResponse.orders:type_name -> orbweaver.operator.v1.Order
+	8,  // 6: orbweaver.operator.v1.VerbsResponse.verbs:type_name -> orbweaver.operator.v1.Verb
+	7,  // [7:7] is the sub-list for method output_type
+	7,  // [7:7] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_give_proto_init() }

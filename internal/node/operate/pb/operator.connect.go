@@ -65,13 +65,8 @@ const (
 	OperatorQueueProcedure = "/orbweaver.operator.v1.Operator/Queue"
 	// OperatorScopeProcedure is the fully-qualified name of the Operator's Scope RPC.
 	OperatorScopeProcedure = "/orbweaver.operator.v1.Operator/Scope"
-	// OperatorChangeScopeProcedure is the fully-qualified name of the Operator's ChangeScope RPC.
-	OperatorChangeScopeProcedure = "/orbweaver.operator.v1.Operator/ChangeScope"
 	// OperatorSetApplicationProcedure is the fully-qualified name of the Operator's SetApplication RPC.
 	OperatorSetApplicationProcedure = "/orbweaver.operator.v1.Operator/SetApplication"
-	// OperatorRemoveApplicationProcedure is the fully-qualified name of the Operator's
-	// RemoveApplication RPC.
-	OperatorRemoveApplicationProcedure = "/orbweaver.operator.v1.Operator/RemoveApplication"
 	// OperatorApplicationsProcedure is the fully-qualified name of the Operator's Applications RPC.
 	OperatorApplicationsProcedure = "/orbweaver.operator.v1.Operator/Applications"
 	// OperatorFeedProcedure is the fully-qualified name of the Operator's Feed RPC.
@@ -104,7 +99,7 @@ type OperatorClient interface {
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
 	// Explain tells every reason why a host or a URL is not being crawled now, and when it will be. It changes nothing.
 	Explain(context.Context, *ExplainRequest) (*Answers, error)
-	// Give gives an order, or takes one back: a pause, a block, a delay, a rate, an exclusion. Verbs lists the kinds.
+	// Give gives an order, or takes one back, such as a pause. Verbs lists the kinds.
 	Give(context.Context, *GiveRequest) (*GiveResponse, error)
 	Verbs(context.Context, *VerbsRequest) (*VerbsResponse, error)
 	// TakeBack takes back the order with an id.
@@ -129,14 +124,12 @@ type OperatorClient interface {
 	ExcludePreview(context.Context, *ExcludePreviewRequest) (*ExcludePreviewResponse, error)
 	// Queue tells which links wait, page by page. It changes nothing.
 	Queue(context.Context, *QueueRequest) (*QueueResponse, error)
-	// Scope tells the scope. It changes nothing. ChangeScope changes it by orders.
+	// Scope tells the scope. It changes nothing.
 	Scope(context.Context, *ScopeRequest) (*ScopeResponse, error)
-	ChangeScope(context.Context, *ChangeScopeRequest) (*ChangeScopeResponse, error)
 	// Calls of applications, in application.proto.
-	// SetApplication defines an application or changes it. RemoveApplication removes it with its waiting links. Both
-	// are orders.
+	// SetApplication defines an application or changes it, by orders. Give with the verb app and off removes it, with its
+	// waiting links.
 	SetApplication(context.Context, *SetApplicationRequest) (*SetApplicationResponse, error)
-	RemoveApplication(context.Context, *RemoveApplicationRequest) (*RemoveApplicationResponse, error)
 	// Applications lists the applications with their counts. It changes nothing.
 	Applications(context.Context, *ApplicationsRequest) (*ApplicationsResponse, error)
 	// Feed gives URLs to an application. They are durable when it answers.
@@ -274,22 +267,10 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
-		changeScope: connect.NewClient[ChangeScopeRequest, ChangeScopeResponse](
-			httpClient,
-			baseURL+OperatorChangeScopeProcedure,
-			connect.WithSchema(operatorMethods.ByName("ChangeScope")),
-			connect.WithClientOptions(opts...),
-		),
 		setApplication: connect.NewClient[SetApplicationRequest, SetApplicationResponse](
 			httpClient,
 			baseURL+OperatorSetApplicationProcedure,
 			connect.WithSchema(operatorMethods.ByName("SetApplication")),
-			connect.WithClientOptions(opts...),
-		),
-		removeApplication: connect.NewClient[RemoveApplicationRequest, RemoveApplicationResponse](
-			httpClient,
-			baseURL+OperatorRemoveApplicationProcedure,
-			connect.WithSchema(operatorMethods.ByName("RemoveApplication")),
 			connect.WithClientOptions(opts...),
 		),
 		applications: connect.NewClient[ApplicationsRequest, ApplicationsResponse](
@@ -378,36 +359,34 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 
 // operatorClient implements OperatorClient.
 type operatorClient struct {
-	status            *connect.Client[StatusRequest, StatusResponse]
-	explain           *connect.Client[ExplainRequest, Answers]
-	give              *connect.Client[GiveRequest, GiveResponse]
-	verbs             *connect.Client[VerbsRequest, VerbsResponse]
-	takeBack          *connect.Client[TakeBackRequest, GiveResponse]
-	orders            *connect.Client[OrdersRequest, OrdersResponse]
-	drop              *connect.Client[DropRequest, Answers]
-	checkpoint        *connect.Client[CheckpointRequest, Answers]
-	stop              *connect.Client[StopRequest, Answers]
-	leave             *connect.Client[LeaveRequest, Answers]
-	addSeeds          *connect.Client[AddSeedsRequest, AddSeedsResponse]
-	rateWeek          *connect.Client[RateWeekRequest, RateWeekResponse]
-	excludePreview    *connect.Client[ExcludePreviewRequest, ExcludePreviewResponse]
-	queue             *connect.Client[QueueRequest, QueueResponse]
-	scope             *connect.Client[ScopeRequest, ScopeResponse]
-	changeScope       *connect.Client[ChangeScopeRequest, ChangeScopeResponse]
-	setApplication    *connect.Client[SetApplicationRequest, SetApplicationResponse]
-	removeApplication *connect.Client[RemoveApplicationRequest, RemoveApplicationResponse]
-	applications      *connect.Client[ApplicationsRequest, ApplicationsResponse]
-	feed              *connect.Client[FeedRequest, FeedResponse]
-	pages             *connect.Client[PagesRequest, PagesResponse]
-	acknowledge       *connect.Client[AcknowledgeRequest, AcknowledgeResponse]
-	hosts             *connect.Client[HostsRequest, HostsResponse]
-	events            *connect.Client[EventsRequest, Event]
-	log               *connect.Client[LogRequest, LogResponse]
-	history           *connect.Client[HistoryRequest, HistoryResponse]
-	shares            *connect.Client[SharesRequest, SharesResponse]
-	blacklists        *connect.Client[BlacklistsRequest, BlacklistsResponse]
-	captures          *connect.Client[CapturesRequest, CapturesResponse]
-	record            *connect.Client[RecordRequest, RecordResponse]
+	status         *connect.Client[StatusRequest, StatusResponse]
+	explain        *connect.Client[ExplainRequest, Answers]
+	give           *connect.Client[GiveRequest, GiveResponse]
+	verbs          *connect.Client[VerbsRequest, VerbsResponse]
+	takeBack       *connect.Client[TakeBackRequest, GiveResponse]
+	orders         *connect.Client[OrdersRequest, OrdersResponse]
+	drop           *connect.Client[DropRequest, Answers]
+	checkpoint     *connect.Client[CheckpointRequest, Answers]
+	stop           *connect.Client[StopRequest, Answers]
+	leave          *connect.Client[LeaveRequest, Answers]
+	addSeeds       *connect.Client[AddSeedsRequest, AddSeedsResponse]
+	rateWeek       *connect.Client[RateWeekRequest, RateWeekResponse]
+	excludePreview *connect.Client[ExcludePreviewRequest, ExcludePreviewResponse]
+	queue          *connect.Client[QueueRequest, QueueResponse]
+	scope          *connect.Client[ScopeRequest, ScopeResponse]
+	setApplication *connect.Client[SetApplicationRequest, SetApplicationResponse]
+	applications   *connect.Client[ApplicationsRequest, ApplicationsResponse]
+	feed           *connect.Client[FeedRequest, FeedResponse]
+	pages          *connect.Client[PagesRequest, PagesResponse]
+	acknowledge    *connect.Client[AcknowledgeRequest, AcknowledgeResponse]
+	hosts          *connect.Client[HostsRequest, HostsResponse]
+	events         *connect.Client[EventsRequest, Event]
+	log            *connect.Client[LogRequest, LogResponse]
+	history        *connect.Client[HistoryRequest, HistoryResponse]
+	shares         *connect.Client[SharesRequest, SharesResponse]
+	blacklists     *connect.Client[BlacklistsRequest, BlacklistsResponse]
+	captures       *connect.Client[CapturesRequest, CapturesResponse]
+	record         *connect.Client[RecordRequest, RecordResponse]
 }
 
 // Status calls orbweaver.operator.v1.Operator.Status.
@@ -545,27 +524,9 @@ func (c *operatorClient) Scope(ctx context.Context, req *ScopeRequest) (*ScopeRe
 	return nil, err
 }
 
-// ChangeScope calls orbweaver.operator.v1.Operator.ChangeScope.
-func (c *operatorClient) ChangeScope(ctx context.Context, req *ChangeScopeRequest) (*ChangeScopeResponse, error) {
-	response, err := c.changeScope.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
 // SetApplication calls orbweaver.operator.v1.Operator.SetApplication.
 func (c *operatorClient) SetApplication(ctx context.Context, req *SetApplicationRequest) (*SetApplicationResponse, error) {
 	response, err := c.setApplication.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// RemoveApplication calls orbweaver.operator.v1.Operator.RemoveApplication.
-func (c *operatorClient) RemoveApplication(ctx context.Context, req *RemoveApplicationRequest) (*RemoveApplicationResponse, error) {
-	response, err := c.removeApplication.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -682,7 +643,7 @@ type OperatorHandler interface {
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
 	// Explain tells every reason why a host or a URL is not being crawled now, and when it will be. It changes nothing.
 	Explain(context.Context, *ExplainRequest) (*Answers, error)
-	// Give gives an order, or takes one back: a pause, a block, a delay, a rate, an exclusion. Verbs lists the kinds.
+	// Give gives an order, or takes one back, such as a pause. Verbs lists the kinds.
 	Give(context.Context, *GiveRequest) (*GiveResponse, error)
 	Verbs(context.Context, *VerbsRequest) (*VerbsResponse, error)
 	// TakeBack takes back the order with an id.
@@ -707,14 +668,12 @@ type OperatorHandler interface {
 	ExcludePreview(context.Context, *ExcludePreviewRequest) (*ExcludePreviewResponse, error)
 	// Queue tells which links wait, page by page. It changes nothing.
 	Queue(context.Context, *QueueRequest) (*QueueResponse, error)
-	// Scope tells the scope. It changes nothing. ChangeScope changes it by orders.
+	// Scope tells the scope. It changes nothing.
 	Scope(context.Context, *ScopeRequest) (*ScopeResponse, error)
-	ChangeScope(context.Context, *ChangeScopeRequest) (*ChangeScopeResponse, error)
 	// Calls of applications, in application.proto.
-	// SetApplication defines an application or changes it. RemoveApplication removes it with its waiting links. Both
-	// are orders.
+	// SetApplication defines an application or changes it, by orders. Give with the verb app and off removes it, with its
+	// waiting links.
 	SetApplication(context.Context, *SetApplicationRequest) (*SetApplicationResponse, error)
-	RemoveApplication(context.Context, *RemoveApplicationRequest) (*RemoveApplicationResponse, error)
 	// Applications lists the applications with their counts. It changes nothing.
 	Applications(context.Context, *ApplicationsRequest) (*ApplicationsResponse, error)
 	// Feed gives URLs to an application. They are durable when it answers.
@@ -848,22 +807,10 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
-	operatorChangeScopeHandler := connect.NewUnaryHandlerSimple(
-		OperatorChangeScopeProcedure,
-		svc.ChangeScope,
-		connect.WithSchema(operatorMethods.ByName("ChangeScope")),
-		connect.WithHandlerOptions(opts...),
-	)
 	operatorSetApplicationHandler := connect.NewUnaryHandlerSimple(
 		OperatorSetApplicationProcedure,
 		svc.SetApplication,
 		connect.WithSchema(operatorMethods.ByName("SetApplication")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorRemoveApplicationHandler := connect.NewUnaryHandlerSimple(
-		OperatorRemoveApplicationProcedure,
-		svc.RemoveApplication,
-		connect.WithSchema(operatorMethods.ByName("RemoveApplication")),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorApplicationsHandler := connect.NewUnaryHandlerSimple(
@@ -979,12 +926,8 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorQueueHandler.ServeHTTP(w, r)
 		case OperatorScopeProcedure:
 			operatorScopeHandler.ServeHTTP(w, r)
-		case OperatorChangeScopeProcedure:
-			operatorChangeScopeHandler.ServeHTTP(w, r)
 		case OperatorSetApplicationProcedure:
 			operatorSetApplicationHandler.ServeHTTP(w, r)
-		case OperatorRemoveApplicationProcedure:
-			operatorRemoveApplicationHandler.ServeHTTP(w, r)
 		case OperatorApplicationsProcedure:
 			operatorApplicationsHandler.ServeHTTP(w, r)
 		case OperatorFeedProcedure:
@@ -1078,16 +1021,8 @@ func (UnimplementedOperatorHandler) Scope(context.Context, *ScopeRequest) (*Scop
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Scope is not implemented"))
 }
 
-func (UnimplementedOperatorHandler) ChangeScope(context.Context, *ChangeScopeRequest) (*ChangeScopeResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.ChangeScope is not implemented"))
-}
-
 func (UnimplementedOperatorHandler) SetApplication(context.Context, *SetApplicationRequest) (*SetApplicationResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.SetApplication is not implemented"))
-}
-
-func (UnimplementedOperatorHandler) RemoveApplication(context.Context, *RemoveApplicationRequest) (*RemoveApplicationResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.RemoveApplication is not implemented"))
 }
 
 func (UnimplementedOperatorHandler) Applications(context.Context, *ApplicationsRequest) (*ApplicationsResponse, error) {

@@ -683,7 +683,7 @@ const file_operator_proto_rawDesc = "" +
 	"\fLeaveRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\"B\n" +
 	"\aAnswers\x127\n" +
-	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xe7\x15\n" +
+	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\x89\x14\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a\x1e.orbweaver.operator.v1.Answers\"\x03\x90\x02\x01\x12O\n" +
@@ -700,10 +700,8 @@ const file_operator_proto_rawDesc = "" +
 	"\bRateWeek\x12&.orbweaver.operator.v1.RateWeekRequest\x1a'.orbweaver.operator.v1.RateWeekResponse\"\x03\x90\x02\x01\x12r\n" +
 	"\x0eExcludePreview\x12,.orbweaver.operator.v1.ExcludePreviewRequest\x1a-.orbweaver.operator.v1.ExcludePreviewResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\x05Queue\x12#.orbweaver.operator.v1.QueueRequest\x1a$.orbweaver.operator.v1.QueueResponse\"\x03\x90\x02\x01\x12W\n" +
-	"\x05Scope\x12#.orbweaver.operator.v1.ScopeRequest\x1a$.orbweaver.operator.v1.ScopeResponse\"\x03\x90\x02\x01\x12d\n" +
-	"\vChangeScope\x12).orbweaver.operator.v1.ChangeScopeRequest\x1a*.orbweaver.operator.v1.ChangeScopeResponse\x12m\n" +
-	"\x0eSetApplication\x12,.orbweaver.operator.v1.SetApplicationRequest\x1a-.orbweaver.operator.v1.SetApplicationResponse\x12v\n" +
-	"\x11RemoveApplication\x12/.orbweaver.operator.v1.RemoveApplicationRequest\x1a0.orbweaver.operator.v1.RemoveApplicationResponse\x12l\n" +
+	"\x05Scope\x12#.orbweaver.operator.v1.ScopeRequest\x1a$.orbweaver.operator.v1.ScopeResponse\"\x03\x90\x02\x01\x12m\n" +
+	"\x0eSetApplication\x12,.orbweaver.operator.v1.SetApplicationRequest\x1a-.orbweaver.operator.v1.SetApplicationResponse\x12l\n" +
 	"\fApplications\x12*.orbweaver.operator.v1.ApplicationsRequest\x1a+.orbweaver.operator.v1.ApplicationsResponse\"\x03\x90\x02\x01\x12O\n" +
 	"\x04Feed\x12\".orbweaver.operator.v1.FeedRequest\x1a#.orbweaver.operator.v1.FeedResponse\x12R\n" +
 	"\x05Pages\x12#.orbweaver.operator.v1.PagesRequest\x1a$.orbweaver.operator.v1.PagesResponse\x12d\n" +
@@ -732,68 +730,64 @@ func file_operator_proto_rawDescGZIP() []byte {
 
 var file_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_operator_proto_goTypes = []any{
-	(*StatusRequest)(nil),             // 0: orbweaver.operator.v1.StatusRequest
-	(*StatusResponse)(nil),            // 1: orbweaver.operator.v1.StatusResponse
-	(*AgentStatus)(nil),               // 2: orbweaver.operator.v1.AgentStatus
-	(*Totals)(nil),                    // 3: orbweaver.operator.v1.Totals
-	(*ExplainRequest)(nil),            // 4: orbweaver.operator.v1.ExplainRequest
-	(*DropRequest)(nil),               // 5: orbweaver.operator.v1.DropRequest
-	(*CheckpointRequest)(nil),         // 6: orbweaver.operator.v1.CheckpointRequest
-	(*StopRequest)(nil),               // 7: orbweaver.operator.v1.StopRequest
-	(*LeaveRequest)(nil),              // 8: orbweaver.operator.v1.LeaveRequest
-	(*Answers)(nil),                   // 9: orbweaver.operator.v1.Answers
-	(*structpb.Struct)(nil),           // 10: google.protobuf.Struct
-	(*RateState)(nil),                 // 11: orbweaver.operator.v1.RateState
-	(*NamedState)(nil),                // 12: orbweaver.operator.v1.NamedState
-	(*DomainRate)(nil),                // 13: orbweaver.operator.v1.DomainRate
-	(*Answer)(nil),                    // 14: orbweaver.operator.v1.Answer
-	(*GiveRequest)(nil),               // 15: orbweaver.operator.v1.GiveRequest
-	(*VerbsRequest)(nil),              // 16: orbweaver.operator.v1.VerbsRequest
-	(*TakeBackRequest)(nil),           // 17: orbweaver.operator.v1.TakeBackRequest
-	(*OrdersRequest)(nil),             // 18: orbweaver.operator.v1.OrdersRequest
-	(*AddSeedsRequest)(nil),           // 19: orbweaver.operator.v1.AddSeedsRequest
-	(*RateWeekRequest)(nil),           // 20: orbweaver.operator.v1.RateWeekRequest
-	(*ExcludePreviewRequest)(nil),     // 21: orbweaver.operator.v1.ExcludePreviewRequest
-	(*QueueRequest)(nil),              // 22: orbweaver.operator.v1.QueueRequest
-	(*ScopeRequest)(nil),              // 23: orbweaver.operator.v1.ScopeRequest
-	(*ChangeScopeRequest)(nil),        // 24: orbweaver.operator.v1.ChangeScopeRequest
-	(*SetApplicationRequest)(nil),     // 25: orbweaver.operator.v1.SetApplicationRequest
-	(*RemoveApplicationRequest)(nil),  // 26: orbweaver.operator.v1.RemoveApplicationRequest
-	(*ApplicationsRequest)(nil),       // 27: orbweaver.operator.v1.ApplicationsRequest
-	(*FeedRequest)(nil),               // 28: orbweaver.operator.v1.FeedRequest
-	(*PagesRequest)(nil),              // 29: orbweaver.operator.v1.PagesRequest
-	(*AcknowledgeRequest)(nil),        // 30: orbweaver.operator.v1.AcknowledgeRequest
-	(*HostsRequest)(nil),              // 31: orbweaver.operator.v1.HostsRequest
-	(*EventsRequest)(nil),             // 32: orbweaver.operator.v1.EventsRequest
-	(*LogRequest)(nil),                // 33: orbweaver.operator.v1.LogRequest
-	(*HistoryRequest)(nil),            // 34: orbweaver.operator.v1.HistoryRequest
-	(*SharesRequest)(nil),             // 35: orbweaver.operator.v1.SharesRequest
-	(*BlacklistsRequest)(nil),         // 36: orbweaver.operator.v1.BlacklistsRequest
-	(*CapturesRequest)(nil),           // 37: orbweaver.operator.v1.CapturesRequest
-	(*RecordRequest)(nil),             // 38: orbweaver.operator.v1.RecordRequest
-	(*GiveResponse)(nil),              // 39: orbweaver.operator.v1.GiveResponse
-	(*VerbsResponse)(nil),             // 40: orbweaver.operator.v1.VerbsResponse
-	(*OrdersResponse)(nil),            // 41: orbweaver.operator.v1.OrdersResponse
-	(*AddSeedsResponse)(nil),          // 42: orbweaver.operator.v1.AddSeedsResponse
-	(*RateWeekResponse)(nil),          // 43: orbweaver.operator.v1.RateWeekResponse
-	(*ExcludePreviewResponse)(nil),    // 44: orbweaver.operator.v1.ExcludePreviewResponse
-	(*QueueResponse)(nil),             // 45: orbweaver.operator.v1.QueueResponse
-	(*ScopeResponse)(nil),             // 46: orbweaver.operator.v1.ScopeResponse
-	(*ChangeScopeResponse)(nil),       // 47: orbweaver.operator.v1.ChangeScopeResponse
-	(*SetApplicationResponse)(nil),    // 48: orbweaver.operator.v1.SetApplicationResponse
-	(*RemoveApplicationResponse)(nil), // 49: orbweaver.operator.v1.RemoveApplicationResponse
-	(*ApplicationsResponse)(nil),      // 50: orbweaver.operator.v1.ApplicationsResponse
-	(*FeedResponse)(nil),              // 51: orbweaver.operator.v1.FeedResponse
-	(*PagesResponse)(nil),             // 52: orbweaver.operator.v1.PagesResponse
-	(*AcknowledgeResponse)(nil),       // 53: orbweaver.operator.v1.AcknowledgeResponse
-	(*HostsResponse)(nil),             // 54: orbweaver.operator.v1.HostsResponse
-	(*Event)(nil),                     // 55: orbweaver.operator.v1.Event
-	(*LogResponse)(nil),               // 56: orbweaver.operator.v1.LogResponse
-	(*HistoryResponse)(nil),           // 57: orbweaver.operator.v1.HistoryResponse
-	(*SharesResponse)(nil),            // 58: orbweaver.operator.v1.SharesResponse
-	(*BlacklistsResponse)(nil),        // 59: orbweaver.operator.v1.BlacklistsResponse
-	(*CapturesResponse)(nil),          // 60: orbweaver.operator.v1.CapturesResponse
-	(*RecordResponse)(nil),            // 61: orbweaver.operator.v1.RecordResponse
+	(*StatusRequest)(nil),          // 0: orbweaver.operator.v1.StatusRequest
+	(*StatusResponse)(nil),         // 1: orbweaver.operator.v1.StatusResponse
+	(*AgentStatus)(nil),            // 2: orbweaver.operator.v1.AgentStatus
+	(*Totals)(nil),                 // 3: orbweaver.operator.v1.Totals
+	(*ExplainRequest)(nil),         // 4: orbweaver.operator.v1.ExplainRequest
+	(*DropRequest)(nil),            // 5: orbweaver.operator.v1.DropRequest
+	(*CheckpointRequest)(nil),      // 6: orbweaver.operator.v1.CheckpointRequest
+	(*StopRequest)(nil),            // 7: orbweaver.operator.v1.StopRequest
+	(*LeaveRequest)(nil),           // 8: orbweaver.operator.v1.LeaveRequest
+	(*Answers)(nil),                // 9: orbweaver.operator.v1.Answers
+	(*structpb.Struct)(nil),        // 10: google.protobuf.Struct
+	(*RateState)(nil),              // 11: orbweaver.operator.v1.RateState
+	(*NamedState)(nil),             // 12: orbweaver.operator.v1.NamedState
+	(*DomainRate)(nil),             // 13: orbweaver.operator.v1.DomainRate
+	(*Answer)(nil),                 // 14: orbweaver.operator.v1.Answer
+	(*GiveRequest)(nil),            // 15: orbweaver.operator.v1.GiveRequest
+	(*VerbsRequest)(nil),           // 16: orbweaver.operator.v1.VerbsRequest
+	(*TakeBackRequest)(nil),        // 17: orbweaver.operator.v1.TakeBackRequest
+	(*OrdersRequest)(nil),          // 18: orbweaver.operator.v1.OrdersRequest
+	(*AddSeedsRequest)(nil),        // 19: orbweaver.operator.v1.AddSeedsRequest
+	(*RateWeekRequest)(nil),        // 20: orbweaver.operator.v1.RateWeekRequest
+	(*ExcludePreviewRequest)(nil),  // 21: orbweaver.operator.v1.ExcludePreviewRequest
+	(*QueueRequest)(nil),           // 22: orbweaver.operator.v1.QueueRequest
+	(*ScopeRequest)(nil),           // 23: orbweaver.operator.v1.ScopeRequest
+	(*SetApplicationRequest)(nil),  // 24: orbweaver.operator.v1.SetApplicationRequest
+	(*ApplicationsRequest)(nil),    // 25: orbweaver.operator.v1.ApplicationsRequest
+	(*FeedRequest)(nil),            // 26: orbweaver.operator.v1.FeedRequest
+	(*PagesRequest)(nil),           // 27: orbweaver.operator.v1.PagesRequest
+	(*AcknowledgeRequest)(nil),     // 28: orbweaver.operator.v1.AcknowledgeRequest
+	(*HostsRequest)(nil),           // 29: orbweaver.operator.v1.HostsRequest
+	(*EventsRequest)(nil),          // 30: orbweaver.operator.v1.EventsRequest
+	(*LogRequest)(nil),             // 31: orbweaver.operator.v1.LogRequest
+	(*HistoryRequest)(nil),         // 32: orbweaver.operator.v1.HistoryRequest
+	(*SharesRequest)(nil),          // 33: orbweaver.operator.v1.SharesRequest
+	(*BlacklistsRequest)(nil),      // 34: orbweaver.operator.v1.BlacklistsRequest
+	(*CapturesRequest)(nil),        // 35: orbweaver.operator.v1.CapturesRequest
+	(*RecordRequest)(nil),          // 36: orbweaver.operator.v1.RecordRequest
+	(*GiveResponse)(nil),           // 37: orbweaver.operator.v1.GiveResponse
+	(*VerbsResponse)(nil),          // 38: orbweaver.operator.v1.VerbsResponse
+	(*OrdersResponse)(nil),         // 39: orbweaver.operator.v1.OrdersResponse
+	(*AddSeedsResponse)(nil),       // 40: orbweaver.operator.v1.AddSeedsResponse
+	(*RateWeekResponse)(nil),       // 41: orbweaver.operator.v1.RateWeekResponse
+	(*ExcludePreviewResponse)(nil), // 42: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueResponse)(nil),          // 43: orbweaver.operator.v1.QueueResponse
+	(*ScopeResponse)(nil),          // 44: orbweaver.operator.v1.ScopeResponse
+	(*SetApplicationResponse)(nil), // 45: orbweaver.operator.v1.SetApplicationResponse
+	(*ApplicationsResponse)(nil),   // 46: orbweaver.operator.v1.ApplicationsResponse
+	(*FeedResponse)(nil),           // 47: orbweaver.operator.v1.FeedResponse
+	(*PagesResponse)(nil),          // 48: orbweaver.operator.v1.PagesResponse
+	(*AcknowledgeResponse)(nil),    // 49: orbweaver.operator.v1.AcknowledgeResponse
+	(*HostsResponse)(nil),          // 50: orbweaver.operator.v1.HostsResponse
+	(*Event)(nil),                  // 51: orbweaver.operator.v1.Event
+	(*LogResponse)(nil),            // 52: orbweaver.operator.v1.LogResponse
+	(*HistoryResponse)(nil),        // 53: orbweaver.operator.v1.HistoryResponse
+	(*SharesResponse)(nil),         // 54: orbweaver.operator.v1.SharesResponse
+	(*BlacklistsResponse)(nil),     // 55: orbweaver.operator.v1.BlacklistsResponse
+	(*CapturesResponse)(nil),       // 56: orbweaver.operator.v1.CapturesResponse
+	(*RecordResponse)(nil),         // 57: orbweaver.operator.v1.RecordResponse
 }
 var file_operator_proto_depIdxs = []int32{
 	2,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
@@ -819,53 +813,49 @@ var file_operator_proto_depIdxs = []int32{
 	21, // 20: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
 	22, // 21: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
 	23, // 22: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
-	24, // 23: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
-	25, // 24: orbweaver.operator.v1.Operator.SetApplication:input_type -> orbweaver.operator.v1.SetApplicationRequest
-	26, // 25: orbweaver.operator.v1.Operator.RemoveApplication:input_type -> orbweaver.operator.v1.RemoveApplicationRequest
-	27, // 26: orbweaver.operator.v1.Operator.Applications:input_type -> orbweaver.operator.v1.ApplicationsRequest
-	28, // 27: orbweaver.operator.v1.Operator.Feed:input_type -> orbweaver.operator.v1.FeedRequest
-	29, // 28: orbweaver.operator.v1.Operator.Pages:input_type -> orbweaver.operator.v1.PagesRequest
-	30, // 29: orbweaver.operator.v1.Operator.Acknowledge:input_type -> orbweaver.operator.v1.AcknowledgeRequest
-	31, // 30: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
-	32, // 31: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
-	33, // 32: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
-	34, // 33: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
-	35, // 34: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
-	36, // 35: orbweaver.operator.v1.Operator.Blacklists:input_type -> orbweaver.operator.v1.BlacklistsRequest
-	37, // 36: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
-	38, // 37: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
-	1,  // 38: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	9,  // 39: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.Answers
-	39, // 40: orbweaver.operator.v1.Operator.Give:output_type -> orbweaver.operator.v1.GiveResponse
-	40, // 41: orbweaver.operator.v1.Operator.Verbs:output_type -> orbweaver.operator.v1.VerbsResponse
-	39, // 42: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.GiveResponse
-	41, // 43: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	9,  // 44: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.Answers
-	9,  // 45: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.Answers
-	9,  // 46: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.Answers
-	9,  // 47: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.Answers
-	42, // 48: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
-	43, // 49: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
-	44, // 50: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
-	45, // 51: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
-	46, // 52: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
-	47, // 53: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
-	48, // 54: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
-	49, // 55: orbweaver.operator.v1.Operator.RemoveApplication:output_type -> orbweaver.operator.v1.RemoveApplicationResponse
-	50, // 56: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
-	51, // 57: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
-	52, // 58: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
-	53, // 59: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
-	54, // 60: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
-	55, // 61: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
-	56, // 62: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
-	57, // 63: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
-	58, // 64: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
-	59, // 65: orbweaver.operator.v1.Operator.Blacklists:output_type -> orbweaver.operator.v1.BlacklistsResponse
-	60, // 66: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
-	61, // 67: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
-	38, // [38:68] is the sub-list for method output_type
-	8,  // [8:38] is the sub-list for method input_type
+	24, // 23: orbweaver.operator.v1.Operator.SetApplication:input_type -> orbweaver.operator.v1.SetApplicationRequest
+	25, // 24: orbweaver.operator.v1.Operator.Applications:input_type -> orbweaver.operator.v1.ApplicationsRequest
+	26, // 25: orbweaver.operator.v1.Operator.Feed:input_type -> orbweaver.operator.v1.FeedRequest
+	27, // 26: orbweaver.operator.v1.Operator.Pages:input_type -> orbweaver.operator.v1.PagesRequest
+	28, // 27: orbweaver.operator.v1.Operator.Acknowledge:input_type -> orbweaver.operator.v1.AcknowledgeRequest
+	29, // 28: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
+	30, // 29: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
+	31, // 30: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
+	32, // 31: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
+	33, // 32: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
+	34, // 33: orbweaver.operator.v1.Operator.Blacklists:input_type -> orbweaver.operator.v1.BlacklistsRequest
+	35, // 34: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
+	36, // 35: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
+	1,  // 36: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	9,  // 37: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.Answers
+	37, // 38: orbweaver.operator.v1.Operator.Give:output_type -> orbweaver.operator.v1.GiveResponse
+	38, // 39: orbweaver.operator.v1.Operator.Verbs:output_type -> orbweaver.operator.v1.VerbsResponse
+	37, // 40: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.GiveResponse
+	39, // 41: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	9,  // 42: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.Answers
+	9,  // 43: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.Answers
+	9,  // 44: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.Answers
+	9,  // 45: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.Answers
+	40, // 46: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	41, // 47: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
+	42, // 48: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
+	43, // 49: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
+	44, // 50: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
+	45, // 51: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
+	46, // 52: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
+	47, // 53: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
+	48, // 54: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
+	49, // 55: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
+	50, // 56: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
+	51, // 57: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
+	52, // 58: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
+	53, // 59: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
+	54, // 60: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
+	55, // 61: orbweaver.operator.v1.Operator.Blacklists:output_type -> orbweaver.operator.v1.BlacklistsResponse
+	56, // 62: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
+	57, // 63: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
+	36, // [36:64] is the sub-list for method output_type
+	8,  // [8:36] is the sub-list for method input_type
 	8,  // [8:8] is the sub-list for extension type_name
 	8,  // [8:8] is the sub-list for extension extendee
 	0,  // [0:8] is the sub-list for field type_name

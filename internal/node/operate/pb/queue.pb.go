@@ -852,134 +852,6 @@ func (x *ScopeChange) GetWhy() string {
 	return ""
 }
 
-type ChangeScopeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Hosts         []string               `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`     // also follow links to these hosts
-	Domains       []string               `protobuf:"bytes,2,rep,name=domains,proto3" json:"domains,omitempty"` // and to all hosts of these domains
-	Include       []string               `protobuf:"bytes,3,rep,name=include,proto3" json:"include,omitempty"` // also follow links that match these patterns
-	Depth         string                 `protobuf:"bytes,4,opt,name=depth,proto3" json:"depth,omitempty"`     // follow so many links from a seed; "none": any number; empty: as before
-	Why           string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ChangeScopeRequest) Reset() {
-	*x = ChangeScopeRequest{}
-	mi := &file_queue_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ChangeScopeRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ChangeScopeRequest) ProtoMessage() {}
-
-func (x *ChangeScopeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ChangeScopeRequest.ProtoReflect.Descriptor instead.
-func (*ChangeScopeRequest) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *ChangeScopeRequest) GetHosts() []string {
-	if x != nil {
-		return x.Hosts
-	}
-	return nil
-}
-
-func (x *ChangeScopeRequest) GetDomains() []string {
-	if x != nil {
-		return x.Domains
-	}
-	return nil
-}
-
-func (x *ChangeScopeRequest) GetInclude() []string {
-	if x != nil {
-		return x.Include
-	}
-	return nil
-}
-
-func (x *ChangeScopeRequest) GetDepth() string {
-	if x != nil {
-		return x.Depth
-	}
-	return ""
-}
-
-func (x *ChangeScopeRequest) GetWhy() string {
-	if x != nil {
-		return x.Why
-	}
-	return ""
-}
-
-type ChangeScopeResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Orders        []string               `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"` // their ids
-	Told          []*Answer              `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ChangeScopeResponse) Reset() {
-	*x = ChangeScopeResponse{}
-	mi := &file_queue_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ChangeScopeResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ChangeScopeResponse) ProtoMessage() {}
-
-func (x *ChangeScopeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ChangeScopeResponse.ProtoReflect.Descriptor instead.
-func (*ChangeScopeResponse) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *ChangeScopeResponse) GetOrders() []string {
-	if x != nil {
-		return x.Orders
-	}
-	return nil
-}
-
-func (x *ChangeScopeResponse) GetTold() []*Answer {
-	if x != nil {
-		return x.Told
-	}
-	return nil
-}
-
 // A position in the queues of all agents: the content of a token.
 type QueuePosition struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -992,7 +864,7 @@ type QueuePosition struct {
 
 func (x *QueuePosition) Reset() {
 	*x = QueuePosition{}
-	mi := &file_queue_proto_msgTypes[14]
+	mi := &file_queue_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +876,7 @@ func (x *QueuePosition) String() string {
 func (*QueuePosition) ProtoMessage() {}
 
 func (x *QueuePosition) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[14]
+	mi := &file_queue_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +889,7 @@ func (x *QueuePosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuePosition.ProtoReflect.Descriptor instead.
 func (*QueuePosition) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{14}
+	return file_queue_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *QueuePosition) GetAgents() []*QueueAgent {
@@ -1053,7 +925,7 @@ type QueueAgent struct {
 
 func (x *QueueAgent) Reset() {
 	*x = QueueAgent{}
-	mi := &file_queue_proto_msgTypes[15]
+	mi := &file_queue_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +937,7 @@ func (x *QueueAgent) String() string {
 func (*QueueAgent) ProtoMessage() {}
 
 func (x *QueueAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[15]
+	mi := &file_queue_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +950,7 @@ func (x *QueueAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueAgent.ProtoReflect.Descriptor instead.
 func (*QueueAgent) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{15}
+	return file_queue_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *QueueAgent) GetName() string {
@@ -1125,7 +997,7 @@ type ListQueue struct {
 
 func (x *ListQueue) Reset() {
 	*x = ListQueue{}
-	mi := &file_queue_proto_msgTypes[16]
+	mi := &file_queue_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1009,7 @@ func (x *ListQueue) String() string {
 func (*ListQueue) ProtoMessage() {}
 
 func (x *ListQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[16]
+	mi := &file_queue_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1022,7 @@ func (x *ListQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueue.ProtoReflect.Descriptor instead.
 func (*ListQueue) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{16}
+	return file_queue_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListQueue) GetListing() uint64 {
@@ -1215,7 +1087,7 @@ type ListedQueue struct {
 
 func (x *ListedQueue) Reset() {
 	*x = ListedQueue{}
-	mi := &file_queue_proto_msgTypes[17]
+	mi := &file_queue_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1099,7 @@ func (x *ListedQueue) String() string {
 func (*ListedQueue) ProtoMessage() {}
 
 func (x *ListedQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_queue_proto_msgTypes[17]
+	mi := &file_queue_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1112,7 @@ func (x *ListedQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedQueue.ProtoReflect.Descriptor instead.
 func (*ListedQueue) Descriptor() ([]byte, []int) {
-	return file_queue_proto_rawDescGZIP(), []int{17}
+	return file_queue_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListedQueue) GetListing() uint64 {
@@ -1346,16 +1218,7 @@ const file_queue_proto_rawDesc = "" +
 	"\vScopeChange\x12\x14\n" +
 	"\x05order\x18\x01 \x01(\tR\x05order\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\"\x86\x01\n" +
-	"\x12ChangeScopeRequest\x12\x14\n" +
-	"\x05hosts\x18\x01 \x03(\tR\x05hosts\x12\x18\n" +
-	"\adomains\x18\x02 \x03(\tR\adomains\x12\x18\n" +
-	"\ainclude\x18\x03 \x03(\tR\ainclude\x12\x14\n" +
-	"\x05depth\x18\x04 \x01(\tR\x05depth\x12\x10\n" +
-	"\x03why\x18\x05 \x01(\tR\x03why\"`\n" +
-	"\x13ChangeScopeResponse\x12\x16\n" +
-	"\x06orders\x18\x01 \x03(\tR\x06orders\x121\n" +
-	"\x04told\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x04told\"x\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"x\n" +
 	"\rQueuePosition\x129\n" +
 	"\x06agents\x18\x01 \x03(\v2!.orbweaver.operator.v1.QueueAgentR\x06agents\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x18\n" +
@@ -1393,7 +1256,7 @@ func file_queue_proto_rawDescGZIP() []byte {
 	return file_queue_proto_rawDescData
 }
 
-var file_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_queue_proto_goTypes = []any{
 	(*AddSeedsRequest)(nil),        // 0: orbweaver.operator.v1.AddSeedsRequest
 	(*AddSeedsResponse)(nil),       // 1: orbweaver.operator.v1.AddSeedsResponse
@@ -1407,33 +1270,30 @@ var file_queue_proto_goTypes = []any{
 	(*ScopeRequest)(nil),           // 9: orbweaver.operator.v1.ScopeRequest
 	(*ScopeResponse)(nil),          // 10: orbweaver.operator.v1.ScopeResponse
 	(*ScopeChange)(nil),            // 11: orbweaver.operator.v1.ScopeChange
-	(*ChangeScopeRequest)(nil),     // 12: orbweaver.operator.v1.ChangeScopeRequest
-	(*ChangeScopeResponse)(nil),    // 13: orbweaver.operator.v1.ChangeScopeResponse
-	(*QueuePosition)(nil),          // 14: orbweaver.operator.v1.QueuePosition
-	(*QueueAgent)(nil),             // 15: orbweaver.operator.v1.QueueAgent
-	(*ListQueue)(nil),              // 16: orbweaver.operator.v1.ListQueue
-	(*ListedQueue)(nil),            // 17: orbweaver.operator.v1.ListedQueue
-	(*Answer)(nil),                 // 18: orbweaver.operator.v1.Answer
-	(*timestamppb.Timestamp)(nil),  // 19: google.protobuf.Timestamp
+	(*QueuePosition)(nil),          // 12: orbweaver.operator.v1.QueuePosition
+	(*QueueAgent)(nil),             // 13: orbweaver.operator.v1.QueueAgent
+	(*ListQueue)(nil),              // 14: orbweaver.operator.v1.ListQueue
+	(*ListedQueue)(nil),            // 15: orbweaver.operator.v1.ListedQueue
+	(*Answer)(nil),                 // 16: orbweaver.operator.v1.Answer
+	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
 }
 var file_queue_proto_depIdxs = []int32{
 	2,  // 0: orbweaver.operator.v1.AddSeedsResponse.seeds:type_name -> orbweaver.operator.v1.Seed
-	18, // 1: orbweaver.operator.v1.AddSeedsResponse.told:type_name -> orbweaver.operator.v1.Answer
+	16, // 1: orbweaver.operator.v1.AddSeedsResponse.told:type_name -> orbweaver.operator.v1.Answer
 	5,  // 2: orbweaver.operator.v1.ExcludePreviewResponse.agents:type_name -> orbweaver.operator.v1.QueueCount
-	19, // 3: orbweaver.operator.v1.QueueCount.at:type_name -> google.protobuf.Timestamp
+	17, // 3: orbweaver.operator.v1.QueueCount.at:type_name -> google.protobuf.Timestamp
 	8,  // 4: orbweaver.operator.v1.QueueResponse.links:type_name -> orbweaver.operator.v1.QueuedLink
 	5,  // 5: orbweaver.operator.v1.QueueResponse.agents:type_name -> orbweaver.operator.v1.QueueCount
-	19, // 6: orbweaver.operator.v1.QueuedLink.due:type_name -> google.protobuf.Timestamp
+	17, // 6: orbweaver.operator.v1.QueuedLink.due:type_name -> google.protobuf.Timestamp
 	11, // 7: orbweaver.operator.v1.ScopeResponse.changes:type_name -> orbweaver.operator.v1.ScopeChange
-	18, // 8: orbweaver.operator.v1.ChangeScopeResponse.told:type_name -> orbweaver.operator.v1.Answer
-	15, // 9: orbweaver.operator.v1.QueuePosition.agents:type_name -> orbweaver.operator.v1.QueueAgent
-	5,  // 10: orbweaver.operator.v1.ListedQueue.count:type_name -> orbweaver.operator.v1.QueueCount
-	8,  // 11: orbweaver.operator.v1.ListedQueue.links:type_name -> orbweaver.operator.v1.QueuedLink
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	13, // 8: orbweaver.operator.v1.QueuePosition.agents:type_name -> orbweaver.operator.v1.QueueAgent
+	5,  // 9: orbweaver.operator.v1.ListedQueue.count:type_name -> orbweaver.operator.v1.QueueCount
+	8,  // 10: orbweaver.operator.v1.ListedQueue.links:type_name -> orbweaver.operator.v1.QueuedLink
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_queue_proto_init() }
@@ -1448,7 +1308,7 @@ func file_queue_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queue_proto_rawDesc), len(file_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
