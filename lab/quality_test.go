@@ -254,8 +254,8 @@ func TestQualityCurve(t *testing.T) {
 		mean, all, top float64
 	}{{down, 149.5, 99.5, 1}, {up, 49.5, 99.5, 0}} {
 		d := c.curve.Draws[0]
-		if !slices.Equal(d.Mean, []float64{c.mean, c.all}) || !slices.Equal(d.Top, []float64{c.top, 1}) || d.All != c.all ||
-			d.Reached != 200 {
+		if !slices.Equal(d.Mean, []float64{c.mean, c.all}) || !slices.Equal(d.Top, []float64{c.top, 1}) ||
+			d.All != c.all || d.Reached != 200 {
 			t.Errorf("%+v, want %+v", d, c)
 		}
 	}

@@ -201,6 +201,9 @@ func (s subset) eval(e ast.Expr) (vec, error) {
 		if err := errors.Join(err1, err2); err != nil || !ok {
 			return nil, errors.Join(fmt.Errorf("%w: operator %s", ErrQuery, e.Op), err)
 		}
+		if t, ok := b.one().(string); ok && e.Op == token.EQL {
+			return vec{truth(a.one() == t)}, nil
+		}
 		return pairwise(a, b, f), nil
 	case *ast.CallExpr:
 		return s.call(e)
@@ -275,6 +278,7 @@ var forms = map[string]func(float64) string{
 
 // call returns the value of a function. Besides aggregates, elementwise and forms there are:
 //
+//	raw(name)              the values of a name as texts, even if they look like numbers
 //	at(e, "dim", v, ...)   e where the dimensions have these values; "*" stands for all
 //	size(e)                how many values e has
 //	spread(e)              the median, the least and the greatest of e
@@ -285,6 +289,18 @@ var forms = map[string]func(float64) string{
 //	join(e, "separator")   the values as one text
 func (s subset) call(e *ast.CallExpr) (vec, error) {
 	name := fmt.Sprint(e.Fun)
+	if len(e.Args) == 0 {
+		return nil, fmt.Errorf("%w: %s without arguments", ErrQuery, name)
+	}
+	if x, ok := e.Args[0].(*ast.Ident); ok && name == "raw" {
+		var v vec
+		for _, i := range s.d.byWhat[x.Name] {
+			if l := &s.d.lines[i]; s.holds(l) {
+				v = append(v, l.value)
+			}
+		}
+		return v, nil
+	}
 	var args []vec
 	for i, a := range e.Args {
 		if name == "at" && i == 0 {
@@ -296,9 +312,6 @@ func (s subset) call(e *ast.CallExpr) (vec, error) {
 		}
 		args = append(args, v)
 	}
-	if len(args) == 0 {
-		return nil, fmt.Errorf("%w: %s without arguments", ErrQuery, name)
-	}
 	if name == "at" {
 		for i := 0; i+1 < len(args); i += 2 {
 			value, _ := written(args[i+1].one())
@@ -308,6 +321,9 @@ func (s subset) call(e *ast.CallExpr) (vec, error) {
 			}
 		}
 		return s.eval(e.Args[0])
+	}
+	if len(args) == 0 {
+		return nil, fmt.Errorf("%w: %s with one argument", ErrQuery, name)
 	}
 	fs := args[0].numbers()
 	if f, ok := aggregates[name]; ok {

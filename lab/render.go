@@ -180,8 +180,8 @@ type declared struct {
 }
 
 // options are the first words of lines that are no columns.
-var options = []string{"where", "rows", "across", "head", "total", "hidden", "title", "x", "y", "top", "digits", "first",
-	"log", "stack", "aside", "by", "groups", "bold", "whiskers"}
+var options = []string{"where", "rows", "across", "head", "total", "hidden", "title", "x", "y", "top", "digits",
+	"first", "log", "stack", "aside", "by", "groups", "bold", "whiskers"}
 
 // read reads a declaration, in which @ stands for the first of with.
 func (p *page) read(text string, with []string) (s spec, err error) {

@@ -37,7 +37,8 @@ type Result struct {
 	Figures map[string]any
 	// Again is the command that repeats the measurement.
 	Again string
-	// Rows, if not nil, are all measurements. A template renders them, and the fields above but Name and Again are empty.
+	// Rows, if not nil, are all measurements. A template renders them. Then the fields above are empty but for Name and
+	// Again.
 	// Template is its name; empty means Name.
 	Rows     *Data
 	Template string

@@ -38,8 +38,8 @@ func TestScalingResult(t *testing.T) {
 		"7 agents 3.00 links and 600 bytes a page, which is 6.0 % of the 10,000 bytes that a page takes",
 		"is missed: 98.0 %.",
 		"|      7 |         90.0 |       98.0 |      90.0 |        102.0 |",
-		"|      7 |    29 |             3.000 |                   0.000 |                    600 |               2,000 |" +
-			"           9 |",
+		"|      7 |    29 |             3.000 |                   0.000 |                    600 |" +
+			"               2,000 |           9 |",
 		"|      7 |     0 |             0.500 |",
 	} {
 		if !strings.Contains(text, want) {

@@ -40,11 +40,6 @@ type Seen struct {
 	// Each bounds the time of a store up to Common, with one shape. Ours get as much again
 	// for each further Common keys. Zero means 15 min, with --quick 3 s.
 	Each time.Duration
-	// PageCache, if above 0, bounds the memory of each store that keeps its keys on disk to
-	// Memory+PageCache bytes, page cache included. Group is the folder of the control group
-	// in which the experiment creates groups for the stores.
-	PageCache int64
-	Group     string
 	// Profiles is the folder for processor profiles of the last measurement of each store.
 	// Empty means no profiles.
 	Profiles string
@@ -85,15 +80,11 @@ func (x *Seen) defaults(quick bool) {
 	}
 }
 
-// name returns the name of the result's files. Large numbers of keys and a bounded page cache
-// have files of their own.
+// name returns the name of the result's files. Large numbers of keys have files of their own.
 func (x *Seen) name() string {
 	name := "seen"
 	if x.Keys >= 1e9 {
 		name = "seen-billion"
-	}
-	if x.PageCache > 0 {
-		name += "-disk"
 	}
 	return name
 }
@@ -171,7 +162,7 @@ func (x *Seen) Run(ctx context.Context, t *Trial) (*Result, error) {
 			rs = append(rs, r)
 		}
 	}
-	return y.result(t, rs), wrong(rs)
+	return y.result(rs), wrong(rs)
 }
 
 // wrong returns ErrFalse if a store that must be exact gave a wrong answer.
@@ -208,18 +199,7 @@ func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape stri
 	if x.Profiles != "" {
 		profile = filepath.Join(x.Profiles, kind.Name+"-"+shape+".pprof")
 	}
-	group := ""
-	var bounds *memoryGroup
-	if x.PageCache > 0 && kind.Bounded {
-		bounds, err = newMemoryGroup(x.Group, fmt.Sprintf("orbweaver-lab-%d-%s", os.Getpid(), kind.Name),
-			x.Memory+x.PageCache)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, bounds.remove()) }()
-		group = bounds.dir
-	}
-	spec, err := json.Marshal(StoreSpec{Group: group, Profile: profile, Store: kind.Name, Shape: shape, Seed: t.Seed,
+	spec, err := json.Marshal(StoreSpec{Profile: profile, Store: kind.Name, Shape: shape, Seed: t.Seed,
 		Dir: dir, Memory: x.Memory, Most: x.Most,
 		Points: x.points(keys), Checks: windowChecks, Window: window, Limit: limit})
 	if err != nil {
@@ -236,14 +216,6 @@ func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape stri
 	}
 	r = &storeResult{Kind: kind, Shape: shape}
 	r.Usage, err = p.wait()
-	if err != nil && bounds != nil && bounds.killed() {
-		r.Points, r.End, err = out.points, StoreEnd{Why: "memory"}, nil
-		if l := r.last(); l != nil {
-			r.End.Keys = l.Known
-		}
-		done("killed by the limit of its memory group at %s keys or more", humanize.Comma(r.End.Keys))
-		return r, nil
-	}
 	if err != nil {
 		return nil, err
 	}

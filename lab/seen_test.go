@@ -39,31 +39,48 @@ func TestSeenIsExactAndSmall(t *testing.T) {
 		t.Fatal(err, trial.Screen)
 	}
 	t.Log(trial.Screen)
+	number := func(file, where, e string) float64 {
+		t.Helper()
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		d, err := ReadData(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := (&page{d: d}).num(e, where)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	theirs, own := filepath.Join(out, "seen.csv"), filepath.Join(out, "ours", "seen.csv")
 	for _, shape := range ShapeNames() {
-		rivals := figuresOf(t, filepath.Join(out, "seen.json"), shape)
-		if f := rivals["bloom"]; len(f.Points) == 0 || f.Points[len(f.Points)-1].Missing == 0 {
+		if n := number(theirs, "store=Bloom filter, stream="+shape, "sum(false_known)"); n == 0 {
 			t.Errorf("%s: the Bloom filter has no false answer, so the judge does not work", shape)
 		}
-		for name, f := range rivals {
-			if f.End.Why != "done" || len(f.Points) != len(points(100_000)) {
-				t.Errorf("%s, %s: %d points, %+v", shape, name, len(f.Points), f.End)
+		for _, name := range slices.DeleteFunc(StoreNames(), isOurs) {
+			k, _ := rivals.Find(name)
+			if n := number(theirs, "stream="+shape+", store="+k.Title, "size(checks)"); int(n) != len(points(100_000)) {
+				t.Errorf("%s, %s: %g points", shape, name, n)
 			}
 		}
-		for name, f := range figuresOf(t, filepath.Join(out, "ours", "seen.json"), shape) {
-			if f.End.Why != "done" || len(f.Points) == 0 {
-				t.Fatalf("%s, %s: %+v", shape, name, f.End)
-			}
-			p := f.Points[len(f.Points)-1]
-			if p.Keys < 1_000_000 || p.False() != 0 {
-				t.Errorf("%s, %s: %d false answers at %d keys", shape, name, p.False(), p.Keys)
+		for _, name := range ours {
+			k, _ := rivals.Find(name)
+			at := "stream=" + shape + ", store=" + k.Title + ", point=1000000"
+			if wrong := number(own, at, "false_new + false_known + foreign"); wrong != 0 || number(own, at, "keys") < 1e6 {
+				t.Errorf("%s, %s: %g false answers", shape, name, wrong)
 			}
 			// A million keys are few compared with the fixed parts of a store. Filters of such
 			// small buckets have space for half as many keys again (10 bits each). How full they
 			// are depends on the time of the last pass.
-			index, runs := float64(p.Told[indexBytes])/float64(p.Known), float64(p.Told[runBytes])/float64(p.Known)
-			if p.RAM > 80e6 || index <= 0 || index > 1.5*10/8+0.1 || runs <= 0 || runs > 6.5 {
-				t.Errorf("%s, %s: %d octets of RAM, %.2f of filter and index a key, %.2f on disk", shape,
-					name, p.RAM, index, runs)
+			index, runs := number(own, at, "index_bytes/known"), number(own, at, "run_bytes/known")
+			if ram := number(own, at, "ram_bytes"); ram > 80e6 || index <= 0 || index > 1.5*10/8+0.1 || runs <= 0 ||
+				runs > 6.5 {
+				t.Errorf("%s, %s: %g octets of RAM, %.2f of filter and index a key, %.2f on disk", shape, name, ram,
+					index, runs)
 			}
 		}
 	}
@@ -78,26 +95,6 @@ func TestSeenIsExactAndSmall(t *testing.T) {
 func isOurs(name string) bool {
 	k, _ := rivals.Find(name)
 	return k.Ours
-}
-
-type storeFigures struct {
-	Points []StorePoint `json:"points"`
-	End    StoreEnd     `json:"end"`
-}
-
-func figuresOf(t *testing.T, name, shape string) map[string]storeFigures {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var js struct {
-		Figures map[string]map[string]storeFigures `json:"figures"`
-	}
-	if err := json.Unmarshal(b, &js); err != nil {
-		t.Fatal(err)
-	}
-	return js.Figures[shape]
 }
 
 // runStore runs a store in this process.
@@ -210,10 +207,13 @@ func TestCommonPoints(t *testing.T) {
 			{Keys: 50_000, Checks: 900, Time: time.Second}}}
 	slow := &storeResult{Kind: rivals.Kind{Title: "slow"}, Shape: "zipf", End: StoreEnd{Why: "time", Keys: 12_000},
 		Points: []StorePoint{{Keys: 10_000}}}
-	rows := x.common([]*storeResult{ours, slow, {Shape: "uniform"}}, "zipf").Table.Rows
-	if len(rows) != 2 || rows[0][1] != 100.0 || rows[0][6] != 2*time.Second || rows[1][1] != nil ||
-		rows[1][11] != "by time at 12 k" {
-		t.Errorf("%v", rows)
+	x.Shapes = []string{"zipf"}
+	text := rendered(t, x.result([]*storeResult{ours, slow}))
+	for _, want := range []string{"All at 30 k known keys, zipf", "| ours  |      100 |             0.00 |            0.0 |" +
+		"                 0.0 |               0.0 |             2 |", "| by time at 12 k |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text does not say %q:\n%s", want, text)
+		}
 	}
 }
 
@@ -238,20 +238,21 @@ func TestAgainst(t *testing.T) {
 	p := StorePoint{Keys: 1e8, Known: 1.1e8, Checks: 1e8, Time: 40 * time.Second, RAM: 500e6, Disk: 6e8,
 		Block: Percentiles{P999: 11 * time.Millisecond}, Told: map[string]int64{indexBytes: 2e8}}
 	rs := []*storeResult{{Kind: ours, Shape: "zipf", Points: []StorePoint{p}}}
-	s := (&Seen{}).against(rs)
-	if s == nil {
-		t.Fatal("there is no table")
+	x := &Seen{Keys: 1e8, Common: 1e8, Shapes: []string{"zipf"}}
+	verdicts := func() vec {
+		v, err := subset{d: x.result(rs).Rows}.value("verdict")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
 	}
-	var got []string
-	for _, row := range s.Table.Rows {
-		got = append(got, row[6].(string))
-	}
-	if want := []string{"reached", "reached", "reached", "missed", "missed", "reached"}; !slices.Equal(got, want) {
+	got, want := verdicts(), vec{"reached", "reached", "reached", "missed", "missed", "reached"}
+	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	rs[0].Points[0].Keys = 5e7
-	if s := (&Seen{}).against(rs); s != nil {
-		t.Errorf("%d rows for a number of keys that has no target", len(s.Table.Rows))
+	if got := verdicts(); got != nil {
+		t.Errorf("%v for a number of keys that has no target", got)
 	}
 }
 

@@ -28,7 +28,6 @@ type StoreSpec struct {
 	Shape string
 	Seed  uint64
 	Dir   string // an existing empty directory
-	Group string // folder of the control group to join; empty: stay in the present group
 	// Memory bounds the memory of the store's process in bytes, if the store's memory can be
 	// bounded. At Most bytes the process stops.
 	Memory, Most int64
@@ -145,11 +144,6 @@ func RunStore(ctx context.Context, spec []byte, out io.Writer) error {
 	var r storeRun
 	if err := json.Unmarshal(spec, &r.spec); err != nil {
 		return fmt.Errorf("store: %w", err)
-	}
-	if r.spec.Group != "" {
-		if err := joinMemoryGroup(r.spec.Group); err != nil {
-			return fmt.Errorf("store: %w", err)
-		}
 	}
 	shape, err := stream.ParseShape(r.spec.Shape)
 	if err != nil {

@@ -29,11 +29,8 @@ type TwoLevel struct {
 	// Bandwidth is the bandwidth of each agent's line, in bytes per second. Zero means 2,500,000, with
 	// --quick 500,000.
 	Bandwidth int64
-	// Hosts is the number of hosts of the webs of the parts balance and coverage. Zero means 2,000,
-	// with --quick 100.
+	// Hosts is the number of hosts of the webs of the part coverage. Zero means 2,000, with --quick 100.
 	Hosts int64
-	// Seeds is the number of webs of the part balance. Zero means 5, with --quick 1.
-	Seeds int
 	// From are JSON files of earlier runs. If there are any, nothing is measured: their results are written again, as
 	// one result. Of the same crawl in several files, the last counts.
 	From  []string
@@ -43,7 +40,6 @@ type TwoLevel struct {
 // The parts of the experiment.
 const (
 	partModel    = "model"
-	partBalance  = "balance"
 	partCoverage = "coverage"
 	partCrawls   = "crawls"
 	partFast     = "fast"
@@ -51,13 +47,12 @@ const (
 
 // TwoLevelParts returns the names of the parts, in their order.
 func TwoLevelParts() []string {
-	return []string{partModel, partBalance, partCoverage, partCrawls, partFast}
+	return []string{partModel, partCoverage, partCrawls, partFast}
 }
 
 func (x *TwoLevel) defaults(quick bool) {
 	if quick {
 		def(&x.Hosts, 100)
-		def(&x.Seeds, 1)
 		def(&x.PageBytes, 3000)
 		def(&x.Bandwidth, 500_000)
 		if x.Agents == nil {
@@ -68,7 +63,6 @@ func (x *TwoLevel) defaults(quick bool) {
 		}
 	}
 	def(&x.Hosts, 2000)
-	def(&x.Seeds, 5)
 	def(&x.PageBytes, 22_300)
 	def(&x.Bandwidth, 2_500_000)
 	if x.Parts == nil {
@@ -105,7 +99,6 @@ func (x *TwoLevel) has(part string) bool { return slices.Contains(x.Parts, part)
 
 // twoLevelRun has the results of all parts.
 type twoLevelRun struct {
-	balance  []BalanceRun
 	coverage []CoverageRun
 	crawls   []TwoLevelCrawl
 	points   []TwoLevelPoint
@@ -119,11 +112,6 @@ func (x *TwoLevel) Run(ctx context.Context, t *Trial) (*Result, error) {
 	var err error
 	if len(y.From) > 0 {
 		return y.again(t)
-	}
-	if y.has(partBalance) {
-		if r.balance, err = y.balance(ctx, t); err != nil {
-			return nil, fmt.Errorf("balance: %w", err)
-		}
 	}
 	if y.has(partCoverage) {
 		if r.coverage, err = y.cover(ctx, t); err != nil {
@@ -151,7 +139,6 @@ type twoLevelSetUp struct {
 	PageBytes int      `json:"page_bytes"`
 	Bandwidth int64    `json:"bandwidth_bytes_per_s"`
 	Hosts     int64    `json:"hosts"`
-	Seeds     int      `json:"seeds"`
 	Again     string   `json:"again"`
 }
 
@@ -165,7 +152,6 @@ func (x *TwoLevel) again(t *Trial) (*Result, error) {
 			Experiment string
 			Earlier
 			Figures struct {
-				Balance  []BalanceRun
 				Coverage []CoverageRun
 				Crawls   []TwoLevelCrawl
 				Points   []TwoLevelPoint
@@ -186,14 +172,14 @@ func (x *TwoLevel) again(t *Trial) (*Result, error) {
 		if i == 0 { // the others add to it
 			first, y.Seed, x.Again = run.Earlier, run.Seed, f.SetUp.Again
 			x.Agents, x.Pages, x.PageBytes = f.SetUp.Agents, f.SetUp.Pages, f.SetUp.PageBytes
-			x.Bandwidth, x.Hosts, x.Seeds = f.SetUp.Bandwidth, f.SetUp.Hosts, f.SetUp.Seeds
+			x.Bandwidth, x.Hosts = f.SetUp.Bandwidth, f.SetUp.Hosts
 		}
 		for _, p := range f.SetUp.Parts {
 			if !x.has(p) {
 				x.Parts = append(x.Parts, p)
 			}
 		}
-		r.balance, r.coverage = append(r.balance, f.Balance...), append(r.coverage, f.Coverage...)
+		r.coverage = append(r.coverage, f.Coverage...)
 		for _, c := range f.Crawls {
 			r.drop(c.Way, c.Agents)
 		}
@@ -221,9 +207,9 @@ func (x *TwoLevel) result(t *Trial, r *twoLevelRun) *Result {
 		Data: Table{Columns: []Column{{Name: "part"}, {Name: "way"}, {Name: "agents"}, {Name: "pages"},
 			{Name: "case"}, {Name: "what"}, {Name: "value"}}},
 		Figure: &Figure{Alt: "The experiments of the paper on FC2L-UDCbot: " + strings.Join(x.Parts, ", ") + "."},
-		Figures: map[string]any{"balance": r.balance, "coverage": r.coverage, "crawls": r.crawls,
-			"points": r.points, "set_up": twoLevelSetUp{x.Parts, x.Agents, x.Pages, x.PageBytes, x.Bandwidth, x.Hosts,
-				x.Seeds, x.Again}},
+		Figures: map[string]any{"coverage": r.coverage, "crawls": r.crawls,
+			"points": r.points, "set_up": twoLevelSetUp{x.Parts, x.Agents, x.Pages, x.PageBytes, x.Bandwidth,
+				x.Hosts, x.Again}},
 		Again: x.Again,
 	}
 	if len(x.Parts) == 1 {
@@ -240,9 +226,6 @@ func (x *TwoLevel) result(t *Trial, r *twoLevelRun) *Result {
 	}
 	if x.has(partCoverage) {
 		x.coverageResult(res, r.coverage)
-	}
-	if x.has(partBalance) {
-		x.balanceResult(res, r.balance)
 	}
 	return res
 }

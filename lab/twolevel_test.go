@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"context"
 	"encoding/json"
 	"math"
 	"os"
@@ -186,32 +185,6 @@ func TestReckonAt(t *testing.T) {
 	near("calls to agents", p.Others, 2)
 	if _, err := reckonAt(all, 300); err == nil {
 		t.Error("more pages than the crawl has: no error")
-	}
-}
-
-// TestBalance: the coordinator divides the hosts evenly in turns, each page is fetched once, and with least-loaded
-// the agents finish sooner than with one agent that gets all hosts.
-func TestBalance(t *testing.T) {
-	trial := (&Trial{Seed: 3, Dir: t.TempDir()}).with(t.TempDir())
-	w, err := newBalanceWeb(context.Background(), 3, 200)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, way := range balanceWays {
-		r, err := w.crawl(context.Background(), trial, way, 4)
-		if err != nil {
-			t.Fatal(way, err)
-		}
-		again, err := w.crawl(context.Background(), trial, way, 4)
-		if err != nil || again != r {
-			t.Errorf("%s: %+v, then %+v, %v", way, r, again, err)
-		}
-		if way == wayTurns && r.Hosts.Most > 1.001 {
-			t.Errorf("in turns, an agent has %.3f times the mean of hosts", r.Hosts.Most)
-		}
-		if r.Time < 1 || r.Time >= 4 || r.Pages.Most < 1 || r.Pages.Most > 4 || r.Bytes.Deviation <= 0 {
-			t.Errorf("%+v", r)
-		}
 	}
 }
 

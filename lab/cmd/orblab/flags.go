@@ -56,8 +56,8 @@ func (f *flags) measure(out io.Writer, crawls bool, e lab.Experiment) error {
 	}
 	err = lab.Do(ctx, e, t, dir)
 	switch {
-	case errors.Is(err, lab.ErrNoGraph) || errors.Is(err, lab.ErrGroup) || errors.Is(err, lab.ErrPlan) ||
-		errors.Is(err, lab.ErrSeeds) || errors.Is(err, lab.ErrCrawler):
+	case errors.Is(err, lab.ErrNoGraph) || errors.Is(err, lab.ErrPlan) ||
+		errors.Is(err, lab.ErrSeeds):
 		return &usageError{err.Error()}
 	case ctx.Err() != nil:
 		return errInterrupted

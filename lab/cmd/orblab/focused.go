@@ -9,11 +9,9 @@ import (
 // FocusedCmd implements "orblab focused".
 type FocusedCmd struct {
 	flags
-	Texts     string `default:"../shared/data/topics" placeholder:"DIR" help:"${focused_texts}"`
-	Partition string `enum:"none,topic" default:"none" placeholder:"KIND" help:"${focused_partition}"`
-	Agents    int    `placeholder:"N" help:"${focused_agents}"`
-	Pages     int64  `placeholder:"N" help:"${focused_pages}"`
-	Fetched   int64  `placeholder:"N" help:"${focused_fetched}"`
+	Texts   string `default:"../shared/data/topics" placeholder:"DIR" help:"${focused_texts}"`
+	Pages   int64  `placeholder:"N" help:"${focused_pages}"`
+	Fetched int64  `placeholder:"N" help:"${focused_fetched}"`
 }
 
 // Help explains the result.
@@ -23,9 +21,6 @@ breadth-first and with --strategy focused, and compares how many of the first pa
 are of the wanted topic. It also measures what each kind of evidence adds: the page,
 the anchor text, the URL and the host.
 
-With --partition topic, agents divide the pages by topic. Then it measures how many pages stay with
-the agent that fetched them, and what agents send each other.
-
   orblab focused --quick --out /tmp/lab`
 }
 
@@ -33,15 +28,9 @@ the agent that fetched them, and what agents send each other.
 func (c *FocusedCmd) Run(out io.Writer) error {
 	again := "orblab focused"
 	add := flagsOf(&again)
-	add(c.Partition == "topic", "%s", "--partition topic")
 	add(c.Quick, "%s", "--quick")
 	add(c.Seed != 1, "--seed %d", c.Seed)
 	add(c.Pages != 0, "--pages %d", c.Pages)
 	add(c.Fetched != 0, "--fetched %d", c.Fetched)
-	add(c.Agents != 0, "--agents %d", c.Agents)
-	if c.Partition == "topic" {
-		return c.measure(out, false, &lab.FocusedTopic{Texts: c.Texts, Agents: c.Agents, Pages: c.Pages,
-			Fetched: c.Fetched, Again: again})
-	}
 	return c.measure(out, false, &lab.Focused{Texts: c.Texts, Pages: c.Pages, Fetched: c.Fetched, Again: again})
 }

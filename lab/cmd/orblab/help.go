@@ -23,10 +23,8 @@ var help = cli.Texts{
 	"near": "Compare detectors of near-duplicates: odd sketches, MinHash and SimHash.",
 	"focused": "Measure how many of the first pages of a focused crawl are of the wanted topic, beside " +
 		"breadth-first.",
-	"focused_texts":     "Read the texts in DIR: odp.jsonl.gz and wikispeedia.jsonl.gz.",
-	"focused_partition": "topic: crawl with agents that divide the pages by topic. none: crawl with one agent.",
-	"focused_agents":    "With --partition topic: crawl with N agents (default: 3).",
-	"focused_pages":     "Generate a web of N pages (default: 1000000, with --partition 20000, quick 5000).",
+	"focused_texts": "Read the texts in DIR: odp.jsonl.gz and wikispeedia.jsonl.gz.",
+	"focused_pages": "Generate a web of N pages (default: 1000000, with --partition 20000, quick 5000).",
 	"focused_fetched": "Fetch N pages of the generated web in each crawl (default: 10000, with --partition " +
 		"1000 of each web, quick 500).",
 	"quality": "Measure whether pages with many inlinks are fetched early, by order of the crawl and number of " +
@@ -36,7 +34,7 @@ var help = cli.Texts{
 	"rate": "Measure whether a crawl keeps its rate, while the limit, the agents and the servers change.",
 	"twolevel": "Measure what a coordinator that assigns hosts costs, beside the paper on FC2L-UDCbot and the " +
 		"default partition.",
-	"twolevel_part": "Run this part: model, balance, coverage, crawls or fast. Repeatable; with one part, write " +
+	"twolevel_part": "Run this part: model, coverage, crawls or fast. Repeatable; with one part, write " +
 		"twolevel-PART.md and so on (default: all).",
 	"twolevel_agents": "Crawl with these numbers of agents; the first must be 1 (default: 1,2,3,5,7, quick 1,2,3).",
 	"twolevel_pages": "Compare the crawls at these numbers of pages of all agents. Only the most agents fetch the " +
@@ -44,15 +42,10 @@ var help = cli.Texts{
 		"2000000, quick 200,400,800).",
 	"twolevel_page_bytes": "Crawl pages of BYTES on average (default: 22300B, quick 3000B).",
 	"twolevel_bandwidth":  "Limit the line of each agent to RATE (default: 20Mbit, quick 4Mbit).",
-	"twolevel_hosts": "Give the webs of balance and coverage N hosts with 20 pages each on average (default: 2000, " +
+	"twolevel_hosts": "Give the webs of the part coverage N hosts with 20 pages each on average (default: 2000, " +
 		"quick 100).",
 	"twolevel_from": "Measure nothing: write the result of the run whose JSON is FILE again; several add up to one " +
 		"result.",
-	"crawlers":        "Let Orbweaver, Scrapy and Wget2 crawl the same web, and compare what the web saw of them.",
-	"crawlers_hosts":  "Crawl a web of N hosts with 8 pages each on average (default: 60, quick 15).",
-	"crawlers_delay":  "Tell each crawler to keep a delay of D (default: 500ms, quick 100ms).",
-	"crawlers_scrapy": "Run this program of Scrapy (default: scrapy in PATH).",
-	"crawlers_wget2":  "Run this program of Wget2 (default: wget2 in PATH).",
 	"freshness": "Measure how fresh the copies of changing pages are with --strategy recrawl, beside one fixed " +
 		"interval with as many visits.",
 	"chaos": "Let random faults hit single agents and clusters, in virtual time, and check that each crawl keeps its " +
@@ -81,11 +74,6 @@ var help = cli.Texts{
 		"quick 3s).",
 	"common": "Measure all stores up to N known keys; only ours continue to --keys (default: 20000000, " +
 		"quick 200000, or --keys if that is less).",
-	"page_cache": "Bound the memory of each store that keeps its keys on disk, page cache included, to " +
-		"--memory and BYTES, in a control group; write seen-disk.md and so on (default: no " +
-		"bound). Requires --cgroup.",
-	"cgroup": "Create the control groups for --page-cache in DIR, such as /sys/fs/cgroup/lab: a group of cgroup v2 " +
-		"that enables the memory controller for its children, or a group in cgroup v1's memory hierarchy.",
 	"billion": "Measure up to a billion known keys, and write seen-billion.md and so on. This takes nearly an hour " +
 		"for our store alone, and tens of GB of disk.",
 	"store_memory": "Give each store BYTES of memory, if its memory can be bounded (default: 512 MB, 2 GB with " +

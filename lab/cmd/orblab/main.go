@@ -45,7 +45,6 @@ type commands struct {
 	Topic      TopicCmd      `cmd:"" help:"${topic}"`
 	Near       NearCmd       `cmd:"" help:"${near}"`
 	Focused    FocusedCmd    `cmd:"" help:"${focused}"`
-	Crawlers   CrawlersCmd   `cmd:"" help:"${crawlers}"`
 	Chaos      ChaosCmd      `cmd:"" help:"${chaos}"`
 	Bare       BareCmd       `cmd:"" passthrough:"" help:"Run the yardstick: a minimal loop that fetches, decodes, scans and archives a list of URLs."`
 

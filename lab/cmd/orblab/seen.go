@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
@@ -24,8 +23,6 @@ type SeenCmd struct {
 	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Write a processor profile of the last measurement of each store to DIR."`
 	Each       time.Duration `placeholder:"D" help:"${each}"`
 	Common     int64         `placeholder:"N" help:"${common}"`
-	PageCache  *cli.ByteSize `placeholder:"BYTES" help:"${page_cache}"`
-	Cgroup     string        `placeholder:"DIR" help:"${cgroup}"`
 }
 
 // Help explains the result.
@@ -36,12 +33,6 @@ a store that must be exact gives a wrong answer, the exit code is 1.
 
   orblab seen --quick --out /tmp/lab
   orblab seen --only drum,pebble --keys 20000000 --work /big/disk
-
-To measure the disk and not the page cache, as root, with cgroup v2 mounted:
-
-  mkdir /sys/fs/cgroup/lab
-  echo +memory > /sys/fs/cgroup/lab/cgroup.subtree_control
-  orblab seen --page-cache 256MB --cgroup /sys/fs/cgroup/lab
 
 The program keeps the text below the marker in NAME.md.`
 }
@@ -54,10 +45,6 @@ func (c *SeenCmd) Run(out io.Writer) error {
 		return bad("--keys, --memory, --most, --each and --common are above 0")
 	case c.Common > 0 && c.Common < 1000:
 		return bad("--common %d is too small; give at least 1000", c.Common)
-	case (c.PageCache != nil) != (c.Cgroup != ""):
-		return bad("--page-cache and --cgroup: give both or neither")
-	case c.PageCache != nil && *c.PageCache < 1<<20:
-		return bad("--page-cache %d: at least 1MiB", int64(*c.PageCache))
 	case c.Keys > 0 && c.Keys < 1000:
 		return bad("--keys %d is too small; give at least 1000", c.Keys)
 	case c.Keys > 0 && c.Billion:
@@ -82,14 +69,10 @@ func (c *SeenCmd) Run(out io.Writer) error {
 	if c.Billion {
 		keys = 1e9
 	}
-	x := &lab.Seen{
+	return c.measure(out, false, &lab.Seen{
 		Stores: c.Only, Shapes: c.Shape, Keys: keys, Memory: c.Memory, Most: c.Most, Each: c.Each, Common: c.Common,
-		Group: c.Cgroup, Profiles: c.CPUProfile, Again: c.again(),
-	}
-	if c.PageCache != nil {
-		x.PageCache = int64(*c.PageCache)
-	}
-	return c.measure(out, false, x)
+		Profiles: c.CPUProfile, Again: c.again(),
+	})
 }
 
 // again returns the command that repeats the measurement.
@@ -106,8 +89,5 @@ func (c *SeenCmd) again() string {
 	add(c.Most > 0, "--most %d", c.Most)
 	add(c.Each > 0, "--each %s", c.Each)
 	add(c.Common > 0, "--common %d", c.Common)
-	if c.PageCache != nil {
-		add(true, "--page-cache %d --cgroup DIR", int64(*c.PageCache))
-	}
 	return s
 }

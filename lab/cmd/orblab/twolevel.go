@@ -24,19 +24,18 @@ type TwoLevelCmd struct {
 // Help explains the result.
 func (TwoLevelCmd) Help() string {
 	return `The experiment repeats those of the paper on FC2L-UDCbot, a crawler with a
-coordinator. It has five parts:
+coordinator. It has four parts:
 
   model     the paper's estimates of up to 300 agents, beside ours (figure 12, Eq. 4)
-  balance   pages and bytes by agent: round-robin, least-loaded, rendezvous hashing
   coverage  crawls of webs with pages that only other hosts link to, against the truth
   crawls    speed and overhead with --partition sites and rendezvous, by the number of
             agents and of pages, and the fit of the paper's model (figures 7 to 11)
   fast      one agent at the paper's speed, and as fast as the machine allows
 
-The parts model and balance need no crawls. The model uses the crawls if they run, too.
+The part model needs no crawls. It uses the crawls if they run, too.
 
   orblab twolevel --quick --out /tmp/lab
-  orblab twolevel --part balance`
+  orblab twolevel --part model`
 }
 
 // Run runs the experiment.
