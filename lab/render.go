@@ -45,7 +45,7 @@ var templates embed.FS
 //
 //	title TEXT     x LABEL = DIM     y LABEL     top E     digits N     first N     log     stack     aside
 //	by DIM, DIM               lines and bars whose names have a %s repeat for each combination of values
-//	line NAME = E             a line over the values of x
+//	line NAME #N = E          a line over the values of x, with the Nth colour
 //	groups DIM                groups of bars; with a number behind it, the names are cut to so many letters
 //	group NAME: WHERE         a group of bars with a condition of its own
 //	bar NAME = E              bars, whose whiskers (with whiskers) reach from the least to the greatest value
@@ -340,7 +340,7 @@ func (p *page) rows(t *Table, s spec) error {
 			if n, err := strconv.ParseInt(v[0], 10, 64); short && err == nil {
 				title = short10(n)
 			}
-			t.Columns = append(t.Columns, Column{Name: fmt.Sprintf(c.name, title), Digits: c.digits[0]})
+			t.Columns = append(t.Columns, Column{Name: strings.Replace(c.name, "%s", title, 1), Digits: c.digits[0]})
 			cells = append(cells, cell{c.e[0], across, v})
 		}
 	}
@@ -460,12 +460,17 @@ func (p *page) panel(text string, with ...string) (string, error) {
 		for _, k := range at {
 			sub, name := s.subset, part.name
 			if k != nil {
-				sub, name = s.subset.at(by, k), fmt.Sprintf(part.name, people(k))
+				sub, name = s.subset.at(by, k), strings.Replace(part.name, "%s", people(k), 1)
 			}
 			switch part.kind {
 			case "line":
 				drawn++
-				err = sub.line(&panel, drawn, name, dim, part.e[0], slices.Contains(s.said["bold"], name))
+				color := drawn
+				if before, after, ok := strings.Cut(name, " #"); ok {
+					name = before
+					color, _ = strconv.Atoi(after)
+				}
+				err = sub.line(&panel, color, name, dim, part.e[0], slices.Contains(s.said["bold"], name))
 			case "bar":
 				err = sub.bars(&panel, name, part.e[0], groups, has("whiskers"))
 			}

@@ -203,11 +203,20 @@ type ringRun struct {
 func (x *Ring) Run(ctx context.Context, t *Trial) (*Result, error) {
 	y := *x
 	y.defaults(t.Quick)
-	keys := hostKeys(t.Seed, y.Hosts)
+	r, err := y.run(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return y.result(r), nil
+}
+
+// run makes all measurements.
+func (x *Ring) run(ctx context.Context, t *Trial) (*ringRun, error) {
 	var r ringRun
+	keys := hostKeys(t.Seed, x.Hosts)
 	for _, w := range allWays {
-		for _, n := range y.sizes() {
-			if err := y.measure(ctx, t, &r, w, n, keys); err != nil {
+		for _, n := range x.sizes() {
+			if err := x.measure(ctx, t, &r, w, n, keys); err != nil {
 				return nil, fmt.Errorf("%s, %d agents: %w", w.name, n, err)
 			}
 		}
@@ -219,7 +228,7 @@ func (x *Ring) Run(ctx context.Context, t *Trial) (*Result, error) {
 		}
 		r.moves = append(r.moves, moves...)
 	}
-	return y.result(t, &r), nil
+	return &r, nil
 }
 
 // measure makes all measurements for one way and number of agents.

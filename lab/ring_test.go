@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
@@ -55,11 +56,11 @@ func TestMoves(t *testing.T) {
 func TestRingExperiment(t *testing.T) {
 	testtier.OnlySoak(t, "computes for ten seconds; the script ring runs it on a small input")
 	x := &Ring{Hosts: 30_000, Agents: 20, Sets: 20}
-	r, err := x.Run(context.Background(), (&Trial{Quick: true, Seed: 5, Screen: io.Discard}).with(t.TempDir()))
+	run, err := x.run(context.Background(), (&Trial{Quick: true, Seed: 5, Screen: io.Discard}).with(t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits := r.Figures["limits"].([]RingLimit)
+	limits := run.limits
 	if len(limits) != len(allWays)*5*2 {
 		t.Fatalf("%d limits", len(limits))
 	}
@@ -83,19 +84,19 @@ func TestRingExperiment(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 	}
-	for _, g := range r.Figures["growth"].([]RingGrowth) {
+	for _, g := range run.growth {
 		if first, last := g.By[0].MAD, g.By[len(g.By)-1].MAD; len(g.By) != len(growthPoints(30_000)) ||
 			g.Agents == 20 && first <= last {
 			t.Errorf("%s, %d agents: from %.4f to %.4f", g.Way, g.Agents, first, last)
 		}
 	}
-	for _, m := range r.Figures["times"].([]RingTime) {
+	for _, m := range run.times {
 		if m.Owner <= 0 || m.Next <= 0 || m.New <= 0 || m.With <= 0 || m.Without <= 0 || m.Bytes < 2000 {
 			t.Errorf("%+v", m)
 		}
 	}
-	if len(r.Figure.Panels) != 4 || len(r.Figure.Panels[0].Lines) != 6 || r.Figure.SVG(io.Discard) != nil {
-		t.Error("figure")
+	if text := rendered(t, x.result(run)); !strings.Contains(text, "| ring, κ=200      |     20 |") {
+		t.Error(text)
 	}
 }
 
@@ -103,9 +104,11 @@ func TestRingExperiment(t *testing.T) {
 func TestRingFits(t *testing.T) {
 	grown := func(mads ...float64) (g []RingGrowth) {
 		for i, m := range mads {
-			g = append(g, RingGrowth{Agents: i + 2, By: []Deviation{{MAD: 0.5, RMS: 0.5, Max: 0.5},
-				{MAD: m, RMS: m, Max: m}}, k: ring100.k},
-				RingGrowth{Agents: i + 2, By: []Deviation{{MAD: 0.01, RMS: 0.01, Max: 0.01}}, k: ring200.k})
+			g = append(g, RingGrowth{Agents: i + 2, Hosts: []int64{9, 10},
+				By: []Deviation{{MAD: 0.5, RMS: 0.5, Max: 0.5},
+					{MAD: m, RMS: m, Max: m}}, k: ring100.k},
+				RingGrowth{Agents: i + 2, Hosts: []int64{10},
+					By: []Deviation{{MAD: 0.01, RMS: 0.01, Max: 0.01}}, k: ring200.k})
 		}
 		return g
 	}
@@ -121,13 +124,16 @@ func TestRingFits(t *testing.T) {
 		{"2 of 2", "1 of 2", "in part"}, {"1 of 2", "1 of 2", "no"}, {"0 of 2", "1 of 2", "no"},
 		{"1 of 1", "2 of 2", "yes"}, {"1 of 1", "2 of 2", "yes"}, {"1 of 1", "2 of 2", "yes"},
 	}
-	rows := new(Ring).paper(r).Rows
-	for i, row := range rows {
-		if got := []any{row[6], row[8], row[9]}; !slices.Equal(got, want[i]) {
-			t.Errorf("row %d: got %v, want %v", i, got, want[i])
+	s := subset{d: new(Ring).result(r).Rows}
+	for i, name := range []string{"below", "below_met", "fits"} {
+		got, err := s.named(name)
+		for row := range want {
+			if err != nil || len(got) != len(want) || got[row] != want[row][i] {
+				t.Errorf("%s: got %v, want %v of %v, %v", name, got, i, want, err)
+			}
 		}
 	}
-	if got := rows[0][7].(float64); math.Abs(got-6.65) > 1e-9 {
-		t.Errorf("greatest of the hosts met: %g, want 6.65", got)
+	if got, err := s.value("max(greatest_met)"); err != nil || got.one() != 0.0665 {
+		t.Errorf("greatest of the hosts met: %v, want 0.0665, %v", got, err)
 	}
 }

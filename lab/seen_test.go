@@ -70,7 +70,8 @@ func TestSeenIsExactAndSmall(t *testing.T) {
 		for _, name := range ours {
 			k, _ := rivals.Find(name)
 			at := "stream=" + shape + ", store=" + k.Title + ", point=1000000"
-			if wrong := number(own, at, "false_new + false_known + foreign"); wrong != 0 || number(own, at, "keys") < 1e6 {
+			wrong := number(own, at, "false_new + false_known + foreign")
+			if wrong != 0 || number(own, at, "keys") < 1e6 {
 				t.Errorf("%s, %s: %g false answers", shape, name, wrong)
 			}
 			// A million keys are few compared with the fixed parts of a store. Filters of such
@@ -209,8 +210,9 @@ func TestCommonPoints(t *testing.T) {
 		Points: []StorePoint{{Keys: 10_000}}}
 	x.Shapes = []string{"zipf"}
 	text := rendered(t, x.result([]*storeResult{ours, slow}))
-	for _, want := range []string{"All at 30 k known keys, zipf", "| ours  |      100 |             0.00 |            0.0 |" +
-		"                 0.0 |               0.0 |             2 |", "| by time at 12 k |"} {
+	for _, want := range []string{"All at 30 k known keys, zipf",
+		"| ours  |      100 |           0.00 |            0.0 |                 0.0 |               0.0 |" +
+			"             2 |        0 |", "| by time at 12 k |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text does not say %q:\n%s", want, text)
 		}
