@@ -2,9 +2,11 @@ package orbweaver_test
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,9 +55,8 @@ var wholes = []string{"internal/crawl.Crawler", "internal/cluster.Clustered", "i
 	"internal/node/membership.Membership"}
 
 // holders are the other types that hold one of them today: what a whole shows of itself. No type may be added.
-var holders = []string{"internal/crawl.Loop", "internal/crawl.recovery", "internal/node.Rehearsal",
-	"internal/node.member", "internal/node.run",
-	"internal/node/membership.exchanges", "internal/node/membership.followed", "internal/testkit/sim.process"}
+var holders = []string{"internal/crawl.Loop", "internal/node.Rehearsal", "internal/node.member", "internal/node.run",
+	"internal/testkit/sim.process"}
 
 // A shape is what is counted of one thing.
 type shape struct {
@@ -66,15 +67,17 @@ type shape struct {
 
 // shapes knows the types of our packages, by names such as "internal/crawl.Crawler".
 type shapes struct {
-	structs map[string][]part
-	calls   map[string][]part
-	methods map[string]int // with functions of the package whose first parameter is the type
-	files   map[string]int // by package
-	lines   map[string]int
-	imports map[string]map[string]bool
-	funcs   map[string]bool // the names of our function types
-	fields  []string        // the types of all fields that may hold functions
-	holders []string        // the structs with a field that holds one of wholes
+	structs  map[string][]part
+	calls    map[string][]part
+	methods  map[string]int // with functions of the package whose first parameter is the type
+	files    map[string]int // by package
+	lines    map[string]int
+	imports  map[string]map[string]bool
+	funcs    map[string]bool // the names of our function types
+	fields   []string        // the types of all fields that may hold functions
+	holders  []string        // the structs with a field that holds one of wholes
+	kept     []methodValue   // see methodsKept
+	declared map[string]bool // "internal/crawl.Crawler.Run"
 }
 
 // A part is the fields of a struct, or the methods of an interface, that are declared together.
@@ -91,7 +94,7 @@ func isProduct(f source) bool {
 func readShapes(t *testing.T) *shapes {
 	s := &shapes{structs: map[string][]part{}, calls: map[string][]part{}, methods: map[string]int{},
 		files: map[string]int{}, lines: map[string]int{}, imports: map[string]map[string]bool{},
-		funcs: map[string]bool{}}
+		funcs: map[string]bool{}, declared: map[string]bool{}}
 	for _, f := range sources(t) {
 		if !isProduct(f) {
 			continue
@@ -110,8 +113,10 @@ func readShapes(t *testing.T) *shapes {
 		for _, d := range f.ast.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
+				s.kept = append(s.kept, s.methodsKept(f, d)...)
 				if of := owner(d); of != "" {
 					s.methods[qualified(pkg, of)]++
+					s.declared[qualified(pkg, of)+"."+d.Name.Name] = true
 				}
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
@@ -235,6 +240,69 @@ func (s *shapes) holds(f source, x ast.Expr) (found bool) {
 	return found
 }
 
+// A methodValue is a field or a method of one of wholes, where a part may keep it.
+type methodValue struct{ at, whole, name string }
+
+// keeps are the beginnings of the names of functions that may keep their arguments.
+var keeps = regexp.MustCompile("^([Nn]ew|[Oo]pen|Serve)")
+
+// methodsKept returns what a function takes from one of wholes, without a call, and puts into a field, into a value of
+// a struct, or among the arguments of a function that may keep it.
+func (s *shapes) methodsKept(f source, d *ast.FuncDecl) (found []methodValue) {
+	whole := map[string]string{} // by the name of a variable
+	note := func(list *ast.FieldList) {
+		for _, field := range list.List {
+			for _, name := range field.Names {
+				if of := s.embedded(f, field.Type); slices.Contains(wholes, of) {
+					whole[name.Name] = of
+				}
+			}
+		}
+	}
+	if d.Recv != nil {
+		note(d.Recv)
+	}
+	if note(d.Type.Params); d.Body == nil {
+		return nil
+	}
+	look := func(xs []ast.Expr) {
+		for _, x := range xs {
+			if kv, ok := x.(*ast.KeyValueExpr); ok {
+				x = kv.Value
+			}
+			sel, ok := x.(*ast.SelectorExpr)
+			if !ok {
+				continue
+			}
+			if of, ok := sel.X.(*ast.Ident); ok && whole[of.Name] != "" {
+				found = append(found, methodValue{fmt.Sprintf("%s, %s", f.name, d.Name.Name), whole[of.Name],
+					sel.Sel.Name})
+			}
+		}
+	}
+	ast.Inspect(d.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			look(n.Elts)
+		case *ast.AssignStmt:
+			if _, local := n.Lhs[0].(*ast.Ident); !local {
+				look(n.Rhs)
+			} else if lit, ok := n.Rhs[0].(*ast.UnaryExpr); ok { // c := &Crawler{}
+				if lit, ok := lit.X.(*ast.CompositeLit); ok && slices.Contains(wholes, s.embedded(f, lit.Type)) {
+					whole[n.Lhs[0].(*ast.Ident).Name] = s.embedded(f, lit.Type)
+				}
+			}
+		case *ast.CallExpr:
+			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && keeps.MatchString(sel.Sel.Name) ||
+				keeps.MatchString(localName(n.Fun)) {
+				look(n.Args)
+			}
+		}
+		return true
+	})
+	return found
+}
+
 // embedded returns the name of the type of a field, if it is one of ours or a pointer to it, or "".
 func (s *shapes) embedded(f source, x ast.Expr) string {
 	if star, ok := x.(*ast.StarExpr); ok {
@@ -341,6 +409,11 @@ func TestPartsHoldNoWhole(t *testing.T) {
 	for _, name := range held {
 		if !slices.Contains(holders, name) {
 			t.Errorf("%s holds a whole: give it the parts that it needs, or a named interface", name)
+		}
+	}
+	for _, m := range s.kept {
+		if s.declared[m.whole+"."+m.name] {
+			t.Errorf("%s: what keeps %s of %s holds the whole: let a part of it have the method", m.at, m.name, m.whole)
 		}
 	}
 	for _, name := range holders {

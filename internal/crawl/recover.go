@@ -7,6 +7,8 @@ import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -15,6 +17,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
 // Recovered has the counts that Recover found.
@@ -44,7 +48,9 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	if len(pages) > 0 {
 		evidence.Others = append(evidence.Others, pages)
 	}
-	r := &recovery{c: c, now: now}
+	r := &recovery{now: now, past: &c.past, tally: c.tally, queries: c.queries, gate: c.gate, plan: &c.plan,
+		apps: c.Applications, frontier: c.frontier, robots: c.robots, origins: &c.origins, view: c.View,
+		progress: &c.progress, wait: c.cfg.ResumeWait, events: c.events, ledger: c.ledger}
 	c.past.delays = map[string]time.Duration{}
 	found, err := c.ledger.Recover(fs, dir, intact, evidence, r)
 	if err != nil {
@@ -67,51 +73,63 @@ func (l linkLines) Has(f *state.Finish, all, _ bool) bool {
 
 // A recovery gives what the ledger finds in the journal to the parts of the crawl.
 type recovery struct {
-	c       *Crawler
-	now     time.Time
-	batch   []link.Link
-	numbers []uint64
+	now      time.Time
+	past     *pastClock
+	tally    *report.Tally
+	queries  *scope.Queries // nil: the spellings of queries do not count
+	gate     *orders.Gate
+	plan     *plan
+	apps     *Applications
+	frontier *frontier.Frontier
+	robots   *robots.Cache
+	origins  *retry.Origins
+	view     *View
+	progress *progress
+	wait     time.Duration // until the first visit
+	events   *report.Events
+	ledger   *ledger.Ledger
+	batch    []link.Link
+	numbers  []uint64
 }
 
 // Accepted implements ledger.Past.
 func (r *recovery) Accepted(kind byte, l link.Link) {
-	c := r.c
 	if kind != state.Accept {
 		return
 	}
 	if l.Hops == "" {
-		c.tally.Found(1)
+		r.tally.Found(1)
 	}
-	if c.queries != nil && !visit.IsRefetch(l) {
-		c.queries.AdmitFor(l.App(), l.URL)
+	if r.queries != nil && !visit.IsRefetch(l) {
+		r.queries.AdmitFor(l.App(), l.URL)
 	}
 }
 
 // Saw implements ledger.Past. What a finish says of the host and of the time holds even if it does not count.
 func (r *recovery) Saw(f *state.Finish) {
 	if !f.Began.IsZero() && f.Began.Unix() > 0 {
-		r.c.past.touch(f.Link.URL.Host(), f.Delay)
-		r.c.past.saw(f.Began.Add(f.Took))
+		r.past.touch(f.Link.URL.Host(), f.Delay)
+		r.past.saw(f.Began.Add(f.Took))
 	}
 }
 
 // Read implements ledger.Past.
 func (r *recovery) Read() {
-	r.c.gate.EachDrop(r.c.plan.forget)
+	r.gate.EachDrop(r.plan.forget)
 }
 
 // Dropped implements ledger.Past.
 func (r *recovery) Dropped(number uint64, l link.Link) (taken bool, err error) {
-	if _, page := l.Stored(); page || !r.c.gate.Dropped(l.URL.Host(), number) {
+	if _, page := l.Stored(); page || !r.gate.Dropped(l.URL.Host(), number) {
 		return false, nil
 	}
-	r.c.Applications.accepted(&l)
-	return true, r.c.frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
+	r.apps.accepted(&l)
+	return true, r.frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
 }
 
 // Pending implements ledger.Past. It queues the link.
 func (r *recovery) Pending(number uint64, l link.Link) error {
-	r.c.Applications.accepted(&l)
+	r.apps.accepted(&l)
 	if r.batch, r.numbers = append(r.batch, l), append(r.numbers, number); len(r.batch) == 1024 {
 		return r.Queued()
 	}
@@ -121,14 +139,13 @@ func (r *recovery) Pending(number uint64, l link.Link) error {
 // Planned implements ledger.Past. The last run may have ended during a request to the host, which the journal does not
 // tell.
 func (r *recovery) Planned(l link.Link, state []byte) error {
-	c := r.c
-	c.past.touch(l.URL.Host(), c.robots.Ask(l.URL, r.now).Delay)
-	return c.plan.restore(l, state)
+	r.past.touch(l.URL.Host(), r.robots.Ask(l.URL, r.now).Delay)
+	return r.plan.restore(l, state)
 }
 
 // Queued implements ledger.Past.
 func (r *recovery) Queued() error {
-	err := r.c.frontier.PushAt(r.batch, r.numbers)
+	err := r.frontier.PushAt(r.batch, r.numbers)
 	r.batch, r.numbers = r.batch[:0], r.numbers[:0]
 	return err
 }
@@ -136,29 +153,29 @@ func (r *recovery) Queued() error {
 // Restored implements ledger.Past. Hosts rest: the last run may have ended during a request to any of them, without a
 // record.
 func (r *recovery) Restored(n *ledger.Recovered, planned bool) {
-	c, p := r.c, &r.c.past
-	c.plan.kept = c.plan.kept || planned
-	p.restore(c.frontier, r.now)
+	p := r.past
+	r.plan.kept = r.plan.kept || planned
+	p.restore(r.frontier, r.now)
 	for i := range p.hosts {
 		st := &p.hosts[i]
-		c.origins.ForgetHost(st.Host) // the last state counts
-		c.origins.Restore(st, r.now)
+		r.origins.ForgetHost(st.Host) // the last state counts
+		r.origins.Restore(st, r.now)
 	}
-	if c.ledger.Accepted() > 0 {
-		c.frontier.Hush(r.now)
+	if r.ledger.Accepted() > 0 {
+		r.frontier.Hush(r.now)
 	}
 	for host, d := range p.delays {
-		c.frontier.Touched(host, d, r.now)
+		r.frontier.Touched(host, d, r.now)
 	}
-	sum := c.tally.Summary(0, "")
-	n.Accepted, n.Finished, n.Pending = sum.Unique, sum.Finished, c.View.Pending()
-	if n.Pending > 0 || c.plan.restored > 0 {
-		c.progress.rests = r.now.Add(c.cfg.ResumeWait)
+	sum := r.tally.Summary(0, "")
+	n.Accepted, n.Finished, n.Pending = sum.Unique, sum.Finished, r.view.Pending()
+	if n.Pending > 0 || r.plan.restored > 0 {
+		r.progress.rests = r.now.Add(r.wait)
 	}
 	if n.Lost > 0 {
-		c.events.Write("seen-lost", report.F("links", n.Lost))
+		r.events.Write("seen-lost", report.F("links", n.Lost))
 		for range n.Lost {
-			c.tally.Skipped(reasonLost)
+			r.tally.Skipped(reasonLost)
 		}
 	}
 }

@@ -30,8 +30,15 @@ const (
 	captureWait = 20 * time.Second
 )
 
+// captures ask other agents for records, and answer them. It is a cluster.Archives.
+type captures struct {
+	members  *members.Members
+	division *Division
+	archive  Archive
+}
+
 // captured answers to another agent what this agent's archive has of a URL.
-func (c *Membership) captured(request []byte) (response []byte, err error) {
+func (c captures) captured(request []byte) (response []byte, err error) {
 	from, n := binary.Uvarint(request)
 	if n <= 0 {
 		return nil, errors.New("damaged question for a record")
@@ -57,11 +64,11 @@ func (c *Membership) captured(request []byte) (response []byte, err error) {
 
 // Capture implements cluster.Archives. It asks the other agents for the newest record of u, one after the other: first
 // those that leave, because they have handed over their hosts and still have their archives. r is nil if none has it.
-func (c *Membership) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
-	if c.Members.Gossip() == nil {
+func (c captures) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
+	if c.members.Gossip() == nil {
 		return nil, "", nil
 	}
-	agents, _ := c.Division.Before(u.Host())
+	agents, _ := c.division.Before(u.Host())
 	for _, agent := range agents {
 		b, e := c.captureOf(ctx, agent, u)
 		if b != nil {
@@ -73,10 +80,10 @@ func (c *Membership) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser
 }
 
 // captureOf asks one agent. The result is nil if the agent does not have the record.
-func (c *Membership) captureOf(ctx context.Context, agent string, u weburl.URL) ([]byte, error) {
+func (c captures) captureOf(ctx context.Context, agent string, u weburl.URL) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, captureWait)
 	defer cancel()
-	p, err := c.Members.Peer(agent)
+	p, err := c.members.Peer(agent)
 	if err != nil {
 		return nil, err
 	}
@@ -103,13 +110,20 @@ func (c *Membership) captureOf(ctx context.Context, agent string, u weburl.URL) 
 	}
 }
 
-// operated carries out what the Operator of another agent has passed on.
-func (c *Membership) operated(ctx context.Context, from rpc.Caller, method string, request []byte) ([]byte, error) {
+// An operated carries out what other agents pass on.
+type operated struct {
+	captures
+	joining *joining
+	agent   Agent
+}
+
+// answer answers an Operation of another agent.
+func (o operated) answer(ctx context.Context, from rpc.Caller, method string, request []byte) ([]byte, error) {
 	switch {
 	case method == captureMethod:
-		return c.captured(request)
-	case method == members.LeftMethod && c.joining.endings != nil && c.Members.Gossip() != nil:
-		return nil, c.joining.endings.Left(c.Members.Gossip(), from)
+		return o.captured(request)
+	case method == members.LeftMethod && o.joining.endings != nil && o.members.Gossip() != nil:
+		return nil, o.joining.endings.Left(o.members.Gossip(), from)
 	}
-	return c.agent.Answer(ctx, method, request)
+	return o.agent.Answer(ctx, method, request)
 }

@@ -107,7 +107,6 @@ type Membership struct {
 	cfg      Config
 	joining  joining
 	agent    Agent
-	archive  Archive
 	events   *report.Events
 	orders   *standing.Orders
 	parts    cluster.Others
@@ -201,7 +200,7 @@ func (c *Membership) OpenLeases(connections lease.Connections) (points, hosts *l
 // Open opens what this agent keeps for the cluster, and makes Cluster. Meet then meets the others. The caller calls
 // CloseStores, also after an error.
 func (c *Membership) Open(p Parts) (err error) {
-	c.agent, c.archive, c.events, c.orders = p.Agent, p.Archive, p.Events, p.Orders
+	c.agent, c.events, c.orders = p.Agent, p.Events, p.Orders
 	c.joining.events = c.events
 	if c.cfg.ByContents() {
 		table, err := contents.Open(c.joining.FS, c.joining.path(contentsDir),
@@ -214,10 +213,11 @@ func (c *Membership) Open(p Parts) (err error) {
 			Running: &c.running}, table)
 		c.parts.Contents = c.contents
 	}
-	c.parts.Archives = c
+	archives := captures{c.Members, c.Division, p.Archive}
+	c.parts.Archives = archives
 	c.calls = cluster.NewCalls(c.Members)
 	c.parts.Durable = c.calls.Durable
-	c.openServer(p)
+	c.openServer(p, operated{archives, &c.joining, c.agent})
 	if err := errors.Join(c.openSites(p.Memory), c.openReplicas(p.Memory)); err != nil {
 		return err
 	}
@@ -242,12 +242,12 @@ type end struct {
 }
 
 // openServer makes the server that answers other agents.
-func (c *Membership) openServer(p Parts) {
+func (c *Membership) openServer(p Parts, answers operated) {
 	c.server = rpc.NewServer(c.joining.listener, rpc.ServerConfig{Crawl: c.Members.Crawl,
 		Admitted: c.joining.admitted, MemoryBytes: p.Memory.Exchange, Panicked: local.Panicked(c.events)})
 	HelloCall.Serve(c.server, c.joining.hello)
 	c.orders.Serve(c.server)
-	operation.Serve(c.server, c.operated, members.LeftMethod)
+	operation.Serve(c.server, answers.answer, members.LeftMethod)
 	c.limit = limits.New(limits.Config{Limit: p.PageLimit, Members: c.Members, Owners: &c.Division.placed,
 		Clock: c.joining.Clock, Events: c.events})
 	limits.Call.Serve(c.server, c.limit.Answer)

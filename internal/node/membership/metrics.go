@@ -5,16 +5,31 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/orbweaver/orbweaver/internal/cluster"
+	"github.com/orbweaver/orbweaver/internal/cluster/contents"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/sites/follower"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/local"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // Metrics reports the calls between agents to Prometheus.
-func (c *Membership) Metrics() prometheus.Collector { return exchanges{c} }
+func (c *Membership) Metrics() prometheus.Collector {
+	return exchanges{c.server, c.Members, c.calls, c.Division, c.contents, c.sites, c.agent}
+}
 
-type exchanges struct{ c *Membership }
+// exchanges are the parts that count calls.
+type exchanges struct {
+	server   *rpc.Server
+	members  *members.Members
+	calls    *cluster.Calls
+	division *Division
+	contents *contents.Service  // nil: the agents do not share contents
+	sites    *follower.Follower // nil: no coordinator assigns the hosts
+	agent    Agent
+}
 
 var (
 	descAgents = local.Desc("orbweaver_cluster_agents", "Agents that own hosts, as this agent sees the cluster.")
@@ -66,7 +81,7 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 	metric := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
 	}
-	in, out := e.c.server.Counts(), e.c.Members.Client.Counts()
+	in, out := e.server.Counts(), e.members.Client.Counts()
 	for _, s := range []struct {
 		way string
 		rpc.Counts
@@ -81,18 +96,18 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 	for call, n := range in.Bodies {
 		metric(descBodies, prometheus.CounterValue, float64(n+out.Bodies[call]), call)
 	}
-	metric(descLinks, prometheus.CounterValue, float64(e.c.calls.Pushed()))
-	metric(descKeys, prometheus.CounterValue, float64(e.c.calls.Durable.Asked()))
+	metric(descLinks, prometheus.CounterValue, float64(e.calls.Pushed()))
+	metric(descKeys, prometheus.CounterValue, float64(e.calls.Durable.Asked()))
 	for reason, n := range in.Refused {
 		metric(descRefused, prometheus.CounterValue, float64(n), reason)
 	}
 	metric(descExchanged, prometheus.CounterValue, float64(in.Sent+out.Sent), "out")
 	metric(descExchanged, prometheus.CounterValue, float64(in.Received+out.Received), "in")
-	if r := e.c.Division.Owners(); r != nil {
+	if r := e.division.Owners(); r != nil {
 		metric(descAgents, prometheus.GaugeValue, float64(len(r.Agents())))
 	}
-	if e.c.contents != nil {
-		n := e.c.contents.Counts()
+	if e.contents != nil {
+		n := e.contents.Counts()
 		count := func(d *prometheus.Desc, v int64) { metric(d, prometheus.CounterValue, float64(v)) }
 		count(descContents, n.Pages)
 		count(descElsewhere, n.Elsewhere)
@@ -104,12 +119,12 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 		count(descUntold, n.Untold)
 		count(descWouldExport, n.WouldExport)
 	}
-	if s := e.c.agent.Progress(); s != nil {
+	if s := e.agent.Progress(); s != nil {
 		metric(descSent, prometheus.CounterValue, float64(s.Sent))
 		metric(descOutgoing, prometheus.GaugeValue, float64(s.Cluster.Outgoing))
 	}
-	if e.c.sites != nil {
-		s := e.c.sites.Status()
+	if e.sites != nil {
+		s := e.sites.Status()
 		metric(descAssigned, prometheus.GaugeValue, float64(s.Hosts))
 		metric(descUnowned, prometheus.GaugeValue, float64(s.Waiting))
 		metric(descNumber, prometheus.GaugeValue, float64(s.Number))

@@ -3,6 +3,7 @@ package membership
 import (
 	"context"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites/follower"
@@ -20,7 +21,8 @@ func (c *Membership) openSites(m Memory) error {
 	f, err := follower.Open(follower.Config{
 		Sites: sites.Config{FS: c.joining.FS, Dir: c.joining.path(sitesDir), Coordinators: c.cfg.Coordinators,
 			MemoryBytes: m.Sites, Clock: c.joining.Clock},
-		Members: c.Members, Settings: c.joining.sharedTerms(), Agent: followed{c}, Events: c.events,
+		Members: c.Members, Settings: c.joining.sharedTerms(), Events: c.events,
+		Agent: followed{c.agent, c.Division, c.joining.Clock},
 	})
 	if err != nil {
 		return err
@@ -32,29 +34,33 @@ func (c *Membership) openSites(m Memory) error {
 }
 
 // followed is a follower.Agent.
-type followed struct{ c *Membership }
+type followed struct {
+	agent    Agent
+	division *Division
+	clock    clock.Clock
+}
 
 // Waiting implements follower.Agent.
 func (d followed) Waiting() (hosts, urls uint64) {
-	if s := d.c.agent.Progress(); s != nil {
+	if s := d.agent.Progress(); s != nil {
 		hosts, urls = uint64(max(0, s.Frontier.Hosts)), uint64(max(0, s.Queued))
 	}
 	return hosts, urls
 }
 
 // Unchecked implements follower.Agent.
-func (d followed) Unchecked(host string) bool { return d.c.agent.Unchecked(host) }
+func (d followed) Unchecked(host string) bool { return d.agent.Unchecked(host) }
 
 // Lose implements follower.Agent.
 func (d followed) Lose(v *gossip.View, owner func(host string) string) {
-	if k := d.c.replicas; k != nil {
-		k.Lose(v, owner, d.c.joining.Clock.Now())
+	if k := d.division.replicas; k != nil {
+		k.Lose(v, owner, d.clock.Now())
 	}
 }
 
 // TakeOver implements follower.Agent.
 func (d followed) TakeOver() {
-	if k := d.c.replicas; k != nil {
+	if k := d.division.replicas; k != nil {
 		k.TakeOver()
 	}
 }
