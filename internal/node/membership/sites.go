@@ -21,8 +21,8 @@ func (c *Membership) openSites(m Memory) error {
 	f, err := follower.Open(follower.Config{
 		Sites: sites.Config{FS: c.joining.FS, Dir: c.joining.path(sitesDir), Coordinators: c.cfg.Coordinators,
 			MemoryBytes: m.Sites, Clock: c.joining.Clock},
-		Members: c.Members, Settings: c.joining.sharedTerms(), Events: c.events,
-		Agent: followed{c.agent, c.Division, c.joining.Clock},
+		Members: c.Members, Calls: follower.Peers{Members: c.Members}, Settings: c.joining.sharedTerms(),
+		Events: c.events, Agent: followed{c.agent, c.Division, c.joining.Clock},
 	})
 	if err != nil {
 		return err

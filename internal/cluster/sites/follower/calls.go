@@ -9,14 +9,51 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
+	"github.com/orbweaver/orbweaver/internal/cluster/known"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites"
 	"github.com/orbweaver/orbweaver/internal/coordination"
 )
 
-// coordinator returns what calls the coordinator at addr.
-func (f *Follower) coordinator(addr string) coordinator.Client {
-	return coordinator.Client{Peer: f.cfg.Members.Client.Coordinator(addr)}
+// Calls are the calls of a Follower. They block as those of an rpc.Peer do, and have the same errors. Safe for
+// concurrent use.
+type Calls interface {
+	// Follow, Discover and Finish call the coordinator at an address; see coordinator.Client.
+	Follow(ctx context.Context, addr string, q coordinator.Follow) (coordinator.Followed, error)
+	Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]coordinator.HostAnswer, error)
+	Finish(ctx context.Context, addr string, term, number uint64) error
+	// Meet returns nil when the agent that a member describes has answered.
+	Meet(ctx context.Context, m assignment.Member) error
+}
+
+// Peers are Calls to the coordinators and agents that a Members reaches.
+type Peers struct{ *members.Members }
+
+func (c Peers) at(addr string) coordinator.Client {
+	return coordinator.Client{Peer: c.Client.Coordinator(addr)}
+}
+
+// Follow implements Calls.
+func (c Peers) Follow(ctx context.Context, addr string, q coordinator.Follow) (coordinator.Followed, error) {
+	return c.at(addr).Follow(ctx, q)
+}
+
+// Discover implements Calls.
+func (c Peers) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]coordinator.HostAnswer,
+	error) {
+	return c.at(addr).Discover(ctx, hosts, unchecked)
+}
+
+// Finish implements Calls.
+func (c Peers) Finish(ctx context.Context, addr string, term, number uint64) error {
+	return c.at(addr).Finish(ctx, term, number)
+}
+
+// Meet implements Calls.
+func (c Peers) Meet(ctx context.Context, m assignment.Member) error {
+	_, err := known.Call.Ask(ctx, c.Client.Peer(m.Name, m.Addr), known.Request(0))
+	return err
 }
 
 // Follow implements sites.Source.
@@ -36,7 +73,7 @@ func (f *Follower) Follow(ctx context.Context, addr string, q sites.Question) (s
 			case <-done:
 			}
 		}()
-		ans, err := f.coordinator(addr).Follow(call, ask)
+		ans, err := f.cfg.Calls.Follow(call, addr, ask)
 		again := call.Err() != nil && ctx.Err() == nil // the question told an old state
 		close(done)
 		cancel()
@@ -105,7 +142,7 @@ func (f *Follower) Discover(ctx context.Context, addr string, hosts []string, un
 		if len(its) == 0 {
 			continue
 		}
-		as, err := f.coordinator(addr).Discover(ctx, its, free)
+		as, err := f.cfg.Calls.Discover(ctx, addr, its, free)
 		if err != nil {
 			return nil, f.translate(addr, err)
 		}

@@ -75,7 +75,7 @@ func (f *Follower) Finish(ctx context.Context, p Point) bool {
 			return true
 		}
 		if leader := f.Table.Status().Leader; leader != "" && f.At() == p {
-			err := f.coordinator(leader).Finish(ctx, p.term, p.number)
+			err := f.cfg.Calls.Finish(ctx, leader, p.term, p.number)
 			if err == nil {
 				return true
 			}

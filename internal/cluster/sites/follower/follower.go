@@ -56,7 +56,8 @@ type Visits interface {
 type Config struct {
 	// Sites configures the table. Source, Self and the callbacks are the Follower's.
 	Sites   sites.Config
-	Members *members.Members
+	Members *members.Members // of which a Follower uses Self and Crawl
+	Calls   Calls
 	// Settings must be equal for all agents, at any time.
 	Settings map[string]string
 	Agent    Agent

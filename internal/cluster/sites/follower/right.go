@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
-	"github.com/orbweaver/orbweaver/internal/cluster/known"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
 
@@ -95,7 +94,7 @@ func (f *Follower) meet(ctx context.Context, m assignment.Member) {
 	ctx, cancel := context.WithTimeout(ctx, meetTime)
 	defer cancel()
 	sent := f.cfg.Sites.Clock.Now()
-	if _, err := known.Call.Ask(ctx, f.cfg.Members.Client.Peer(m.Name, m.Addr), known.Request(0)); err == nil {
+	if f.cfg.Calls.Meet(ctx, m) == nil {
 		f.Table.Right().Met(m.Name, sent, f.cfg.Sites.Clock.Now())
 	}
 }
