@@ -95,7 +95,7 @@ var testHelpers = []string{"internal/testweb", "internal/testkit/testcost", "int
 	"internal/testkit/testneed", "internal/testkit/testseed", "internal/testkit/testparts", "internal/testkit/testwire",
 	"internal/testkit/testtier", "internal/testkit/testarchive", "internal/testkit/testbrowser",
 	"internal/testkit/textweb", "internal/testkit/walk", "internal/testkit/simnet", "internal/testkit/testcalls",
-	"internal/testkit/testclock"}
+	"internal/testkit/testclock", "internal/testkit/testmembers"}
 
 // A folder holds the imports of a Go package, of the files for this system.
 type folder struct {
