@@ -99,6 +99,12 @@ func confirm(b *testbrowser.Browser, why string) {
 
 const text = "document.getElementById('%s').innerText.includes('%s')"
 
+// choose chooses the verb of the form.
+func choose(b *testbrowser.Browser, verb string) {
+	b.Run("document.getElementById('kind').value = '" + verb + "'")
+	b.Run("document.getElementById('kind').dispatchEvent(new Event('change'))")
+}
+
 // Several seeds, blocks and patterns are given at once, and each line has its answer.
 func (s *stage) steering(t *testing.T, b *testbrowser.Browser) {
 	s.have(&pb.Order{Id: "a1-3", Verb: "exclude", About: "/trap/", Why: "endless", Stands: true},
@@ -117,7 +123,8 @@ func (s *stage) steering(t *testing.T, b *testbrowser.Browser) {
 	sizes(b, func(phone bool) {
 		b.Run("location.hash = 'overview'")
 		b.Run("location.hash = 'steer'")
-		b.Wait(fmt.Sprintf(text, "bars-list", "/trap/") + " && " + fmt.Sprintf(text, "delays", "slow.example"))
+		b.Wait("document.querySelectorAll('#kind option').length >= 5 && " +
+			fmt.Sprintf(text, "about", "No more requests go there") + " && " + fmt.Sprintf(text, "standing", "No such order"))
 		lines("seeds", "http://a.example/ # the library", "", "# none", "http://b.example/", "mailto:x")
 		b.Click("#add-seeds")
 		confirm(b, "asked")
@@ -130,29 +137,30 @@ func (s *stage) steering(t *testing.T, b *testbrowser.Browser) {
 		b.Click("#add-seeds")
 		b.Wait(fmt.Sprintf(text, "seed-answers", "these are 0"))
 
-		lines("bars", "www.a.example", "*.b.example", "192.0.2.0/24", "refused.example")
-		b.Click("#bar")
+		lines("lines", "www.a.example", "*.b.example", "192.0.2.0/24", "refused.example")
+		b.Click("#give")
 		confirm(b, "abuse")
-		b.Wait("document.querySelectorAll('#bar-answers tbody tr').length == 4 && " +
-			fmt.Sprintf(text, "bar-answers", "the host is moving"))
+		b.Wait("document.querySelectorAll('#give-answers tbody tr').length == 4 && " +
+			fmt.Sprintf(text, "give-answers", "the host is moving"))
 		did("block www.a.example abuse", "block *.b.example abuse", "block 192.0.2.0/24 abuse",
 			"block refused.example abuse")
 
-		b.Run("const k = document.getElementById('kind'); k.value = 'exclude'; k.dispatchEvent(new Event('change'))")
-		lines("bars", "/calendar/", "(")
+		choose(b, "exclude")
+		b.Wait(fmt.Sprintf(text, "standing", "/trap/"))
+		lines("lines", "/calendar/", "(")
 		b.Click("#preview")
-		b.Wait(fmt.Sprintf(text, "bar-answers", "1,234 of 5,000 waiting links match") + " && " +
-			fmt.Sprintf(text, "bar-answers", "calendar/2031") + " && " +
-			fmt.Sprintf(text, "bar-answers", "missing closing") + " && " +
-			fmt.Sprintf(text, "bar-answers", "a2: no answer"))
+		b.Wait(fmt.Sprintf(text, "give-answers", "1,234 of 5,000 waiting links match") + " && " +
+			fmt.Sprintf(text, "give-answers", "calendar/2031") + " && " +
+			fmt.Sprintf(text, "give-answers", "missing closing") + " && " +
+			fmt.Sprintf(text, "give-answers", "a2: no answer"))
 		if phone && b.Text("document.documentElement.scrollWidth > innerWidth") != "false" {
 			t.Error("the answers are wider than the screen")
 		}
 		did()
-		lines("bars", "/calendar/")
-		b.Click("#bar")
+		lines("lines", "/calendar/")
+		b.Click("#give")
 		confirm(b, "a trap")
-		b.Wait(fmt.Sprintf(text, "bar-answers", "done"))
+		b.Wait(fmt.Sprintf(text, "give-answers", "done"))
 		did("exclude /calendar/ a trap")
 
 		b.Wait("document.querySelectorAll('#files .file').length == 2 && " +
@@ -165,25 +173,23 @@ func (s *stage) steering(t *testing.T, b *testbrowser.Browser) {
 		b.Type("x")
 		b.Wait("document.querySelector('#files tbody').innerText.includes('*.ads0.examplex')")
 
-		b.Click("#delay-about")
-		b.Type("www.a.example")
-		b.Click("#delay")
-		b.Type("10s 8-18, else 2s")
-		b.Key("Enter")
+		choose(b, "delay")
+		b.Wait(fmt.Sprintf(text, "standing", "delay slow.example"))
+		lines("lines", "www.a.example 10s 8-18, else 2s")
+		b.Click("#give")
 		confirm(b, "slow")
-		b.Wait("document.getElementById('dialog').innerText.includes('a2: no answer')")
-		b.Key("Escape")
+		b.Wait(fmt.Sprintf(text, "give-answers", "a2: no answer"))
 		did("delay www.a.example 10s 8-18, else 2s slow")
 	})
-	b.Click("#bars-list .take-back")
+	b.Click("#standing .take-back")
 	confirm(b, "over")
-	b.Wait(fmt.Sprintf(text, "bars-list", "Nothing is blocked"))
-	did("TakeBack a1-3 over")
+	b.Wait(fmt.Sprintf(text, "standing", "No such order"))
+	did("TakeBack a1-4 over")
 
 	logout(b)
 	login(b, "look")
 	b.Run("location.hash = 'steer'")
-	b.Wait("document.querySelectorAll('fieldset:disabled').length == 3 && " +
+	b.Wait("document.querySelectorAll('fieldset:disabled').length == 2 && " +
 		"document.querySelectorAll('#files .file').length == 2")
 	for _, call := range []string{"AddSeeds", "Give"} {
 		b.Run("window.got = 0; fetch('/orbweaver.operator.v1.Operator/" + call + "', {method: 'POST', headers: " +

@@ -100,7 +100,7 @@ func (s *stage) Give(ctx context.Context, q *pb.GiveRequest) (*pb.GiveResponse, 
 	if q.Off {
 		verb += " off"
 	}
-	a, err := s.did(verb, strings.TrimSpace(q.About+" "+q.Value), q.Why)
+	a, err := s.did(verb, strings.TrimSpace(q.About+" "+q.Value+q.Words), q.Why)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch q.Verb {
@@ -145,6 +145,9 @@ func (s *stage) TakeBack(_ context.Context, q *pb.TakeBackRequest) (*pb.GiveResp
 func (s *stage) Orders(context.Context, *pb.OrdersRequest) (*pb.OrdersResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, o := range s.orders {
+		o.Text = strings.TrimSpace(o.Verb + " " + o.About)
+	}
 	return &pb.OrdersResponse{Orders: s.orders}, nil
 }
 

@@ -54,7 +54,7 @@ func ordered(q *pb.GiveRequest) (*verbs.Verb, orders.Order, error) {
 	}
 	about, value := q.About, q.Value
 	if q.Words != "" {
-		about, value = verb.Split(strings.Fields(q.Words))
+		about, value = verb.Read(q.Words)
 	}
 	order, err := verb.Order(about, value, q.Off)
 	return verb, order, err

@@ -159,6 +159,14 @@ func (v *Verb) Split(words []string) (about, value string) {
 	return v.rules.split(words)
 }
 
+// Read is Split for words in one text. The text of a verb without values is the subject.
+func (v *Verb) Read(text string) (about, value string) {
+	if !v.Valued {
+		return strings.TrimSpace(text), ""
+	}
+	return v.Split(strings.Fields(text))
+}
+
 // Order returns the order with a subject and a value as an operator gives them. off takes back the order with this
 // subject, and needs no value. The error is for people.
 func (v *Verb) Order(about, value string, off bool) (o orders.Order, err error) {

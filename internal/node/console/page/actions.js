@@ -23,8 +23,8 @@ function answered(title, response) {
   dialog().querySelector('button').focus();
 }
 
-// request asks for a reason and a name, which the next request remembers. It passes the reason to send, which makes calls. note says what will happen. done gets what send
-// has returned.
+// request asks for a reason and a name, which the next request remembers. It passes the reason to send, which makes
+// calls. note says what will happen. done gets what send has returned.
 export function request(crawl, { title, note, send, danger, why = true, done }) {
   const reason = el('input', { type: 'text', id: 'why', maxlength: 200, autocomplete: 'off' });
   const name = el('input', { type: 'text', id: 'by', maxlength: 100, placeholder: 'console', value: caller() });
@@ -50,9 +50,26 @@ export function request(crawl, { title, note, send, danger, why = true, done }) 
   (why ? reason : button).focus();
 }
 
-// give gives an order after request: one of the verbs of the call Verbs. off takes it back.
-const give = (crawl, { verb, about, value, off, ...rest }) => confirm(crawl, { ...rest, method: 'Give',
-  request: { verb, about, value, off } });
+let known; // the answer of Verbs
+
+// verbs returns the kinds of orders, as the call Verbs describes them.
+export async function verbs() {
+  if (!known) known = (await call('Verbs')).verbs || [];
+  return known;
+}
+
+export const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
+// give gives an order after request, or takes it back with off. The table of verbs says what that does.
+async function give(crawl, { verb, about, value, off, done }) {
+  try {
+    const v = (await verbs()).find((x) => x.name === verb);
+    confirm(crawl, { title: capital(`${off ? v.undo : verb} ${about || 'the crawl'}`), method: 'Give', done,
+      request: { verb, about, value, off }, note: off ? v.undoBrief : `${value ? `${value}: ` : ''}${v.note}` });
+  } catch (e) {
+    crawl.tell(e);
+  }
+}
 
 // confirm makes one call after request, and shows its answers.
 function confirm(crawl, { method, request: about = {}, done, ...rest }) {
@@ -65,32 +82,20 @@ function confirm(crawl, { method, request: about = {}, done, ...rest }) {
 const paused = (status) => (status?.agents || []).some((a) => a.state === 'paused');
 
 export const act = {
-  pauseOrResume(crawl) {
-    if (paused(crawl.status)) {
-      give(crawl, { title: 'Resume the crawl', verb: 'pause', off: true, note: 'All agents begin requests again.' });
-    } else {
-      give(crawl, { title: 'Pause the crawl', verb: 'pause',
-        note: 'No agent begins a request until the crawl is resumed. Open requests end as usual.' });
-    }
-  },
+  pauseOrResume: (crawl) => give(crawl, { verb: 'pause', off: paused(crawl.status) }),
   checkpoint: (crawl, agent) => confirm(crawl, { title: 'Save the state', method: 'Checkpoint', why: false,
     request: agent ? { agent } : {}, note: `The state of ${agent || 'all agents'} is made durable now.` }),
   stop: (crawl, agent) => confirm(crawl, { title: agent ? `Stop agent ${agent}` : 'Stop the crawl', method: 'Stop',
     danger: true, request: agent ? { agent } : {}, note: agent
       ? 'The agent saves and ends. The other agents go on with its work.'
       : 'All agents save and end. "orbweaver crawl --resume" continues the crawl.' }),
-  block: (crawl, host, done) => give(crawl, { title: `Block ${host}`, verb: 'block', about: host, done,
-    note: 'No more requests go there. Its links wait.' }),
-  unblock: (crawl, host, done) => give(crawl, { title: `Unblock ${host}`, verb: 'block', about: host, off: true, done,
-    note: 'Requests go there again.' }),
+  block: (crawl, about, done) => give(crawl, { verb: 'block', about, done }),
+  unblock: (crawl, about, done) => give(crawl, { verb: 'block', about, off: true, done }),
   drop: (crawl, host, done) => confirm(crawl, { title: `Drop the links of ${host}`, method: 'Drop', danger: true,
     request: { host }, done, note: 'The waiting links of the host are discarded for good.' }),
-  delay: (crawl, about, delay, done) => give(crawl, { title: 'Set the delay', verb: 'delay', done, about, value: delay,
-    note: `${about || 'All hosts'}: delay ${delay}. It holds until it is taken back.` }),
-  rate: (crawl, rate, done) => give(crawl, { title: 'Set the rate', verb: 'rate', value: rate, done,
-    note: `The rate of all agents together becomes: ${rate}` }),
+  rate: (crawl, value, done) => give(crawl, { verb: 'rate', value, done }),
   takeBack: (crawl, order, done) => confirm(crawl, { title: `Take back order ${order.id}`, method: 'TakeBack', done,
-    request: { id: order.id }, note: `The order "${order.verb} ${order.about || 'everything'}" stands no more.` }),
+    request: { id: order.id }, note: `The order "${order.text}" stands no more.` }),
   paused,
 };
 

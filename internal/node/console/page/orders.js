@@ -18,8 +18,7 @@ export function orders(main, crawl) {
         { name: 'Id', class: 'line', cell: (o) => o.id },
         { name: 'When', class: 'line', cell: (o) => (o.at ? day(o.at) : '–') },
         { name: 'By', class: 'wide', cell: (o) => o.by || '' },
-        { name: 'Verb', cell: (o) => o.verb + (o.value ? ` ${o.value}` : '') + (o.off ? ' off' : '') },
-        { name: 'About', class: 'wide', cell: (o) => o.about || 'everything' },
+        { name: 'Order', class: 'wide', cell: (o) => o.text },
         { name: 'Why', class: 'wide', cell: (o) => o.why || '' },
         { name: 'Stands', cell: (o) => (o.stands ? el('span', { class: 'badge good' }, 'yes') : 'no') },
         crawl.role === 'operator' && { name: '', class: 'row', cell: (o) => o.stands

@@ -1,11 +1,11 @@
-// The view for steering: forms for seeds, the blacklist, and delays of hosts.
+// The view for steering: forms for seeds and for orders of all verbs that have words, and the files of --blacklist.
 
 import { call } from './api.js';
 import { el, count, table, lines, linesField } from './dom.js';
-import { act, request } from './actions.js';
+import { act, capital, request, verbs } from './actions.js';
 
 const seedsMost = 1000; // of a call
-const barsMost = 500; // of a form; a file of --blacklist has room for more
+const ordersMost = 500; // of a form; a file of --blacklist has room for more
 
 const results = { new: 'good', known: 'quiet', taken: 'good', done: 'good', refused: 'bad', failed: 'bad' };
 const badge = (result) => el('span', { class: `badge ${results[result] || 'quiet'}` }, result);
@@ -21,18 +21,7 @@ function form(crawl, attributes, ...content) {
 }
 
 export function steer(main, crawl) {
-  main.append(seeds(crawl));
-  const reload = [];
-  const load = async () => {
-    try {
-      const all = (await call('Orders')).orders || [];
-      for (const draw of reload) draw(all);
-    } catch (e) {
-      crawl.tell(e);
-    }
-  };
-  main.append(blacklist(crawl, reload, load), delays(crawl, reload, load));
-  load();
+  main.append(seeds(crawl), orders(crawl), el('section', { class: 'card' }, el('h2', {}, 'Blacklists'), files(crawl)));
   return { search: document.getElementById('seeds') };
 }
 
@@ -84,35 +73,62 @@ async function preview(pattern) {
   return sum;
 }
 
-function blacklist(crawl, reload, load) {
-  const kind = el('select', { id: 'kind' }, el('option', { value: 'block' }, 'hosts, domains or address ranges'),
-    el('option', { value: 'exclude' }, 'URL patterns'));
-  const field = linesField('bars', 'One on each line', 'www.example.org\n*.example.org\n192.0.2.0/24');
+// orders gives orders of a verb, each on a line as the command of ctl has its words, and lists those that stand. The
+// call Verbs describes the verbs.
+function orders(crawl) {
+  const kind = el('select', { id: 'kind' });
+  const about = el('p', { class: 'quiet', id: 'about' });
+  const field = linesField('lines', 'One on each line', '');
   const look = el('button', { type: 'button', id: 'preview', hidden: true }, 'Preview');
-  const button = el('button', { class: 'main', id: 'bar' }, 'Block');
-  const answers = el('div', { id: 'bar-answers', role: 'status' });
-  const list = el('div', { id: 'bars-list' });
-  const patterns = () => kind.value === 'exclude';
-  kind.addEventListener('change', () => {
-    look.hidden = !patterns();
-    button.textContent = patterns() ? 'Exclude' : 'Block';
-    field.text.placeholder = patterns() ? '/calendar/\n\\.iso$' : 'www.example.org\n*.example.org\n192.0.2.0/24';
+  const button = el('button', { class: 'main', id: 'give' });
+  const answers = el('div', { id: 'give-answers', role: 'status' });
+  const list = el('div', { id: 'standing' });
+  let all = []; // the verbs
+  const verb = () => all.find((v) => v.name === kind.value);
+
+  async function load() {
+    try {
+      const mine = ((await call('Orders')).orders || []).filter((o) => o.verb === kind.value);
+      list.replaceChildren(mine.length === 0 ? el('p', { class: 'quiet' }, 'No such order stands.') : table([
+        { name: 'Order', class: 'wide', cell: (o) => o.text },
+        { name: 'Why', class: 'wide', cell: (o) => o.why || '' },
+        crawl.role === 'operator' && { name: '', class: 'row', cell: (o) => el('button', { type: 'button',
+          class: 'take-back', click: () => act.takeBack(crawl, o, load) }, 'Take back') },
+      ].filter(Boolean), mine));
+    } catch (e) {
+      crawl.tell(e);
+    }
+  }
+  function choose() {
+    const v = verb();
+    about.textContent = `${v.about} ${v.note}`;
+    field.text.placeholder = v.example;
+    look.hidden = !v.preview;
+    button.textContent = capital(v.name);
     answers.replaceChildren();
-  });
+    load();
+  }
+  kind.addEventListener('change', choose);
+  verbs().then((known) => {
+    all = known.filter((v) => v.words && !v.call);
+    kind.replaceChildren(...all.map((v) => el('option', { value: v.name }, capital(v.name))));
+    choose();
+  }).catch((e) => crawl.tell(e));
+
   const entries = () => {
-    const all = lines(field.text.value);
-    if (all.length > 0 && all.length <= barsMost) return all;
-    answers.replaceChildren(el('p', { class: 'bad' }, `Give 1 to ${barsMost} lines; these are ${count(all.length)}. `
+    const given = lines(field.text.value);
+    if (given.length > 0 && given.length <= ordersMost) return given;
+    answers.replaceChildren(el('p', { class: 'bad' }, `Give 1 to ${ordersMost} lines; these are ${count(given.length)}. `
       + 'A file of --blacklist has room for more.'));
     return null;
   };
   look.addEventListener('click', async () => {
-    const all = entries();
-    if (!all) return;
+    const given = entries();
+    if (!given) return;
     look.disabled = true;
     answers.replaceChildren(el('p', { class: 'quiet' }, 'The agents count…'));
     const shown = [];
-    for (const pattern of all) {
+    for (const pattern of given) {
       try {
         const s = await preview(pattern);
         shown.push({ pattern, text: `${count(s.matched)} of ${count(s.waiting)} waiting links match.`,
@@ -127,25 +143,21 @@ function blacklist(crawl, reload, load) {
     s.silent.map((t) => el('p', { class: 'bad' }, t)))));
     look.disabled = false;
   });
-  reload.push((all) => list.replaceChildren(bars(crawl, all.filter((o) => o.verb === 'block' || o.verb === 'exclude'),
-    'Nothing is blocked by an order.', load)));
-  return el('section', { class: 'card' }, el('h2', {}, 'Blacklist'), form(crawl, { submit: (e) => {
+  return el('section', { class: 'card' }, el('h2', {}, 'Give orders'), form(crawl, { submit: (e) => {
     e.preventDefault();
-    const all = entries();
-    if (!all) return;
-    const verb = kind.value; // the form can change while calls run
-    request(crawl, { title: button.textContent, note: `${count(all.length)} line${all.length > 1 ? 's' : ''}, such as `
-      + `${all[0]}. ${patterns() ? 'Links that match are set aside' : 'Links of these hosts wait'} until this is taken `
-      + 'back.',
-    send: (why) => each(all, (about) => call('Give', { verb, about, why })), done(r) {
+    const given = entries();
+    if (!given) return;
+    const { name, note } = verb(); // the form can change while calls run
+    request(crawl, { title: capital(name), note: `${count(given.length)} line${given.length > 1 ? 's' : ''}, such as `
+      + `${given[0]}. ${note}`,
+    send: (why) => each(given, (words) => call('Give', { verb: name, words, why })), done(r) {
       answers.replaceChildren(table([{ name: 'Line', class: 'wide', cell: (x) => x.line },
         { name: 'Answer', cell: (x) => badge(x.error ? 'refused' : 'done') },
         { name: 'Details', class: 'wide', cell: (x) => x.error || details(x.answer) }], r));
       if (!r.some((x) => x.error)) field.text.value = '';
       load();
     } });
-  } }, el('label', {}, 'Kind', kind), field, el('div', { class: 'actions' }, look, button)), answers, list,
-  files(crawl));
+  } }, el('label', {}, 'Order', kind), about, field, el('div', { class: 'actions' }, look, button)), answers, list);
 }
 
 // files shows the files of --blacklist, which the console cannot change. Agents with the same file are shown together.
@@ -206,32 +218,4 @@ async function each(all, send) {
     }
   }
   return answers;
-}
-
-// bars lists orders of one view, and takes them back.
-function bars(crawl, all, none, load) {
-  if (all.length === 0) return el('p', { class: 'quiet' }, none);
-  return table([
-    { name: 'About', class: 'wide', cell: (o) => o.about || 'all hosts' },
-    { name: 'Verb', cell: (o) => o.verb + (o.value ? ` ${o.value}` : '') },
-    { name: 'Why', class: 'wide', cell: (o) => o.why || '' },
-    crawl.role === 'operator' && { name: '', class: 'row', cell: (o) => el('button', { type: 'button',
-      class: 'take-back', click: () => act.takeBack(crawl, o, load) }, 'Take back') },
-  ].filter(Boolean), all);
-}
-
-function delays(crawl, reload, load) {
-  const about = el('input', { type: 'text', id: 'delay-about', size: 34, autocomplete: 'off', spellcheck: 'false',
-    placeholder: 'www.example.org or *.example.org' });
-  const delay = el('input', { type: 'text', id: 'delay', size: 28, required: true, autocomplete: 'off',
-    placeholder: '10s, or 10s 8-18 mon-fri, else 2s' });
-  const list = el('div', { id: 'delays' });
-  reload.push((all) => list.replaceChildren(bars(crawl, all.filter((o) => o.verb === 'delay'),
-    'No order sets a delay. The setting --delay holds.', load)));
-  return el('section', { class: 'card' }, el('h2', {}, 'Delays'), form(crawl, { submit: (e) => {
-    e.preventDefault();
-    act.delay(crawl, about.value.trim(), delay.value.trim(), load);
-  } }, el('div', { class: 'bar' }, el('label', {}, 'Host or domain; empty: all hosts', about),
-    el('label', {}, 'Delay between requests', delay),
-    el('button', { class: 'main', id: 'set-delay' }, 'Set'))), list);
 }
