@@ -210,7 +210,8 @@ func TestOrdersOfRates(t *testing.T) {
 			t.Errorf("%s holds after the order", s)
 		}
 		for i, s := range all {
-			g, err := s.rates.Answer(t.Context(), rpc.Caller{Name: "stranger", Boot: 1}, &pb.ShareRequest{Seq: 1, Want: 1})
+			stranger := rpc.Caller{Name: "stranger", Boot: 1}
+			g, err := s.rates.Answer(t.Context(), stranger, &pb.ShareRequest{Seq: 1, Want: 1})
 			if errors.Is(err, rpc.ErrAgain) != (i > 0) || err == nil && g.Share > 0 {
 				t.Errorf("%s answers %v, %v", s.Members.Self.Name, g, err)
 			}
