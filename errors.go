@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -45,16 +43,40 @@ func badOption(format string, args ...any) error {
 	return &crawlError{ErrOptions, err.Error(), err}
 }
 
+// A ConfigError tells which option is wrong. The errors of Crawl and of the functions that return ErrOptions may wrap
+// one.
+type ConfigError struct {
+	Field   string // such as "Options.Cluster.Kappa"; "" if no single option is wrong
+	Value   string // as it was given; "" if there is none, or if Problem tells it
+	Problem string // with Field and Value, such as "Options.Cluster.Kappa 0: give a number from 1 to 1000"
+	Remedy  string // what would be right; "" if Problem says it
+	err     error
+}
+
+func (e *ConfigError) Error() string {
+	if e.Remedy == "" {
+		return e.Problem
+	}
+	return e.Problem + "; " + e.Remedy
+}
+
+// Unwrap returns the cause.
+func (e *ConfigError) Unwrap() error { return e.err }
+
 // explain turns an error of internal/node into one of this package.
 func explain(err error) error {
-	if bad, ok := errors.AsType[*input.Error](err); ok {
-		return &crawlError{ErrOptions, inOptions(bad.Text), err}
-	}
+	bad, wrong := errors.AsType[*input.ConfigError](err)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, disk.ErrLocked):
-		return &crawlError{ErrInUse, inOptions(err.Error()), err}
+		return &crawlError{ErrInUse, input.Text(err, optionOf), err}
+	case wrong:
+		e := &ConfigError{Value: bad.Value, Problem: bad.Problem(optionOf), Remedy: bad.Remedy(optionOf), err: err}
+		if bad.Field != "" {
+			e.Field = optionOf(bad.Field)
+		}
+		return &crawlError{ErrOptions, e.Error(), e}
 	case disk.IsFull(err):
 		return &crawlError{ErrDiskFull, err.Error(), err}
 	}
@@ -64,66 +86,58 @@ func explain(err error) error {
 // canceled is the error of a crawl that ended because ctx is done.
 func canceled(ctx context.Context) error { return fmt.Errorf("orbweaver: %w", context.Cause(ctx)) }
 
-var flag = regexp.MustCompile(`--[a-z]+(-[a-z]+)*`)
-
-// optionOf names the option that stands for a flag in an error's text.
-var optionOf = map[string]string{
-	"--agents":          "Options.Cluster.Agents",
-	"--blacklist":       "Options.Blacklist",
-	"--boundary":        "Options.Cluster.Boundary",
-	"--host-page-limit": "Options.HostPageLimit",
-	"--near-duplicates": "Options.NearDuplicates",
-	"--connect-to":      "Options.ConnectTo",
-	"--archive-copies":  "Options.Cluster.ArchiveCopies",
-	"--contact":         "Options.Contact",
-	"--content-hash":    "Options.Cluster.ContentHash",
-	"--coordinator":     "Options.Cluster.Coordinators",
-	"--coverage":        "Options.Cluster.TwoLevel",
-	"--dir":             "Options.Dir",
-	"--dns":             "Options.DNS",
-	"--exclude":         "Options.Scope.Exclude",
-	"--founder":         "Options.Cluster.Founder",
-	"--include":         "Options.Scope.Include",
-	"--host-share":      "Options.HostShare",
-	"--ip-delay":        "Options.Delay",
-	"--join":            "Options.Cluster.Join",
-	"--kappa":           "Options.Cluster.Kappa",
-	"--keys":            "Options.Cluster.Keys",
-	"--listen":          "Options.Cluster.Listen",
-	"--model":           "FocusedOptions.Model",
-	"--name":            "Options.Cluster.Name",
-	"--obey-noarchive":  "Options.ObeyNoArchive",
-	"--on-loss":         "Options.Cluster.OnLoss",
-	"--overwrite":       "Options.Overwrite",
-	"--partition":       "Options.Cluster.Partition",
-	"--proxy":           "Options.Proxy",
-	"--rate":            "Options.Rate",
-	"--replicas":        "Options.Cluster.Replicas",
-	"--resume":          "another call of Crawl",
-	"--robots-agent":    "Options.RobotsAgent",
-	"--scope":           "Options.Scope",
-	"--seeds":           "Options.Seeds",
-	"--site-delay":      "Options.Delay",
-	"--strategy":        "Options.Strategy",
-	"--time-limit":      "Options.TimeLimit",
-	"--user-agent":      "Options.UserAgent",
-	"--workers":         "Options.Workers",
+// options are the options with which programs give settings, without "Options." before them.
+var options = map[string]string{
+	"agents":          "Cluster.Agents",
+	"archive-copies":  "Cluster.ArchiveCopies",
+	"blacklist":       "Blacklist",
+	"boundary":        "Cluster.Boundary",
+	"connect-to":      "ConnectTo",
+	"contact":         "Contact",
+	"content-hash":    "Cluster.ContentHash",
+	"coordinator":     "Cluster.Coordinators",
+	"coverage":        "Cluster.TwoLevel",
+	"dir":             "Dir",
+	"dns":             "DNS",
+	"exclude":         "Scope.Exclude",
+	"founder":         "Cluster.Founder",
+	"host-page-limit": "HostPageLimit",
+	"host-share":      "HostShare",
+	"include":         "Scope.Include",
+	"ip-delay":        "Delay",
+	"join":            "Cluster.Join",
+	"kappa":           "Cluster.Kappa",
+	"keys":            "Cluster.Keys",
+	"listen":          "Cluster.Listen",
+	"name":            "Cluster.Name",
+	"near-duplicates": "NearDuplicates",
+	"obey-noarchive":  "ObeyNoArchive",
+	"on-loss":         "Cluster.OnLoss",
+	"overwrite":       "Overwrite",
+	"partition":       "Cluster.Partition",
+	"proxy":           "Proxy",
+	"rate":            "Rate",
+	"replicas":        "Cluster.Replicas",
+	"robots-agent":    "RobotsAgent",
+	"scope":           "Scope",
+	"seeds":           "Seeds",
+	"site-delay":      "Delay",
+	"strategy":        "Strategy",
+	"time-limit":      "TimeLimit",
+	"user-agent":      "UserAgent",
+	"workers":         "Workers",
 }
 
-// adviceFor rewrites the advice of an error's text, from the program's flags to Options.
-var adviceFor = strings.NewReplacer(
-	"give at least one URL, or a file of URLs with --seeds", "give at least one URL in Options.Seeds",
-	"continue it with its --name and --listen", "continue it with Options.Cluster, with the agent's Name and Listen",
-)
-
-// inOptions replaces flags by the names of options, and removes advice that a program cannot
-// follow.
-func inOptions(text string) string {
-	text = adviceFor.Replace(text)
-	return flag.ReplaceAllStringFunc(text, func(f string) string {
-		if option, ok := optionOf[f]; ok {
-			return option
-		}
-		return f
-	})
+// optionOf returns how a program gives a setting. A setting without an option keeps its name.
+func optionOf(field string) string {
+	option, ok := options[field]
+	switch {
+	case ok:
+		return "Options." + option
+	case field == "model":
+		return "FocusedOptions.Model"
+	case field == "resume":
+		return "another call of Crawl"
+	}
+	return field
 }

@@ -1,55 +1,68 @@
 package orbweaver
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// Errors of internal/node that name a flag name an option here. Each flag in its texts has
-// an option. The library has no coordinators, which have files of their own there.
-func TestFlagsAreOptions(t *testing.T) {
-	files, err := filepath.Glob("internal/node/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := regexp.MustCompile(`"[^"\n]*--[^"\n]*"`)
+// Each setting that an error of package node names is an option here, and each option is a field of Options.
+func TestSettingsAreOptions(t *testing.T) {
+	text, setting := regexp.MustCompile(`"[^"\n]*"`), regexp.MustCompile(`\{([a-z]+(-[a-z]+)*)\}`)
 	found := 0
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(filepath.Base(name), "coordinator") {
-			continue
+	err := filepath.WalkDir("internal/node", func(name string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return err
 		}
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, s := range text.FindAllString(string(b), -1) {
-			for _, f := range flag.FindAllString(s, -1) {
-				found++
-				if optionOf[f] == "" {
-					t.Errorf("%s: %s: optionOf does not know %s", name, s, f)
+			for _, m := range setting.FindAllStringSubmatch(s, -1) {
+				if found++; !strings.ContainsAny(optionOf(m[1]), ". ") {
+					t.Errorf("%s: %s: the library has no option for %s", name, s, m[1])
 				}
 			}
 		}
+		return err
+	})
+	if err != nil || found < 60 {
+		t.Errorf("%d settings were found, %v", found, err)
 	}
-	if found < 20 {
-		t.Errorf("only %d flags were found", found)
-	}
-	for from, want := range map[string]string{
-		"no seeds: give at least one URL, or a file of URLs with --seeds": "no seeds: give at least one URL in " +
-			"Options.Seeds",
-		"--partition hash: with --strategy walk": "Options.Cluster.Partition hash: with Options.Strategy walk",
-		"an agent of a cluster: continue it with its --name and --listen": "an agent of a cluster: continue it with " +
-			"Options.Cluster, with the agent's Name and Listen",
-	} {
-		if got := inOptions(from); got != want {
-			t.Errorf("got %q, want %q", got, want)
+	for setting, option := range options {
+		of := reflect.TypeFor[Options]()
+		for name := range strings.SplitSeq(option, ".") {
+			if of.Kind() == reflect.Pointer {
+				of = of.Elem()
+			}
+			f, ok := of.FieldByName(name)
+			if !ok {
+				t.Fatalf("%s: there is no Options.%s", setting, option)
+			}
+			of = f.Type
 		}
 	}
-	if got, want := inOptions("--site-delay -1s: give --contact; see --new-flag"),
-		"Options.Delay -1s: give Options.Contact; see --new-flag"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+}
+
+// An error names options, its parts can be told apart, and errors.Is finds its kind.
+func TestConfigError(t *testing.T) {
+	const given = "a {kappa} %s"
+	wrong := input.Errorf("{kappa} %d: with {partition} %s it has no meaning; leave it out, or {resume}", 0, given)
+	err := explain(wrong)
+	bad, ok := errors.AsType[*ConfigError](err)
+	want := ConfigError{"Options.Cluster.Kappa", "0", "Options.Cluster.Kappa 0: with Options.Cluster.Partition " +
+		given + " it has no meaning", "leave it out, or another call of Crawl", wrong}
+	if !ok || *bad != want || !errors.Is(err, ErrOptions) || err.Error() != "orbweaver: "+bad.Error() {
+		t.Errorf("got %v, %+v", err, bad)
+	}
+	err = explain(input.Errorf("%s is in use; choose another {dir}", "x").Because(disk.ErrLocked))
+	if !errors.Is(err, ErrInUse) || errors.Is(err, ErrOptions) ||
+		err.Error() != "orbweaver: x is in use; choose another Options.Dir" {
+		t.Errorf("in use: %v", err)
 	}
 }

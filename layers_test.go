@@ -212,6 +212,30 @@ func TestNoCgo(t *testing.T) {
 	}
 }
 
+// withFlags lists the packages of the inner rings whose texts may name flags: those that read the command line, and
+// those whose texts are in files for people: reports, and lists of lost pages.
+var withFlags = []string{"internal/cli", "internal/node/verbs", "internal/report", "internal/report/view",
+	"internal/cluster/lost"}
+
+// TestNoFlags: the program, a library and a service have the crawl in common, but not flags. Texts of the packages
+// below the commands name settings, see input.ConfigError.
+func TestNoFlags(t *testing.T) {
+	flag := regexp.MustCompile(`--[a-z%]`)
+	for _, f := range sources(t) {
+		at, ok := placesOf(t)[path.Dir(f.name)]
+		if !ok || at.ring > 4 || path.Dir(f.name) == "." || slices.Contains(withFlags, path.Dir(f.name)) ||
+			strings.HasSuffix(f.name, "_test.go") || ast.IsGenerated(f.ast) {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING && flag.MatchString(s.Value) {
+				t.Errorf("%s: the text %s names a flag; name the setting, such as {host-delay}", f.name, s.Value)
+			}
+			return true
+		})
+	}
+}
+
 // TestVet runs go vet on the first two modules. .ci/run calls it for the third one, in the folder tools.
 func TestVet(t *testing.T) {
 	for _, module := range modules {

@@ -473,7 +473,7 @@ func TestBadOptions(t *testing.T) {
 		set  func(*orbweaver.Options)
 	}{
 		{"Options.Dir", func(o *orbweaver.Options) { o.Dir = "" }},
-		{"give at least one URL in Options.Seeds", func(o *orbweaver.Options) { o.Seeds = nil }},
+		{"or some with Options.Seeds", func(o *orbweaver.Options) { o.Seeds = nil }},
 		{"seed", func(o *orbweaver.Options) { o.Seeds = []string{"ftp://a.example/"} }},
 		{"Options.Contact", func(o *orbweaver.Options) { o.Contact = "" }},
 		{"Options.Contact", func(o *orbweaver.Options) { o.Contact = "me" }},

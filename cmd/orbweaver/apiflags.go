@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"os"
 
-	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
 )
@@ -71,7 +70,7 @@ func (f APIFlags) certificate() (*tls.Certificate, error) {
 func (f APIFlags) reserve(c *membership.Config) (net.Listener, error) {
 	ln, err := admin.Reserve(f.API, f.secure(c))
 	if err != nil {
-		return nil, &input.Error{Text: "--" + err.Error()}
+		return nil, bad("--%v", err)
 	}
 	return ln, nil
 }

@@ -71,7 +71,7 @@ func (w *webFlags) get(errs io.Writer, typed *input.TypedURL, max int64) (_ *got
 	u := typed.URL
 	res, err := dns.New(dns.Config{Servers: w.DNS})
 	if err != nil {
-		return nil, input.FlagError(err)
+		return nil, input.SettingError(err)
 	}
 	defer res.Close()
 	ua, _, err := w.identity()
@@ -87,7 +87,7 @@ func (w *webFlags) get(errs io.Writer, typed *input.TypedURL, max int64) (_ *got
 		TotalTimeout: time.Minute,
 	})
 	if err != nil {
-		return nil, input.FlagError(err)
+		return nil, input.SettingError(err)
 	}
 	defer f.Close()
 	for range 6 {
@@ -278,7 +278,7 @@ func (c *CheckScopeCmd) Run(k *kong.Context, out io.Writer) error {
 	}
 	s, err := scope.New(cfg, seeds)
 	if err != nil {
-		return input.FlagError(err)
+		return input.SettingError(err)
 	}
 	urls, err := arguments(c.URL)
 	if err != nil {
@@ -451,7 +451,7 @@ func (c *CheckLinksCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput
 	} else {
 		typed, err := input.ParseURL("PAGE", c.Page)
 		if err != nil {
-			return &input.Error{Text: err.Error() + ", or the name of a file that exists"}
+			return bad("%v, or the name of a file that exists", err)
 		}
 		for _, flag := range []string{"base", "content-type"} {
 			if isTyped(k, flag) {

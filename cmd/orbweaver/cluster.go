@@ -88,7 +88,7 @@ func (c *ClusterKeysCmd) bearers() (all []bearer, err error) {
 
 // Run makes the keys of all agents and coordinators, or none if one of them cannot be made.
 func (c *ClusterKeysCmd) Run(out io.Writer) error {
-	bad := func(err error) error { return &exitError{exitConfig, err.Error()} }
+	bad := func(err error) error { return &exitError{exitConfig, words(err)} }
 	bearers, err := c.bearers()
 	if err != nil {
 		return bad(err)

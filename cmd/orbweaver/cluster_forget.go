@@ -53,7 +53,7 @@ func (c *ClusterForgetCmd) Run(out io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), forgetPatience)
 	defer cancel()
 	if err := ask.Forget(ctx, c.Coordinator, c.Agent); err != nil {
-		if setting, ok := errors.AsType[*input.Error](err); ok {
+		if setting, ok := errors.AsType[*input.ConfigError](err); ok {
 			return setting
 		}
 		return &exitError{exitOther, fmt.Sprintf("%v\nSee \"orbweaver cluster status\".", err)}

@@ -96,7 +96,7 @@ func (c *CoordinatorCmd) config() (cfg coordination.Config, err error) {
 		fc := fetch.Config{Proxy: proxy}
 		f, err := fetch.New(fc)
 		if err != nil {
-			return cfg, input.FlagError(err)
+			return cfg, input.SettingError(err)
 		}
 		f.Close()
 		cfg.Unchecked = !fc.LooksUp()
@@ -161,7 +161,7 @@ func (c *CoordinatorCmd) explain(out io.Writer, cfg *coordination.Config) error 
 
 // coordinatorError adds what to do to an error of a coordinator, and its exit code.
 func coordinatorError(dir string, err error) error {
-	switch _, setting := errors.AsType[*input.Error](err); {
+	switch _, setting := errors.AsType[*input.ConfigError](err); {
 	case err == nil || setting || errors.Is(err, disk.ErrLocked):
 		return err
 	case disk.IsFull(err):

@@ -24,7 +24,7 @@ func TestCoordinatorError(t *testing.T) {
 		{full, exitDiskFull, "No assignment is lost. Free disk space, then start the coordinator again."},
 		{errors.New("x/log/vote is damaged"), exitFatal, "empty the directory first"},
 		{errors.New("input/output error"), exitFatal, "Remove the cause"},
-		{&input.Error{Text: "--dir x: give another"}, exitConfig, "--dir x"},
+		{input.Errorf("{dir} x: give another"), exitConfig, "--dir x"},
 		{fmt.Errorf("lock x: %w", disk.ErrLocked), exitConfig, "lock x"},
 	} {
 		var text strings.Builder

@@ -294,10 +294,10 @@ func runCrawl(cfg node.Config, api APIFlags, d *display) error {
 		err = cerr
 	}
 	if err != nil {
-		if _, setting := errors.AsType[*input.Error](err); setting || disk.IsFull(err) {
+		if _, setting := errors.AsType[*input.ConfigError](err); setting || disk.IsFull(err) {
 			return err
 		}
-		return &exitError{exitFatal, err.Error() +
+		return &exitError{exitFatal, words(err) +
 			"\nNo accepted URL is lost. Remove the cause, then continue with --resume."}
 	}
 	if err := d.summary(cfg.Dir, res); err != nil && !errors.Is(err, syscall.EPIPE) {

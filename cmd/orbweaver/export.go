@@ -103,8 +103,8 @@ func (c *ExportCmd) write(ctx context.Context, out io.Writer, errs io.Writer) (e
 	case errors.Is(err, mirror.ErrNoMirror):
 		return bad("--mirror %s: the directory holds other files than a mirror; choose another one", c.Mirror)
 	case errors.Is(err, disk.ErrForeign):
-		return bad("--mirror %s: the files are made in %[1]s.partial, but that is there, and not of this command; "+
-			"move it away, or name another directory", c.Mirror)
+		return bad("--mirror %s: the files are made in %s.partial, but that is there, and not of this command; "+
+			"move it away, or name another directory", c.Mirror, c.Mirror)
 	case errors.Is(err, context.Canceled):
 		return &exitError{exitSignal, "stopped; nothing was written to " + c.Mirror}
 	case errors.Is(err, mirror.ErrNothing):

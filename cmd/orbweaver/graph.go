@@ -177,7 +177,7 @@ func writeFile(flag, name string, fn func(w io.Writer) error) error {
 	if err == nil {
 		err = disk.WriteOutput(disk.OS, name, fn)
 	}
-	if wrong, ok := errors.AsType[*input.Error](err); ok {
+	if wrong, ok := errors.AsType[*input.ConfigError](err); ok {
 		return wrong // the content is wrong, not the file to write
 	}
 	return refused(flag+" "+name, name, err)

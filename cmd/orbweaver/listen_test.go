@@ -29,7 +29,7 @@ func TestListenAddr(t *testing.T) {
 		"nobody.invalid:7470": "--listen nobody.invalid:7470: nobody.invalid is no interface of this machine, and no n",
 	} {
 		_, err := listenAddr(listen)
-		if wrong := (*input.Error)(nil); !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), want) {
+		if wrong := (*input.ConfigError)(nil); !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", listen, err, want)
 		}
 	}

@@ -230,8 +230,8 @@ func (c *commands) only(args []string) any {
 func runParser(args []string, stderr *cli.Output, parser func(exit func(code int)) (*kong.Kong, error)) int {
 	ctx, code, err := cli.Parse(args, otherFlags, parser)
 	if err != nil {
-		fmt.Fprintf(stderr, "orbweaver: %v\n", err)
-		mistake, bad := (*cli.Mistake)(nil), (*input.Error)(nil)
+		fmt.Fprintln(stderr, "orbweaver:", words(err))
+		mistake, bad := (*cli.Mistake)(nil), (*input.ConfigError)(nil)
 		if errors.As(err, &mistake) && !errors.As(err, &bad) {
 			fmt.Fprintf(stderr, "See \"%s\".\n", mistake.Help)
 		}
@@ -243,10 +243,15 @@ func runParser(args []string, stderr *cli.Output, parser func(exit func(code int
 	return exitCode(ctx.Run(), stderr)
 }
 
+// words returns the text of an error. It names settings by their flags.
+func words(err error) string {
+	return input.Text(err, func(field string) string { return "--" + field })
+}
+
 // exitCode prints err and returns its documented exit code.
 func exitCode(err error, stderr io.Writer) int {
 	var exit *exitError
-	var bad *input.Error
+	var bad *input.ConfigError
 	var state *crawldir.StateError
 	switch {
 	case err == nil:
@@ -257,7 +262,7 @@ func exitCode(err error, stderr io.Writer) int {
 		}
 		return exit.code
 	case errors.As(err, &bad), errors.Is(err, disk.ErrLocked):
-		fmt.Fprintln(stderr, "orbweaver:", err)
+		fmt.Fprintln(stderr, "orbweaver:", words(err))
 		return exitConfig
 	case disk.IsFull(err):
 		fmt.Fprintln(stderr, "orbweaver: the disk is full:", err)

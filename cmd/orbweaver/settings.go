@@ -19,7 +19,6 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -85,7 +84,7 @@ func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *settings) error {
 		}
 	}
 	if err := s.gather(ctx, flags); err != nil {
-		return &input.Error{Text: err.Error()}
+		return bad("%v", err)
 	}
 	c.hosts = s.hosts
 	return nil

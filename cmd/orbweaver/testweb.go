@@ -279,9 +279,9 @@ func webError(err error) error {
 		if p, ok := errors.AsType[*fs.PathError](err); ok {
 			return unreadable("--"+strings.TrimSuffix(text, ": "+p.Error()), "", p, "name a directory")
 		}
-		return &input.Error{Text: "--" + text}
+		return bad("--%s", text)
 	}
-	return &input.Error{Text: "testweb: " + err.Error()}
+	return bad("testweb: %v", err)
 }
 
 // checkLoopback refuses an address that other machines could reach. Empty means the default.
@@ -446,14 +446,13 @@ func suffixes(folders []testweb.Folder, flags []string) error {
 
 // origin adds the generated or the recorded web to s, if the flags ask for one.
 func (c *TestwebCmd) origin(s *served) error {
-	bad := func(text string) error { return &input.Error{Text: text} }
 	switch flag := c.needless(); {
 	case c.Generate && len(c.Record) > 0:
 		return bad("--generate and --record cannot be combined: run one testweb for each")
 	case !c.Generate && flag != "":
-		return bad("--" + flag + " has no effect without a generated web: add --generate")
+		return bad("--%s has no effect without a generated web: add --generate", flag)
 	case len(c.Record) == 0 && len(c.More) > 0:
-		return bad(fmt.Sprintf("file %q: testweb serves files with --record FILE ...", c.More[0]))
+		return bad("file %q: testweb serves files with --record FILE ...", c.More[0])
 	case len(c.Record) == 0 && c.RecordAt != "":
 		return bad("--record-at has no effect without a recorded web: add --record FILE")
 	}

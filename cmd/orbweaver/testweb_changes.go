@@ -83,7 +83,7 @@ func (f *changeFlags) needless() string {
 func (f *changeFlags) changes(s *gen.Spec) error {
 	if !f.Changes {
 		if name := f.needless(); name != "" {
-			return &input.Error{Text: "--" + name + " has no effect on pages that never change: add --changes"}
+			return bad("--%s has no effect on pages that never change: add --changes", name)
 		}
 		return nil
 	}

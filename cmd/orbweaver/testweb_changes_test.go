@@ -53,7 +53,7 @@ func TestChangeFlags(t *testing.T) {
 		"too many lie": {generateFlags: generateFlags{Generate: true,
 			changeFlags: changeFlags{Changes: true, NoValidators: &some, Lying: &some, ModifiedOnly: &some}}},
 	} {
-		var bad *input.Error
+		var bad *input.ConfigError
 		if _, err := c.config(); !errors.As(err, &bad) {
 			t.Errorf("%s: got %v, want a configuration error", name, err)
 		}

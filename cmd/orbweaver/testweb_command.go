@@ -34,7 +34,7 @@ func (c *TestwebCmd) checkCommand() error {
 		return nil
 	}
 	if len(c.Command) == 0 || c.Command[0] == "" {
-		return &input.Error{Text: `no command follows "--"; name one, such as -- wget2 -r http://a.example/`}
+		return bad(`no command follows "--"; name one, such as -- wget2 -r http://a.example/`)
 	}
 	for _, f := range []struct {
 		name  string

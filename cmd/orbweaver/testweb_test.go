@@ -64,7 +64,7 @@ func TestTestwebRefuses(t *testing.T) {
 		"address":   {Demo: true, Address: []string{"a.example=10.0.0.1"}},
 		"raw":       {Raw: []string{"x"}},
 	} {
-		var bad *input.Error
+		var bad *input.ConfigError
 		if err := c.Run(&bytes.Buffer{}, cli.ErrorOutput{Writer: io.Discard}); !errors.As(err, &bad) {
 			t.Errorf("%s: got %v, want a configuration error", name, err)
 		}
@@ -91,7 +91,7 @@ func TestTestwebPortInUse(t *testing.T) {
 		"--dns-listen " + addr + ": the port is in use; choose another": {Demo: true, DNSListen: addr},
 	} {
 		c.Scheme = "both"
-		var bad *input.Error
+		var bad *input.ConfigError
 		err := c.Run(&bytes.Buffer{}, cli.ErrorOutput{Writer: io.Discard})
 		if !errors.As(err, &bad) || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)

@@ -30,8 +30,8 @@ func (f *truthFlags) bounds(w *gen.Web) (b gen.Bounds, seeds []string, err error
 			"no limit", f.Depth)
 	}
 	if f.Depth >= 0 && f.Sitemaps {
-		return b, nil, &input.Error{Text: "--truth-sitemaps and --truth-depth cannot be combined: " +
-			"crawlers differ in the depth that they give to the pages of a sitemap"}
+		return b, nil, bad("--truth-sitemaps and --truth-depth cannot be combined: " +
+			"crawlers differ in the depth that they give to the pages of a sitemap")
 	}
 	b.Robots, b.Sitemaps, b.TwoLevel = !f.NoRobots, f.Sitemaps, f.TwoLevel
 	b.Scope = map[string]gen.Scope{"host": gen.SeedHosts, "domain": gen.SeedDomains, "any": gen.Anywhere}[f.Scope]
@@ -82,7 +82,7 @@ func (f *truthFlags) truth(w *gen.Web, b gen.Bounds) (testweb.Truth, error) {
 		if errors.Is(err, gen.ErrTooMany) {
 			return nil, nil
 		}
-		return nil, &input.Error{Text: err.Error()}
+		return nil, bad("%v", err)
 	}
 	return &lateTruth{find: func() testweb.Truth {
 		t, err := w.Reachable(b)

@@ -25,7 +25,7 @@ type Client struct {
 }
 
 // Ask returns a client for the coordinators at the addresses. keys is the directory of an agent's or a
-// coordinator's keys; empty reaches loopback only. The error is an *input.Error. The caller closes the client.
+// coordinator's keys; empty reaches loopback only. The error is an *input.ConfigError. The caller closes the client.
 func Ask(keys string, addrs []string) (*Client, error) {
 	name, agent := "status", ""
 	var k *rpc.Keys
@@ -39,7 +39,7 @@ func Ask(keys string, addrs []string) (*Client, error) {
 		}
 	}
 	if len(addrs) == 0 {
-		return nil, input.Errorf("no coordinator: give their addresses with --coordinator")
+		return nil, input.Errorf("no coordinator: give their addresses with {coordinator}")
 	}
 	for _, addr := range addrs {
 		if err := checkAddress(addr, keys); err != nil {
@@ -81,7 +81,7 @@ func (c *Client) Forget(ctx context.Context, addrs []string, agent string) error
 		return input.Errorf("%v", err)
 	}
 	if c.agent != "" {
-		return input.Errorf("--keys %s: these are the keys of an agent; give those of a coordinator", c.agent)
+		return input.Errorf("{keys} %s: these are the keys of an agent; give those of a coordinator", c.agent)
 	}
 	last, silent := errors.New("no coordinator leads"), 0 // silent: calls in a row without an answer
 	leader := ""
@@ -143,16 +143,16 @@ func (c *Client) AskAll(ctx context.Context, addrs []string) <-chan []Answer {
 	return done
 }
 
-// Taken returns an *input.Error if a coordinator serves a crawl, so that a new one cannot begin.
+// Taken returns an *input.ConfigError if a coordinator serves a crawl, so that a new one cannot begin.
 func Taken(all []Answer) error {
 	for _, s := range all {
 		if s.Err == nil && s.Ended {
-			return input.Errorf("--coordinator %s: its crawl, %s, has ended, and this agent would start another one; "+
+			return input.Errorf("{coordinator} %s: its crawl, %s, has ended, and this agent would start another one; "+
 				"start the coordinators with new directories", s.Addr, s.Crawl)
 		}
 		if s.Err == nil && s.Crawl != "" {
-			return input.Errorf("--coordinator %s: it serves crawl %s already, and this agent would start another "+
-				"one; start the coordinators with new directories, or join an agent of their crawl with --join", s.Addr,
+			return input.Errorf("{coordinator} %s: it serves crawl %s already, and this agent would start another "+
+				"one; start the coordinators with new directories, or join an agent of their crawl with {join}", s.Addr,
 				s.Crawl)
 		}
 	}

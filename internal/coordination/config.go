@@ -64,7 +64,7 @@ type Config struct {
 	LogBytes int64
 }
 
-// Check returns an *input.Error if the configuration cannot work. It opens no port and changes no file.
+// Check returns an *input.ConfigError if the configuration cannot work. It opens no port and changes no file.
 func (c *Config) Check() error {
 	_, err := c.check()
 	return err
@@ -72,7 +72,7 @@ func (c *Config) Check() error {
 
 func (c *Config) check() (*rpc.Keys, error) {
 	if c.Dir == "" {
-		return nil, input.Errorf("no directory for the coordinator: give one with --dir")
+		return nil, input.Errorf("no directory for the coordinator: give one with {dir}")
 	}
 	fs := c.FS
 	if fs == nil {
@@ -85,18 +85,18 @@ func (c *Config) check() (*rpc.Keys, error) {
 			return nil, rpc.KeysError(c.Keys, "this coordinator", err)
 		}
 		if !keys.Coordinator() {
-			return nil, input.Errorf("--keys %s: these are the keys of agent %q, not of a coordinator; make some "+
-				"with \"orbweaver cluster keys --coordinators NAME\"", c.Keys, keys.Name())
+			return nil, input.Errorf("{keys} %s: these are the keys of agent %q, not of a coordinator; make some "+
+				"with \"orbweaver cluster keys {coordinators} NAME\"", c.Keys, keys.Name())
 		}
 	}
 	if c.Assign != "" && !slices.Contains(Assignments(), c.Assign) {
-		return nil, input.Errorf("--assign %s: give %s or %s", c.Assign, AssignRoundRobin, AssignLeastLoaded)
+		return nil, input.Errorf("{assign} %s: give %s or %s", c.Assign, AssignRoundRobin, AssignLeastLoaded)
 	}
 	if err := rpc.CheckListen(c.Listen, keys); err != nil {
-		return nil, input.Errorf("--%v", err)
+		return nil, input.SettingError(err)
 	}
 	if ap := netip.MustParseAddrPort(c.Listen); ap.Addr().IsUnspecified() {
-		return nil, input.Errorf("--listen %s: agents cannot reach the unspecified address; "+
+		return nil, input.Errorf("{listen} %s: agents cannot reach the unspecified address; "+
 			"give the address at which they reach this machine", c.Listen)
 	}
 	if err := checkMembers(c.Members, cmp.Or(c.Self, c.Listen), c.Keys); err != nil {
@@ -107,7 +107,7 @@ func (c *Config) check() (*rpc.Keys, error) {
 	}
 	r, err := dns.New(c.DNS)
 	if err != nil {
-		return nil, input.FlagError(err)
+		return nil, input.SettingError(err)
 	}
 	return keys, r.Close()
 }
@@ -118,31 +118,31 @@ func checkMembers(members []string, self, keys string) error {
 		return nil
 	}
 	if n := len(members); n%2 == 0 || n > consensus.MaxMembers {
-		return input.Errorf("--coordinator names %d coordinators; give 1, 3 or 5: they work as long as more than "+
+		return input.Errorf("{coordinator} names %d coordinators; give 1, 3 or 5: they work as long as more than "+
 			"half run", n)
 	}
 	if err := CheckAddresses(members, keys); err != nil {
 		return err
 	}
 	if !slices.Contains(members, self) {
-		return input.Errorf("--listen %s is not in the list of --coordinator; give all coordinators the same list",
+		return input.Errorf("{listen} %s is not in the list of {coordinator}; give all coordinators the same list",
 			self)
 	}
 	return nil
 }
 
-// CheckAddresses returns an *input.Error unless the addresses of a crawl's coordinators are valid, and a process with
-// keys in this directory, or without keys, can reach them.
+// CheckAddresses returns an *input.ConfigError unless the addresses of a crawl's coordinators are valid, and a process
+// with keys in this directory, or without keys, can reach them.
 func CheckAddresses(addrs []string, keys string) error {
 	if n := len(addrs); n > consensus.MaxMembers {
-		return input.Errorf("--coordinator names %d coordinators; there are at most %d", n, consensus.MaxMembers)
+		return input.Errorf("{coordinator} names %d coordinators; there are at most %d", n, consensus.MaxMembers)
 	}
 	for i, addr := range addrs {
 		if err := checkAddress(addr, keys); err != nil {
 			return err
 		}
 		if slices.Contains(addrs[:i], addr) {
-			return input.Errorf("--coordinator names %s twice; give each coordinator once", addr)
+			return input.Errorf("{coordinator} names %s twice; give each coordinator once", addr)
 		}
 	}
 	return nil
@@ -155,8 +155,8 @@ func checkAddress(addr, keys string) error {
 	}
 	host, _, _ := net.SplitHostPort(addr)
 	if ip, err := netip.ParseAddr(host); err == nil && keys == "" && !ip.Unmap().IsLoopback() {
-		return input.Errorf("--coordinator %s: coordinators on other machines answer only with keys; "+
-			"give some with --keys", addr)
+		return input.Errorf("{coordinator} %s: coordinators on other machines answer only with keys; "+
+			"give some with {keys}", addr)
 	}
 	return nil
 }

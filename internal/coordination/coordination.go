@@ -60,7 +60,7 @@ type Coordinator struct {
 }
 
 // Open opens the directory and the port of a coordinator. It reads all assignments, which takes about a
-// second for a million hosts. The error is an *input.Error, a full disk (disk.IsFull), disk.ErrLocked, a
+// second for a million hosts. The error is an *input.ConfigError, a full disk (disk.IsFull), disk.ErrLocked, a
 // *crawldir.StateError, or another error of the disk.
 func Open(cfg Config) (_ *Coordinator, err error) {
 	keys, err := cfg.check()
@@ -105,7 +105,7 @@ func (c *Coordinator) claim() (err error) {
 		return err
 	}
 	if c.listener, err = rpc.ListenCoordinator(c.cfg.Network, c.cfg.Listen, c.keys); err != nil {
-		return input.Errorf("--%v", err)
+		return input.SettingError(err)
 	}
 	c.onClose(c.listener.Close)
 	if err := c.fs.MkdirAll(c.dir(), 0o755); err != nil {
@@ -129,7 +129,7 @@ func (c *Coordinator) suits() error {
 	if crawl, err := crawldir.HoldsCrawl(c.fs, c.cfg.Dir); err != nil {
 		return err
 	} else if crawl {
-		return input.Errorf("--dir %s holds the crawl of an agent; give the coordinator a directory of its own",
+		return input.Errorf("{dir} %s holds the crawl of an agent; give the coordinator a directory of its own",
 			c.cfg.Dir)
 	}
 	entries, err := c.fs.ReadDir(c.dir())
@@ -139,7 +139,7 @@ func (c *Coordinator) suits() error {
 	for _, e := range entries {
 		if !slices.Contains([]string{eventsFile, logDir, workDir, addressFile,
 			disk.LockName}, e.Name()) {
-			return input.Errorf("--dir %s is not empty and not a coordinator's (it contains %s): choose another "+
+			return input.Errorf("{dir} %s is not empty and not a coordinator's (it contains %s): choose another "+
 				"directory", c.cfg.Dir, e.Name())
 		}
 	}
@@ -181,7 +181,7 @@ func (c *Coordinator) open() error {
 	case errors.Is(err, consensus.ErrMembers):
 		_, text, _ := strings.Cut(err.Error(), consensus.ErrMembers.Error()+": ")
 		text = strings.ReplaceAll(text, " "+alone+",", " one coordinator without others,")
-		return input.Errorf("--coordinator: %s", strings.ReplaceAll(text, "not "+alone+";",
+		return input.Errorf("{coordinator}: %s", strings.ReplaceAll(text, "not "+alone+";",
 			"not one without others;"))
 	case err != nil && !disk.IsFull(err):
 		return &crawldir.StateError{Err: err}
@@ -220,7 +220,7 @@ func (c *Coordinator) checkMember(self string) (named bool, err error) {
 	case err != nil:
 		return false, err
 	case has != self && slices.Contains(c.cfg.Members, has):
-		return false, input.Errorf("--dir %s is the directory of the coordinator at %s: give this one its own "+
+		return false, input.Errorf("{dir} %s is the directory of the coordinator at %s: give this one its own "+
 			"directory, or an empty one", c.cfg.Dir, has)
 	}
 	return has == self, nil
@@ -263,7 +263,7 @@ func (c *Coordinator) openResolver() (coordinator.Resolver, error) {
 	cfg.IPv6, cfg.Clock = true, c.cfg.Clock
 	r, err := dns.New(cfg)
 	if err != nil {
-		return nil, input.FlagError(err)
+		return nil, input.SettingError(err)
 	}
 	c.onClose(r.Close)
 	return resolver{r}, nil

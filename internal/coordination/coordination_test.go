@@ -312,7 +312,7 @@ func TestCoordinatorDirectory(t *testing.T) {
 		if err == nil {
 			c.Close()
 		}
-		if _, ok := errors.AsType[*input.Error](err); !ok || !strings.Contains(err.Error(), want) {
+		if _, ok := errors.AsType[*input.ConfigError](err); !ok || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

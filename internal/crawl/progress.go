@@ -44,7 +44,7 @@ func (p *progress) isDone() bool { return p.stop == Finished || p.stop == OnlyBl
 func (p *progress) stops(time.Time) (bool, time.Time) { return p.stop != notStopping, time.Time{} }
 
 func (p *progress) whyStops(time.Time) Hindrance {
-	h := Hindrance{Until: `after "orbweaver crawl --resume"`}
+	h := Hindrance{Until: "after the crawl is resumed"}
 	switch p.stop {
 	case PageLimit, SizeLimit, TimeLimit:
 		h.Text = fmt.Sprintf("the run ends: the %s is reached", strings.ReplaceAll(string(p.stop), "-", " "))
@@ -63,7 +63,7 @@ func (p *progress) crowded(time.Time) (bool, time.Time) {
 }
 
 func (p *progress) whyCrowded(time.Time) Hindrance {
-	return Hindrance{Text: fmt.Sprintf("all %d workers are busy: %s; --workers sets their number", p.cfg.Workers,
+	return Hindrance{Text: fmt.Sprintf("all %d workers are busy: %s; \"workers\" sets their number", p.cfg.Workers,
 		english.Plural(p.busy, "visit is in progress", "visits are in progress")), Until: "when a visit ends"}
 }
 

@@ -49,10 +49,10 @@ func TestParseURL(t *testing.T) {
 		"ftp://example.org/": `"ftp://example.org/": the scheme is ftp; give an http or https URL`,
 		"ht!tp://a b":        `"ht!tp://a b": "ht!tp" is not a scheme; give an http or https URL`,
 		"javascript:void(0)": `"javascript:void(0)": the scheme is javascript; give an http or https URL`,
-		"foo.txt":            `"foo.txt" looks like a file name` + giveURL + `, or --seeds foo.txt for a file of URLs`,
+		"foo.txt":            `"foo.txt" looks like a file name` + giveURL + `, or seeds foo.txt for a file of URLs`,
 		"./site/index.html":  `"./site/index.html" is a path` + giveURL,
 		"*.example.org": `"*.example.org": a host has no *; give one host, ` +
-			`and --scope domain for its subdomains`,
+			`and scope domain for its subdomains`,
 		"http://https://example.org/": `"http://https://example.org/" has two schemes; give https://example.org/`,
 		"example.org:port": `"example.org:port": invalid URL: the port is not a number from 0 to 65535` +
 			giveURL,

@@ -76,7 +76,7 @@ func ParseURL(what, s string) (TypedURL, error) {
 		case slices.Contains(fileTypes, strings.ToLower(path.Ext(host))),
 			!strings.ContainsAny(host, ".:") && slices.Contains(fileTypes, strings.ToLower(path.Ext(s))):
 			if what == "seed" {
-				return bad("%q looks like a file name; "+giveURL+", or --seeds %s for a file of URLs", s, s)
+				return bad("%q looks like a file name; "+giveURL+", or {seeds} %s for a file of URLs", s, s)
 			}
 			return bad("%q looks like a file name; "+giveURL, s)
 		}
@@ -90,7 +90,7 @@ func ParseURL(what, s string) (TypedURL, error) {
 		return bad("%s contains a user name or password, which the crawler does not send; "+
 			"remove everything from // to @", u)
 	case strings.Contains(host, "*"):
-		return bad("%q: a host has no *; give one host, and --scope domain for its subdomains", s)
+		return bad("%q: a host has no *; give one host, and {scope} domain for its subdomains", s)
 	case strings.Contains(host, ","):
 		return bad("%q: the host %q has a comma; give the URLs one by one", s, host)
 	}

@@ -117,7 +117,7 @@ type Result struct {
 }
 
 // Open opens the crawl in cfg.Dir, or creates it. It reads the crawl's whole state, which
-// takes time for a large crawl. The error is an *input.Error, a full disk (disk.IsFull),
+// takes time for a large crawl. The error is an *input.ConfigError, a full disk (disk.IsFull),
 // disk.ErrLocked, a *crawldir.StateError, or another error of the disk.
 func Open(cfg Config) (_ *Agent, err error) {
 	a, seeds, err := prepare(cfg)
@@ -274,10 +274,10 @@ func (a *Agent) suits() error {
 	case err != nil:
 		return err
 	case exists && !a.cfg.Resume && !a.cfg.Overwrite:
-		return input.Errorf("%s already holds a crawl: continue it with --resume, delete it with --overwrite, "+
-			"or choose another --dir", a.cfg.Dir)
+		return input.Errorf("%s already holds a crawl: continue it with {resume}, delete it with {overwrite}, "+
+			"or choose another {dir}", a.cfg.Dir)
 	case !exists && a.cfg.Resume:
-		return input.Errorf("%s holds no crawl to resume; give the crawl's directory with --dir", a.cfg.Dir)
+		return input.Errorf("%s holds no crawl to resume; give the crawl's directory with {dir}", a.cfg.Dir)
 	case exists:
 		return nil
 	}
@@ -292,7 +292,7 @@ func (a *Agent) suits() error {
 			ours = ours || e.Name() == d
 		}
 		if !ours {
-			return input.Errorf("%s is not empty and holds no crawl (it contains %s): choose another --dir",
+			return input.Errorf("%s is not empty and holds no crawl (it contains %s): choose another {dir}",
 				a.cfg.Dir, e.Name())
 		}
 	}
@@ -328,7 +328,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	cfg.Scope.Sheets = &a.sheets
 	if r.Scope, err = scope.New(cfg.Scope, seeds); err != nil {
-		return input.FlagError(err)
+		return input.SettingError(err)
 	}
 
 	if err := a.openFetcher(ua); err != nil {

@@ -53,7 +53,7 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 		Panicked: local.Panicked(a.parts.Events),
 	})
 	if err != nil {
-		return &input.Error{Text: err.Error()}
+		return input.Errorf("%v", err)
 	}
 	a.onClose(s.Close)
 	for _, f := range []struct {

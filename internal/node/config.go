@@ -113,11 +113,11 @@ type Config struct {
 }
 
 // Identity returns the User-Agent header and the product token whose robots.txt groups the
-// crawl obeys. The error is an *input.Error.
+// crawl obeys. The error is an *input.ConfigError.
 func (c *Config) Identity() (userAgent, token string, err error) {
 	userAgent, token = c.UserAgent, c.RobotsAgent
 	if strings.ContainsAny(userAgent, "\r\n") {
-		return "", "", input.Errorf("--user-agent %q contains a line break; give one line", userAgent)
+		return "", "", input.Errorf("{user-agent} %q contains a line break; give one line", userAgent)
 	}
 	if userAgent == "" {
 		userAgent = "Mozilla/5.0 (compatible; " + productName + "/" + Version
@@ -128,12 +128,12 @@ func (c *Config) Identity() (userAgent, token string, err error) {
 	}
 	if token == "" {
 		if token = robots.ProductToken(userAgent); token == "" {
-			return "", "", input.Errorf("--user-agent %q names no product that a robots.txt could name; "+
-				"begin with a product such as mybot/1.0, or name one with --robots-agent", userAgent)
+			return "", "", input.Errorf("{user-agent} %q names no product that a robots.txt could name; "+
+				"begin with a product such as mybot/1.0, or name one with {robots-agent}", userAgent)
 		}
 	}
 	if !robots.IsToken(token) {
-		return "", "", input.Errorf("--robots-agent %q: use only letters, digits, - and _, such as mybot", token)
+		return "", "", input.Errorf("{robots-agent} %q: use only letters, digits, - and _, such as mybot", token)
 	}
 	return userAgent, token, nil
 }
@@ -164,13 +164,13 @@ func (c *Config) seeds() (us []weburl.URL, bare map[weburl.URL]bool, _ error) {
 // check refuses settings that are impolite or cannot work.
 func (c *Config) check(seeds []weburl.URL) error {
 	if c.Dir == "" {
-		return input.Errorf("no crawl directory: give one with --dir")
+		return input.Errorf("no crawl directory: give one with {dir}")
 	}
 	if c.Resume && c.Overwrite {
-		return input.Errorf("--resume and --overwrite cannot be combined: either continue the crawl or delete it")
+		return input.Errorf("{resume} and {overwrite} cannot be combined: either continue the crawl or delete it")
 	}
 	if len(c.Unblock) > 0 && !c.Resume {
-		return input.Errorf("unblock %s: a new crawl has no blocked hosts; continue an existing one with --resume",
+		return input.Errorf("unblock %s: a new crawl has no blocked hosts; continue an existing one with {resume}",
 			c.Unblock[0])
 	}
 	if err := standing.CheckUnblock(c.Unblock); err != nil {
@@ -189,22 +189,22 @@ func (c *Config) check(seeds []weburl.URL) error {
 		}
 	}
 	if len(seeds) == 0 && !c.Resume {
-		return input.Errorf("no seeds: give at least one URL, or a file of URLs with --seeds")
+		return input.Errorf("no seeds: give at least one URL, or some with {seeds}")
 	}
 	if c.Contact == "" && c.Fetch.Proxy != nil {
-		return input.Errorf("no contact: a crawl through a proxy needs --contact, " +
+		return input.Errorf("no contact: a crawl through a proxy needs {contact}, " +
 			"a URL or mail address at which the operators of sites can reach you")
 	}
 	if c.Contact == "" {
 		for _, u := range seeds {
 			if !input.IsLoopback(u.Host()) {
-				return input.Errorf("no contact: crawling %s needs --contact, a mail address or URL at which "+
+				return input.Errorf("no contact: crawling %s needs {contact}, a mail address or URL at which "+
 					"its operators can reach you", u.Host())
 			}
 		}
 	} else if !strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") ||
 		strings.ContainsAny(c.Contact, "()\r\n") {
-		return input.Errorf("--contact %q: give a URL such as https://example.org/crawler or a mail address such as "+
+		return input.Errorf("{contact} %q: give a URL such as https://example.org/crawler or a mail address such as "+
 			"ops@example.org, without parentheses", c.Contact)
 	}
 	if _, _, err := c.Identity(); err != nil {
@@ -213,19 +213,19 @@ func (c *Config) check(seeds []weburl.URL) error {
 	for name, d := range map[string]time.Duration{"ip-delay": c.Frontier.IPDelay, "site-delay": c.Frontier.SiteDelay,
 		"time-limit": c.Crawl.TimeLimit} {
 		if d < 0 {
-			return input.Errorf("--%s %s is negative; give a duration such as 500ms, or 0", name, d)
+			return input.Errorf("{"+name+"} %s is negative; give a duration such as 500ms, or 0", d)
 		}
 	}
 	if s := c.Frontier.HostShare; !(s >= 0 && s <= 1) {
-		return input.Errorf("--host-share %g: give a share from 0 to 1, such as 0.002 or 0.2%%", s)
+		return input.Errorf("{host-share} %g: give a share from 0 to 1, such as 0.002 or 0.2%%", s)
 	}
 	return enoughDescriptors(c.Crawl.Workers, disk.MaxOpen())
 }
 
-// checkTopic returns an *input.Error if the crawl cannot be divided by topic.
+// checkTopic returns an *input.ConfigError if the crawl cannot be divided by topic.
 func (c *Config) checkTopic() error {
 	if c.Cluster.ByPages() && c.Crawl.HostPageLimit > 0 {
-		return input.Errorf("--host-page-limit %d: with --partition %s no agent counts the pages of the others; "+
+		return input.Errorf("{host-page-limit} %d: with {partition} %s no agent counts the pages of the others; "+
 			"leave it out", c.Crawl.HostPageLimit, membership.PartitionTopic)
 	}
 	return nil
@@ -240,7 +240,7 @@ const filesOpen = 64
 // unknown.
 func enoughDescriptors(workers, descriptors int) error {
 	if most := (descriptors - filesOpen) / 2; descriptors > 0 && workers > most {
-		return input.Errorf("--workers %d: the process may open %d files, enough for %d workers; give fewer workers, "+
+		return input.Errorf("{workers} %d: the process may open %d files, enough for %d workers; give fewer workers, "+
 			"or raise the limit to %d (ulimit -n, or LimitNOFILE= of a systemd unit)",
 			workers, descriptors, max(most, 0), 2*workers+filesOpen)
 	}
@@ -263,22 +263,22 @@ func (c *Config) rehearse(seeds []weburl.URL) error {
 		cfg.Sheets.Set(c.Hosts)
 		s, err := scope.New(cfg, seeds)
 		if err != nil {
-			return input.FlagError(err)
+			return input.SettingError(err)
 		}
 		if !slices.ContainsFunc(seeds, func(u weburl.URL) bool { return s.Judge(link.Link{URL: u}).In }) {
-			return input.Errorf("--exclude matches %s and every other seed; remove the pattern, or give other seeds",
+			return input.Errorf("{exclude} matches %s and every other seed; remove the pattern, or give other seeds",
 				seeds[0])
 		}
 	}
 	f, err := fetch.New(c.Fetch)
 	if err != nil {
-		return input.FlagError(err)
+		return input.SettingError(err)
 	}
 	f.Close()
 	if c.Fetch.LooksUp() {
 		r, err := dns.New(c.DNS)
 		if err != nil {
-			return input.FlagError(err)
+			return input.SettingError(err)
 		}
 		r.Close()
 	}

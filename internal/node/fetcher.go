@@ -25,7 +25,7 @@ func (a *Agent) openFetcher(ua string) error {
 		cfg.DNS.IPv6, cfg.DNS.Spare, cfg.DNS.Clock = true, a, a.cfg.Clock
 		res, err := dns.New(cfg.DNS)
 		if err != nil {
-			return input.FlagError(err)
+			return input.SettingError(err)
 		}
 		a.onClose(res.Close)
 		a.resolver, r.DNS = res, res
@@ -41,7 +41,7 @@ func (a *Agent) openFetcher(ua string) error {
 	}
 	var err error
 	if a.fetcher, err = fetch.New(fc); err != nil {
-		return input.FlagError(err)
+		return input.SettingError(err)
 	}
 	a.onClose(a.fetcher.Close)
 	r.Fetch = a.fetcher

@@ -26,8 +26,8 @@ func TestFindSays(t *testing.T) {
 	}{
 		{"127.0.0.1:9", false, `
 2s no agent of the cluster answers yet (127.0.0.1:9: it accepts connections, but says nothing); trying for up to 2m0s
---join 127.0.0.1:9: no agent of the cluster answers for 2m0s: it accepts connections, but says nothing
-Start that agent, or correct --join, then continue with --resume --dir /crawl.
+join 127.0.0.1:9: no agent of the cluster answers for 2m0s: it accepts connections, but says nothing
+Start that agent, or correct join, then continue with resume dir /crawl.
 `},
 		{"127.0.0.1:1", true, `
 2s no agent of the cluster answers yet (127.0.0.1:1: connection refused); trying for up to 10s

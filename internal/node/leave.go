@@ -61,6 +61,6 @@ func (a *Agent) endsAlready() (text string, err error) {
 	case crawl.Finished:
 		return "", errors.New("the crawl has finished, and the agent ends: it has no hosts to hand over")
 	}
-	return "", fmt.Errorf("the agent ends already (%s) and keeps its hosts; to let it leave, continue it with "+
-		"\"orbweaver crawl --resume\" first", s.Stop)
+	return "", fmt.Errorf("the agent ends already (%s) and keeps its hosts; to let it leave, "+
+		"resume it first", s.Stop)
 }

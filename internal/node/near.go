@@ -35,7 +35,7 @@ func (a *Agent) openNear() (err error) {
 		a.cfg.Crawl.DropNear = true
 	case NearMark:
 	default:
-		return input.Errorf("--near-duplicates %s: this version knows off, mark and drop", a.cfg.NearDuplicates)
+		return input.Errorf("{near-duplicates} %s: this version knows off, mark and drop", a.cfg.NearDuplicates)
 	}
 	if a.near, err = index.Open(a.fs, a.dir(nearDir), index.Config{MemoryBytes: a.budget.of(shareNear)}); err != nil {
 		return err

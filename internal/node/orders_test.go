@@ -256,7 +256,7 @@ func TestUnblockIsChecked(t *testing.T) {
 		"*.http://a/": `unblock: "*.http://a/" is not a domain; give one such as *.example.org`,
 	} {
 		cfg.Unblock = []string{"a.example", `/calendar/\d+`, name} // a host and a pattern, which are right
-		var wrong *input.Error
+		var wrong *input.ConfigError
 		if _, err := node.Open(cfg); !errors.As(err, &wrong) || err.Error() != want {
 			t.Errorf("%q: %v; want %s", name, err, want)
 		}

@@ -97,7 +97,7 @@ func Rehearse(cfg Config) (_ *Rehearsal, err error) {
 	a.sheets.Set(cfg.Hosts)
 	a.cfg.Scope.Sheets = &a.sheets
 	if r.Scope, err = scope.New(a.cfg.Scope, seeds); err != nil {
-		return nil, input.FlagError(err)
+		return nil, input.SettingError(err)
 	}
 	if r.UserAgent, r.Token, err = a.cfg.Identity(); err != nil {
 		return nil, err

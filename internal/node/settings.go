@@ -75,15 +75,15 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	return settings, nil
 }
 
-// CheckWalk returns an *input.Error if agents that divide their work so cannot walk. Open checks it too late to leave
-// the directory unchanged, because only an open strategy is known to be a walk.
+// CheckWalk returns an *input.ConfigError if agents that divide their work so cannot walk. Open checks it too late to
+// leave the directory unchanged, because only an open strategy is known to be a walk.
 func CheckWalk(partition string) error {
-	const give = "give --partition rendezvous or ring"
+	const give = "give {partition} rendezvous or ring"
 	switch partition {
 	case membership.PartitionHash:
-		return input.Errorf("--partition hash: --strategy walk counts the links of duplicates, too; " + give)
+		return input.Errorf("{partition} hash: {strategy} walk counts the links of duplicates, too; " + give)
 	case membership.PartitionTopic:
-		return input.Errorf("--partition topic: with --strategy walk hosts must have owners; " + give)
+		return input.Errorf("{partition} topic: with {strategy} walk hosts must have owners; " + give)
 	}
 	return nil
 }

@@ -61,8 +61,8 @@ func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 		return err
 	}
 	if begun, now := strings.TrimSpace(string(b)), strategyName(a.parts.Strategy); begun != now {
-		return input.Errorf("--strategy %s: the crawl in %s has the strategy %s and cannot change it; "+
-			"start another crawl for %[1]s", now, a.cfg.Dir, begun)
+		return input.Errorf("{strategy} %s: the crawl in %s has the strategy %s and cannot change it; "+
+			"start another crawl for %s", now, a.cfg.Dir, begun, now)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func TestCrawlKeepsItsStrategy(t *testing.T) {
 		} {
 			cfg.Strategy = open
 			_, err := node.Open(cfg)
-			if bad, ok := errors.AsType[*input.Error](err); !ok || bad.Text != "--strategy "+name+
+			if bad, ok := errors.AsType[*input.ConfigError](err); !ok || bad.Error() != "strategy "+name+
 				": the crawl in /crawl has the strategy bfs and cannot change it; start another crawl for "+name {
 				t.Errorf("%s over bfs: %v", name, err)
 			}

@@ -39,7 +39,7 @@ const (
 var ErrFormat = errors.New("the journal is of another version of this program, or of another program")
 
 // errFull reports that there is no memory for a new URL or queue.
-var errFull = errors.New("the memory for URLs is full: wait until queues are deleted, or restart with more --memory")
+var errFull = errors.New("the memory for URLs is full: wait until queues are deleted, or restart with more memory")
 
 // A Store has the URLs of all crawls. Its methods are safe for concurrent use. Times are in milliseconds since 1970.
 type Store struct {

@@ -246,15 +246,15 @@ func (k *Keys) client(proto, name string, want role) *tls.Config {
 	}
 }
 
-// KeysError returns the *input.Error for an error of LoadKeys. owner is who has the keys in the directory, such as
-// "this agent".
+// KeysError returns the *input.ConfigError for an error of LoadKeys. owner is who has the keys in the directory, such
+// as "this agent".
 func KeysError(dir, owner string, err error) error {
 	remedy := "give the directory that \"orbweaver cluster keys\" made for " + owner
 	if errors.Is(err, fs.ErrPermission) {
 		remedy = "run the agent as the owner of the keys"
 	}
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return input.Errorf("--keys %s: %s: %v; %s", dir, p.Path, p.Err, remedy)
+		return input.Errorf("{keys} %s: %s: %v; %s", dir, p.Path, p.Err, remedy)
 	}
-	return input.Errorf("--keys %s: %s; %s", dir, strings.TrimPrefix(err.Error(), ErrKeys.Error()+": "), remedy)
+	return input.Errorf("{keys} %s: %s; %s", dir, strings.TrimPrefix(err.Error(), ErrKeys.Error()+": "), remedy)
 }

@@ -16,9 +16,9 @@ var (
 	// ErrStranger reports an agent whose certificate another authority has signed.
 	ErrStranger = errors.New("that agent is not of this cluster: another authority has signed its keys")
 	// ErrKeysThere reports a call without keys to an agent with keys.
-	ErrKeysThere = errors.New("that agent has --keys, and this agent has none")
+	ErrKeysThere = errors.New("that agent has keys, and this agent has none")
 	// ErrKeysHere reports a call with keys to an agent without keys.
-	ErrKeysHere = errors.New("that agent has no --keys, and this agent has")
+	ErrKeysHere = errors.New("that agent has no keys, and this agent has")
 )
 
 // A ForeignError reports an address at which no agent, or no coordinator, answers, but another

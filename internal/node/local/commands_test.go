@@ -252,9 +252,9 @@ func TestStatus(t *testing.T) {
 // A stop of a crawl that has not begun says what the agent waits for, and a second stop does no harm.
 func TestStop(t *testing.T) {
 	for want, f := range map[string]fake{
-		"stops; \"orbweaver crawl --resume\" continues": {},
-		"stops already": {err: crawl.ErrNotRunning},
-		"":              {err: crawl.ErrNotRunning, waits: "a2"},
+		"stops; resume the crawl to continue": {},
+		"stops already":                       {err: crawl.ErrNotRunning},
+		"":                                    {err: crawl.ErrNotRunning, waits: "a2"},
 	} {
 		o := &Self{Crawl: &f, Run: &f}
 		if text, err := o.Stop(t.Context()); text != want || (err == nil) != (want != "") {

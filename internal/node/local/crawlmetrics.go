@@ -28,15 +28,15 @@ var (
 	descBytes     = Desc("orbweaver_fetch_received_bytes_total", "Bytes received.")
 	descNear      = Desc("orbweaver_crawl_near_duplicates_total", "Pages that are near-duplicates of an archived one.")
 	descRefetched = Desc("orbweaver_crawl_refetched_total",
-		"Pages of lost archives that were fetched again (--on-loss refetch).")
+		"Pages of lost archives that were fetched again (on-loss refetch).")
 	descListed = Desc("orbweaver_lost_listed_urls",
 		"URLs on this agent's lists of lost archives: they wait to be fetched again.")
 	descCopied = Desc("orbweaver_archive_copied_files",
-		"Finished archive files of this agent of which another agent has a copy (--archive-copies 2).")
+		"Finished archive files of this agent of which another agent has a copy (archive-copies 2).")
 	descUncopied = Desc("orbweaver_archive_waiting_files",
-		"Finished archive files of this agent that wait to be copied to another agent (--archive-copies 2).")
+		"Finished archive files of this agent that wait to be copied to another agent (archive-copies 2).")
 	descCopyBytes = Desc("orbweaver_archive_held_bytes",
-		"Bytes of the copies of other agents' archive files at this agent (--archive-copies 2).")
+		"Bytes of the copies of other agents' archive files at this agent (archive-copies 2).")
 	descRevisits  = Desc("orbweaver_crawl_revisits_total", "Visits to URLs that were visited before.")
 	descUnchanged = Desc("orbweaver_crawl_unchanged_total", "Visits to URLs visited before that found no change.")
 	descErrors    = Desc("orbweaver_fetch_errors_total", "URLs given up after an error, by kind of error.", "kind")

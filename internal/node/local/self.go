@@ -99,7 +99,7 @@ func (o *Self) Stop(ctx context.Context) (string, error) {
 		}
 		return "stops already", nil
 	}
-	return "stops; \"orbweaver crawl --resume\" continues", err
+	return "stops; resume the crawl to continue", err
 }
 
 // Leave implements operate.Agent.
@@ -109,7 +109,7 @@ func (o *Self) Leave(ctx context.Context) (string, error) { return o.Run.Leave(c
 // Without a delay of domains, no lease covers all hosts of one.
 func (o *Self) CanRateDomain() error {
 	if o.NoPaces {
-		return errors.New("if agents divide pages and not hosts, the rate of a domain needs a --site-delay")
+		return errors.New("if agents divide pages and not hosts, the rate of a domain needs a site-delay")
 	}
 	return nil
 }

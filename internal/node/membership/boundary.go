@@ -39,34 +39,34 @@ func ContentHashes() []string { return []string{ContentExact, ContentNear} }
 // Boundaries returns the values of Config.Boundary that are not empty.
 func Boundaries() []string { return []string{BoundaryContents, BoundaryURLs} }
 
-// CheckBoundary returns an *input.Error if agents with this partition cannot treat boundary pages so. An empty boundary
-// is the partition's default.
+// CheckBoundary returns an *input.ConfigError if agents with this partition cannot treat boundary pages so. An empty
+// boundary is the partition's default.
 func CheckBoundary(partition, how string) error {
 	switch {
 	case how == "":
 		return nil
 	case !slices.Contains(Boundaries(), how):
-		return input.Errorf("--boundary %s: this version knows %s", how, strings.Join(Boundaries(), " and "))
+		return input.Errorf("{boundary} %s: this version knows %s", how, strings.Join(Boundaries(), " and "))
 	case how == BoundaryURLs && partition != PartitionTopic:
-		return input.Errorf("--boundary %s: with --partition %s links go by their hosts; leave it out, or give "+
-			"--partition %s", how, partition, PartitionTopic)
+		return input.Errorf("{boundary} %s: with {partition} %s links go by their hosts; leave it out, or give "+
+			"{partition} %s", how, partition, PartitionTopic)
 	case partition != PartitionHash && partition != PartitionTopic:
-		return input.Errorf("--boundary %s: with --partition %s pages do not move; leave it out, or give "+
-			"--partition %s or %s", how, partition, PartitionTopic, PartitionHash)
+		return input.Errorf("{boundary} %s: with {partition} %s pages do not move; leave it out, or give "+
+			"{partition} %s or %s", how, partition, PartitionTopic, PartitionHash)
 	}
 	return nil
 }
 
-// CheckContentHash returns an *input.Error if agents with this partition and boundary cannot hash contents so. An empty
-// hash is ContentExact.
+// CheckContentHash returns an *input.ConfigError if agents with this partition and boundary cannot hash contents so. An
+// empty hash is ContentExact.
 func CheckContentHash(partition, boundary, hash string) error {
 	switch {
 	case hash == "" || hash == ContentExact:
 		return nil
 	case hash != ContentNear:
-		return input.Errorf("--content-hash %s: this version knows %s and %s", hash, ContentExact, ContentNear)
+		return input.Errorf("{content-hash} %s: this version knows %s and %s", hash, ContentExact, ContentNear)
 	case partition != PartitionHash || boundary != BoundaryContents:
-		return input.Errorf("--content-hash %s: only with --partition %s --boundary %s a hash moves pages; give both",
+		return input.Errorf("{content-hash} %s: only with {partition} %s {boundary} %s a hash moves pages; give both",
 			hash, PartitionHash, BoundaryContents)
 	}
 	return nil
@@ -140,7 +140,7 @@ func (c *Membership) openPages() {
 // Own returns which categories of pages belong to this agent now: see boundary.Pages.
 func (c *Membership) Own() *boundary.Own { return c.pages.Own() }
 
-// checkNoPageWaits returns an *input.Error if an earlier run, in which pages moved, has left some.
+// checkNoPageWaits returns an *input.ConfigError if an earlier run, in which pages moved, has left some.
 func (c *Membership) checkNoPageWaits() error {
 	dir := c.joining.path(boundaryDir)
 	files, err := c.joining.FS.ReadDir(filepath.Join(dir, "archive"))
@@ -150,8 +150,8 @@ func (c *Membership) checkNoPageWaits() error {
 	case err != nil:
 		return err
 	case len(files) > 0:
-		return input.Errorf("the pages in %s wait for other agents of a crawl with --boundary %s; resume with "+
-			"--boundary %s until it ends, or start again with --overwrite", dir, BoundaryContents, BoundaryContents)
+		return input.Errorf("the pages in %s wait for other agents of a crawl with {boundary} %s; resume with "+
+			"{boundary} %s until it ends, or start again with {overwrite}", dir, BoundaryContents, BoundaryContents)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func TestNoPageWaits(t *testing.T) {
 	}
 	for _, boundary := range []string{BoundaryContents, BoundaryURLs} {
 		if err := open(boundary); err != nil {
-			t.Errorf("--boundary %s in a new directory: %v", boundary, err)
+			t.Errorf("boundary %s in a new directory: %v", boundary, err)
 		}
 	}
 	archive := filepath.Join(testparts.Dir, boundaryDir, "archive")
@@ -37,10 +37,10 @@ func TestNoPageWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for boundary, want := range map[string]string{BoundaryContents: "",
-		BoundaryURLs: "resume with --boundary contents"} {
+		BoundaryURLs: "resume with boundary contents"} {
 		err := open(boundary)
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("--boundary %s where pages wait: %v, want %q", boundary, err, want)
+			t.Errorf("boundary %s where pages wait: %v, want %q", boundary, err, want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // Check refuses a configuration that cannot work.
 func (c *Config) Check(fsys disk.FS, clock clock.Clock) (*rpc.Keys, error) {
 	if err := rpc.CheckName(c.Name); err != nil {
-		return nil, input.Errorf("--name: %v", err)
+		return nil, input.Errorf("{name}: %v", err)
 	}
 	var keys *rpc.Keys
 	if c.Keys != "" {
@@ -24,28 +24,28 @@ func (c *Config) Check(fsys disk.FS, clock clock.Clock) (*rpc.Keys, error) {
 			return nil, rpc.KeysError(c.Keys, "this agent", err)
 		}
 		if keys.Coordinator() {
-			return nil, input.Errorf("--keys %s: these are the keys of coordinator %q, not of an agent; "+
+			return nil, input.Errorf("{keys} %s: these are the keys of coordinator %q, not of an agent; "+
 				"give the directory that has this agent's keys", c.Keys, keys.Name())
 		}
 		if keys.Name() != c.Name {
-			return nil, input.Errorf("--keys %s: these are the keys of agent %q, not of %q; "+
-				"give the directory that has this agent's keys, or correct --name", c.Keys, keys.Name(), c.Name)
+			return nil, input.Errorf("{keys} %s: these are the keys of agent %q, not of %q; "+
+				"give the directory that has this agent's keys, or correct {name}", c.Keys, keys.Name(), c.Name)
 		}
 	}
 	if err := c.CheckDivision(); err != nil {
 		return nil, err
 	}
 	if err := rpc.CheckListen(c.Listen, keys); err != nil {
-		return nil, input.Errorf("--%v", err)
+		return nil, input.SettingError(err)
 	}
 	if ap := netip.MustParseAddrPort(c.Listen); ap.Addr().IsUnspecified() {
-		return nil, input.Errorf("--listen %s: other agents cannot reach the unspecified address; "+
+		return nil, input.Errorf("{listen} %s: other agents cannot reach the unspecified address; "+
 			"give the address at which they reach this machine", c.Listen)
 	}
 	for _, addr := range c.Join {
 		host, port, err := net.SplitHostPort(addr)
 		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" {
-			return nil, input.Errorf("--join %q: give an address and a port, such as 192.0.2.1:7470", addr)
+			return nil, input.Errorf("{join} %q: give an address and a port, such as 192.0.2.1:7470", addr)
 		}
 	}
 	if err := c.checkFounder(); err != nil {
@@ -66,7 +66,7 @@ func (c *Config) TryPort(fsys disk.FS, clock clock.Clock) (addr string, err erro
 	}
 	l, err := rpc.Listen(c.network(), c.Listen, keys)
 	if err != nil {
-		return "", input.Errorf("--%v", err)
+		return "", input.SettingError(err)
 	}
 	return l.Addr(), l.Close()
 }

@@ -83,41 +83,41 @@ const (
 // OnLosses returns the values of Config.OnLoss that are not empty.
 func OnLosses() []string { return []string{LossKeep, LossRefetch} }
 
-// CheckOnLoss returns an *input.Error if agents with this number of replicas cannot treat the loss of an archive so.
-// Empty means LossKeep.
+// CheckOnLoss returns an *input.ConfigError if agents with this number of replicas cannot treat the loss of an archive
+// so. Empty means LossKeep.
 func CheckOnLoss(how string, replicas int) error {
 	switch {
 	case how == "" || how == LossKeep:
 		return nil
 	case how != LossRefetch:
-		return input.Errorf("--on-loss %s: this version knows %s", how, strings.Join(OnLosses(), " and "))
+		return input.Errorf("{on-loss} %s: this version knows %s", how, strings.Join(OnLosses(), " and "))
 	case replicas < 2:
-		return input.Errorf("--on-loss %s: with --replicas 1 no agent knows which pages a lost archive had; "+
-			"give --replicas 2", how)
+		return input.Errorf("{on-loss} %s: with {replicas} 1 no agent knows which pages a lost archive had; "+
+			"give {replicas} 2", how)
 	}
 	return nil
 }
 
-// CheckPlanner returns an *input.Error if agents that treat the loss of an archive so cannot have a strategy that
+// CheckPlanner returns an *input.ConfigError if agents that treat the loss of an archive so cannot have a strategy that
 // fetches pages again by itself. Open checks it too late to leave the directory unchanged, because it must open the
 // strategy first.
 func CheckPlanner(onLoss, strategy string) error {
 	if onLoss == LossRefetch {
-		return input.Errorf("--on-loss %s: --strategy %s decides itself which pages it fetches again; leave it out",
+		return input.Errorf("{on-loss} %s: {strategy} %s decides itself which pages it fetches again; leave it out",
 			onLoss, strategy)
 	}
 	return nil
 }
 
-// CheckArchiveCopies returns an *input.Error if agents with this number of replicas cannot have n copies of each
+// CheckArchiveCopies returns an *input.ConfigError if agents with this number of replicas cannot have n copies of each
 // archive file. Zero means 1.
 func CheckArchiveCopies(n, replicas int) error {
 	switch {
 	case n < 0 || n > 2:
-		return input.Errorf("--archive-copies %d: give 1 or 2", n)
+		return input.Errorf("{archive-copies} %d: give 1 or 2", n)
 	case n == 2 && replicas < 2:
-		return input.Errorf("--archive-copies 2: with --replicas 1 no agent knows which pages a lost archive had; " +
-			"give --replicas 2")
+		return input.Errorf("{archive-copies} 2: with {replicas} 1 no agent knows which pages a lost archive had; " +
+			"give {replicas} 2")
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 const lookupPatience = 3 * time.Second
 
 // errOnlySelf says why no agent was asked.
-var errOnlySelf = errors.New("the addresses of --join lead to this agent alone")
+var errOnlySelf = errors.New("the addresses to join lead to this agent alone")
 
 // checkFounder refuses a founder that cannot begin the cluster.
 func (c *Config) checkFounder() error {
@@ -24,11 +24,11 @@ func (c *Config) checkFounder() error {
 		return nil
 	}
 	if err := rpc.CheckName(c.Founder); err != nil {
-		return input.Errorf("--founder: %v", err)
+		return input.Errorf("{founder}: %v", err)
 	}
 	if c.Founder != c.Name && len(c.Join) == 0 {
-		return input.Errorf("--founder %s: agent %q joins the cluster that agent %[1]s starts; "+
-			"give the address of that agent with --join", c.Founder, c.Name)
+		return input.Errorf("{founder} %s: agent %q joins the cluster that agent %s starts; "+
+			"give the address of that agent with {join}", c.Founder, c.Name, c.Founder)
 	}
 	return nil
 }

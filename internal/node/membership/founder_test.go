@@ -42,14 +42,14 @@ func TestSortJoin(t *testing.T) {
 		if tt.founder != "a1" || tt.others != "" {
 			continue
 		}
-		const want = "--join 127.0.0.1:7470: this is the agent's own address"
+		const want = "join 127.0.0.1:7470: this is the agent's own address"
 		if err := c.mayCome(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 	for founder, want := range map[string]string{
-		"A 1": "--founder: name \"A 1\": use 1 to 63 of a-z",
-		"a1":  "--founder a1: agent \"a2\" joins the cluster that agent a1 starts; give the address",
+		"A 1": "founder: name \"A 1\": use 1 to 63 of a-z",
+		"a1":  "founder a1: agent \"a2\" joins the cluster that agent a1 starts; give the address",
 		"a2":  "", "": "",
 	} {
 		err := (&Config{Name: "a2", Founder: founder}).checkFounder()

@@ -46,8 +46,8 @@ func (j *joining) hello(ctx context.Context, from rpc.Caller, q *pb.HelloRequest
 	}
 	if from.Crawl != (rpc.ID{}) && from.Crawl != id {
 		return nil, &rpc.Refusal{Reason: "crawl",
-			Text: fmt.Sprintf("the directory of agent %q holds another crawl; choose another --dir, or delete "+
-				"that crawl with --overwrite", them.Name)}
+			Text: fmt.Sprintf("the directory of agent %q holds another crawl; choose another directory, or "+
+				"delete that crawl", them.Name)}
 	}
 	if err := cmp.Or(j.differ(them.Name, q.Settings), j.otherStart(them.Name, q.Settings)); err != nil {
 		return nil, err

@@ -55,8 +55,8 @@ func (j *joining) identify() error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if j.who.Name != j.cfg.Name {
-			return input.Errorf("--name %s: the crawl in %s belongs to agent %q; give --name %[3]s, or another --dir",
-				j.cfg.Name, j.Dir, j.who.Name)
+			return input.Errorf("{name} %s: the crawl in %s belongs to agent %q; give {name} %s, or another {dir}",
+				j.cfg.Name, j.Dir, j.who.Name, j.who.Name)
 		}
 		if j.who.Begun {
 			if err := j.cfg.sameMethod(j.Dir, j.who.Partition); err != nil {
@@ -83,7 +83,7 @@ func (j *joining) identify() error {
 	return j.remember()
 }
 
-// CheckResumed returns an *input.Error if the crawl in dir, on this machine, has begun with another partition. A
+// CheckResumed returns an *input.ConfigError if the crawl in dir, on this machine, has begun with another partition. A
 // program may call it before it compares other settings with the partition. It does not look at the model of
 // PartitionTopic, or at a crawl that cannot be read: the start of the agent reports these.
 func (c *Config) CheckResumed(dir string) error {
@@ -95,12 +95,12 @@ func (c *Config) CheckResumed(dir string) error {
 	return c.sameMethod(dir, who.Partition)
 }
 
-// CheckAlone returns an *input.Error if the crawl in a directory belongs to an agent of a cluster. Such an agent must
-// not continue alone, because its directory has links of other agents' hosts.
+// CheckAlone returns an *input.ConfigError if the crawl in a directory belongs to an agent of a cluster. Such an agent
+// must not continue alone, because its directory has links of other agents' hosts.
 func CheckAlone(fsys disk.FS, dir string) error {
 	if _, err := fsys.Stat(filepath.Join(dir, identityFile)); err == nil {
 		return input.Errorf("the crawl in %s belongs to an agent of a cluster: "+
-			"continue it with its --name and --listen", dir)
+			"continue it with its {name} and {listen}", dir)
 	}
 	return nil
 }

@@ -241,7 +241,7 @@ func (j *joining) judge(replies []reply) (f finding, err error) {
 		case refused && (r.given || refusal.Reason != "crawl"): // otherwise another crawl has this address by now
 			return f, r.err
 		case r.given && rpc.Lasting(r.err) != nil:
-			return f, &input.Error{Text: "--join " + (&unanswered{r.addr, r.err}).Error() + joinRemedy(r.err)}
+			return f, unjoined(r.addr, r.err)
 		case errors.Is(r.err, rpc.ErrAgain) && r.name != "":
 			f.again = append(f.again, r.name)
 			f.smaller = f.smaller || r.name < j.members.Self.Name
@@ -254,7 +254,7 @@ func (j *joining) judge(replies []reply) (f finding, err error) {
 // onlyItself refuses a --join that leads to this agent alone, if another agent starts the cluster.
 func (j *joining) onlyItself() error {
 	if j.cfg.Founder != "" && !j.founder && len(j.join) == 0 {
-		return input.Errorf("--join %s: this is the agent's own address; give that of agent %q, which starts the "+
+		return input.Errorf("{join} %s: this is the agent's own address; give that of agent %q, which starts the "+
 			"cluster", strings.Join(j.cfg.Join, ","), j.cfg.Founder)
 	}
 	return nil
@@ -334,11 +334,10 @@ func (j *joining) find(ctx context.Context) (at string, err error) {
 		}
 		switch {
 		case f.held != nil && ctx.Err() == nil:
-			return "", &input.Error{Text: fmt.Sprintf(
-				"--name %s: %v. After %s the other agents still count that agent as alive: stop it, or choose "+
-					"another name.\n"+
-					"The directory %s holds this crawl: continue with --resume, or delete it.",
-				j.members.Self.Name, f.held, namePatience, j.Dir)}
+			return "", input.Errorf("{name} %s: %v. After %s the other agents still count that agent as alive: "+
+				"stop it, or choose another name.\nThe directory %s holds this crawl: continue with {resume}, or "+
+				"delete it.",
+				j.members.Self.Name, f.held, namePatience, j.Dir)
 		case len(cs) == 0 || ctx.Err() != nil || patience == 0:
 		case patience == alonePatience && (len(f.again) == others || waited >= patience) &&
 			(!f.smaller || waited >= joinPatience):
@@ -454,10 +453,10 @@ func (j *joining) wait(ctx context.Context, m *gossip.Member) (*gossip.View, err
 				continue // it has its own hosts to crawl when the coordinators are back
 			}
 			if missing != "" {
-				return nil, input.Errorf("--coordinator %s: after %s this agent still waits for %s",
+				return nil, input.Errorf("{coordinator} %s: after %s this agent still waits for %s",
 					strings.Join(j.cfg.Coordinators, ","), beginPatience, missing)
 			}
-			return nil, input.Errorf("--agents %d: after %s only %s present: %s; start the others, or give a smaller "+
+			return nil, input.Errorf("{agents} %d: after %s only %s present: %s; start the others, or give a smaller "+
 				"number to all", want, beginPatience, english.Plural(len(up), "agent is", "agents are"),
 				strings.Join(w.Agents, ", "))
 		case err := <-m.Failed():
@@ -520,21 +519,21 @@ func (j *joining) lives(ctx context.Context, a gossip.Agent) bool {
 func (j *joining) refused(err error) error {
 	switch {
 	case errors.Is(err, gossip.ErrNobody):
-		text := fmt.Sprintf("--join %s: %v", strings.Join(j.cfg.Join, ","), err)
+		why := input.Say("%v", err)
 		if u, ok := errors.AsType[*unanswered](err); ok && slices.Equal(j.cfg.Join, []string{u.addr}) {
-			text = fmt.Sprintf("--join %s: %v for %s: %s", u.addr, gossip.ErrNobody, joinPatience, u.why())
+			why = input.Say("%v for %s: %s", gossip.ErrNobody, joinPatience, u.why())
 		}
-		return &input.Error{Text: text + "\nStart that agent, or correct --join, then continue with --resume --dir " +
-			j.Dir + "."}
+		return input.Errorf("{join} %s: %s\nStart that agent, or correct {join}, then continue with {resume} {dir} %s.",
+			strings.Join(j.cfg.Join, ","), why, j.Dir)
 	case errors.Is(err, sites.ErrRefused):
 		text := strings.TrimPrefix(err.Error(), sites.ErrRefused.Error()+": ")
-		return &input.Error{Text: "--coordinator: " + text}
+		return input.Errorf("{coordinator}: %s", text)
 	case errors.Is(err, gossip.ErrRefused):
 		text := err.Error()
 		if refusal, ok := errors.AsType[*rpc.Refusal](err); ok { // without the call, which err names, too
 			text = refusal.Text
 		}
-		return &input.Error{Text: "--join: " + strings.TrimPrefix(text, gossip.ErrRefused.Error()+": ")}
+		return input.Errorf("{join}: %s", strings.TrimPrefix(text, gossip.ErrRefused.Error()+": "))
 	}
 	return err
 }
@@ -551,16 +550,17 @@ func (u *unanswered) Error() string { return u.addr + ": " + u.why() }
 
 func (u *unanswered) why() string { return rpc.Why(u.err) }
 
-// joinRemedy returns what the operator can do about an error that lasts, with a semicolon in front.
-func joinRemedy(err error) string {
+// unjoined returns the error of an agent at an address that does not admit this one, for a reason that lasts.
+func unjoined(addr string, err error) error {
+	why := rpc.Why(err)
 	_, foreign := errors.AsType[*rpc.ForeignError](err)
 	switch {
 	case foreign:
-		return "; give the address of an agent's --listen"
+		return input.Errorf("{join} %s: %s; give the address of an agent's {listen}", addr, why)
 	case errors.Is(err, rpc.ErrStranger):
-		return "; give both agents keys that one \"orbweaver cluster keys\" made"
+		return input.Errorf("{join} %s: %s; give both agents keys that one \"orbweaver cluster keys\" made", addr, why)
 	case errors.Is(err, rpc.ErrKeysThere), errors.Is(err, rpc.ErrKeysHere):
-		return "; give --keys to all agents"
+		return input.Errorf("{join} %s: %s; give {keys} to all agents", addr, why)
 	}
-	return ""
+	return input.Errorf("{join} %s: %s", addr, why)
 }

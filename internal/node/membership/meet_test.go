@@ -149,7 +149,7 @@ func TestLateWaitsForNobody(t *testing.T) {
 func TestRefusedText(t *testing.T) {
 	c := &joining{members: new(members.Members)}
 	name := &gossip.NameError{Name: "a2", Holder: gossip.Agent{Name: "a2", Addr: "127.0.0.1:7471"}}
-	const want = `--join: agent name "a2" is in use by another agent, at 127.0.0.1:7471: ` +
+	const want = `join: agent name "a2" is in use by another agent, at 127.0.0.1:7471: ` +
 		"each agent needs a name of its own"
 	for _, err := range []error{
 		name,

@@ -141,7 +141,7 @@ func Prepare(cfg *Config, at Place, settings map[string]string) (_ *Membership, 
 	}
 	listener, err := rpc.Listen(cfg.network(), cfg.Listen, keys)
 	if err != nil {
-		return nil, input.Errorf("--%v", err)
+		return nil, input.SettingError(err)
 	}
 	c := newMembership(cfg, at, keys)
 	c.joining.listener, c.joining.settings = listener, settings

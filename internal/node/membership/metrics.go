@@ -55,7 +55,7 @@ var (
 		"Number of the last assignment that this agent knows.")
 	descLast = local.Desc("orbweaver_sites_assignment_number_last",
 		"Number of the last assignment, when the leading coordinator last answered.")
-	descContents  = local.Desc("orbweaver_contents_total", "Pages whose content was looked up (--partition hash).")
+	descContents  = local.Desc("orbweaver_contents_total", "Pages whose content was looked up (partition hash).")
 	descElsewhere = local.Desc("orbweaver_contents_elsewhere_total",
 		"Looked-up pages whose content another agent judges.")
 	descRecent = local.Desc("orbweaver_contents_recent_total",

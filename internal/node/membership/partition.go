@@ -35,49 +35,50 @@ var partitions = []string{PartitionRendezvous, PartitionRing, PartitionHash, Par
 // Partitions returns the values of Config.Partition.
 func Partitions() []string { return partitions }
 
-// CheckPartition returns an *input.Error if the partition is unknown, or if kappa is invalid for it.
+// CheckPartition returns an *input.ConfigError if the partition is unknown, or if kappa is invalid for it.
 // kappa is the number of replicas of an agent of capacity 1 on the ring; nil means the default.
 func CheckPartition(partition string, kappa *int) error {
 	if !slices.Contains(partitions, partition) {
-		return input.Errorf("--partition %s: this version knows %s, %s, %s, %s and %s", partition, PartitionRendezvous,
+		return input.Errorf("{partition} %s: this version knows %s, %s, %s, %s and %s", partition, PartitionRendezvous,
 			PartitionRing, PartitionHash, PartitionSites, PartitionTopic)
 	}
 	switch {
 	case kappa == nil:
 		return nil
 	case partition != PartitionRing:
-		return input.Errorf("--kappa %d: only --partition ring has replicas on a ring; leave it out, "+
-			"or give --partition ring", *kappa)
+		return input.Errorf("{kappa} %d: only {partition} ring has replicas on a ring; leave it out, "+
+			"or give {partition} ring", *kappa)
 	case *kappa < 1 || *kappa > placement.MaxReplicas:
-		return input.Errorf("--kappa %d: give a number from 1 to %d", *kappa, placement.MaxReplicas)
+		return input.Errorf("{kappa} %d: give a number from 1 to %d", *kappa, placement.MaxReplicas)
 	}
 	return nil
 }
 
-// CheckCoordinators returns an *input.Error unless an agent with this partition needs exactly these coordinators, their
-// addresses are valid, and an agent with keys in this directory, or without keys, can reach them.
+// CheckCoordinators returns an *input.ConfigError unless an agent with this partition needs exactly these coordinators,
+// their addresses are valid, and an agent with keys in this directory, or without keys, can reach them.
 func CheckCoordinators(partition string, coordinators []string, keys string) error {
 	switch n := len(coordinators); {
 	case partition == PartitionSites && n == 0:
-		return input.Errorf("--partition sites needs coordinators; give their addresses, such as --coordinator " +
+		return input.Errorf("{partition} sites needs coordinators; give their addresses, such as {coordinator} " +
 			"192.0.2.1:7490")
 	case partition != PartitionSites && n > 0:
-		return input.Errorf("--coordinator %s: only --partition sites has coordinators; leave it out, or add "+
-			"--partition sites", strings.Join(coordinators, ","))
+		return input.Errorf("{coordinator} %s: only {partition} sites has coordinators; leave it out, or add "+
+			"{partition} sites", strings.Join(coordinators, ","))
 	}
 	return coordination.CheckAddresses(coordinators, keys)
 }
 
-// CheckCoverage returns an *input.Error if a crawl with this partition cannot be a two-level one.
+// CheckCoverage returns an *input.ConfigError if a crawl with this partition cannot be a two-level one.
 func CheckCoverage(partition string, twoLevel bool) error {
 	if twoLevel && partition != PartitionSites {
-		return input.Errorf("--coverage two-level: only with --partition sites do agents learn of hosts without "+
-			"links; leave it out, or give --partition %s", PartitionSites)
+		return input.Errorf("{coverage} two-level: only with {partition} sites do agents learn of hosts without "+
+			"links; leave it out, or give {partition} %s", PartitionSites)
 	}
 	return nil
 }
 
-// CheckDivision returns an *input.Error if the settings of how agents divide and keep the work do not go together.
+// CheckDivision returns an *input.ConfigError if the settings of how agents divide and keep the work do not go
+// together.
 func (c *Config) CheckDivision() error {
 	if err := CheckCoordinators(c.partition(), c.Coordinators, c.Keys); err != nil {
 		return err
@@ -192,21 +193,20 @@ func (c *Config) checkAgents(agents []placement.Owner) (err error) {
 	return err
 }
 
-// otherModel returns an *input.Error that names the model with which a crawl has begun. With another model the
+// otherModel returns an *input.ConfigError that names the model with which a crawl has begun. With another model the
 // categories would be others, and agents would keep pages again that others have.
 func (c *Config) otherModel(dir, begun string) error {
-	right := "with that model"
+	right := input.Say("with that model")
 	for name, m := range map[string]*classify.Model{"topics": builtin.Topics(), "languages": builtin.Languages()} {
 		if m.Digest() == begun {
-			right = "with --model " + name
+			right = input.Say("with {model} %s", name)
 		}
 	}
-	const digits = 12
-	return input.Errorf("--model: the crawl in %s began with the model of digest %.*s, not %.*s;\nresume %s, or "+
-		"start again with --overwrite", dir, digits, begun, digits, c.classifier().Model().Digest(), right)
+	return input.Errorf("{model}: the crawl in %s began with the model of digest %.12s, not %.12s;\nresume %s, or "+
+		"start again with {overwrite}", dir, begun, c.classifier().Model().Digest(), right)
 }
 
-// sameMethod returns an *input.Error if a crawl that has begun divided its hosts by another method.
+// sameMethod returns an *input.ConfigError if a crawl that has begun divided its hosts by another method.
 // After such a change nearly all hosts would move. The new owners would look for previous owners
 // and replicas in the wrong places, and would fetch pages again. An empty method means rendezvous:
 // older crawls did not record their method, and always used it.
@@ -225,18 +225,18 @@ func (c *Config) sameMethod(dir, begun string) error {
 		return c.otherModel(dir, model)
 	}
 	partition, kappa, ring := strings.Cut(partition, ", kappa ")
-	with := "--partition " + partition
+	with := input.Say("{partition} %s", partition)
 	if ring {
-		with += " --kappa " + kappa
+		with = input.Say("{partition} %s {kappa} %s", partition, kappa)
 	}
-	given, advice := "--partition "+c.partition(), "with "+with
-	if ring && c.partition() == PartitionRing {
-		given = fmt.Sprintf("--kappa %d", c.kappa())
-		advice = "with --kappa " + kappa
-		if kappa == strconv.Itoa(placement.Replicas) {
-			advice = "without --kappa"
-		}
+	advice := input.Say("with %s", with)
+	const moved = "the crawl in %s began with %s, and a change would move nearly all hosts;\n" +
+		"resume %s, or start again with {overwrite}"
+	if !ring || c.partition() != PartitionRing {
+		return input.Errorf("{partition} %s: "+moved, c.partition(), dir, with, advice)
 	}
-	return input.Errorf("%s: the crawl in %s began with %s, and a change would move nearly all hosts;\n"+
-		"resume %s, or start again with --overwrite", given, dir, with, advice)
+	if advice = input.Say("with {kappa} %s", kappa); kappa == strconv.Itoa(placement.Replicas) {
+		advice = input.Say("without {kappa}")
+	}
+	return input.Errorf("{kappa} %d: "+moved, c.kappa(), dir, with, advice)
 }

@@ -23,7 +23,7 @@ func TestClusterChecks(t *testing.T) {
 	}{
 		{CheckPartition(PartitionRing, number(1)), ""},
 		{CheckPartition(PartitionRing, number(placement.MaxReplicas)), ""},
-		{CheckPartition("rings", nil), "--partition rings: this version knows rendezvous, ring, hash, sites and topic"},
+		{CheckPartition("rings", nil), "partition rings: this version knows rendezvous, ring, hash, sites and topic"},
 		{CheckContentHash(PartitionHash, BoundaryContents, ContentExact), ""},
 		{CheckContentHash(PartitionHash, BoundaryContents, ""), ""},
 		{CheckContentHash(PartitionRendezvous, "", ContentExact), ""},
@@ -31,7 +31,7 @@ func TestClusterChecks(t *testing.T) {
 		{CheckArchiveCopies(2, 2), ""}, {CheckArchiveCopies(0, 1), ""},
 		{coordinators(PartitionSites, "127.0.0.1:7490"), ""},
 		{coordinators(PartitionSites, "c1:7490", "c2:7490", "c3:7490"), ""},
-		{coordinators(PartitionSites, "192.0.2.1"), "--coordinator \"192.0.2.1\": give an address and a port, such " +
+		{coordinators(PartitionSites, "192.0.2.1"), "coordinator \"192.0.2.1\": give an address and a port, such " +
 			"as 192.0.2.1:7490"},
 	} {
 		if c.got == nil && c.want != "" || c.got != nil && c.got.Error() != c.want {
@@ -100,31 +100,31 @@ func TestMethod(t *testing.T) {
 		given       Config
 		begun, want string
 	}{
-		{Config{Partition: "ring", Kappa: 30}, "ring, kappa 200", "--kappa 30: the crawl in c began with " +
-			"--partition ring --kappa 200, and a change would move nearly all hosts;\nresume without --kappa, or " +
-			"start again with --overwrite"},
-		{Config{Partition: "ring"}, "ring, kappa 30", "--kappa 200: the crawl in c began with --partition ring " +
-			"--kappa 30, and a change would move nearly all hosts;\nresume with --kappa 30, or start again with " +
-			"--overwrite"},
-		{Config{}, "ring, kappa 200", "--partition rendezvous: the crawl in c began with --partition ring " +
-			"--kappa 200, and a change would move nearly all hosts;\nresume with --partition ring --kappa 200, or " +
-			"start again with --overwrite"},
-		{Config{Partition: "ring"}, "", "--partition ring: the crawl in c began with --partition rendezvous, and " +
-			"a change would move nearly all hosts;\nresume with --partition rendezvous, or start again with " +
-			"--overwrite"},
-		{Config{Partition: "sites"}, "rendezvous", "--partition sites: the crawl in c began with --partition " +
-			"rendezvous, and a change would move nearly all hosts;\nresume with --partition rendezvous, or start " +
-			"again with --overwrite"},
-		{Config{Partition: "topic"}, "rendezvous", "--partition topic: the crawl in c began with --partition " +
-			"rendezvous, and a change would move nearly all hosts;\nresume with --partition rendezvous, or start " +
-			"again with --overwrite"},
-		{Config{}, byTopic.method(), "--partition rendezvous: the crawl in c began with --partition topic, and a " +
-			"change would move nearly all hosts;\nresume with --partition topic, or start again with --overwrite"},
-		{Config{Partition: "topic", Classifier: languages}, byTopic.method(), fmt.Sprintf("--model: the crawl in c "+
-			"began with the model of digest %.12s, not %.12s;\nresume with --model topics, or start again with "+
-			"--overwrite", builtin.Topics().Digest(), builtin.Languages().Digest())},
-		{byTopic, "topic, model 0123456789abcdef", fmt.Sprintf("--model: the crawl in c began with the model of "+
-			"digest 0123456789ab, not %.12s;\nresume with that model, or start again with --overwrite",
+		{Config{Partition: "ring", Kappa: 30}, "ring, kappa 200", "kappa 30: the crawl in c began with " +
+			"partition ring kappa 200, and a change would move nearly all hosts;\nresume without kappa, or " +
+			"start again with overwrite"},
+		{Config{Partition: "ring"}, "ring, kappa 30", "kappa 200: the crawl in c began with partition ring " +
+			"kappa 30, and a change would move nearly all hosts;\nresume with kappa 30, or start again with " +
+			"overwrite"},
+		{Config{}, "ring, kappa 200", "partition rendezvous: the crawl in c began with partition ring " +
+			"kappa 200, and a change would move nearly all hosts;\nresume with partition ring kappa 200, or " +
+			"start again with overwrite"},
+		{Config{Partition: "ring"}, "", "partition ring: the crawl in c began with partition rendezvous, and " +
+			"a change would move nearly all hosts;\nresume with partition rendezvous, or start again with " +
+			"overwrite"},
+		{Config{Partition: "sites"}, "rendezvous", "partition sites: the crawl in c began with partition " +
+			"rendezvous, and a change would move nearly all hosts;\nresume with partition rendezvous, or start " +
+			"again with overwrite"},
+		{Config{Partition: "topic"}, "rendezvous", "partition topic: the crawl in c began with partition " +
+			"rendezvous, and a change would move nearly all hosts;\nresume with partition rendezvous, or start " +
+			"again with overwrite"},
+		{Config{}, byTopic.method(), "partition rendezvous: the crawl in c began with partition topic, and a " +
+			"change would move nearly all hosts;\nresume with partition topic, or start again with overwrite"},
+		{Config{Partition: "topic", Classifier: languages}, byTopic.method(), fmt.Sprintf("model: the crawl in c "+
+			"began with the model of digest %.12s, not %.12s;\nresume with model topics, or start again with "+
+			"overwrite", builtin.Topics().Digest(), builtin.Languages().Digest())},
+		{byTopic, "topic, model 0123456789abcdef", fmt.Sprintf("model: the crawl in c began with the model of "+
+			"digest 0123456789ab, not %.12s;\nresume with that model, or start again with overwrite",
 			builtin.Topics().Digest())},
 	} {
 		if err := c.given.sameMethod("c", c.begun); err == nil || err.Error() != c.want {

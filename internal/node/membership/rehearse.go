@@ -12,7 +12,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/coordination"
-	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -40,7 +39,7 @@ type JoinReply struct {
 // Rehearse asks whether agents and coordinators answer at the addresses of --join and --coordinator, and does not
 // join. It asks as an agent of another crawl at addr. Agents refuse that, and reserve no name. resume reports that the
 // crawl directory has an earlier run. If no agent answers, and what answers will never do as an agent, the error is
-// that of a crawl: an *input.Error.
+// that of a crawl: an *input.ConfigError.
 func Rehearse(ctx context.Context, cfg *Config, at Place, addr string, resume bool) (found Meeting, err error) {
 	keys, err := cfg.Check(at.FS, at.Clock)
 	if err != nil {
@@ -80,14 +79,14 @@ func Rehearse(ctx context.Context, cfg *Config, at Place, addr string, resume bo
 	}
 	switch {
 	case silent && c.joining.who.Begun:
-		found.Waits = "a coordinator that answers at --coordinator"
+		found.Waits = "a coordinator that answers"
 	case silent && (answered || c.joining.founder):
-		found.Waits, found.Patience = "a coordinator that answers at --coordinator", beginPatience
+		found.Waits, found.Patience = "a coordinator that answers", beginPatience
 	case c.joining.who.Begun:
 	case !answered && !c.joining.founder:
-		found.Waits, found.Patience = "an agent that answers at --join", joinPatience
+		found.Waits, found.Patience = "an agent that answers", joinPatience
 	case c.joining.founder && c.cfg.Agents > 1:
-		found.Waits, found.Patience = fmt.Sprintf("%d agents to be present (--agents)", c.cfg.Agents), beginPatience
+		found.Waits, found.Patience = fmt.Sprintf("%d agents to be present", c.cfg.Agents), beginPatience
 	}
 	return found, nil
 }
@@ -108,7 +107,7 @@ func (j *joining) replies(all []reply, found *Meeting) (answered bool, lasting e
 			why := &unanswered{p.addr, p.err}
 			answer.Err = errors.New(why.why())
 			if rpc.Lasting(p.err) != nil && lasting == nil {
-				lasting = &input.Error{Text: "--join " + why.Error() + joinRemedy(p.err)}
+				lasting = unjoined(p.addr, p.err)
 			}
 		}
 		found.Join = append(found.Join, answer)

@@ -21,7 +21,7 @@ import (
 )
 
 // Meet finds the other agents and returns when enough of them are present. paused tells how long operators have paused
-// the crawl. If another agent refuses this one, the error is an *input.Error.
+// the crawl. If another agent refuses this one, the error is an *input.ConfigError.
 func (c *Membership) Meet(ctx context.Context, paused pauses) error {
 	c.joining.paused = paused
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -186,7 +186,7 @@ func (c *Membership) Tend(ctx, visiting context.Context, fail func(error)) {
 		o.Attach(c.Cluster, c.Cluster.Permits) // from now on the crawl loop takes calls
 		c.running.Go(func() {
 			if c.ends.Obey(ctx) {
-				fail(input.Errorf("--coordinator %s: the coordinators have ended this crawl, and URLs wait in %s; to "+
+				fail(input.Errorf("{coordinator} %s: the coordinators have ended this crawl, and URLs wait in %s; to "+
 					"crawl them, start the coordinators and the agents with new directories",
 					strings.Join(c.cfg.Coordinators, ","), c.joining.Dir))
 			}

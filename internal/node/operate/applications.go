@@ -50,8 +50,7 @@ func (o *Operator) SetApplication(ctx context.Context, q *pb.SetApplicationReque
 	if i := slices.IndexFunc(apps, func(a verbs.Application) bool { return a.Name == q.Name }); i >= 0 {
 		was, isNew = apps[i], false
 	} else if len(apps) >= verbs.MaxApplications {
-		return nil, problem(connect.CodeFailedPrecondition, "there are %d applications already: remove one of them "+
-			"with \"orbweaver ctl app NAME --remove\"", len(apps))
+		return nil, problem(connect.CodeFailedPrecondition, "there are %d applications already: remove one", len(apps))
 	}
 	if q.Share != nil {
 		if err := verbs.CheckShare(*q.Share); err != nil {

@@ -146,7 +146,7 @@ func (o *Operator) widen(ctx context.Context, urls []string, why string, r *pb.A
 	}
 	if standing+len(abouts) > seedOrders {
 		return problem(connect.CodeFailedPrecondition, "%d orders extend the scope by seeds, and %d would be added: "+
-			"at most %d can stand. Stop the crawl, and give the seeds to each agent with --resume --seeds FILE",
+			"at most %d can stand. Stop the crawl, and give the seeds to each agent when you resume it",
 			standing, len(abouts), seedOrders)
 	}
 	if len(abouts) == 0 {

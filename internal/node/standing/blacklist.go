@@ -103,13 +103,13 @@ func (s *Orders) BlacklistStamp() Stamp {
 	return Stamp{at: info.ModTime(), size: info.Size()}
 }
 
-// CheckBlacklist returns an *input.Error if a file is no blacklist. An empty name is no file.
+// CheckBlacklist returns an *input.ConfigError if a file is no blacklist. An empty name is no file.
 func CheckBlacklist(files disk.FS, name string) error {
 	_, err := readBlacklist(files, name)
 	return err
 }
 
-// readBlacklist reads a blacklist, or returns an empty one if name is empty. The error is an *input.Error.
+// readBlacklist reads a blacklist, or returns an empty one if name is empty. The error is an *input.ConfigError.
 func readBlacklist(files disk.FS, name string) (*blacklist, error) {
 	if name == "" {
 		return &blacklist{}, nil

@@ -43,7 +43,7 @@ func TestParseBlacklist(t *testing.T) {
 		_, err := parseBlacklist("list", []byte(bad))
 		if err == nil || !strings.HasPrefix(err.Error(), "list, line 2: ") {
 			t.Errorf("%q: %v", bad, err)
-		} else if _, ok := errors.AsType[*input.Error](err); !ok {
+		} else if _, ok := errors.AsType[*input.ConfigError](err); !ok {
 			t.Errorf("%q: %T", bad, err)
 		}
 	}

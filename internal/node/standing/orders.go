@@ -83,7 +83,8 @@ func Load(cfg Config) (*Orders, error) {
 }
 
 // Open reads the blacklist, takes back the blocks and the exclusions that unblock names, and puts all in force.
-// notBlocked lists the names that were not blocked. The error is an *input.Error for the blacklist and for unblock.
+// notBlocked lists the names that were not blocked. The error is an *input.ConfigError for the blacklist and for
+// unblock.
 func (s *Orders) Open(c verbs.Crawl, unblock []string) (notBlocked []string, err error) {
 	s.Crawl = c
 	s.looked = s.BlacklistStamp()
@@ -114,7 +115,7 @@ func (s *Orders) Open(c verbs.Crawl, unblock []string) (notBlocked []string, err
 // byStart is the By of orders that the start of a run gives.
 const byStart = "the start"
 
-// CheckUnblock returns an *input.Error if one of the names that Open is to unblock is wrong.
+// CheckUnblock returns an *input.ConfigError if one of the names that Open is to unblock is wrong.
 func CheckUnblock(names []string) error {
 	for _, text := range names {
 		if err := verbs.CheckUnblock(text); err != nil {

@@ -246,7 +246,7 @@ func TestUnblock(t *testing.T) {
 	}
 	if _, _, err := open(t, mem, c, "((("); err == nil {
 		t.Error("no error for a wrong pattern")
-	} else if _, ok := errors.AsType[*input.Error](err); !ok {
+	} else if _, ok := errors.AsType[*input.ConfigError](err); !ok {
 		t.Errorf("the wrong pattern is no error of the caller: %v", err)
 	}
 }

@@ -69,7 +69,7 @@ func isHost(about string) bool {
 	return !wide && err == nil
 }
 
-// CheckUnblock returns an *input.Error if a string is neither what About reads nor a pattern.
+// CheckUnblock returns an *input.ConfigError if a string is neither what About reads nor a pattern.
 func CheckUnblock(s string) error {
 	_, _, err := input.About(s)
 	if err == nil || strings.ContainsAny(s, `/\^$()[]{}*+?|`) && sheet.CheckPattern(s) == nil {

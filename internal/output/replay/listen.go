@@ -14,7 +14,7 @@ import (
 // Listen listens on addr, which must be the loopback address of IPv4 or IPv6, and on the same
 // port of the other one: a browser that looks up a name below localhost may try either first.
 func Listen(addr string) ([]net.Listener, error) {
-	refuse := func(text string) ([]net.Listener, error) { return nil, input.Errorf("--listen %s: %s", addr, text) }
+	refuse := func(text string) ([]net.Listener, error) { return nil, input.Errorf("{listen} %s: %s", addr, text) }
 	a, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		return refuse("not an IP address with a port, such as 127.0.0.1:8080")

@@ -5,7 +5,6 @@ package crawldir
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -54,7 +53,7 @@ func HoldsCrawl(fsys disk.FS, dir string) (bool, error) {
 		return false, nil
 	}
 	if errors.Is(err, syscall.ENOTDIR) {
-		return false, input.Errorf("--dir %s: this is a file, or below a file; name a directory", dir)
+		return false, input.Errorf("{dir} %s: this is a file, or below a file; name a directory", dir)
 	}
 	if err != nil {
 		return false, Denied(dir, err)
@@ -62,30 +61,25 @@ func HoldsCrawl(fsys disk.FS, dir string) (bool, error) {
 	return true, nil
 }
 
-// A busyError reports a crawl directory that another process has open. It is a disk.ErrLocked.
-type busyError struct{ text string }
-
-func (e *busyError) Error() string { return e.text }
-func (e *busyError) Unwrap() error { return disk.ErrLocked }
-
 // CrawledBy returns the process that crawls in dir, or 0 if none does.
 func CrawledBy(dir string) (pid int, err error) { return disk.Holder(filepath.Join(dir, "state")) }
 
-// Vacant returns an error, a disk.ErrLocked, if a process has the crawl directory open.
+// Vacant returns an *input.ConfigError, a disk.ErrLocked, if a process has the crawl directory open.
 func Vacant(dir string) error {
 	pid, err := CrawledBy(dir)
 	if err != nil || pid == 0 {
 		return nil // to open the crawl finds out the rest
 	}
 	if pid == os.Getpid() {
-		return &busyError{fmt.Sprintf("%s is being crawled by this process; wait until it has closed the crawl, "+
-			"or choose another directory", dir)}
+		return input.Errorf("%s is being crawled by this process; wait until it has closed the crawl, "+
+			"or choose another directory", dir).Because(disk.ErrLocked)
 	}
-	text := fmt.Sprintf("%s is being crawled by process %d", dir, pid)
+	const busy = "%s is being crawled by process %d; "
 	if _, err := os.Stat(filepath.Join(dir, APIFile)); err == nil {
-		return &busyError{text + "; use \"orbweaver ctl\" to see and control it, or choose another --dir"}
+		return input.Errorf(busy+"use \"orbweaver ctl\" to see and control it, or choose another {dir}", dir,
+			pid).Because(disk.ErrLocked)
 	}
-	return &busyError{fmt.Sprintf("%s; stop it with \"kill %d\", or choose another --dir", text, pid)}
+	return input.Errorf(busy+"stop it with \"kill %d\", or choose another {dir}", dir, pid, pid).Because(disk.ErrLocked)
 }
 
 // A StateError reports a directory that could not be opened, because the disk or a file in the directory is broken.
@@ -94,11 +88,11 @@ type StateError struct{ Err error }
 func (e *StateError) Error() string { return e.Err.Error() }
 func (e *StateError) Unwrap() error { return e.Err }
 
-// Denied turns an error of the directory dir into an *input.Error if the file system refuses the access, and leaves all
-// others as they are.
+// Denied turns an error of the directory dir into an *input.ConfigError if the file system refuses the access, and
+// leaves all others as they are.
 func Denied(dir string, err error) error {
 	if text, ok := disk.Refusal(dir, err); ok {
-		return input.Errorf("--dir %s: %s", dir, text)
+		return input.Errorf("{dir} %s: %s", dir, text)
 	}
 	return err
 }

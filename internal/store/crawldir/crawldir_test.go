@@ -79,7 +79,7 @@ func TestDenied(t *testing.T) {
 		t.Error(err)
 	}
 	refusal := &os.PathError{Op: "open", Path: "d/x", Err: syscall.EACCES}
-	if err := Denied("d", refusal); err == nil || !strings.Contains(err.Error(), "--dir d: ") {
+	if err := Denied("d", refusal); err == nil || !strings.Contains(err.Error(), "dir d: ") {
 		t.Error(err)
 	}
 }

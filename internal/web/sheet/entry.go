@@ -31,8 +31,8 @@ type Setting struct {
 const maxDelay = 24 * time.Hour
 
 // ErrRedacted means that a setting has lost its secret value, because it comes from a crawl.yaml.
-var ErrRedacted = errors.New("crawl.yaml does not have the value, because it is a secret; give the settings file " +
-	"again with --config")
+var ErrRedacted = errors.New("crawl.yaml does not have the value, because it is a secret; give the settings " +
+	"file again (config)")
 
 // A parser reads the value of a key into v.
 type parser struct {

@@ -30,10 +30,10 @@ const Redacted = "[redacted]"
 
 // notSettable are fields that would change what a response means, each with what to do instead.
 var notSettable = map[string]string{
-	"user-agent": "give --user-agent, which also says whose robots.txt rules apply", "from": "give --contact",
-	"host": "give --connect-to to reach a host at another address", "connection": "", "keep-alive": "",
+	"user-agent": "give user-agent, which also says whose robots.txt rules apply", "from": "give contact",
+	"host": "give connect-to to reach a host at another address", "connection": "", "keep-alive": "",
 	"content-length": "", "transfer-encoding": "", "te": "", "trailer": "", "upgrade": "", "expect": "",
-	"proxy-connection": "", "proxy-authorization": "put the user and password into the URL of --proxy",
+	"proxy-connection": "", "proxy-authorization": "put the user and password into the URL of proxy",
 	"range": "", "if-range": "", "if-match": "", "if-none-match": "", "if-modified-since": "",
 	"if-unmodified-since": "",
 }
@@ -82,10 +82,10 @@ func ParseHeaders(what string, values []string) (hs []Header, err error) {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", what, err)
 		case strings.EqualFold(h.Name, "Cookie"):
-			return nil, fmt.Errorf("%s: every host would get the Cookie; give --cookie-file, or set header: for the "+
+			return nil, fmt.Errorf("%s: every host would get the Cookie; give cookie-file, or set header: for the "+
 				"host in the section hosts: of a settings file", what)
 		case strings.EqualFold(h.Name, "Authorization"):
-			return nil, fmt.Errorf("%s: every host would get the Authorization; give --auth-file, or set auth: for "+
+			return nil, fmt.Errorf("%s: every host would get the Authorization; give auth-file, or set auth: for "+
 				"the host in the section hosts: of a settings file", what)
 		case h.Value == Redacted:
 			return nil, fmt.Errorf("%s: crawl.yaml has no value of %s, because it is a secret; give %[1]s "+
