@@ -323,7 +323,7 @@ func (a *Applications) scope(d Application, sizes *sheet.Sizes) (*scope.Scope, e
 // Check returns the error of a scope or of patterns, beside the orders that stand.
 func (a *Applications) Check(d Application, standing []orders.Order) error {
 	if a.walks {
-		return fmt.Errorf("a crawl with --strategy walk has no applications: its walkers choose the pages")
+		return fmt.Errorf("a crawl with strategy walk has no applications: its walkers choose the pages")
 	}
 	var sizes sheet.Sizes
 	for _, other := range ApplicationOrders(standing) {
