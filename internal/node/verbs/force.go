@@ -56,14 +56,14 @@ type Force struct {
 	OtherBars       []crawl.Bar
 	OtherExclusions []crawl.Exclusion
 
-	rates     Rates
+	settings  Settings
 	amendment Amendment // by the orders of this Apply: scope and exclude share it, because patterns are large
 }
 
 // NewForce returns a Force whose delays and paces are in force: they hold for hosts that rest since an earlier run.
 // Crawl must be set before Apply.
 func NewForce(s Settings, standing []orders.Order) *Force {
-	return &Force{rates: s.Rates, Delays: newDelays(s.Sheets, s.Clock, standing), Paces: newPaces(s.Clock, standing),
+	return &Force{settings: s, Delays: newDelays(s.Sheets, s.Clock, standing), Paces: newPaces(s.Clock, standing),
 		Applications: &Applications{crawlScope: s.Scope, walks: s.Walks}}
 }
 

@@ -90,7 +90,7 @@ func (rateRules) check(at Agent, _ []orders.Order, about string) error {
 func (rateRules) describe(o orders.Order, _ []orders.Order) string { return sets(o, "rate") }
 
 func (rateRules) apply(ctx context.Context, f *Force, standing []orders.Order) error {
-	f.rates.Order(Rate(standing))
+	f.settings.Rates.Order(Rate(standing))
 	return f.Paces.set(ctx, f.Crawl, standing)
 }
 

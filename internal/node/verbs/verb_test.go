@@ -131,7 +131,7 @@ func TestOrderErrors(t *testing.T) {
 		}
 	}
 	_, err := verbs.Of("paint")
-	if err == nil || !strings.Contains(err.Error(), "block, delay, exclude, pause, rate, scope") {
+	if err == nil || !strings.Contains(err.Error(), "app, app-rule, block, delay") {
 		t.Error(err)
 	}
 }
