@@ -111,7 +111,8 @@ func named(o orders.Order, value string) string {
 }
 
 // All are the verbs by name.
-var All = []*Verb{&application, &applicationRule, &block, &delay, &exclude, &pause, &limit, &scopeOrder, &seed}
+var All = []*Verb{&application, &applicationRule, &block, &delay, &exclude, &pageLimit, &pause, &limit, &scopeOrder,
+	&seed}
 
 // Of returns the verb with a name. The error lists the names.
 func Of(name string) (*Verb, error) {

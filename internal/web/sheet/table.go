@@ -1,6 +1,7 @@
 package sheet
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -290,8 +291,39 @@ func digestOf(entries []Entry) string {
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
+// over returns t with the rules of another Table in front: its settings replace those of the same prefixes.
+func (t *Table) over(front *Table) *Table {
+	if t == nil || front == nil {
+		return cmp.Or(t, front)
+	}
+	rules := slices.Clone(t.rules)
+	at := map[Prefix]int{}
+	for i, r := range rules {
+		at[r.Prefix] = i
+	}
+	for _, r := range front.rules {
+		i, ok := at[r.Prefix]
+		if !ok {
+			rules = append(rules, r)
+			continue
+		}
+		both := *rules[i]
+		both.Values = both.Values.over(&r.Values)
+		both.keys = slices.Compact(slices.Sorted(slices.Values(slices.Concat(both.keys, r.keys))))
+		rules[i] = &both
+	}
+	both := newTable(rules)
+	both.digest = t.digest
+	return both
+}
+
 // A Live holds the Table in force, which may be replaced while the crawl runs. Nil holds the empty Table.
-type Live struct{ table atomic.Pointer[Table] }
+type Live struct {
+	table atomic.Pointer[Table]
+
+	mu          sync.Mutex // guards the fields below
+	base, front *Table     // of which table consists
+}
 
 // Table returns the Table in force.
 func (l *Live) Table() *Table {
@@ -301,5 +333,18 @@ func (l *Live) Table() *Table {
 	return l.table.Load()
 }
 
-// Set replaces the Table. All callers of Table get it from now on.
-func (l *Live) Set(t *Table) { l.table.Store(t) }
+// Set replaces the Table, without what Lay has put in front. All callers of Table get it from now on.
+func (l *Live) Set(t *Table) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.base = t
+	l.table.Store(t.over(l.front))
+}
+
+// Lay puts the rules of a Table in front of those that Set has given, in place of the Table of the call before.
+func (l *Live) Lay(front *Table) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.front = front
+	l.table.Store(l.base.over(front))
+}
