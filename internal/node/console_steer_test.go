@@ -124,7 +124,8 @@ func (s *stage) steering(t *testing.T, b *testbrowser.Browser) {
 		b.Run("location.hash = 'overview'")
 		b.Run("location.hash = 'steer'")
 		b.Wait("document.querySelectorAll('#kind option').length >= 5 && " +
-			fmt.Sprintf(text, "about", "No more requests go there") + " && " + fmt.Sprintf(text, "standing", "No such order"))
+			fmt.Sprintf(text, "about", "No more requests go there") + " && " +
+			fmt.Sprintf(text, "standing", "No such order"))
 		lines("seeds", "http://a.example/ # the library", "", "# none", "http://b.example/", "mailto:x")
 		b.Click("#add-seeds")
 		confirm(b, "asked")
