@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -28,12 +29,12 @@ func (h *Header) Goes(u weburl.URL) bool {
 // Redacted stands for the value of a secret field in crawl.yaml.
 const Redacted = "[redacted]"
 
-// notSettable are fields that would change what a response means, each with what to do instead.
+// notSettable are fields that would change what a response means, each with what to do instead; see input.Say.
 var notSettable = map[string]string{
-	"user-agent": "give user-agent, which also says whose robots.txt rules apply", "from": "give contact",
-	"host": "give connect-to to reach a host at another address", "connection": "", "keep-alive": "",
+	"user-agent": "give {user-agent}, which also says whose robots.txt rules apply", "from": "give {contact}",
+	"host": "give {connect-to} to reach a host at another address", "connection": "", "keep-alive": "",
 	"content-length": "", "transfer-encoding": "", "te": "", "trailer": "", "upgrade": "", "expect": "",
-	"proxy-connection": "", "proxy-authorization": "put the user and password into the URL of proxy",
+	"proxy-connection": "", "proxy-authorization": "put the user and password into the URL of {proxy}",
 	"range": "", "if-range": "", "if-match": "", "if-none-match": "", "if-modified-since": "",
 	"if-unmodified-since": "",
 }
@@ -65,7 +66,7 @@ func ParseHeader(s string) (Header, error) {
 		if instead == "" {
 			instead = "leave it out"
 		}
-		return Header{}, fmt.Errorf("the crawler sets %s itself; %s", name, instead)
+		return Header{}, input.Errorf("the crawler sets %s itself; %s", name, input.Say(instead))
 	}
 	if value == "" {
 		return Header{}, fmt.Errorf("%s has no value; give one, as in '%[1]s: value'", name)
@@ -82,10 +83,10 @@ func ParseHeaders(what string, values []string) (hs []Header, err error) {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", what, err)
 		case strings.EqualFold(h.Name, "Cookie"):
-			return nil, fmt.Errorf("%s: every host would get the Cookie; give cookie-file, or set header: for the "+
+			return nil, input.Errorf("%s: every host would get the Cookie; give {cookie-file}, or set header: for the "+
 				"host in the section hosts: of a settings file", what)
 		case strings.EqualFold(h.Name, "Authorization"):
-			return nil, fmt.Errorf("%s: every host would get the Authorization; give auth-file, or set auth: for "+
+			return nil, input.Errorf("%s: every host would get the Authorization; give {auth-file}, or set auth: for "+
 				"the host in the section hosts: of a settings file", what)
 		case h.Value == Redacted:
 			return nil, fmt.Errorf("%s: crawl.yaml has no value of %s, because it is a secret; give %[1]s "+
