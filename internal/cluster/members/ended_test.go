@@ -1,13 +1,16 @@
 package members_test
 
 import (
+	"errors"
 	"maps"
 	"testing"
+	"testing/synctest"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/testkit/testmembers"
 )
 
 // agent returns an agent whose instance begins with a byte.
@@ -80,4 +83,56 @@ func TestUp(t *testing.T) {
 	if up := members.Up(v); len(up) != 1 || up[0] != (placement.Owner{Name: "b", Capacity: 2}) {
 		t.Errorf("%v", up)
 	}
+}
+
+// Agents are found by the view of their gossip, or else in the roster. One that says that it leaves for good hears that
+// it is kept when that is durable, and only by its present start.
+func TestMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testmembers.Open(t, "a", "b")
+		m := c.Agents[0].Members
+		if (&members.Members{}).Crawl() != (rpc.ID{}) || m.Caller().Crawl != (rpc.ID{1}) {
+			t.Errorf("the crawl is %v before it is known, and %v then", (&members.Members{}).Crawl(), m.Caller().Crawl)
+		}
+		c.Begin()
+		b, known := m.Agent("b")
+		if p, err := m.Peer("b"); err != nil || p.Name() != "b" || !known || b != c.Agents[1].Members.View().Agents[1] {
+			t.Errorf("agent b is %+v, %v", b, err)
+		}
+		if _, err := m.Peer("x"); err == nil {
+			t.Error("an agent that is not there can be called")
+		}
+		m.Roster = roster{"x"}
+		if x, ok := m.Agent("x"); !ok || x.Name != "x" {
+			t.Errorf("the roster has %+v", x)
+		}
+		if _, ok := m.Agent("y"); ok {
+			t.Error("an agent is there that is on no list")
+		}
+		var e members.Endings
+		from := c.Agents[1].Members.Caller()
+		old := from
+		old.Boot--
+		for range 2 {
+			for _, caller := range []rpc.Caller{from, old} {
+				if err := e.Left(m.Gossip(), caller); !errors.Is(err, rpc.ErrAgain) {
+					t.Errorf("start %d: before it is durable: %v", caller.Boot, err)
+				}
+			}
+		}
+		if !members.HasLeft(m.View(), from.Instance) {
+			t.Error("the view does not say that b leaves")
+		}
+		e.Kept(members.EndingsIn(m.View()))
+		if err := e.Left(m.Gossip(), from); err != nil || !errors.Is(e.Left(m.Gossip(), old), rpc.ErrAgain) {
+			t.Errorf("when it is durable: %v", err)
+		}
+	})
+}
+
+// A roster has one agent.
+type roster struct{ name string }
+
+func (r roster) Agent(name string) (gossip.Agent, bool) {
+	return gossip.Agent{Name: r.name}, name == r.name
 }
