@@ -129,8 +129,8 @@ func TestRefetch(t *testing.T) {
 	})
 }
 
-// If the links cannot be accepted, the list stays, and each Begin tries again, up to a bound. After the end of the crawl
-// nobody tries.
+// If the links cannot be accepted, the list stays, and each Begin tries again, up to a bound. After the end of the
+// crawl nobody tries.
 func TestRefetchFails(t *testing.T) {
 	for _, c := range []struct {
 		err   error
@@ -174,7 +174,8 @@ func TestDivide(t *testing.T) {
 			{"", "[/1 /2 /3]", ""},
 			{"/1 /2 /3", "", "[/1 /2 /3]"},
 		} {
-			if err := divide(c.in, func() {}); err != nil || h.file("lost-") != c.lost || h.file("copied-") != c.copied {
+			err := divide(c.in, func() {})
+			if err != nil || h.file("lost-") != c.lost || h.file("copied-") != c.copied {
 				t.Errorf("with copies of %s: %v; lost %s, copied %s", c.in, err, h.file("lost-"), h.file("copied-"))
 			}
 		}

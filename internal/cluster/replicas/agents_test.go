@@ -154,7 +154,8 @@ func TestHeirTakesOver(t *testing.T) {
 			got, n := h.heard(), int64(1)
 			if err != nil {
 				n = 2 // the replica keeps its records
-				if tries := strings.Count(got, "take over"); tries != inheritTries || !strings.HasSuffix(got, "changed") {
+				tries := strings.Count(got, "take over")
+				if tries != inheritTries || !strings.HasSuffix(got, "changed") {
 					t.Errorf("a takeover that fails: %s", got)
 				}
 			} else if got != name {
