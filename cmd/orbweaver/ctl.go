@@ -150,7 +150,7 @@ func printWaits(out io.Writer, answers []*pb.Answer) (err error) {
 type CtlCheckpointCmd struct {
 	AgentFlag `embed:""`
 	JSONFlag  `embed:""`
-	ByFlag    `embed:""`
+	WhyFlag   `embed:""`
 }
 
 // Help explains what is durable.
@@ -162,7 +162,7 @@ They also save it regularly by themselves.`
 // Run makes the state of the agents durable.
 func (k CtlCheckpointCmd) Run(c *commands, out io.Writer) error {
 	return c.Ctl.tell(out, k.JSONFlag, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
-		res, err := o.Checkpoint(ctx, &pb.CheckpointRequest{Agent: k.Agent})
+		res, err := o.Checkpoint(ctx, &pb.AgentRequest{Agent: k.Agent, Why: k.Why})
 		return res.GetAnswers(), err
 	})
 }
@@ -187,7 +187,7 @@ With --agent, the other agents go on with the work of the stopped one.`
 // Run stops the agents.
 func (s CtlStopCmd) Run(c *commands, out io.Writer) error {
 	return c.Ctl.tell(out, s.JSONFlag, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
-		res, err := o.Stop(ctx, &pb.StopRequest{Agent: s.Agent, Why: s.Why})
+		res, err := o.Stop(ctx, &pb.AgentRequest{Agent: s.Agent, Why: s.Why})
 		return res.GetAnswers(), err
 	})
 }
@@ -196,13 +196,13 @@ func (s CtlStopCmd) Run(c *commands, out io.Writer) error {
 type CtlLeaveCmd struct {
 	Agent    string `help:"Tell this agent instead of the one in --dir." placeholder:"AGENT"`
 	JSONFlag `embed:""`
-	ByFlag   `embed:""`
+	WhyFlag  `embed:""`
 }
 
 // Run asks the agent to leave its cluster.
 func (l CtlLeaveCmd) Run(c *commands, out io.Writer) error {
 	return c.Ctl.tell(out, l.JSONFlag, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
-		res, err := o.Leave(ctx, &pb.LeaveRequest{Agent: l.Agent})
+		res, err := o.Leave(ctx, &pb.AgentRequest{Agent: l.Agent, Why: l.Why})
 		return res.GetAnswers(), err
 	})
 }

@@ -121,7 +121,7 @@ func (s *stage) Drop(_ context.Context, q *pb.DropRequest) (*pb.Answers, error) 
 	return &pb.Answers{Answers: a}, err
 }
 
-func (s *stage) Checkpoint(ctx context.Context, q *pb.CheckpointRequest) (*pb.Answers, error) {
+func (s *stage) Checkpoint(ctx context.Context, q *pb.AgentRequest) (*pb.Answers, error) {
 	s.mu.Lock()
 	s.by = orders.Caller(ctx)
 	s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *stage) Checkpoint(ctx context.Context, q *pb.CheckpointRequest) (*pb.An
 	return &pb.Answers{Answers: a}, err
 }
 
-func (s *stage) Stop(_ context.Context, q *pb.StopRequest) (*pb.Answers, error) {
+func (s *stage) Stop(_ context.Context, q *pb.AgentRequest) (*pb.Answers, error) {
 	a, err := s.did("Stop", q.Agent, q.Why)
 	return &pb.Answers{Answers: a}, err
 }

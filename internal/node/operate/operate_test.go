@@ -234,7 +234,9 @@ func TestReasons(t *testing.T) {
 		_, errs["seed"] = o.AddSeeds(ctx, &pb.AddSeedsRequest{Urls: []string{"http://a1.example/"}, Why: c.why})
 		_, errs["block"] = o.Give(ctx, &pb.GiveRequest{Verb: "block", About: "a1.example", Why: c.why})
 		_, errs["pause"] = o.Give(ctx, &pb.GiveRequest{Verb: "pause", Why: c.why})
-		_, errs["stop"] = o.Stop(ctx, &pb.StopRequest{Why: c.why})
+		_, errs["stop"] = o.Stop(ctx, &pb.AgentRequest{Why: c.why})
+		_, errs["checkpoint"] = o.Checkpoint(ctx, &pb.AgentRequest{Why: c.why})
+		_, errs["leave"] = o.Leave(ctx, &pb.AgentRequest{Why: c.why})
 		for verb, err := range errs {
 			if (connect.CodeOf(err) != connect.CodeInvalidArgument) != c.ok || c.ok && err != nil {
 				t.Errorf("%s for %q: %v", verb, c.why, err)
@@ -450,11 +452,11 @@ func TestCaller(t *testing.T) {
 	equal(t, "orders", strings.Join(by, ", "), "pause alice@ws, pause bob, app-rule bob, app bob")
 	w.noted = nil
 	as("alice@ws", `
-		a1 Checkpoint
+		a1 Checkpoint why:"due"
 		a1 Drop host:"a1.example" why:"a trap"`)
 	as("bob", `
 		a1 Stop agent:"a2"
 		a1 Leave agent:"a2"`)
 	equal(t, "commands", strings.Join(w.noted, "; "),
-		"a1 checkpoint alice@ws; a1 drop a1.example alice@ws a trap; a1 stop a2 bob; a1 leave a2 bob")
+		"a1 checkpoint alice@ws due; a1 drop a1.example alice@ws a trap; a1 stop a2 bob; a1 leave a2 bob")
 }

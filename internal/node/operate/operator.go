@@ -195,17 +195,20 @@ func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.Answers, er
 }
 
 // Checkpoint implements pb.OperatorHandler.
-func (o *Operator) Checkpoint(ctx context.Context, q *pb.CheckpointRequest) (*pb.Answers, error) {
+func (o *Operator) Checkpoint(ctx context.Context, q *pb.AgentRequest) (*pb.Answers, error) {
 	names, err := o.agents.chosen(q.Agent)
 	if err != nil {
 		return nil, err
 	}
-	o.note(ctx, "checkpoint", q.Agent, "")
-	return &pb.Answers{Answers: o.agents.answers(ctx, names, "Checkpoint", &pb.CheckpointRequest{})}, nil
+	if err := checkWhy(q.Why); err != nil {
+		return nil, err
+	}
+	o.note(ctx, "checkpoint", q.Agent, q.Why)
+	return &pb.Answers{Answers: o.agents.answers(ctx, names, "Checkpoint", &pb.AgentRequest{})}, nil
 }
 
 // Stop implements pb.OperatorHandler. This agent stops last, because it passes the others' answers on.
-func (o *Operator) Stop(ctx context.Context, q *pb.StopRequest) (*pb.Answers, error) {
+func (o *Operator) Stop(ctx context.Context, q *pb.AgentRequest) (*pb.Answers, error) {
 	names, err := o.agents.chosen(q.Agent)
 	if err != nil {
 		return nil, err
@@ -215,15 +218,15 @@ func (o *Operator) Stop(ctx context.Context, q *pb.StopRequest) (*pb.Answers, er
 	}
 	o.note(ctx, "stop", q.Agent, q.Why)
 	own := o.agent.Name()
-	answers := o.agents.answers(ctx, without(names, own), "Stop", &pb.StopRequest{})
+	answers := o.agents.answers(ctx, without(names, own), "Stop", &pb.AgentRequest{})
 	if slices.Contains(names, own) {
-		answers = append(answers, o.agents.answers(ctx, []string{own}, "Stop", &pb.StopRequest{})...)
+		answers = append(answers, o.agents.answers(ctx, []string{own}, "Stop", &pb.AgentRequest{})...)
 	}
 	return &pb.Answers{Answers: answers}, nil
 }
 
 // Leave implements pb.OperatorHandler.
-func (o *Operator) Leave(ctx context.Context, q *pb.LeaveRequest) (*pb.Answers, error) {
+func (o *Operator) Leave(ctx context.Context, q *pb.AgentRequest) (*pb.Answers, error) {
 	name := q.Agent
 	if name == "" {
 		name = o.agent.Name()
@@ -232,8 +235,11 @@ func (o *Operator) Leave(ctx context.Context, q *pb.LeaveRequest) (*pb.Answers, 
 	if err != nil {
 		return nil, err
 	}
-	o.note(ctx, "leave", name, "")
-	answers := o.agents.answers(ctx, names, "Leave", &pb.LeaveRequest{})
+	if err := checkWhy(q.Why); err != nil {
+		return nil, err
+	}
+	o.note(ctx, "leave", name, q.Why)
+	answers := o.agents.answers(ctx, names, "Leave", &pb.AgentRequest{})
 	if text := answers[0].Error; text != "" {
 		return nil, problem(connect.CodeUnavailable, "%s", text)
 	}

@@ -109,11 +109,11 @@ type OperatorClient interface {
 	// Drop discards the waiting links of a host.
 	Drop(context.Context, *DropRequest) (*Answers, error)
 	// Checkpoint makes the state of all agents, or of one, durable now.
-	Checkpoint(context.Context, *CheckpointRequest) (*Answers, error)
+	Checkpoint(context.Context, *AgentRequest) (*Answers, error)
 	// Stop ends the crawl of all agents, or of one, as a signal does: it can be resumed.
-	Stop(context.Context, *StopRequest) (*Answers, error)
+	Stop(context.Context, *AgentRequest) (*Answers, error)
 	// Leave makes an agent hand its hosts to the others, and end.
-	Leave(context.Context, *LeaveRequest) (*Answers, error)
+	Leave(context.Context, *AgentRequest) (*Answers, error)
 	// AddSeeds adds seeds, which extend the scope as those of the start do. They are durable
 	// when it answers.
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
@@ -215,19 +215,19 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(operatorMethods.ByName("Drop")),
 			connect.WithClientOptions(opts...),
 		),
-		checkpoint: connect.NewClient[CheckpointRequest, Answers](
+		checkpoint: connect.NewClient[AgentRequest, Answers](
 			httpClient,
 			baseURL+OperatorCheckpointProcedure,
 			connect.WithSchema(operatorMethods.ByName("Checkpoint")),
 			connect.WithClientOptions(opts...),
 		),
-		stop: connect.NewClient[StopRequest, Answers](
+		stop: connect.NewClient[AgentRequest, Answers](
 			httpClient,
 			baseURL+OperatorStopProcedure,
 			connect.WithSchema(operatorMethods.ByName("Stop")),
 			connect.WithClientOptions(opts...),
 		),
-		leave: connect.NewClient[LeaveRequest, Answers](
+		leave: connect.NewClient[AgentRequest, Answers](
 			httpClient,
 			baseURL+OperatorLeaveProcedure,
 			connect.WithSchema(operatorMethods.ByName("Leave")),
@@ -366,9 +366,9 @@ type operatorClient struct {
 	takeBack       *connect.Client[TakeBackRequest, GiveResponse]
 	orders         *connect.Client[OrdersRequest, OrdersResponse]
 	drop           *connect.Client[DropRequest, Answers]
-	checkpoint     *connect.Client[CheckpointRequest, Answers]
-	stop           *connect.Client[StopRequest, Answers]
-	leave          *connect.Client[LeaveRequest, Answers]
+	checkpoint     *connect.Client[AgentRequest, Answers]
+	stop           *connect.Client[AgentRequest, Answers]
+	leave          *connect.Client[AgentRequest, Answers]
 	addSeeds       *connect.Client[AddSeedsRequest, AddSeedsResponse]
 	rateWeek       *connect.Client[RateWeekRequest, RateWeekResponse]
 	excludePreview *connect.Client[ExcludePreviewRequest, ExcludePreviewResponse]
@@ -453,7 +453,7 @@ func (c *operatorClient) Drop(ctx context.Context, req *DropRequest) (*Answers, 
 }
 
 // Checkpoint calls orbweaver.operator.v1.Operator.Checkpoint.
-func (c *operatorClient) Checkpoint(ctx context.Context, req *CheckpointRequest) (*Answers, error) {
+func (c *operatorClient) Checkpoint(ctx context.Context, req *AgentRequest) (*Answers, error) {
 	response, err := c.checkpoint.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
@@ -462,7 +462,7 @@ func (c *operatorClient) Checkpoint(ctx context.Context, req *CheckpointRequest)
 }
 
 // Stop calls orbweaver.operator.v1.Operator.Stop.
-func (c *operatorClient) Stop(ctx context.Context, req *StopRequest) (*Answers, error) {
+func (c *operatorClient) Stop(ctx context.Context, req *AgentRequest) (*Answers, error) {
 	response, err := c.stop.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
@@ -471,7 +471,7 @@ func (c *operatorClient) Stop(ctx context.Context, req *StopRequest) (*Answers, 
 }
 
 // Leave calls orbweaver.operator.v1.Operator.Leave.
-func (c *operatorClient) Leave(ctx context.Context, req *LeaveRequest) (*Answers, error) {
+func (c *operatorClient) Leave(ctx context.Context, req *AgentRequest) (*Answers, error) {
 	response, err := c.leave.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
@@ -653,11 +653,11 @@ type OperatorHandler interface {
 	// Drop discards the waiting links of a host.
 	Drop(context.Context, *DropRequest) (*Answers, error)
 	// Checkpoint makes the state of all agents, or of one, durable now.
-	Checkpoint(context.Context, *CheckpointRequest) (*Answers, error)
+	Checkpoint(context.Context, *AgentRequest) (*Answers, error)
 	// Stop ends the crawl of all agents, or of one, as a signal does: it can be resumed.
-	Stop(context.Context, *StopRequest) (*Answers, error)
+	Stop(context.Context, *AgentRequest) (*Answers, error)
 	// Leave makes an agent hand its hosts to the others, and end.
-	Leave(context.Context, *LeaveRequest) (*Answers, error)
+	Leave(context.Context, *AgentRequest) (*Answers, error)
 	// AddSeeds adds seeds, which extend the scope as those of the start do. They are durable
 	// when it answers.
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
@@ -989,15 +989,15 @@ func (UnimplementedOperatorHandler) Drop(context.Context, *DropRequest) (*Answer
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Drop is not implemented"))
 }
 
-func (UnimplementedOperatorHandler) Checkpoint(context.Context, *CheckpointRequest) (*Answers, error) {
+func (UnimplementedOperatorHandler) Checkpoint(context.Context, *AgentRequest) (*Answers, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Checkpoint is not implemented"))
 }
 
-func (UnimplementedOperatorHandler) Stop(context.Context, *StopRequest) (*Answers, error) {
+func (UnimplementedOperatorHandler) Stop(context.Context, *AgentRequest) (*Answers, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Stop is not implemented"))
 }
 
-func (UnimplementedOperatorHandler) Leave(context.Context, *LeaveRequest) (*Answers, error) {
+func (UnimplementedOperatorHandler) Leave(context.Context, *AgentRequest) (*Answers, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Leave is not implemented"))
 }
 

@@ -450,73 +450,30 @@ func (x *DropRequest) GetWhy() string {
 	return ""
 }
 
-type CheckpointRequest struct {
+// A command to agents.
+type AgentRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"` // this agent alone; empty: all
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CheckpointRequest) Reset() {
-	*x = CheckpointRequest{}
-	mi := &file_operator_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CheckpointRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CheckpointRequest) ProtoMessage() {}
-
-func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
-func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *CheckpointRequest) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-type StopRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"` // this agent alone; empty: all
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"` // this agent alone; empty: all, or the one that is asked if the command is for one
 	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *StopRequest) Reset() {
-	*x = StopRequest{}
-	mi := &file_operator_proto_msgTypes[7]
+func (x *AgentRequest) Reset() {
+	*x = AgentRequest{}
+	mi := &file_operator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StopRequest) String() string {
+func (x *AgentRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StopRequest) ProtoMessage() {}
+func (*AgentRequest) ProtoMessage() {}
 
-func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[7]
+func (x *AgentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_operator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,65 +484,21 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
-func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{7}
+// Deprecated: Use AgentRequest.ProtoReflect.Descriptor instead.
+func (*AgentRequest) Descriptor() ([]byte, []int) {
+	return file_operator_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *StopRequest) GetAgent() string {
+func (x *AgentRequest) GetAgent() string {
 	if x != nil {
 		return x.Agent
 	}
 	return ""
 }
 
-func (x *StopRequest) GetWhy() string {
+func (x *AgentRequest) GetWhy() string {
 	if x != nil {
 		return x.Why
-	}
-	return ""
-}
-
-type LeaveRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"` // empty: the one that is asked
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LeaveRequest) Reset() {
-	*x = LeaveRequest{}
-	mi := &file_operator_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LeaveRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LeaveRequest) ProtoMessage() {}
-
-func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
-func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *LeaveRequest) GetAgent() string {
-	if x != nil {
-		return x.Agent
 	}
 	return ""
 }
@@ -599,7 +512,7 @@ type Answers struct {
 
 func (x *Answers) Reset() {
 	*x = Answers{}
-	mi := &file_operator_proto_msgTypes[9]
+	mi := &file_operator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -611,7 +524,7 @@ func (x *Answers) String() string {
 func (*Answers) ProtoMessage() {}
 
 func (x *Answers) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[9]
+	mi := &file_operator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -624,7 +537,7 @@ func (x *Answers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answers.ProtoReflect.Descriptor instead.
 func (*Answers) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{9}
+	return file_operator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Answers) GetAnswers() []*Answer {
@@ -674,16 +587,12 @@ const file_operator_proto_rawDesc = "" +
 	"\x03url\x18\x02 \x01(\tR\x03url\"3\n" +
 	"\vDropRequest\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\")\n" +
-	"\x11CheckpointRequest\x12\x14\n" +
-	"\x05agent\x18\x01 \x01(\tR\x05agent\"5\n" +
-	"\vStopRequest\x12\x14\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"6\n" +
+	"\fAgentRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"$\n" +
-	"\fLeaveRequest\x12\x14\n" +
-	"\x05agent\x18\x01 \x01(\tR\x05agent\"B\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"B\n" +
 	"\aAnswers\x127\n" +
-	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\x89\x14\n" +
+	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\x85\x14\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a\x1e.orbweaver.operator.v1.Answers\"\x03\x90\x02\x01\x12O\n" +
@@ -691,11 +600,11 @@ const file_operator_proto_rawDesc = "" +
 	"\x05Verbs\x12#.orbweaver.operator.v1.VerbsRequest\x1a$.orbweaver.operator.v1.VerbsResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\bTakeBack\x12&.orbweaver.operator.v1.TakeBackRequest\x1a#.orbweaver.operator.v1.GiveResponse\x12Z\n" +
 	"\x06Orders\x12$.orbweaver.operator.v1.OrdersRequest\x1a%.orbweaver.operator.v1.OrdersResponse\"\x03\x90\x02\x01\x12J\n" +
-	"\x04Drop\x12\".orbweaver.operator.v1.DropRequest\x1a\x1e.orbweaver.operator.v1.Answers\x12V\n" +
+	"\x04Drop\x12\".orbweaver.operator.v1.DropRequest\x1a\x1e.orbweaver.operator.v1.Answers\x12Q\n" +
 	"\n" +
-	"Checkpoint\x12(.orbweaver.operator.v1.CheckpointRequest\x1a\x1e.orbweaver.operator.v1.Answers\x12J\n" +
-	"\x04Stop\x12\".orbweaver.operator.v1.StopRequest\x1a\x1e.orbweaver.operator.v1.Answers\x12L\n" +
-	"\x05Leave\x12#.orbweaver.operator.v1.LeaveRequest\x1a\x1e.orbweaver.operator.v1.Answers\x12[\n" +
+	"Checkpoint\x12#.orbweaver.operator.v1.AgentRequest\x1a\x1e.orbweaver.operator.v1.Answers\x12K\n" +
+	"\x04Stop\x12#.orbweaver.operator.v1.AgentRequest\x1a\x1e.orbweaver.operator.v1.Answers\x12L\n" +
+	"\x05Leave\x12#.orbweaver.operator.v1.AgentRequest\x1a\x1e.orbweaver.operator.v1.Answers\x12[\n" +
 	"\bAddSeeds\x12&.orbweaver.operator.v1.AddSeedsRequest\x1a'.orbweaver.operator.v1.AddSeedsResponse\x12`\n" +
 	"\bRateWeek\x12&.orbweaver.operator.v1.RateWeekRequest\x1a'.orbweaver.operator.v1.RateWeekResponse\"\x03\x90\x02\x01\x12r\n" +
 	"\x0eExcludePreview\x12,.orbweaver.operator.v1.ExcludePreviewRequest\x1a-.orbweaver.operator.v1.ExcludePreviewResponse\"\x03\x90\x02\x01\x12W\n" +
@@ -728,7 +637,7 @@ func file_operator_proto_rawDescGZIP() []byte {
 	return file_operator_proto_rawDescData
 }
 
-var file_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_operator_proto_goTypes = []any{
 	(*StatusRequest)(nil),          // 0: orbweaver.operator.v1.StatusRequest
 	(*StatusResponse)(nil),         // 1: orbweaver.operator.v1.StatusResponse
@@ -736,124 +645,122 @@ var file_operator_proto_goTypes = []any{
 	(*Totals)(nil),                 // 3: orbweaver.operator.v1.Totals
 	(*ExplainRequest)(nil),         // 4: orbweaver.operator.v1.ExplainRequest
 	(*DropRequest)(nil),            // 5: orbweaver.operator.v1.DropRequest
-	(*CheckpointRequest)(nil),      // 6: orbweaver.operator.v1.CheckpointRequest
-	(*StopRequest)(nil),            // 7: orbweaver.operator.v1.StopRequest
-	(*LeaveRequest)(nil),           // 8: orbweaver.operator.v1.LeaveRequest
-	(*Answers)(nil),                // 9: orbweaver.operator.v1.Answers
-	(*structpb.Struct)(nil),        // 10: google.protobuf.Struct
-	(*RateState)(nil),              // 11: orbweaver.operator.v1.RateState
-	(*NamedState)(nil),             // 12: orbweaver.operator.v1.NamedState
-	(*DomainRate)(nil),             // 13: orbweaver.operator.v1.DomainRate
-	(*Answer)(nil),                 // 14: orbweaver.operator.v1.Answer
-	(*GiveRequest)(nil),            // 15: orbweaver.operator.v1.GiveRequest
-	(*VerbsRequest)(nil),           // 16: orbweaver.operator.v1.VerbsRequest
-	(*TakeBackRequest)(nil),        // 17: orbweaver.operator.v1.TakeBackRequest
-	(*OrdersRequest)(nil),          // 18: orbweaver.operator.v1.OrdersRequest
-	(*AddSeedsRequest)(nil),        // 19: orbweaver.operator.v1.AddSeedsRequest
-	(*RateWeekRequest)(nil),        // 20: orbweaver.operator.v1.RateWeekRequest
-	(*ExcludePreviewRequest)(nil),  // 21: orbweaver.operator.v1.ExcludePreviewRequest
-	(*QueueRequest)(nil),           // 22: orbweaver.operator.v1.QueueRequest
-	(*ScopeRequest)(nil),           // 23: orbweaver.operator.v1.ScopeRequest
-	(*SetApplicationRequest)(nil),  // 24: orbweaver.operator.v1.SetApplicationRequest
-	(*ApplicationsRequest)(nil),    // 25: orbweaver.operator.v1.ApplicationsRequest
-	(*FeedRequest)(nil),            // 26: orbweaver.operator.v1.FeedRequest
-	(*PagesRequest)(nil),           // 27: orbweaver.operator.v1.PagesRequest
-	(*AcknowledgeRequest)(nil),     // 28: orbweaver.operator.v1.AcknowledgeRequest
-	(*HostsRequest)(nil),           // 29: orbweaver.operator.v1.HostsRequest
-	(*EventsRequest)(nil),          // 30: orbweaver.operator.v1.EventsRequest
-	(*LogRequest)(nil),             // 31: orbweaver.operator.v1.LogRequest
-	(*HistoryRequest)(nil),         // 32: orbweaver.operator.v1.HistoryRequest
-	(*SharesRequest)(nil),          // 33: orbweaver.operator.v1.SharesRequest
-	(*BlacklistsRequest)(nil),      // 34: orbweaver.operator.v1.BlacklistsRequest
-	(*CapturesRequest)(nil),        // 35: orbweaver.operator.v1.CapturesRequest
-	(*RecordRequest)(nil),          // 36: orbweaver.operator.v1.RecordRequest
-	(*GiveResponse)(nil),           // 37: orbweaver.operator.v1.GiveResponse
-	(*VerbsResponse)(nil),          // 38: orbweaver.operator.v1.VerbsResponse
-	(*OrdersResponse)(nil),         // 39: orbweaver.operator.v1.OrdersResponse
-	(*AddSeedsResponse)(nil),       // 40: orbweaver.operator.v1.AddSeedsResponse
-	(*RateWeekResponse)(nil),       // 41: orbweaver.operator.v1.RateWeekResponse
-	(*ExcludePreviewResponse)(nil), // 42: orbweaver.operator.v1.ExcludePreviewResponse
-	(*QueueResponse)(nil),          // 43: orbweaver.operator.v1.QueueResponse
-	(*ScopeResponse)(nil),          // 44: orbweaver.operator.v1.ScopeResponse
-	(*SetApplicationResponse)(nil), // 45: orbweaver.operator.v1.SetApplicationResponse
-	(*ApplicationsResponse)(nil),   // 46: orbweaver.operator.v1.ApplicationsResponse
-	(*FeedResponse)(nil),           // 47: orbweaver.operator.v1.FeedResponse
-	(*PagesResponse)(nil),          // 48: orbweaver.operator.v1.PagesResponse
-	(*AcknowledgeResponse)(nil),    // 49: orbweaver.operator.v1.AcknowledgeResponse
-	(*HostsResponse)(nil),          // 50: orbweaver.operator.v1.HostsResponse
-	(*Event)(nil),                  // 51: orbweaver.operator.v1.Event
-	(*LogResponse)(nil),            // 52: orbweaver.operator.v1.LogResponse
-	(*HistoryResponse)(nil),        // 53: orbweaver.operator.v1.HistoryResponse
-	(*SharesResponse)(nil),         // 54: orbweaver.operator.v1.SharesResponse
-	(*BlacklistsResponse)(nil),     // 55: orbweaver.operator.v1.BlacklistsResponse
-	(*CapturesResponse)(nil),       // 56: orbweaver.operator.v1.CapturesResponse
-	(*RecordResponse)(nil),         // 57: orbweaver.operator.v1.RecordResponse
+	(*AgentRequest)(nil),           // 6: orbweaver.operator.v1.AgentRequest
+	(*Answers)(nil),                // 7: orbweaver.operator.v1.Answers
+	(*structpb.Struct)(nil),        // 8: google.protobuf.Struct
+	(*RateState)(nil),              // 9: orbweaver.operator.v1.RateState
+	(*NamedState)(nil),             // 10: orbweaver.operator.v1.NamedState
+	(*DomainRate)(nil),             // 11: orbweaver.operator.v1.DomainRate
+	(*Answer)(nil),                 // 12: orbweaver.operator.v1.Answer
+	(*GiveRequest)(nil),            // 13: orbweaver.operator.v1.GiveRequest
+	(*VerbsRequest)(nil),           // 14: orbweaver.operator.v1.VerbsRequest
+	(*TakeBackRequest)(nil),        // 15: orbweaver.operator.v1.TakeBackRequest
+	(*OrdersRequest)(nil),          // 16: orbweaver.operator.v1.OrdersRequest
+	(*AddSeedsRequest)(nil),        // 17: orbweaver.operator.v1.AddSeedsRequest
+	(*RateWeekRequest)(nil),        // 18: orbweaver.operator.v1.RateWeekRequest
+	(*ExcludePreviewRequest)(nil),  // 19: orbweaver.operator.v1.ExcludePreviewRequest
+	(*QueueRequest)(nil),           // 20: orbweaver.operator.v1.QueueRequest
+	(*ScopeRequest)(nil),           // 21: orbweaver.operator.v1.ScopeRequest
+	(*SetApplicationRequest)(nil),  // 22: orbweaver.operator.v1.SetApplicationRequest
+	(*ApplicationsRequest)(nil),    // 23: orbweaver.operator.v1.ApplicationsRequest
+	(*FeedRequest)(nil),            // 24: orbweaver.operator.v1.FeedRequest
+	(*PagesRequest)(nil),           // 25: orbweaver.operator.v1.PagesRequest
+	(*AcknowledgeRequest)(nil),     // 26: orbweaver.operator.v1.AcknowledgeRequest
+	(*HostsRequest)(nil),           // 27: orbweaver.operator.v1.HostsRequest
+	(*EventsRequest)(nil),          // 28: orbweaver.operator.v1.EventsRequest
+	(*LogRequest)(nil),             // 29: orbweaver.operator.v1.LogRequest
+	(*HistoryRequest)(nil),         // 30: orbweaver.operator.v1.HistoryRequest
+	(*SharesRequest)(nil),          // 31: orbweaver.operator.v1.SharesRequest
+	(*BlacklistsRequest)(nil),      // 32: orbweaver.operator.v1.BlacklistsRequest
+	(*CapturesRequest)(nil),        // 33: orbweaver.operator.v1.CapturesRequest
+	(*RecordRequest)(nil),          // 34: orbweaver.operator.v1.RecordRequest
+	(*GiveResponse)(nil),           // 35: orbweaver.operator.v1.GiveResponse
+	(*VerbsResponse)(nil),          // 36: orbweaver.operator.v1.VerbsResponse
+	(*OrdersResponse)(nil),         // 37: orbweaver.operator.v1.OrdersResponse
+	(*AddSeedsResponse)(nil),       // 38: orbweaver.operator.v1.AddSeedsResponse
+	(*RateWeekResponse)(nil),       // 39: orbweaver.operator.v1.RateWeekResponse
+	(*ExcludePreviewResponse)(nil), // 40: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueResponse)(nil),          // 41: orbweaver.operator.v1.QueueResponse
+	(*ScopeResponse)(nil),          // 42: orbweaver.operator.v1.ScopeResponse
+	(*SetApplicationResponse)(nil), // 43: orbweaver.operator.v1.SetApplicationResponse
+	(*ApplicationsResponse)(nil),   // 44: orbweaver.operator.v1.ApplicationsResponse
+	(*FeedResponse)(nil),           // 45: orbweaver.operator.v1.FeedResponse
+	(*PagesResponse)(nil),          // 46: orbweaver.operator.v1.PagesResponse
+	(*AcknowledgeResponse)(nil),    // 47: orbweaver.operator.v1.AcknowledgeResponse
+	(*HostsResponse)(nil),          // 48: orbweaver.operator.v1.HostsResponse
+	(*Event)(nil),                  // 49: orbweaver.operator.v1.Event
+	(*LogResponse)(nil),            // 50: orbweaver.operator.v1.LogResponse
+	(*HistoryResponse)(nil),        // 51: orbweaver.operator.v1.HistoryResponse
+	(*SharesResponse)(nil),         // 52: orbweaver.operator.v1.SharesResponse
+	(*BlacklistsResponse)(nil),     // 53: orbweaver.operator.v1.BlacklistsResponse
+	(*CapturesResponse)(nil),       // 54: orbweaver.operator.v1.CapturesResponse
+	(*RecordResponse)(nil),         // 55: orbweaver.operator.v1.RecordResponse
 }
 var file_operator_proto_depIdxs = []int32{
 	2,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
 	3,  // 1: orbweaver.operator.v1.StatusResponse.totals:type_name -> orbweaver.operator.v1.Totals
 	3,  // 2: orbweaver.operator.v1.AgentStatus.totals:type_name -> orbweaver.operator.v1.Totals
-	10, // 3: orbweaver.operator.v1.AgentStatus.status:type_name -> google.protobuf.Struct
-	11, // 4: orbweaver.operator.v1.AgentStatus.rate:type_name -> orbweaver.operator.v1.RateState
-	12, // 5: orbweaver.operator.v1.AgentStatus.applications:type_name -> orbweaver.operator.v1.NamedState
-	13, // 6: orbweaver.operator.v1.AgentStatus.domain_rates:type_name -> orbweaver.operator.v1.DomainRate
-	14, // 7: orbweaver.operator.v1.Answers.answers:type_name -> orbweaver.operator.v1.Answer
+	8,  // 3: orbweaver.operator.v1.AgentStatus.status:type_name -> google.protobuf.Struct
+	9,  // 4: orbweaver.operator.v1.AgentStatus.rate:type_name -> orbweaver.operator.v1.RateState
+	10, // 5: orbweaver.operator.v1.AgentStatus.applications:type_name -> orbweaver.operator.v1.NamedState
+	11, // 6: orbweaver.operator.v1.AgentStatus.domain_rates:type_name -> orbweaver.operator.v1.DomainRate
+	12, // 7: orbweaver.operator.v1.Answers.answers:type_name -> orbweaver.operator.v1.Answer
 	0,  // 8: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
 	4,  // 9: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
-	15, // 10: orbweaver.operator.v1.Operator.Give:input_type -> orbweaver.operator.v1.GiveRequest
-	16, // 11: orbweaver.operator.v1.Operator.Verbs:input_type -> orbweaver.operator.v1.VerbsRequest
-	17, // 12: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
-	18, // 13: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
+	13, // 10: orbweaver.operator.v1.Operator.Give:input_type -> orbweaver.operator.v1.GiveRequest
+	14, // 11: orbweaver.operator.v1.Operator.Verbs:input_type -> orbweaver.operator.v1.VerbsRequest
+	15, // 12: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
+	16, // 13: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
 	5,  // 14: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
-	6,  // 15: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.CheckpointRequest
-	7,  // 16: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.StopRequest
-	8,  // 17: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.LeaveRequest
-	19, // 18: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
-	20, // 19: orbweaver.operator.v1.Operator.RateWeek:input_type -> orbweaver.operator.v1.RateWeekRequest
-	21, // 20: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
-	22, // 21: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
-	23, // 22: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
-	24, // 23: orbweaver.operator.v1.Operator.SetApplication:input_type -> orbweaver.operator.v1.SetApplicationRequest
-	25, // 24: orbweaver.operator.v1.Operator.Applications:input_type -> orbweaver.operator.v1.ApplicationsRequest
-	26, // 25: orbweaver.operator.v1.Operator.Feed:input_type -> orbweaver.operator.v1.FeedRequest
-	27, // 26: orbweaver.operator.v1.Operator.Pages:input_type -> orbweaver.operator.v1.PagesRequest
-	28, // 27: orbweaver.operator.v1.Operator.Acknowledge:input_type -> orbweaver.operator.v1.AcknowledgeRequest
-	29, // 28: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
-	30, // 29: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
-	31, // 30: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
-	32, // 31: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
-	33, // 32: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
-	34, // 33: orbweaver.operator.v1.Operator.Blacklists:input_type -> orbweaver.operator.v1.BlacklistsRequest
-	35, // 34: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
-	36, // 35: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
+	6,  // 15: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.AgentRequest
+	6,  // 16: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.AgentRequest
+	6,  // 17: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.AgentRequest
+	17, // 18: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
+	18, // 19: orbweaver.operator.v1.Operator.RateWeek:input_type -> orbweaver.operator.v1.RateWeekRequest
+	19, // 20: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
+	20, // 21: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
+	21, // 22: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
+	22, // 23: orbweaver.operator.v1.Operator.SetApplication:input_type -> orbweaver.operator.v1.SetApplicationRequest
+	23, // 24: orbweaver.operator.v1.Operator.Applications:input_type -> orbweaver.operator.v1.ApplicationsRequest
+	24, // 25: orbweaver.operator.v1.Operator.Feed:input_type -> orbweaver.operator.v1.FeedRequest
+	25, // 26: orbweaver.operator.v1.Operator.Pages:input_type -> orbweaver.operator.v1.PagesRequest
+	26, // 27: orbweaver.operator.v1.Operator.Acknowledge:input_type -> orbweaver.operator.v1.AcknowledgeRequest
+	27, // 28: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
+	28, // 29: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
+	29, // 30: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
+	30, // 31: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
+	31, // 32: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
+	32, // 33: orbweaver.operator.v1.Operator.Blacklists:input_type -> orbweaver.operator.v1.BlacklistsRequest
+	33, // 34: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
+	34, // 35: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
 	1,  // 36: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	9,  // 37: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.Answers
-	37, // 38: orbweaver.operator.v1.Operator.Give:output_type -> orbweaver.operator.v1.GiveResponse
-	38, // 39: orbweaver.operator.v1.Operator.Verbs:output_type -> orbweaver.operator.v1.VerbsResponse
-	37, // 40: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.GiveResponse
-	39, // 41: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	9,  // 42: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.Answers
-	9,  // 43: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.Answers
-	9,  // 44: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.Answers
-	9,  // 45: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.Answers
-	40, // 46: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
-	41, // 47: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
-	42, // 48: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
-	43, // 49: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
-	44, // 50: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
-	45, // 51: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
-	46, // 52: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
-	47, // 53: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
-	48, // 54: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
-	49, // 55: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
-	50, // 56: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
-	51, // 57: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
-	52, // 58: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
-	53, // 59: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
-	54, // 60: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
-	55, // 61: orbweaver.operator.v1.Operator.Blacklists:output_type -> orbweaver.operator.v1.BlacklistsResponse
-	56, // 62: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
-	57, // 63: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
+	7,  // 37: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.Answers
+	35, // 38: orbweaver.operator.v1.Operator.Give:output_type -> orbweaver.operator.v1.GiveResponse
+	36, // 39: orbweaver.operator.v1.Operator.Verbs:output_type -> orbweaver.operator.v1.VerbsResponse
+	35, // 40: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.GiveResponse
+	37, // 41: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	7,  // 42: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.Answers
+	7,  // 43: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.Answers
+	7,  // 44: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.Answers
+	7,  // 45: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.Answers
+	38, // 46: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	39, // 47: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
+	40, // 48: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
+	41, // 49: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
+	42, // 50: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
+	43, // 51: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
+	44, // 52: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
+	45, // 53: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
+	46, // 54: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
+	47, // 55: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
+	48, // 56: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
+	49, // 57: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
+	50, // 58: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
+	51, // 59: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
+	52, // 60: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
+	53, // 61: orbweaver.operator.v1.Operator.Blacklists:output_type -> orbweaver.operator.v1.BlacklistsResponse
+	54, // 62: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
+	55, // 63: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
 	36, // [36:64] is the sub-list for method output_type
 	8,  // [8:36] is the sub-list for method input_type
 	8,  // [8:8] is the sub-list for extension type_name
@@ -879,7 +786,7 @@ func file_operator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_operator_proto_rawDesc), len(file_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
