@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/orbweaver/orbweaver/internal/web/classify"
 )
 
 // ErrQuery reports a query that makes no sense.
@@ -73,6 +75,12 @@ func (s subset) with(dim, value string) (subset, error) {
 		s.where = append(s.where, condition{i, false, []string{value}})
 	}
 	return s, nil
+}
+
+// instead returns the subset with another value of a dimension, written as in "way=sites".
+func (s subset) instead(text string) (subset, error) {
+	dim, value, _ := strings.Cut(text, "=")
+	return s.with(dim, value)
 }
 
 func (s subset) holds(l *datum) bool {
@@ -280,6 +288,7 @@ var forms = map[string]func(float64) string{
 //
 //	raw(name)              the values of a name as texts, even if they look like numbers
 //	at(e, "dim", v, ...)   e where the dimensions have these values; "*" stands for all
+//	low(n, of), high(...)  Wilson's interval of 95 % confidence of the share n/of
 //	size(e)                how many values e has
 //	spread(e)              the median, the least and the greatest of e
 //	around(e)              the mean, the least and the greatest of e
@@ -342,6 +351,17 @@ func (s subset) call(e *ast.CallExpr) (vec, error) {
 		return nil, nil
 	}
 	switch {
+	case (name == "low" || name == "high") && len(args) == 2:
+		n, ok1 := args[0].one().(float64)
+		of, ok2 := args[1].one().(float64)
+		if !ok1 || !ok2 || of == 0 {
+			return nil, nil
+		}
+		low, high := classify.Share{Right: int(n), Of: int(of)}.Interval()
+		if name == "low" {
+			return vec{low}, nil
+		}
+		return vec{high}, nil
 	case name == "size":
 		return vec{float64(len(args[0]))}, nil
 	case (name == "spread" || name == "around") && len(fs) > 0:

@@ -22,7 +22,8 @@ var templates embed.FS
 //	head "TITLE"       the heading, the machine, and the heading of the question
 //	picture "TEXT"     the picture of all panels; TEXT describes it
 //	keys "DIM"         the values of a dimension
-//	items "FORMAT" "E; E" "DIM" "WHERE"   a line of FORMAT with the values of E for each value of DIM
+//	items "FORMAT" "E; E" "DIM" "WHERE"   a line of FORMAT for each value of DIM for which all E have a value
+//	commas TEXT        lines as a list with commas
 //	table `SPEC` A     a table, which the terminal shows, too, unless it is hidden
 //	                   every @ of SPEC stands for A
 //	panel `SPEC` A     a panel of the picture, which leaves nothing in the text
@@ -39,6 +40,7 @@ var templates embed.FS
 //	                          the title has 20 M for 20,000,000
 //	head TITLE | TITLE        the columns of a table without rows; cells of more columns follow a semicolon
 //	total TITLE               one more row, of all lines
+//	more TITLE: DIM=VALUE     one more row, of the lines where the dimension has another value than in where
 //	hidden                    the terminal does not show the table
 //
 // and for panels
@@ -65,7 +67,8 @@ func (d *Data) render(name, tmpl string) (*page, error) {
 	t, err := template.New(tmpl+".md.tmpl").Funcs(template.FuncMap{
 		"head": p.head, "picture": p.picture, "table": p.table, "panel": p.panel, "val": p.val, "num": p.num,
 		"keys": p.keys, "items": p.items,
-		"raw": func(fact string) string { return d.facts[fact] },
+		"commas": func(lines string) string { return strings.ReplaceAll(lines, "\n", ", ") },
+		"raw":    func(fact string) string { return d.facts[fact] },
 	}).ParseFS(templates, tmpl+".md.tmpl")
 	if err != nil {
 		return nil, fmt.Errorf("template: %w", err)
@@ -158,7 +161,9 @@ func (p *page) items(format, exprs, dim, where string) (string, error) {
 			}
 			values = append(values, v.one())
 		}
-		lines = append(lines, fmt.Sprintf(format, values...))
+		if !slices.Contains(values, nil) {
+			lines = append(lines, fmt.Sprintf(format, values...))
+		}
 	}
 	return strings.Join(lines, "\n"), nil
 }
@@ -180,7 +185,7 @@ type declared struct {
 }
 
 // options are the first words of lines that are no columns.
-var options = []string{"where", "rows", "across", "head", "total", "hidden", "title", "x", "y", "top", "digits",
+var options = []string{"where", "rows", "across", "head", "total", "more", "hidden", "title", "x", "y", "top", "digits",
 	"first", "log", "stack", "aside", "by", "groups", "bold", "whiskers"}
 
 // read reads a declaration, in which @ stands for the first of with.
@@ -204,7 +209,7 @@ func (p *page) read(text string, with []string) (s spec, err error) {
 				return s, fmt.Errorf("%w: %q is not NAME%sE", ErrQuery, line, separator)
 			}
 			s.parts = append(s.parts, declared{kind: word, name: name, e: []string{e}})
-		case strings.Contains(line, " = ") && word != "x" && word != "where":
+		case strings.Contains(line, " = ") && word != "x" && word != "where" && word != "more":
 			name, e, _ := strings.Cut(line, " = ")
 			c := declared{}
 			var digits int
@@ -379,10 +384,15 @@ func (p *page) rows(t *Table, s spec) error {
 			return err
 		}
 	}
-	if total := s.said["total"]; total != nil {
-		row := make([]any, len(dims))
-		row[0] = total[0]
-		if err := add(row, s.subset); err != nil {
+	for _, said := range append(s.said["total"], s.said["more"]...) {
+		row, at := make([]any, len(dims)), s.subset
+		title, where, more := strings.Cut(said, ": ")
+		if row[0] = title; more {
+			if at, err = at.instead(where); err != nil {
+				return err
+			}
+		}
+		if err := add(row, at); err != nil {
 			return err
 		}
 	}
@@ -428,9 +438,11 @@ func (p *page) panel(text string, with ...string) (string, error) {
 	label, dim, _ := strings.Cut(said("x"), " = ")
 	panel.X = label
 	if has("top") {
-		if panel.Top, err = p.num(said("top")); err != nil {
+		v, err := s.subset.value(said("top"))
+		if err != nil {
 			return "", err
 		}
+		panel.Top, _ = v.one().(float64)
 	}
 	groups, err := s.groups(&panel)
 	if err != nil {

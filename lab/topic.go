@@ -63,6 +63,15 @@ type topicRun struct {
 
 // Run implements Experiment.
 func (x *Topic) Run(ctx context.Context, t *Trial) (*Result, error) {
+	r, err := x.run(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return x.result(r), nil
+}
+
+// run makes all measurements.
+func (x *Topic) run(ctx context.Context, t *Trial) (*topicRun, error) {
 	dir, every := x.Texts, 1
 	if dir == "" {
 		dir = "../shared/data/topics"
@@ -102,7 +111,7 @@ func (x *Topic) Run(ctx context.Context, t *Trial) (*Result, error) {
 	if err := r.tongues(languages); err != nil {
 		return nil, err
 	}
-	return x.result(&r), nil
+	return &r, nil
 }
 
 // The accuracy, the locality and the speed in the paper, by learner (section 5). Speeds are of pages of 7,738 bytes.

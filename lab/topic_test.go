@@ -100,26 +100,30 @@ func TestTopicOfMadeUpTexts(t *testing.T) {
 	gzLines(t, filepath.Join(dir, "odp.jsonl.gz"), odp)
 	gzLines(t, filepath.Join(dir, "wikispeedia.jsonl.gz"), wiki)
 	gzLines(t, filepath.Join(dir, "languages.jsonl.gz"), languages)
-	r, err := (&Topic{Texts: dir}).Run(context.Background(), trial)
+	r, err := (&Topic{Texts: dir}).run(context.Background(), trial)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range r.Figures["learners"].([]TopicLearner) {
+	for _, l := range r.learners {
 		if l.Evaluation.All.Accuracy() < 1 || l.Articles != (classify.Share{Right: 20, Of: 20}) ||
 			l.Links.Accuracy() < 1 || l.Chance > 0.8 || l.PagesPerS <= 0 {
 			t.Errorf("%s: %+v, articles %+v, links %+v, by chance %g, %g pages/s", l.Kind, l.Evaluation.All, l.Articles,
 				l.Links, l.Chance, l.PagesPerS)
 		}
 	}
-	left := r.Figures["left_out"].([]TopicLeftOut)
+	left := r.leftOut
 	if len(left) != 2 || left[0].Category != "SEA" || left[0].Source != "letters" || left[0].With.Accuracy() < 1 ||
 		left[1].Source != "novels" {
 		t.Errorf("%+v", left)
 	}
-	if e := r.Figures["languages"].(*classify.Evaluation); e.All.Of == 0 || e.All.Accuracy() < 1 {
+	if e := r.languages; e.All.Of == 0 || e.All.Accuracy() < 1 {
 		t.Errorf("%+v", e.All)
 	}
-	if len(r.Sections) != 8 || len(r.Figure.Panels) != 2 || len(r.Data.Rows) < 30 {
-		t.Errorf("%d sections, %d panels, %d rows", len(r.Sections), len(r.Figure.Panels), len(r.Data.Rows))
+	text := rendered(t, new(Topic).result(r))
+	for _, want := range []string{"| SEA      |    40 |     100.0 |", "| letters |    40 |",
+		"| the topics themselves |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text does not say %q:\n%s", want, text)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,9 +32,7 @@ type TopicCrawl struct {
 	// crawl ends by itself then, when all pages have arrived where they belong.
 	Depth int
 	// Webs are the names of the webs. Empty means all.
-	Webs []string
-	// From are the JSON files of earlier runs, whose results are written again, as one. Empty: measure.
-	From  []string
+	Webs  []string
 	Again string
 }
 
@@ -113,9 +110,15 @@ type topicJob struct {
 
 // Run implements Experiment.
 func (x *TopicCrawl) Run(ctx context.Context, t *Trial) (*Result, error) {
-	if len(x.From) > 0 {
-		return x.again()
+	webs, err := x.run(ctx, t)
+	if err != nil {
+		return nil, err
 	}
+	return x.result(webs), nil
+}
+
+// run makes all measurements.
+func (x *TopicCrawl) run(ctx context.Context, t *Trial) (webs []TopicWeb, err error) {
 	y := *x
 	every, agents := 1, topicCrawlers
 	if y.Texts == "" {
@@ -138,7 +141,6 @@ func (x *TopicCrawl) Run(ctx context.Context, t *Trial) (*Result, error) {
 	}
 	articles := encyclopediaWeb(webArticles, wiki, topical.Articles{})
 	generated := (&Focused{Pages: y.Pages}).generatedWeb(t, odp)
-	var webs []TopicWeb
 	for _, w := range []*focusedWeb{articles, generated} {
 		if len(y.Webs) > 0 && !slices.Contains(y.Webs, w.name) {
 			continue
@@ -157,39 +159,7 @@ func (x *TopicCrawl) Run(ctx context.Context, t *Trial) (*Result, error) {
 		}
 		webs = append(webs, *r)
 	}
-	return y.result(webs), nil
-}
-
-// again returns the result of the runs whose JSON are the files From.
-func (x *TopicCrawl) again() (*Result, error) {
-	var webs []TopicWeb
-	var first Earlier
-	for i, name := range x.From {
-		var run struct {
-			Experiment string
-			Earlier
-			Figures struct {
-				Webs  []TopicWeb
-				Again string
-			}
-		}
-		b, err := os.ReadFile(name)
-		if err == nil {
-			err = json.Unmarshal(b, &run)
-		}
-		if err == nil && (run.Experiment != topicCrawlName || len(run.Figures.Webs) == 0) {
-			err = fmt.Errorf("%s is not the JSON of this experiment", name)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("an earlier run: %w", err)
-		}
-		if webs = append(webs, run.Figures.Webs...); i == 0 {
-			first, x.Again = run.Earlier, run.Figures.Again
-		}
-	}
-	res := x.result(webs)
-	res.Earlier = &first
-	return res, nil
+	return webs, nil
 }
 
 // crawl crawls the web in all ways.

@@ -1,12 +1,9 @@
 package lab
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -87,17 +84,19 @@ func TestTopicCrawlOfMadeUpTexts(t *testing.T) {
 	}
 	trial := buildTrial(t)
 	madeUpTexts(t, dir)
-	out, again := t.TempDir(), t.TempDir()
-	if err := Do(context.Background(), &TopicCrawl{Texts: dir, Pages: 600, Depth: 3, Again: "again"}, trial,
-		out); err != nil {
+	x := &TopicCrawl{Texts: dir, Pages: 600, Depth: 3, Again: "again"}
+	webs, err := x.run(context.Background(), trial.with(t.TempDir()))
+	if err != nil {
 		t.Fatalf("%v\n%s", err, trial.Screen)
 	}
-	name := filepath.Join(out, topicCrawlName+".json")
-	r, err := (&TopicCrawl{From: []string{name}}).again()
-	if err != nil {
-		t.Fatal(err)
+	text := rendered(t, x.result(webs))
+	for _, want := range []string{"## Figure 4: pages kept and imported, encyclopedia",
+		"## Figure 7", "16 parts by hash"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text does not say %q:\n%s", want, text)
+		}
 	}
-	for _, w := range r.Figures["webs"].([]TopicWeb) {
+	for _, w := range webs {
 		c := w.Check
 		if c.Equal+c.Spared+c.Undone+c.Extra != c.Kept || c.Kept == 0 || w.Accuracy.Accuracy() < 1 ||
 			w.Depth == 0 && int64(c.Kept) != w.Reachable {
@@ -124,22 +123,5 @@ func TestTopicCrawlOfMadeUpTexts(t *testing.T) {
 			w.Costs[2].Moved != 0 || w.Costs[2].Sent == 0 {
 			t.Errorf("%s: %+v", w.Name, w.Costs)
 		}
-	}
-	if err := Do(context.Background(), &TopicCrawl{From: []string{name}}, trial, again); err != nil {
-		t.Fatal(err)
-	}
-	for _, ext := range []string{".md", ".csv", ".json", ".svg"} {
-		want, err1 := os.ReadFile(filepath.Join(out, topicCrawlName+ext))
-		got, err2 := os.ReadFile(filepath.Join(again, topicCrawlName+ext))
-		if err1 != nil || err2 != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s differs the second time: %v, %v", ext, err1, err2)
-		}
-	}
-	if err := os.WriteFile(name, []byte(`{"experiment": "ring", "figures": {}}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := (&TopicCrawl{From: []string{name}}).again(); err == nil ||
-		!strings.Contains(err.Error(), "is not the JSON") {
-		t.Errorf("the JSON of another experiment: %v", err)
 	}
 }

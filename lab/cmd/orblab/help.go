@@ -18,9 +18,7 @@ var help = cli.Texts{
 	"topic_pages":   "Generate a web of N pages (default: 1000000, quick 5000).",
 	"topic_depth":   "Follow at most N links from the seed in crawls of the generated web (default: 5, quick 3).",
 	"topic_web":     "Crawl this web for figures 4 to 7: encyclopedia or generated. Repeatable (default: both).",
-	"topic_from": "Measure nothing: write figures 4 to 7 of the run whose JSON is FILE again; several add up to one " +
-		"result.",
-	"near": "Compare detectors of near-duplicates: odd sketches, MinHash and SimHash.",
+	"near":          "Compare detectors of near-duplicates: odd sketches, MinHash and SimHash.",
 	"focused": "Measure how many of the first pages of a focused crawl are of the wanted topic, beside " +
 		"breadth-first.",
 	"focused_texts": "Read the texts in DIR: odp.jsonl.gz and wikispeedia.jsonl.gz.",

@@ -16,7 +16,6 @@ type TopicCmd struct {
 	Pages   int64    `placeholder:"N" help:"${topic_pages}"`
 	Depth   int      `placeholder:"N" help:"${topic_depth}"`
 	Web     []string `placeholder:"WEB" help:"${topic_web}"`
-	From    []string `placeholder:"FILE" help:"${topic_from}"`
 }
 
 // Help explains the result.
@@ -38,10 +37,8 @@ func (TopicCmd) Help() string {
 // Run runs the experiment.
 func (c *TopicCmd) Run(out io.Writer) error {
 	switch {
-	case len(c.From) > 0 && (c.Quick || c.Seed != 1 || c.Pages != 0 || c.Depth != 0 || c.Web != nil):
-		return usageErrorf("--from writes what earlier runs have measured; leave out all other flags but --out")
-	case c.Figures == "2-3" && (c.Pages != 0 || c.Depth != 0 || c.Web != nil || len(c.From) > 0):
-		return usageErrorf("--figures 2-3 crawls nothing; leave out --pages, --depth, --web and --from")
+	case c.Figures == "2-3" && (c.Pages != 0 || c.Depth != 0 || c.Web != nil):
+		return usageErrorf("--figures 2-3 crawls nothing; leave out --pages, --depth and --web")
 	case c.Pages < 0 || c.Pages > 1e9:
 		return usageErrorf("--pages %d: give a number from 1 to 1000000000", c.Pages)
 	case c.Depth < 0:
@@ -56,7 +53,7 @@ func (c *TopicCmd) Run(out io.Writer) error {
 	add := flagsOf(&again)
 	add(c.Quick, "%s", "--quick")
 	add(c.Seed != 1, "--seed %d", c.Seed)
-	if c.Figures != "4-7" && len(c.From) == 0 {
+	if c.Figures != "4-7" {
 		if err := c.measure(out, false, &lab.Topic{Texts: c.Texts, Again: again + " --figures 2-3"}); err != nil {
 			return err
 		}
@@ -67,6 +64,6 @@ func (c *TopicCmd) Run(out io.Writer) error {
 	again += " --figures 4-7"
 	add(c.Pages != 0, "--pages %d", c.Pages)
 	add(c.Depth != 0, "--depth %d", c.Depth)
-	return c.measure(out, len(c.From) == 0, &lab.TopicCrawl{Texts: c.Texts, Pages: c.Pages, Depth: c.Depth,
-		Webs: c.Web, From: c.From, Again: again})
+	return c.measure(out, true, &lab.TopicCrawl{Texts: c.Texts, Pages: c.Pages, Depth: c.Depth,
+		Webs: c.Web, Again: again})
 }
