@@ -51,7 +51,6 @@ type Chaos struct {
 	Profiles string
 	// Commit is the commit of orblab. Empty means that it is not known.
 	Commit string
-	Again  string
 
 	every time.Duration // between two writes of the run's line in Append; zero: a minute
 	added bool          // the run is in the file Append

@@ -142,7 +142,7 @@ func TestChaosAddsUp(t *testing.T) {
 	if diff := cmp.Diff(first.Failed, runs[0].Failed); diff != "" {
 		t.Errorf("failures (-want +got)\n%s", diff)
 	}
-	r := (&Chaos{Again: "orblab chaos"}).result(&Trial{}, runs)
+	r := (&Chaos{}).result(&Trial{}, runs)
 	text := r.markdown(Machine{}, false)
 	for _, want := range []string{"3 of 20", "2 pages missed", "kill all", rerunCommand(smallest),
 		"failed 2 of 20 times"} {

@@ -78,7 +78,6 @@ func (x *Chaos) result(t *Trial, runs []ChaosRun) *Result {
 			},
 		},
 		Figures: map[string]any{"alone": alone, "cluster": cluster, "runs": len(runs), "first": x.Seed},
-		Again:   x.Again,
 	}
 }
 

@@ -36,7 +36,6 @@ type Focused struct {
 	Pages int64
 	// Fetched is the number of pages that a crawl fetches of it. Zero means 10,000, with --quick 500.
 	Fetched int64
-	Again   string
 }
 
 const (

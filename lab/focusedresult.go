@@ -51,7 +51,6 @@ func (x *Focused) result(webs []*focusedWeb, got []Harvest) *Result {
 			{Name: "harvest rate"}, {Name: "harvest rate of unseen pages"}}},
 		Figure:  &Figure{Alt: "The harvest rate of focused and breadth-first crawls by the number of fetched pages."},
 		Figures: map[string]any{"harvests": got},
-		Again:   x.Again,
 	}
 	for _, h := range got {
 		for _, n := range slices.Sorted(maps.Keys(h.Rates)) {

@@ -28,8 +28,7 @@ type Freshness struct {
 	Day time.Duration
 	// Days is the duration of a crawl in days of the web. Only its second half is measured.
 	// Zero means 30, with --quick 16.
-	Days  int64
-	Again string
+	Days int64
 }
 
 const (
@@ -141,7 +140,7 @@ func (x *Freshness) Run(ctx context.Context, t *Trial) (*Result, error) {
 	for _, l := range laws {
 		y.plan(l)
 	}
-	return y.result(t, laws), nil
+	return y.result(laws), nil
 }
 
 // real converts a time of the web to real time.

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -17,15 +16,6 @@ type Plan struct {
 	Visits float64 // per page and day
 	Fresh  float64
 	Age    float64 // in days; unbounded if a changing page is never visited
-}
-
-// MarshalJSON writes an unbounded age as null.
-func (p Plan) MarshalJSON() ([]byte, error) {
-	out := map[string]any{"visits_per_page_and_day": p.Visits, "fresh": p.Fresh, "age_days": p.Age}
-	if !p.bounded() {
-		out["age_days"] = nil
-	}
-	return json.Marshal(out)
 }
 
 // bounded reports whether the age is bounded.

@@ -21,7 +21,6 @@ type Frontier struct {
 	Hosts, Links int64
 	// Memory bounds the memory that the run may take, in bytes. Zero means 1 GB.
 	Memory int64
-	Again  string
 }
 
 const (
@@ -177,7 +176,6 @@ func (x *Frontier) result(t *Trial, ps []QueuePoint, fair []*fairRun, usage Usag
 		}},
 		Figures: map[string]any{"points": ps, "ops_per_s": last.OpsPerS(), "ram_bytes": last.RAM,
 			"bound_bytes": x.Memory, "peak_bytes": usage.Peak, "fairness": figures},
-		Again: x.Again,
 	}
 }
 

@@ -39,7 +39,6 @@ type Memory struct {
 	// Bound is the largest memory in bytes that the agent may take, also while it stops. Zero
 	// means Budget.
 	Bound int64
-	Again string
 }
 
 // steady is the share by which the last tenth of the crawl may be worse than the first, in
@@ -202,7 +201,6 @@ func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
 			{Name: "time", Unit: "s"}, {Name: "pages"}, {Name: "resident bytes"},
 			{Name: "agent's CPU", Unit: "s"}, {Name: "web's CPU", Unit: "s"},
 		}},
-		Again: x.Again,
 		Figures: map[string]any{
 			"pages": s.Pages, "hosts": s.Hosts, "peak_bytes": run.Usage.Peak, "bound_bytes": x.Bound,
 			"wall_s":      run.Usage.Wall.Seconds(),

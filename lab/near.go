@@ -34,7 +34,6 @@ type Near struct {
 	// Pages is the folder with the pages: the packages llvm-13-doc to llvm-16-doc of Debian, unpacked. Empty means
 	// "/usr/share/doc".
 	Pages string
-	Again string
 }
 
 // nearVersions are the packages.

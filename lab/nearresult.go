@@ -28,7 +28,6 @@ func (x *Near) result(r *nearRun) *Result {
 			"simhash_pages_per_s": r.simSpeed, "index_pages_per_s": r.indexSpeed, "index_file_bytes": r.indexFile,
 			"index_key_bytes": r.indexKeys, "index_memory_bytes": r.indexMemory, "pages": r.pages,
 			"stored": r.stored, "marked": r.marked},
-		Again: x.Again,
 	}
 	r.quality(res)
 	r.byRate(res)

@@ -26,7 +26,6 @@ type Quality struct {
 	Draws int64
 	// Seeds is the number of pages in a set. Zero means 10.
 	Seeds int64
-	Again string
 }
 
 // Errors of the experiment.

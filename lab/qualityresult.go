@@ -85,5 +85,5 @@ func (q *qualityRun) result() *Result {
 		d.At("", h.name).Set("number", h.hosts()).Set("median_pages", Median(h.sizes)).
 			Set("largest", slices.Max(h.sizes)).Set("links_inside", h.inside)
 	}
-	return &Result{Name: "quality", Rows: d, Again: q.Again}
+	return &Result{Name: "quality", Rows: d}
 }

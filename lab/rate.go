@@ -21,7 +21,6 @@ import (
 //
 // Real agents crawl a generated web on this machine. The web counts the requests, with no help from the agents.
 type Speed struct {
-	Again string
 }
 
 const (

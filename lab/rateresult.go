@@ -46,7 +46,7 @@ func (x *Speed) result(t *Trial, cases []rateCase, runs []RateRun) *Result {
 			"requests have begun and how many bytes it has sent, with headers; the agents' own counts are not used.",
 			t.Seed, rateEvery),
 		Sections: append(append(sections, section), besidePolybot(runs)...),
-		Data:     data, Figure: figure, Figures: map[string]any{"runs": runs}, Again: x.Again}
+		Data:     data, Figure: figure, Figures: map[string]any{"runs": runs}}
 }
 
 // panel shows what the web has seen of a crawl in each second, the limit, and the acts as vertical lines.

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ type Result struct {
 	Figure *Figure
 	// Figures are the numbers that the text quotes, for the JSON.
 	Figures map[string]any
-	// Again is the command that repeats the measurement.
+	// Again is the command that repeats the measurement. Do sets it.
 	Again string
 	// Rows, if not nil, are all measurements. A template renders them. Then the fields above are empty but for Name and
 	// Again.
@@ -82,6 +83,7 @@ func Do(ctx context.Context, e Experiment, t *Trial, out string) error {
 	if r == nil {
 		return err
 	}
+	r.Again = cmp.Or(r.Again, t.Again)
 	how := Earlier{machine, t.Quick, t.Seed}
 	if r.Earlier != nil {
 		how = *r.Earlier
@@ -128,6 +130,9 @@ func Render(d *Data, out string) (shown []Section, err error) {
 	p, err := d.render(name, d.facts["template"])
 	if err != nil {
 		return nil, err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, fmt.Errorf("lab: %w", err)
 	}
 	var data, picture bytes.Buffer
 	if err := errors.Join(d.CSV(&data), p.fig.SVG(&picture)); err != nil {

@@ -23,8 +23,7 @@ type Ring struct {
 	// 100.
 	Agents int64
 	// Sets is the number of sets of agent names. Zero means 50, with --quick 5.
-	Sets  int64
-	Again string
+	Sets int64
 }
 
 const (

@@ -37,7 +37,7 @@ func (x *Ring) result(r *ringRun) *Result {
 		d.At("move", m.Way, m.What).All(m)
 	}
 	r.paper(d)
-	return &Result{Name: "ring", Rows: d, Again: x.Again}
+	return &Result{Name: "ring", Rows: d}
 }
 
 // paper compares the ring with the paper's bounds by each metric, for the shares themselves

@@ -34,7 +34,6 @@ type Scaling struct {
 	// Hosts is the number of hosts of a web that the agents crawl to the end, once with each
 	// number of agents. Zero means 1,500, with --quick 100.
 	Hosts int64
-	Again string
 }
 
 const (

@@ -51,6 +51,6 @@ func TestScalingResult(t *testing.T) {
 // The whole experiment, with two agents for a short time.
 func TestScalingExperiment(t *testing.T) {
 	testtier.OnlySoak(t, "measures the speed for some seconds")
-	finishes(t, &Scaling{Agents: []int{1, 2}, Warm: time.Second, Measured: 2 * time.Second, Hosts: 20, Again: "again"},
+	finishes(t, &Scaling{Agents: []int{1, 2}, Warm: time.Second, Measured: 2 * time.Second, Hosts: 20},
 		buildTrial(t))
 }

@@ -29,5 +29,5 @@ func (x *Scaling) result(rs []ScalingRun, ws []WholeCrawl) *Result {
 	for _, w := range ws {
 		d.At("whole", w.Agents, 1).All(w)
 	}
-	return &Result{Name: "scaling", Rows: d, Again: x.Again}
+	return &Result{Name: "scaling", Rows: d}
 }

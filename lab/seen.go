@@ -43,8 +43,6 @@ type Seen struct {
 	// Profiles is the folder for processor profiles of the last measurement of each store.
 	// Empty means no profiles.
 	Profiles string
-	// Again is the command that repeats the measurement, for the text.
-	Again string
 }
 
 // ErrFalse reports a store that gave a wrong answer.

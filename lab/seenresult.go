@@ -61,7 +61,7 @@ func (x *Seen) result(rs []*storeResult) *Result {
 		}
 	}
 	x.against(d, rs)
-	return &Result{Name: x.name(), Template: "seen", Rows: d, Again: x.Again}
+	return &Result{Name: x.name(), Template: "seen", Rows: d}
 }
 
 // point returns the number of keys at which a measurement was due. It had a few more.

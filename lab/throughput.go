@@ -36,8 +36,6 @@ type Throughput struct {
 	Profiles string
 	// Kinds names the ways of serving to measure. Nil means all.
 	Kinds []string
-	// Again is the command that repeats the measurement, for the text.
-	Again string
 }
 
 // A Program is a program to measure: its name in the results, and its file.

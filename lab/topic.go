@@ -23,7 +23,6 @@ import (
 type Topic struct {
 	// Texts is the folder with the texts. Empty means "../shared/data/topics".
 	Texts string
-	Again string
 }
 
 // topicPage is the length of the pages for the speed, in bytes.

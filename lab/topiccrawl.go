@@ -32,8 +32,7 @@ type TopicCrawl struct {
 	// crawl ends by itself then, when all pages have arrived where they belong.
 	Depth int
 	// Webs are the names of the webs. Empty means all.
-	Webs  []string
-	Again string
+	Webs []string
 }
 
 // The ways to divide the pages.

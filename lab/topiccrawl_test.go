@@ -84,7 +84,7 @@ func TestTopicCrawlOfMadeUpTexts(t *testing.T) {
 	}
 	trial := buildTrial(t)
 	madeUpTexts(t, dir)
-	x := &TopicCrawl{Texts: dir, Pages: 600, Depth: 3, Again: "again"}
+	x := &TopicCrawl{Texts: dir, Pages: 600, Depth: 3}
 	webs, err := x.run(context.Background(), trial.with(t.TempDir()))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, trial.Screen)

@@ -39,5 +39,5 @@ func (x *TopicCrawl) result(webs []TopicWeb) *Result {
 				Set("sent_for_links", c.ByCall["push"]+c.ByCall["known"]).Set("sent_for_replicas", c.ByCall["ship"])
 		}
 	}
-	return &Result{Name: topicCrawlName, Rows: d, Again: x.Again}
+	return &Result{Name: topicCrawlName, Rows: d}
 }

@@ -48,5 +48,5 @@ func (x *Topic) result(r *topicRun) *Result {
 	d.At("languages", "", "English: told to be English").All(r.english).Set("paper", 96.1)
 	d.At("languages", "", "others: told not to be English").All(r.others).Set("paper", 90.2)
 	shares("language", "", r.languages.ByCategory)
-	return &Result{Name: "topic", Rows: d, Again: x.Again}
+	return &Result{Name: "topic", Rows: d}
 }

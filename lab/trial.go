@@ -14,6 +14,7 @@ import (
 type Trial struct {
 	Quick bool // finish in less than a minute
 	Seed  uint64
+	Again string // the command that repeats the measurement, for the text
 	// Self is the file of orblab, which serves the webs and runs the parts of experiments
 	// that need a process of their own.
 	Self string

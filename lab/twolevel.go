@@ -33,8 +33,7 @@ type TwoLevel struct {
 	Hosts int64
 	// From are JSON files of earlier runs. If there are any, nothing is measured: their results are written again, as
 	// one result. Of the same crawl in several files, the last counts.
-	From  []string
-	Again string
+	From []string
 }
 
 // The parts of the experiment.
@@ -170,7 +169,7 @@ func (x *TwoLevel) again(t *Trial) (*Result, error) {
 			return nil, fmt.Errorf("an earlier run: %w", err)
 		}
 		if i == 0 { // the others add to it
-			first, y.Seed, x.Again = run.Earlier, run.Seed, f.SetUp.Again
+			first, y.Seed, y.Again = run.Earlier, run.Seed, f.SetUp.Again
 			x.Agents, x.Pages, x.PageBytes = f.SetUp.Agents, f.SetUp.Pages, f.SetUp.PageBytes
 			x.Bandwidth, x.Hosts = f.SetUp.Bandwidth, f.SetUp.Hosts
 		}
@@ -186,7 +185,7 @@ func (x *TwoLevel) again(t *Trial) (*Result, error) {
 		r.crawls, r.points = append(r.crawls, f.Crawls...), append(r.points, f.Points...)
 	}
 	res := x.result(&y, r)
-	res.Earlier = &first
+	res.Earlier, res.Again = &first, y.Again
 	return res, nil
 }
 
@@ -209,8 +208,7 @@ func (x *TwoLevel) result(t *Trial, r *twoLevelRun) *Result {
 		Figure: &Figure{Alt: "The experiments of the paper on FC2L-UDCbot: " + strings.Join(x.Parts, ", ") + "."},
 		Figures: map[string]any{"coverage": r.coverage, "crawls": r.crawls,
 			"points": r.points, "set_up": twoLevelSetUp{x.Parts, x.Agents, x.Pages, x.PageBytes, x.Bandwidth,
-				x.Hosts, x.Again}},
-		Again: x.Again,
+				x.Hosts, t.Again}},
 	}
 	if len(x.Parts) == 1 {
 		res.Name += "-" + x.Parts[0]

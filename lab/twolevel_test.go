@@ -191,7 +191,7 @@ func TestReckonAt(t *testing.T) {
 // The whole experiment, with two agents.
 func TestTwoLevelExperiment(t *testing.T) {
 	testtier.OnlySoak(t, "crawls for a minute; the script twolevel runs the parts without crawls")
-	finishes(t, &TwoLevel{Agents: []int{1, 2}, Pages: []int64{100, 200}, Hosts: 30, Again: "again"}, buildTrial(t))
+	finishes(t, &TwoLevel{Agents: []int{1, 2}, Pages: []int64{100, 200}, Hosts: 30}, buildTrial(t))
 }
 
 // TestConstants: the constants of "orbweaver plan" are those that the published crawls give.

@@ -62,7 +62,6 @@ func (x *Throughput) result(t *Trial, ks []kind, ms []measurement) *Result {
 		SetUp:   x.setUp(t),
 		Data:    runsTable(ms),
 		Figures: map[string]any{},
-		Again:   x.Again,
 	}
 	rates, compared := x.rates(ks, ms, r.Figures)
 	if len(compared.Rows) > 0 {

@@ -62,22 +62,13 @@ func (c *ChaosCmd) Run(out io.Writer) error {
 			return fmt.Errorf("cpuprofile: %w", err)
 		}
 	}
-	again := "orblab chaos"
-	add := flagsOf(&again)
-	add(c.Quick, "%s", "--quick")
-	add(c.For > 0, "--for %s", c.For)
-	add(c.Stories > 0, "--stories %d", c.Stories)
-	add(c.Alone != nil, "--alone %g", alone)
-	add(c.Partition != "", "--partition %s", c.Partition)
-	add(c.Append != "", "--append %s", c.Append)
-	add(c.Seed > 0, "--seed %d", c.Seed)
 	f := flags{Quick: c.Quick, Seed: c.Seed, Out: c.Out}
 	if c.Plan != "" && c.Out == "" {
 		f.Out = os.TempDir() // the command writes no results
 	}
 	return f.measure(out, false, &lab.Chaos{
 		Time: c.For, Stories: c.Stories, Seed: c.Seed, Alone: alone, Partition: c.Partition, Append: c.Append,
-		Keep: c.Keep, Jobs: c.Jobs, Plan: c.Plan, Profiles: c.CPUProfile, Commit: commit(), Again: again,
+		Keep: c.Keep, Jobs: c.Jobs, Plan: c.Plan, Profiles: c.CPUProfile, Commit: commit(),
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -22,7 +23,7 @@ import (
 type flags struct {
 	Quick     bool   `help:"Finish in less than a minute. The figures are then too noisy to quote."`
 	Seed      uint64 `default:"1" help:"Use random seed N."`
-	Out       string `placeholder:"DIR" help:"Write NAME.md, NAME.csv, NAME.svg and NAME.json to DIR (default: docs/lab of this checkout; with --quick, orbweaver-lab in the folder for temporary files)."`
+	Out       string `placeholder:"DIR" help:"Write NAME.md, NAME.csv and NAME.svg to DIR (default: docs/lab of this checkout; with --quick, orbweaver-lab in the folder for temporary files)."`
 	Work      string `placeholder:"DIR" help:"Run in a new folder in DIR, on the disk to be measured (default: the folder for temporary files)."`
 	Orbweaver string `placeholder:"FILE" help:"Measure this orbweaver program (default: orbweaver beside orblab, else one built from this checkout)."`
 }
@@ -36,7 +37,7 @@ func (f *flags) measure(out io.Writer, crawls bool, e lab.Experiment) error {
 	if err != nil {
 		return err
 	}
-	t := &lab.Trial{Quick: f.Quick, Seed: f.Seed, Self: self, Dir: f.Work, Screen: out}
+	t := &lab.Trial{Again: again(os.Args[1:]), Quick: f.Quick, Seed: f.Seed, Self: self, Dir: f.Work, Screen: out}
 	if crawls {
 		if t.Orbweaver, err = findOrbweaver(f.Orbweaver); err != nil {
 			return err
@@ -150,11 +151,35 @@ func runnable(flag, name string) (string, error) {
 	return path, nil
 }
 
-// flagsOf returns a function that adds a flag to the command line, if told is true.
-func flagsOf(line *string) func(told bool, format string, value any) {
-	return func(told bool, format string, value any) {
-		if told {
-			*line += fmt.Sprintf(" "+format, value)
+// hidden are the flags that the command in a result does not have: they are about this machine.
+var hidden = []string{"--out", "--work", "--orbweaver", "--cpuprofile", "--texts", "--graph", "--keep",
+	"--jobs"}
+
+// again returns the command that repeats a measurement. The file of an agent is FILE.
+func again(args []string) string {
+	words := []string{"orblab"}
+	for i := 0; i < len(args); i++ {
+		name, value, joined := strings.Cut(args[i], "=")
+		agent, _ := strings.CutPrefix(name, "--agent")
+		switch {
+		case slices.Contains(hidden, name):
+			if !joined {
+				i++
+			}
+			continue
+		case agent == "" && joined:
+			words = append(words, name)
+		case agent == "" && i+1 < len(args):
+			words, value = append(words, name), args[i+1]
+			i++
+		default:
+			words = append(words, args[i])
+			continue
 		}
+		if file, _, named := strings.Cut(value, "="); named {
+			value = file + "=FILE"
+		}
+		words = append(words, value)
 	}
+	return strings.Join(words, " ")
 }

@@ -26,11 +26,5 @@ the anchor text, the URL and the host.
 
 // Run runs the experiment.
 func (c *FocusedCmd) Run(out io.Writer) error {
-	again := "orblab focused"
-	add := flagsOf(&again)
-	add(c.Quick, "%s", "--quick")
-	add(c.Seed != 1, "--seed %d", c.Seed)
-	add(c.Pages != 0, "--pages %d", c.Pages)
-	add(c.Fetched != 0, "--fetched %d", c.Fetched)
-	return c.measure(out, false, &lab.Focused{Texts: c.Texts, Pages: c.Pages, Fetched: c.Fetched, Again: again})
+	return c.measure(out, false, &lab.Focused{Texts: c.Texts, Pages: c.Pages, Fetched: c.Fetched})
 }

@@ -35,12 +35,5 @@ func (c *FreshnessCmd) Run(out io.Writer) error {
 	case c.Days > 0 && c.Days < 4:
 		return usageErrorf("--days %d is too small; give at least 4", c.Days)
 	}
-	again := "orblab freshness"
-	add := flagsOf(&again)
-	add(c.Quick, "%s", "--quick")
-	add(c.Seed != 1, "--seed %d", c.Seed)
-	add(c.Hosts > 0, "--hosts %d", c.Hosts)
-	add(c.Day > 0, "--day %s", c.Day)
-	add(c.Days > 0, "--days %d", c.Days)
-	return c.measure(out, true, &lab.Freshness{Hosts: c.Hosts, Day: c.Day, Days: c.Days, Again: again})
+	return c.measure(out, true, &lab.Freshness{Hosts: c.Hosts, Day: c.Day, Days: c.Days})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/orbweaver/orbweaver/lab"
@@ -29,7 +28,6 @@ below 0.95 of what politeness allows, the exit code is 1.
 // Run runs the experiment.
 func (c *FrontierCmd) Run(out io.Writer) error {
 	hosts, links := c.Hosts, c.Links
-	again := "orblab frontier"
 	switch {
 	case hosts < 0 || links < 0 || hosts >= 1e8 || links >= 1e9:
 		return usageErrorf("--hosts and --links: give values above 0, less than 100 million hosts and a billion links")
@@ -37,19 +35,6 @@ func (c *FrontierCmd) Run(out io.Writer) error {
 		return usageErrorf("--full means --hosts 10000000 --links 200000000: give one or the other")
 	case c.Full:
 		hosts, links = 10_000_000, 200_000_000
-		again += " --full"
 	}
-	if c.Quick {
-		again += " --quick"
-	}
-	if c.Seed != 1 {
-		again += fmt.Sprintf(" --seed %d", c.Seed)
-	}
-	if c.Hosts > 0 {
-		again += fmt.Sprintf(" --hosts %d", hosts)
-	}
-	if c.Links > 0 {
-		again += fmt.Sprintf(" --links %d", links)
-	}
-	return c.measure(out, false, &lab.Frontier{Hosts: hosts, Links: links, Again: again})
+	return c.measure(out, false, &lab.Frontier{Hosts: hosts, Links: links})
 }

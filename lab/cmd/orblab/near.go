@@ -23,9 +23,5 @@ to llvm-16-doc, and copies in generated webs with a known rate of edits.
 
 // Run runs the experiment.
 func (c *NearCmd) Run(out io.Writer) error {
-	again := "orblab near"
-	add := flagsOf(&again)
-	add(c.Quick, "%s", "--quick")
-	add(c.Seed != 1, "--seed %d", c.Seed)
-	return c.measure(out, false, &lab.Near{Pages: c.Pages, Again: again})
+	return c.measure(out, false, &lab.Near{Pages: c.Pages})
 }

@@ -28,11 +28,5 @@ func (c *QualityCmd) Run(out io.Writer) error {
 	if c.Draws < 0 || c.Seeds < 0 {
 		return usageErrorf("--draws and --seeds: give values above 0")
 	}
-	again := "orblab quality"
-	add := flagsOf(&again)
-	add(c.Quick, "%s", "--quick")
-	add(c.Seed != 1, "--seed %d", c.Seed)
-	add(c.Draws > 0, "--draws %d", c.Draws)
-	add(c.Seeds > 0, "--seeds %d", c.Seeds)
-	return c.measure(out, false, &lab.Quality{Graph: c.Graph, Draws: c.Draws, Seeds: c.Seeds, Again: again})
+	return c.measure(out, false, &lab.Quality{Graph: c.Graph, Draws: c.Draws, Seeds: c.Seeds})
 }

@@ -21,9 +21,5 @@ servers are slow. The web counts the requests. It takes about eight minutes; --q
 
 // Run runs the experiment.
 func (c *RateCmd) Run(out io.Writer) error {
-	again := "orblab rate"
-	add := flagsOf(&again)
-	add(c.Quick, "%s", "--quick")
-	add(c.Seed != 1, "--seed %d", c.Seed)
-	return c.measure(out, true, &lab.Speed{Again: again})
+	return c.measure(out, true, &lab.Speed{})
 }

@@ -44,13 +44,5 @@ func (c *RingCmd) Run(out io.Writer) error {
 			return bad("--%s %d: give a number from %d to %d", f.name, *f.to, f.least, f.most)
 		}
 	}
-	again := "orblab ring"
-	add := flagsOf(&again)
-	add(c.Quick, "%s", "--quick")
-	add(c.Seed != 1, "--seed %d", c.Seed)
-	add(x.Hosts > 0, "--hosts %d", x.Hosts)
-	add(x.Agents > 0, "--agents %d", x.Agents)
-	add(x.Sets > 0, "--sets %d", x.Sets)
-	x.Again = again
 	return c.measure(out, false, x)
 }

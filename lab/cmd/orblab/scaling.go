@@ -35,20 +35,9 @@ func (c *ScalingCmd) Run(out io.Writer) error {
 	case len(c.Agents) > 0 && (slices.Min(c.Agents) < 1 || slices.Max(c.Agents) > 64):
 		return bad("--agents %v: give numbers from 1 to 64", c.Agents)
 	}
-	again := "orblab scaling"
-	add := flagsOf(&again)
-	add(c.Quick, "%s", "--quick")
-	add(c.Seed != 1, "--seed %d", c.Seed)
-	for _, n := range c.Agents {
-		add(true, "--agents %d", n)
-	}
 	x := &lab.Scaling{Agents: c.Agents, Runs: c.Runs, Measured: c.Duration}
 	if c.Bandwidth != nil {
 		x.Bandwidth = int64(*c.Bandwidth)
-		add(true, "--bandwidth %dB", x.Bandwidth)
 	}
-	add(c.Runs > 0, "--runs %d", c.Runs)
-	add(c.Duration > 0, "--duration %s", c.Duration)
-	x.Again = again
 	return c.measure(out, true, x)
 }

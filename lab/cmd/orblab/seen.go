@@ -71,23 +71,6 @@ func (c *SeenCmd) Run(out io.Writer) error {
 	}
 	return c.measure(out, false, &lab.Seen{
 		Stores: c.Only, Shapes: c.Shape, Keys: keys, Memory: c.Memory, Most: c.Most, Each: c.Each, Common: c.Common,
-		Profiles: c.CPUProfile, Again: c.again(),
+		Profiles: c.CPUProfile,
 	})
-}
-
-// again returns the command that repeats the measurement.
-func (c *SeenCmd) again() string {
-	s := "orblab seen"
-	add := flagsOf(&s)
-	add(c.Quick, "%s", "--quick")
-	add(c.Billion, "%s", "--billion")
-	add(c.Seed != 1, "--seed %d", c.Seed)
-	add(len(c.Only) > 0, "--only %s", strings.Join(c.Only, ","))
-	add(len(c.Shape) > 0, "--shape %s", strings.Join(c.Shape, ","))
-	add(c.Keys > 0, "--keys %d", c.Keys)
-	add(c.Memory > 0, "--memory %d", c.Memory)
-	add(c.Most > 0, "--most %d", c.Most)
-	add(c.Each > 0, "--each %s", c.Each)
-	add(c.Common > 0, "--common %d", c.Common)
-	return s
 }

@@ -75,12 +75,11 @@ func (c *ThroughputCmd) Run(out io.Writer) error {
 		}
 		agents = []lab.Program{{Name: "agent", Path: path}}
 	}
-	again := c.again(agents)
 	if c.MemoryRun {
 		return c.measure(out, true, &lab.Memory{
 			Agent: agents[0], Hosts: c.Hosts, PagesMean: c.PagesMean, Pages: c.Pages, PageBytes: int(c.PageBytes),
 			Duration: c.Duration,
-			Budget:   int64(c.Memory), Again: again,
+			Budget:   int64(c.Memory),
 		})
 	}
 	if c.CPUProfile != "" {
@@ -90,32 +89,8 @@ func (c *ThroughputCmd) Run(out io.Writer) error {
 	}
 	return c.measure(out, true, &lab.Throughput{
 		Agents: agents, Hosts: c.Hosts, PagesMean: c.PagesMean, Runs: c.Runs, Duration: c.Duration,
-		Profile: !c.Quick || c.CPUProfile != "", Profiles: c.CPUProfile, Kinds: c.Only, Again: again,
+		Profile: !c.Quick || c.CPUProfile != "", Profiles: c.CPUProfile, Kinds: c.Only,
 	})
-}
-
-// again returns the command that repeats the measurement, without the paths of files, which
-// differ between machines.
-func (c *ThroughputCmd) again(agents []lab.Program) string {
-	s := "orblab throughput"
-	add := flagsOf(&s)
-	add(c.Quick, "%s", "--quick")
-	add(c.MemoryRun, "%s", "--memory-run")
-	add(c.Seed != 1, "--seed %d", c.Seed)
-	add(c.Hosts > 0, "--hosts %d", c.Hosts)
-	add(c.PagesMean != 20, "--pages-mean %g", c.PagesMean)
-	add(c.Pages > 0, "--pages %d", c.Pages)
-	add(c.PageBytes > 0, "--page-bytes %d", int64(c.PageBytes))
-	add(c.Memory > 0, "--memory %d", int64(c.Memory))
-	add(c.Runs > 0, "--runs %d", c.Runs)
-	add(c.Duration > 0, "--duration %s", c.Duration)
-	for _, k := range c.Only {
-		add(true, "--only %s", k)
-	}
-	for _, a := range agents {
-		add(len(c.Agent) > 0, "--agent %s=FILE", a.Name)
-	}
-	return s
 }
 
 // program reads the value of --agent, [NAME=]FILE.

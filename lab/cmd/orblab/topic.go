@@ -49,21 +49,14 @@ func (c *TopicCmd) Run(out io.Writer) error {
 			return usageErrorf("--web %q: give %s", web, strings.Join(lab.TopicWebs(), " or "))
 		}
 	}
-	again := "orblab topic"
-	add := flagsOf(&again)
-	add(c.Quick, "%s", "--quick")
-	add(c.Seed != 1, "--seed %d", c.Seed)
 	if c.Figures != "4-7" {
-		if err := c.measure(out, false, &lab.Topic{Texts: c.Texts, Again: again + " --figures 2-3"}); err != nil {
+		if err := c.measure(out, false, &lab.Topic{Texts: c.Texts}); err != nil {
 			return err
 		}
 	}
 	if c.Figures == "2-3" {
 		return nil
 	}
-	again += " --figures 4-7"
-	add(c.Pages != 0, "--pages %d", c.Pages)
-	add(c.Depth != 0, "--depth %d", c.Depth)
 	return c.measure(out, true, &lab.TopicCrawl{Texts: c.Texts, Pages: c.Pages, Depth: c.Depth,
-		Webs: c.Web, Again: again})
+		Webs: c.Web})
 }

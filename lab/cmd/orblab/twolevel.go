@@ -61,30 +61,13 @@ func (c *TwoLevelCmd) Run(out io.Writer) error {
 	case c.Hosts < 0 || c.Hosts > 1e6:
 		return usageErrorf("--hosts %d: give a number from 1 to 1000000", c.Hosts)
 	}
-	again := "orblab twolevel"
-	add := flagsOf(&again)
-	add(c.Quick, "%s", "--quick")
-	add(c.Seed != 1, "--seed %d", c.Seed)
-	for _, p := range c.Part {
-		add(true, "--part %s", p)
-	}
-	for _, n := range c.Agents {
-		add(true, "--agents %d", n)
-	}
-	for _, n := range c.Pages {
-		add(true, "--pages %d", n)
-	}
 	x := &lab.TwoLevel{Parts: c.Part, Agents: c.Agents, Pages: c.Pages, Hosts: c.Hosts}
 	if c.PageBytes != nil {
 		x.PageBytes = int(*c.PageBytes)
-		add(true, "--page-bytes %dB", x.PageBytes)
 	}
 	if c.Bandwidth != nil {
 		x.Bandwidth = int64(*c.Bandwidth)
-		add(true, "--bandwidth %dB", x.Bandwidth)
 	}
-	add(c.Hosts > 0, "--hosts %d", c.Hosts)
-	x.Again = again
 	x.From = c.From
 	crawls := len(c.Part) == 0
 	for _, p := range []string{"coverage", "crawls", "fast"} {
