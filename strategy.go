@@ -164,13 +164,12 @@ func (o *Options) opener() (func(strategy.Place) (visit.Strategy, error), error)
 	return func(strategy.Place) (visit.Strategy, error) { return own{o.Strategy}, nil }, nil
 }
 
-// own is a Strategy of the program, as the crawl asks it.
+// own is a Strategy of the program, as the crawl asks it. It implements visit.Strategy.
 type own struct{ Strategy }
 
 // StrategyName tells one Strategy of a program from another.
 func (s own) StrategyName() string { return fmt.Sprintf("%T", s.Strategy) }
 
-// Follow implements visit.Strategy.
 func (s own) Follow(p *visit.Page, l *link.Link) visit.Choice {
 	choice := s.Strategy.Follow(pageOf(p), newLink(l))
 	if choice < Take {

@@ -235,14 +235,12 @@ func (c agentGroup) close() error {
 	return errors.Join(errs...)
 }
 
-// Watch implements shown.
 func (c agentGroup) Watch(hosts int) {
 	for _, a := range c {
 		a.Watch(hosts / len(c))
 	}
 }
 
-// Waiting implements shown.
 func (c agentGroup) Waiting() *node.Waiting {
 	for _, a := range c {
 		if w := a.Waiting(); w != nil {

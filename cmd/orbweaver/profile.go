@@ -44,7 +44,7 @@ func (p Profiles) begin() (end func() error, err error) {
 }
 
 // A profile is the open file of a profile. It keeps the first error of Write, because pprof drops
-// the errors of processor profiles. A nil profile is not asked for.
+// the errors of processor profiles. A nil profile is not asked for. It implements io.Writer.
 type profile struct {
 	flag string
 	file *os.File
@@ -64,7 +64,6 @@ func createProfile(flag, name string) (*profile, error) {
 	return &profile{flag: flag, file: f}, nil
 }
 
-// Write implements io.Writer.
 func (p *profile) Write(b []byte) (int, error) {
 	n, err := p.file.Write(b)
 	if p.err == nil {

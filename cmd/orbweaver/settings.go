@@ -26,7 +26,7 @@ import (
 // settings hold the flags of "crawl" that come from elsewhere than the command line. The
 // sources, in order of precedence: the environment, the YAML file of --config and, with
 // --resume, the crawl.yaml in the crawl directory. Each value is parsed when it is read, so
-// that an error can name its file and line.
+// that an error can name its file and line. It implements kong.Resolver.
 type settings struct {
 	environ []string // NAME=VALUE
 	values  map[string]setting
@@ -58,7 +58,6 @@ func (s *settings) lookup(flag string) (value string, ok bool) {
 	return "", false
 }
 
-// Validate implements kong.Resolver.
 func (s *settings) Validate(*kong.Application) error { return nil }
 
 // Resolve implements kong.Resolver: it returns a flag's value for "crawl", and the

@@ -22,10 +22,9 @@ type changeFlags struct {
 	Lying        *share         `placeholder:"SHARE" help:"${testweb_lying}" group:"Changing pages"`
 }
 
-// A changeRate is SHARE:TIME or SHARE:FROM-TO.
+// A changeRate is SHARE:TIME or SHARE:FROM-TO. It implements encoding.TextUnmarshaler.
 type changeRate gen.Rate
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (r *changeRate) UnmarshalText(text []byte) error {
 	part, times, ok := strings.Cut(string(text), ":")
 	from, to, two := strings.Cut(times, "-")

@@ -13,9 +13,9 @@ import (
 )
 
 // A share is a part of a whole, from 0 to 1. People write it as 0.05 or 5%.
+// It implements encoding.TextMarshaler and encoding.TextUnmarshaler.
 type share float64
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (s *share) UnmarshalText(text []byte) error {
 	number, percent := strings.CutSuffix(string(text), "%")
 	x, err := strconv.ParseFloat(number, 64)
@@ -29,7 +29,6 @@ func (s *share) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText implements encoding.TextMarshaler.
 func (s share) MarshalText() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(s), 'g', -1, 64), nil
 }

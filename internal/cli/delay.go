@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// A Delay is a duration, or AutoDelay.
+// A Delay is a duration, or AutoDelay. It implements encoding.TextMarshaler and encoding.TextUnmarshaler.
 type Delay time.Duration
 
 // AutoDelay is the Delay "auto".
 const AutoDelay Delay = math.MinInt64
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (d *Delay) UnmarshalText(text []byte) error {
 	if string(text) == "auto" {
 		*d = AutoDelay
@@ -30,5 +29,4 @@ func (d Delay) String() string {
 	return time.Duration(d).String()
 }
 
-// MarshalText implements encoding.TextMarshaler.
 func (d Delay) MarshalText() ([]byte, error) { return []byte(d.String()), nil }

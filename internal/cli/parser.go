@@ -33,7 +33,6 @@ func Parser(
 // each flag, which takes longer than all else that a program does at its start.
 type Texts map[string]string
 
-// Apply implements kong.Option.
 func (t Texts) Apply(k *kong.Kong) error {
 	replace := func(help *string) {
 		if name, ok := strings.CutPrefix(*help, "${"); ok {

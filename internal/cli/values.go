@@ -18,9 +18,9 @@ import (
 )
 
 // A ByteSize is a number of bytes. People write it as 500MB, 2GiB or 1048576.
+// It implements encoding.TextMarshaler and encoding.TextUnmarshaler.
 type ByteSize int64
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (b *ByteSize) UnmarshalText(text []byte) error {
 	if len(text) > 0 && text[0] == '-' {
 		return fmt.Errorf("%q is negative; a size is a number of bytes such as 100, 500MB or 2GiB", text)
@@ -51,7 +51,6 @@ func (b ByteSize) String() string {
 	return strconv.FormatInt(least, 10) + unit
 }
 
-// MarshalText implements encoding.TextMarshaler.
 func (b ByteSize) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
 // negative matches a negative number or duration, which kong would take for a flag.
@@ -122,6 +121,7 @@ func Values() []kong.Option {
 }
 
 // A Bandwidth is a number of bytes a second. People write it as 320Mbit or 40MB/s.
+// It implements encoding.TextMarshaler.
 type Bandwidth int64
 
 var (
@@ -151,7 +151,6 @@ func (b *Bandwidth) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText implements encoding.TextMarshaler.
 func (b Bandwidth) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%dB", int64(b)), nil }
 
 // HelpText returns a flag's help followed by its default.

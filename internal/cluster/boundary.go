@@ -67,7 +67,7 @@ type PageStore interface {
 	Waiting() int64
 }
 
-// exports is the state of pages on their way.
+// exports is the state of pages on their way. It implements crawl.Boundary and visit.Sharing.
 type exports struct {
 	*base
 	ranges   *ranges
@@ -88,7 +88,6 @@ type exports struct {
 	taking map[link.Key]chan struct{}
 }
 
-// Export implements crawl.Boundary.
 func (x *exports) Export(_ context.Context, l link.Link, of *warc.Exchange,
 	text func([]byte) ([]byte, error)) (page link.Link, category string, away bool, err error) {
 	to, ok, err := x.Boundary.Sort(of, text)
@@ -319,7 +318,6 @@ func (x *exports) fetchAgain(page link.Link) {
 // byPages reports that every agent may crawl any host.
 func (b *base) byPages() bool { return b.Boundary != nil && b.Boundary.ByPages() }
 
-// Direct implements crawl.Boundary.
 func (x *exports) Direct(seed *link.Link) { x.direct(seed) }
 
 // direct says where a seed begins if every agent may crawl any host: a hash of its host tells the agent.
@@ -329,7 +327,6 @@ func (b *base) direct(seed *link.Link) {
 	}
 }
 
-// Capture implements visit.Sharing.
 func (x *exports) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
 	x.onWay.await(ctx, link.KeyOf(u))
 	return x.Archives.Capture(ctx, u)
@@ -341,7 +338,6 @@ func (b *base) owns(host string) bool {
 	return mine
 }
 
-// Keeps implements crawl.Boundary.
 func (x *exports) Keeps(to link.Destination) bool {
 	_, mine := x.Boundary.Keeper(to)
 	return mine

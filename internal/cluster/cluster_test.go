@@ -29,7 +29,7 @@ type cluster struct {
 	leaver  atomic.Pointer[node]
 }
 
-// A node is one agent, with all its processes.
+// A node is one agent, with all its processes. It implements Exchange and Placement.
 type node struct {
 	*story
 	c     *cluster
@@ -55,7 +55,6 @@ func (n *node) Owner(host string) (string, bool) {
 
 var errLost = errors.New("lost on its way")
 
-// Push implements Exchange.
 func (n *node) Push(ctx context.Context, agent string, q *pb.PushRequest) error {
 	if err := checkPush(q); err != nil {
 		return err

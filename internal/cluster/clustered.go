@@ -47,7 +47,7 @@ type base struct {
 }
 
 // Clustered is the Cluster of an agent that crawls together with others. Each of its parts uses those before it
-// alone.
+// alone. It implements crawl.Moves, crawl.Owners, crawl.Turns, ledger.Cluster and ledger.Participant.
 type Clustered struct {
 	*base
 	ranges   *ranges       // keys in the seen-set
@@ -106,7 +106,6 @@ var _ interface {
 	ledger.Syncer
 } = (*Clustered)(nil)
 
-// Bind implements crawl.Turns.
 func (cl *Clustered) Bind(loop *crawl.Loop) []crawl.Obstacle {
 	cl.loop, cl.run = loop, loop.Run
 	loop.Ledger.Join(cl)
@@ -117,7 +116,6 @@ func (cl *Clustered) Owner(host string) (agent string, mine bool) {
 	return cl.Placement.Owner(host)
 }
 
-// Peek implements crawl.Owners.
 func (cl *Clustered) Peek(host string) (agent string, mine bool) {
 	if cl.Coordinators != nil {
 		return cl.Coordinators.Peek(host)
@@ -125,34 +123,26 @@ func (cl *Clustered) Peek(host string) (agent string, mine bool) {
 	return cl.Placement.Owner(host)
 }
 
-// PagesElsewhere implements crawl.Owners.
 func (cl *Clustered) PagesElsewhere(host string) int64 { return cl.counts.elsewhere(host) }
 
-// Keys implements ledger.Cluster.
 func (cl *Clustered) Keys() ledger.Keys { return cl.ranges.keys() }
 
-// Prepare implements ledger.Cluster.
 func (cl *Clustered) Prepare() { cl.ranges.flush() }
 
-// MayVisit implements crawl.Turns.
 func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {
 	return cl.tenants.mayVisit(t, now)
 }
 
-// SendAway implements crawl.Moves.
 func (cl *Clustered) SendAway(w frontier.Waiting) (sent bool, err error) {
 	return cl.tenants.sendAway(w)
 }
 
-// Carry implements crawl.Moves.
 func (cl *Clustered) Carry(l link.Link, take func() ([]byte, error)) (taken bool, err error) {
 	return cl.tenants.carry(l, take)
 }
 
-// Recall implements crawl.Moves.
 func (cl *Clustered) Recall(l link.Link) (taken bool) { return cl.recalls.ask(l) }
 
-// Permit implements crawl.Turns.
 func (cl *Clustered) Permit(host string) *visit.Permit { return cl.Permits.of(host) }
 
 // Leave starts to hand all hosts to other agents. The run ends when that is done, at the latest after within. The
@@ -248,10 +238,8 @@ func (cl *Clustered) Syncing() (durable func()) {
 	}
 }
 
-// Lost implements ledger.Cluster.
 func (cl *Clustered) Lost() { cl.receipts.forget() }
 
-// Kinds implements ledger.Participant.
 func (cl *Clustered) Kinds() []ledger.Kind {
 	return []ledger.Kind{
 		{Kind: state.Absent, Name: "absent"},
@@ -260,7 +248,6 @@ func (cl *Clustered) Kinds() []ledger.Kind {
 	}
 }
 
-// Save implements ledger.Participant.
 func (cl *Clustered) Save(put func(kind byte, p []byte) error, _ time.Time) error {
 	if err := cl.ranges.putHanded(put); err != nil {
 		return err
@@ -271,7 +258,6 @@ func (cl *Clustered) Save(put func(kind byte, p []byte) error, _ time.Time) erro
 	return cl.tenants.put(put)
 }
 
-// Load implements ledger.Participant.
 func (cl *Clustered) Load(kind byte, p []byte) error {
 	switch kind {
 	case state.Handed:
@@ -314,13 +300,11 @@ func (cl *Clustered) Pending(number uint64, l link.Link, enc []byte, outgoing bo
 	return true, false, nil
 }
 
-// Recovered implements ledger.Cluster.
 func (cl *Clustered) Recovered() {
 	cl.pagesBefore = cl.loop.Tally.Pages()
 	cl.shipping.beginCopies()
 }
 
-// Tick implements crawl.Turns.
 func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) {
 	if cl.run.Halted() && cl.shipping.lingering.IsZero() || cl.run.Failed() {
 		return time.Time{}
@@ -346,7 +330,6 @@ func (cl *Clustered) Deliver(work context.Context, now time.Time) (wake time.Tim
 	return run.Earlier(wake, cl.shipping.shipOut(work, now))
 }
 
-// Outgoing implements crawl.Turns.
 func (cl *Clustered) Outgoing() int64 { return cl.outgoing() }
 
 func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {

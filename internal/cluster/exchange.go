@@ -92,7 +92,6 @@ func (c *Calls) unknown(ctx context.Context, to *rpc.Peer, q *pb.PushRequest) (*
 	return left, nil
 }
 
-// Claim implements Exchange.
 func (c *Calls) Claim(ctx context.Context, agent string, q *pb.ClaimRequest) (*pb.ClaimResponse, error) {
 	p, err := c.Members.Peer(agent)
 	if err != nil {
@@ -101,7 +100,6 @@ func (c *Calls) Claim(ctx context.Context, agent string, q *pb.ClaimRequest) (*p
 	return ClaimCall.Ask(ctx, p, q)
 }
 
-// Hand implements Exchange.
 func (c *Calls) Hand(ctx context.Context, agent string, q *pb.HandRequest) error {
 	p, err := c.Members.Peer(agent)
 	if err != nil {
@@ -111,7 +109,6 @@ func (c *Calls) Hand(ctx context.Context, agent string, q *pb.HandRequest) error
 	return err
 }
 
-// Recall implements Exchange.
 func (c *Calls) Recall(ctx context.Context, agent string, q *pb.RecallRequest) (*pb.RecallResponse, error) {
 	p, err := c.Members.Peer(agent)
 	if err != nil {
@@ -120,7 +117,6 @@ func (c *Calls) Recall(ctx context.Context, agent string, q *pb.RecallRequest) (
 	return RecallCall.Ask(ctx, p, q)
 }
 
-// Identity implements Exchange.
 func (c *Calls) Identity(agent string) string {
 	a, ok := c.Members.Agent(agent)
 	if !ok {

@@ -8,13 +8,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// lostHosts is the condition that this agent may have lost its hosts to other agents.
+// lostHosts is the condition that this agent may have lost its hosts to other agents. It implements crawl.Obstacle.
 type lostHosts struct{ others *Others }
 
 // rightWait is the interval at which an agent without the Right asks for it.
 const rightWait = 250 * time.Millisecond
 
-// Holds implements crawl.Obstacle.
 func (o lostHosts) Holds(now time.Time) (held bool, ask time.Time) {
 	if o.others.mayVisit(now) {
 		return false, time.Time{}
@@ -22,7 +21,6 @@ func (o lostHosts) Holds(now time.Time) (held bool, ask time.Time) {
 	return true, now.Add(rightWait)
 }
 
-// Why implements crawl.Obstacle.
 func (o lostHosts) Why(time.Time) crawl.Hindrance {
 	h := crawl.Hindrance{Text: "this agent may have lost its hosts to other agents",
 		Until: "when the agents agree again"}
@@ -36,12 +34,12 @@ func (o lostHosts) Why(time.Time) crawl.Hindrance {
 }
 
 // spentShare is the condition that this agent has used its share of the page limit, and other agents have not.
+// It implements crawl.Obstacle.
 type spentShare struct {
 	loop *crawl.Loop
 	of   *ration
 }
 
-// Holds implements crawl.Obstacle.
 func (o spentShare) Holds(now time.Time) (held bool, ask time.Time) {
 	loop, r := o.loop, o.of
 	used := loop.Tally.Pages() + int64(loop.Busy())
@@ -54,7 +52,6 @@ func (o spentShare) Holds(now time.Time) (held bool, ask time.Time) {
 	return true, now.Add(rationWait)
 }
 
-// Why implements crawl.Obstacle.
 func (o spentShare) Why(time.Time) crawl.Hindrance {
 	loop := o.loop
 	return crawl.Hindrance{Text: fmt.Sprintf("page limit: this agent has %s, and other agents may fetch the others of "+

@@ -18,7 +18,6 @@ func (cl *Clustered) settled() bool {
 	return cl.Outgoing() == 0 && cl.tenants.settled() && cl.receipts.waiting() == 0 && cl.recalls.settled()
 }
 
-// Waits implements crawl.Turns.
 func (cl *Clustered) Waits(now time.Time) bool {
 	if cl.run.Halted() {
 		return cl.shipping.lingers(now)
@@ -37,7 +36,6 @@ func (cl *Clustered) Rest() {
 	cl.rested = &at
 }
 
-// Ending implements crawl.Turns.
 func (cl *Clustered) Ending() bool { return cl.Others.End != nil && cl.Others.End.Ending() }
 
 // Pulse returns the agent's Pulse. Safe for concurrent use; ctx bounds the wait.

@@ -90,7 +90,6 @@ func (n *node) sees(view int64) {
 	n.view.Store(view)
 }
 
-// Tenure implements Placement.
 func (n *node) Tenure(host string) (owner string, mine bool, since uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -107,7 +106,6 @@ func (n *node) Tenure(host string) (owner string, mine bool, since uint64) {
 	return owner, true, uint64(n.boots*1000 + i + 1)
 }
 
-// Before implements Placement.
 func (n *node) Before(host string) ([]string, int) {
 	names, enough := slices.DeleteFunc(n.c.order(host, n.view.Load()), func(a string) bool { return a == n.name }), 2
 	if l := n.c.leaver.Load(); l != nil && l.w.Load() != nil && !slices.Contains(names, l.name) && l != n {
@@ -116,10 +114,8 @@ func (n *node) Before(host string) ([]string, int) {
 	return names, enough
 }
 
-// View implements Placement.
 func (n *node) View() uint64 { return uint64(n.view.Load()) + 1 }
 
-// Had implements Placement.
 func (n *node) Had(host string) (ever, began bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,7 +125,6 @@ func (n *node) Had(host string) (ever, began bool) {
 	return ever || n.boots > 1, n.boots == 1 && n.views[0] == 0 && n.c.order(host, 0)[0] == n.name
 }
 
-// Heirs implements Placement.
 func (n *node) Heirs() Heirs { return nodeHeirs{n, n.view.Load()} }
 
 // nodeHeirs are the heirs of a node in a view.
@@ -147,10 +142,8 @@ func (h nodeHeirs) Heir(host uint64) string {
 	return ""
 }
 
-// Inheriting implements Placement.
 func (n *node) Inheriting() bool { return false }
 
-// Unheard implements Placement.
 func (n *node) Unheard(time.Time) time.Duration { return 0 }
 
 // Recall implements Exchange. No strategy of these stories is a Sharer.
@@ -158,7 +151,6 @@ func (n *node) Recall(context.Context, string, *pb.RecallRequest) (*pb.RecallRes
 	return nil, errLost
 }
 
-// Identity implements Exchange.
 func (n *node) Identity(agent string) string { return identityOf(rpc.Caller{Name: agent}) }
 
 // way makes a call to a node. If harsh, the call and its answer may be lost, late or repeated.
@@ -199,7 +191,6 @@ func (n *node) way(ctx context.Context, agent string, call func(w *world) error)
 	return nil
 }
 
-// Claim implements Exchange.
 func (n *node) Claim(ctx context.Context, agent string, q *pb.ClaimRequest) (r *pb.ClaimResponse, err error) {
 	err = n.way(ctx, agent, func(w *world) (err error) {
 		r, err = w.cl.tenants.answerClaim(ctx, n.caller(), q)
@@ -209,7 +200,6 @@ func (n *node) Claim(ctx context.Context, agent string, q *pb.ClaimRequest) (r *
 	return r, err
 }
 
-// Hand implements Exchange.
 func (n *node) Hand(ctx context.Context, agent string, q *pb.HandRequest) error {
 	err := n.way(ctx, agent, func(w *world) error {
 		_, err := w.cl.tenants.answerHand(ctx, n.caller(), q)

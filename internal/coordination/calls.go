@@ -77,7 +77,6 @@ type raftNetwork struct {
 	c *Coordinator
 }
 
-// Dial implements consensus.Network.
 func (n raftNetwork) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	return rpc.DialRaft(ctx, n.c.keys, n.c.cfg.Network.Dial, addr, "")
 }
@@ -85,7 +84,6 @@ func (n raftNetwork) Dial(ctx context.Context, addr string) (net.Conn, error) {
 // A replicated machine is the consensus.Machine of a coordinator.
 type replicated struct{ *coordinator.Machine }
 
-// Snapshot implements consensus.Machine.
 func (r replicated) Snapshot() (consensus.Snapshot, error) {
 	s, err := r.Machine.Snapshot()
 	if err != nil {

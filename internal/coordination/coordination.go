@@ -235,9 +235,9 @@ func (c *Coordinator) members() []string {
 }
 
 // consensusEvents passes the events of the log on. If this coordinator is alone, nobody wants to know that it leads.
+// It implements consensus.Events.
 type consensusEvents struct{ c *Coordinator }
 
-// Event implements consensus.Events.
 func (e consensusEvents) Event(name string, fields ...any) {
 	c := e.c
 	if len(c.members()) > 1 || name != "consensus-founded" && name != "consensus-leader" {
@@ -248,7 +248,6 @@ func (e consensusEvents) Event(name string, fields ...any) {
 // A resolver is a coordinator.Resolver.
 type resolver struct{ *dns.Resolver }
 
-// Exists implements coordinator.Resolver.
 func (r resolver) Exists(ctx context.Context, host string) bool {
 	_, err := r.Lookup(ctx, host)
 	return err == nil

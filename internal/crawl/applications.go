@@ -31,7 +31,7 @@ const MaxApplications = 15
 // ErrNoApplication reports the name of an application that is not defined.
 var ErrNoApplication = errors.New("no such application")
 
-// Applications are the applications of a crawl, and the pages that they collect.
+// Applications are the applications of a crawl, and the pages that they collect. They implement visit.Applications.
 type Applications struct {
 	cfg      *Config
 	run      *run.Run
@@ -68,10 +68,8 @@ func (t *appTable) of(name string) *visit.Application {
 	return (*t)[name]
 }
 
-// Of implements visit.Applications.
 func (a *Applications) Of(name string) *visit.Application { return a.table.Load().of(name) }
 
-// Any implements visit.Applications.
 func (a *Applications) Any() bool { return a.some.Load() }
 
 // collected reports whether pages of any application are collected.

@@ -13,6 +13,7 @@ import (
 )
 
 // partly is the Cluster of a single agent that compares contents, and needs leases if grip is not nil.
+// It implements ledger.Sealer.
 type partly struct {
 	watcher
 	grip func() bool
@@ -82,7 +83,6 @@ func (p *partly) First(_ context.Context, x *warc.Exchange, _ int64) (first warc
 	return first, dup && first.URL != x.URL, true, nil
 }
 
-// Seal implements ledger.Sealer.
 func (p *partly) Seal(b *ledger.Batch) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

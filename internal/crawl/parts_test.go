@@ -24,6 +24,7 @@ import (
 )
 
 // A bench has the parts of a crawl loop, without the loop: no visit begins, and the test is the dispatcher.
+// It implements dropper.
 type bench struct {
 	*testing.T
 	*testparts.Parts
@@ -132,7 +133,6 @@ func (b *bench) restarted(with ...setting) *bench {
 	return on(b.T, b.mem.Crash(1), with...)
 }
 
-// acceptDropped implements dropper.
 func (b *bench) acceptDropped(enc []byte, number uint64) error {
 	l, _, err := link.Decode(enc)
 	b.dropped = append(b.dropped, fmt.Sprint(l.URL.Path(), " ", number))

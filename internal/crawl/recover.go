@@ -71,7 +71,7 @@ func (l linkLines) Has(f *state.Finish, all, _ bool) bool {
 	return l.of.Has(f.Link.URL.String(), f.Code)
 }
 
-// A recovery gives what the ledger finds in the journal to the parts of the crawl.
+// A recovery gives what the ledger finds in the journal to the parts of the crawl. It implements ledger.Past.
 type recovery struct {
 	now      time.Time
 	past     *pastClock
@@ -92,7 +92,6 @@ type recovery struct {
 	numbers  []uint64
 }
 
-// Accepted implements ledger.Past.
 func (r *recovery) Accepted(kind byte, l link.Link) {
 	if kind != state.Accept {
 		return
@@ -113,12 +112,10 @@ func (r *recovery) Saw(f *state.Finish) {
 	}
 }
 
-// Read implements ledger.Past.
 func (r *recovery) Read() {
 	r.gate.EachDrop(r.plan.forget)
 }
 
-// Dropped implements ledger.Past.
 func (r *recovery) Dropped(number uint64, l link.Link) (taken bool, err error) {
 	if _, page := l.Stored(); page || !r.gate.Dropped(l.URL.Host(), number) {
 		return false, nil
@@ -143,7 +140,6 @@ func (r *recovery) Planned(l link.Link, state []byte) error {
 	return r.plan.restore(l, state)
 }
 
-// Queued implements ledger.Past.
 func (r *recovery) Queued() error {
 	err := r.frontier.PushAt(r.batch, r.numbers)
 	r.batch, r.numbers = r.batch[:0], r.numbers[:0]

@@ -126,7 +126,7 @@ http://a.example/9 /4 /2
 }
 
 // A returner wants each page n more times, at regular intervals. It remembers the number of visits,
-// the time of the last one and the print of its content.
+// the time of the last one and the print of its content. It implements Postponer.
 type returner struct {
 	follower
 	n, every int // seconds
@@ -315,7 +315,6 @@ func (b bad) Next(now time.Time) (*visit.Wanted, time.Time, error) {
 	return w, wake, err
 }
 
-// PutOff implements Postponer.
 func (r *returner) PutOff(w *visit.Wanted, until time.Time) error {
 	for i := range r.due {
 		if d := &r.due[i]; d.link.URL == w.Link.URL && d.at.IsZero() {

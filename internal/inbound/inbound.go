@@ -105,6 +105,7 @@ func (p *Pool) Listen(ln net.Listener) net.Listener {
 	return &listener{ln, p, make(chan struct{}), sync.Once{}}
 }
 
+// listener implements net.Listener.
 type listener struct {
 	net.Listener
 	pool   *Pool
@@ -112,7 +113,6 @@ type listener struct {
 	once   sync.Once
 }
 
-// Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -131,13 +131,12 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener.
 func (l *listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return l.Listener.Close()
 }
 
-// A Conn is a connection of a Pool, from Enter until Close or until the pool evicts it.
+// A Conn is a connection of a Pool, from Enter until Close or until the pool evicts it. It implements net.Conn.
 type Conn struct {
 	net.Conn
 	pool  *Pool
@@ -295,7 +294,6 @@ func (c *Conn) leave() {
 	c.state = gone
 }
 
-// Close implements net.Conn.
 func (c *Conn) Close() error {
 	c.pool.mu.Lock()
 	c.leave()

@@ -58,19 +58,17 @@ func (a *Agent) openLogs() (err error) {
 	return nil
 }
 
-// first has the files that are written before the journal.
+// first has the files that are written before the journal. It implements journal.References.
 type first struct {
 	*crawl.Parts
 	pages journal.References // for other agents
 }
 
-// Flush implements journal.References.
 func (f first) Flush() error {
 	return errors.Join(f.Archive.Flush(), f.Log.Flush(), f.Events.Flush(), f.Skipped.Flush(), f.LinkLog.Flush(),
 		f.Seen.Commit(), f.pages.Flush(), f.Delivery.Flush())
 }
 
-// Sync implements journal.References.
 func (f first) Sync() error {
 	return errors.Join(f.Archive.Sync(), f.Log.Sync(), f.LinkLog.Sync(), f.pages.Sync(), f.Delivery.Sync())
 }

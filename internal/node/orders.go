@@ -63,5 +63,4 @@ type reasons struct {
 	clock clock.Clock
 }
 
-// WhyRate implements crawl.Reasons.
 func (r reasons) WhyRate() string { return local.WhyRate(r.Rates, r.clock.Now()) }

@@ -15,6 +15,8 @@ import (
 //	300/s
 //	40/s 8-18 mon-fri, else 300/s
 //	20Mbit 8:30-17 mon-fri Europe/Berlin, 100Mbit sat sun, else none
+//
+// It implements encoding.TextMarshaler and encoding.TextUnmarshaler.
 type Schedule struct{ plan hours.Plan[Limit] }
 
 // None reports whether there is no limit at any time.
@@ -54,11 +56,9 @@ func (s Schedule) String() string {
 	return s.plan.String()
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (s *Schedule) UnmarshalText(text []byte) (err error) {
 	*s, err = Parse(string(text))
 	return err
 }
 
-// MarshalText implements encoding.TextMarshaler.
 func (s Schedule) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

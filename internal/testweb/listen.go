@@ -256,6 +256,7 @@ func (c *conn) writeAll(p []byte) (int, error) {
 }
 
 // A recordWriter is the connection below TLS. It holds back the records until flush.
+// It implements io.Reader and io.Writer.
 type recordWriter struct {
 	*net.TCPConn
 	local netip.Addr // the address that the client connected to
@@ -265,7 +266,6 @@ type recordWriter struct {
 	buf *[]byte    // nil: writes go through
 }
 
-// Read implements io.Reader.
 func (k *recordWriter) Read(p []byte) (int, error) {
 	if len(k.ahead) > 0 {
 		n := copy(p, k.ahead)
@@ -281,7 +281,6 @@ func (k *recordWriter) hold() {
 	k.mu.Unlock()
 }
 
-// Write implements io.Writer.
 func (k *recordWriter) Write(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -30,13 +30,10 @@ type Body interface {
 // Bytes is a Body in memory.
 type Bytes []byte
 
-// Size implements Body.
 func (b Bytes) Size() int64 { return int64(len(b)) }
 
-// Bytes implements Body.
 func (b Bytes) Bytes() ([]byte, bool) { return b, true }
 
-// ReadAt implements Body.
 func (b Bytes) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off >= int64(len(b)) {
 		return 0, io.EOF

@@ -118,7 +118,6 @@ func Topics(c *classify.Classifier, names []string) map[string][]string {
 	return topics
 }
 
-// ByPages implements cluster.Boundary.
 func (p *Pages) ByPages() bool { return p.cfg.Classifier != nil }
 
 // Sort implements cluster.Boundary. A page whose payload has no digest (see warc.Digests) stays where it is, but
@@ -159,7 +158,6 @@ func isEmpty(x *warc.Exchange) bool {
 	return x.Response != nil && x.HTTP && x.Truncated == "" && x.HeadLen > 0 && int64(x.HeadLen) == x.Response.Size()
 }
 
-// Keeper implements cluster.Boundary.
 func (p *Pages) Keeper(to link.Destination) (agent string, mine bool) {
 	owners := p.cfg.Owners.Load()
 	if owners == nil {
@@ -173,7 +171,6 @@ func (p *Pages) Keeper(to link.Destination) (agent string, mine bool) {
 	return agent, agent == p.cfg.Members.Self.Name
 }
 
-// Category implements cluster.Boundary.
 func (p *Pages) Category(to link.Destination) string {
 	if p.cfg.Classifier == nil || to.Category == 0 || int(to.Category) > len(p.numbers) {
 		return ""
@@ -181,7 +178,6 @@ func (p *Pages) Category(to link.Destination) string {
 	return p.names[to.Category-1]
 }
 
-// Categories implements cluster.Boundary.
 func (p *Pages) Categories() (names []string) {
 	view := p.cfg.Owners.Load()
 	if p.cfg.Classifier == nil || view == nil {
@@ -224,7 +220,6 @@ func (p *Pages) Own() *Own {
 	return p.in(view).own
 }
 
-// Send implements cluster.Boundary.
 func (p *Pages) Send(ctx context.Context, agent string, pages []link.Link) error {
 	to, err := p.cfg.Members.Peer(agent)
 	if err != nil {

@@ -56,7 +56,7 @@ func refused(to Events, from, cause string) {
 }
 
 // A layer is the raft.StreamLayer on top of a Network. It bounds connections and messages. It closes the boundary of
-// a member whose disk has failed: from then on nothing is sent.
+// a member whose disk has failed: from then on nothing is sent. It implements net.Listener.
 type layer struct {
 	network Network // nil: a group of one
 	self    string
@@ -220,7 +220,6 @@ func (l *layer) dial(ctx context.Context, addr string, purpose byte) (*conn, err
 	return k, nil
 }
 
-// Dial implements raft.StreamLayer.
 func (l *layer) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, timeout)
 	defer cancel()
@@ -231,7 +230,6 @@ func (l *layer) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, 
 	return k, nil
 }
 
-// Accept implements net.Listener.
 func (l *layer) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.incoming:
@@ -241,7 +239,6 @@ func (l *layer) Accept() (net.Conn, error) {
 	}
 }
 
-// Addr implements net.Listener.
 func (l *layer) Addr() net.Addr { return address(l.self) }
 
 // An address is the name of a member as a net.Addr.
@@ -285,7 +282,7 @@ func (l *layer) Close() error {
 // wait waits until all connections from others have been let go.
 func (l *layer) wait() { l.running.Wait() }
 
-// A conn bounds the messages of a connection. Calls and responses take turns on it.
+// A conn bounds the messages of a connection. Calls and responses take turns on it. It implements net.Conn.
 type conn struct {
 	net.Conn
 	layer  *layer
@@ -327,7 +324,6 @@ func (c *conn) Read(p []byte) (int, error) {
 // callInstallSnapshot is the first byte of raft's call with a snapshot.
 const callInstallSnapshot = 2
 
-// Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.layer.health.err() != nil {
 		return 0, errCut
@@ -339,7 +335,6 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Close implements net.Conn.
 func (c *conn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(func() {

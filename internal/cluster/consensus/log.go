@@ -214,7 +214,6 @@ func (r *windowReader) record(off int64) ([]byte, error) {
 	return r.at(off, int(recordSize(b)))
 }
 
-// FirstIndex implements raft.LogStore.
 func (s *logStore) FirstIndex() (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +223,6 @@ func (s *logStore) FirstIndex() (uint64, error) {
 	return s.segs[0].first(), nil
 }
 
-// LastIndex implements raft.LogStore.
 func (s *logStore) LastIndex() (uint64, error) {
 	h := s.tail()
 	return h.index, nil
@@ -312,7 +310,6 @@ func (s *logStore) term(index uint64) uint64 {
 	return h.term
 }
 
-// StoreLog implements raft.LogStore.
 func (s *logStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
 // StoreLogs implements raft.LogStore. The entries follow the last one of the log. If the log is empty, the first may

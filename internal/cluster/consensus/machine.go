@@ -16,7 +16,6 @@ type machine struct{ n *Node }
 // applied is what Apply returns to raft.
 type applied struct{ result any }
 
-// Apply implements raft.FSM.
 func (m *machine) Apply(l *raft.Log) any {
 	n := m.n
 	if n.health.err() != nil {
@@ -38,7 +37,6 @@ func (n *Node) wantsSnapshot() bool {
 	return n.log.bytes() >= max(n.cfg.SnapshotBytes, n.snapshots.latest().Size)
 }
 
-// Snapshot implements raft.FSM.
 func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 	s, err := m.n.cfg.Machine.Snapshot()
 	if err != nil {
@@ -47,7 +45,6 @@ func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 	return view{s}, nil
 }
 
-// Restore implements raft.FSM.
 func (m *machine) Restore(r io.ReadCloser) error { return m.n.health.fail(m.restore(r)) }
 
 // restore reads r to its end, where its checksum is. If the checksum is wrong, the error says so, whatever the machine
@@ -63,13 +60,11 @@ func (m *machine) restore(r io.Reader) error {
 	return err
 }
 
-// A view is a Snapshot for raft.
+// A view is a Snapshot for raft. It implements raft.FSMSnapshot.
 type view struct{ s Snapshot }
 
-// Persist implements raft.FSMSnapshot.
 func (v view) Persist(k raft.SnapshotSink) error { return v.s.Write(k) }
 
-// Release implements raft.FSMSnapshot.
 func (v view) Release() { v.s.Release() }
 
 // takeSnapshots makes a snapshot when the log has grown enough. It runs until the node ends.

@@ -107,6 +107,7 @@ type Node struct {
 	log       *logStore
 	snapshots *snapshotStore
 	layer     *layer
+	// transport implements raft.Transport and raft.WithPreVote.
 	transport *transport
 	machine   *machine
 	raft      atomic.Pointer[raft.Raft] // nil until this member takes part

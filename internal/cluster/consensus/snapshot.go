@@ -207,7 +207,6 @@ func (r *snapshotReader) Close() error { return r.file.Close() }
 
 var errStopping = errors.New("the coordinator stops")
 
-// Create implements raft.SnapshotStore.
 func (s *snapshotStore) Create(_ raft.SnapshotVersion, index, term uint64, configuration raft.Configuration,
 	at uint64, _ raft.Transport,
 ) (raft.SnapshotSink, error) {
@@ -228,6 +227,7 @@ func (s *snapshotStore) Create(_ raft.SnapshotVersion, index, term uint64, confi
 }
 
 // A sink writes a snapshot. It appears under its name when it is complete and durable.
+// It implements raft.SnapshotSink.
 type sink struct {
 	store *snapshotStore
 	name  string
@@ -239,10 +239,8 @@ type sink struct {
 	done  bool
 }
 
-// ID implements raft.SnapshotSink.
 func (k *sink) ID() string { return filepath.Base(k.name) }
 
-// Write implements raft.SnapshotSink.
 func (k *sink) Write(p []byte) (int, error) {
 	select {
 	case <-k.store.stopping:
@@ -255,7 +253,6 @@ func (k *sink) Write(p []byte) (int, error) {
 	return n, k.store.health.fail(err)
 }
 
-// Cancel implements raft.SnapshotSink.
 func (k *sink) Cancel() error {
 	if k.done {
 		return nil
@@ -264,7 +261,6 @@ func (k *sink) Cancel() error {
 	return errors.Join(k.file.Close(), k.store.fs.Remove(k.name+".tmp"))
 }
 
-// Close implements raft.SnapshotSink.
 func (k *sink) Close() error {
 	if k.done {
 		return nil

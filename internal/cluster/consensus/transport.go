@@ -82,10 +82,8 @@ func (t *transport) close() {
 	t.pumps.Wait()
 }
 
-// Consumer implements raft.Transport.
 func (t *transport) Consumer() <-chan raft.RPC { return t.calls }
 
-// SetHeartbeatHandler implements raft.Transport.
 func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // heartbeat answers a heartbeat of the leader that raft follows. It leaves all others to raft.
@@ -111,7 +109,6 @@ func (t *transport) heartbeat(c raft.RPC) {
 	}
 }
 
-// AppendEntries implements raft.Transport.
 func (t *transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, a *raft.AppendEntriesRequest,
 	resp *raft.AppendEntriesResponse,
 ) error {
@@ -145,7 +142,6 @@ func majority(members int) int { return members/2 + 1 }
 
 var errCatchingUp = errors.New("this coordinator is catching up, and has no vote yet")
 
-// RequestVote implements raft.Transport.
 func (t *transport) RequestVote(id raft.ServerID, to raft.ServerAddress, a *raft.RequestVoteRequest,
 	resp *raft.RequestVoteResponse,
 ) error {
@@ -155,7 +151,6 @@ func (t *transport) RequestVote(id raft.ServerID, to raft.ServerAddress, a *raft
 	return t.NetworkTransport.RequestVote(id, to, a, resp)
 }
 
-// RequestPreVote implements raft.WithPreVote.
 func (t *transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, a *raft.RequestPreVoteRequest,
 	resp *raft.RequestPreVoteResponse,
 ) error {

@@ -109,7 +109,6 @@ func (s *voteStore) get() votes {
 	return s.v
 }
 
-// Set implements raft.StableStore.
 func (s *voteStore) Set(key, val []byte) error {
 	if string(key) != keyCandidate {
 		return errKey(key)
@@ -118,7 +117,6 @@ func (s *voteStore) Set(key, val []byte) error {
 	return nil
 }
 
-// Get implements raft.StableStore.
 func (s *voteStore) Get(key []byte) ([]byte, error) {
 	if string(key) != keyCandidate {
 		return nil, errKey(key)
@@ -126,7 +124,6 @@ func (s *voteStore) Get(key []byte) ([]byte, error) {
 	return s.get().candidate, nil
 }
 
-// SetUint64 implements raft.StableStore.
 func (s *voteStore) SetUint64(key []byte, val uint64) error {
 	switch string(key) {
 	case keyTerm:
@@ -139,7 +136,6 @@ func (s *voteStore) SetUint64(key []byte, val uint64) error {
 	return nil
 }
 
-// GetUint64 implements raft.StableStore.
 func (s *voteStore) GetUint64(key []byte) (uint64, error) {
 	switch string(key) {
 	case keyTerm:

@@ -168,7 +168,7 @@ type bookView []bookLine
 func (v bookView) Write(w io.Writer) error { return gob.NewEncoder(w).Encode([]bookLine(v)) }
 func (v bookView) Release()                {}
 
-// A member is a machine of the group with its disk.
+// A member is a machine of the group with its disk. It implements Events.
 type member struct {
 	t      *testing.T
 	w      *wire
@@ -211,7 +211,6 @@ func (m *member) start() {
 	}
 }
 
-// Event implements Events.
 func (m *member) Event(name string, fields ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -55,7 +55,7 @@ type Asker interface {
 // When a page is archived in full and durable, its second agent is told the same way; see originals.
 //
 // After a change of the view, contents have new second agents, which know nothing of them yet. Then
-// more pages count as new, never fewer.
+// more pages count as new, never fewer. It implements cluster.Contents.
 type Service struct {
 	parts     Parts
 	table     *Table
@@ -112,7 +112,6 @@ func originalOf(page warc.Original) Original {
 	return Original{URL: page.URL, Date: page.Date.Truncate(time.Millisecond).UTC(), Stored: page.Stored}
 }
 
-// First implements cluster.Contents.
 func (k *Service) First(
 	ctx context.Context, digest [20]byte, size int64, page warc.Original,
 ) (warc.Original, bool) {
@@ -143,14 +142,12 @@ func (k *Service) First(
 	return warc.Original{URL: first.URL, Date: first.Date, Stored: first.Stored}, true
 }
 
-// Archived implements cluster.Contents.
 func (k *Service) Archived(digest [20]byte, page warc.Original) {
 	if p := originalOf(page); CheckPage(p) == nil {
 		k.recent.Add(digest, p)
 	}
 }
 
-// Durable implements cluster.Contents.
 func (k *Service) Durable(digest [20]byte, page warc.Original) {
 	if p := originalOf(page); CheckPage(p) == nil {
 		k.originals.add(Question{Digest: digest, Page: p, Archived: true})
@@ -163,7 +160,6 @@ func (k *Service) count(add func(n *report.Contents)) {
 	add(&k.counts)
 }
 
-// Counts implements cluster.Contents.
 func (k *Service) Counts() report.Contents {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -64,7 +64,7 @@ func (w *world) heal() {
 	w.sides = nil
 }
 
-// An agent may be killed and started again.
+// An agent may be killed and started again. It implements Calls and Watcher.
 type agent struct {
 	w       *world
 	self    Agent
@@ -115,19 +115,16 @@ func (a *agent) open() {
 	a.w.mu.Unlock()
 }
 
-// Dial implements Calls.
 func (a *agent) Dial(ctx context.Context, addr, _ string) (net.Conn, error) {
 	return a.machine.Dial(ctx, "tcp", addr)
 }
 
-// Pinged implements Watcher.
 func (a *agent) Pinged(digest uint64, sent time.Time) {
 	if a.pinged != nil {
 		a.pinged(digest, sent)
 	}
 }
 
-// Refused implements Watcher.
 func (a *agent) Refused() { a.refused.Add(1) }
 
 // Hello stands for the call of package rpc.

@@ -68,6 +68,8 @@ type Visits interface {
 //
 //	frontier (dispatcher) -> Peer -> Call -> another agent's Peer
 //	freed points -> dispatcher; lost points -> visits cut off
+//
+// It implements cluster.Leases.
 type Service struct {
 	parts Parts
 	some  chan struct{} // freed is not empty
@@ -294,14 +296,12 @@ func (s *Service) Kept(point, key uint64, now time.Time) (n frontier.LeaseNote, 
 	return n, true
 }
 
-// Grip implements cluster.Leases.
 func (s *Service) Grip() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.peer.Grip(s.parts.Clock.Now())
 }
 
-// Counts implements cluster.Leases.
 func (s *Service) Counts() report.Leases {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,6 @@ type clusterView struct {
 	few    bool // few agents grant all points, because any agent may want any of them
 }
 
-// Owner implements View.
 func (v *clusterView) Owner(point uint64) AgentID {
 	if v.few {
 		point = FewGrantors(point)

@@ -21,7 +21,7 @@ import (
 )
 
 // A fetcher is the crawl of an agent: it fetches a page every 20 ms, as long as it may. It knows the agents by their
-// gossip, like a membership.
+// gossip, like a membership. It implements Owners.
 type fetcher struct {
 	*testmembers.Agent
 	pages *Pages
@@ -34,7 +34,6 @@ type fetcher struct {
 	over    bool // the crawl does not run any more
 }
 
-// Load implements Owners.
 func (f *fetcher) Load() *placement.View { return f.now.Load() }
 
 // look applies the present view.

@@ -50,7 +50,7 @@ type Config struct {
 }
 
 // Lists are this agent's lists of lost archives: reports/lost-*.txt if the archive is lost, and state/kept/lost-*.txt
-// if its agent is back or has ended in order. Safe for concurrent use.
+// if its agent is back or has ended in order. Safe for concurrent use. They implement cluster.Names.
 type Lists struct {
 	cfg     Config
 	mu      sync.Mutex                       // locked while a list is replaced, moved or renamed
@@ -117,7 +117,6 @@ func (l *Lists) count() error {
 	return nil
 }
 
-// Each implements cluster.Names.
 func (l *Lists) Each(fn func(u link.Link, lost bool, archive string) error) error {
 	err := l.lines(l.path("logs", "crawl.log"), func(text string) error {
 		line, err := report.ReadLine(text)
@@ -145,14 +144,13 @@ func (l *Lists) Each(fn func(u link.Link, lost bool, archive string) error) erro
 		l.eachListed(listDir, copiedOf, lost))
 }
 
-// List implements cluster.Names.
 func (l *Lists) List(lost handoff.Source) (list cluster.List, whole bool, err error) {
 	return &additions{lists: l, lost: lost.Archive(), sorted: map[string]*extsort.Queue{}},
 		!members.HasLeft(l.view(), lost.Instance), nil
 }
 
 // additions are the URLs that a takeover adds to the lists of lost archives. The URLs of each are sorted by their
-// Refetches first, and each is there once.
+// Refetches first, and each is there once. They implement cluster.List.
 type additions struct {
 	lists  *Lists
 	lost   string                    // the archive of the agent that is taken over from
@@ -207,7 +205,6 @@ func (a *additions) commit() error {
 	return l.count()
 }
 
-// Close implements cluster.List.
 func (a *additions) Close() (err error) {
 	for _, sorted := range a.sorted {
 		err = errors.Join(err, sorted.Close())

@@ -18,7 +18,7 @@ const Buckets = 1 << 18
 const maxBuckets = 1 << 26
 
 // A Rendezvous assigns a host to the agent that drew the smallest number for the
-// host's bucket. It never changes.
+// host's bucket. It never changes. It implements Placement.
 type Rendezvous struct {
 	agents []Owner // ordered by name
 	draws  []draws // of agents
@@ -193,7 +193,6 @@ func (r *Rendezvous) Without(name string) (*Rendezvous, error) {
 	return out, nil
 }
 
-// Agents implements Placement.
 func (r *Rendezvous) Agents() []Owner { return slices.Clone(r.agents) }
 
 // Owner implements Placement with one access to a table.

@@ -15,7 +15,7 @@ import (
 // NewRing sorts all replicas, k times the sum of the capacities. For 100 agents of capacity 1 with
 // 200 replicas these are 20,000, in less than 20 ms and 520 KB. A binary search for the replica
 // nearest to a host would take time logarithmic in that number. A table, which divides the circle
-// into as many parts as there are replicas, makes the time constant on average.
+// into as many parts as there are replicas, makes the time constant on average. It implements Placement.
 type Ring struct {
 	k        int
 	agents   []Owner   // ordered by name
@@ -129,7 +129,6 @@ func (r *Ring) Without(name string) (*Ring, error) {
 	return ringOf(agents, r.k, slices.Clip(rs))
 }
 
-// Agents implements Placement.
 func (r *Ring) Agents() []Owner { return slices.Clone(r.agents) }
 
 // from returns the index of the first replica at p or above it, or the number of
@@ -166,7 +165,6 @@ func (r *Ring) above(i int) int {
 	return i
 }
 
-// Owner implements Placement.
 func (r *Ring) Owner(host uint64) Owner { return r.agents[r.owner(Point(host))] }
 
 // owner returns the index of the agent with the nearest replica to p.

@@ -81,7 +81,7 @@ type Crawl interface {
 
 // Replicas are this agent's part in replication. It ships the records of its hosts to the heirs, stores what other
 // agents ship, and takes over their hosts when they are gone. Nil Replicas are settled and bar no host. Safe for
-// concurrent use.
+// concurrent use. They implement cluster.Shipper.
 type Replicas struct {
 	cfg   Config
 	store *handoff.Store
@@ -157,7 +157,6 @@ func (r *Replicas) Sizes() (n, bytes int64) {
 	return n, bytes
 }
 
-// TellLeft implements cluster.Shipper.
 func (r *Replicas) TellLeft(ctx context.Context) error {
 	m := r.cfg.Members
 	for _, a := range m.View().Agents {
@@ -179,7 +178,6 @@ func tellLeft(ctx context.Context, p *rpc.Peer) error {
 
 const notWhole = "whole" // the reason of a refusal
 
-// Ship implements cluster.Shipper.
 func (r *Replicas) Ship(ctx context.Context, agent string, number uint64, records []byte, count int) error {
 	peer, err := r.cfg.Members.Peer(agent)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 
 var errAway = errors.New("connection refused")
 
-// A fake is a group of coordinators.
+// A fake is a group of coordinators. It implements Source.
 type fake struct {
 	mu      sync.Mutex // guards the fields below
 	leader  string
@@ -169,7 +169,6 @@ func (f *fake) Follow(ctx context.Context, addr string, q Question) (Answer, err
 	return ans, nil
 }
 
-// Discover implements Source.
 func (f *fake) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]Decision, error) {
 	if err := f.call(ctx, addr); err != nil {
 		return nil, err
@@ -201,7 +200,7 @@ func (f *fake) Discover(ctx context.Context, addr string, hosts []string, unchec
 	return vs, nil
 }
 
-// A subject is a Sites that runs, as agent a.
+// A subject is a Sites that runs, as agent a. It implements Listener.
 type subject struct {
 	*Sites
 	t    *testing.T
@@ -217,7 +216,6 @@ type subject struct {
 	events  []string
 }
 
-// Assigned implements Listener.
 func (a *subject) Assigned(hosts []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -226,24 +224,20 @@ func (a *subject) Assigned(hosts []string) {
 	}
 }
 
-// Overflowed implements Listener.
 func (a *subject) Overflowed() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.drained++
 }
 
-// Changing implements Listener.
 func (a *subject) Changing(*assignment.Roster) {}
 
-// Changed implements Listener.
 func (a *subject) Changed(r *assignment.Roster) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.rosters = append(a.rosters, r.Term)
 }
 
-// Event implements Listener.
 func (a *subject) Event(name string, _ ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

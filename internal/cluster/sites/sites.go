@@ -55,6 +55,7 @@ type Listener interface {
 }
 
 // A Sites says which agent owns which host. All methods but Run and Close are safe for concurrent use.
+// It implements cluster.Placement.
 type Sites struct {
 	cfg    Config
 	right  *Right
@@ -193,7 +194,6 @@ func (s *Sites) Tenure(host string) (agent string, mine bool, since uint64) {
 	return o.tenure(p, link.HostKey(host))
 }
 
-// Had implements cluster.Placement.
 func (s *Sites) Had(host string) (ever, began bool) {
 	o, p, ok := s.at(host)
 	if !ok {

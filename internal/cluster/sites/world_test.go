@@ -58,7 +58,7 @@ type post struct {
 	leader  int // as far as it knows; w.mu guards it
 }
 
-// A resident is a life of an agent.
+// A resident is a life of an agent. It implements Source.
 type resident struct {
 	*subject
 	w      *world
@@ -289,7 +289,6 @@ func ask[T any](ctx context.Context, a *resident, addr string,
 	}
 }
 
-// Follow implements Source.
 func (a *resident) Follow(ctx context.Context, addr string, q Question) (Answer, error) {
 	f := coordinator.Follow{From: q.From, Wait: time.Second, Stamp: q.Stamp, Report: coordinator.Report{Capacity: 1,
 		Addr: "192.0.2.9:7470", State: assignment.Up, Term: q.Term, Heard: map[string]time.Duration{}}}
@@ -306,7 +305,6 @@ func (a *resident) Follow(ctx context.Context, addr string, q Question) (Answer,
 	return Answer{Entries: got.Entries, Last: got.Last, Term: got.Term, Member: got.Member, Stamp: got.Stamp}, nil
 }
 
-// Discover implements Source.
 func (a *resident) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]Decision, error) {
 	got, err := ask(ctx, a, addr, func(c *coordinator.Coordinator) ([]coordinator.HostAnswer, error) {
 		return c.Discover(a.w.ctx, a.caller, hosts, unchecked)

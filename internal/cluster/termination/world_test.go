@@ -22,7 +22,7 @@ import (
 var errSilent = errors.New("no answer")
 
 // A world is the agents of one crawl in virtual time. Calls and changes of the view take time. It knows each link that
-// an agent has accepted, and judges each end by that alone.
+// an agent has accepted, and judges each end by that alone. It implements Stream.
 type world struct {
 	t       *testing.T
 	ctx     context.Context
@@ -52,7 +52,7 @@ type store struct {
 	wrecked    bool // the agent does not come back
 }
 
-// An agent is one start of an agent.
+// An agent is one start of an agent. It implements Agent and Others.
 type agent struct {
 	*world
 	*Agreement
@@ -89,17 +89,14 @@ func (a *agent) look() facts {
 	return facts{a.ended, a.closed, a.held, a.activity, a.view.Digest()}
 }
 
-// At implements Stream.
 func (w *world) At() follower.Point { return follower.Point{} }
 
-// Finish implements Stream.
 func (w *world) Finish(context.Context, follower.Point) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !w.refuse
 }
 
-// Over implements Stream.
 func (w *world) Over() <-chan struct{} { return w.sites }
 
 // newWorld returns a world of agents that are idle. It ends with ctx.
@@ -309,19 +306,16 @@ func (a *agent) back(ctx context.Context, b *agent) error {
 	return nil
 }
 
-// View implements Others.
 func (a *agent) View() *gossip.View {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.view
 }
 
-// Pulse implements Others.
 func (a *agent) Pulse(ctx context.Context, to gossip.Agent, q *pb.PulseRequest) (*pb.PulseResponse, error) {
 	return call(ctx, a, to, q, (*Agreement).pulse)
 }
 
-// End implements Others.
 func (a *agent) End(ctx context.Context, to gossip.Agent, q *pb.EndRequest) (*pb.EndResponse, error) {
 	return call(ctx, a, to, q, (*Agreement).end)
 }
@@ -336,21 +330,18 @@ func call[Q, R any](ctx context.Context, a *agent, to gossip.Agent, q *Q,
 	return r, errors.Join(err, a.back(ctx, b))
 }
 
-// Settled implements Agent.
 func (a *agent) Settled() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.applied
 }
 
-// Missing implements Agent.
 func (a *agent) Missing() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.view.Agents) < len(a.agents)
 }
 
-// Expected implements Agent.
 func (a *agent) Expected(v *gossip.View, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -361,7 +352,6 @@ func (a *agent) Expected(v *gossip.View, now time.Time) bool {
 	return len(a.expected) > 0
 }
 
-// Hold implements Agent.
 func (a *agent) Hold(until time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -380,14 +370,12 @@ func (a *agent) Close() {
 	})
 }
 
-// Lost implements Agent.
 func (a *agent) Lost(*gossip.View) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.disk.lost) > 0
 }
 
-// Refetch implements Agent.
 func (a *agent) Refetch(*gossip.View) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -403,7 +391,6 @@ type loop struct{ *agent }
 
 func (l loop) idle() bool { return len(l.disk.queue) == 0 && len(l.disk.out) == 0 }
 
-// Pulse implements Crawl.
 func (l loop) Pulse(context.Context) (Pulse, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -413,7 +400,6 @@ func (l loop) Pulse(context.Context) (Pulse, error) {
 	return Pulse{Idle: l.idle(), Activity: l.activity, Answered: l.disk.visits}, nil
 }
 
-// End implements Crawl.
 func (l loop) End(_ context.Context, activity uint64) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -427,7 +413,6 @@ func (l loop) End(_ context.Context, activity uint64) (bool, error) {
 	return true, nil
 }
 
-// EndWithoutLinks implements Crawl.
 func (l loop) EndWithoutLinks(context.Context) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

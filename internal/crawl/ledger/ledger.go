@@ -249,25 +249,19 @@ type Keys interface {
 // PlainKeys are the Keys of a single agent: each URL has its own key, and a finish has none.
 type PlainKeys struct{}
 
-// Of implements Keys.
 func (PlainKeys) Of(k link.Key, _ bool) link.Key { return k }
 
-// Kind implements Keys.
 func (PlainKeys) Kind(link.Key, link.Link) byte { return state.Accept }
 
-// Accept implements Keys.
 func (PlainKeys) Accept(kind byte, _ uint64, p []byte) (link.Key, bool, error) {
 	l, _, err := link.Peek(p)
 	return l.Key(), err == nil && kind == state.Accept, err
 }
 
-// Finish implements Keys.
 func (PlainKeys) Finish(k link.Key) (link.Key, bool) { return k, false }
 
-// Page implements Keys.
 func (PlainKeys) Page(dst []link.Key, _ link.Link) []link.Key { return dst }
 
-// Freeze implements Keys.
 func (p PlainKeys) Freeze() Keys { return p }
 
 // pageKeys appends the keys that stand for the page of f, which is not the finish of a robots.txt.

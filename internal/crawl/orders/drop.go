@@ -177,10 +177,8 @@ func (g *Gate) Unstamp(aux []byte, l link.Link) (enc []byte, dropped bool, err e
 	return aux[:n], g.drops.last(l.URL.Host()).nth > drops, nil
 }
 
-// Kinds implements ledger.Participant.
 func (*Gate) Kinds() []ledger.Kind { return []ledger.Kind{{Kind: state.Drop, Name: "drop"}} }
 
-// Save implements ledger.Participant.
 func (g *Gate) Save(put func(kind byte, p []byte) error, _ time.Time) error {
 	g.forgetDrops()
 	for host, d := range g.drops.of {
@@ -191,7 +189,6 @@ func (g *Gate) Save(put func(kind byte, p []byte) error, _ time.Time) error {
 	return nil
 }
 
-// Load implements ledger.Participant.
 func (g *Gate) Load(_ byte, p []byte) error {
 	host, d, err := decodeDrop(p)
 	if err == nil {

@@ -37,6 +37,7 @@ type Loop interface {
 }
 
 // A Gate has the operator's orders that are in force, and what the frontier has been told of them.
+// It implements ledger.Participant.
 type Gate struct {
 	run      *run.Run
 	loop     Loop

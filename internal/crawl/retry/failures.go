@@ -45,7 +45,7 @@ const (
 )
 
 // Failures has what the operator of a crawl that fetched nothing needs to know. The caller sets Tally and Rules first.
-// It is a participant of the ledger.
+// It is a participant of the ledger. It implements ledger.Participant.
 type Failures struct {
 	Tally *report.Tally
 	Rules *robots.Cache
@@ -212,7 +212,6 @@ func (n *Failures) Kinds() []ledger.Kind {
 	}
 }
 
-// Save implements ledger.Participant.
 func (n *Failures) Save(put func(kind byte, p []byte) error, _ time.Time) error {
 	for _, enc := range n.again {
 		if err := put(state.Failed, enc); err != nil {
@@ -222,7 +221,6 @@ func (n *Failures) Save(put func(kind byte, p []byte) error, _ time.Time) error 
 	return nil
 }
 
-// Load implements ledger.Participant.
 func (n *Failures) Load(kind byte, p []byte) error {
 	if kind == state.Again {
 		_, err := n.TakeBack(p)

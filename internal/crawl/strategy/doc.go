@@ -56,17 +56,15 @@ type Unmet struct{}
 // Own returns nil.
 func (Unmet) Own() *Own { return nil }
 
-// BreadthFirst takes every link. Other strategies may embed it.
+// BreadthFirst takes every link. Other strategies may embed it. It implements visit.Strategy.
 type BreadthFirst struct{}
 
-// Follow implements visit.Strategy.
 func (BreadthFirst) Follow(*visit.Page, *link.Link) visit.Choice { return visit.Take }
 
 // List fetches only the seeds, the targets of their redirects, and, if the crawl fetches
-// requisites, the embedded files of these pages.
+// requisites, the embedded files of these pages. It implements visit.Strategy.
 type List struct{}
 
-// Follow implements visit.Strategy.
 func (List) Follow(_ *visit.Page, l *link.Link) visit.Choice {
 	switch l.Hops[len(l.Hops)-1] {
 	case 'R', 'E':

@@ -55,7 +55,7 @@ func (c RecrawlConfig) withDefaults() RecrawlConfig {
 // later, it stays a page: that counts as one change, and the visits become rarer.
 //
 // A page takes about 250 bytes on disk, twice (journal and schedule), and no RAM while it
-// waits.
+// waits. It implements visit.Mover, visit.Planner and visit.Postponer.
 type Recrawl struct {
 	BreadthFirst
 	cfg RecrawlConfig
@@ -107,7 +107,6 @@ func (at Place) clear() error {
 // Close deletes the schedule's files.
 func (r *Recrawl) Close() error { return r.due.Close() }
 
-// Visited implements visit.Planner.
 func (r *Recrawl) Visited(v *visit.Visit) ([]byte, error) {
 	k := v.Link.PageKey()
 	h := r.out[k].history
@@ -202,7 +201,6 @@ func dueOf(entry []byte) int64 { return int64(binary.BigEndian.Uint64(entry) ^ 1
 // never is the due time of a page that stays in the schedule for the report only.
 const never = math.MaxInt64
 
-// Restore implements visit.Planner.
 func (r *Recrawl) Restore(l link.Link, state []byte) error {
 	h, err := decodeHistory(state)
 	if err != nil {
@@ -217,7 +215,6 @@ func (r *Recrawl) Forget(host string, at time.Time) {
 	r.forgotten[strings.Clone(host)] = at.UnixMilli()
 }
 
-// Next implements visit.Planner.
 func (r *Recrawl) Next(now time.Time) (*visit.Wanted, time.Time, error) {
 	for range atOnce {
 		w, wake, err := r.next(now)
@@ -270,7 +267,6 @@ func (r *Recrawl) next(now time.Time) (*visit.Wanted, time.Time, error) {
 	return nil, now, nil // let the dispatcher do other work
 }
 
-// PutOff implements visit.Postponer.
 func (r *Recrawl) PutOff(w *visit.Wanted, until time.Time) error {
 	k := w.Link.PageKey()
 	h := r.out[k].history
@@ -281,7 +277,6 @@ func (r *Recrawl) PutOff(w *visit.Wanted, until time.Time) error {
 	return r.schedule(until.UnixMilli()+1, w.Link, h)
 }
 
-// TakeOut implements visit.Mover.
 func (r *Recrawl) TakeOut(w *visit.Wanted) ([]byte, error) {
 	k := w.Link.PageKey()
 	h := r.out[k].history

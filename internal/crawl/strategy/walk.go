@@ -72,6 +72,7 @@ func (c WalkConfig) withDefaults() WalkConfig {
 // way again.
 //
 // A page takes about 80 bytes of RAM. On disk it takes up to 4,096 links, but at most 64 KiB.
+// It implements visit.Planner.
 type Walk struct {
 	cfg WalkConfig
 	Place
@@ -266,7 +267,6 @@ func (w *Walk) Visited(v *visit.Visit) ([]byte, error) {
 	return w.enc, w.arrive(v.Link, w.enc)
 }
 
-// Restore implements visit.Planner.
 func (w *Walk) Restore(l link.Link, state []byte) error {
 	if s := w.pages[link.KeyOf(l.URL)]; s != nil && s.at != unknownStop {
 		return nil

@@ -57,7 +57,7 @@ func every(d time.Duration) func(time.Duration) (int, time.Duration) {
 	return func(at time.Duration) (int, time.Duration) { return int(at / d), at.Truncate(d) }
 }
 
-// A web answers for all hosts, over connections in memory.
+// A web answers for all hosts, over connections in memory. It implements crawl.Resolver.
 type web struct {
 	start time.Time
 	docs  map[string]*doc // by URL
@@ -76,7 +76,6 @@ type asked struct {
 	status int
 }
 
-// Lookup implements crawl.Resolver.
 func (w *web) Lookup(context.Context, string) (dns.Answer, error) {
 	return dns.Answer{Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Expires: time.Now().Add(time.Hour)}, nil
 }

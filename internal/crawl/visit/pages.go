@@ -30,7 +30,6 @@ type Pages interface {
 // A PagesFunc is Pages of one function.
 type PagesFunc func(ctx context.Context, p *Page) error
 
-// Receive implements Pages.
 func (f PagesFunc) Receive(ctx context.Context, p *Page) error { return f(ctx, p) }
 
 // ErrEnough is returned by Receive to stop the run after this page.

@@ -26,6 +26,7 @@ type Applications struct {
 	Defined Defined
 	Log     string // identifies the agent's logs of pages: another directory has others
 	Seeds   *Seeds
+	// Archive implements operate.Archive.
 	Archive *Archive
 	Crawl   ApplicationCrawl
 }
@@ -52,7 +53,6 @@ type ApplicationCrawl interface {
 	States() []crawl.AppState
 }
 
-// PlanFeed implements operate.Apps.
 func (o *Applications) PlanFeed(urls []string) []operate.SeedPlan {
 	plans := make([]operate.SeedPlan, len(urls))
 	for i, text := range urls {
@@ -67,7 +67,6 @@ func (o *Applications) PlanFeed(urls []string) []operate.SeedPlan {
 	return plans
 }
 
-// TakeFeed implements operate.Apps.
 func (o *Applications) TakeFeed(ctx context.Context, q *pb.TakeFeed) ([]*pb.Seed, error) {
 	answer := make([]*pb.Seed, len(q.Urls))
 	var urls []crawl.AppURL
@@ -98,7 +97,6 @@ func (o *Applications) TakeFeed(ctx context.Context, q *pb.TakeFeed) ([]*pb.Seed
 	return answer, nil
 }
 
-// ListPages implements operate.Apps.
 func (o *Applications) ListPages(ctx context.Context, q *pb.ListPages) (*pb.ListedPages, error) {
 	r := &pb.ListedPages{Log: o.Log}
 	from := q.From
@@ -144,7 +142,6 @@ func fetchedPage(d crawl.Delivery) *pb.FetchedPage {
 	return p
 }
 
-// ListBodies implements operate.Apps.
 func (o *Applications) ListBodies(ctx context.Context, q *pb.ListBodies) (*pb.ListedBodies, error) {
 	r := &pb.ListedBodies{}
 	room := int64(bodiesBytes)
@@ -165,7 +162,6 @@ func (o *Applications) ListBodies(ctx context.Context, q *pb.ListBodies) (*pb.Li
 	return r, nil
 }
 
-// AcknowledgePages implements operate.Apps.
 func (o *Applications) AcknowledgePages(ctx context.Context, q *pb.AcknowledgePages) error {
 	if q.Log != o.Log {
 		return fmt.Errorf("the agent has begun with a new directory since then")
@@ -184,7 +180,6 @@ func Uncollected(states []crawl.AppState) string {
 	return english.WordSeries(all, "and")
 }
 
-// ApplicationStates implements operate.Apps.
 func (o *Applications) ApplicationStates() (states []*pb.NamedState) {
 	for _, s := range o.Crawl.States() {
 		state := &pb.ApplicationState{Queued: s.Queued, Fetched: s.Fetched, Shared: s.Shared,

@@ -62,13 +62,11 @@ func (k *archiveKeys) valid(key string, now time.Time) bool {
 	return hmac.Equal([]byte(key), []byte(k.at(now))) || hmac.Equal([]byte(key), []byte(k.at(now.Add(-archiveKeyTime))))
 }
 
-// ArchiveKey implements operate.Archive.
 func (a *Archive) ArchiveKey() string { return a.keys.at(a.clock.Now()) }
 
 // capturesBytes bounds the index lines of an answer, because it must fit into a message. Each is in it twice.
 const capturesBytes = 256 << 10
 
-// Captures implements operate.Archive.
 func (a *Archive) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.CapturesResponse, error) {
 	prefixes, err := operate.CapturePrefixes(q)
 	if err != nil {
@@ -111,7 +109,6 @@ func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 // maxBody bounds how much of an archived body the console reads.
 const maxBody = 8 << 20
 
-// Record implements operate.Archive.
 func (a *Archive) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordResponse, error) {
 	if err := a.live.Flush(); err != nil && !errors.Is(err, warc.ErrClosed) {
 		return nil, err

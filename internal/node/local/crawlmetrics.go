@@ -11,7 +11,7 @@ import (
 )
 
 // CrawlMetrics show Prometheus the counts of the crawl. There are none before the crawl begins, so that the registry
-// does not know their descriptions beforehand. No label names a host.
+// does not know their descriptions beforehand. No label names a host. It implements prometheus.Collector.
 type CrawlMetrics struct {
 	Robots *robots.Cache
 	Apps   ApplicationCounts
@@ -79,10 +79,8 @@ var (
 	descOpen = Desc("orbweaver_crawl_open_requests", "Open requests: visits under way.")
 )
 
-// Describe implements prometheus.Collector.
 func (m *CrawlMetrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
 
-// Collect implements prometheus.Collector.
 func (m *CrawlMetrics) Collect(ch chan<- prometheus.Metric) {
 	s := m.Run.Status()
 	if s == nil {

@@ -6,6 +6,7 @@ import (
 )
 
 // A Division tells how the hosts are divided among the agents. A nil one has a single agent.
+// It implements operate.Viewer.
 type Division struct {
 	Partition string
 	Circle    bool // each agent owns a part of a circle
@@ -21,7 +22,6 @@ type Placed interface {
 // arcsMost bounds the arcs of a picture: the circle is looked at in so many places.
 const arcsMost = 720
 
-// Shares implements operate.Viewer.
 func (d *Division) Shares() *pb.SharesResponse {
 	if d == nil {
 		return &pb.SharesResponse{}

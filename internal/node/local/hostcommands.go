@@ -130,7 +130,6 @@ func (o *HostCommands) past(ctx context.Context, u weburl.URL) (p crawl.Past) {
 	return p
 }
 
-// Waiting implements operate.HostCommands.
 func (o *HostCommands) Waiting(ctx context.Context, host string) (string, error) {
 	return o.order(ctx, host, func(ctx context.Context, host string) (string, error) {
 		text, blocks, err := o.Crawl.Waiting(ctx, host)
@@ -141,7 +140,6 @@ func (o *HostCommands) Waiting(ctx context.Context, host string) (string, error)
 	})
 }
 
-// Drop implements operate.HostCommands.
 func (o *HostCommands) Drop(ctx context.Context, host string) (string, error) {
 	return o.order(ctx, host, o.Crawl.Drop)
 }

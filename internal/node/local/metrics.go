@@ -10,6 +10,7 @@ import (
 
 // Metrics show Prometheus what an alert needs besides the counts of the crawl. They also answer before the crawl
 // begins, so that an agent that waits for others can be told from an agent that is down.
+// It implements prometheus.Collector.
 type Metrics struct {
 	Agent   string // its name; "": the crawl has one agent
 	Version string // of the program
@@ -37,10 +38,8 @@ var (
 	descTime = Desc("orbweaver_time_seconds", "Time of the machine's clock, in seconds since 1970 (UTC).")
 )
 
-// Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
 
-// Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)

@@ -28,7 +28,6 @@ func (o Others) Names() (names []string) {
 	return names
 }
 
-// Ask implements operate.Others.
 func (o Others) Ask(ctx context.Context, agent, method string, request []byte) ([]byte, error) {
 	p, err := o.Members.Peer(agent)
 	if err != nil {

@@ -135,7 +135,6 @@ func (s *Queue) of(id uint64, match func(*link.Link) bool) (*openListing, error)
 	return o, nil
 }
 
-// ListQueue implements operate.Queues.
 func (s *Queue) ListQueue(ctx context.Context, q *pb.ListQueue) (*pb.ListedQueue, error) {
 	var match func(l *link.Link) bool
 	if q.Listing == 0 {

@@ -8,7 +8,6 @@ import (
 // Scoping tells the scope of the crawl. It implements operate.Scoping.
 type Scoping struct{ Of *scope.Scope }
 
-// Scope implements operate.Scoping.
 func (s Scoping) Scope() *pb.ScopeResponse {
 	d := s.Of.Describe()
 	return &pb.ScopeResponse{Kind: d.Kind.String(), Seeds: d.Seeds, Include: d.Include, Exclude: d.Exclude,

@@ -72,7 +72,6 @@ func (o *Seeds) agentOf(u weburl.URL) string {
 	return o.Crawl.SeedAgent(u.Host())
 }
 
-// PlanSeeds implements operate.Seeds.
 func (o *Seeds) PlanSeeds(urls []string) []operate.SeedPlan {
 	plans := make([]operate.SeedPlan, len(urls))
 	us, at := make([]weburl.URL, 0, len(urls)), make([]int, 0, len(urls))
@@ -101,7 +100,6 @@ func (o *Seeds) PlanSeeds(urls []string) []operate.SeedPlan {
 var fates = map[crawl.SeedFate]string{crawl.SeedNew: "new", crawl.SeedKnown: "known", crawl.SeedTaken: "taken",
 	crawl.SeedExcluded: "refused"}
 
-// TakeSeeds implements operate.Seeds.
 func (o *Seeds) TakeSeeds(ctx context.Context, urls []string) ([]*pb.Seed, error) {
 	answer := make([]*pb.Seed, len(urls))
 	var seeds []crawl.NewSeed

@@ -35,10 +35,8 @@ type RunningCrawl interface {
 	Halt(ctx context.Context, why crawl.Stop) error
 }
 
-// Name implements operate.Agent.
 func (o *Self) Name() string { return o.Agent }
 
-// Status implements operate.Agent.
 func (o *Self) Status() *pb.AgentStatus {
 	s := &pb.AgentStatus{Agent: o.Agent, State: "crawling", Applications: o.Apps.ApplicationStates()}
 	s.Address, s.Absent = o.Run.Cluster()
@@ -79,7 +77,6 @@ func detail(of any) *structpb.Struct {
 	return fields
 }
 
-// Note implements operate.Agent.
 func (o *Self) Note(verb, about, by, why string) {
 	const most = 2000 // bytes of a name
 	about, why = about[:min(len(about), most)], why[:min(len(why), most)]
@@ -87,10 +84,8 @@ func (o *Self) Note(verb, about, by, why string) {
 		report.F("by", by), report.F("why", why))
 }
 
-// Checkpoint implements operate.Agent.
 func (o *Self) Checkpoint(ctx context.Context) (string, error) { return o.Crawl.Checkpoint(ctx) }
 
-// Stop implements operate.Agent.
 func (o *Self) Stop(ctx context.Context) (string, error) {
 	err := o.Crawl.Halt(ctx, crawl.ByOperator)
 	if errors.Is(err, crawl.ErrNotRunning) {
@@ -102,7 +97,6 @@ func (o *Self) Stop(ctx context.Context) (string, error) {
 	return "stops; resume the crawl to continue", err
 }
 
-// Leave implements operate.Agent.
 func (o *Self) Leave(ctx context.Context) (string, error) { return o.Run.Leave(ctx) }
 
 // CanRateDomain implements operate.Agent. If each agent may contact each host, a lease of each host keeps its pauses.

@@ -54,10 +54,8 @@ type HostCrawl interface {
 	Hosts(ctx context.Context, q crawl.HostQuery) (rows []crawl.HostRow, matches int64, err error)
 }
 
-// History implements operate.Viewer.
 func (v *Views) History(q *pb.HistoryRequest) *pb.HistorySeries { return v.Samples.series(q) }
 
-// Hosts implements operate.Viewer.
 func (v *Views) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsResponse, error) {
 	after, err := operate.ReadPlace(q.After)
 	if err != nil {
@@ -83,7 +81,6 @@ func (v *Views) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsRespons
 // eventWait bounds the wait for an event, so that another agent's call ends in time.
 const eventWait = 5 * time.Second
 
-// Events implements operate.Viewer.
 func (v *Views) Events(ctx context.Context, q *pb.EventsPageRequest) (*pb.EventsPage, error) {
 	events, run := v.EventLog, v.run
 	from := q.From
@@ -133,7 +130,6 @@ func eventOf(line string) *pb.Event {
 // logSearch bounds the bytes at the end of crawl.log that a search reads.
 const logSearch = 16 << 20
 
-// Log implements operate.Viewer.
 func (v *Views) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, error) {
 	wanted, err := report.LogFilter(q.Host, q.Status)
 	if err != nil {

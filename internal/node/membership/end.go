@@ -16,12 +16,10 @@ import (
 // others is the termination.Others of an agent.
 type others struct{ *members.Members }
 
-// Pulse implements termination.Others.
 func (o others) Pulse(ctx context.Context, to gossip.Agent, q *pb.PulseRequest) (*pb.PulseResponse, error) {
 	return termination.PulseCall.Ask(ctx, o.To(to), q)
 }
 
-// End implements termination.Others.
 func (o others) End(ctx context.Context, to gossip.Agent, q *pb.EndRequest) (*pb.EndResponse, error) {
 	return termination.EndCall.Ask(ctx, o.To(to), q)
 }
@@ -43,22 +41,16 @@ func (b busy) Settled() bool {
 	return b.division.TakenOver(v) && b.refetch.Settled() && b.sites.Agrees(v) && b.spares.Settled()
 }
 
-// Missing implements termination.Agent.
 func (b busy) Missing() bool { return len(b.joining.gone()) > 0 }
 
-// Expected implements termination.Agent.
 func (b busy) Expected(v *gossip.View, now time.Time) bool {
 	return b.joining.admissions.expected(v, now)
 }
 
-// Hold implements termination.Agent.
 func (b busy) Hold(until time.Time) { b.joining.admissions.hold(until) }
 
-// Close implements termination.Agent.
 func (b busy) Close() { b.joining.admissions.set(ended) }
 
-// Lost implements termination.Agent.
 func (b busy) Lost(v *gossip.View) bool { return b.refetch.Wanted(v) }
 
-// Refetch implements termination.Agent.
 func (b busy) Refetch(v *gossip.View) bool { return b.refetch.Begin(v) }

@@ -102,6 +102,7 @@ type Membership struct {
 	Cluster *cluster.Clustered // nil before Open
 	Members *members.Members
 	// Division tells which agent owns a host.
+	// It implements cluster.Placement, contents.Placed, shares.Placed and spare.Takeovers.
 	Division *Division
 
 	cfg      Config

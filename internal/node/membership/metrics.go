@@ -20,7 +20,7 @@ func (c *Membership) Metrics() prometheus.Collector {
 	return exchanges{c.server, c.Members, c.calls, c.Division, c.contents, c.sites, c.agent}
 }
 
-// exchanges are the parts that count calls.
+// exchanges are the parts that count calls. They implement prometheus.Collector.
 type exchanges struct {
 	server   *rpc.Server
 	members  *members.Members
@@ -73,10 +73,8 @@ var (
 		"Bytes that agents would exchange if the pages themselves travelled. They do not.")
 )
 
-// Describe implements prometheus.Collector.
 func (e exchanges) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(e, ch) }
 
-// Collect implements prometheus.Collector.
 func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 	metric := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)

@@ -36,7 +36,6 @@ type Division struct {
 // first view.
 func (d *Division) Owners() *placement.View { return d.placed.Load() }
 
-// Owner implements cluster.Placement.
 func (d *Division) Owner(host string) (string, bool) {
 	if d.cfg.ByPages() && d.takesPart.Load() {
 		return d.cfg.Name, true
@@ -56,7 +55,6 @@ func (d *Division) OwnerOf(host string) string {
 	return owners.Owner(link.HostKey(host)).Name
 }
 
-// Tenure implements cluster.Placement.
 func (d *Division) Tenure(host string) (owner string, mine bool, since uint64) {
 	if d.cfg.ByPages() && d.takesPart.Load() {
 		return d.cfg.Name, true, 0
@@ -78,7 +76,6 @@ func (d *Division) Tenure(host string) (owner string, mine bool, since uint64) {
 	return owner, mine, since
 }
 
-// View implements cluster.Placement.
 func (d *Division) View() uint64 {
 	if d.sites != nil {
 		return d.sites.Table.View()
@@ -86,7 +83,6 @@ func (d *Division) View() uint64 {
 	return d.saw.Load()
 }
 
-// Had implements cluster.Placement.
 func (d *Division) Had(host string) (ever, began bool) {
 	if d.sites != nil {
 		return d.sites.Table.Had(host)
@@ -99,7 +95,6 @@ func (d *Division) Had(host string) (ever, began bool) {
 	return t.Ever, t.Began
 }
 
-// Inheriting implements cluster.Placement.
 func (d *Division) Inheriting() bool { return !d.replicas.Settled() }
 
 // Unheard implements cluster.Placement. It may be called after Meet.
@@ -127,7 +122,6 @@ func (d *Division) Before(host string) (agents []string, enough int) {
 	return append(agents, d.Owners().Others(link.HostKey(host))...), enough
 }
 
-// Heirs implements cluster.Placement.
 func (d *Division) Heirs() cluster.Heirs {
 	if d.sites != nil {
 		if heirs := d.sites.Table.Heirs(); heirs != nil {
@@ -141,7 +135,6 @@ func (d *Division) Heirs() cluster.Heirs {
 	return nil // not a nil *View in an interface
 }
 
-// SecondAgent implements contents.Placed.
 func (d *Division) SecondAgent(content contents.Digest) string {
 	owners := d.Owners()
 	if owners == nil {
@@ -150,7 +143,6 @@ func (d *Division) SecondAgent(content contents.Digest) string {
 	return owners.Owner(binary.BigEndian.Uint64(content[:])).Name
 }
 
-// DividesRate implements shares.Placed.
 func (d *Division) DividesRate() string {
 	owners := d.Owners()
 	if owners == nil {
@@ -171,7 +163,6 @@ func (d *Division) ready(name, host string) (string, bool) {
 	return name, true
 }
 
-// TakenOver implements spare.Takeovers.
 func (d *Division) TakenOver(v *gossip.View) bool {
 	return d.saw.Load() == v.Digest() && d.replicas.Settled()
 }

@@ -40,7 +40,6 @@ type followed struct {
 	clock    clock.Clock
 }
 
-// Waiting implements follower.Agent.
 func (d followed) Waiting() (hosts, urls uint64) {
 	if s := d.agent.Progress(); s != nil {
 		hosts, urls = uint64(max(0, s.Frontier.Hosts)), uint64(max(0, s.Queued))
@@ -48,17 +47,14 @@ func (d followed) Waiting() (hosts, urls uint64) {
 	return hosts, urls
 }
 
-// Unchecked implements follower.Agent.
 func (d followed) Unchecked(host string) bool { return d.agent.Unchecked(host) }
 
-// Lose implements follower.Agent.
 func (d followed) Lose(v *gossip.View, owner func(host string) string) {
 	if k := d.division.replicas; k != nil {
 		k.Lose(v, owner, d.clock.Now())
 	}
 }
 
-// TakeOver implements follower.Agent.
 func (d followed) TakeOver() {
 	if k := d.division.replicas; k != nil {
 		k.TakeOver()

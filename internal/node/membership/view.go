@@ -78,27 +78,23 @@ func (c *Membership) Meet(ctx context.Context, paused pauses) error {
 	return nil
 }
 
-// gossiping is what gossip calls, and whom it tells.
+// gossiping is what gossip calls, and whom it tells. It implements gossip.Calls and gossip.Watcher.
 type gossiping struct {
 	joining *joining
 	leases  *lease.Service
 }
 
-// Dial implements gossip.Calls.
 func (g gossiping) Dial(ctx context.Context, addr, name string) (net.Conn, error) {
 	return rpc.DialGossip(ctx, g.joining.keys, g.joining.cfg.network().Dial, addr, name)
 }
 
-// Hello implements gossip.Calls.
 func (g gossiping) Hello(ctx context.Context, addr string) error {
 	_, err := g.joining.ask(ctx, addr)
 	return err
 }
 
-// Pinged implements gossip.Watcher.
 func (g gossiping) Pinged(digest uint64, sent time.Time) { g.leases.Contact(digest, sent) }
 
-// Refused implements gossip.Watcher.
 func (g gossiping) Refused() { g.joining.listener.RefusedGossip() }
 
 func (c *Membership) secret() []byte {

@@ -91,7 +91,6 @@ func (o *Operator) SetApplication(ctx context.Context, q *pb.SetApplicationReque
 	return r, nil
 }
 
-// Applications implements pb.OperatorHandler.
 func (o *Operator) Applications(ctx context.Context, _ *pb.ApplicationsRequest) (*pb.ApplicationsResponse, error) {
 	r := &pb.ApplicationsResponse{}
 	apps := verbs.ApplicationOrders(o.orders.Standing())

@@ -59,7 +59,6 @@ func CapturePrefixes(q *pb.CapturesRequest) ([]string, error) {
 	return []string{key + " "}, nil
 }
 
-// Captures implements pb.OperatorHandler.
 func (o *Operator) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.CapturesResponse, error) {
 	limit, err := rows(q.Limit)
 	if err != nil {
@@ -110,7 +109,6 @@ func (o *Operator) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.Cap
 	return r, nil
 }
 
-// Record implements pb.OperatorHandler.
 func (o *Operator) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordResponse, error) {
 	if q.From < 0 || q.Offset < 0 || q.Most < 0 || q.Most > mostBody {
 		return nil, problem(connect.CodeInvalidArgument, "from %d, offset %d, most %d: give no negative numbers, and "+

@@ -353,7 +353,6 @@ func (o *Operator) bodiesOf(ctx context.Context, agent string, pages []listedPag
 	return complete, nil
 }
 
-// Acknowledge implements pb.OperatorHandler.
 func (o *Operator) Acknowledge(ctx context.Context, q *pb.AcknowledgeRequest) (*pb.AcknowledgeResponse, error) {
 	if q.Token == "" {
 		return nil, problem(connect.CodeInvalidArgument, "no token: give that of a response with pages")

@@ -78,7 +78,6 @@ func (o *Operator) give(ctx context.Context, list []orders.Order, text string) (
 	return r, nil
 }
 
-// TakeBack implements pb.OperatorHandler.
 func (o *Operator) TakeBack(ctx context.Context, q *pb.TakeBackRequest) (*pb.GiveResponse, error) {
 	for _, s := range o.orders.Standing() {
 		if s.ID() == q.Id {
@@ -90,7 +89,6 @@ func (o *Operator) TakeBack(ctx context.Context, q *pb.TakeBackRequest) (*pb.Giv
 		"do", q.Id)
 }
 
-// Orders implements pb.OperatorHandler.
 func (o *Operator) Orders(_ context.Context, q *pb.OrdersRequest) (*pb.OrdersResponse, error) {
 	standing := o.orders.Standing()
 	stands := map[string]bool{}
@@ -108,7 +106,6 @@ func (o *Operator) Orders(_ context.Context, q *pb.OrdersRequest) (*pb.OrdersRes
 	return r, nil
 }
 
-// Verbs implements pb.OperatorHandler.
 func (o *Operator) Verbs(context.Context, *pb.VerbsRequest) (*pb.VerbsResponse, error) {
 	r := new(pb.VerbsResponse)
 	for _, v := range verbs.All {

@@ -103,7 +103,6 @@ func problem(code connect.Code, format string, args ...any) error {
 	return connect.NewError(code, fmt.Errorf(format, args...))
 }
 
-// Status implements pb.OperatorHandler.
 func (o *Operator) Status(ctx context.Context, q *pb.StatusRequest) (*pb.StatusResponse, error) {
 	names, err := o.agents.chosen(q.Agent)
 	if err != nil {
@@ -141,7 +140,6 @@ func add(sum, t *pb.Totals) {
 	sum.Errors += t.GetErrors()
 }
 
-// Explain implements pb.OperatorHandler.
 func (o *Operator) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.Answers, error) {
 	if q.Url == "" && strings.Contains(q.Host, "://") { // field 1 may have a URL, too
 		q = &pb.ExplainRequest{Url: q.Host}
@@ -181,7 +179,6 @@ func checkWhy(why string) error {
 	return nil
 }
 
-// Drop implements pb.OperatorHandler.
 func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.Answers, error) {
 	if _, wide, err := input.Wide(q.Host); wide || err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "a drop is for one host; give its name")
@@ -194,7 +191,6 @@ func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.Answers, er
 	return &pb.Answers{Answers: answers}, err
 }
 
-// Checkpoint implements pb.OperatorHandler.
 func (o *Operator) Checkpoint(ctx context.Context, q *pb.AgentRequest) (*pb.Answers, error) {
 	names, err := o.agents.chosen(q.Agent)
 	if err != nil {
@@ -225,7 +221,6 @@ func (o *Operator) Stop(ctx context.Context, q *pb.AgentRequest) (*pb.Answers, e
 	return &pb.Answers{Answers: answers}, nil
 }
 
-// Leave implements pb.OperatorHandler.
 func (o *Operator) Leave(ctx context.Context, q *pb.AgentRequest) (*pb.Answers, error) {
 	name := q.Agent
 	if name == "" {

@@ -177,7 +177,6 @@ func cmpLimit(n int32, usual int32) int32 {
 	return n
 }
 
-// ExcludePreview implements pb.OperatorHandler.
 func (o *Operator) ExcludePreview(ctx context.Context, q *pb.ExcludePreviewRequest) (*pb.ExcludePreviewResponse,
 	error) {
 	if err := verbs.CheckPattern(q.Pattern); err != nil {

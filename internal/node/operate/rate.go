@@ -10,7 +10,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/rate"
 )
 
-// RateWeek implements pb.OperatorHandler.
 func (o *Operator) RateWeek(_ context.Context, q *pb.RateWeekRequest) (*pb.RateWeekResponse, error) {
 	parse := func() (rate.Schedule, error) { return rate.Parse(q.Rate) }
 	switch {

@@ -14,7 +14,6 @@ type Scoping interface {
 	Scope() *pb.ScopeResponse
 }
 
-// Scope implements pb.OperatorHandler.
 func (o *Operator) Scope(context.Context, *pb.ScopeRequest) (*pb.ScopeResponse, error) {
 	r := o.agent.Scope()
 	for _, s := range o.orders.Standing() {

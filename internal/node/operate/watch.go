@@ -123,7 +123,6 @@ func unanswered(silent []*pb.Answer) error {
 	return problem(connect.CodeUnavailable, "%s", silent[0].Error)
 }
 
-// Hosts implements pb.OperatorHandler.
 func (o *Operator) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsResponse, error) {
 	limit, err := rows(q.Limit)
 	if err != nil {
@@ -213,7 +212,6 @@ func ReadPlace(s string) (*Place, error) {
 	return &Place{n, host, agent}, nil
 }
 
-// Log implements pb.OperatorHandler.
 func (o *Operator) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, error) {
 	limit, err := rows(q.Limit)
 	if err != nil {
@@ -265,12 +263,10 @@ func (o *Operator) History(ctx context.Context, q *pb.HistoryRequest) (*pb.Histo
 	return r, nil
 }
 
-// Shares implements pb.OperatorHandler.
 func (o *Operator) Shares(context.Context, *pb.SharesRequest) (*pb.SharesResponse, error) {
 	return o.agent.Shares(), nil
 }
 
-// Blacklists implements pb.OperatorHandler.
 func (o *Operator) Blacklists(ctx context.Context, q *pb.BlacklistsRequest) (*pb.BlacklistsResponse, error) {
 	limit, err := rows(q.Limit)
 	if err != nil {
@@ -294,7 +290,6 @@ func (o *Operator) Blacklists(ctx context.Context, q *pb.BlacklistsRequest) (*pb
 	return r, nil
 }
 
-// Events implements pb.OperatorHandler.
 func (o *Operator) Events(ctx context.Context, q *pb.EventsRequest, stream *connect.ServerStream[pb.Event]) error {
 	if q.Last < 0 || q.Last > mostEvents {
 		return problem(connect.CodeInvalidArgument, "last %d: give 0 to %d", q.Last, mostEvents)

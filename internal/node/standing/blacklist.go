@@ -157,7 +157,6 @@ func (s *Orders) LookAtBlacklist(ctx context.Context, last Stamp) (now Stamp) {
 	return now
 }
 
-// Blacklist implements operate.Viewer.
 func (s *Orders) Blacklist(ctx context.Context, q *pb.BlacklistsRequest) (*pb.Blacklist, error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err

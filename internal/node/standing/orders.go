@@ -46,6 +46,7 @@ type Config struct {
 }
 
 // Orders are the operators' orders: durable in a file, in force at this agent, and told to the others.
+// They implement operate.Apps, operate.Orders and operate.Viewer.
 type Orders struct {
 	// Force has what is in force.
 	*verbs.Force
@@ -280,18 +281,14 @@ func (s *Orders) note(o orders.Order) {
 		report.F("agent", o.Agent))
 }
 
-// CheckApplication implements operate.Apps.
 func (s *Orders) CheckApplication(d verbs.Application) error {
 	return s.Applications.Check(d, s.set.Standing())
 }
 
-// Standing implements operate.Orders.
 func (s *Orders) Standing() []orders.Order { return s.set.Standing() }
 
-// Past implements operate.Orders.
 func (s *Orders) Past() []orders.Order { return s.set.Past() }
 
-// Give implements operate.Orders.
 func (s *Orders) Give(ctx context.Context, list ...orders.Order) (given []orders.Order, told map[string]error,
 	err error) {
 	if given, err = s.give(list); err != nil {

@@ -38,6 +38,7 @@ type PlainConfig struct {
 // outside of a frame: it runs no script, sends no form, follows no refresh and opens no window, and its requests have
 // no cookies of the server (SameSite). The policy permits images, styles, fonts and media below PATH alone. Frames
 // within a page stay empty. So a page needs the key in its paths; the key must open nothing but the archive.
+// It implements http.Handler.
 type Plain struct{ cfg PlainConfig }
 
 // NewPlain returns a Plain.
@@ -51,7 +52,6 @@ func (s *Plain) path(key, at, u string) string {
 	return s.cfg.Path + key + "/" + at + "?u=" + strings.ReplaceAll(url.QueryEscape(u), "+", "%20")
 }
 
-// ServeHTTP implements http.Handler.
 func (s *Plain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	scheme := "http://"
 	if r.TLS != nil {

@@ -305,7 +305,7 @@ func (w *rewriter) xml(body []byte) {
 	w.out.Write(body[done:])
 }
 
-// edits are the changes of an XML document.
+// edits are the changes of an XML document. They implement parse.Speller.
 type edits struct {
 	w    *rewriter
 	body []byte
@@ -318,7 +318,6 @@ type edit struct {
 	text     []byte
 }
 
-// Spelled implements parse.Speller.
 func (e *edits) Spelled(s parse.Spelling) {
 	w := e.w
 	spelled := e.body[s.From:s.To]

@@ -21,6 +21,7 @@ import (
 )
 
 // A coordinator is a coordinator of a story, with its machine and its disk. A story may kill it and start it again.
+// It implements consensus.Events.
 type coordinator struct {
 	s      *story
 	number int // from 1
@@ -82,7 +83,6 @@ func (c *coordinator) newDisk() { c.setDisk(c.s.keys[c.name].Clone()) }
 
 func (c *coordinator) setDisk(mem *testdisk.Mem) { c.mem, c.faulty = mem, testdisk.NewFaulty(mem, nil) }
 
-// Event implements consensus.Events.
 func (c *coordinator) Event(name string, fields ...any) { c.s.log("%s: %s %v", c.name, name, fields) }
 
 // start starts the coordinator's process.

@@ -55,7 +55,7 @@ func (i *inbox) SetDeadline(t time.Time) error { return i.SetReadDeadline(t) }
 // SetWriteDeadline implements net.Conn and net.PacketConn. Writing never blocks.
 func (i *inbox) SetWriteDeadline(time.Time) error { return nil }
 
-// A listener is the TCP side of a port.
+// A listener is the TCP side of a port. It implements net.Listener.
 type listener struct {
 	m  *Machine
 	at netip.AddrPort
@@ -77,7 +77,6 @@ func (l *listener) offer(s *Stream) bool {
 	return true
 }
 
-// Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +91,6 @@ func (l *listener) Accept() (net.Conn, error) {
 	return s, nil
 }
 
-// Close implements net.Listener.
 func (l *listener) Close() error {
 	l.m.mu.Lock()
 	if l.m.listeners[l.at.Port()] == l {
@@ -110,10 +108,9 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// Addr implements net.Listener.
 func (l *listener) Addr() net.Addr { return net.TCPAddrFromAddrPort(l.at) }
 
-// A socket is the UDP side of a port.
+// A socket is the UDP side of a port. It implements net.PacketConn.
 type socket struct {
 	inbox
 	at     netip.AddrPort
@@ -146,7 +143,6 @@ func (m *Machine) Answer(port uint16, f func([]byte) []byte) {
 	m.socket(port).answer = f
 }
 
-// ReadFrom implements net.PacketConn.
 func (s *socket) ReadFrom(b []byte) (int, net.Addr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +160,6 @@ func (s *socket) ReadFrom(b []byte) (int, net.Addr, error) {
 	return copy(b, p.b), net.UDPAddrFromAddrPort(p.from), nil
 }
 
-// WriteTo implements net.PacketConn.
 func (s *socket) WriteTo(b []byte, to net.Addr) (int, error) {
 	ap, err := netip.ParseAddrPort(to.String())
 	if err != nil {
@@ -205,7 +200,6 @@ func (s *socket) arrive(p packet) {
 	}
 }
 
-// Close implements net.PacketConn.
 func (s *socket) Close() error {
 	s.m.mu.Lock()
 	if s.m.sockets[s.at.Port()] == s {
@@ -220,7 +214,6 @@ func (s *socket) Close() error {
 	return nil
 }
 
-// LocalAddr implements net.PacketConn.
 func (s *socket) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(s.at) }
 
 // A connected socket sends all packets to one address. It does not check where packets come from.

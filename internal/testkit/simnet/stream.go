@@ -8,7 +8,7 @@ import (
 )
 
 // A Stream is one end of a connection. Written data leaves at once and arrives in order, each piece
-// when the network delivers it.
+// when the network delivers it. It implements net.Conn.
 type Stream struct {
 	inbox
 	local, remote netip.AddrPort
@@ -48,7 +48,6 @@ func (m *Machine) connect(there *Machine, to netip.AddrPort) (ours, theirs *Stre
 // OnRead sets a function that is told of each read of n bytes from s. It must not call methods of s.
 func (s *Stream) OnRead(f func(n int)) { s.hears = f }
 
-// Read implements net.Conn.
 func (s *Stream) Read(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,8 +219,6 @@ func (s *Stream) Deserted() bool {
 	return s.err == errReset
 }
 
-// LocalAddr implements net.Conn.
 func (s *Stream) LocalAddr() net.Addr { return net.TCPAddrFromAddrPort(s.local) }
 
-// RemoteAddr implements net.Conn.
 func (s *Stream) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(s.remote) }

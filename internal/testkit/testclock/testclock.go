@@ -6,7 +6,6 @@ import "time"
 // A Func is a clock.Clock that tells what the function returns.
 type Func func() time.Time
 
-// Now implements clock.Clock.
 func (f Func) Now() time.Time { return f() }
 
 // At returns a clock that always tells t.

@@ -156,7 +156,6 @@ func (f *Faulty) call(op Op, name string, bytes int) (short int, err error) {
 	return min(max(fault.Short, 0), bytes), pathError(string(op), name, fault.Err)
 }
 
-// OpenFile implements FS.
 func (f *Faulty) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, error) {
 	op := OpOpen
 	if flag&(os.O_CREATE|os.O_TRUNC) != 0 {
@@ -172,7 +171,6 @@ func (f *Faulty) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, e
 	return &faultyFile{file, f}, nil
 }
 
-// Rename implements FS.
 func (f *Faulty) Rename(from, to string) error {
 	if _, err := f.call(OpRename, from, 0); err != nil {
 		return err
@@ -180,7 +178,6 @@ func (f *Faulty) Rename(from, to string) error {
 	return f.fs.Rename(from, to)
 }
 
-// Remove implements FS.
 func (f *Faulty) Remove(name string) error {
 	if _, err := f.call(OpRemove, name, 0); err != nil {
 		return err
@@ -188,7 +185,6 @@ func (f *Faulty) Remove(name string) error {
 	return f.fs.Remove(name)
 }
 
-// RemoveAll implements FS.
 func (f *Faulty) RemoveAll(name string) error {
 	if _, err := f.call(OpRemoveAll, name, 0); err != nil {
 		return err
@@ -196,7 +192,6 @@ func (f *Faulty) RemoveAll(name string) error {
 	return f.fs.RemoveAll(name)
 }
 
-// Mkdir implements FS.
 func (f *Faulty) Mkdir(dir string, perm fs.FileMode) error {
 	if _, err := f.call(OpMkdir, dir, 0); err != nil {
 		return err
@@ -204,7 +199,6 @@ func (f *Faulty) Mkdir(dir string, perm fs.FileMode) error {
 	return f.fs.Mkdir(dir, perm)
 }
 
-// MkdirAll implements FS.
 func (f *Faulty) MkdirAll(dir string, perm fs.FileMode) error {
 	if _, err := f.call(OpMkdir, dir, 0); err != nil {
 		return err
@@ -212,7 +206,6 @@ func (f *Faulty) MkdirAll(dir string, perm fs.FileMode) error {
 	return f.fs.MkdirAll(dir, perm)
 }
 
-// ReadDir implements FS.
 func (f *Faulty) ReadDir(dir string) ([]fs.DirEntry, error) {
 	if _, err := f.call(OpReadDir, dir, 0); err != nil {
 		return nil, err
@@ -220,7 +213,6 @@ func (f *Faulty) ReadDir(dir string) ([]fs.DirEntry, error) {
 	return f.fs.ReadDir(dir)
 }
 
-// Stat implements FS.
 func (f *Faulty) Stat(name string) (fs.FileInfo, error) {
 	if _, err := f.call(OpStat, name, 0); err != nil {
 		return nil, err
@@ -228,7 +220,6 @@ func (f *Faulty) Stat(name string) (fs.FileInfo, error) {
 	return f.fs.Stat(name)
 }
 
-// SyncDir implements FS.
 func (f *Faulty) SyncDir(dir string) error {
 	if _, err := f.call(OpSyncDir, dir, 0); err != nil {
 		return err

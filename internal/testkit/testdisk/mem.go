@@ -19,7 +19,7 @@ import (
 // of a file does not make its directory entry durable.
 //
 // Relative and absolute names refer to the same tree. Modification times come from a counter, so that a test run can
-// be repeated exactly.
+// be repeated exactly. It implements FS.
 type Mem struct {
 	mu    sync.Mutex // guards everything below and every node
 	root  *node
@@ -294,7 +294,6 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-// OpenFile implements FS.
 func (m *Mem) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -319,7 +318,6 @@ func (m *Mem) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, erro
 	return &memFile{m: m, n: n, name: name, flag: flag}, nil
 }
 
-// Rename implements FS.
 func (m *Mem) Rename(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -352,7 +350,6 @@ func (m *Mem) Rename(from, to string) error {
 	return nil
 }
 
-// Remove implements FS.
 func (m *Mem) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -369,7 +366,6 @@ func (m *Mem) Remove(name string) error {
 	return pathError("remove", name, err)
 }
 
-// RemoveAll implements FS.
 func (m *Mem) RemoveAll(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -394,7 +390,6 @@ func (m *Mem) removeKids(n *node) {
 	}
 }
 
-// MkdirAll implements FS.
 func (m *Mem) MkdirAll(dir string, perm fs.FileMode) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -416,7 +411,6 @@ func (m *Mem) MkdirAll(dir string, perm fs.FileMode) error {
 	return nil
 }
 
-// Mkdir implements FS.
 func (m *Mem) Mkdir(dir string, perm fs.FileMode) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -463,7 +457,6 @@ func (m *Mem) Chmod(name string, perm fs.FileMode) error {
 	return nil
 }
 
-// Stat implements FS.
 func (m *Mem) Stat(name string) (fs.FileInfo, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -474,7 +467,6 @@ func (m *Mem) Stat(name string) (fs.FileInfo, error) {
 	return n.info(filepath.Base(name)), nil
 }
 
-// SyncDir implements FS.
 func (m *Mem) SyncDir(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -30,7 +30,7 @@ type Cluster struct {
 	Agents []*Agent // in the order of their names
 }
 
-// An Agent is one of a Cluster.
+// An Agent is one of a Cluster. It implements gossip.Calls.
 type Agent struct {
 	Members *members.Members
 	Server  *rpc.Server // runs after Begin
@@ -129,7 +129,6 @@ func (a *Agent) Kill() {
 	}
 }
 
-// Dial implements gossip.Calls.
 func (a *Agent) Dial(ctx context.Context, addr, name string) (net.Conn, error) {
 	return rpc.DialGossip(ctx, nil, a.machine.Dial, addr, name)
 }

@@ -41,7 +41,7 @@ type Config struct {
 	Accept       func(items []keyset.Item) error
 }
 
-// Parts are the parts of a crawl on one disk.
+// Parts are the parts of a crawl on one disk. They implement journal.References.
 type Parts struct {
 	Robots   *robots.Cache
 	Tally    *report.Tally
@@ -101,13 +101,11 @@ func Open(fs disk.FS, cfg Config) (p *Parts, err error) {
 	return p, err
 }
 
-// Flush implements journal.References.
 func (p *Parts) Flush() error {
 	return errors.Join(p.Archive.Flush(), p.Log.Flush(), p.Events.Flush(), p.Skipped.Flush(), p.LinkLog.Flush(),
 		p.Seen.Commit(), p.Delivery.Flush())
 }
 
-// Sync implements journal.References.
 func (p *Parts) Sync() error {
 	return errors.Join(p.Archive.Sync(), p.Log.Sync(), p.LinkLog.Sync(), p.Delivery.Sync())
 }

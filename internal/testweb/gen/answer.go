@@ -8,7 +8,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// Answer implements testweb.Origin.
 func (w *Web) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 	switch w.death(q.Host) {
 	case hangs:

@@ -206,7 +206,6 @@ func (w *Web) crawlDelay(host int64) time.Duration {
 	return 0
 }
 
-// Host implements testweb.Origin.
 func (w *Web) Host(host int64) testweb.OriginHost {
 	name, site := w.Name(host)
 	o := testweb.OriginHost{

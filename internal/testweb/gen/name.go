@@ -37,7 +37,6 @@ func (w *Web) Name(host int64) (name, siteName string) {
 	return name, name[len(prefixes[w.prefix(s, place)]):]
 }
 
-// Find implements testweb.Origin.
 func (w *Web) Find(name string) (host int64, ok bool) {
 	rest, ok := strings.CutSuffix(name, domain)
 	if !ok || len(name) > 64 {

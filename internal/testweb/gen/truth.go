@@ -238,17 +238,13 @@ func (t *Truth) each(set bitmap, f func(host, page int64)) {
 	}
 }
 
-// Reachable implements testweb.Truth.
 func (t *Truth) Reachable() int64 { return t.count }
 
-// Has implements testweb.Truth.
 func (t *Truth) Has(host, page int64) bool {
 	return host >= 0 && host < int64(len(t.first))-1 && page >= 0 && page < int64(t.first[host+1]-t.first[host]) &&
 		t.reached.has(t.first[host]+uint32(page))
 }
 
-// Each implements testweb.Truth.
 func (t *Truth) Each(f func(host, page int64)) { t.each(t.reached, f) }
 
-// URL implements testweb.Truth.
 func (t *Truth) URL(host, page int64) string { return t.w.URL(host, page) }

@@ -60,7 +60,6 @@ func New(spec Spec) (*Web, error) {
 	return w, nil
 }
 
-// Hosts implements testweb.Origin.
 func (w *Web) Hosts() int64 { return w.spec.Hosts }
 
 // Ten consecutive hosts are six sites, of 1, 1, 2, 1, 4 and 1 hosts.

@@ -19,7 +19,6 @@ const (
 	wholeThenClose = math.MaxInt32
 )
 
-// Answer implements testweb.Origin.
 func (a *Archive) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 	start := len(dst)
 	h := &a.hosts[q.Host]

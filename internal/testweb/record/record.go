@@ -245,16 +245,13 @@ func (a *Archive) Ports() []testweb.Port { return a.ports }
 // ones, and of addresses that no single machine has, are not served.
 func (a *Archive) IPs() []netip.Addr { return a.ips }
 
-// Hosts implements testweb.Origin.
 func (a *Archive) Hosts() int64 { return int64(len(a.hosts)) }
 
-// Find implements testweb.Origin.
 func (a *Archive) Find(name string) (int64, bool) {
 	n, ok := a.names[name]
 	return int64(n), ok
 }
 
-// Host implements testweb.Origin.
 func (a *Archive) Host(n int64) testweb.OriginHost { return a.hosts[n].OriginHost }
 
 // find returns the capture of a URL. page is its number among the host's pages, or -1 if it is not a page.

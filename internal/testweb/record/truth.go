@@ -8,7 +8,7 @@ import (
 )
 
 // A truth is the set of recorded pages that robots.txt does not deny. A crawl with the same seeds and the same bounds
-// as the recording should find them.
+// as the recording should find them. It implements testweb.Truth.
 type truth struct {
 	a      *Archive
 	denied map[uint32]bool // by index in Archive.index
@@ -35,10 +35,8 @@ func (a *Archive) Truth() testweb.Truth {
 	return t
 }
 
-// Reachable implements testweb.Truth.
 func (t *truth) Reachable() int64 { return t.count }
 
-// Has implements testweb.Truth.
 func (t *truth) Has(host, page int64) bool {
 	if host < 0 || host >= t.a.Hosts() || page < 0 {
 		return false
@@ -47,7 +45,6 @@ func (t *truth) Has(host, page int64) bool {
 	return page < h.Pages && !t.denied[h.from+uint32(page)]
 }
 
-// Each implements testweb.Truth.
 func (t *truth) Each(f func(host, page int64)) {
 	for n := range t.a.hosts {
 		h := &t.a.hosts[n]

@@ -47,7 +47,6 @@ type Web struct {
 
 var _ testweb.Origin = (*Web)(nil)
 
-// Hosts implements testweb.Origin.
 func (w *Web) Hosts() int64 { return int64(len(w.first) - 1) }
 
 // Pages returns the number of pages of all hosts.
@@ -74,7 +73,6 @@ const domain = ".example"
 // A host is a site of its own. Its name has only its number.
 func name(host int64) string { return "n" + strconv.FormatInt(host, 10) + domain }
 
-// Find implements testweb.Origin.
 func (w *Web) Find(name string) (host int64, ok bool) {
 	number, ok := strings.CutSuffix(name, domain)
 	if !ok || len(number) < 2 || len(number) > 11 || number[0] != 'n' || number[1] == '0' && len(number) > 2 {
@@ -87,7 +85,6 @@ func (w *Web) Find(name string) (host int64, ok bool) {
 // maxAddresses is the number of addresses that hosts have, from 127.1.0.1 to 127.254.255.254.
 const maxAddresses = 254 * 256 * 254
 
-// Host implements testweb.Origin.
 func (w *Web) Host(host int64) testweb.OriginHost {
 	i := host % maxAddresses
 	if w.addresses > 0 {
@@ -177,7 +174,6 @@ const (
 	textType = "text/plain; charset=utf-8"
 )
 
-// Answer implements testweb.Origin.
 func (w *Web) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 	if q.Target == "/robots.txt" {
 		return respond(dst, q, testweb.Reply{Status: 200, Page: -1}, textType, robots)
@@ -232,7 +228,7 @@ func (w *Web) AppendPage(dst []byte, page int64) []byte {
 	return append(dst, "</ul>\n"...)
 }
 
-// A truth is the set of pages that can be reached from the seeds of a web.
+// A truth is the set of pages that can be reached from the seeds of a web. It implements testweb.Truth.
 type truth struct {
 	w       *Web
 	reached []bool // nil: all
@@ -274,10 +270,8 @@ func (w *Web) Reach(from ...int64) []bool {
 	return reached
 }
 
-// Reachable implements testweb.Truth.
 func (t *truth) Reachable() int64 { return t.count }
 
-// Has implements testweb.Truth.
 func (t *truth) Has(host, page int64) bool {
 	if host < 0 || host >= t.w.Hosts() || page < 0 || page >= int64(t.w.first[host+1]-t.w.first[host]) {
 		return false
@@ -285,7 +279,6 @@ func (t *truth) Has(host, page int64) bool {
 	return t.reached == nil || t.reached[int64(t.w.first[host])+page]
 }
 
-// Each implements testweb.Truth.
 func (t *truth) Each(f func(host, page int64)) {
 	for host := range t.w.Hosts() {
 		for page := range int64(t.w.first[host+1] - t.w.first[host]) {
@@ -296,5 +289,4 @@ func (t *truth) Each(f func(host, page int64)) {
 	}
 }
 
-// URL implements testweb.Truth.
 func (t *truth) URL(host, page int64) string { return t.w.URL(int64(t.w.first[host]) + page) }

@@ -483,7 +483,7 @@ func (d *dialer) tunnel(ctx context.Context, c *conn, at string) error {
 const maxChain = 16 << 10
 
 // smallSessions is a session cache that does not store a session with large certificates, because a
-// session keeps the certificates of its server in memory.
+// session keeps the certificates of its server in memory. It implements tls.ClientSessionCache.
 type smallSessions struct {
 	tls.ClientSessionCache
 	large bool
@@ -500,7 +500,6 @@ func (s *smallSessions) measure(state tls.ConnectionState) error {
 	return nil
 }
 
-// Put implements tls.ClientSessionCache.
 func (s *smallSessions) Put(key string, state *tls.ClientSessionState) {
 	if s.large {
 		state = nil // removes the session

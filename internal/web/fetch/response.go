@@ -42,7 +42,7 @@ type Response struct {
 	Header  Header
 	HeadLen int // length in bytes of the status line and header in Wire
 	// Wire holds the received bytes. It is never nil. With a Failure it holds the bytes that came
-	// before the failure, if any.
+	// before the failure, if any. It implements io.ReaderAt.
 	Wire *Wire
 	// Truncated is "" for a complete response, and else one of the constants above.
 	Truncated string

@@ -86,7 +86,6 @@ func (w *Wire) Bytes() (b []byte, ok bool) {
 	return w.buf.b[:w.n:w.n], true
 }
 
-// ReadAt implements io.ReaderAt.
 func (w *Wire) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, fmt.Errorf("read response at %d: the offset is negative", off)

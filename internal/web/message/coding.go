@@ -60,7 +60,7 @@ func AppendCodings(cs []string, h Header) ([]string, error) {
 
 // A Decoder reads a body without its codings. Its work is bounded by what has been read of it and by the size of the
 // coded body: an inner coding that yields much more than the outer ones ends the body with ErrTooLong. One goroutine
-// owns it.
+// owns it. It implements io.Reader.
 type Decoder struct {
 	ctx     context.Context
 	in      io.Reader
@@ -103,7 +103,6 @@ func (d *Decoder) Free() {
 	}
 }
 
-// Read implements io.Reader.
 func (d *Decoder) Read(p []byte) (n int, err error) {
 	if d.end != nil || len(p) == 0 {
 		return 0, d.end

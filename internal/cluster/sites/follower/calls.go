@@ -34,29 +34,24 @@ func (c Peers) at(addr string) coordinator.Client {
 	return coordinator.Client{Peer: c.Client.Coordinator(addr)}
 }
 
-// Follow implements Calls.
 func (c Peers) Follow(ctx context.Context, addr string, q coordinator.Follow) (coordinator.Followed, error) {
 	return c.at(addr).Follow(ctx, q)
 }
 
-// Discover implements Calls.
 func (c Peers) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]coordinator.HostAnswer,
 	error) {
 	return c.at(addr).Discover(ctx, hosts, unchecked)
 }
 
-// Finish implements Calls.
 func (c Peers) Finish(ctx context.Context, addr string, term, number uint64) error {
 	return c.at(addr).Finish(ctx, term, number)
 }
 
-// Meet implements Calls.
 func (c Peers) Meet(ctx context.Context, m assignment.Member) error {
 	_, err := known.Call.Ask(ctx, c.Client.Peer(m.Name, m.Addr), known.Request(0))
 	return err
 }
 
-// Follow implements sites.Source.
 func (f *Follower) Follow(ctx context.Context, addr string, q sites.Question) (sites.Answer, error) {
 	for {
 		state, changes := f.wanted()
@@ -127,7 +122,6 @@ func (f *Follower) translate(addr string, err error) error {
 	return errors.New(coordination.Unanswered("this agent", err))
 }
 
-// Discover implements sites.Source.
 func (f *Follower) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]sites.Decision,
 	error) {
 	vs := make([]sites.Decision, len(hosts))

@@ -66,6 +66,7 @@ type Config struct {
 
 // A Follower is an agent's part in a crawl whose coordinators assign the hosts. The methods are safe for concurrent
 // use. Those that say so may be called for a nil Follower: no coordinator assigns the hosts.
+// It implements members.Roster, sites.Listener and sites.Source.
 type Follower struct {
 	cfg   Config
 	Table *sites.Sites // who owns which host
@@ -168,14 +169,12 @@ func (f *Follower) known(name string, mine bool) string {
 	return name
 }
 
-// Assigned implements sites.Listener.
 func (f *Follower) Assigned(hosts []string) {
 	if l := f.crawl.Load(); l != nil {
 		l.Assigned(hosts...)
 	}
 }
 
-// Overflowed implements sites.Listener.
 func (f *Follower) Overflowed() {
 	if l := f.crawl.Load(); l != nil {
 		l.Unanswered()
@@ -196,7 +195,6 @@ func rosterView(r *assignment.Roster) *gossip.View {
 	return v
 }
 
-// Agent implements members.Roster.
 func (f *Follower) Agent(name string) (gossip.Agent, bool) {
 	if r := f.Table.Roster(); r != nil {
 		if _, ok := r.Member(name); ok {
