@@ -181,7 +181,7 @@ func (c *CheckURLCmd) Run(out io.Writer) error {
 		fmt.Fprintf(w, "given\t%s\n", s)
 		u, bare, err := c.read(base, s)
 		if err != nil {
-			fmt.Fprintf(w, "refused\t%v\n", err)
+			fmt.Fprintf(w, "refused\t%s\n", words(err))
 			bad++
 			continue
 		}

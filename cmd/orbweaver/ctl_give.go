@@ -160,7 +160,9 @@ func (g Giver) give(c *commands, out io.Writer, about, value string) error {
 // giveAll gives all of some orders, or none.
 func (g Giver) giveAll(c *commands, out io.Writer, list []verbs.Order) error {
 	q := &pb.GiveRequest{Why: g.Why}
+	distinct := map[verbs.Order]bool{}
 	for i, order := range list {
+		distinct[order] = true
 		to := q
 		if i > 0 {
 			to = new(pb.GiveRequest)
@@ -173,6 +175,9 @@ func (g Giver) giveAll(c *commands, out io.Writer, list []verbs.Order) error {
 		switch {
 		case err != nil:
 			return err
+		case len(distinct) > 1 && len(res.Also) == 0:
+			return &exitError{exitOther, "the agent that answers has an older version, and gave the first order " +
+				"alone; give the others one by one"}
 		case g.JSON:
 			err = writeMessage(out, res)
 		default:

@@ -109,7 +109,7 @@ func plannedJoins(replies []membership.JoinReply) (all []plannedJoin) {
 	for _, j := range replies {
 		planned := plannedJoin{Address: j.Addr, Self: j.Self}
 		if j.Err != nil {
-			planned.Error = j.Err.Error()
+			planned.Error = words(j.Err)
 		}
 		all = append(all, planned)
 	}

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
@@ -102,6 +103,9 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	for _, command := range leaves(t) {
+		if _, err := verbs.Of(strings.TrimPrefix(command, "ctl ")); err == nil {
+			continue // the test of the verb has wrong orders, and all verbs have the same command
+		}
 		if !slices.ContainsFunc(all, func(m mistake) bool {
 			_, line, _ := strings.Cut(m.command, "orbweaver ")
 			return line == command || strings.HasPrefix(line, command+" ") || ofRunning.MatchString(line) &&

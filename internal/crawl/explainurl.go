@@ -190,7 +190,7 @@ func (e *urlTurn) String(v *View) string {
 		e.tellRobots(line)
 	}
 	if e.full && !e.again {
-		line("its host has as many pages as host-page-limit allows: it is finished without a visit")
+		line("its host has as many pages as its page limit allows: it is finished without a visit")
 	}
 	if e.waits() && !e.open {
 		line("when: %s", e.when(excluded))

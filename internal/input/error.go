@@ -17,7 +17,7 @@ import (
 // A ConfigError reports what a person has given wrongly, such as a setting. Its texts name settings, and do not say how
 // they are given: a flag, a line of a file, or a field of a struct. In says that.
 type ConfigError struct {
-	Field string // the setting that is wrong, such as "host-page-limit"; "" for an argument, or none alone
+	Field string // the setting that the problem names first, such as "host-page-limit"; "" for none
 	Value string // as it was given; "" if none was, or if the problem tells it
 
 	problem, remedy Phrase
@@ -31,7 +31,12 @@ type Phrase struct {
 }
 
 // Say returns a Phrase. Its arguments may be Phrases, and errors that wrap a *ConfigError.
-func Say(format string, args ...any) Phrase { return Phrase{format, args} }
+func Say(format string, args ...any) Phrase {
+	if false {
+		_ = fmt.Sprintf(format, args...) // so that go vet checks the formats
+	}
+	return Phrase{format, args}
+}
 
 // String returns the text with the names of settings.
 func (p Phrase) String() string { return p.in(plain) }
@@ -67,16 +72,16 @@ func (p Phrase) in(name func(field string) string) string {
 // the setting and its value, what is wrong, and what would be right. {name} is a setting. A format whose
 // verbs have indices is one part.
 func Errorf(format string, args ...any) *ConfigError {
-	e := &ConfigError{problem: Phrase{format, args}}
-	if m := named.FindStringSubmatch(format); m != nil {
-		e.Field = m[1]
-	}
+	e := &ConfigError{problem: Say(format, args...)}
 	if m := valued.FindStringSubmatch(format); m != nil && !strings.Contains(m[1], "%[") {
 		e.Value = fmt.Sprintf(m[1], args[:operands(m[1])]...)
 	}
 	if i := strings.LastIndex(format, "; "); i >= 0 && !strings.Contains(format, "%[") {
 		n := operands(format[:i])
 		e.problem, e.remedy = Phrase{format[:i], args[:n]}, Phrase{format[i+2:], args[n:]}
+	}
+	if m := named.FindStringSubmatch(e.problem.format); m != nil {
+		e.Field = m[1]
 	}
 	return e
 }
@@ -119,7 +124,8 @@ func (e *ConfigError) Problem(name func(field string) string) string { return e.
 // Remedy returns what would be right; "" if the problem says it.
 func (e *ConfigError) Remedy(name func(field string) string) string { return e.remedy.in(name) }
 
-// Text returns the text of an error. If it is or wraps a *ConfigError, name tells how a person gives the settings.
+// Text returns the text of an error. If it is or wraps a *ConfigError, name tells how a person gives the settings. Of
+// several that errors.Join has joined, it is the first.
 func Text(err error, name func(field string) string) string {
 	if bad, ok := errors.AsType[*ConfigError](err); ok {
 		return strings.Replace(err.Error(), bad.Error(), bad.In(name), 1)
@@ -132,6 +138,9 @@ var begins = regexp.MustCompile(`(?m)^(ca|proxy|connect-to|dns|include|exclude|l
 
 // SettingError returns a *ConfigError for an error of package fetch, dns, scope or rpc about settings.
 func SettingError(err error) error {
+	if _, ok := errors.AsType[*ConfigError](err); ok {
+		return err
+	}
 	text, format, args := err.Error(), "", []any(nil)
 	e := new(ConfigError)
 	for text != "" {

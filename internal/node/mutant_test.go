@@ -17,7 +17,8 @@ import (
 // A mutator makes messages that no honest caller sends: of the type that a call expects, with values at their limits,
 // values that agents have sent themselves, and damaged bytes.
 type mutator struct {
-	rng *rand.Rand
+	room int // elements that the message may still get
+	rng  *rand.Rand
 	// seen has values of fields of answers, such as tokens, file names and positions, by the field's name.
 	seen map[protoreflect.Name][]protoreflect.Value
 	// whole has encoded messages that were accepted or that agents have sent, by the path of the call.
@@ -93,6 +94,9 @@ func (m *mutator) fill(msg protoreflect.Message, depth int) {
 		case f.IsList():
 			list := msg.Mutable(f).List()
 			for range m.number([]int{1, 1, 1, 2, 3, 20, 1001}) {
+				if m.room--; m.room < 0 {
+					break // a message that contains messages of its own kind would take all memory
+				}
 				if f.Message() == nil {
 					list.Append(m.scalar(f))
 					continue
@@ -326,6 +330,7 @@ func (m *mutator) message(path string, of proto.Message) []byte {
 		return b
 	}
 	msg := proto.Clone(of)
+	m.room = 4000
 	m.fill(msg.ProtoReflect(), 3)
 	b, err := proto.Marshal(msg)
 	if err != nil || m.chance(10) {

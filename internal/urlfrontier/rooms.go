@@ -57,5 +57,5 @@ func (m rooms) enter(r *http.Request) (leave func(), ok bool) {
 // bound serves calls when there is room for them.
 func (m rooms) bound(next http.Handler) http.Handler {
 	return inbound.Admit(m.enter, m.refuse, "the server answers as many calls as its memory permits; make fewer at "+
-		"once, or give it more with memory", next)
+		"once, or give it more memory", next)
 }

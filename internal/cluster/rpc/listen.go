@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/inbound"
+	"github.com/orbweaver/orbweaver/internal/input"
 )
 
 const (
@@ -157,7 +158,7 @@ func ports(addr string) (net.Listener, net.PacketConn, error) {
 // notTaken explains why the port could not be opened.
 func notTaken(addr string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("listen %s: the port is in use; choose another", addr)
+		return input.Errorf("{listen} %s: the port is in use; choose another with {listen}", addr)
 	}
 	return fmt.Errorf("listen %s: %s", addr, inbound.NotOpened(err))
 }

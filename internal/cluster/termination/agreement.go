@@ -97,7 +97,7 @@ type Agreement struct {
 	crawl     Crawl
 	prepared  atomic.Pointer[time.Time]      // until when it waits for the order to end; nil: it does not wait
 	agreed    atomic.Pointer[follower.Point] // the point at which it has agreed to end; nil: it has not
-	preparing atomic.Int32                   // number of calls of prepare under way
+	preparing atomic.Int32                   // number of calls under way that prepare the end, or carry it out
 	ended     atomic.Bool                    // the agents have ended the crawl together
 	nothing   atomic.Bool                    // at the end: no agent has fetched anything
 }
@@ -144,6 +144,8 @@ func (d *Agreement) end(ctx context.Context, _ rpc.Caller, e *pb.EndRequest) (*p
 
 // agree does the work of end.
 func (d *Agreement) agree(ctx context.Context, e *pb.EndRequest) (bool, error) {
+	d.preparing.Add(1) // the agreement must not lapse while it is carried out
+	defer d.preparing.Add(-1)
 	if d.ended.Load() {
 		return true, nil
 	}
@@ -303,6 +305,8 @@ func (d *Agreement) round(ctx context.Context, v *gossip.View, at follower.Point
 // round asks again. empty reports that no agent has fetched anything.
 func (d *Agreement) close(ctx context.Context, v *gossip.View, digest uint64, activity map[string]uint64,
 	empty bool) (over bool) {
+	d.preparing.Add(1) // the agreement must not lapse while it is carried out
+	defer d.preparing.Add(-1)
 	reason := finished
 	if empty {
 		reason = endedEmpty

@@ -16,7 +16,7 @@ var ErrRecord = errors.New("damaged journal record")
 
 // ErrVersion reports a journal whose records another version of this program wrote.
 var ErrVersion = errors.New("journal records of another version: continue with the program that started the " +
-	"crawl, or begin it anew with overwrite")
+	"crawl, or begin it anew")
 
 // MaxNumber is larger than the number of accepts of any crawl. Larger numbers are damage.
 const MaxNumber = 1 << 36

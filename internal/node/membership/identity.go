@@ -99,7 +99,7 @@ func (c *Config) CheckResumed(dir string) error {
 // must not continue alone, because its directory has links of other agents' hosts.
 func CheckAlone(fsys disk.FS, dir string) error {
 	if _, err := fsys.Stat(filepath.Join(dir, identityFile)); err == nil {
-		return input.Errorf("the crawl in %s belongs to an agent of a cluster: "+
+		return input.Errorf("the crawl in %s belongs to an agent of a cluster; "+
 			"continue it with its {name} and {listen}", dir)
 	}
 	return nil

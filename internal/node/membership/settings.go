@@ -68,7 +68,7 @@ func (j *joining) otherStart(agent string, theirs map[string]string) error {
 	if our == their || our == begunAlready || their == begunAlready || j.late.Load() {
 		return nil
 	}
-	const text = "agent %q has the number of agents %s, and those that are present have %s: use the same number, " +
+	const text = "agent %q has the setting agents %s, and those that are present have agents %s: use the same, " +
 		"or join after the crawl has started"
 	return &rpc.Refusal{Reason: "settings", Text: fmt.Sprintf(text, agent, their, our)}
 }

@@ -339,7 +339,7 @@ func TestPagesBodies(t *testing.T) {
 	}
 	got, _ := bodies(&pb.PagesRequest{MaxBodyBytes: 2 * mib})
 	if got, want := strings.Join(got, ", "), fmt.Sprintf("small:10, none:0 the archive does not have the response, "+
-		"unkept:0 keep leaves the response out of the archive, big:%d+, lost:0 the file is lost, "+
+		"unkept:0 the setting keep leaves the response out of the archive, big:%d+, lost:0 the file is lost, "+
 		"empty:0, exact:%[1]d", 2*mib); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

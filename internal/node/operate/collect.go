@@ -113,7 +113,8 @@ func (o *Operator) pagesPosition(application, text string) (*pagesAt, error) {
 		return nil, err
 	}
 	if !a.Pages {
-		return nil, problem(connect.CodeFailedPrecondition, "application %s has no pages: define it with pages", a.Name)
+		return nil, problem(connect.CodeFailedPrecondition, "application %s has no pages to collect: define it so",
+			a.Name)
 	}
 	at := &pagesAt{pb.PagesPosition{Application: a.Name, Made: a.Made}}
 	if text == "" {
@@ -298,9 +299,9 @@ func noRecord(note string) string {
 	notes := strings.Split(note, ",")
 	switch {
 	case slices.Contains(notes, "noarchive"):
-		return "the response says noarchive: obey-noarchive leaves it out of the archive"
+		return "the response says noarchive: the setting obey-noarchive leaves it out of the archive"
 	case slices.Contains(notes, "not-kept"):
-		return "keep leaves the response out of the archive"
+		return "the setting keep leaves the response out of the archive"
 	}
 	return "the archive does not have the response"
 }

@@ -20,6 +20,9 @@ func (o *Operator) Give(ctx context.Context, q *pb.GiveRequest) (*pb.GiveRespons
 	var list []orders.Order
 	var texts []string
 	oneHost := ""
+	if len(q.Also) >= maxGiven {
+		return nil, problem(connect.CodeInvalidArgument, "%d orders at once; give at most %d", len(q.Also)+1, maxGiven)
+	}
 	for _, g := range append([]*pb.GiveRequest{q}, q.Also...) {
 		verb, order, err := ordered(g)
 		if err == nil && g != q && len(g.Also) > 0 {
@@ -45,6 +48,9 @@ func (o *Operator) Give(ctx context.Context, q *pb.GiveRequest) (*pb.GiveRespons
 	}
 	return r, err
 }
+
+// maxGiven bounds the orders of one call, because each pattern is checked together with all others.
+const maxGiven = 1000
 
 // ordered returns the order that a request asks for, and its verb. The error is for people.
 func ordered(q *pb.GiveRequest) (*verbs.Verb, orders.Order, error) {

@@ -57,6 +57,7 @@ type Force struct {
 	OtherExclusions []crawl.Exclusion
 
 	settings  Settings
+	limited   []string  // the orders whose page limits are in force
 	amendment Amendment // by the orders of this Apply: scope and exclude share it, because patterns are large
 }
 

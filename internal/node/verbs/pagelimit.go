@@ -3,6 +3,7 @@ package verbs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,19 +64,25 @@ func (pageLimitRules) describe(o orders.Order, _ []orders.Order) string { return
 // apply lays the limits over the settings of hosts. An order that this version cannot read counts as none.
 func (pageLimitRules) apply(_ context.Context, f *Force, standing []orders.Order) error {
 	var entries []sheet.Entry
+	var ids []string
 	for _, o := range standing {
-		limit := sheet.Setting{Key: "host-page-limit", Values: []string{o.Value}}
-		e := sheet.Entry{Prefix: o.About, Settings: []sheet.Setting{limit}}
 		if o.Verb != verbPageLimit {
 			continue
 		}
+		ids = append(ids, o.ID())
+		limit := sheet.Setting{Key: "host-page-limit", Values: []string{o.Value}}
+		e := sheet.Entry{Prefix: o.About, Settings: []sheet.Setting{limit}}
 		if _, err := sheet.New([]sheet.Entry{e}); err == nil {
 			entries = append(entries, e)
 		}
 	}
+	if slices.Equal(f.limited, ids) { // a table of many limits takes long to make
+		return nil
+	}
 	limits, err := sheet.New(entries)
 	if err == nil {
 		f.settings.Sheets.Lay(limits)
+		f.limited = ids
 	}
 	return err
 }

@@ -318,7 +318,7 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, p place, err
 	case errors.Is(err, warc.ErrNoOriginal):
 		n.Title = "The content is in another archive"
 		n.Text = "The crawl had archived the same content before, and the archive refers to that record. " +
-			"Name the crawl directory that has it (originals)."
+			"Give the crawl directory that has it, too."
 	case errors.Is(err, message.ErrLayers):
 		n.Title, status = "This page cannot be shown", http.StatusNotImplemented
 		n.Text = "The server sent it with too many content codings, one over the other. " +

@@ -319,7 +319,7 @@ func TestUnreadable(t *testing.T) {
 	}
 	s := New(Config{Archive: captures.New(nil, warc.Places(dir), nil), Addr: "127.0.0.1:8080", Token: "token"})
 	for u, want := range map[string]string{
-		"http://b.example/": "Name the crawl directory that has it (originals)",
+		"http://b.example/": "Give the crawl directory that has it, too.",
 		"http://c.example/": "This page cannot be read", "http://d.example/": "The server sent it broken",
 		"http://f.example/": "too many content codings",
 		"http://e.example/": "The crawl did not reach this URL"} {

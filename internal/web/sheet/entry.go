@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/input"
 )
 
 // An Entry is a prefix and its settings as people write them, in the section hosts: of a settings file.
@@ -31,8 +33,8 @@ type Setting struct {
 const maxDelay = 24 * time.Hour
 
 // ErrRedacted means that a setting has lost its secret value, because it comes from a crawl.yaml.
-var ErrRedacted = errors.New("crawl.yaml does not have the value, because it is a secret; give the settings " +
-	"file again (config)")
+var ErrRedacted error = input.Errorf("crawl.yaml does not have the value, because it is a secret; give the settings " +
+	"file again with {config}")
 
 // A parser reads the value of a key into v.
 type parser struct {

@@ -29,14 +29,18 @@ func (h *Header) Goes(u weburl.URL) bool {
 // Redacted stands for the value of a secret field in crawl.yaml.
 const Redacted = "[redacted]"
 
-// notSettable are fields that would change what a response means, each with what to do instead; see input.Say.
-var notSettable = map[string]string{
-	"user-agent": "give {user-agent}, which also says whose robots.txt rules apply", "from": "give {contact}",
-	"host": "give {connect-to} to reach a host at another address", "connection": "", "keep-alive": "",
-	"content-length": "", "transfer-encoding": "", "te": "", "trailer": "", "upgrade": "", "expect": "",
-	"proxy-connection": "", "proxy-authorization": "put the user and password into the URL of {proxy}",
-	"range": "", "if-range": "", "if-match": "", "if-none-match": "", "if-modified-since": "",
-	"if-unmodified-since": "",
+var leaveOut = input.Say("leave it out")
+
+// notSettable are fields that would change what a response means, each with what to do instead.
+var notSettable = map[string]input.Phrase{
+	"user-agent":          input.Say("give {user-agent}, which also says whose robots.txt rules apply"),
+	"from":                input.Say("give {contact}"),
+	"host":                input.Say("give {connect-to} to reach a host at another address"),
+	"proxy-authorization": input.Say("put the user and password into the URL of {proxy}"),
+	"connection":          leaveOut, "keep-alive": leaveOut, "content-length": leaveOut, "transfer-encoding": leaveOut,
+	"te": leaveOut, "trailer": leaveOut, "upgrade": leaveOut, "expect": leaveOut, "proxy-connection": leaveOut,
+	"range": leaveOut, "if-range": leaveOut, "if-match": leaveOut, "if-none-match": leaveOut,
+	"if-modified-since": leaveOut, "if-unmodified-since": leaveOut,
 }
 
 // secretName matches the names of fields whose values are probably secret.
@@ -63,10 +67,7 @@ func ParseHeader(s string) (Header, error) {
 		return Header{}, fmt.Errorf("the value of %s has a control character; give one line", name)
 	}
 	if instead, bad := notSettable[strings.ToLower(name)]; bad {
-		if instead == "" {
-			instead = "leave it out"
-		}
-		return Header{}, input.Errorf("the crawler sets %s itself; %s", name, input.Say(instead))
+		return Header{}, input.Errorf("the crawler sets %s itself; %s", name, instead)
 	}
 	if value == "" {
 		return Header{}, fmt.Errorf("%s has no value; give one, as in '%[1]s: value'", name)

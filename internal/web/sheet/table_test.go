@@ -166,7 +166,7 @@ func TestEntryMistakes(t *testing.T) {
 		"auth=basic s3cret":       "basic needs a user and a password",
 		"auth=bearer s3cret word": "the token has a character",
 		"auth=bearer":             "bearer needs a token",
-		"auth=basic [redacted]":   "give the settings file again (config)",
+		"auth=basic [redacted]":   "give the settings file again with config",
 		"header=X-Key: [redacted]": "header: crawl.yaml does not have the value, because it is a secret; give the " +
 			"settings file again",
 		"header=Range: s3cret": "sets Range itself",

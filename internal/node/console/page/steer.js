@@ -80,7 +80,7 @@ function orders(crawl) {
   const about = el('p', { class: 'quiet', id: 'about' });
   const field = linesField('lines', 'One on each line', '');
   const look = el('button', { type: 'button', id: 'preview', hidden: true }, 'Preview');
-  const button = el('button', { class: 'main', id: 'give' });
+  const button = el('button', { class: 'main', id: 'give', disabled: true }); // until the verbs are known
   const answers = el('div', { id: 'give-answers', role: 'status' });
   const list = el('div', { id: 'standing' });
   let all = []; // the verbs
@@ -105,6 +105,7 @@ function orders(crawl) {
     field.text.placeholder = v.example;
     look.hidden = !v.preview;
     button.textContent = capital(v.name);
+    button.disabled = false;
     answers.replaceChildren();
     load();
   }
@@ -119,7 +120,7 @@ function orders(crawl) {
     const given = lines(field.text.value);
     if (given.length > 0 && given.length <= ordersMost) return given;
     answers.replaceChildren(el('p', { class: 'bad' }, `Give 1 to ${ordersMost} lines; these are ${count(given.length)}. `
-      + 'A file of --blacklist has room for more.'));
+      + (kind.value === 'block' || kind.value === 'exclude' ? 'A file of --blacklist has room for more.' : '')));
     return null;
   };
   look.addEventListener('click', async () => {
