@@ -48,7 +48,7 @@ func TestVisit(t *testing.T) {
 			want:     "fetched 301 +LR:a.example/q",
 			requests: "a.example/robots.txt a.example/p", archived: "response"},
 		{name: "redirect to itself", web: "http://a.example/p 301 to=/p", link: to("http://a.example/p"),
-			want:     "fetched 301 +LR:a.example/p -redirectLoop:a.example/p (redirect-loop)",
+			want:     "fetched 301 -redirectLoop:a.example/p (redirect-loop)",
 			requests: "a.example/robots.txt a.example/p", archived: "response"},
 		{name: "bad redirect", web: "http://a.example/p 301 to=http://[", link: to("http://a.example/p"),
 			want:     "fetched 301 (bad-redirect)",
