@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -61,7 +62,7 @@ type focusedOrder struct {
 const (
 	focusedPlain = "breadth-first"
 	focusedAll   = "focused"
-	focusedBound = "if links told their topic (bound)"
+	focusedBound = "bound" // as if links told the topic of their page
 )
 
 var focusedOrders = []focusedOrder{
@@ -160,6 +161,26 @@ func (x *Focused) Run(ctx context.Context, t *Trial) (*Result, error) {
 		}
 	}
 	return y.result(webs, got), nil
+}
+
+// result returns the measurements: a place for each web, and for each crawl and its first pages.
+func (x *Focused) result(webs []*focusedWeb, got []Harvest) *Result {
+	d := newData("web", "order", "draw", "first")
+	d.Fact("seeds", focusedSeeds)
+	d.Fact("draws", focusedDraws)
+	d.Fact("pages", x.Pages)
+	d.Fact("delay", focusedDelay.String())
+	for _, w := range webs {
+		d.At(w.name).Set("topic", w.topic).Set("web_pages", w.pages).Set("hosts", w.hosts).Set("of_the_topic", w.share).
+			Set("links_right", w.links.Right).Set("links_of", w.links.Of).
+			Set("accuracy_right", w.accuracy.Right).Set("accuracy_of", w.accuracy.Of)
+	}
+	for _, h := range got {
+		for _, n := range slices.Sorted(maps.Keys(h.Rates)) {
+			d.At(h.Web, h.Order, h.Draw, n).Set("harvest_rate", h.Rates[n]).Set("harvest_rate_unseen", h.Unseen[n])
+		}
+	}
+	return &Result{Name: "focused", Rows: d}
 }
 
 // encyclopediaWeb returns the web of the articles. Its classifier is trained on the train half.

@@ -25,27 +25,15 @@ func TestFocusedOfMadeUpTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	harvests := r.Figures["harvests"].([]Harvest)
-	if want := 3 * focusedDraws * (len(focusedOrders) + 1); len(harvests) != want {
-		t.Errorf("%d harvests, want %d", len(harvests), want)
+	crawls, err := subset{d: r.Rows}.keys("web", "order", "draw")
+	if want := 3 * focusedDraws * (len(focusedOrders) + 1); err != nil || len(crawls) != want {
+		t.Errorf("%d crawls, want %d; %v", len(crawls), want, err)
 	}
-	for _, h := range harvests {
-		for n, rate := range h.Rates {
-			if rate < 0 || rate > 1 || n > h.Fetched {
-				t.Errorf("%+v", h)
-			}
-		}
-		if h.Web == "generated" && h.Order == focusedBound && h.Rates[6] < 1 {
-			t.Errorf("the bound: %+v", h)
-		}
-	}
-	for _, w := range r.Figures["webs"].([]map[string]any) {
-		if got := fmt.Sprint(w["accuracy"]); !strings.HasPrefix(got, "{") || w["pages"].(int64) == 0 {
-			t.Errorf("%v", w)
-		}
-	}
-	if len(r.Sections) != 5 || len(r.Figure.Panels) != 3 || len(r.Data.Rows) != 4*len(harvests) {
-		t.Errorf("%d sections, %d panels, %d rows", len(r.Sections), len(r.Figure.Panels), len(r.Data.Rows))
+	holds(t, r, `min(harvest_rate) >= 0`, `max(harvest_rate) <= 1`, `min(web_pages) > 0`, `size(accuracy_of) == 3`,
+		`at(min(harvest_rate), "web", "generated", "order", "bound", "first", 6) == 1`)
+	text := rendered(t, r)
+	if n := strings.Count(text, "\n## "); n != 8 {
+		t.Errorf("%d headings:\n%s", n, text)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"gonum.org/v1/plot/plotter"
 )
 
 // Frontier answers: how many links per second can the frontier take and give back, in how much
@@ -83,7 +82,7 @@ func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
 		done("%.4f of the ceiling, in the worst %v %.4f", r.share(), fairWindow, r.worst)
 		fair = append(fair, r)
 	}
-	r := y.result(t, out.points, fair, usage)
+	r := y.result(out.points, fair, usage)
 	for _, p := range out.points {
 		if p.Wrong > 0 {
 			err = errors.Join(err, fmt.Errorf("%w: %d of those until %s links", ErrOrder, p.Wrong,
@@ -99,84 +98,29 @@ func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
 	return r, err
 }
 
-// result returns the text, tables and figures of the experiment.
-func (x *Frontier) result(t *Trial, ps []QueuePoint, fair []*fairRun, usage Usage) *Result {
-	byLinks := &Table{Columns: []Column{{Name: "links waiting"}, {Name: "hosts waiting"},
-		{Name: "pushes/s while it grew"}, {Name: "pushes and pops/s"}, {Name: "CPU", Unit: "µs/op", Digits: 2},
-		{Name: "RAM", Unit: "MB"},
-		{Name: "disk", Unit: "B/link", Digits: 1}, {Name: "in pools"}, {Name: "hosts in RAM"},
-		{Name: "Next, 99.9 %", Unit: "ms", Digits: 2}, {Name: "longest Next", Unit: "ms", Digits: 1},
-		{Name: "longest Push", Unit: "ms", Digits: 1}, {Name: "twice or out of order"}}}
-	data := Table{Columns: []Column{{Name: "links"}, {Name: "hosts"}, {Name: "push", Unit: "s"}, {Name: "pushes"},
-		{Name: "ops"}, {Name: "time", Unit: "s"}, {Name: "cpu", Unit: "s"}, {Name: "ram bytes"}, {Name: "disk bytes"},
-		{Name: "in pools"}, {Name: "hosts in ram"},
-		{Name: "read bytes"}, {Name: "written bytes"}, {Name: "next p99.9", Unit: "µs"}, {Name: "next max", Unit: "µs"},
-		{Name: "push max", Unit: "µs"}, {Name: "wrong"}}}
-	var ops, ram plotter.XYs
+// result returns the measurements: a place for each number of links, each scenario and each of its windows.
+func (x *Frontier) result(ps []QueuePoint, fair []*fairRun, usage Usage) *Result {
+	d := newData("point", "waiting", "at")
+	d.Fact("all_links", x.Links)
+	d.Fact("all_hosts", x.Hosts)
+	d.Fact("links_of_page", pageLinks)
+	d.Fact("workers", queueWorkers)
+	d.Fact("wanted", wantedOps)
+	d.Fact("bound", x.Memory)
+	d.Fact("peak_bytes", usage.Peak)
+	d.Fact("least_share", wantedShare)
+	d.Fact("fair_window", fairWindow.String())
 	for i := range ps {
-		p := &ps[i]
-		byLinks.Add(p.Queued, p.Hosts, p.PushesPerS(), p.OpsPerS(), float64(p.CPU)/1e3/float64(max(p.Ops, 1)),
-			float64(p.RAM)/1e6,
-			float64(p.Disk)/float64(max(p.Queued, 1)), p.Pooled, p.InRAM, p.Next.P999, p.Next.Max, p.Push.Max, p.Wrong)
-		data.Add(p.Queued, p.Hosts, p.PushTime, p.Pushed, p.Ops, p.Time, p.CPU, p.RAM, p.Disk, p.Pooled, p.InRAM,
-			p.IO.Read, p.IO.Written, p.Next.P999, p.Next.Max, p.Push.Max, p.Wrong)
-		ops = append(ops, plotter.XY{X: float64(p.Queued), Y: p.OpsPerS()})
-		ram = append(ram, plotter.XY{X: float64(p.Queued), Y: max(float64(p.RAM)/1e6, 0.1)})
+		d.At(ps[i].Queued).All(&ps[i])
 	}
-	last := &ps[len(ps)-1]
-	verdict := fmt.Sprintf("With all links waiting, the frontier has %s operations a second (target: %s) and takes "+
-		"%s of RAM (bound: %s). One goroutine pushes and pops. Another generates the links meanwhile, up to %s a "+
-		"second. Timing and checking take %.2f µs of each operation, which are not subtracted. The processor time "+
-		"also includes the generation of the links.",
-		count(last.OpsPerS()), count(wantedOps), humanize.Bytes(uint64(last.RAM)), humanize.Bytes(uint64(x.Memory)),
-		count(last.Made), float64(last.Own)/1e3)
-	fairness := &Table{Columns: []Column{{Name: "waiting"}, {Name: "links"}, {Name: "hosts"},
-		{Name: "virtual time", Unit: "s"}, {Name: "fetched"}, {Name: "ceiling"}, {Name: "share", Digits: 4},
-		{Name: "worst window", Digits: 4}, {Name: "others, share", Digits: 4}}}
-	rates := Panel{Title: "Share of the politeness ceiling over virtual time (dashed: 0.95)", X: "virtual time (s)",
-		Y: "share", Levels: []Level{{"", wantedShare}}, Aside: true}
-	figures := map[string]any{}
 	for _, f := range fair {
-		fairness.Add(f.name, f.links, f.hosts, f.time, f.fetched, f.ceiling, f.share(), f.worst, f.others)
-		figures[f.name] = map[string]any{"share": f.share(), "worst": f.worst, "others": f.others}
-		rates.Lines = append(rates.Lines, Line{Name: f.name, Points: f.windows})
+		d.At("", f.name).Set("queued", f.links).Set("hosts", f.hosts).Set("time_s", f.time).Set("fetched", f.fetched).
+			Set("ceiling", f.ceiling).Set("share", f.share()).Set("worst", f.worst).Set("others", f.others)
+		for _, w := range f.windows {
+			d.At("", f.name, w.X).Set("share", w.Y)
+		}
 	}
-	return &Result{
-		Name: "frontier", Title: "Speed and fairness of the frontier",
-		Question: "How many links a second can be pushed and popped as the number of waiting links grows, and how " +
-			"much memory do they take? Does a host with a million links slow the other hosts? Do a million hosts " +
-			"with one link each?",
-		SetUp: fmt.Sprintf("**Load.** A process of its own pushes %s links of %s hosts (seed %d). Every twentieth "+
-			"link belongs to a new host. A power law chooses the host of the others, so the largest hosts have "+
-			"millions of links. An encoded link has about 150 bytes. The process pushes %d links at a time, as pages "+
-			"have them.\n\nIt measures at certain numbers of waiting links. Then it pops, resolves, finishes and "+
-			"pushes links in turn, in virtual time, with %d workers and 100 ms a fetch. The delay is 2 s for hosts, "+
-			"and 0.5 s for addresses and registered domains; each host has its own. The experiment checks that every "+
-			"link comes out once, in its host's order.\n\n**Fairness.** The frontier runs in virtual time, with %d "+
-			"workers, 100 ms a fetch and a delay of 1 s. A whale is one host with a million links. A crowd is a "+
-			"million hosts with one link each.\n\nThe ceiling is the rate that politeness and the workers allow. It "+
-			"is the sum of 1/(delay + fetch) over the hosts (or addresses) that have work. It is workers/fetch if "+
-			"some hosts were never asked, or if the hosts allow more than the workers can do.",
-			humanize.Comma(x.Links), humanize.Comma(x.Hosts), t.Seed, pageLinks, queueWorkers, fairWorkers),
-		Sections: []Section{
-			{Heading: "Operations by the number of waiting links", Table: byLinks, Shown: true, Text: verdict},
-			{Heading: "Share of the politeness ceiling", Table: fairness, Shown: true,
-				Text: fmt.Sprintf("*Worst window*: the smallest share in any %v. *Others*: the fetches of the hosts "+
-					"of the first line, divided by their fetches in the first line in the same time. If the workers "+
-					"are the limit, these hosts share them with the crowd.", fairWindow)},
-		},
-		Data: data,
-		Figure: &Figure{Alt: "Operations a second and memory by the number of waiting links, and the share of the " +
-			"politeness ceiling over virtual time", Panels: []Panel{
-			{Title: "Pushes and pops a second", X: "links waiting", Y: "operations/s", Log: true,
-				Lines: []Line{{Name: "frontier", Points: ops, Bold: true}}},
-			{Title: "Resident memory", X: "links waiting", Y: "MB", Log: true,
-				Lines: []Line{{Name: "frontier", Points: ram, Bold: true}}},
-			rates,
-		}},
-		Figures: map[string]any{"points": ps, "ops_per_s": last.OpsPerS(), "ram_bytes": last.RAM,
-			"bound_bytes": x.Memory, "peak_bytes": usage.Peak, "fairness": figures},
-	}
+	return &Result{Name: "frontier", Rows: d}
 }
 
 // queueLines reads the lines that RunQueue writes.

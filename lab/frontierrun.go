@@ -51,18 +51,13 @@ type QueuePoint struct {
 	Wrong int64   `json:"wrong"`
 	Made  float64 `json:"links_made_per_s"`
 	// Own is the time per operation without a frontier, for timing and checking.
-	Own time.Duration `json:"own_ns_per_op"`
+	Own time.Duration `json:"own_ns"`
 	// Pooled counts the links in the frontier's pools on disk at the end.
 	Pooled int64 `json:"pooled"`
 }
 
 // OpsPerS returns the pushes and pops per second.
 func (p *QueuePoint) OpsPerS() float64 { return float64(p.Ops) / max(p.Time.Seconds(), 1e-9) }
-
-// PushesPerS returns the pushes per second while the frontier grew.
-func (p *QueuePoint) PushesPerS() float64 {
-	return float64(p.Pushed) / max(p.PushTime.Seconds(), 1e-9)
-}
 
 const (
 	pageLinks    = 62 // links per page, as IRLbot, a crawler (paper), counted them

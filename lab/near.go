@@ -126,6 +126,30 @@ func (x *Near) Run(ctx context.Context, t *Trial) (*Result, error) {
 	return x.result(&r), nil
 }
 
+// result returns the measurements: a place for the precision and the recall of each detector at each level, and for
+// each rate of edits.
+func (x *Near) result(r *nearRun) *Result {
+	d := newData("truth", "level", "detector", "measure", "edits")
+	d.Fact("pages", r.pages)
+	d.Fact("short", r.short)
+	for _, s := range r.scores {
+		d.At(s.Truth, s.Level, s.Detector, "recall").All(s.Recall)
+		d.At(s.Truth, s.Level, s.Detector, "precision").All(s.Precision)
+	}
+	for _, n := range r.rates {
+		d.At("mirrors", "", "", "", percent*n.Rate).All(n)
+	}
+	d.Fact("near_pages_per_s", r.nearSpeed)
+	d.Fact("simhash_pages_per_s", r.simSpeed)
+	d.Fact("index_pages_per_s", r.indexSpeed)
+	d.Fact("index_file_bytes", r.indexFile)
+	d.Fact("index_key_bytes", r.indexKeys)
+	d.Fact("index_memory_bytes", r.indexMemory)
+	d.Fact("stored", r.stored)
+	d.Fact("marked", r.marked)
+	return &Result{Name: "near", Rows: d}
+}
+
 // read returns the pages of all versions that have a Sketch.
 func (r *nearRun) read(dir string, quick bool) (pages []*nearPage, err error) {
 	n := 0

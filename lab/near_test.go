@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -126,29 +128,18 @@ func TestNearQuick(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range res.Figures["scores"].([]NearScore) {
-		if s.Recall.Of < 50 {
-			t.Errorf("%s at %g: %v pairs, want at least 50", s.Truth, s.Level, s.Recall.Of)
-		}
+	holds(t, res, `at(min(of), "measure", "recall") >= 50`,
 		// The pages, the webs and the hashes are the same in each run.
-		if strings.HasPrefix(s.Detector, "odd sketch") && s.Level == 0.9 &&
-			(s.Recall.Accuracy() < 0.9 || s.Precision.Accuracy() < 0.9) {
-			t.Errorf("%s, %s at %g: recall %+v, precision %+v; want at least 0.9", s.Truth, s.Detector, s.Level,
-				s.Recall, s.Precision)
-		}
+		`at(min(right/of), "level", 0.9, "detector", "odd sketch, all pairs") >= 0.9`,
+		`at(min(right/of), "level", 0.9, "detector", "odd sketch, by bands") >= 0.9`,
+		`min(near_at_0_9_of) > 0`, `min(stored) > 0`, `marked >= 20`, `marked <= 75`, // of 100 pages
+		fmt.Sprintf("pages == %d", len(nearVersions)*pages/8))
+	v, err := subset{d: res.Rows}.value("jaccard_mean")
+	if similar := v.numbers(); err != nil || len(similar) != len(nearRates) || !slices.IsSortedFunc(similar,
+		func(a, b float64) int { return cmp.Compare(b, a) }) {
+		t.Errorf("the more words are edited, the less similar the copies: %v, %v", v, err)
 	}
-	last := 2.0
-	for _, r := range res.Figures["rates"].([]NearRate) {
-		if r.Jaccard >= last || r.Near.Of == 0 {
-			t.Errorf("%v %% of the words edited: %v copies with a mean similarity of %.3f; with fewer edits %.3f",
-				100*r.Rate, r.Near.Of, r.Jaccard, last)
-		}
-		last = r.Jaccard
-	}
-	if n := res.Figures["pages"]; n != len(nearVersions)*pages/8 {
-		t.Errorf("%v pages, want %d", n, len(nearVersions)*pages/8)
-	}
-	if marked := res.Figures["marked"].(int); marked < 20 || marked > 75 {
-		t.Errorf("the index marks %d of 100 pages, want 20 to 75", marked)
+	if text := rendered(t, res); !strings.Contains(text, "| versions |   0.9 | simhash, 10 bits") {
+		t.Errorf("the text is\n%s", text)
 	}
 }

@@ -34,7 +34,8 @@ var templates embed.FS
 // A SPEC has a line for each of these:
 //
 //	where DIM=VALUE, ...      the lines of the data that count; see subset.and
-//	rows DIM, DIM:TITLE, ...  a row for each combination of values; a dimension with the title - has no column
+//	rows DIM, DIM:TITLE, ...  a row for each combination of values; a dimension with the title - has no column; a
+//	                          title may end with the decimals, as in ".1"
 //	TITLE .N = E              a column; without rows a line of a table with the columns of head
 //	across DIM                the columns whose titles have a %s repeat for each value of DIM; with "short" behind it
 //	                          the title has 20 M for 20,000,000
@@ -314,7 +315,8 @@ type shownNumber struct {
 func (p *page) rows(t *Table, s spec) error {
 	dims, titles := list(s.said["rows"])
 	for _, title := range titles {
-		t.Columns = append(t.Columns, Column{Name: title})
+		name, digits := decimals(title)
+		t.Columns = append(t.Columns, Column{Name: name, Digits: digits})
 	}
 	keys, err := s.subset.keys(dims...)
 	if err != nil {

@@ -63,6 +63,16 @@ func rendered(t *testing.T, r *Result) string {
 	return string(text)
 }
 
+// holds checks expressions over the measurements of a result: the value of each must be 1, for true.
+func holds(t *testing.T, r *Result, expressions ...string) {
+	t.Helper()
+	for _, e := range expressions {
+		if v, err := (subset{d: r.Rows}).value(e); err != nil || v.one() != 1.0 {
+			t.Errorf("%s is %v, %v", e, v, err)
+		}
+	}
+}
+
 // The stored results are what the templates make of their data.
 func TestStoredResults(t *testing.T) {
 	names, err := filepath.Glob("../docs/lab/*.csv")
