@@ -18,7 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testweb"
-	"github.com/orbweaver/orbweaver/internal/testweb/topical"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -89,7 +89,7 @@ type Harvest struct {
 type focusedWeb struct {
 	name   string
 	topic  string
-	web    func(draw int) (*topical.Web, error)
+	web    func(draw int) (*gen.TextWeb, error)
 	train  []classify.Text
 	unseen func(page int64) bool // whether the classifier was not trained on the page
 	points []int                 // numbers of pages at which the harvest is told; the last one ends the crawl
@@ -126,8 +126,8 @@ func (x *Focused) Run(ctx context.Context, t *Trial) (*Result, error) {
 		return nil, err
 	}
 	webs := []*focusedWeb{
-		encyclopediaWeb("encyclopedia", wiki, topical.Articles{}),
-		encyclopediaWeb("encyclopedia, titles in URLs", wiki, topical.Articles{Slugs: true}),
+		encyclopediaWeb("encyclopedia", wiki, gen.TextSpec{}),
+		encyclopediaWeb("encyclopedia, titles in URLs", wiki, gen.TextSpec{Slugs: true}),
 		y.generatedWeb(t, odp),
 	}
 	webs[1].like = webs[0]
@@ -184,39 +184,39 @@ func (x *Focused) result(webs []*focusedWeb, got []Harvest) *Result {
 }
 
 // encyclopediaWeb returns the web of the articles. Its classifier is trained on the train half.
-func encyclopediaWeb(name string, rows []labelled, how topical.Articles) *focusedWeb {
+func encyclopediaWeb(name string, rows []labelled, how gen.TextSpec) *focusedWeb {
 	e := newEncyclopedia(rows)
-	var all []topical.Article
+	var all []gen.Article
 	trained := map[string]bool{}
 	for _, r := range rows {
-		all = append(all, topical.Article{ID: r.ID, Title: r.Title, Topics: r.Topics, Links: r.Links, Text: r.Text})
+		all = append(all, gen.Article{ID: r.ID, Title: r.Title, Topics: r.Topics, Links: r.Links, Text: r.Text})
 		trained[r.Title] = r.Split == "train"
 	}
-	web, err := topical.Encyclopedia(all, how)
+	web, err := gen.FromArticles(all, how)
 	n := len(rows)
 	return &focusedWeb{
 		name: name, topic: "Science", train: e.training(), points: []int{n / 20, n / 10, n / 5, n / 2},
-		web:    func(int) (*topical.Web, error) { return web, err },
+		web:    func(int) (*gen.TextWeb, error) { return web, err },
 		unseen: func(page int64) bool { return !trained[web.Title(page)] },
 	}
 }
 
 // generatedWeb returns the generated webs, one for each draw. Their texts are the test half.
 func (x *Focused) generatedWeb(t *Trial, rows []labelled) *focusedWeb {
-	var texts []topical.Text
+	var texts []gen.Text
 	for _, r := range rows {
 		if r.Split == "test" {
-			texts = append(texts, topical.Text{Category: r.Category, Text: r.Text})
+			texts = append(texts, gen.Text{Category: r.Category, Text: r.Text})
 		}
 	}
-	webs := map[int]*topical.Web{}
+	webs := map[int]*gen.TextWeb{}
 	n := int(x.Fetched)
 	return &focusedWeb{
 		name: "generated", topic: "SCIENCE", points: []int{n / 10, n / 4, n / 2, n},
 		train: directory(rows, func(r *labelled) bool { return r.Split == "train" }),
-		web: func(draw int) (w *topical.Web, err error) {
+		web: func(draw int) (w *gen.TextWeb, err error) {
 			if w = webs[draw]; w == nil {
-				w, err = topical.Generate(topical.Spec{Seed: t.Seed + uint64(draw), Pages: x.Pages}, texts)
+				w, err = gen.FromTexts(gen.TextSpec{Seed: t.Seed + uint64(draw), Pages: x.Pages}, texts)
 				webs[draw] = w
 			}
 			return w, err
@@ -270,7 +270,7 @@ func (w *focusedWeb) measure() error {
 }
 
 // seeds returns the pages from which the crawls of a draw start: pages of the topic with links, at random.
-func (w *focusedWeb) seeds(web *topical.Web, seed uint64, draw int) (pages []int64) {
+func (w *focusedWeb) seeds(web *gen.TextWeb, seed uint64, draw int) (pages []int64) {
 	r := rand.New(rand.NewPCG(seed, uint64(draw)))
 	for range 1_000_000 {
 		p := r.Int64N(web.Pages())
@@ -321,7 +321,7 @@ func (w *focusedWeb) harvest(ctx context.Context, t *Trial, o focusedOrder, draw
 }
 
 // bound fetches the discovered pages of the topic first. No real crawler knows them.
-func (w *focusedWeb) bound(web *topical.Web, seeds []int64, most int) (fetched []int64) {
+func (w *focusedWeb) bound(web *gen.TextWeb, seeds []int64, most int) (fetched []int64) {
 	known := map[int64]bool{}
 	var queues [2][]int64
 	push := func(p int64) {
@@ -357,7 +357,7 @@ func (w *focusedWeb) bound(web *topical.Web, seeds []int64, most int) (fetched [
 }
 
 // crawl crawls a web over loopback, and returns the pages in the order in which they arrived.
-func (w *focusedWeb) crawl(ctx context.Context, t *Trial, o focusedOrder, draw int, web *topical.Web, seeds []int64,
+func (w *focusedWeb) crawl(ctx context.Context, t *Trial, o focusedOrder, draw int, web *gen.TextWeb, seeds []int64,
 	most int) (pages []int64, err error) {
 	server, err := testweb.New(testweb.Config{Origin: web, Log: io.Discard})
 	if err != nil {

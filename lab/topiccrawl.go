@@ -15,7 +15,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/testweb"
-	"github.com/orbweaver/orbweaver/internal/testweb/topical"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 )
 
@@ -101,7 +101,7 @@ type TopicWeb struct {
 // topicJob is a web to be crawled.
 type topicJob struct {
 	name   string
-	web    *topical.Web
+	web    *gen.TextWeb
 	train  []classify.Text
 	agents int
 	depth  int // of each crawl; 0: no limit
@@ -138,7 +138,7 @@ func (x *TopicCrawl) run(ctx context.Context, t *Trial) (webs []TopicWeb, err er
 	if err != nil {
 		return nil, err
 	}
-	articles := encyclopediaWeb(webArticles, wiki, topical.Articles{})
+	articles := encyclopediaWeb(webArticles, wiki, gen.TextSpec{})
 	generated := (&Focused{Pages: y.Pages}).generatedWeb(t, odp)
 	for _, w := range []*focusedWeb{articles, generated} {
 		if len(y.Webs) > 0 && !slices.Contains(y.Webs, w.name) {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/graph"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/testweb/topical"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -109,7 +109,7 @@ type topicPages struct {
 }
 
 // topicFigures reads the archives and logs of all agents of a crawl of some depth, in the directories dirs.
-func topicFigures(ctx context.Context, w *topical.Web, c *classify.Classifier, depth int, dirs []string) (
+func topicFigures(ctx context.Context, w *gen.TextWeb, c *classify.Classifier, depth int, dirs []string) (
 	*TopicFigures, error) {
 	x := &topicPages{names: append(slices.Clone(c.Categories()), classify.Unclassifiable), agents: len(dirs),
 		depth: depth, pages: make([]crawledPage, w.Pages())}
@@ -150,7 +150,7 @@ func tallyShare(s *classify.Share, right bool) {
 }
 
 // archive reads the pages that an agent keeps: their categories and links.
-func (x *topicPages) archive(ctx context.Context, w *topical.Web, c *classify.Classifier, agent int, dir string) error {
+func (x *topicPages) archive(ctx context.Context, w *gen.TextWeb, c *classify.Classifier, agent int, dir string) error {
 	names, err := filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz"))
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func eachRecord(name string, fn func(*warc.Record) error) error {
 }
 
 // log reads the fetches of an agent, and the depths of the pages that it keeps.
-func (x *topicPages) log(w *topical.Web, agent int, dir string) error {
+func (x *topicPages) log(w *gen.TextWeb, agent int, dir string) error {
 	f, err := os.Open(filepath.Join(dir, "logs", "crawl.log"))
 	if err != nil {
 		return fmt.Errorf("crawl.log: %w", err)

@@ -24,7 +24,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/demo"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 	"github.com/orbweaver/orbweaver/internal/testweb/record"
-	"github.com/orbweaver/orbweaver/internal/testweb/topical"
 )
 
 // TestwebCmd is "testweb": a web on this machine to crawl, until it is interrupted.
@@ -140,7 +139,7 @@ type served struct {
 	anywhere  bool            // the crawl has to leave the hosts of its seeds
 	generated *gen.Web        // nil: none
 	recorded  *record.Archive // nil: none
-	topical   *topical.Web    // nil: none
+	topical   *gen.TextWeb    // nil: none
 }
 
 // Run serves until a signal or the time limit ends it, or until the command ends.

@@ -104,9 +104,7 @@ func (f *changeFlags) changes(s *gen.Spec) error {
 		field *float64
 	}{{f.ETagOnly, &c.ETagOnly}, {f.ModifiedOnly, &c.ModifiedOnly}, {f.NoValidators, &c.Neither}} {
 		if g.given != nil {
-			if *g.field = float64(*g.given); *g.given == 0 {
-				*g.field = -1 // gen reads 0 as the default and -1 as none
-			}
+			*g.field = orNone(*g.given)
 		}
 	}
 	if f.Lying != nil {

@@ -33,6 +33,14 @@ func (s share) MarshalText() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(s), 'g', -1, 64), nil
 }
 
+// orNone returns the share as package gen reads it: there, 0 is the default and a negative share is none.
+func orNone(s share) float64 {
+	if s == 0 {
+		return -1
+	}
+	return float64(s)
+}
+
 // generateFlags describe the generated web. A flag that was not given is nil.
 type generateFlags struct {
 	Generate  bool          `help:"${testweb_generate}" group:"Generated web"`
@@ -189,15 +197,11 @@ func (g *generateFlags) web(addresses int) (*gen.Web, error) {
 		}
 		s.CrawlDelay = *g.CrawlDelay
 	}
-	none := func(p *share, field *float64) {
-		if p != nil {
-			if *field = float64(*p); *p == 0 {
-				*field = -1 // gen reads 0 as the default and -1 as none
-			}
+	for _, c := range []shareFlag{{"local", g.Local, &s.Local}, {"locality", g.Locality, &s.Locality}} {
+		if c.given != nil {
+			*c.field = orNone(*c.given)
 		}
 	}
-	none(g.Local, &s.Local)
-	none(g.Locality, &s.Locality)
 	for _, c := range g.shareFlags(&s) {
 		if c.given != nil {
 			*c.field = float64(*c.given)

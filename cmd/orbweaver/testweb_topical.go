@@ -10,7 +10,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/orbweaver/orbweaver/internal/testweb/topical"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // topicalFlags describe a web whose pages have topics.
@@ -83,19 +83,13 @@ func (f *topicalFlags) given() (generated, any string) {
 }
 
 // open reads the texts of the web.
-func (f *topicalFlags) open(addresses int) (w *topical.Web, err error) {
-	negative := func(s share) float64 {
-		if s == 0 {
-			return -1 // topical reads 0 as the default
-		}
-		return float64(s)
-	}
+func (f *topicalFlags) open(addresses int) (w *gen.TextWeb, err error) {
 	if f.Articles != "" {
 		articles, err := readArticles(f.Articles)
 		if err != nil {
 			return nil, err
 		}
-		w, err = topical.Encyclopedia(articles, topical.Articles{
+		w, err = gen.FromArticles(articles, gen.TextSpec{
 			Hosts: f.TopicalHosts, Addresses: int64(max(addresses, 0)), Slugs: f.TopicalSlugs,
 		})
 		if err != nil {
@@ -108,13 +102,13 @@ func (f *topicalFlags) open(addresses int) (w *topical.Web, err error) {
 	if err != nil {
 		return nil, bad("--topical: %s", strings.ReplaceAll(err.Error(), "--only", "--topical-only"))
 	}
-	var of []topical.Text
+	var of []gen.Text
 	for _, t := range texts {
-		of = append(of, topical.Text{Category: t.Category, Text: t.Text})
+		of = append(of, gen.Text{Category: t.Category, Text: t.Text})
 	}
-	w, err = topical.Generate(topical.Spec{
-		Seed: f.TopicalSeed, Pages: f.TopicalPages, Hosts: f.TopicalHosts, Locality: negative(f.TopicalLocality),
-		Mix: negative(f.TopicalMix), Addresses: int64(max(addresses, 0)), Slugs: f.TopicalSlugs,
+	w, err = gen.FromTexts(gen.TextSpec{
+		Seed: f.TopicalSeed, Pages: f.TopicalPages, Hosts: f.TopicalHosts, Locality: orNone(f.TopicalLocality),
+		Mix: orNone(f.TopicalMix), Addresses: int64(max(addresses, 0)), Slugs: f.TopicalSlugs,
 	}, of)
 	if err != nil {
 		return nil, bad("--topical %s: %v", f.Topical, err)
@@ -123,7 +117,7 @@ func (f *topicalFlags) open(addresses int) (w *topical.Web, err error) {
 }
 
 // readArticles reads a file of articles, a JSON object a line.
-func readArticles(name string) (all []topical.Article, err error) {
+func readArticles(name string) (all []gen.Article, err error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, unreadable("--articles "+name, name, err, "name a file of articles, one JSON object a line")
@@ -156,12 +150,12 @@ func readArticles(name string) (all []topical.Article, err error) {
 		case a.ID == nil || a.Title == "":
 			return nil, bad("--articles %s: article %d has no id or no title; give both", name, len(all)+1)
 		}
-		all = append(all, topical.Article{ID: *a.ID, Title: a.Title, Topics: a.Topics, Links: a.Links, Text: a.Text})
+		all = append(all, gen.Article{ID: *a.ID, Title: a.Title, Topics: a.Topics, Links: a.Links, Text: a.Text})
 	}
 }
 
 // writeTopics writes the topics of all pages: URL, tab, topics with commas between.
-func (c *TestwebCmd) writeTopics(w *topical.Web) error {
+func (c *TestwebCmd) writeTopics(w *gen.TextWeb) error {
 	return c.write("topics-out", c.TopicsOut, func(b *bufio.Writer) {
 		for page := range w.Pages() {
 			fmt.Fprintf(b, "%s\t%s\n", w.URL(page), strings.Join(w.Categories(page), ","))
@@ -170,7 +164,7 @@ func (c *TestwebCmd) writeTopics(w *topical.Web) error {
 }
 
 // describeTopical prints the size of the web.
-func describeTopical(out io.Writer, w *topical.Web) {
+func describeTopical(out io.Writer, w *gen.TextWeb) {
 	fmt.Fprintf(out, "hosts    %s, %s; topics: %s\n", plural(w.Hosts(), "host"), plural(w.Pages(), "page"),
 		strings.Join(w.Names(), ", "))
 }

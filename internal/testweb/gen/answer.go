@@ -39,6 +39,9 @@ func (w *Web) route(dst []byte, b *builder, q testweb.Query) ([]byte, testweb.Re
 			return w.respond(dst, q, 200, "text/plain; charset=utf-8", text)
 		}
 	}
+	if w.texts != nil {
+		return w.problem(dst, q, 404)
+	}
 	if rest, ok := strings.CutPrefix(q.Target, wayDir); ok {
 		if to, status, ok := w.nextStep(b, rest); ok {
 			return w.redirect(dst, q, status, to)
@@ -64,6 +67,9 @@ const htmlType = "text/html; charset=utf-8"
 
 // parse returns the page that a target names.
 func (w *Web) parse(b *builder, host int64, target string) (page int64, ok bool) {
+	if w.texts != nil {
+		return w.texts.find(host, target)
+	}
 	if target == "/" {
 		return 0, true
 	}
@@ -108,7 +114,12 @@ func (w *Web) answerPage(dst []byte, b *builder, q testweb.Query, page int64) ([
 			return said.notModified(dst, &q, page)
 		}
 	}
-	l := w.compose(b, q.Host, page, version)
+	var l layout
+	if w.texts != nil {
+		q.Gzip = false // given texts would have to be compressed for each response
+	} else {
+		l = w.compose(b, q.Host, page, version)
+	}
 	start := len(dst)
 	dst = append(dst, "HTTP/1.1 200 OK\r\nServer: testweb\r\nContent-Type: text/html; charset=utf-8\r\n"...)
 	dst = said.appendTo(dst)
@@ -116,9 +127,11 @@ func (w *Web) answerPage(dst []byte, b *builder, q testweb.Query, page int64) ([
 		dst = append(dst, "Connection: close\r\n"...)
 	}
 	guess := l.size
+	if q.Gzip || w.texts != nil {
+		guess = 9999
+	}
 	if q.Gzip {
 		dst = append(dst, "Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n"...)
-		guess = 9999
 	}
 	dst = append(dst, "Content-Length: "...)
 	at := len(dst)
@@ -126,6 +139,8 @@ func (w *Web) answerPage(dst []byte, b *builder, q testweb.Query, page int64) ([
 	dst = append(dst, "\r\n\r\n"...)
 	body := len(dst)
 	switch {
+	case w.texts != nil:
+		dst = w.texts.AppendPage(dst, int64(w.division.first[q.Host])+page)
 	case w.edited(q.Host, page):
 		dst = w.appendEdited(dst, b, &l, q.Host, page, q.Gzip)
 	case q.Gzip:
@@ -133,9 +148,8 @@ func (w *Web) answerPage(dst []byte, b *builder, q testweb.Query, page int64) ([
 	default:
 		dst = w.appendPage(dst, b, &l)
 	}
-	if q.Gzip {
+	if size := len(dst) - body; size != guess {
 		// Only now the length is known. It usually has as many digits as the guess.
-		size := len(dst) - body
 		if d := digits(size) - digits(guess); d != 0 {
 			dst = append(dst, "      "[:max(d, 0)]...)
 			copy(dst[body+d:], dst[body:body+size])
@@ -148,7 +162,7 @@ func (w *Web) answerPage(dst []byte, b *builder, q testweb.Query, page int64) ([
 	if q.Head {
 		dst = dst[:body]
 	}
-	r := testweb.Reply{Status: 200, HeadLen: body - start, Page: page, Coded: q.Gzip, Codable: true}
+	r := testweb.Reply{Status: 200, HeadLen: body - start, Page: page, Coded: q.Gzip, Codable: w.texts == nil}
 	if f >= slow {
 		w.spoil(&r, f, w.hash(saltFate, page, from), len(dst)-start)
 	}

@@ -33,6 +33,18 @@
 //
 // A web made from a [Graph] has the graph's links and its division into hosts. No tree is added to it.
 //
+// # Given texts
+//
+// A [TextWeb] has pages with topics, for experiments with classifiers and focused crawls. Its hosts, responses and
+// truth are those of a Web, but it has no faults. Its pages have no blocks and pieces:
+//
+//	texts -> FromTexts: pages with texts of their category, links that prefer it  \
+//	                                                                               TextWeb
+//	articles -> FromArticles: articles with their topics and their own links      /
+//
+// Its names and paths tell no topic. Texts and titles do, and so do links as far as they stay in a topic. The texts
+// should not be those on which a classifier was trained. FromTexts stores nothing for a page, and 4 bytes for a host.
+//
 // # Changes
 //
 // If Spec.Changes is set, each page changes by a Poisson process of its own. Time is divided into cells as long as the

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sort"
 )
 
 // A Graph is a link graph in memory. It takes 4 bytes for each link and 4 for each node (compressed sparse rows).
@@ -113,11 +114,21 @@ func (g *Graph) Out(node uint32) []uint32 {
 	return g.to[from:g.ends[node]]
 }
 
-// A division assigns the nodes of a graph to hosts. Each host has a range of nodes, because graphs are numbered by URL,
-// and so most neighbours belong to the same host.
+// A division assigns numbered pages to hosts: the nodes of a graph, or those of a TextWeb. Each host has a range of
+// them. Graphs are numbered by URL, and so most neighbours belong to the same host.
 type division struct {
-	first []uint32 // for each host its first node; at the end the number of nodes
-	host  []uint32 // for each node its host
+	first []uint32 // for each host its first page; at the end the number of pages
+	host  []uint32 // for each page its host, to save time; nil: it is searched
+}
+
+// place returns the host of a page, and its number in the host.
+func (d *division) place(page uint32) (host, n int64) {
+	if d.host != nil {
+		host = int64(d.host[page])
+	} else {
+		host = int64(sort.Search(len(d.first), func(h int) bool { return d.first[h] > page })) - 1
+	}
+	return host, int64(page - d.first[host])
 }
 
 // divide divides the graph into about Spec.Hosts hosts.
@@ -135,12 +146,19 @@ func (w *Web) divide() {
 	d.first = append(d.first, uint32(nodes))
 }
 
-// given appends the links that a page has in the graph.
+// given appends the links that a page has in the graph or in the library.
 func (w *Web) given(host, page int64, dst []Ref) []Ref {
 	d := &w.division
-	for _, to := range w.spec.Graph.Out(d.first[host] + uint32(page)) {
-		h := d.host[to]
-		ref := Ref{Host: int64(h), Page: int64(to - d.first[h]), form: absolute, number: loose}
+	from := d.first[host] + uint32(page)
+	var list []uint32
+	if w.texts != nil {
+		list = w.texts.appendLinks(nil, from)
+	} else {
+		list = w.spec.Graph.Out(from)
+	}
+	for _, to := range list {
+		ref := Ref{form: absolute, number: loose}
+		ref.Host, ref.Page = d.place(to)
 		if ref.Host == host {
 			ref.form = formOf(uint64(to))
 		}

@@ -51,7 +51,7 @@ func (w *Web) planLinks() {
 func (w *Web) Links(host, page int64, dst []Ref) []Ref {
 	from := w.source(host)
 	first := len(dst)
-	if w.spec.Graph != nil {
+	if w.division.first != nil {
 		dst = w.given(from, w.original(from, page), dst)
 	} else {
 		dst = w.links(from, w.original(from, page), dst)

@@ -20,7 +20,11 @@ func (w *Web) prefix(site, place int64) int64 {
 }
 
 // appendName appends a host's name: the prefix for its place in its site, the topic's word, and the number of the site.
+// If the texts are given, a name has the number of the host alone.
 func (w *Web) appendName(dst []byte, host int64) []byte {
+	if w.texts != nil {
+		return append(strconv.AppendInt(append(dst, 'n'), host, 10), domain...)
+	}
 	s, place := site(host)
 	topic, _ := w.cell(s)
 	dst = append(dst, prefixes[w.prefix(s, place)]...)
@@ -33,6 +37,9 @@ func (w *Web) appendName(dst []byte, host int64) []byte {
 func (w *Web) Name(host int64) (name, siteName string) {
 	var buf [64]byte
 	name = string(w.appendName(buf[:0], host))
+	if w.texts != nil {
+		return name, name
+	}
 	s, place := site(host)
 	return name, name[len(prefixes[w.prefix(s, place)]):]
 }
@@ -56,9 +63,11 @@ func (w *Web) Find(name string) (host int64, ok bool) {
 			place = int64(i + 1)
 		}
 	}
-	host = s/rowSites*rowHosts + firstHost[s%rowSites] + place
-	if place >= hostsOfSite[s%rowSites] || host >= w.spec.Hosts {
-		return 0, false
+	if host = s; w.texts == nil {
+		host = s/rowSites*rowHosts + firstHost[s%rowSites] + place
+		if place >= hostsOfSite[s%rowSites] || host >= w.spec.Hosts {
+			return 0, false
+		}
 	}
 	var buf [96]byte
 	return host, string(w.appendName(buf[:0], host)) == name
@@ -66,6 +75,9 @@ func (w *Web) Find(name string) (host int64, ok bool) {
 
 // Target returns the path and query of a page.
 func (w *Web) Target(host, page int64) string {
+	if w.texts != nil {
+		return w.texts.target(host, page)
+	}
 	var b builder
 	b.path(w, host, page)
 	return "/" + string(w.kit.appendText(nil, b.ids))

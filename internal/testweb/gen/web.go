@@ -14,7 +14,8 @@ type Web struct {
 	sizes law
 
 	sites    int64
-	division division // of the Graph; empty without one
+	division division // of the Graph or of texts; empty without them
+	texts    *TextWeb // nil: pages have words of the vocabulary
 	period   int64    // number of sites after which all pairs of topic and language repeat
 	inverse  int64    // of stride, modulo period
 	slotLang [langSlots]uint8

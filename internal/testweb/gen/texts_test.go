@@ -1,4 +1,4 @@
-package topical
+package gen
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 )
 
 // words are texts in four categories. Each word of a text names its category.
-func words() (texts []Text) {
+func someTexts() (texts []Text) {
 	for c := range 4 {
 		for i := range 5 {
 			texts = append(texts, Text{fmt.Sprintf("C%d", c),
@@ -23,22 +23,22 @@ func words() (texts []Text) {
 	return texts
 }
 
-func generate(t *testing.T, s Spec) *Web {
+func textWeb(t *testing.T, s TextSpec) *TextWeb {
 	t.Helper()
-	w, err := Generate(s, words())
+	w, err := FromTexts(s, someTexts())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-var hrefs = regexp.MustCompile(`href="([^"]*)">([^<]*)<`)
+var titledLinks = regexp.MustCompile(`href="([^"]*)">([^<]*)<`)
 
-// TestPages: the HTML of each page has the links that Links tells, with the titles of their pages, and words of the
+// TestTextPages: the HTML of each page has the links that Links tells, with the titles of their pages, and words of the
 // page's category alone, at least minWords of them.
-func TestPages(t *testing.T) {
+func TestTextPages(t *testing.T) {
 	for _, slugs := range []bool{false, true} {
-		w := generate(t, Spec{Seed: 3, Pages: 500, Hosts: 20, Slugs: slugs})
+		w := textWeb(t, TextSpec{Seed: 3, Pages: 500, Hosts: 20, Slugs: slugs})
 		for page := range w.Pages() {
 			u := w.URL(page)
 			if p, ok := w.Page(u); !ok || p != page {
@@ -52,7 +52,7 @@ func TestPages(t *testing.T) {
 				t.Fatalf("%s of %s: %d words of the category, %d in all", u, w.Categories(page), n, others)
 			}
 			var got []uint32
-			for _, m := range hrefs.FindAllStringSubmatch(list, -1) {
+			for _, m := range titledLinks.FindAllStringSubmatch(list, -1) {
 				to, ok := w.Page(m[1])
 				if !ok || m[2] != w.title(uint32(to)) {
 					t.Fatalf("%s: the link %q with the text %q", u, m[1], m[2])
@@ -69,22 +69,23 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestGenerated: all pages can be reached; the shares are those of the Spec; a seed gives one web.
-func TestGenerated(t *testing.T) {
-	s := Spec{Seed: 1, Pages: 20_000, Hosts: 300, Locality: 0.7, Mix: 0.3}
-	w, again := generate(t, s), generate(t, s)
+// TestFromTexts: all pages can be reached; the shares are those of the Spec; a seed gives one web.
+func TestFromTexts(t *testing.T) {
+	s := TextSpec{Seed: 1, Pages: 20_000, Hosts: 300, Locality: 0.7, Mix: 0.3}
+	w, again := textWeb(t, s), textWeb(t, s)
 	s.Seed = 2
-	other := generate(t, s)
+	other := textWeb(t, s)
 	if w.Pages() != 20_000 || w.Hosts() != 300 {
 		t.Fatalf("%d pages, %d hosts", w.Pages(), w.Hosts())
 	}
-	if i := slices.Index(w.Reach(0), false); i >= 0 {
-		t.Errorf("page %d cannot be reached", i)
+	found, err := w.web.Reachable(Bounds{Seeds: []Seed{{0, 0}}})
+	if err != nil || found.Reachable() != 20_000 {
+		t.Errorf("%d pages can be reached, %v", found.Reachable(), err)
 	}
 	links, same, main, differ := 0, 0, 0, 0
 	for host := range w.Hosts() {
 		by := map[string]int{}
-		for page := w.first[host]; page < w.first[host+1]; page++ {
+		for page := w.web.division.first[host]; page < w.web.division.first[host+1]; page++ {
 			by[w.categories(page)[0]]++
 			html := string(w.AppendPage(nil, int64(page)))
 			if html != string(again.AppendPage(nil, int64(page))) {
@@ -100,7 +101,7 @@ func TestGenerated(t *testing.T) {
 				}
 			}
 		}
-		if most := 0; w.first[host] < w.first[host+1] {
+		if most := 0; w.web.division.first[host] < w.web.division.first[host+1] {
 			for _, n := range by {
 				most = max(most, n)
 			}
@@ -124,7 +125,8 @@ func TestGenerated(t *testing.T) {
 	truth := w.Truth()
 	n := 0
 	truth.Each(func(host, page int64) {
-		if p, ok := w.Page(truth.URL(host, page)); !ok || p != int64(w.first[host])+page || !truth.Has(host, page) {
+		want := int64(w.web.division.first[host]) + page
+		if p, ok := w.Page(truth.URL(host, page)); !ok || p != want || !truth.Has(host, page) {
 			t.Fatalf("page %d of host %d is %s", page, host, truth.URL(host, page))
 		}
 		n++
@@ -134,9 +136,9 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestEncyclopedia: the links are those of the articles, without missing ones, itself and repetitions. An article to
+// TestFromArticles: the links are those of the articles, without missing ones, itself and repetitions. An article to
 // which no link leads is not reachable.
-func TestEncyclopedia(t *testing.T) {
+func TestFromArticles(t *testing.T) {
 	all := []Article{
 		{ID: 7, Title: "Tom & Jerry", Topics: []string{"Art", "Life"}, Links: []int{9, 9, 7, 1000, 8},
 			Text: "A cat\nA mouse"},
@@ -144,7 +146,7 @@ func TestEncyclopedia(t *testing.T) {
 		{ID: 9, Title: "Mouse", Text: "An animal"},
 		{ID: 10, Title: "Lonely", Topics: []string{"Art"}, Links: []int{7}, Text: "No link leads here"},
 	}
-	w, err := Encyclopedia(all, Articles{Hosts: 2})
+	w, err := FromArticles(all, TextSpec{Hosts: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,19 +168,19 @@ func TestEncyclopedia(t *testing.T) {
 	if truth := w.Truth(); truth.Reachable() != 3 {
 		t.Errorf("%d articles can be reached, want 3", truth.Reachable())
 	}
-	for _, how := range []Articles{{Hosts: 5}, {Hosts: -1}} {
-		if _, err := Encyclopedia(all, how); err == nil {
+	for _, how := range []TextSpec{{Hosts: 5}, {Hosts: -1}} {
+		if _, err := FromArticles(all, how); err == nil {
 			t.Errorf("%+v: no error", how)
 		}
 	}
-	if _, err := Encyclopedia(append(all, all[0]), Articles{}); err == nil {
+	if _, err := FromArticles(append(all, all[0]), TextSpec{}); err == nil {
 		t.Error("an id twice: no error")
 	}
 }
 
-// TestAnswer: what is no page is a 404, and a HEAD has no body.
-func TestAnswer(t *testing.T) {
-	w := generate(t, Spec{Pages: 50, Hosts: 5})
+// TestTextAnswer: what is no page is a 404, and a HEAD has no body.
+func TestTextAnswer(t *testing.T) {
+	w := textWeb(t, TextSpec{Pages: 50, Hosts: 5})
 	ask := func(q testweb.Query) (string, testweb.Reply) {
 		b, r := w.Answer([]byte("before"), q)
 		s, ok := strings.CutPrefix(string(b), "before")
@@ -216,27 +218,27 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-func TestSpecErrors(t *testing.T) {
-	for _, s := range []Spec{{Pages: -1}, {Pages: 5, Hosts: 6}, {Links: 1}, {Locality: 2}, {Mix: 2}, {Local: 2}} {
-		if _, err := Generate(s, words()); err == nil {
+func TestTextErrors(t *testing.T) {
+	for _, s := range []TextSpec{{Pages: -1}, {Pages: 5, Hosts: 6}, {Links: 1}, {Locality: 2}, {Mix: 2}, {Local: 2}} {
+		if _, err := FromTexts(s, someTexts()); err == nil {
 			t.Errorf("%+v: no error", s)
 		}
 	}
-	for _, texts := range [][]Text{nil, words()[:1], {{"A", "one"}, {"B", "--"}}} {
-		if _, err := Generate(Spec{Pages: 10}, texts); !errors.Is(err, ErrTexts) {
+	for _, texts := range [][]Text{nil, someTexts()[:1], {{"A", "one"}, {"B", "--"}}} {
+		if _, err := FromTexts(TextSpec{Pages: 10}, texts); !errors.Is(err, ErrTexts) {
 			t.Errorf("%v: %v", texts, err)
 		}
 	}
 	// Short texts, and no page to link to but itself.
-	w, err := Generate(Spec{Pages: 1}, []Text{{"A", "one"}, {"B", "two"}})
+	w, err := FromTexts(TextSpec{Pages: 1}, []Text{{"A", "one"}, {"B", "two"}})
 	if err != nil || len(w.Links(0)) > 0 || strings.Count(string(w.AppendPage(nil, 0)), "<p>") < minWords {
 		t.Errorf("%v", err)
 	}
 }
 
-// BenchmarkAnswer serves pages of a web of a million.
-func BenchmarkAnswer(b *testing.B) {
-	w, err := Generate(Spec{}, words())
+// BenchmarkTextAnswer serves pages of a web of a million.
+func BenchmarkTextAnswer(b *testing.B) {
+	w, err := FromTexts(TextSpec{}, someTexts())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -244,8 +246,8 @@ func BenchmarkAnswer(b *testing.B) {
 	page := int64(0)
 	for b.Loop() {
 		page = (page + 7919) % w.Pages()
-		host := w.hostOf(uint32(page))
-		buf, _ = w.Answer(buf[:0], testweb.Query{Host: host, Target: w.target(host, uint32(page))})
+		host, n := w.web.division.place(uint32(page))
+		buf, _ = w.Answer(buf[:0], testweb.Query{Host: host, Target: w.target(host, n)})
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pages/s")
 }

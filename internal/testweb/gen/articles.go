@@ -1,4 +1,4 @@
-package topical
+package gen
 
 import (
 	"cmp"
@@ -19,16 +19,6 @@ type Article struct {
 	Text   string // each line is a paragraph
 }
 
-// Articles say how the articles of an encyclopedia are served.
-type Articles struct {
-	// Hosts is the number of hosts over which the articles are spread at random. Zero means 100, or one for each
-	// article if these are fewer.
-	Hosts int64
-	// Addresses and Slugs are those of Spec.
-	Addresses int64
-	Slugs     bool
-}
-
 // articles are the pages of an encyclopedia, in the order of their places.
 type articles []article
 
@@ -38,32 +28,33 @@ type article struct {
 	links       []uint32
 }
 
-// Encyclopedia makes a web of articles with their own links. Links to articles that are missing are left out. The seed
-// is the article with the most links.
-func Encyclopedia(all []Article, how Articles) (*Web, error) {
-	if how.Hosts == 0 {
-		how.Hosts = min(100, int64(len(all)))
+// FromArticles makes a web of articles with their own links, at most MaxTruth articles. Links to articles that are
+// missing are left out. The seed is the article with the most links. Of the TextSpec, Hosts, Addresses and Slugs count.
+// The hosts have equally many articles each, which are chosen at random.
+func FromArticles(all []Article, spec TextSpec) (*TextWeb, error) {
+	if spec.Hosts == 0 {
+		spec.Hosts = min(100, int64(len(all)))
 	}
-	if how.Hosts < 1 || how.Hosts > int64(len(all)) {
-		return nil, fmt.Errorf("encyclopedia: hosts %d: not between 1 and the number of articles, %d", how.Hosts,
-			len(all))
+	if spec.Hosts < 1 || spec.Hosts > int64(len(all)) || len(all) > MaxTruth {
+		return nil, fmt.Errorf("articles: hosts %d: not between 1 and the number of articles, %d, which may be %d",
+			spec.Hosts, len(all), MaxTruth)
 	}
 	// The place of an article follows from its ID, and tells neither its title nor its topic.
 	places := slices.Clone(all)
 	slices.SortFunc(places, func(a, b Article) int {
-		return cmp.Or(cmp.Compare(place(a.ID), place(b.ID)), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(placeOf(a.ID), placeOf(b.ID)), cmp.Compare(a.ID, b.ID))
 	})
 	numbers := map[int]uint32{}
 	for i, a := range places {
 		if _, twice := numbers[a.ID]; twice {
-			return nil, fmt.Errorf("encyclopedia: two articles have the id %d", a.ID)
+			return nil, fmt.Errorf("articles: two of them have the id %d", a.ID)
 		}
 		numbers[a.ID] = uint32(i)
 	}
 	pages := make(articles, len(places))
-	w := &Web{pages: pages, addresses: how.Addresses, slugs: how.Slugs, first: make([]uint32, how.Hosts+1)}
-	for h := range w.first {
-		w.first[h] = uint32(int64(len(places)) * int64(h) / how.Hosts)
+	w := newTextWeb(spec, pages)
+	for h := range spec.Hosts + 1 {
+		w.web.division.first = append(w.web.division.first, uint32(int64(len(places))*h/spec.Hosts))
 	}
 	for i, a := range places {
 		p := &pages[i]
@@ -84,7 +75,7 @@ func Encyclopedia(all []Article, how Articles) (*Web, error) {
 	return w, nil
 }
 
-func place(id int) uint64 {
+func placeOf(id int) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(strconv.Itoa(id)))
 	return mix(h.Sum64())
@@ -99,5 +90,3 @@ func (a articles) appendText(dst []byte, page uint32) []byte { return append(dst
 func (a articles) appendLinks(dst []uint32, page uint32) []uint32 {
 	return append(dst, a[page].links...)
 }
-
-func (a articles) whole() bool { return false }
