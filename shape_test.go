@@ -44,7 +44,7 @@ var tooLarge = map[string]int{
 	"files of lab":                                61,
 	"imports of cmd/orbweaver":                    44,
 	"lines of cmd/orbweaver":                      14988,
-	"lines of lab":                                14590,
+	"lines of lab":                                14504,
 	"methods of interface internal/store/disk.FS": 11,
 	"methods of internal/store/keyset/drum.Store": 95,
 	"methods of internal/testweb/gen.Web":         92,

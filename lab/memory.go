@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"gonum.org/v1/plot/plotter"
 
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -40,10 +39,6 @@ type Memory struct {
 	// means Budget.
 	Bound int64
 }
-
-// steady is the share by which the last tenth of the crawl may be worse than the first, in
-// speed and in processor time per page.
-const steady = 0.1
 
 // ErrMemory reports a crawl that took more memory than Memory.Bound.
 var ErrMemory = errors.New("too much memory")
@@ -96,7 +91,7 @@ func (x *Memory) Run(ctx context.Context, t *Trial) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := y.result(t, samples, run)
+	r := y.result(samples, run)
 	if run.Usage.Peak >= y.Bound {
 		err = fmt.Errorf("%w: %s at the peak, the bound is %s", ErrMemory,
 			humanize.Bytes(uint64(run.Usage.Peak)), humanize.Bytes(uint64(y.Bound)))
@@ -127,109 +122,57 @@ func keepSmall(dir string) (stop func()) {
 	return func() { close(over); <-done }
 }
 
-// result returns the text, tables and figures of the experiment.
-func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
-	tenths := Tenths(samples)
-	byTenth := &Table{Columns: []Column{
-		{Name: "tenth"}, {Name: "until", Unit: "pages"}, {Name: "pages/s"}, {Name: "to the first", Digits: 3},
-		{Name: "most memory", Unit: "MB"}, {Name: "CPU a page", Unit: "µs"}, {Name: "CPU to the first", Digits: 3},
-		{Name: "web's", Unit: "µs"},
-	}}
-	last, lastCPU, firstCPU := 0.0, 0.0, 0.0
-	for i, rate := range tenths {
-		until := run.Summary.Pages * int64(i+1) / 10
-		last = rate / max(tenths[0], 1e-9)
-		from := run.Summary.Pages * int64(i) / 10
-		cpu, web := cpuAPage(samples, from, until)
-		if i == 0 {
-			firstCPU = cpu
-		}
-		lastCPU = cpu / max(firstCPU, 1e-9)
-		byTenth.Add(i+1, until, rate, last, float64(mostOf(samples, from, until))/1e6, cpu, lastCPU, web)
+// result returns the measurements: a place for each moment, and for each tenth of the pages.
+func (x *Memory) result(samples []Sample, run *crawlRun) *Result {
+	d, name := newData("time", "tenth"), "throughput-memory"
+	if x.Budget > 0 {
+		d.Fact("budget", mebibytes(x.Budget))
+		name += "-" + mebibytes(x.Budget)
 	}
-	verdict := "The crawl is too short for a comparison of its tenths."
-	if tenths != nil {
-		verdict = fmt.Sprintf("The last tenth of the pages had %.3f times the rate of the first: ", last)
-		if last >= 1-steady {
-			verdict += fmt.Sprintf("at most %.0f %% slower.", 100*steady)
-		} else {
-			verdict += fmt.Sprintf("more than %.0f %% slower.", 100*steady)
-		}
-		verdict += fmt.Sprintf(" A page in the last tenth took %.3f times the processor time of a page in the first: ",
-			lastCPU)
-		if lastCPU <= 1+steady {
-			verdict += fmt.Sprintf("at most %.0f %% more.", 100*steady)
-		} else {
-			verdict += fmt.Sprintf("more than %.0f %% more.", 100*steady)
-		}
-	}
+	d.Fact("bound", x.Bound)
+	d.Fact("hosts", x.Hosts)
+	d.Fact("pages_mean", x.PagesMean)
+	d.Fact("page_bytes", x.PageBytes)
+	d.Fact("page_limit", x.Pages)
 	s := &run.Summary
-	pages := time.Duration(max(s.Pages, 1))
-	sum := &Table{Columns: []Column{{Name: "figure"}, {Name: "value", Digits: 1}}}
-	sum.Add("pages", s.Pages)
-	sum.Add("hosts that were asked", int64(s.Hosts))
-	sum.Add("URLs found", s.Discovered)
-	sum.Add("URLs accepted", s.Unique)
-	sum.Add("peak memory (MB)", float64(run.Usage.Peak)/1e6)
-	sum.Add("time from start to end (s)", run.Usage.Wall.Seconds())
-	sum.Add("pages/s, whole", run.PagesPerS())
-	sum.Add("pages/s, fetching", run.FetchingPerS())
-	sum.Add("CPU a page (µs)", float64(run.Usage.CPU/pages)/1e3)
-	sum.Add("web's CPU a page (µs)", float64(run.WebCPU/pages)/1e3)
-	bad, twice := int64(0), int64(0)
-	for _, n := range run.Report.ViolationCount {
-		bad += n
-	}
+	pages := float64(max(s.Pages, 1))
+	d.Fact("pages", s.Pages)
+	d.Fact("asked", s.Hosts)
+	d.Fact("found", s.Discovered)
+	d.Fact("accepted", s.Unique)
+	d.Fact("peak_bytes", run.Usage.Peak)
+	d.Fact("wall_s", run.Usage.Wall)
+	d.Fact("pages_per_s", run.PagesPerS())
+	d.Fact("fetching_pages_per_s", run.FetchingPerS())
+	d.Fact("cpu_us", 1e6*run.Usage.CPU.Seconds()/pages)
+	d.Fact("web_cpu_us", 1e6*run.WebCPU.Seconds()/pages)
+	d.Fact("violations", violationCount(run.Report))
 	if o := run.Report.Origin; o != nil {
-		twice = o.Twice
+		d.Fact("twice", o.Twice)
 	}
-	sum.Add("violations", bad)
-	sum.Add("pages fetched twice", twice)
-	name, title := "throughput-memory", "Memory and speed of a long crawl"
-	if x.Budget > 0 {
-		budget := mebibytes(x.Budget)
-		name, title = name+"-"+budget, title+" with "+budget
+	from := 0
+	for i, p := range samples {
+		at := d.At(p.At).All(p)
+		for from < i-1 && p.At-samples[from].At > 10*time.Second {
+			from++
+		}
+		if over := (p.At - samples[from].At).Seconds(); over > 0 {
+			at.Set("over_10_s", float64(p.Pages-samples[from].Pages)/over)
+		}
 	}
-	r := &Result{
-		Name: name, Title: title,
-		Question: "Does an agent keep its memory below " + humanize.Bytes(uint64(x.Bound)) +
-			", and its speed, as the number of known URLs grows?",
-		SetUp: x.setUp(t.Seed),
-		Sections: []Section{{Heading: "Summary", Table: sum, Shown: true, Text: verdict},
-			{Heading: "In tenths of the pages", Table: byTenth, Shown: true}},
-		Data: Table{Columns: []Column{
-			{Name: "time", Unit: "s"}, {Name: "pages"}, {Name: "resident bytes"},
-			{Name: "agent's CPU", Unit: "s"}, {Name: "web's CPU", Unit: "s"},
-		}},
-		Figures: map[string]any{
-			"pages": s.Pages, "hosts": s.Hosts, "peak_bytes": run.Usage.Peak, "bound_bytes": x.Bound,
-			"wall_s":      run.Usage.Wall.Seconds(),
-			"pages_per_s": run.PagesPerS(), "fetching_pages_per_s": run.FetchingPerS(), "tenths_pages_per_s": tenths,
-			"last_to_first": last, "cpu_last_to_first": lastCPU,
-			"cpu_us": float64(run.Usage.CPU/pages) / 1e3, "violations": bad, "twice": twice,
-		},
+	at := samples[0].At.Seconds()
+	for i, rate := range Tenths(samples) {
+		from, until := s.Pages*int64(i)/10, s.Pages*int64(i+1)/10
+		cpu, web := cpuAPage(samples, from, until)
+		d.At("", i+1).Set("until", until).Set("rate", rate).Set("most_bytes", mostOf(samples, from, until)).
+			Set("cpu", cpu).Set("web_cpu", web)
+		if rate > 0 { // a step of the picture
+			d.At(at+1e-3).Set("in_tenth", rate)
+			at += pages / 10 / rate
+			d.At(at).Set("in_tenth", rate)
+		}
 	}
-	for _, p := range samples {
-		r.Data.Add(p.At, p.Pages, p.Resident, p.CPU, p.WebCPU)
-	}
-	r.Figure = memoryFigure(samples, tenths, x.Bound)
-	return r
-}
-
-// setUp returns text that says what was measured.
-func (x *Memory) setUp(seed uint64) string {
-	length, budget := "", ""
-	if x.PageBytes > 0 {
-		length = fmt.Sprintf(", each of %s on average", humanize.Bytes(uint64(x.PageBytes)))
-	}
-	if x.Budget > 0 {
-		budget = " --memory " + mebibytes(x.Budget)
-	}
-	return fmt.Sprintf("The web is generated (seed %d) and has %s hosts with %g pages each on average%s. A process "+
-		"of its own serves it with gzip, on the same cores. The crawl is `crawl --delay 0 --scope any --page-limit "+
-		"%d%s`, with defaults for all other settings. The experiment records pages and resident memory each second. "+
-		"It empties complete archive files meanwhile, to save disk space.",
-		seed, humanize.Comma(x.Hosts), x.PagesMean, length, x.Pages, budget)
+	return &Result{Name: name, Template: "memory", Rows: d}
 }
 
 // mebibytes formats a number of bytes for a file name, such as 256MiB.
@@ -261,44 +204,4 @@ func mostOf(samples []Sample, from, to int64) int64 {
 		}
 	}
 	return most
-}
-
-// memoryFigure draws speed and memory over time.
-func memoryFigure(samples []Sample, tenths []float64, bound int64) *Figure {
-	rate := Panel{Title: "Pages a second (over 10 s) and in each tenth of the pages", X: "time (s)", Y: "pages/s"}
-	memory := Panel{Title: "Resident memory", X: "time (s)", Y: "MB", Levels: []Level{{"bound", float64(bound) / 1e6}}}
-	var overTime, byTenth, resident plotter.XYs
-	from := 0
-	for i, s := range samples {
-		for from < i-1 && s.At-samples[from].At > 10*time.Second {
-			from++
-		}
-		if d := (s.At - samples[from].At).Seconds(); d > 0 {
-			overTime = append(overTime, plotter.XY{X: s.At.Seconds(), Y: float64(s.Pages-samples[from].Pages) / d})
-		}
-		if s.Resident > 0 {
-			resident = append(resident, plotter.XY{X: s.At.Seconds(), Y: float64(s.Resident) / 1e6})
-		}
-	}
-	at := 0.0
-	if len(samples) > 0 {
-		at = samples[0].At.Seconds()
-		total := float64(samples[len(samples)-1].Pages - samples[0].Pages)
-		for _, r := range tenths {
-			if r > 0 {
-				byTenth = append(byTenth, plotter.XY{X: at, Y: r})
-				at += total / 10 / r
-				byTenth = append(byTenth, plotter.XY{X: at, Y: r})
-			}
-		}
-	}
-	for _, l := range []Line{{Name: "over 10 s", Points: overTime}, {Name: "tenths", Points: byTenth}} {
-		if len(l.Points) > 0 {
-			rate.Lines = append(rate.Lines, l)
-		}
-	}
-	if len(resident) > 0 {
-		memory.Lines = []Line{{Points: resident}}
-	}
-	return &Figure{Alt: "Pages a second and resident memory of a long crawl over time", Panels: []Panel{rate, memory}}
 }

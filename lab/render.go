@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"math"
@@ -551,6 +552,7 @@ func (s subset) line(panel *Panel, color int, name, dim, e string, bold bool) er
 			l.Points = append(l.Points, plotter.XY{X: x, Y: y})
 		}
 	}
+	slices.SortStableFunc(l.Points, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
 	if len(l.Points) > 0 {
 		panel.Lines = append(panel.Lines, l)
 	}

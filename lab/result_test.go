@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"gonum.org/v1/plot/plotter"
 
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
@@ -253,44 +252,29 @@ func TestMemoryResult(t *testing.T) {
 	run := &crawlRun{Report: &testweb.Report{}, Fetching: 14 * time.Second,
 		Usage: Usage{Wall: 15 * time.Second, Peak: 150e6, CPU: time.Second}}
 	run.Summary.Pages = pages
-	r := x.result(&Trial{}, samples, run)
-	if got := r.Figures["last_to_first"].(float64); got < 0.499 || got > 0.501 {
-		t.Errorf("last tenth to first: %v, want 0.5", got)
-	}
-	if got := r.Figures["cpu_last_to_first"].(float64); got < 1.99 || got > 2.01 {
-		t.Errorf("processor time a page of the last tenth to the first: %v, want 2", got)
-	}
-	md := r.markdown(Machine{}, false)
+	r := x.result(samples, run)
+	holds(t, r, `abs(at(rate, "tenth", 10)/at(rate, "tenth", 1) - 0.5) < 0.001`,
+		`abs(at(cpu, "tenth", 10)/at(cpu, "tenth", 1) - 2) < 0.01`, `at(in_tenth, "time", 14) == 50`,
+		`at(resident_bytes, "time", 14) == 140000000`, fmt.Sprintf("size(resident_bytes) == %d", len(samples)))
+	text := rendered(t, r)
 	for _, want := range []string{"more than 10 % slower", "more than 10 % more", "CPU to the first",
 		"1.0 GB", "30,000 hosts"} {
-		if !strings.Contains(md, want) {
-			t.Errorf("the text does not say %q:\n%s", want, md)
+		if !strings.Contains(text, want) {
+			t.Errorf("the text does not say %q:\n%s", want, text)
 		}
 	}
 	x.Budget, x.PageBytes = 256<<20, 3000
-	r = x.result(&Trial{}, samples, run)
-	md = r.markdown(Machine{}, false)
+	r = x.result(samples, run)
+	text = rendered(t, r)
 	for _, want := range []string{"--memory 256MiB", "each of 3.0 kB on average"} {
-		if !strings.Contains(md, want) {
-			t.Errorf("the text of a run with a budget does not say %q:\n%s", want, md)
+		if !strings.Contains(text, want) {
+			t.Errorf("the text of a run with a budget does not say %q:\n%s", want, text)
 		}
 	}
 	if want := "throughput-memory-256MiB"; r.Name != want {
 		t.Errorf("name %s, want %s", r.Name, want)
 	}
-	if len(r.Data.Rows) != len(samples) {
-		t.Errorf("%d lines of data, want %d", len(r.Data.Rows), len(samples))
-	}
-	for _, f := range []*Figure{r.Figure, memoryFigure([]Sample{{}}, nil, 1e9), memoryFigure(nil, nil, 1e9)} {
-		var b bytes.Buffer
-		if err := f.SVG(&b); err != nil {
-			t.Fatal(err)
-		}
-		if text := words(t, b.Bytes()); !strings.Contains(text, "Resident memory") {
-			t.Errorf("the picture says %q", text)
-		}
-	}
-	if l := r.Figure.Panels[1].Lines[0].Points; l[len(l)-1] != (plotter.XY{X: 14, Y: 140}) {
-		t.Errorf("the last sample is drawn as %v", l[len(l)-1])
+	if text := rendered(t, x.result([]Sample{{}}, run)); !strings.Contains(text, "too short for a comparison") {
+		t.Errorf("the text of a short run is\n%s", text)
 	}
 }

@@ -38,11 +38,12 @@ func Spread[T number](v []T) float64 {
 
 // A Sample is the state of a crawl at a moment.
 type Sample struct {
-	At       time.Duration // since the start of the crawl
-	Pages    int64
-	Resident int64 // resident memory in bytes
+	At       time.Duration `json:"-"` // since the start of the crawl
+	Pages    int64         `json:"pages"`
+	Resident int64         `json:"resident_bytes"` // resident memory in bytes
 	// Processor time so far, of the agent and of the web.
-	CPU, WebCPU time.Duration
+	CPU    time.Duration `json:"cpu_ns"`
+	WebCPU time.Duration `json:"web_cpu_ns"`
 }
 
 // Tenths returns the pages/s of each tenth of a crawl's pages. samples are in the order of time;

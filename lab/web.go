@@ -206,6 +206,14 @@ func (w *web) stop() (Usage, error) {
 	return w.wait()
 }
 
+// violationCount returns the number of all violations in a report.
+func violationCount(r *testweb.Report) (n int64) {
+	for _, of := range r.ViolationCount {
+		n += of
+	}
+	return n
+}
+
 // violations returns the violations in a report as lines of text, or "" if the crawl was polite.
 func violations(r *testweb.Report) string {
 	var b strings.Builder
