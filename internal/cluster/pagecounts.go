@@ -1,13 +1,13 @@
 package cluster
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -147,21 +147,22 @@ func (p *pageCounts) count(host string, c pageCount) (larger bool) {
 	return true
 }
 
-// appendPages encodes a count: 8 bytes counter, big-endian, uvarint pages, the host.
-func appendPages(dst []byte, host string, c pageCount) []byte {
-	dst = binary.BigEndian.AppendUint64(dst, c.counter)
-	return append(binary.AppendUvarint(dst, c.pages), host...)
+// fields names the fields of a count: 8 bytes counter, big-endian, uvarint pages. The host follows.
+func (n *pageCount) fields(c *fields.Codec) *fields.Codec {
+	fields.Fixed64(c, &n.counter)
+	fields.Uint(c, &n.pages)
+	c.Check(n.pages <= math.MaxUint32)
+	return c
 }
 
-func decodePages(p []byte) (host string, c pageCount, err error) {
-	if len(p) < 8 {
-		return "", c, state.ErrRecord
+func appendPages(dst []byte, host string, n pageCount) []byte {
+	return append(n.fields(fields.Write(dst)).Written(), host...)
+}
+
+func decodePages(p []byte) (host string, n pageCount, err error) {
+	c := n.fields(fields.Read(p))
+	if c.Left() == 0 {
+		return "", pageCount{}, state.ErrRecord
 	}
-	c.counter = binary.BigEndian.Uint64(p)
-	n, w := binary.Uvarint(p[8:])
-	if w <= 0 || n > math.MaxUint32 || len(p) == 8+w {
-		return "", c, state.ErrRecord
-	}
-	c.pages = n
-	return string(p[8+w:]), c, nil
+	return string(c.Rest()), n, nil
 }

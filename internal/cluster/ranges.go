@@ -1,12 +1,12 @@
 package cluster
 
 import (
-	"encoding/binary"
 	"maps"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -109,16 +109,19 @@ func doneKey(k link.Key) link.Key {
 	return link.Key{Host: k.Host ^ 0xd1b54a32d192ed03, Path: k.Path}
 }
 
-// appendHanded encodes a handed: 8 bytes key of the host, big-endian, uvarint gen, uvarint last,
-// and a byte that is 1 if apart is true.
+// fields names the fields of a record: 8 bytes key of the host, big-endian, uvarint gen, uvarint last, and a byte that
+// is 1 if apart is true.
+func (h *handed) fields(c *fields.Codec, host *uint64) *fields.Codec {
+	fields.Fixed64(c, host)
+	fields.Uint(c, &h.gen)
+	fields.Uint(c, &h.last)
+	c.Flags(&h.apart)
+	c.Check(h.gen > 0 && h.last <= state.MaxNumber)
+	return c
+}
+
 func appendHanded(dst []byte, host uint64, h handed) []byte {
-	dst = binary.BigEndian.AppendUint64(dst, host)
-	dst = binary.AppendUvarint(dst, uint64(h.gen))
-	dst = binary.AppendUvarint(dst, h.last)
-	if h.apart {
-		return append(dst, 1)
-	}
-	return append(dst, 0)
+	return h.fields(fields.Write(dst), &host).Written()
 }
 
 // setHanded records what becomes of the range of a host.
@@ -138,19 +141,10 @@ func (r *ranges) putHanded(put func(kind byte, p []byte) error) error {
 }
 
 func decodeHanded(p []byte) (host uint64, h handed, err error) {
-	if len(p) < 8+3 {
-		return 0, h, state.ErrRecord
+	if !h.fields(fields.Read(p), &host).Whole() {
+		return 0, handed{}, state.ErrRecord
 	}
-	host, p = binary.BigEndian.Uint64(p), p[8:]
-	gen, n := binary.Uvarint(p)
-	if n <= 0 || gen == 0 || gen > 1<<32-1 {
-		return 0, h, state.ErrRecord
-	}
-	last, m := binary.Uvarint(p[n:])
-	if m <= 0 || last > state.MaxNumber || len(p) != n+m+1 || p[n+m] > 1 {
-		return 0, h, state.ErrRecord
-	}
-	return host, handed{uint32(gen), p[n+m] == 1, last}, nil
+	return host, h, nil
 }
 
 // rangeOf reads a range of the seen-set.

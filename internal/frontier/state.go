@@ -1,11 +1,12 @@
 package frontier
 
 import (
-	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -117,76 +118,52 @@ const MaxOrigins = 16
 //	byte    failures
 //	varint  until, in nanoseconds since 1970; 0: none
 func (s HostState) AppendTo(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(s.Host)))
-	dst = append(dst, s.Host...)
-	dst = append(dst, 0, s.Slow)
-	dst = binary.AppendVarint(dst, int64(s.Delay))
-	dst = binary.AppendVarint(dst, unixNano(s.NotBefore))
-	dst = binary.AppendVarint(dst, unixNano(s.SlowUntil))
+	c := fields.Write(dst)
+	s.fields(c)
 	for _, o := range s.Origins[:min(len(s.Origins), MaxOrigins)] {
-		for _, text := range [...]string{o.Origin, o.Cause} {
-			dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
-		}
-		dst = binary.AppendVarint(append(dst, o.Failures), unixNano(o.Until))
+		o.fields(c)
 	}
-	return dst
+	return c.Written()
 }
 
-func unixNano(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
+func (s *HostState) fields(c *fields.Codec) {
+	fields.Text(c, &s.Host, 1<<16)
+	c.Tag(0)
+	fields.Byte(c, &s.Slow)
+	c.Check(s.Slow <= maxSlow)
+	fields.Int(c, &s.Delay)
+	nano(c, &s.NotBefore)
+	nano(c, &s.SlowUntil)
+}
+
+func (o *OriginState) fields(c *fields.Codec) {
+	fields.Text(c, &o.Origin, math.MaxInt)
+	fields.Text(c, &o.Cause, math.MaxInt)
+	fields.Byte(c, &o.Failures)
+	nano(c, &o.Until)
+}
+
+func nano(c *fields.Codec, t *time.Time) {
+	var n int64
+	if !t.IsZero() {
+		n = t.UnixNano()
 	}
-	return t.UnixNano()
+	if fields.Int(c, &n); c.Reads() && n != 0 {
+		*t = time.Unix(0, n)
+	}
 }
 
 // DecodeHostState decodes what AppendTo wrote.
-func DecodeHostState(src []byte) (HostState, error) {
-	k, n := binary.Uvarint(src)
-	if n <= 0 || k > 1<<16 || uint64(len(src)-n) < k+2 {
-		return HostState{}, ErrHostState
-	}
-	s := HostState{Host: string(src[n : n+int(k)])}
-	n += int(k)
-	s.Slow = src[n+1]
-	if src[n] != 0 || s.Slow > maxSlow {
-		return HostState{}, ErrHostState
-	}
-	n += 2
-	var v [3]int64
-	for i := range v {
-		x, w := binary.Varint(src[n:])
-		if w <= 0 {
-			return HostState{}, ErrHostState
-		}
-		v[i], n = x, n+w
-	}
-	for rest := src[n:]; len(rest) > 0; {
+func DecodeHostState(src []byte) (s HostState, err error) {
+	c := fields.Read(src)
+	for s.fields(c); c.Left() > 0; {
 		var o OriginState
-		for _, text := range [...]*string{&o.Origin, &o.Cause} {
-			k, w := binary.Uvarint(rest)
-			if w <= 0 || k > uint64(len(rest)-w) {
-				return HostState{}, ErrHostState
-			}
-			*text, rest = string(rest[w:w+int(k)]), rest[w+int(k):]
-		}
-		if len(rest) < 2 || len(s.Origins) == MaxOrigins {
-			return HostState{}, ErrHostState
-		}
-		until, w := binary.Varint(rest[1:])
-		if w <= 0 {
-			return HostState{}, ErrHostState
-		}
-		if o.Failures, rest = rest[0], rest[1+w:]; until != 0 {
-			o.Until = time.Unix(0, until)
-		}
+		o.fields(c)
+		c.Check(len(s.Origins) < MaxOrigins)
 		s.Origins = append(s.Origins, o)
 	}
-	s.Delay = time.Duration(v[0])
-	if v[1] != 0 {
-		s.NotBefore = time.Unix(0, v[1])
-	}
-	if v[2] != 0 {
-		s.SlowUntil = time.Unix(0, v[2])
+	if !c.Ok() {
+		return HostState{}, ErrHostState
 	}
 	return s, nil
 }

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 )
 
 // ErrTally means that the encoding of a Tally is damaged or of an unknown version.
@@ -115,106 +117,64 @@ func (t *Tally) EachPiece(size int, fn func(piece []byte, last bool) error) erro
 
 // Decode replaces t's counts by those that AppendTo encoded. If it fails, it returns ErrTally and leaves t unchanged.
 func (t *Tally) Decode(src []byte) error {
-	d := decoder{src: src}
-	n := Tally{started: t.started}
-	if d.byte() != tallyVersion {
-		return ErrTally
+	c := fields.Read(src)
+	n := Tally{started: t.started, status: make(map[int]int64), causes: make(map[string]string)}
+	c.Tag(tallyVersion)
+	number := func() (v int64) {
+		fields.Uint(c, &v)
+		c.Check(v >= 0 && v <= 1<<62)
+		return v
+	}
+	name := func() (s string) {
+		fields.Text(c, &s, math.MaxInt)
+		return s
+	}
+	// entries reads the number of entries that follow. Each has at least two bytes, which bounds the number.
+	entries := func() int {
+		n := number()
+		if c.Check(n <= int64(c.Left()/2)); !c.Ok() {
+			return 0
+		}
+		return int(n)
 	}
 	for _, p := range n.n.all() {
-		*p = d.uvarint()
+		*p = number()
 	}
-	for range d.len() {
-		h := n.hosts.findOrAdd(d.name())
+	for range entries() {
+		h := n.hosts.findOrAdd(name())
 		var numbers [7]int64
 		for i := range numbers {
-			numbers[i] = d.uvarint()
+			numbers[i] = number()
 		}
 		h.set(numbers)
 	}
-	for range d.len() {
-		c := n.seeds.findOrAdd(d.name())
-		c.pages, c.urls, c.bytes = d.uvarint(), d.uvarint(), d.uvarint()
+	for range entries() {
+		s := n.seeds.findOrAdd(name())
+		s.pages, s.urls, s.bytes = number(), number(), number()
 	}
-	for range d.len() {
-		c := findOrAdd(&n.mimes, d.name(), 0)
-		c.pages, c.urls, c.bytes = d.uvarint(), d.uvarint(), d.uvarint()
+	for range entries() {
+		m := findOrAdd(&n.mimes, name(), 0)
+		m.pages, m.urls, m.bytes = number(), number(), number()
 	}
-	n.status = make(map[int]int64)
-	for range d.len() {
-		k := d.varint()
-		n.status[int(k)] = d.uvarint()
+	for range entries() {
+		var code int
+		fields.Int(c, &code)
+		c.Check(code == int(int32(code)))
+		n.status[code] = number()
 	}
-	n.causes = make(map[string]string)
 	for _, m := range [...]*map[string]int64{&n.errors, &n.skipped} {
 		*m = make(map[string]int64)
-		for range d.len() {
-			k := d.name()
+		for range entries() {
+			k := name()
 			if kind, cause, ok := strings.Cut(k, "\x00"); ok && m == &n.errors {
 				k, n.causes[kind] = kind, cause
 			}
-			(*m)[k] = d.uvarint()
+			(*m)[k] = number()
 		}
 	}
-	if d.bad || len(d.src) > 0 {
+	if !c.Whole() {
 		return ErrTally
 	}
 	*t = n
 	return nil
-}
-
-// A decoder reads a Tally's encoding. After the first error, bad is set and it returns zeros.
-type decoder struct {
-	src []byte
-	bad bool
-}
-
-func (d *decoder) byte() byte {
-	if len(d.src) == 0 {
-		d.bad = true
-		return 0
-	}
-	b := d.src[0]
-	d.src = d.src[1:]
-	return b
-}
-
-func (d *decoder) uvarint() int64 {
-	v, n := binary.Uvarint(d.src)
-	if n <= 0 || v > 1<<62 {
-		d.bad, d.src = true, nil
-		return 0
-	}
-	d.src = d.src[n:]
-	return int64(v)
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.src)
-	if n <= 0 || v != int64(int32(v)) {
-		d.bad, d.src = true, nil
-		return 0
-	}
-	d.src = d.src[n:]
-	return v
-}
-
-// len reads the number of entries that follow. Each has at least two bytes, which bounds the number.
-func (d *decoder) len() int {
-	n := d.uvarint()
-	if n > int64(len(d.src)/2) {
-		d.bad, d.src = true, nil
-		return 0
-	}
-	return int(n)
-}
-
-func (d *decoder) name() string {
-	n := d.uvarint()
-	if n > int64(len(d.src)) {
-		d.bad, d.src = true, nil
-		return ""
-	}
-	s := string(d.src[:n])
-	d.src = d.src[n:]
-	return s
 }

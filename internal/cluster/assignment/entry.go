@@ -5,12 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 	"github.com/orbweaver/orbweaver/internal/store/frames"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -239,19 +239,22 @@ func Decode(src []byte) (e Entry, rest []byte, err error) {
 	if err != nil {
 		return e, nil, malformed("wrong checksum")
 	}
-	r := reader{b: payload}
-	kind := r.byte()
-	e.Number = r.uvarint(math.MaxUint64)
-	length := int(r.uvarint(maxText))
+	c := fields.Read(payload)
+	var kind byte
+	var length int
+	fields.Byte(c, &kind)
+	fields.Uint(c, &e.Number)
+	fields.Uint(c, &length)
+	c.Check(length >= 0 && length <= maxText)
 	switch {
-	case r.failed:
+	case !c.Ok():
 		return e, nil, malformed("cut short")
 	case e.Number == 0:
 		return e, nil, malformed("number 0")
-	case len(r.b) > length:
-		return e, nil, malformed("a text of %d bytes in %d", length, len(r.b))
+	case c.Left() > length:
+		return e, nil, malformed("a text of %d bytes in %d", length, c.Left())
 	}
-	text := r.b
+	text := c.Rest()
 	if len(text) < length {
 		text, err = unpacker.DecodeAll(text, make([]byte, 0, length))
 		if err != nil || len(text) != length {

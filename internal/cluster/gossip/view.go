@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 )
 
 // A State is the stage of an agent's membership.
@@ -132,35 +134,30 @@ func (a Agent) check() error {
 // appendMeta appends everything but the name, which gossip carries itself. It is at most 293
 // octets; memberlist allows 512.
 func appendMeta(b []byte, a Agent) []byte {
-	b = append(b, metaVersion, byte(a.State))
-	b = append(b, a.Instance[:]...)
-	b = binary.AppendUvarint(b, a.Boot)
-	b = binary.BigEndian.AppendUint64(b, math.Float64bits(a.Capacity))
-	b = binary.AppendUvarint(b, uint64(len(a.Addr)))
-	return append(b, a.Addr...)
+	c := fields.Write(b)
+	a.meta(c)
+	return c.Written()
+}
+
+func (a *Agent) meta(c *fields.Codec) {
+	c.Tag(metaVersion)
+	fields.Byte(c, &a.State)
+	c.Fixed(a.Instance[:])
+	fields.Uint(c, &a.Boot)
+	capacity := math.Float64bits(a.Capacity)
+	if fields.Fixed64(c, &capacity); c.Reads() {
+		a.Capacity = math.Float64frombits(capacity)
+	}
+	fields.Text(c, &a.Addr, math.MaxInt)
 }
 
 // parseMeta reads another agent's announcement. It accepts any bytes.
 func parseMeta(name string, b []byte) (a Agent, err error) {
-	bad := fmt.Errorf("agent %.80q: %w", name, errMeta)
-	if len(b) < 2+16 || b[0] != metaVersion {
-		return a, bad
+	c := fields.Read(b)
+	if a.meta(c); !c.Whole() {
+		return Agent{}, fmt.Errorf("agent %.80q: %w", name, errMeta)
 	}
-	a.Name, a.State = name, State(b[1])
-	a.Instance = [16]byte(b[2:])
-	b = b[2+16:]
-	boot, n := binary.Uvarint(b)
-	if n <= 0 || len(b) < n+8 {
-		return a, bad
-	}
-	a.Boot = boot
-	a.Capacity = math.Float64frombits(binary.BigEndian.Uint64(b[n:]))
-	b = b[n+8:]
-	k, n := binary.Uvarint(b)
-	if n <= 0 || k != uint64(len(b)-n) {
-		return a, bad
-	}
-	a.Addr = string(b[n:])
+	a.Name = name
 	if err := a.check(); err != nil {
 		return a, fmt.Errorf("%w: %w", errMeta, err)
 	}

@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -151,50 +153,9 @@ func (r *Record) AppendTo(dst []byte) []byte {
 }
 
 func (r *Record) appendPayload(dst []byte) []byte {
-	switch r.Kind {
-	case Accept:
-		dst = append(binary.AppendUvarint(dst, r.Number), r.Link...)
-	case Finish:
-		dst = binary.AppendUvarint(dst, r.Number)
-		if r.Pages == 0 {
-			dst = append(dst, r.Disposition)
-		} else {
-			dst = binary.AppendUvarint(append(dst, r.Disposition|withPages), r.Pages)
-		}
-		dst = append(append(dst, r.Link...), r.State...)
-	case Pages:
-		dst = append(binary.AppendUvarint(dst, uint64(len(r.Name))), r.Name...)
-		dst = binary.AppendUvarint(binary.BigEndian.AppendUint64(dst, r.Counter), r.Pages)
-	case Named:
-		if dst = append(dst, r.Disposition); r.Archive != "" {
-			dst[len(dst)-1] |= withArchive
-			dst = append(binary.AppendUvarint(dst, uint64(len(r.Archive))), r.Archive...)
-		}
-		dst = append(dst, r.Link...)
-	case Known:
-		dst = append(binary.BigEndian.AppendUint64(dst, r.Host), r.Width)
-		for _, p := range r.Paths {
-			for n := octets(r.Width) - 1; n >= 0; n-- {
-				dst = append(dst, byte(p>>(8*n)))
-			}
-		}
-	case Clock:
-		dst = append(binary.AppendUvarint(dst, uint64(len(r.Name))), r.Name...)
-		dst = append(dst, r.Politeness.Slow, 0)
-		for _, d := range [...]time.Duration{r.Politeness.Delay, r.Politeness.Quiet, r.Politeness.SlowFor} {
-			dst = appendTime(dst, d)
-		}
-		for _, o := range r.Politeness.Origins {
-			dst = append(binary.AppendUvarint(dst, uint64(len(o.Name))), o.Name...)
-			dst = append(binary.AppendUvarint(dst, uint64(len(o.Cause))), o.Cause...)
-			dst = appendTime(append(dst, o.Failures), o.Quiet)
-		}
-	}
-	return dst
-}
-
-func appendTime(dst []byte, d time.Duration) []byte {
-	return binary.AppendUvarint(dst, uint64((max(d, 0)+time.Microsecond-1)/time.Microsecond))
+	c := fields.Write(dst)
+	r.fields(c, nil)
+	return c.Written()
 }
 
 // withPages marks the disposition of a Finish that a number of pages follows.
@@ -206,15 +167,6 @@ const withArchive = 0x80
 // octets returns the number of octets of a number of width bits.
 func octets(width uint8) int { return (int(width) + 7) / 8 }
 
-// uvarint is binary.Uvarint, but refuses all encodings of a number except the shortest. So a Record
-// has one encoding only.
-func uvarint(p []byte) (v uint64, n int) {
-	if v, n = binary.Uvarint(p); n > 1 && p[n-1] == 0 {
-		return 0, 0
-	}
-	return v, n
-}
-
 // Decode reads one Record from the front of src, and returns the number of its bytes. It accepts
 // untrusted input: it checks all of the bytes, and AppendTo gives the same bytes again. The
 // Record shares src's memory, except for Name and Archive. Decode overwrites paths with the Paths; paths may
@@ -223,105 +175,97 @@ func Decode(src []byte, paths []uint64) (r Record, n int, err error) {
 	if len(src) == 0 {
 		return r, 0, &RecordError{Reason: "nothing there"}
 	}
-	k := Kind(src[0])
-	size, w := uvarint(src[1:])
-	if w <= 0 || size > uint64(len(src)-1-w) {
+	var k Kind
+	var p []byte
+	c := fields.Read(src)
+	fields.Byte(c, &k)
+	if fields.Text(c, &p, math.MaxInt); !c.Ok() {
 		return r, 0, &RecordError{Kind: k, Reason: "cut off"}
 	}
-	n = 1 + w + int(size)
-	if reason := r.decode(k, src[1+w:n:n], paths); reason != "" {
+	if reason := r.decode(k, p, paths); reason != "" {
 		return Record{}, 0, &RecordError{Kind: k, Reason: reason}
 	}
-	return r, n, nil
+	return r, len(src) - c.Left(), nil
 }
 
 // decode replaces r by the Record with a payload. If that is malformed, decode returns the reason.
 func (r *Record) decode(k Kind, p []byte, paths []uint64) (reason string) {
 	*r = Record{Kind: k}
-	switch k {
-	case Accept:
-		return r.decodeAccept(p)
-	case Finish:
-		return r.decodeFinish(p)
-	case Named:
-		return r.decodeNamed(p)
-	case Known:
-		return r.decodeKnown(p, paths)
-	case Clock:
-		return r.decodeClock(p)
-	case Pages:
-		return r.decodePages(p)
+	c := fields.Read(p)
+	if reason = r.fields(c, paths); reason == "" && !c.Whole() {
+		return "a field that is malformed, missing, or one too many"
 	}
-	return "no such kind"
-}
-
-func (r *Record) decodeAccept(p []byte) string {
-	number, w := uvarint(p)
-	if w <= 0 {
-		return "no number"
-	}
-	_, rest, reason := r.decodeLink(p[w:])
-	if reason == "" && len(rest) > 0 {
-		return "more than a link"
-	}
-	r.Number = number
 	return reason
 }
 
-func (r *Record) decodeFinish(p []byte) string {
-	number, w := uvarint(p)
-	if w <= 0 || w == len(p) || p[w]&^withPages > Archived {
-		return "no number and disposition"
-	}
-	r.Number, r.Disposition = number, p[w]&^withPages
-	paged := p[w]&withPages != 0
-	if p = p[w+1:]; paged {
-		if r.Pages, w = uvarint(p); w <= 0 || r.Pages == 0 || r.Pages > MaxPages {
-			return "no number of pages"
+// fields names the fields of a payload. If those that are read contradict each other, it returns the reason.
+func (r *Record) fields(c *fields.Codec, paths []uint64) (reason string) {
+	switch r.Kind {
+	case Accept:
+		var rest []byte
+		fields.Uint(c, &r.Number)
+		if _, rest, reason = r.link(c); len(rest) > 0 {
+			return "more than a link"
 		}
-		p = p[w:]
+	case Finish:
+		fields.Uint(c, &r.Number)
+		if r.disposition(c, withPages, r.Pages > 0, Archived) {
+			r.pages(c)
+		}
+		l, rest, reason := r.link(c)
+		switch {
+		case !c.Reads():
+			c.Fixed(r.State)
+		case reason != "":
+			return reason
+		case l.Via != "":
+			return "a link with a referrer"
+		case len(rest) > MaxState:
+			return "too much state"
+		default:
+			r.State = rest
+		}
+	case Named:
+		return r.named(c)
+	case Known:
+		return r.known(c, paths)
+	case Clock:
+		return r.clock(c)
+	case Pages:
+		reason = r.name(c)
+		fields.Fixed64(c, &r.Counter)
+		r.pages(c)
+	default:
+		return "no such kind"
 	}
-	l, state, reason := r.decodeLink(p)
-	switch {
-	case reason != "":
-		return reason
-	case l.Via != "":
-		return "a link with a referrer"
-	case len(state) > MaxState:
-		return "too much state"
-	}
-	r.State = state
-	return ""
+	return reason
 }
 
-func (r *Record) decodeNamed(p []byte) string {
-	if len(p) == 0 || p[0] != Archived && p[0] != Lost && p[0] != Lost|withArchive {
-		return "no disposition"
+// disposition is a byte that says with mark whether an optional field follows it.
+func (r *Record) disposition(c *fields.Codec, mark byte, marked bool, most byte) bool {
+	d := r.Disposition
+	if marked {
+		d |= mark
 	}
-	r.Disposition = p[0] &^ withArchive
-	of := p[0]&withArchive != 0
-	if p = p[1:]; of {
-		k, w := uvarint(p)
-		if w <= 0 || k > uint64(len(p)-w) || !IsArchive(string(p[w:w+int(k)])) {
-			return "no archive"
-		}
-		r.Archive, p = string(p[w:w+int(k)]), p[w+int(k):]
+	if fields.Byte(c, &d); c.Reads() {
+		r.Disposition, marked = d&^mark, d&mark != 0
+		c.Check(r.Disposition <= most)
 	}
-	l, rest, reason := r.decodeLink(p)
-	if reason != "" {
-		return reason
-	}
-	only := link.Link{URL: l.URL}
-	only.SetRefetches(l.Refetches())
-	if len(rest) > 0 || l != only {
-		return "more than a URL"
-	}
-	return ""
+	return marked
 }
 
-// decodeLink reads the link at the front of p. It returns the link, which shares p's memory, and
-// what follows.
-func (r *Record) decodeLink(p []byte) (l link.Link, rest []byte, reason string) {
+func (r *Record) pages(c *fields.Codec) {
+	fields.Uint(c, &r.Pages)
+	c.Check(r.Pages > 0 && r.Pages <= MaxPages)
+}
+
+// link is the Link, and all that follows it. It returns the link, which shares the memory of the payload.
+func (r *Record) link(c *fields.Codec) (l link.Link, rest []byte, reason string) {
+	if !c.Reads() {
+		c.Fixed(r.Link)
+		return l, nil, ""
+	}
+	p := c.Rest()
 	l, n, err := link.Peek(p)
 	switch {
 	case err != nil:
@@ -334,16 +278,39 @@ func (r *Record) decodeLink(p []byte) (l link.Link, rest []byte, reason string) 
 	return l, p[n:], ""
 }
 
-func (r *Record) decodeKnown(p []byte, paths []uint64) string {
-	if len(p) < 8 {
-		return "no host"
+func (r *Record) named(c *fields.Codec) string {
+	if r.disposition(c, withArchive, r.Archive != "", Lost) {
+		fields.Text(c, &r.Archive, math.MaxInt)
+		c.Check(r.Disposition == Lost && IsArchive(r.Archive))
 	}
-	r.Host, p = binary.BigEndian.Uint64(p), p[8:]
-	if len(p) == 0 || p[0] == 0 || p[0] > wholeKey {
+	c.Check(r.Disposition > 0)
+	l, rest, reason := r.link(c)
+	if reason != "" || !c.Reads() {
+		return reason
+	}
+	only := link.Link{URL: l.URL}
+	only.SetRefetches(l.Refetches())
+	if len(rest) > 0 || l != only {
+		return "more than a URL"
+	}
+	return ""
+}
+
+func (r *Record) known(c *fields.Codec, paths []uint64) string {
+	fields.Fixed64(c, &r.Host)
+	fields.Byte(c, &r.Width)
+	if !c.Reads() {
+		var p [8]byte
+		for _, path := range r.Paths {
+			binary.BigEndian.PutUint64(p[:], path)
+			c.Fixed(p[8-octets(r.Width):])
+		}
+		return ""
+	}
+	if r.Width == 0 || r.Width > wholeKey {
 		return "no width from 1 to 64"
 	}
-	r.Width, p = p[0], p[1:]
-	size := octets(r.Width)
+	p, size := c.Rest(), octets(r.Width)
 	switch {
 	case len(p) == 0 || len(p)%size != 0:
 		return "no whole paths"
@@ -368,96 +335,65 @@ func (r *Record) decodeKnown(p []byte, paths []uint64) string {
 	return ""
 }
 
-// decodeName reads the name of a host at the front of p, and returns what follows.
-func (r *Record) decodeName(p []byte) (rest []byte, reason string) {
-	k, w := uvarint(p)
-	if w <= 0 || k > maxName || k > uint64(len(p)-w) {
-		return nil, "no host"
+// name is the name of a host.
+func (r *Record) name(c *fields.Codec) string {
+	if fields.Text(c, &r.Name, maxName); !c.Reads() {
+		return ""
 	}
-	name := string(p[w : w+int(k)])
-	if u, err := weburl.Parse("http://" + name + "/"); err != nil || u.Host() != name || u.Path() != "/" {
-		return nil, "no host's name"
+	if u, err := weburl.Parse("http://" + r.Name + "/"); err != nil || u.Host() != r.Name || u.Path() != "/" {
+		return "no host's name"
 	}
-	r.Name, r.Host = name, link.HostKey(name)
-	return p[w+int(k):], ""
+	r.Host = link.HostKey(r.Name)
+	return ""
 }
 
-func (r *Record) decodePages(p []byte) string {
-	p, reason := r.decodeName(p)
-	switch {
-	case reason != "":
+func (r *Record) clock(c *fields.Codec) string {
+	if reason := r.name(c); reason != "" {
 		return reason
-	case len(p) < 8:
-		return "no counter"
 	}
-	pages, w := uvarint(p[8:])
-	if w <= 0 || pages == 0 || pages > MaxPages {
-		return "no number of pages"
+	p := &r.Politeness
+	fields.Byte(c, &p.Slow)
+	c.Tag(0)
+	c.Check(p.Slow <= MaxSlow)
+	for _, d := range [...]*time.Duration{&p.Delay, &p.Quiet, &p.SlowFor} {
+		wait(c, d)
 	}
-	if r.Counter, r.Pages = binary.BigEndian.Uint64(p), pages; len(p) > 8+w {
-		return "more than a number of pages"
+	for i := range p.Origins {
+		p.Origins[i].fields(c)
+	}
+	for c.Reads() && c.Left() > 0 {
+		var o Origin
+		if o.fields(c); !c.Ok() {
+			break
+		}
+		odd := func(c rune) bool { return c != '-' && (c < 'a' || c > 'z') }
+		u, err := weburl.Parse(o.Name + "/")
+		switch {
+		case err != nil || u.Host() != r.Name || u.Origin() != o.Name:
+			return "no origin of the host"
+		case o.Cause == "" || strings.ContainsFunc(o.Cause, odd):
+			return "no cause"
+		case len(p.Origins) == MaxOrigins:
+			return "too many origins"
+		}
+		p.Origins = append(p.Origins, o)
 	}
 	return ""
 }
 
-func (r *Record) decodeClock(p []byte) string {
-	p, reason := r.decodeName(p)
-	if reason != "" {
-		return reason
-	}
-	if len(p) < 2 || p[0] > MaxSlow || p[1] != 0 {
-		return "no pauses"
-	}
-	r.Politeness.Slow, p = p[0], p[2:]
-	for _, d := range []*time.Duration{&r.Politeness.Delay, &r.Politeness.Quiet, &r.Politeness.SlowFor} {
-		if p = decodeTime(d, p); p == nil {
-			return "no time to wait"
-		}
-	}
-	for len(p) > 0 {
-		if p, reason = r.decodeOrigin(p); reason != "" {
-			return reason
-		}
-	}
-	return ""
+func (o *Origin) fields(c *fields.Codec) {
+	fields.Text(c, &o.Name, weburl.MaxParse)
+	fields.Text(c, &o.Cause, maxCause)
+	fields.Byte(c, &o.Failures)
+	c.Check(o.Failures > 0)
+	wait(c, &o.Quiet)
 }
 
-// decodeTime reads a time at the front of p, and returns what follows. nil: there is none.
-func decodeTime(d *time.Duration, p []byte) (rest []byte) {
-	us, w := uvarint(p)
-	if w <= 0 || us > uint64(MaxPause.Microseconds()) {
-		return nil
+// wait is a time, rounded up.
+func wait(c *fields.Codec, d *time.Duration) {
+	us := (max(*d, 0) + time.Microsecond - 1) / time.Microsecond
+	if fields.Uint(c, &us); c.Reads() {
+		c.Check(us >= 0 && us <= MaxPause/time.Microsecond)
+		*d = us * time.Microsecond
 	}
-	*d = time.Duration(us) * time.Microsecond
-	return p[w:]
-}
-
-// decodeOrigin reads one of the Origins at the front of p, and returns what follows.
-func (r *Record) decodeOrigin(p []byte) (rest []byte, reason string) {
-	var o Origin
-	for _, text := range [...]*string{&o.Name, &o.Cause} {
-		k, w := uvarint(p)
-		if w <= 0 || k > uint64(len(p)-w) || k > weburl.MaxParse {
-			return nil, "no origin"
-		}
-		*text, p = string(p[w:w+int(k)]), p[w+int(k):]
-	}
-	odd := func(c rune) bool { return c != '-' && (c < 'a' || c > 'z') }
-	u, err := weburl.Parse(o.Name + "/")
-	switch {
-	case err != nil || u.Host() != r.Name || u.Origin() != o.Name:
-		return nil, "no origin of the host"
-	case o.Cause == "" || len(o.Cause) > maxCause || strings.ContainsFunc(o.Cause, odd):
-		return nil, "no cause"
-	case len(p) == 0 || p[0] == 0:
-		return nil, "no failures"
-	case len(r.Politeness.Origins) == MaxOrigins:
-		return nil, "too many origins"
-	}
-	o.Failures = p[0]
-	if rest = decodeTime(&o.Quiet, p[1:]); rest == nil {
-		return nil, "no time to wait"
-	}
-	r.Politeness.Origins = append(r.Politeness.Origins, o)
-	return rest, ""
 }

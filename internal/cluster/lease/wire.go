@@ -1,11 +1,11 @@
 package lease
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 )
 
 // ErrBatch reports bytes that are not an encoded Batch.
@@ -111,15 +111,6 @@ const maxDuration = 1000 * time.Hour
 // wireVersion is the first byte of a Batch.
 const wireVersion = 1
 
-func flags(bs ...bool) (f byte) {
-	for i, b := range bs {
-		if b {
-			f |= 1 << i
-		}
-	}
-	return f
-}
-
 // AppendTo appends b's encoding to dst. It rounds waits up and lease times down to microseconds.
 //
 //	byte    version, 5
@@ -138,239 +129,105 @@ func flags(bs ...bool) (f byte) {
 // Flags of items: 1 urgent, shared or stalled (recall); 2 holding or stalled (grant); 4 stalled (ask) or
 // cold (grant).
 func (b *Batch) AppendTo(dst []byte) []byte {
-	up := func(d time.Duration) {
-		dst = binary.AppendUvarint(dst, uint64((min(max(d, 0), maxDuration)+time.Microsecond-1)/time.Microsecond))
-	}
-	down := func(d time.Duration) {
-		dst = binary.AppendUvarint(dst, uint64(min(max(d, 0), maxDuration)/time.Microsecond))
-	}
-	fixed := func(v uint64) { dst = binary.BigEndian.AppendUint64(dst, v) }
-	signed := func(d time.Duration) {
-		d = min(max(d, -maxDuration), maxDuration)
-		dst = binary.AppendVarint(dst, int64(math.Ceil(float64(d)/float64(time.Microsecond))))
-	}
-	notes := func(ns []Note) {
-		ns = ns[:min(len(ns), maxNotes)]
-		dst = append(dst, byte(len(ns)))
-		for _, n := range ns {
-			fixed(n.Key)
-			up(n.Rest)
-			up(n.Delay)
-			dst = append(dst, n.Slow)
-			signed(n.Pause)
-			fixed(n.Print)
-		}
-	}
-	dst = append(dst, wireVersion, flags(b.Answer, b.Survey))
-	fixed(uint64(b.From))
-	fixed(uint64(b.To))
-	fixed(b.Stamp)
-	fixed(b.View)
-	dst = binary.AppendUvarint(dst, uint64(len(b.Gives)))
-	for _, g := range b.Gives {
-		fixed(g.Point)
-		dst = binary.AppendUvarint(dst, g.Serial)
-		up(g.Rest)
-		notes(g.Notes)
-	}
-	dst = binary.AppendUvarint(dst, uint64(len(b.Asks)))
-	for _, a := range b.Asks {
-		fixed(a.Point)
-		dst = append(dst, flags(a.Urgent, a.Holding, a.Stalled))
-		dst = binary.AppendUvarint(dst, a.Serial)
-		up(a.Quiet)
-		up(a.Rest)
-		notes(a.Notes)
-	}
-	dst = binary.AppendUvarint(dst, uint64(len(b.Grants)))
-	for _, g := range b.Grants {
-		fixed(g.Point)
-		dst = append(dst, flags(g.Shared, g.Stalled, g.Cold))
-		dst = binary.AppendUvarint(dst, g.Serial)
-		dst = binary.AppendUvarint(dst, g.Stamp)
-		down(g.Held)
-		down(g.Term)
-		up(g.Rest)
+	c := fields.Write(dst)
+	b.fields(c)
+	return c.Written()
+}
+
+func (b *Batch) fields(c *fields.Codec) {
+	c.Tag(wireVersion)
+	c.Flags(&b.Answer, &b.Survey)
+	fields.Fixed64(c, &b.From)
+	fields.Fixed64(c, &b.To)
+	fields.Fixed64(c, &b.Stamp)
+	fields.Fixed64(c, &b.View)
+	fields.List(c, &b.Gives, maxItems, 11, func(g *Give) {
+		fields.Fixed64(c, &g.Point)
+		fields.Uint(c, &g.Serial)
+		up(c, &g.Rest)
+		noted(c, &g.Notes)
+	})
+	fields.List(c, &b.Asks, maxItems, 13, func(a *Ask) {
+		fields.Fixed64(c, &a.Point)
+		c.Flags(&a.Urgent, &a.Holding, &a.Stalled)
+		fields.Uint(c, &a.Serial)
+		up(c, &a.Quiet)
+		up(c, &a.Rest)
+		noted(c, &a.Notes)
+	})
+	fields.List(c, &b.Grants, maxItems, 15, func(g *Grant) {
+		fields.Fixed64(c, &g.Point)
+		c.Flags(&g.Shared, &g.Stalled, &g.Cold)
+		fields.Uint(c, &g.Serial)
+		fields.Uint(c, &g.Stamp)
+		down(c, &g.Held)
+		down(c, &g.Term)
+		up(c, &g.Rest)
 		if g.Cold {
-			down(g.Since)
+			down(c, &g.Since)
 		}
-		notes(g.Notes)
-	}
-	dst = binary.AppendUvarint(dst, uint64(len(b.Recalls)))
-	for _, r := range b.Recalls {
-		fixed(r.Point)
-		dst = append(dst, flags(r.Stalled))
-		dst = binary.AppendUvarint(dst, r.Serial)
-	}
-	dst = binary.AppendUvarint(dst, uint64(len(b.Refused)))
-	for _, p := range b.Refused {
-		fixed(p)
-	}
+		noted(c, &g.Notes)
+	})
+	fields.List(c, &b.Recalls, maxItems, 10, func(r *Recall) {
+		fields.Fixed64(c, &r.Point)
+		c.Flags(&r.Stalled)
+		fields.Uint(c, &r.Serial)
+	})
+	fields.List(c, &b.Refused, maxItems, 8, func(p *uint64) { fields.Fixed64(c, p) })
 	if b.Survey {
-		signed(b.Lost)
+		signed(c, &b.Lost)
 	}
-	return dst
 }
 
-// A reader takes a Batch apart; after the first fault it gives zeros.
-type reader struct {
-	src []byte
-	bad string
+// up is a wait, which is rounded up.
+func up(c *fields.Codec, d *time.Duration) { rounded(c, d, time.Microsecond-1) }
+
+// down is a time for which a lease holds, which is rounded down.
+func down(c *fields.Codec, d *time.Duration) { rounded(c, d, 0) }
+
+func rounded(c *fields.Codec, d *time.Duration, more time.Duration) {
+	us := (min(max(*d, 0), maxDuration) + more) / time.Microsecond
+	if fields.Uint(c, &us); c.Reads() {
+		c.Check(us >= 0 && us <= maxDuration/time.Microsecond)
+		*d = us * time.Microsecond
+	}
 }
 
-func (r *reader) fail(what string) {
-	if r.bad == "" {
-		r.bad = what
+// signed is a duration that may be negative, which is rounded up.
+func signed(c *fields.Codec, d *time.Duration) {
+	us := time.Duration(math.Ceil(float64(min(max(*d, -maxDuration), maxDuration)) / float64(time.Microsecond)))
+	if fields.Int(c, &us); c.Reads() {
+		c.Check(us >= -maxDuration/time.Microsecond && us <= maxDuration/time.Microsecond)
+		*d = us * time.Microsecond
 	}
-	r.src = nil
 }
 
-func (r *reader) fixed(what string) uint64 {
-	if len(r.src) < 8 {
-		r.fail(what)
-		return 0
+func noted(c *fields.Codec, ns *[]Note) {
+	n := byte(min(len(*ns), maxNotes))
+	fields.Byte(c, &n)
+	if c.Check(n <= maxNotes && int(n) <= c.Left()/20); !c.Ok() {
+		n = 0
 	}
-	v := binary.BigEndian.Uint64(r.src)
-	r.src = r.src[8:]
-	return v
-}
-
-func (r *reader) uvarint(what string) uint64 {
-	v, n := binary.Uvarint(r.src)
-	if n <= 0 {
-		r.fail(what)
-		return 0
+	if c.Reads() && n > 0 {
+		*ns = make([]Note, n)
 	}
-	r.src = r.src[n:]
-	return v
-}
-
-func (r *reader) flags(what string, most byte) byte {
-	if len(r.src) == 0 || r.src[0] > most {
-		r.fail(what)
-		return 0
+	for i := range (*ns)[:n] {
+		v := &(*ns)[i]
+		fields.Fixed64(c, &v.Key)
+		up(c, &v.Rest)
+		up(c, &v.Delay)
+		fields.Byte(c, &v.Slow)
+		signed(c, &v.Pause)
+		fields.Fixed64(c, &v.Print)
 	}
-	f := r.src[0]
-	r.src = r.src[1:]
-	return f
-}
-
-func (r *reader) duration(what string) time.Duration {
-	v := r.uvarint(what)
-	if v > uint64(maxDuration/time.Microsecond) {
-		r.fail(what)
-		return 0
-	}
-	return time.Duration(v) * time.Microsecond
-}
-
-// signed reads a duration that may be negative.
-func (r *reader) signed(what string) time.Duration {
-	v, n := binary.Varint(r.src)
-	if n <= 0 || max(v, -v) > int64(maxDuration/time.Microsecond) || v == math.MinInt64 {
-		r.fail(what)
-		return 0
-	}
-	r.src = r.src[n:]
-	return time.Duration(v) * time.Microsecond
-}
-
-// count reads how many items of at least least bytes follow.
-func (r *reader) count(what string, least int) int {
-	n := r.uvarint(what)
-	if n > maxItems || n*uint64(least) > uint64(len(r.src)) {
-		r.fail(what)
-		return 0
-	}
-	return int(n)
-}
-
-func (r *reader) notes() []Note {
-	n := int(r.flags("notes", maxNotes))
-	if n == 0 || n*20 > len(r.src) {
-		if n > 0 {
-			r.fail("notes")
-		}
-		return nil
-	}
-	ns := make([]Note, n)
-	for i := range ns {
-		v := &ns[i]
-		v.Key = r.fixed("note")
-		v.Rest, v.Delay = r.duration("note rest"), r.duration("note delay")
-		v.Slow = r.flags("note slow", math.MaxUint8)
-		v.Pause = r.signed("note pause")
-		v.Print = r.fixed("note print")
-	}
-	return ns
 }
 
 // ParseBatch reads what AppendTo wrote. Further bytes are an error. It takes at most a few times
 // the memory of src. The error is ErrBatch.
 func ParseBatch(src []byte) (*Batch, error) {
-	r := reader{src: src}
-	if r.flags("version", wireVersion) != wireVersion {
-		r.fail("version")
-	}
-	f := r.flags("flags", 3)
-	b := &Batch{Answer: f&1 > 0, Survey: f&2 > 0}
-	b.From, b.To, b.Stamp, b.View = AgentID(r.fixed("from")), AgentID(r.fixed("to")), r.fixed("stamp"), r.fixed("view")
-	if n := r.count("gives", 11); n > 0 {
-		b.Gives = make([]Give, n)
-		for i := range b.Gives {
-			b.Gives[i] = Give{r.fixed("give"), r.uvarint("give serial"), r.duration("give rest"), r.notes()}
-		}
-	}
-	if n := r.count("asks", 13); n > 0 {
-		b.Asks = make([]Ask, n)
-		for i := range b.Asks {
-			a := &b.Asks[i]
-			a.Point = r.fixed("ask")
-			f := r.flags("ask flags", 7)
-			a.Urgent, a.Holding, a.Stalled = f&1 > 0, f&2 > 0, f&4 > 0
-			a.Serial = r.uvarint("ask serial")
-			a.Quiet, a.Rest = r.duration("ask quiet"), r.duration("ask rest")
-			a.Notes = r.notes()
-		}
-	}
-	if n := r.count("grants", 15); n > 0 {
-		b.Grants = make([]Grant, n)
-		for i := range b.Grants {
-			g := &b.Grants[i]
-			g.Point = r.fixed("grant")
-			f := r.flags("grant flags", 7)
-			g.Shared, g.Stalled, g.Cold = f&1 > 0, f&2 > 0, f&4 > 0
-			g.Serial, g.Stamp = r.uvarint("grant serial"), r.uvarint("grant stamp")
-			g.Held, g.Term, g.Rest = r.duration("grant held"), r.duration("grant term"), r.duration("grant rest")
-			if g.Cold {
-				g.Since = r.duration("grant since")
-			}
-			g.Notes = r.notes()
-		}
-	}
-	if n := r.count("recalls", 10); n > 0 {
-		b.Recalls = make([]Recall, n)
-		for i := range b.Recalls {
-			c := &b.Recalls[i]
-			c.Point = r.fixed("recall")
-			c.Stalled = r.flags("recall flags", 1) == 1
-			c.Serial = r.uvarint("recall serial")
-		}
-	}
-	if n := r.count("refused", 8); n > 0 {
-		b.Refused = make([]uint64, n)
-		for i := range b.Refused {
-			b.Refused[i] = r.fixed("refused")
-		}
-	}
-	if b.Survey {
-		b.Lost = r.signed("lost")
-	}
-	if r.bad == "" && len(r.src) > 0 {
-		r.bad = "end"
-	}
-	if r.bad != "" {
-		return nil, fmt.Errorf("%w: %s", ErrBatch, r.bad)
+	c, b := fields.Read(src), &Batch{}
+	if b.fields(c); !c.Whole() {
+		return nil, ErrBatch
 	}
 	return b, nil
 }

@@ -1,16 +1,17 @@
 package orders
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 )
 
 // Limits of the fields of an Order, in bytes.
@@ -119,26 +120,21 @@ func (o Order) Check() error {
 
 func notOfVerb(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }
 
-// texts returns the texts of an order in the order of its encoding.
-func (o *Order) texts() [6]*string {
-	return [...]*string{&o.Agent, &o.By, &o.Why, &o.Verb, &o.About, &o.Value}
+// fields names the fields of an order.
+func (o *Order) fields(c *fields.Codec) {
+	fields.Uint(c, &o.Clock)
+	c.Milli(&o.At)
+	c.Flags(&o.Off)
+	for _, t := range [...]*string{&o.Agent, &o.By, &o.Why, &o.Verb, &o.About, &o.Value} {
+		fields.Text(c, t, math.MaxInt)
+	}
 }
 
 // AppendTo appends the encoding of an order that passes Check.
 func (o Order) AppendTo(dst []byte) []byte {
-	dst = append(dst, version)
-	dst = binary.AppendUvarint(dst, o.Clock)
-	dst = binary.AppendVarint(dst, o.At.UnixMilli())
-	off := byte(0)
-	if o.Off {
-		off = 1
-	}
-	dst = append(dst, off)
-	for _, t := range o.texts() {
-		dst = binary.AppendUvarint(dst, uint64(len(*t)))
-		dst = append(dst, *t...)
-	}
-	return dst
+	c := fields.Write(append(dst, version))
+	o.fields(c)
+	return c.Written()
 }
 
 // Decode reads an order from the beginning of src. n is how many bytes it takes. The order passes Check. The error
@@ -147,31 +143,12 @@ func Decode(src []byte) (o Order, n int, err error) {
 	if len(src) == 0 || src[0] != version {
 		return Order{}, 0, invalid("%.1x is no version of its encoding that this program knows", src)
 	}
-	rest := src[1:]
-	clock, used := binary.Uvarint(rest)
-	if used <= 0 {
-		return Order{}, 0, invalid("its clock is cut off")
-	}
-	rest = rest[used:]
-	at, used := binary.Varint(rest)
-	if used <= 0 || len(rest) == used {
-		return Order{}, 0, invalid("its time is cut off")
-	}
-	o.Clock, o.At, o.Off = clock, time.UnixMilli(at).UTC(), rest[used] == 1
-	rest = rest[used+1:]
-	for _, t := range o.texts() {
-		size, used := binary.Uvarint(rest)
-		if used <= 0 || size > uint64(len(rest)-used) {
-			return Order{}, 0, invalid("a text is cut off")
-		}
-		*t, rest = string(rest[used:used+int(size)]), rest[used+int(size):]
+	c := fields.Read(src[1:])
+	if o.fields(c); !c.Ok() {
+		return Order{}, 0, invalid("its encoding is cut off, or not the shortest")
 	}
 	if err := o.Check(); err != nil {
 		return Order{}, 0, err
 	}
-	n = len(src) - len(rest)
-	if !bytes.Equal(o.AppendTo(make([]byte, 0, n)), src[:n]) {
-		return Order{}, 0, invalid("its encoding is not the shortest")
-	}
-	return o, n, nil
+	return o, len(src) - c.Left(), nil
 }

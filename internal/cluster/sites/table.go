@@ -4,9 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
 )
 
@@ -127,53 +129,39 @@ func (t *table) add(items []drum.Item) error { return t.drum.Update(items) }
 const markVersion = 1
 
 func (t *table) appendMark(b []byte) []byte {
-	b = append(b, markVersion)
-	for _, n := range []uint64{t.number, t.spell.first, t.spell.since, uint64(len(t.names))} {
-		b = binary.AppendUvarint(b, n)
+	c := fields.Write(b)
+	head(c, &t.number, &t.spell, &t.names)
+	if t.roster == nil {
+		return c.Written()
 	}
-	for _, name := range t.names {
-		b = append(binary.AppendUvarint(b, uint64(len(name))), name...)
-	}
-	if t.roster != nil {
-		e := assignment.Entry{Number: t.roster.Term, Roster: t.roster}
-		b = e.AppendTo(b)
-	}
-	return b
+	e := assignment.Entry{Number: t.roster.Term, Roster: t.roster}
+	return e.AppendTo(c.Written())
+}
+
+// head names the fields of a mark before its roster.
+func head(c *fields.Codec, number *uint64, sp *spell, names *[]string) {
+	c.Tag(markVersion)
+	fields.Uint(c, number)
+	fields.Uint(c, &sp.first)
+	fields.Uint(c, &sp.since)
+	fields.List(c, names, maxAgents, 1, func(name *string) { fields.Text(c, name, math.MaxInt) })
 }
 
 func (t *table) readMark(b []byte) error {
-	if b[0] != markVersion {
+	var number uint64
+	var sp spell
+	var names []string
+	c := fields.Read(b)
+	if head(c, &number, &sp, &names); !c.Ok() {
 		return errMark
 	}
-	b = b[1:]
-	failed := false
-	next := func() uint64 {
-		v, n := binary.Uvarint(b)
-		if n <= 0 {
-			failed = true
-			return 0
-		}
-		b = b[n:]
-		return v
-	}
-	number, sp := next(), spell{}
-	sp.first, sp.since = next(), next()
-	n := next()
-	if failed || n > maxAgents {
-		return errMark
-	}
-	for range n {
-		size := next()
-		if failed || size > uint64(len(b)) {
-			return errMark
-		}
-		if _, err := t.agent(string(b[:size])); err != nil {
+	for _, name := range names {
+		if _, err := t.agent(name); err != nil {
 			return err
 		}
-		b = b[size:]
 	}
-	if len(b) > 0 {
-		e, rest, err := assignment.Decode(b)
+	if c.Left() > 0 {
+		e, rest, err := assignment.Decode(c.Rest())
 		if err != nil || len(rest) > 0 || e.Roster == nil {
 			return errMark
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -31,29 +32,25 @@ type drop struct {
 // gives reports whether the drop applies to a link whose accept has this number.
 func (d drop) gives(number uint64) bool { return number > 0 && number <= d.last }
 
-// appendDrop appends the encoding of a drop: uvarint nth, uvarint last, varint Unix
-// milliseconds, the host.
+// fields names the fields of a drop: uvarint nth, uvarint last, varint Unix milliseconds. The host follows them.
+func (d *drop) fields(c *fields.Codec) *fields.Codec {
+	fields.Uint(c, &d.nth)
+	fields.Uint(c, &d.last)
+	c.Check(d.nth > 0 && d.last <= state.MaxNumber)
+	c.Milli(&d.at)
+	return c
+}
+
 func appendDrop(dst []byte, host string, d drop) []byte {
-	dst = binary.AppendUvarint(dst, d.nth)
-	dst = binary.AppendUvarint(dst, d.last)
-	dst = binary.AppendVarint(dst, d.at.UnixMilli())
-	return append(dst, host...)
+	return append(d.fields(fields.Write(dst)).Written(), host...)
 }
 
 func decodeDrop(p []byte) (host string, d drop, err error) {
-	nth, n := binary.Uvarint(p)
-	if n <= 0 {
-		return "", d, state.ErrRecord
+	c := d.fields(fields.Read(p))
+	if c.Left() == 0 {
+		return "", drop{}, state.ErrRecord
 	}
-	last, m := binary.Uvarint(p[n:])
-	if m <= 0 || nth == 0 || last > state.MaxNumber {
-		return "", d, state.ErrRecord
-	}
-	at, k := binary.Varint(p[n+m:])
-	if k <= 0 || n+m+k == len(p) {
-		return "", d, state.ErrRecord
-	}
-	return string(p[n+m+k:]), drop{nth, last, time.UnixMilli(at)}, nil
+	return string(c.Rest()), d, nil
 }
 
 // drops has the last drop of each host. The dispatcher changes it, and workers read it. While

@@ -1,11 +1,12 @@
 package state
 
 import (
-	"encoding/binary"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -61,40 +62,49 @@ const (
 	FlagShared = FlagDuplicate | FlagUnkept
 )
 
+// fields names the fields after the link, but for the State, which is the rest.
+func (f *Finish) fields(c *fields.Codec) {
+	kind, mime := f.Kind, f.Mime
+	if f.Cause != "" {
+		kind += "\x00" + f.Cause
+	}
+	if f.Body != f.Digest {
+		mime += "\x00" + string(f.Body[:])
+	}
+	fields.Uint(c, &f.Number)
+	fields.Int(c, &f.Code)
+	fields.Text(c, &kind, math.MaxInt)
+	fields.Text(c, &mime, math.MaxInt)
+	fields.Uint(c, &f.Size)
+	c.Micro(&f.Began)
+	c.Duration(&f.Took, time.Microsecond)
+	c.Duration(&f.Delay, time.Microsecond)
+	fields.Byte(c, &f.Flags)
+	c.Fixed(f.Digest[:])
+	fields.Text(c, &f.File, math.MaxInt)
+	fields.Uint(c, &f.End)
+	fields.Uint(c, &f.Tries)
+	fields.Uint(c, &f.Found)
+	fields.List(c, &f.Skips, math.MaxInt, 2, func(s *Skip) {
+		fields.Text(c, &s.Reason, math.MaxInt)
+		fields.Uint(c, &s.N)
+	})
+	if c.Reads() {
+		f.Kind, f.Cause, _ = strings.Cut(kind, "\x00")
+		f.Body = f.Digest
+		if plain, body, chunked := strings.Cut(mime, "\x00"); chunked {
+			copy(f.Body[:], body)
+			mime = plain
+		}
+		f.Mime = mime
+	}
+}
+
 // AppendTo appends the encoding of f to dst.
 func (f *Finish) AppendTo(dst []byte) []byte {
-	str := func(s string) {
-		dst = binary.AppendUvarint(dst, uint64(len(s)))
-		dst = append(dst, s...)
-	}
-	dst = f.Link.AppendTo(dst)
-	dst = binary.AppendUvarint(dst, f.Number)
-	dst = binary.AppendVarint(dst, int64(f.Code))
-	if f.Cause == "" {
-		str(f.Kind)
-	} else {
-		str(f.Kind + "\x00" + f.Cause)
-	}
-	if f.Body == f.Digest {
-		str(f.Mime)
-	} else {
-		str(f.Mime + "\x00" + string(f.Body[:]))
-	}
-	dst = binary.AppendUvarint(dst, uint64(f.Size))
-	dst = binary.AppendVarint(dst, f.Began.UnixMicro())
-	dst = binary.AppendUvarint(dst, uint64(f.Took.Microseconds()))
-	dst = binary.AppendUvarint(dst, uint64(f.Delay.Microseconds()))
-	dst = append(dst, f.Flags)
-	dst = append(dst, f.Digest[:]...)
-	str(f.File)
-	for _, n := range [...]int64{f.End, int64(f.Tries), int64(f.Found), int64(len(f.Skips))} {
-		dst = binary.AppendUvarint(dst, uint64(n))
-	}
-	for _, s := range f.Skips {
-		str(s.Reason)
-		dst = binary.AppendUvarint(dst, uint64(s.N))
-	}
-	return append(dst, f.State...) // to the end
+	c := fields.Write(f.Link.AppendTo(dst))
+	f.fields(c)
+	return append(c.Written(), f.State...) // to the end
 }
 
 // Dropped reports that the operator dropped the URL. Then it has brought no links.
@@ -128,64 +138,13 @@ func DecodeFinish(src []byte) (f Finish, err error) {
 	if err != nil {
 		return f, err
 	}
-	f.Link, src = l, src[n:]
-	bad := false
-	uv := func() uint64 {
-		v, n := binary.Uvarint(src)
-		if n <= 0 {
-			bad = true
-			return 0
-		}
-		src = src[n:]
-		return v
-	}
-	iv := func() int64 {
-		v, n := binary.Varint(src)
-		if n <= 0 {
-			bad = true
-			return 0
-		}
-		src = src[n:]
-		return v
-	}
-	str := func() string {
-		n := uv()
-		if n > uint64(len(src)) {
-			bad = true
-			return ""
-		}
-		s := string(src[:n])
-		src = src[n:]
-		return s
-	}
-	f.Number = uv()
-	f.Code = int(iv())
-	f.Kind, f.Cause, _ = strings.Cut(str(), "\x00")
-	mime, body, chunked := strings.Cut(str(), "\x00")
-	f.Mime = mime
-	f.Size = int64(uv())
-	f.Began = time.UnixMicro(iv()).UTC()
-	f.Took = time.Duration(uv()) * time.Microsecond
-	f.Delay = time.Duration(uv()) * time.Microsecond
-	if len(src) < 21 {
+	f.Link = l
+	c := fields.Read(src[n:])
+	if f.fields(c); !c.Ok() {
 		return f, ErrRecord
 	}
-	f.Flags = src[0]
-	copy(f.Digest[:], src[1:])
-	if f.Body = f.Digest; chunked {
-		copy(f.Body[:], body)
-	}
-	src = src[21:]
-	f.File = str()
-	f.End, f.Tries, f.Found = int64(uv()), int(uv()), int(uv())
-	for n := uv(); n > 0 && !bad; n-- {
-		f.Skips = append(f.Skips, Skip{str(), int(uv())})
-	}
-	if bad {
-		return f, ErrRecord
-	}
-	if len(src) > 0 {
-		f.State = src
+	if c.Left() > 0 {
+		f.State = c.Rest()
 	}
 	return f, nil
 }

@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -43,55 +45,50 @@ func DecodeCrawl(kind byte, p []byte) (id keyset.Crawl, err error) {
 // AppendSpan appends the encoding of when the crawl began (0: it has not), how long its runs took, and when this is
 // written: uvarints, in microseconds, the times since 1970.
 func AppendSpan(dst []byte, started time.Time, took time.Duration, now time.Time) []byte {
-	dst = binary.AppendUvarint(dst, uint64(max(started.UnixMicro(), 0)))
-	dst = binary.AppendUvarint(dst, uint64(took.Microseconds()))
-	return binary.AppendUvarint(dst, uint64(max(now.UnixMicro(), 0)))
+	return span(fields.Write(dst), &started, &took, &now).Written()
+}
+
+func span(c *fields.Codec, started *time.Time, took *time.Duration, written *time.Time) *fields.Codec {
+	for _, t := range [...]*time.Time{started, written} {
+		us := max(t.UnixMicro(), 0)
+		if fields.Uint(c, &us); c.Reads() && us > 0 {
+			*t = time.UnixMicro(us).UTC()
+		}
+		if t == started {
+			c.Duration(took, time.Microsecond)
+		}
+	}
+	return c
 }
 
 // DecodeSpan reads what AppendSpan wrote. Times that are not known are zero.
 func DecodeSpan(src []byte) (started time.Time, took time.Duration, written time.Time, err error) {
-	var v [3]uint64
-	for i := range v {
-		x, n := binary.Uvarint(src)
-		if n <= 0 {
-			return started, 0, written, ErrRecord
-		}
-		v[i], src = x, src[n:]
+	if !span(fields.Read(src), &started, &took, &written).Whole() {
+		err = ErrRecord
 	}
-	if len(src) > 0 {
-		return started, 0, written, ErrRecord
-	}
-	if v[0] > 0 {
-		started = time.UnixMicro(int64(v[0])).UTC()
-	}
-	if v[2] > 0 {
-		written = time.UnixMicro(int64(v[2])).UTC()
-	}
-	return started, time.Duration(v[1]) * time.Microsecond, written, nil
+	return started, took, written, err
 }
 
 // AppendOriginal appends the encoding of a payload and the record that has it:
 //
 //	20 bytes SHA-1 of the body · 16 bytes record id · varint Unix milliseconds · Original.Place
 func AppendOriginal(dst []byte, digest [20]byte, o warc.Original) []byte {
-	dst = append(dst, digest[:]...)
-	dst = append(dst, o.ID[:]...)
-	dst = binary.AppendVarint(dst, o.Date.UnixMilli())
-	return append(dst, o.Place()...)
+	return append(original(fields.Write(dst), &digest, &o).Written(), o.Place()...)
+}
+
+func original(c *fields.Codec, digest *[20]byte, o *warc.Original) *fields.Codec {
+	c.Fixed(digest[:])
+	c.Fixed(o.ID[:])
+	c.Milli(&o.Date)
+	return c
 }
 
 func DecodeOriginal(src []byte) (digest [20]byte, o warc.Original, err error) {
-	if len(src) < 37 {
+	c := original(fields.Read(src), &digest, &o)
+	if !c.Ok() {
 		return digest, o, ErrRecord
 	}
-	copy(digest[:], src)
-	copy(o.ID[:], src[20:])
-	ms, n := binary.Varint(src[36:])
-	if n <= 0 {
-		return digest, o, ErrRecord
-	}
-	o.Date = time.UnixMilli(ms).UTC()
-	o.SetPlace(string(src[36+n:]))
+	o.SetPlace(string(c.Rest()))
 	return digest, o, nil
 }
 
@@ -209,13 +206,17 @@ func DecodeTold(src []byte) (l link.Link, state []byte, err error) {
 // AppendHeld appends the encoding of a mark: uvarint number of files, and for each file the
 // uvarints number, end, and number of links.
 func AppendHeld(dst []byte, files []keyset.HeldFile) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(files)))
-	for _, f := range files {
-		for _, n := range [...]uint64{f.Num, uint64(f.End), uint64(f.Items)} {
-			dst = binary.AppendUvarint(dst, n)
-		}
-	}
-	return dst
+	return held(fields.Write(dst), &files).Written()
+}
+
+func held(c *fields.Codec, files *[]keyset.HeldFile) *fields.Codec {
+	fields.List(c, files, math.MaxInt, 3, func(f *keyset.HeldFile) {
+		fields.Uint(c, &f.Num)
+		fields.Uint(c, &f.End)
+		fields.Uint(c, &f.Items)
+		c.Check(f.End >= 0 && f.Items >= 0)
+	})
+	return c
 }
 
 // DecodeHeld reads what AppendHeld wrote. An empty record is not a mark; it says that a mark
@@ -224,23 +225,7 @@ func DecodeHeld(p []byte) (files []keyset.HeldFile, mark bool, err error) {
 	if len(p) == 0 {
 		return nil, false, nil
 	}
-	next := func() uint64 {
-		n, w := binary.Uvarint(p)
-		if w <= 0 {
-			p, err = nil, ErrRecord
-			return 0
-		}
-		p = p[w:]
-		return n
-	}
-	for n := next(); n > 0 && err == nil; n-- {
-		f := keyset.HeldFile{Num: next(), End: int64(next()), Items: int64(next())}
-		if f.End < 0 || f.Items < 0 {
-			err = ErrRecord
-		}
-		files = append(files, f)
-	}
-	if len(p) > 0 {
+	if !held(fields.Read(p), &files).Whole() {
 		err = ErrRecord
 	}
 	return files, true, err
@@ -263,22 +248,23 @@ func SplitPending(p []byte) (number uint64, link []byte, err error) {
 // AppendApplication appends the encoding of how far an application is: uvarint URLs fetched, uvarint URLs whose page
 // came from the archive, the name.
 func AppendApplication(dst []byte, name string, fetched, shared int64) []byte {
-	dst = binary.AppendUvarint(dst, uint64(max(fetched, 0)))
-	dst = binary.AppendUvarint(dst, uint64(max(shared, 0)))
-	return append(dst, name...)
+	fetched, shared = max(fetched, 0), max(shared, 0)
+	return append(application(fields.Write(dst), &fetched, &shared).Written(), name...)
+}
+
+func application(c *fields.Codec, fetched, shared *int64) *fields.Codec {
+	for _, n := range [...]*int64{fetched, shared} {
+		fields.Uint(c, n)
+		c.Check(*n >= 0 && *n <= 1<<62)
+	}
+	return c
 }
 
 // DecodeApplication reads what AppendApplication wrote.
 func DecodeApplication(p []byte) (name string, fetched, shared int64, err error) {
-	for _, n := range [...]*int64{&fetched, &shared} {
-		v, w := binary.Uvarint(p)
-		if w <= 0 || v > 1<<62 {
-			return "", 0, 0, ErrRecord
-		}
-		*n, p = int64(v), p[w:]
-	}
-	if len(p) == 0 {
+	c := application(fields.Read(p), &fetched, &shared)
+	if c.Left() == 0 {
 		return "", 0, 0, ErrRecord
 	}
-	return string(p), fetched, shared, nil
+	return string(c.Rest()), fetched, shared, nil
 }

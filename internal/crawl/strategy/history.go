@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
-	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 )
 
 // A history is what Recrawl remembers of a page. Times are Unix milliseconds.
@@ -39,32 +39,50 @@ const stateRecrawl = 'R'
 //	str       URL of that record, as Original.Place has it; an empty URL: the page's own or, without an id and
 //	          a date, none
 func (h *history) appendTo(b []byte) []byte {
-	b = append(b, stateRecrawl)
-	b = binary.AppendUvarint(b, uint64(h.visits))
-	b = binary.AppendUvarint(b, uint64(h.changes))
-	for _, p := range h.seen.all() {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(*p))
-	}
-	for _, n := range [...]int64{h.last, h.changed, h.due} {
-		b = binary.AppendVarint(b, n)
-	}
-	b = binary.AppendUvarint(b, uint64(h.interval.Milliseconds()))
-	b = binary.LittleEndian.AppendUint64(b, h.before.Print)
-	b = appendString(b, h.before.If.ETag)
-	b = appendString(b, h.before.If.LastModified)
-	b = append(b, h.before.Digest[:]...)
-	o := &h.before.Original
-	b = append(b, o.ID[:]...)
-	b = binary.AppendVarint(b, unixMilli(o.Date))
-	return appendString(b, o.Place())
+	c := fields.Write(b)
+	h.fields(c)
+	return c.Written()
 }
 
-// unixMilli returns t in Unix milliseconds, or 0 for the zero time.
-func unixMilli(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
+func (h *history) fields(c *fields.Codec) {
+	c.Tag(stateRecrawl)
+	fields.Uint(c, &h.visits)
+	fields.Uint(c, &h.changes)
+	for _, p := range h.seen.all() {
+		var bits [4]byte
+		binary.LittleEndian.PutUint32(bits[:], math.Float32bits(*p))
+		c.Fixed(bits[:])
+		if c.Reads() {
+			*p = math.Float32frombits(binary.LittleEndian.Uint32(bits[:]))
+			c.Check(*p >= 0 && *p < math.MaxFloat32)
+		}
 	}
-	return t.UnixMilli()
+	for _, n := range [...]*int64{&h.last, &h.changed, &h.due} {
+		fields.Int(c, n)
+	}
+	c.Duration(&h.interval, time.Millisecond)
+	b, o := &h.before, &h.before.Original
+	var print [8]byte
+	binary.LittleEndian.PutUint64(print[:], b.Print)
+	c.Fixed(print[:])
+	fields.Text(c, &b.If.ETag, math.MaxInt)
+	fields.Text(c, &b.If.LastModified, math.MaxInt)
+	c.Fixed(b.Digest[:])
+	c.Fixed(o.ID[:])
+	var ms int64 // 0 for the zero time
+	if !o.Date.IsZero() {
+		ms = o.Date.UnixMilli()
+	}
+	place := o.Place()
+	fields.Int(c, &ms)
+	fields.Text(c, &place, math.MaxInt)
+	if c.Reads() {
+		b.Print = binary.LittleEndian.Uint64(print[:])
+		if ms != 0 {
+			o.Date = time.UnixMilli(ms).UTC()
+		}
+		o.SetPlace(place)
+	}
 }
 
 // all returns the fields of e in the order of their encoding.
@@ -72,93 +90,11 @@ func (e *evidence) all() [6]*float32 {
 	return [6]*float32{&e.visits, &e.changes, &e.unchanged, &e.changed, &e.undated, &e.still}
 }
 
-// appendString appends the length of s as a uvarint, then s.
-func appendString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
 // decodeHistory reads what appendTo wrote. The error is errState.
 func decodeHistory(b []byte) (*history, error) {
-	d := decoder{b: b}
-	h := &history{}
-	if d.byte() != stateRecrawl {
-		return nil, errState
-	}
-	h.visits, h.changes = d.uint32(), d.uint32()
-	for _, p := range h.seen.all() {
-		if *p = math.Float32frombits(binary.LittleEndian.Uint32(d.bytes(4))); !(*p >= 0 && *p < math.MaxFloat32) {
-			d.bad = true
-		}
-	}
-	h.last, h.changed, h.due = d.varint(), d.varint(), d.varint()
-	h.interval = time.Duration(min(d.uvarint(), uint64(math.MaxInt64/time.Millisecond))) * time.Millisecond
-	h.before.Print = binary.LittleEndian.Uint64(d.bytes(8))
-	h.before.If.ETag, h.before.If.LastModified = d.string(), d.string()
-	copy(h.before.Digest[:], d.bytes(20))
-	o := warc.Original{ID: [16]byte(d.bytes(16))}
-	if ms := d.varint(); ms != 0 {
-		o.Date = time.UnixMilli(ms).UTC()
-	}
-	o.SetPlace(d.string())
-	h.before.Original = o
-	if d.bad || len(d.b) > 0 || h.visits == 0 {
+	c, h := fields.Read(b), &history{}
+	if h.fields(c); !c.Whole() || h.visits == 0 {
 		return nil, errState
 	}
 	return h, nil
-}
-
-// A decoder reads values from the front of b. If it cannot read one, it sets bad, and
-// returns zero for that value and all others.
-type decoder struct {
-	b   []byte
-	bad bool
-}
-
-var zeros [20]byte
-
-func (d *decoder) bytes(n int) []byte {
-	if n > len(d.b) {
-		d.bad, d.b = true, nil
-		return zeros[:min(n, len(zeros))]
-	}
-	b := d.b[:n]
-	d.b = d.b[n:]
-	return b
-}
-
-func (d *decoder) byte() byte { return d.bytes(1)[0] }
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) uint32() uint32 {
-	v := d.uvarint()
-	d.bad = d.bad || v > math.MaxUint32
-	return uint32(v)
-}
-
-func (d *decoder) string() string {
-	n := d.uvarint()
-	if n > uint64(len(d.b)) {
-		d.bad, d.b = true, nil
-		return ""
-	}
-	return string(d.bytes(int(n)))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -210,7 +211,7 @@ func appendStop(b []byte, kind byte, links []link.Link) []byte {
 			break
 		}
 		b = binary.AppendUvarint(b, uint64(n))
-		b = appendString(b, s[n:])
+		b = append(binary.AppendUvarint(b, uint64(len(s)-n)), s[n:]...)
 		before = s
 	}
 	return b
@@ -219,24 +220,24 @@ func appendStop(b []byte, kind byte, links []link.Link) []byte {
 // decodeStop reads what appendStop wrote. If each is not nil, decodeStop calls it with each
 // link; url is valid during the call. The error is errState.
 func decodeStop(b []byte, each func(i int, url []byte)) (kind byte, n int, err error) {
-	d := decoder{b: b}
-	if d.byte() != stateWalk {
-		return 0, 0, errState
-	}
-	kind = d.byte()
-	var url []byte
-	for ; len(d.b) > 0; n++ {
-		common := d.uvarint()
-		rest := d.uvarint()
-		if common > uint64(len(url)) || rest > uint64(len(d.b)) || common+rest > weburl.MaxParse || n == maxLinks {
+	c := fields.Read(b)
+	c.Tag(stateWalk)
+	fields.Byte(c, &kind)
+	var url, rest []byte
+	for ; c.Left() > 0; n++ {
+		var common int
+		fields.Uint(c, &common)
+		c.Check(common >= 0 && common <= len(url) && n < maxLinks)
+		fields.Text(c, &rest, weburl.MaxParse-common)
+		if !c.Ok() {
 			return 0, 0, errState
 		}
-		url = append(url[:common], d.bytes(int(rest))...)
+		url = append(url[:common], rest...)
 		if each != nil {
 			each(n, url)
 		}
 	}
-	if d.bad || kind > stopRedirect || kind == stopRedirect && n != 1 || kind == stopDead && n != 0 {
+	if !c.Ok() || kind > stopRedirect || kind == stopRedirect && n != 1 || kind == stopDead && n != 0 {
 		return 0, 0, errState
 	}
 	return kind, n, nil

@@ -1,12 +1,13 @@
 package robots
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/orbweaver/orbweaver/internal/store/fields"
 )
 
 // The classes of what a Cache knows about an origin.
@@ -54,13 +55,22 @@ const (
 
 // AppendTo appends e's encoding to dst. The package comment describes it.
 func (e Entry) AppendTo(dst []byte) []byte {
-	dst = append(dst, entryVersion, e.Class)
-	dst = binary.AppendVarint(dst, e.Fetched.UnixMicro())
-	dst = binary.AppendVarint(dst, e.Expires.UnixMicro())
-	dst = append(dst, e.Failures)
-	dst = appendBytes(dst, e.Agent)
-	dst = appendBytes(dst, e.Origin)
-	return appendBytes(dst, e.Body)
+	c := fields.Write(dst)
+	e.fields(c)
+	return c.Written()
+}
+
+func (e *Entry) fields(c *fields.Codec) {
+	c.Tag(entryVersion)
+	fields.Byte(c, &e.Class)
+	c.Check(e.Class >= ClassRules && e.Class <= ClassStale)
+	c.Micro(&e.Fetched)
+	c.Micro(&e.Expires)
+	fields.Byte(c, &e.Failures)
+	c.Check((e.Failures > 0) == (e.Class == ClassUnreachable || e.Class == ClassStale))
+	fields.Text(c, &e.Agent, maxAgent)
+	fields.Text(c, &e.Origin, maxOrigin)
+	fields.Text(c, &e.Body, ReadLimit)
 }
 
 // Print returns a hash of what e allows. It is equal on all agents that read the same rules for the same Agent. It is 0
@@ -75,49 +85,13 @@ func (e Entry) Print() uint64 {
 	return 0
 }
 
-func appendBytes[T string | []byte](dst []byte, s T) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(s)))
-	return append(dst, s...)
-}
-
 // DecodeEntry reads the Entry in src. src must hold nothing else. The Entry does not share src's memory. The error is
 // ErrEntry.
-func DecodeEntry(src []byte) (Entry, error) {
-	var e Entry
-	if len(src) < 2 || src[0] != entryVersion {
-		return e, fmt.Errorf("decode version: %w", ErrEntry)
+func DecodeEntry(src []byte) (e Entry, err error) {
+	c := fields.Read(src)
+	if e.fields(c); !c.Whole() || e.Origin == "" {
+		return Entry{}, ErrEntry
 	}
-	e.Class = src[1]
-	if e.Class < ClassRules || e.Class > ClassStale {
-		return Entry{}, fmt.Errorf("decode class %d: %w", e.Class, ErrEntry)
-	}
-	src = src[2:]
-	for _, t := range [...]*time.Time{&e.Fetched, &e.Expires} {
-		v, n := binary.Varint(src)
-		if n <= 0 {
-			return Entry{}, fmt.Errorf("decode time: %w", ErrEntry)
-		}
-		*t, src = time.UnixMicro(v).UTC(), src[n:]
-	}
-	failed := e.Class == ClassUnreachable || e.Class == ClassStale
-	if len(src) == 0 || (src[0] > 0) != failed {
-		return Entry{}, fmt.Errorf("decode failures: %w", ErrEntry)
-	}
-	e.Failures, src = src[0], src[1:]
-	var agent, origin []byte
-	for _, f := range [...]struct {
-		to  *[]byte
-		max uint64
-	}{{&agent, maxAgent}, {&origin, maxOrigin}, {&e.Body, ReadLimit}} {
-		k, n := binary.Uvarint(src)
-		if n <= 0 || k > f.max || k > uint64(len(src)-n) {
-			return Entry{}, fmt.Errorf("decode string: %w", ErrEntry)
-		}
-		*f.to, src = append([]byte(nil), src[n:n+int(k)]...), src[n+int(k):]
-	}
-	if len(src) != 0 || len(origin) == 0 {
-		return Entry{}, fmt.Errorf("decode end: %w", ErrEntry)
-	}
-	e.Agent, e.Origin = string(agent), string(origin)
+	e.Body = bytes.Clone(e.Body)
 	return e, nil
 }
