@@ -2,6 +2,7 @@ package testweb
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -116,7 +117,8 @@ type file struct {
 	header    string  // modified, as an HTTP date
 	data      []byte  // nil: too large for the cache
 	dependsOn []stamp // the files and directories on which the content depends; none: it never changes
-	redirect  string  // the URL path of the directory, with its slash
+	redirect  string  // the URL to which the response redirects, such as the path of a directory with its slash
+	status    int     // of the redirect; 0: 301
 	unpack    bool    // the file on disk is gzipped
 	missing   bool    // the folder has nothing for the path
 
@@ -153,7 +155,7 @@ func (m *mount) find(p string) *file {
 	rest, ok := strings.CutPrefix(p, m.prefix)
 	if !ok {
 		if p+"/" == m.prefix {
-			return &file{redirect: m.prefix}
+			return &file{redirect: pathEscapeURL(m.prefix)}
 		}
 		return nil
 	}
@@ -168,8 +170,7 @@ func (m *mount) find(p string) *file {
 	f, err := m.read(rest, p)
 	switch {
 	case err != nil && rest == "" && m.Index != "":
-		f = &file{data: []byte(m.Index), ctype: contentType("index.html", []byte(m.Index)), modified: indexTime,
-			header: indexTime.Format(http.TimeFormat), etag: `"index"`}
+		f = made(contentType("index.html", []byte(m.Index)), []byte(m.Index), indexTime)
 	case err != nil:
 		f = &file{missing: true}
 	}
@@ -196,7 +197,7 @@ func (m *mount) read(rest, p string) (*file, error) {
 	switch {
 	case err == nil && st.IsDir():
 		if rest != "" && !strings.HasSuffix(rest, "/") {
-			return &file{redirect: p + "/"}, nil
+			return &file{redirect: pathEscapeURL(p + "/")}, nil
 		}
 		for _, index := range []string{"index.html", "index.htm"} {
 			if f, err := m.variant(filepath.Join(full, index)); err == nil {
@@ -367,8 +368,13 @@ func listing(dir, p string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{ctype: "text/html; charset=utf-8", data: b.Bytes(), modified: st.ModTime(),
-		header: st.ModTime().UTC().Format(http.TimeFormat), etag: etagOf(b.Bytes())}, nil
+	return made("text/html; charset=utf-8", b.Bytes(), st.ModTime()), nil
+}
+
+// made returns a file that is not on the disk.
+func made(ctype string, data []byte, modified time.Time) *file {
+	return &file{ctype: ctype, data: data, modified: modified, header: modified.UTC().Format(http.TimeFormat),
+		etag: etagOf(data)}
 }
 
 var pathEscape = strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23", "\"", "%22", "<", "%3C", ">", "%3E", " ",
@@ -377,16 +383,19 @@ var pathEscape = strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23", "\"", "
 // serve responds with a file. It reports whether the folder has one.
 func (m *mount) serve(rw *recorder, req *http.Request) bool {
 	f := m.find(req.URL.Path)
-	if f == nil {
-		return false
-	}
+	return f != nil && f.serve(rw, req, m.gzip)
+}
+
+// serve responds with the file, compressed if gz is set and the client accepts it. It returns false if the file cannot
+// be read any more.
+func (f *file) serve(rw http.ResponseWriter, req *http.Request, gz bool) bool {
 	h := rw.Header()
 	if f.redirect != "" {
-		u := pathEscapeURL(f.redirect)
+		u := f.redirect
 		if req.URL.RawQuery != "" {
 			u += "?" + req.URL.RawQuery
 		}
-		http.Redirect(rw, req, u, http.StatusMovedPermanently)
+		http.Redirect(rw, req, u, cmp.Or(f.status, http.StatusMovedPermanently))
 		return true
 	}
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
@@ -402,8 +411,8 @@ func (m *mount) serve(rw *recorder, req *http.Request) bool {
 		h["Last-Modified"] = []string{f.header}
 	}
 	etag, body := f.etag, f.data
-	if m.gzip && f.data != nil && compressible(f.ctype) {
-		if z := m.cache.zipped(f); z != nil {
+	if gz && f.data != nil && compressible(f.ctype) {
+		if z := f.inGzip(); z != nil {
 			h["Vary"] = []string{"Accept-Encoding"}
 			if acceptsGzip(req) {
 				etag, body = strings.TrimSuffix(etag, `"`)+`-gz"`, z
@@ -413,7 +422,7 @@ func (m *mount) serve(rw *recorder, req *http.Request) bool {
 	}
 	h["Etag"] = []string{etag}
 	if f.data == nil {
-		return m.serveLarge(rw, req, f, modified)
+		return f.serveLarge(rw, req, modified)
 	}
 	none := strings.Join(req.Header.Values("If-None-Match"), ", ")
 	if none != "" && MatchesETag(none, etag) || none == "" && !modified.IsZero() && notModified(req, modified) {
@@ -438,7 +447,7 @@ func notModified(req *http.Request, modified time.Time) bool {
 }
 
 // serveLarge streams a file that is not in the cache. If modified is zero, the response has no Last-Modified.
-func (m *mount) serveLarge(rw *recorder, req *http.Request, f *file, modified time.Time) bool {
+func (f *file) serveLarge(rw http.ResponseWriter, req *http.Request, modified time.Time) bool {
 	h, err := os.Open(f.name)
 	if err != nil {
 		return false
@@ -525,8 +534,8 @@ func (c *fileCache) put(key string, f *file) {
 	s.size.Add(w)
 }
 
-// zipped returns the file in gzip, which it makes once; nil if that is not shorter.
-func (c *fileCache) zipped(f *file) []byte {
+// inGzip returns the file in gzip, which it makes once; nil if that is not shorter.
+func (f *file) inGzip() []byte {
 	f.zip.Do(func() {
 		var b bytes.Buffer
 		z, _ := gzip.NewWriterLevel(&b, 6)

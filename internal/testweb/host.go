@@ -92,13 +92,13 @@ type domainState struct {
 // name returns the domain.
 func (d *domainState) name(t *tracker) string {
 	if d.first.named() {
-		return registered(d.first.extra.name)
+		return SiteOf(d.first.extra.name)
 	}
 	return t.origin.Host(d.first.number).Site
 }
 
-// registered returns the registered domain of a name, or the name itself if it has none.
-func registered(name string) string {
+// SiteOf returns the registered domain of a name, or the name itself if it has none.
+func SiteOf(name string) string {
 	d, err := publicsuffix.EffectiveTLDPlusOne(name)
 	if _, notIP := netip.ParseAddr(name); err != nil || notIP == nil {
 		return name

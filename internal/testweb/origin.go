@@ -1,6 +1,8 @@
 package testweb
 
 import (
+	"fmt"
+	"net/http"
 	"net/netip"
 	"strings"
 	"time"
@@ -112,6 +114,29 @@ type Reply struct {
 	// Fault is how the connection fails, after Cut bytes of the response.
 	Fault Fault
 	Cut   int
+}
+
+// Respond appends a response with a text, or with a Location if that is not empty. It sets HeadLen. Status and
+// RetryAfter are set before.
+func (r *Reply) Respond(dst []byte, q Query, ctype, location, text string) []byte {
+	start := len(dst)
+	dst = fmt.Appendf(dst, "HTTP/1.1 %d %s\r\nServer: testweb\r\nContent-Type: %s\r\n", r.Status,
+		http.StatusText(r.Status), ctype)
+	if location != "" {
+		dst = fmt.Appendf(dst, "Location: %s\r\n", location)
+	}
+	if r.RetryAfter > 0 {
+		dst = fmt.Appendf(dst, "Retry-After: %d\r\n", r.RetryAfter/time.Second)
+	}
+	if q.Close {
+		dst = append(dst, "Connection: close\r\n"...)
+	}
+	dst = fmt.Appendf(dst, "Content-Length: %d\r\n\r\n", len(text))
+	r.HeadLen = len(dst) - start
+	if !q.Head {
+		dst = append(dst, text...)
+	}
+	return dst
 }
 
 // A Fault is a way in which a server fails to respond.

@@ -108,21 +108,59 @@ func pause(w *Web, req *http.Request, d time.Duration) bool {
 	return false
 }
 
+// Documents are a Handler of responses that are made once. Its fields and documents are set before it serves.
+type Documents struct {
+	Modified time.Time // of all documents
+	Missing  string    // the HTML of a 404
+	Gzip     bool      // compresses text for clients that accept it
+	files    map[string]*file
+}
+
+// Add adds a document at a path with a query. It also answers other queries, if the path has no document with these.
+func (d *Documents) Add(target, ctype string, data []byte) {
+	d.put(target, made(ctype, data, d.Modified))
+}
+
+// Redirect adds a redirect to a URL.
+func (d *Documents) Redirect(target, to string, status int) {
+	d.put(target, &file{redirect: to, status: status})
+}
+
+func (d *Documents) put(target string, f *file) {
+	if d.files == nil {
+		d.files = map[string]*file{}
+	}
+	d.files[target] = f
+}
+
+func (d *Documents) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
+	f := d.files[req.URL.RequestURI()]
+	if f == nil {
+		f = d.files[req.URL.EscapedPath()]
+	}
+	switch {
+	case f != nil:
+		f.serve(rw, req, d.Gzip)
+	case d.Missing != "":
+		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+		rw.WriteHeader(http.StatusNotFound)
+		io.WriteString(rw, d.Missing)
+	default:
+		notFound(rw, req)
+	}
+}
+
 // Pages returns a site of a few pages. It maps path and query to HTML. A page that begins with "->" redirects to the
 // URL after that.
 func Pages(pages map[string]string) http.Handler {
-	return http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
-		body, ok := pages[req.URL.RequestURI()]
-		if !ok {
-			notFound(rw, req)
-			return
-		}
+	d := &Documents{Modified: indexTime}
+	for target, body := range pages {
 		if to, ok := strings.CutPrefix(body, "->"); ok {
-			http.Redirect(rw, req, strings.TrimSpace(to), http.StatusFound)
-			return
+			d.Redirect(target, strings.TrimSpace(to), http.StatusFound)
+			continue
 		}
-		rw.Header().Set("Content-Type", contentType(req.URL.Path, []byte(body)))
-		rw.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		io.WriteString(rw, body)
-	})
+		path, _, _ := strings.Cut(target, "?")
+		d.Add(target, contentType(path, []byte(body)), []byte(body))
+	}
+	return d
 }

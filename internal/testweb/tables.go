@@ -103,7 +103,7 @@ func (t *tracker) hostOf(name string, st *site) *hostState {
 	n := tab.newHost(noNumber)
 	n.more().namedHost = &namedHost{name: name, site: st, known: map[uint64]urlCount{}, names: map[uint64]string{}}
 	if st != nil {
-		n.domain = t.domain(tab, registered(name), n)
+		n.domain = t.domain(tab, SiteOf(name), n)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -265,9 +265,9 @@ func (w *Web) addSites() error {
 		case isLoopback(h): // clients go there, whatever the name server says
 			st.addr = netip.MustParseAddr(h)
 		case w.cfg.Addresses > 0:
-			st.addr = addrOf("address "+strconv.Itoa(i%w.cfg.Addresses), nil)
+			st.addr = AddrOf("address "+strconv.Itoa(i%w.cfg.Addresses), nil)
 		default:
-			st.addr = addrOf(h, used)
+			st.addr = AddrOf(h, used)
 		}
 		used[st.addr] = true
 		// The longest prefix comes first, so that the most specific folder answers.
@@ -277,16 +277,18 @@ func (w *Web) addSites() error {
 	return nil
 }
 
-// addrOf derives a loopback address between 127.1.0.0 and 127.254.255.255 from a name. If that is used, it returns the
-// next free one.
-func addrOf(name string, used map[netip.Addr]bool) netip.Addr {
+// AddrOf derives a loopback address between 127.1.0.0 and 127.254.255.255 from a name. If that is used, it returns one of
+// the next 64 or, if these are used as well, a used one.
+func AddrOf(name string, used map[netip.Addr]bool) netip.Addr {
 	h := fnv.New32a()
 	io.WriteString(h, name)
-	for n := h.Sum32(); ; n++ {
+	n := h.Sum32()
+	for try := 0; ; try++ {
 		a := netip.AddrFrom4([4]byte{127, byte(1 + (n>>16)%254), byte(n >> 8), byte(1 + n%254)})
-		if !used[a] {
+		if !used[a] || try == 64 {
 			return a
 		}
+		n++
 	}
 }
 

@@ -10,10 +10,8 @@ package demo
 
 import (
 	"bytes"
-	"compress/gzip"
 	"embed"
 	"fmt"
-	"hash/crc32"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -38,7 +36,7 @@ func Seeds() []string { return []string{"http://www.aldermouth.example/"} }
 func Sites() []testweb.Site {
 	var sites []testweb.Site
 	for _, h := range town() {
-		sites = append(sites, testweb.Site{Host: h.Name, Robots: h.robots, Handler: h})
+		sites = append(sites, testweb.Site{Host: h.Name, Robots: h.robots, Handler: &h.pages})
 	}
 	return sites
 }
@@ -75,7 +73,7 @@ type host struct {
 	more               []link
 	intro              []template.HTML
 	by                 map[string]string // for a kind, the field by which its items are also listed
-	pages              map[string]*page  // by path
+	pages              testweb.Documents
 }
 
 type kind struct {
@@ -93,16 +91,6 @@ type item struct {
 type field struct{ Name, Value, Link string }
 
 type link struct{ URL, Title, Note string }
-
-// A page is a finished response.
-type page struct {
-	status   int
-	location string
-	ctype    string
-	body     []byte
-	zipped   []byte
-	etag     string
-}
 
 // view is the input of the template.
 type view struct {
@@ -148,7 +136,7 @@ var town = sync.OnceValue(func() []*host {
 // read parses the text of one host: a head of "key: value" lines, an introduction, and items that begin with
 // "=== kind slug".
 func read(text string) *host {
-	h := &host{by: map[string]string{}, pages: map[string]*page{}}
+	h := &host{by: map[string]string{}}
 	parts := strings.Split(text, "\n=== ")
 	head, intro, _ := strings.Cut(parts[0], "\n\n")
 	for line := range strings.Lines(head) {
@@ -258,6 +246,9 @@ func firstSentence(s string) string {
 
 // make makes all pages of the host.
 func (h *host) make() {
+	h.pages = testweb.Documents{Modified: made, Gzip: true, Missing: "<!doctype html>\n<title>Not here</title>\n" +
+		"<p>There is no such page, or the tide has taken it. <a href=\"/\">" + template.HTMLEscapeString(h.Title) +
+		"</a>\n"}
 	home := view{Title: "Welcome", Text: h.intro, List: slices.Clone(h.more)}
 	for _, k := range h.Kinds {
 		home.List = append(home.List, link{URL: "/" + k.Slug + "/", Title: k.Title})
@@ -273,10 +264,13 @@ func (h *host) make() {
 		if path.Ext(name) == ".svg" {
 			ctype = "image/svg+xml"
 		}
-		h.pages["/"+name] = finish(ctype, b)
+		h.pages.Add("/"+name, ctype, b)
 	}
 	if h.Feed {
 		h.makeFeed()
+	}
+	if h.Name == "www.aldermouth.example" {
+		h.makeTraps()
 	}
 	for at, to := range map[string]string{
 		"www.aldermouth.example/old-home.html":    "/",
@@ -288,7 +282,7 @@ func (h *host) make() {
 		"the-lantern.example/news/this-week.html": "/news/ferry-bell.html",
 	} {
 		if rest, ok := strings.CutPrefix(at, h.Name+"/"); ok {
-			h.pages["/"+rest] = &page{status: http.StatusMovedPermanently, location: to}
+			h.pages.Redirect("/"+rest, to, http.StatusMovedPermanently)
 		}
 	}
 }
@@ -332,7 +326,8 @@ func slugOf(s string) string { return strings.ReplaceAll(strings.ToLower(s), " "
 
 // add renders a page. The page whose path is not ASCII is in Latin-1.
 func (h *host) add(at string, v view) {
-	v.Host, v.Path, v.Charset = h, at, "utf-8"
+	v.Host, v.Charset = h, "utf-8"
+	v.Path, _, _ = strings.Cut(at, "?")
 	if strings.Contains(at, "%") {
 		v.Charset = "iso-8859-1"
 	}
@@ -344,7 +339,7 @@ func (h *host) add(at string, v view) {
 	if v.Charset != "utf-8" {
 		body = latin1(b.String())
 	}
-	h.pages[at] = finish("text/html; charset="+v.Charset, body)
+	h.pages.Add(at, "text/html; charset="+v.Charset, body)
 }
 
 func latin1(s string) []byte {
@@ -357,17 +352,6 @@ func latin1(s string) []byte {
 		out = append(out, byte(r))
 	}
 	return out
-}
-
-func finish(ctype string, body []byte) *page {
-	var z bytes.Buffer
-	w := gzip.NewWriter(&z)
-	w.Write(body)
-	w.Close()
-	return &page{
-		status: http.StatusOK, ctype: ctype, body: body, zipped: z.Bytes(),
-		etag: fmt.Sprintf(`"%08x"`, crc32.ChecksumIEEE(body)),
-	}
 }
 
 // makeFeed makes an RSS feed of the news, and a sitemap with one page to which no other page links.
@@ -386,48 +370,9 @@ func (h *host) makeFeed() {
 	const orphan = "/news/extra-edition.html"
 	h.add(orphan, view{Title: "Extra edition", Text: paragraphs("Printed for those who read " +
 		"[sitemaps](/sitemap.xml). No page links to this one. You found it; the editor sends her regards.")})
-	h.pages["/feed.xml"] = finish("application/rss+xml; charset=utf-8", []byte(feed+"</channel></rss>\n"))
+	h.pages.Add("/feed.xml", "application/rss+xml; charset=utf-8", []byte(feed+"</channel></rss>\n"))
 	sitemap += "<url><loc>" + base + orphan + "</loc></url>\n</urlset>\n"
-	h.pages["/sitemap.xml"] = finish("application/xml; charset=utf-8", []byte(sitemap))
-}
-
-// ServeHTTP serves the pages, and on the host of the town also the traps.
-func (h *host) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
-	at := req.URL.EscapedPath()
-	p := h.pages[at]
-	if p == nil && h.Name == "www.aldermouth.example" {
-		p = h.trap(req, at)
-	}
-	hd := rw.Header()
-	if p == nil {
-		hd.Set("Content-Type", "text/html; charset=utf-8")
-		rw.WriteHeader(http.StatusNotFound)
-		fmt.Fprintf(rw, "<!doctype html>\n<title>Not here</title>\n<p>There is no such page, "+
-			"or the tide has taken it. <a href=\"/\">%s</a>\n", template.HTMLEscapeString(h.Title))
-		return
-	}
-	if p.location != "" {
-		http.Redirect(rw, req, p.location, p.status)
-		return
-	}
-	hd.Set("Content-Type", p.ctype)
-	hd.Set("Vary", "Accept-Encoding")
-	hd.Set("Last-Modified", made.Format(http.TimeFormat))
-	body, etag := p.body, p.etag
-	if strings.Contains(req.Header.Get("Accept-Encoding"), "gzip") {
-		hd.Set("Content-Encoding", "gzip")
-		body, etag = p.zipped, strings.TrimSuffix(etag, `"`)+`z"`
-	}
-	hd.Set("ETag", etag)
-	if req.Header.Get("If-None-Match") == etag {
-		hd.Del("Content-Encoding")
-		rw.WriteHeader(http.StatusNotModified)
-		return
-	}
-	hd.Set("Content-Length", strconv.Itoa(len(body)))
-	if req.Method != http.MethodHead {
-		rw.Write(body)
-	}
+	h.pages.Add("/sitemap.xml", "application/xml; charset=utf-8", []byte(sitemap))
 }
 
 const (
@@ -443,18 +388,12 @@ var happenings = []string{
 	"Bread from the harbour oven, for one night only at noon.", "Counting of the geese.",
 }
 
-// trap answers /events/?month=N, which leads on month by month, and /tour/, whose links make the path longer. A crawler
-// should notice that these pages have nothing new. The server ends both after a while.
-func (h *host) trap(req *http.Request, at string) *page {
-	v := view{Host: h, Charset: "utf-8", Path: at}
-	switch {
-	case at == "/events/":
-		n, err := strconv.Atoi(req.URL.Query().Get("month"))
-		if err != nil || n < -months || n > months {
-			return nil
-		}
+// makeTraps makes /events/?month=N, which leads on month by month, and /tour/, whose links make the path longer. A
+// crawler should notice that these pages have nothing new. Both end after a while.
+func (h *host) makeTraps() {
+	for n := -months; n <= months; n++ {
 		day := time.Date(2026, time.Month(6+n), 1, 0, 0, 0, 0, time.UTC)
-		v.Title = "Events in " + day.Format("January 2006")
+		v := view{Title: "Events in " + day.Format("January 2006")}
 		for i := range 3 {
 			v.List = append(v.List, link{
 				URL: "/places/", Title: strconv.Itoa(4+i*9) + " " + day.Format("January"),
@@ -464,22 +403,12 @@ func (h *host) trap(req *http.Request, at string) *page {
 		previous, next := day.AddDate(0, -1, 0), day.AddDate(0, 1, 0)
 		v.Prev = &link{URL: fmt.Sprintf("/events/?month=%d", n-1), Title: previous.Format("January 2006")}
 		v.Next = &link{URL: fmt.Sprintf("/events/?month=%d", n+1), Title: next.Format("January 2006")}
-	case strings.HasPrefix(at, "/tour/"):
-		steps := strings.Count(at, "next/")
-		if at != "/tour/"+strings.Repeat("next/", steps) || steps > tourSteps {
-			return nil
-		}
-		v.Title = "The tour, step " + strconv.Itoa(steps+1)
+		h.add(fmt.Sprintf("/events/?month=%d", n), v)
+	}
+	for steps := range tourSteps + 1 {
 		place := h.Kinds[0].items[steps%len(h.Kinds[0].items)]
 		text := "You are standing before: " + template.HTMLEscapeString(place.title) + "."
-		v.Text = []template.HTML{template.HTML(text)}
-		v.Next = &link{URL: "next/", Title: "On to the next step"}
-	default:
-		return nil
+		h.add("/tour/"+strings.Repeat("next/", steps), view{Title: "The tour, step " + strconv.Itoa(steps+1),
+			Text: []template.HTML{template.HTML(text)}, Next: &link{URL: "next/", Title: "On to the next step"}})
 	}
-	var b bytes.Buffer
-	if err := pageTemplate().Execute(&b, v); err != nil {
-		return nil
-	}
-	return finish("text/html; charset=utf-8", b.Bytes())
 }

@@ -132,13 +132,13 @@ func TestGzip(t *testing.T) {
 		req, _ := http.NewRequest("GET", "/", nil)
 		req.Header.Set("Accept-Encoding", accept)
 		rec := &response{header: http.Header{}}
-		h.ServeHTTP(rec, req)
+		h.pages.ServeHTTP(rec, req)
 		if got := rec.header.Get("Content-Encoding"); got != accept {
 			t.Errorf("accepting %q: got encoding %q", accept, got)
 		}
 		req.Header.Set("If-None-Match", rec.header.Get("ETag"))
 		rec = &response{header: http.Header{}}
-		if h.ServeHTTP(rec, req); rec.status != http.StatusNotModified || rec.n != 0 {
+		if h.pages.ServeHTTP(rec, req); rec.status != http.StatusNotModified || rec.n != 0 {
 			t.Errorf("with If-None-Match: got %d with %d bytes, want 304 with none", rec.status, rec.n)
 		}
 	}

@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -29,38 +30,38 @@ func (w *Web) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 func (w *Web) route(dst []byte, b *builder, q testweb.Query) ([]byte, testweb.Reply) {
 	if !q.Secure && w.secure(q.Host) {
 		b.text = append(w.appendName(append(b.text[:0], "https://"...), q.Host), q.Target...)
-		return w.redirect(dst, q, 301, string(b.text))
+		return redirect(dst, q, 301, string(b.text))
 	}
 	if page, ok := w.parse(b, q.Host, q.Target); ok {
 		return w.answerPage(dst, b, q, page)
 	}
 	if q.Target == "/robots.txt" {
 		if text := w.robots(q.Host); text != "" {
-			return w.respond(dst, q, 200, "text/plain; charset=utf-8", text)
+			return respond(dst, q, 200, "text/plain; charset=utf-8", text)
 		}
 	}
 	if w.texts != nil {
-		return w.problem(dst, q, 404)
+		return problem(dst, q, 404)
 	}
 	if rest, ok := strings.CutPrefix(q.Target, wayDir); ok {
 		if to, status, ok := w.nextStep(b, rest); ok {
-			return w.redirect(dst, q, status, to)
+			return redirect(dst, q, status, to)
 		}
 	}
 	if rest, ok := strings.CutPrefix(q.Target, loopDir); ok {
 		if n, err := strconv.ParseUint(rest, 10, 32); err == nil {
-			return w.redirect(dst, q, 302, loopDir+strconv.FormatUint(n^1, 10))
+			return redirect(dst, q, 302, loopDir+strconv.FormatUint(n^1, 10))
 		}
 	}
 	if text, ok := w.sitemap(b, q.Host, q.Target); ok {
-		return w.respond(dst, q, 200, "application/xml", text)
+		return respond(dst, q, 200, "application/xml", text)
 	}
 	if text, depth, ok := w.trapPage(q.Host, q.Target); ok {
-		dst, r := w.respond(dst, q, 200, htmlType, text)
+		dst, r := respond(dst, q, 200, htmlType, text)
 		r.Trap = depth
 		return dst, r
 	}
-	return w.problem(dst, q, 404)
+	return problem(dst, q, 404)
 }
 
 const htmlType = "text/html; charset=utf-8"
@@ -101,7 +102,7 @@ func (w *Web) answerPage(dst []byte, b *builder, q testweb.Query, page int64) ([
 	if w.fates.page[numFates-1] > 0 {
 		f = w.fate(from, page)
 		if status := f.status(w.hash(saltFate, page, from), q.Answered); status != 200 {
-			return w.problem(dst, q, status)
+			return problem(dst, q, status)
 		}
 	}
 	version := uint64(0)
@@ -222,60 +223,25 @@ func digits(n int) (d int) {
 }
 
 // problem appends a response with an error status.
-func (w *Web) problem(dst []byte, q testweb.Query, status int) ([]byte, testweb.Reply) {
-	text := reasons[status]
-	dst, r := w.respond(dst, q, status, htmlType, "<!DOCTYPE html>\n<title>"+text+"</title>\n<h1>"+text+"</h1>\n")
-	return dst, r
+func problem(dst []byte, q testweb.Query, status int) ([]byte, testweb.Reply) {
+	text := http.StatusText(status)
+	return respond(dst, q, status, htmlType, "<!DOCTYPE html>\n<title>"+text+"</title>\n<h1>"+text+"</h1>\n")
 }
 
 // redirect appends a redirect to a URL.
-func (w *Web) redirect(dst []byte, q testweb.Query, status int, to string) ([]byte, testweb.Reply) {
-	return w.answer(dst, q, status, htmlType, "Location", to, "")
+func redirect(dst []byte, q testweb.Query, status int, to string) ([]byte, testweb.Reply) {
+	r := testweb.Reply{Status: status, Page: -1}
+	return r.Respond(dst, q, htmlType, to, ""), r
 }
+
+// retryAfter is the Retry-After of a 429.
+const retryAfter = time.Second
 
 // respond appends a small response with a body.
-func (w *Web) respond(dst []byte, q testweb.Query, status int, kind, text string) ([]byte, testweb.Reply) {
-	return w.answer(dst, q, status, kind, "", "", text)
-}
-
-// retryAfter is the Retry-After of a 429, in seconds.
-const retryAfter = 1
-
-func (w *Web) answer(dst []byte, q testweb.Query, status int, kind, field, value, text string) ([]byte, testweb.Reply) {
-	start := len(dst)
+func respond(dst []byte, q testweb.Query, status int, ctype, text string) ([]byte, testweb.Reply) {
 	r := testweb.Reply{Status: status, Page: -1}
-	dst = append(dst, "HTTP/1.1 "...)
-	dst = strconv.AppendInt(dst, int64(status), 10)
-	dst = append(dst, ' ')
-	dst = append(dst, reasons[status]...)
-	dst = append(dst, "\r\nServer: testweb\r\nContent-Type: "...)
-	dst = append(dst, kind...)
-	if field != "" {
-		dst = append(dst, "\r\n"...)
-		dst = append(dst, field...)
-		dst = append(dst, ": "...)
-		dst = append(dst, value...)
+	if status == http.StatusTooManyRequests {
+		r.RetryAfter = retryAfter
 	}
-	if status == 429 {
-		r.RetryAfter = retryAfter * time.Second
-		dst = append(dst, "\r\nRetry-After: "...)
-		dst = strconv.AppendInt(dst, retryAfter, 10)
-	}
-	if q.Close {
-		dst = append(dst, "\r\nConnection: close"...)
-	}
-	dst = append(dst, "\r\nContent-Length: "...)
-	dst = strconv.AppendInt(dst, int64(len(text)), 10)
-	dst = append(dst, "\r\n\r\n"...)
-	r.HeadLen = len(dst) - start
-	if !q.Head {
-		dst = append(dst, text...)
-	}
-	return dst, r
-}
-
-var reasons = map[int]string{
-	200: "OK", 301: "Moved Permanently", 302: "Found", 303: "See Other", 307: "Temporary Redirect",
-	308: "Permanent Redirect",
-	404: "Not Found", 410: "Gone", 429: "Too Many Requests", 500: "Internal Server Error", 503: "Service Unavailable",
+	return r.Respond(dst, q, ctype, "", text), r
 }

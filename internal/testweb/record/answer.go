@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	notRecorded = "HTTP/1.1 404 Not Found"
-	unreadable  = "HTTP/1.1 500 Internal Server Error"
-	closing     = "Connection: close\r\n"
+	textType = "text/plain; charset=utf-8"
+	closing  = "Connection: close\r\n"
 	// wholeThenClose is a Reply.Cut that exceeds every response.
 	wholeThenClose = math.MaxInt32
 )
@@ -31,13 +30,13 @@ func (a *Archive) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 	c, page, ok := a.find(q.Host, o, q.Target)
 	if !ok {
 		r.Status = 404
-		return own(dst, &r, q, notRecorded, "This URL was not recorded.\n"), r
+		return r.Respond(dst, q, textType, "", "This URL was not recorded.\n"), r
 	}
 	dst, cut, err := a.response(dst, c)
 	if err != nil {
 		a.unread.Add(1)
 		r.Status = 500
-		return own(dst[:start], &r, q, unreadable, "The recorded response cannot be read any more.\n"), r
+		return r.Respond(dst[:start], q, textType, "", "The recorded response cannot be read any more.\n"), r
 	}
 	r.Page = page
 	m := message{b: dst, start: start, cut: cut, askedClose: q.Close}
@@ -54,22 +53,6 @@ func (a *Archive) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 		r.Fault, r.Cut = testweb.CloseAfter, wholeThenClose
 	}
 	return dst, r
-}
-
-// own appends a response that was not recorded.
-func own(dst []byte, r *testweb.Reply, q testweb.Query, status, body string) []byte {
-	start := len(dst)
-	dst = append(append(dst, status...), "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "...)
-	dst = append(strconv.AppendInt(dst, int64(len(body)), 10), "\r\n"...)
-	if q.Close {
-		dst = append(dst, closing...)
-	}
-	dst = append(dst, "\r\n"...)
-	r.HeadLen = len(dst) - start
-	if !q.Head {
-		dst = append(dst, body...)
-	}
-	return dst
 }
 
 // response appends header and body of a capture, as they are in its records. cut means that the body is incomplete.

@@ -37,8 +37,6 @@ package record
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"maps"
 	"net/netip"
 	"os"
@@ -271,20 +269,4 @@ func search(list []capture, key uint64) (capture, int, bool) {
 		return list[i], i, true
 	}
 	return capture{}, 0, false
-}
-
-// addrOf derives a loopback address between 127.1.0.0 and 127.254.255.255 from a text. If that is used, it tries the
-// next 64; then it returns a used one.
-func addrOf(what string, used map[netip.Addr]bool) netip.Addr {
-	h := fnv.New32a()
-	io.WriteString(h, what)
-	n := h.Sum32()
-	for try := 0; ; try++ {
-		a := netip.AddrFrom4([4]byte{127, byte(1 + (n>>16)%254), byte(n >> 8), byte(1 + n%254)})
-		if !used[a] || try == 64 {
-			used[a] = true
-			return a
-		}
-		n++
-	}
 }

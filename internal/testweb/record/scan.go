@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-	"golang.org/x/net/publicsuffix"
 
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -299,11 +298,7 @@ func (s *scan) host(name, ip string) int32 {
 	if !ok {
 		n = int32(len(s.a.hosts))
 		s.a.names[name] = n
-		site, err := publicsuffix.EffectiveTLDPlusOne(name)
-		if _, notIP := netip.ParseAddr(name); err != nil || notIP == nil {
-			site = name
-		}
-		s.a.hosts = append(s.a.hosts, host{OriginHost: testweb.OriginHost{Name: name, Site: site}})
+		s.a.hosts = append(s.a.hosts, host{OriginHost: testweb.OriginHost{Name: name, Site: testweb.SiteOf(name)}})
 		s.ips = append(s.ips, "")
 	}
 	if s.ips[n] == "" {
@@ -378,13 +373,14 @@ func (s *scan) finish() {
 		h := &a.hosts[n]
 		what := s.ips[n]
 		if what == "" {
-			h.Addr = addrOf(h.Name, s.used)
+			h.Addr = testweb.AddrOf(h.Name, s.used)
+			s.used[h.Addr] = true
 			continue
 		}
 		addr, ok := s.addrs[what]
 		if !ok {
-			addr = addrOf(what, s.used)
-			s.addrs[what] = addr
+			addr = testweb.AddrOf(what, s.used)
+			s.addrs[what], s.used[addr] = addr, true
 		}
 		h.Addr = addr
 	}
