@@ -25,6 +25,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // Config says where a walk begins and what it may visit.
@@ -85,7 +87,7 @@ type walker struct {
 	cfg    Config
 	client *http.Client
 	res    *Result
-	robots map[string]*robots // by origin
+	robots map[string]*testweb.Robots // by origin
 
 	mu   sync.Mutex // guards next and res during a level
 	next []string
@@ -113,7 +115,7 @@ func Walk(ctx context.Context, cfg Config) (*Result, error) {
 	defer tr.CloseIdleConnections()
 	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	w := &walker{
-		cfg: cfg, res: &Result{Pages: map[string]Fetched{}, Denied: map[string]bool{}}, robots: map[string]*robots{},
+		cfg: cfg, res: &Result{Pages: map[string]Fetched{}, Denied: map[string]bool{}}, robots: map[string]*testweb.Robots{},
 		client: &http.Client{Transport: tr, Timeout: 2 * time.Minute, CheckRedirect: noRedirects},
 	}
 	hosts := map[string]bool{}
@@ -151,7 +153,7 @@ func (w *walker) level(ctx context.Context, urls []string, depth int) ([]string,
 		if err != nil {
 			return nil, err
 		}
-		if !r.allows(pathOf(u)) {
+		if _, no := r.Forbids(pathOf(u)); no && pathOf(u) != "/robots.txt" {
 			w.res.Denied[u] = true
 			continue
 		}
@@ -230,123 +232,32 @@ func (w *walker) visit(ctx context.Context, u string) (Fetched, []string) {
 }
 
 // robotsFor returns the robots.txt of u's origin, which it fetches once.
-func (w *walker) robotsFor(ctx context.Context, u string) (*robots, error) {
+func (w *walker) robotsFor(ctx context.Context, u string) (*testweb.Robots, error) {
 	origin := u[:len(u)-len(pathOf(u))]
-	if r := w.robots[origin]; r != nil {
+	r, known := w.robots[origin]
+	if known {
 		return r, nil
 	}
-	r := &robots{}
-	w.robots[origin] = r
 	at := origin + "/robots.txt"
 	for range 6 { // RFC 9309, 2.3.1.2: at least five redirects
 		res, body, err := w.get(ctx, at)
+		again := false
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil || res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests:
-			r.none = true
-			return r, nil
+			r = testweb.ReadRobots([]byte("User-agent: *\nDisallow: /"), w.cfg.Agent)
 		case res.StatusCode/100 == 2:
-			r.read(string(body), w.cfg.Agent)
-			return r, nil
+			r = testweb.ReadRobots(body, w.cfg.Agent)
 		case res.StatusCode/100 == 3 && res.Header.Get("Location") != "":
-			to, ok := Resolve(at, res.Header.Get("Location"))
-			if !ok {
-				return r, nil
-			}
-			at = to
-		default:
-			return r, nil
+			at, again = Resolve(at, res.Header.Get("Location"))
+		}
+		if !again {
+			break
 		}
 	}
+	w.robots[origin] = r
 	return r, nil
-}
-
-// robots holds the rules of a robots.txt for the walk's agent.
-type robots struct {
-	none  bool // forbids everything
-	rules []rule
-}
-
-type rule struct {
-	pattern string
-	allow   bool
-}
-
-// read parses a robots.txt and keeps the rules of the groups for agent or, if there are none, those for *.
-func (r *robots) read(text, agent string) {
-	var own, all []rule
-	var named, toOwn, toAll, body bool
-	for _, line := range strings.Split(strings.ReplaceAll(text, "\r", "\n"), "\n") {
-		line, _, _ = strings.Cut(line, "#")
-		k, v, ok := strings.Cut(line, ":")
-		if !ok {
-			continue
-		}
-		k, v = strings.ToLower(strings.TrimSpace(k)), strings.TrimSpace(v)
-		switch k {
-		case "user-agent":
-			if body {
-				toOwn, toAll, body = false, false, false
-			}
-			toAll = toAll || v == "*"
-			if strings.EqualFold(v, agent) {
-				toOwn, named = true, true
-			}
-		case "allow", "disallow":
-			body = true
-			if v == "" {
-				continue
-			}
-			if toOwn {
-				own = append(own, rule{v, k == "allow"})
-			}
-			if toAll {
-				all = append(all, rule{v, k == "allow"})
-			}
-		}
-	}
-	if r.rules = all; named {
-		r.rules = own
-	}
-}
-
-// allows applies the longest matching rule; of two equally long ones, the allow rule (RFC 9309, 2.2.2).
-func (r *robots) allows(path string) bool {
-	if path == "/robots.txt" {
-		return true
-	}
-	if r.none {
-		return false
-	}
-	length, ok := -1, true
-	for _, x := range r.rules {
-		if match(x.pattern, path) && (len(x.pattern) > length || len(x.pattern) == length && x.allow) {
-			length, ok = len(x.pattern), x.allow
-		}
-	}
-	return ok
-}
-
-// match reports whether pattern matches a prefix of path. * stands for any text, and $ at the end for the end of path.
-func match(pattern, path string) bool {
-	for i := 0; i < len(pattern); i++ {
-		switch {
-		case pattern[i] == '*':
-			for j := range len(path) + 1 {
-				if match(pattern[i+1:], path[j:]) {
-					return true
-				}
-			}
-			return false
-		case pattern[i] == '$' && i == len(pattern)-1:
-			return path == ""
-		case path == "" || path[0] != pattern[i]:
-			return false
-		}
-		path = path[1:]
-	}
-	return true
 }
 
 // String summarizes the result: the number of URLs by status.
