@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"strings"
@@ -35,45 +36,45 @@ func (w *Web) resolve(name string) (netip.Addr, DNSFault) {
 // answer is the name server. It knows addresses for the hosts of the Web, and responds NXDOMAIN to all other names.
 func (w *Web) answer(rw dns.ResponseWriter, q *dns.Msg) {
 	w.dnsQueries.Add(1)
-	m := new(dns.Msg)
-	m.SetReply(q)
+	ttl := cmp.Or(w.cfg.TTL, time.Minute)
+	if ttl > 0 {
+		ttl = max(ttl, time.Second)
+	}
+	if m := Resolve(q, max(ttl, 0), w.resolve); m != nil {
+		rw.WriteMsg(m)
+	}
+}
+
+// Resolve answers a query to a name server that knows addresses for some names. resolve returns the address of a name,
+// or the fault of it. The answer is nil if the server does not respond.
+func Resolve(q *dns.Msg, ttl time.Duration, resolve func(name string) (netip.Addr, DNSFault)) *dns.Msg {
+	m := new(dns.Msg).SetReply(q)
 	m.Authoritative = true
-	defer func() {
-		if m != nil {
-			rw.WriteMsg(m)
-		}
-	}()
 	if len(q.Question) != 1 {
 		m.Rcode = dns.RcodeFormatError
-		return
+		return m
 	}
-	name := q.Question[0].Name
-	ttl := uint32(60)
-	if d := w.cfg.TTL; d < 0 {
-		ttl = 0
-	} else if d > 0 {
-		ttl = uint32(max(1, d/time.Second))
-	}
-	addr, fault := w.resolve(name)
+	name, seconds := q.Question[0].Name, uint32(ttl/time.Second)
+	addr, fault := resolve(name)
 	switch fault {
 	case NoAnswer:
-		m = nil
-		return
+		return nil
 	case ServerFail:
 		m.Rcode = dns.RcodeServerFailure
-		return
+		return m
 	case NoDomain:
 		m.Rcode = dns.RcodeNameError
 	case "":
 		if t := q.Question[0].Qtype; t == dns.TypeA || t == dns.TypeANY {
 			m.Answer = append(m.Answer, &dns.A{
-				Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: ttl},
+				Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: seconds},
 				A:   net.IP(addr.AsSlice()),
 			})
-			return
+			return m
 		}
 	}
 	m.Ns = append(m.Ns, &dns.SOA{ // for negative caching (RFC 2308)
-		Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl},
-		Ns:  "ns.testweb.", Mbox: "nobody.testweb.", Serial: 1, Refresh: 3600, Retry: 600, Expire: 86400, Minttl: ttl})
+		Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: seconds},
+		Ns:  "ns.testweb.", Mbox: "nobody.testweb.", Serial: 1, Refresh: 3600, Retry: 600, Expire: 86400, Minttl: seconds})
+	return m
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -18,18 +19,9 @@ const seedsAtOnce = 12
 // seedText begins the paths of the seeds.
 const seedText = "/added-"
 
-// seeds makes an operator add seeds at an agent. story.answered tells the end.
+// seeds makes an operator add seeds at an agent.
 func (s *story) seeds(a *actor) {
-	p := a.run
-	s.pending.Add(1)
-	s.running.Go(func() {
-		defer s.pending.Add(-1)
-		defer func() { s.answered <- struct{}{} }()
-		agent := p.open()
-		if agent == nil {
-			s.log("%s has not opened, and cannot be given seeds", a.name)
-			return
-		}
+	s.orderAt(a, true, func(o *operate.Operator) {
 		var urls []string
 		for range seedsAtOnce {
 			n := s.judge.nextSeed()
@@ -38,7 +30,7 @@ func (s *story) seeds(a *actor) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 		defer cancel()
-		r, err := agent.Operator().AddSeeds(ctx, &pb.AddSeedsRequest{Urls: urls, Why: "story"})
+		r, err := o.AddSeeds(ctx, &pb.AddSeedsRequest{Urls: urls, Why: "story"})
 		s.log("%s is given seeds: %v %v", a.name, r, err)
 		for _, seed := range r.GetSeeds() {
 			if err == nil && seed.Result != "refused" {

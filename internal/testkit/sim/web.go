@@ -197,32 +197,18 @@ func (w *web) resolve(packet []byte) []byte {
 	if _, away := w.isAway(); away || ask.Unpack(packet) != nil {
 		return nil
 	}
-	answer, err := w.find(&ask).Pack()
+	answer, err := testweb.Resolve(&ask, time.Minute, w.find).Pack()
 	if err != nil {
 		return nil
 	}
 	return answer
 }
 
-// find answers a query with the address of a host of the web.
-func (w *web) find(ask *dns.Msg) *dns.Msg {
-	m := new(dns.Msg).SetReply(ask)
-	m.Authoritative = true
-	if len(ask.Question) != 1 {
-		m.Rcode = dns.RcodeFormatError
-		return m
+// find returns the address of a host of the web. A name with a fault does not exist.
+func (w *web) find(name string) (netip.Addr, testweb.DNSFault) {
+	host, ok := w.made.Find(strings.ToLower(strings.TrimSuffix(name, ".")))
+	if !ok || w.made.Host(host).DNS != "" {
+		return netip.Addr{}, testweb.NoDomain
 	}
-	q := ask.Question[0]
-	host, ok := w.made.Find(strings.ToLower(strings.TrimSuffix(q.Name, ".")))
-	if !ok || w.made.Host(host).DNS != testweb.DNSFault("") {
-		m.Rcode = dns.RcodeNameError
-		return m
-	}
-	if q.Qtype == dns.TypeA {
-		m.Answer = append(m.Answer, &dns.A{
-			Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60},
-			A:   w.made.Host(host).Addr.AsSlice(),
-		})
-	}
-	return m
+	return w.made.Host(host).Addr, ""
 }
