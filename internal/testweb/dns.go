@@ -75,6 +75,7 @@ func Resolve(q *dns.Msg, ttl time.Duration, resolve func(name string) (netip.Add
 	}
 	m.Ns = append(m.Ns, &dns.SOA{ // for negative caching (RFC 2308)
 		Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: seconds},
-		Ns:  "ns.testweb.", Mbox: "nobody.testweb.", Serial: 1, Refresh: 3600, Retry: 600, Expire: 86400, Minttl: seconds})
+		Ns:  "ns.testweb.", Mbox: "nobody.testweb.", Serial: 1, Refresh: 3600, Retry: 600, Expire: 86400,
+		Minttl: seconds})
 	return m
 }

@@ -277,8 +277,8 @@ func (w *Web) addSites() error {
 	return nil
 }
 
-// AddrOf derives a loopback address between 127.1.0.0 and 127.254.255.255 from a name. If that is used, it returns one of
-// the next 64 or, if these are used as well, a used one.
+// AddrOf derives a loopback address between 127.1.0.0 and 127.254.255.255 from a name. If that is used, it returns one
+// of the next 64 or, if these are used as well, a used one.
 func AddrOf(name string, used map[netip.Addr]bool) netip.Addr {
 	h := fnv.New32a()
 	io.WriteString(h, name)
