@@ -115,7 +115,8 @@ func Walk(ctx context.Context, cfg Config) (*Result, error) {
 	defer tr.CloseIdleConnections()
 	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	w := &walker{
-		cfg: cfg, res: &Result{Pages: map[string]Fetched{}, Denied: map[string]bool{}}, robots: map[string]*testweb.Robots{},
+		cfg: cfg, res: &Result{Pages: map[string]Fetched{}, Denied: map[string]bool{}},
+		robots: map[string]*testweb.Robots{},
 		client: &http.Client{Transport: tr, Timeout: 2 * time.Minute, CheckRedirect: noRedirects},
 	}
 	hosts := map[string]bool{}
