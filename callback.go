@@ -1,6 +1,7 @@
 package orbweaver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ func newCalls(o *Options) *calls {
 	if o.OnPage == nil {
 		return nil
 	}
-	return &calls{onPage: o.OnPage, all: o.AllResponses, slots: make(chan struct{}, or(o.Callbacks, 1))}
+	return &calls{onPage: o.OnPage, all: o.AllResponses, slots: make(chan struct{}, cmp.Or(o.Callbacks, 1))}
 }
 
 // errOver leaves a page to the next run, because OnPage has ended this run.

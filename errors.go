@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -66,9 +68,10 @@ func (e *ConfigError) Unwrap() error { return e.err }
 // explain turns an error of internal/node into one of this package.
 func explain(err error) error {
 	bad, wrong := errors.AsType[*input.ConfigError](err)
+	_, ours := errors.AsType[*crawlError](err)
 	switch {
-	case err == nil:
-		return nil
+	case err == nil || ours:
+		return err
 	case errors.Is(err, disk.ErrLocked):
 		return &crawlError{ErrInUse, input.Text(err, optionOf), err}
 	case wrong:
@@ -86,58 +89,27 @@ func explain(err error) error {
 // canceled is the error of a crawl that ended because ctx is done.
 func canceled(ctx context.Context) error { return fmt.Errorf("orbweaver: %w", context.Cause(ctx)) }
 
-// options are the options with which programs give settings, without "Options." before them.
-var options = map[string]string{
-	"agents":          "Cluster.Agents",
-	"archive-copies":  "Cluster.ArchiveCopies",
-	"blacklist":       "Blacklist",
-	"boundary":        "Cluster.Boundary",
-	"connect-to":      "ConnectTo",
-	"contact":         "Contact",
-	"content-hash":    "Cluster.ContentHash",
-	"coordinator":     "Cluster.Coordinators",
-	"coverage":        "Cluster.TwoLevel",
-	"dir":             "Dir",
-	"dns":             "DNS",
-	"exclude":         "Scope.Exclude",
-	"founder":         "Cluster.Founder",
-	"host-page-limit": "HostPageLimit",
-	"host-share":      "HostShare",
-	"include":         "Scope.Include",
-	"ip-delay":        "Delay",
-	"join":            "Cluster.Join",
-	"kappa":           "Cluster.Kappa",
-	"keys":            "Cluster.Keys",
-	"listen":          "Cluster.Listen",
-	"name":            "Cluster.Name",
-	"near-duplicates": "NearDuplicates",
-	"obey-noarchive":  "ObeyNoArchive",
-	"on-loss":         "Cluster.OnLoss",
-	"overwrite":       "Overwrite",
-	"partition":       "Cluster.Partition",
-	"proxy":           "Proxy",
-	"rate":            "Rate",
-	"replicas":        "Cluster.Replicas",
-	"robots-agent":    "RobotsAgent",
-	"scope":           "Scope",
-	"seeds":           "Seeds",
-	"site-delay":      "Delay",
-	"strategy":        "Strategy",
-	"time-limit":      "TimeLimit",
-	"user-agent":      "UserAgent",
-	"workers":         "Workers",
-}
+// ownOptions are the options of settings that a crawl of the program has in another way.
+var ownOptions = map[string]string{"dir": "Options.Dir", "seeds": "Options.Seeds",
+	"overwrite": "Options.Overwrite", "delay-min": "Options.Delay", "ip-delay": "Options.Delay",
+	"site-delay": "Options.Delay"}
 
 // optionOf returns how a program gives a setting. A setting without an option keeps its name.
 func optionOf(field string) string {
-	option, ok := options[field]
-	switch {
-	case ok:
-		return "Options." + option
-	case field == "model":
-		return "FocusedOptions.Model"
-	case field == "resume":
-		return "another call of Crawl"
+	option := ownOptions[field]
+	for o := range settings.All() {
+		if o.Name == field && option == "" {
+			option = o.Option()
+		}
 	}
-	return field
+	of, name, _ := strings.Cut(option, ".")
+	switch {
+	case option == "" && field == "resume":
+		return "another call of Crawl"
+	case option == "":
+		return field
+	case of == "Options":
+		return option
+	}
+	return of + "Options." + name
 }

@@ -11,15 +11,17 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // ofProgram are settings that the program has, and the library has not, and those of coordinators.
-var ofProgram = []string{"assign", "auth-file", "config", "cookie-file"}
+var ofProgram = []string{"assign", "auth-file", "config", "cookie-file", "unblock",
+	"warc-prefix"}
 
 // Each setting that an error of a package names is an option here, and each option is a field of Options.
 func TestSettingsAreOptions(t *testing.T) {
-	text, setting := regexp.MustCompile(`"[^"\n]*"`), regexp.MustCompile(`\{([a-z]+(-[a-z]+)*)\}`)
+	text, setting := regexp.MustCompile(`"[^"\n]*"`), regexp.MustCompile(`(?:^|[^$])\{([a-z]+(-[a-z]+)*)\}`)
 	found := 0
 	err := filepath.WalkDir("internal", func(name string, _ os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
@@ -38,18 +40,46 @@ func TestSettingsAreOptions(t *testing.T) {
 	if err != nil || found < 60 {
 		t.Errorf("%d settings were found, %v", found, err)
 	}
-	for setting, option := range options {
-		of := reflect.TypeFor[Options]()
-		for name := range strings.SplitSeq(option, ".") {
-			if of.Kind() == reflect.Pointer {
-				of = of.Elem()
+}
+
+// Each setting with an option is made from a field of Options, and each field of Options is a setting or one of the
+// library alone.
+func TestOptionsAreSettings(t *testing.T) {
+	alone := []string{"Options.Dir", "Options.Overwrite", "Options.Seeds", "Options.OnPage", "Options.Callbacks",
+		"Options.AllResponses", "Options.Scope.Func", "Options.MaxPageBytes", "Options.RootCAs", "Options.Note",
+		"Walk.Seed"}
+	fields := map[string]bool{} // whether a setting is made from it
+	var add func(of reflect.Type, prefix string)
+	add = func(of reflect.Type, prefix string) {
+		for f := range of.Fields() {
+			inner := f.Type
+			if inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
 			}
-			f, ok := of.FieldByName(name)
-			if !ok {
-				t.Fatalf("%s: there is no Options.%s", setting, option)
+			switch {
+			case inner.Kind() == reflect.Struct && inner.PkgPath() == of.PkgPath():
+				add(inner, prefix+f.Name+".")
+			case f.IsExported():
+				fields[prefix+f.Name] = slices.Contains(alone, prefix+f.Name)
 			}
-			of = f.Type
 		}
+	}
+	add(reflect.TypeFor[withStrategy](), "")
+	for s := range settings.All() {
+		if path := s.Option(); path != "" {
+			if _, ok := fields[path]; !ok {
+				t.Errorf("%s: there is no option %s", s.Name, path)
+			}
+			fields[path] = true
+		}
+	}
+	for path, used := range fields {
+		if !used {
+			t.Errorf("%s changes no setting", path)
+		}
+	}
+	if len(fields) < 70 {
+		t.Errorf("%d fields", len(fields))
 	}
 }
 

@@ -145,12 +145,13 @@ func TestFocusedOptions(t *testing.T) {
 		o    orbweaver.FocusedOptions
 		want string
 	}{
-		{orbweaver.FocusedOptions{}, "FocusedOptions.Topics is empty: name the topics that you want"},
-		{orbweaver.FocusedOptions{Topics: []string{"fire"}}, `FocusedOptions.Topics: "fire" is not a category`},
+		{orbweaver.FocusedOptions{}, "name some with FocusedOptions.Topics"},
+		{orbweaver.FocusedOptions{Topics: []string{"fire"}},
+			"FocusedOptions.Topics fire: give some of the model's categories"},
 		{orbweaver.FocusedOptions{Topics: []string{"sea", "air"}, Model: seaModel(t, classify.Bayes)},
-			"FocusedOptions.Topics: 2 of 2 categories"},
+			"FocusedOptions.Topics sea,air: give some of the model's categories"},
 		{orbweaver.FocusedOptions{Topics: []string{"en"}, Model: filepath.Join(dir, "none")},
-			"FocusedOptions.Model: open " + filepath.Join(dir, "none") + ": no such file or directory; give topics"},
+			"FocusedOptions.Model " + filepath.Join(dir, "none") + ": no such file or directory; give topics"},
 		{orbweaver.FocusedOptions{Topics: []string{"en"}, Model: broken}, "FocusedOptions.Model " + broken + ": "},
 		{orbweaver.FocusedOptions{Topics: []string{"sea"}, Model: seaModel(t, classify.Rocchio)},
 			"rocchio.model: the model gives no probabilities"},

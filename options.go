@@ -3,19 +3,19 @@ package orbweaver
 import (
 	"context"
 	"crypto/x509"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/node/membership"
+	"github.com/orbweaver/orbweaver/internal/node/settings"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/web/link"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
-	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 // Options describe a crawl. Dir, Seeds and Contact are required. The defaults of all other
@@ -257,20 +257,31 @@ type Cluster struct {
 	Capacity float64
 }
 
+// String returns the word of the setting scope: host, prefix, domain or any.
+func (k ScopeKind) String() string {
+	if k > Anywhere {
+		return fmt.Sprintf("ScopeKind(%d)", uint8(k))
+	}
+	return [...]string{"host", "prefix", "domain", "any"}[k]
+}
+
 // config checks o and turns it into the configuration of a node.
 func (o *Options) config() (node.Config, error) {
 	cfg := node.Config{
-		Dir: o.Dir, Seeds: o.Seeds, Overwrite: o.Overwrite, Contact: o.Contact, UserAgent: o.UserAgent,
-		RobotsAgent: o.RobotsAgent, MemoryBytes: o.Memory, Note: o.Note, Links: o.Links,
+		Dir: o.Dir, Seeds: o.Seeds, Overwrite: o.Overwrite, Note: o.Note,
 		Effective: []byte(crawldir.ProgramMark + " Continue it with that program.\n{}\n"),
 	}
-	if err := o.check(); err != nil {
-		return cfg, err
+	switch {
+	case o.Dir == "":
+		return cfg, badOption("no Options.Dir: name the directory of the crawl")
+	case o.Callbacks < 0:
+		return cfg, badOption("Options.Callbacks %d is negative; 0 means 1", o.Callbacks)
+	case o.MaxPageBytes < 0:
+		return cfg, badOption("Options.MaxPageBytes %d is negative; 0 means 16 MiB", o.MaxPageBytes)
 	}
-	if cfg.NearDuplicates = o.NearDuplicates; o.NearDuplicates != "" &&
-		!slices.Contains(node.NearModes(), o.NearDuplicates) {
-		return cfg, badOption("Options.NearDuplicates %q: use %s", o.NearDuplicates,
-			strings.Join(node.NearModes(), ", "))
+	s, err := o.settings()
+	if err != nil {
+		return cfg, explain(err)
 	}
 	if !o.Overwrite {
 		exists, err := crawldir.HoldsCrawl(nil, o.Dir)
@@ -285,124 +296,54 @@ func (o *Options) config() (node.Config, error) {
 		}
 		cfg.Resume = exists
 	}
-	var err error
-	if cfg.Strategy, err = o.opener(); err != nil {
-		return cfg, err
+	if err := s.Into(&cfg); err != nil {
+		return cfg, explain(err)
 	}
-	o.Scope.into(&cfg.Scope)
-	keep, err := sheet.ParseKeep("Options.Keep", o.Keep)
-	if err != nil {
-		return cfg, badOption("%v", err)
+	if c := o.Cluster; c != nil && (c.Listen == "" || c.Name == "") {
+		return cfg, badOption("Options.Cluster: Name %q, Listen %q: give both", c.Name, c.Listen)
 	}
-	if cfg.Fetch.Header, cfg.Fetch.Secret, err = headers(o.Headers); err != nil {
-		return cfg, err
+	if _, ours := o.Strategy.(*builtin); o.Strategy != nil && !ours {
+		cfg.Strategy = func(strategy.Place) (visit.Strategy, error) { return own{o.Strategy}, nil }
 	}
-	cfg.Crawl = crawl.Config{
-		Config: visit.Config{
-			Workers: o.Workers, Retries: o.Retries, RetryWait: o.RetryWait, MaxDecoded: o.MaxPageBytes,
-			Requisites: o.Requisites, Sitemaps: o.Sitemaps, SeedRoots: o.SeedRoots, Keep: keep,
-			ObeyNoArchive: o.ObeyNoArchive,
-		},
-		PageLimit: o.PageLimit, HostPageLimit: o.HostPageLimit, SizeLimit: o.SizeLimit, TimeLimit: o.TimeLimit,
+	if accept := o.Scope.Func; accept != nil {
+		cfg.Scope.Accept = func(l link.Link) bool { return accept(newLink(&l)) }
 	}
-	if err := o.politeness(&cfg); err != nil {
-		return cfg, err
-	}
-	cfg.DNS.Servers = o.DNS
-	f := &cfg.Fetch
-	f.AllowPrivate, f.Proxy, f.ConnectTo, f.CA = o.AllowPrivate, o.Proxy, o.ConnectTo, o.RootCAs
-	if c := o.Cluster; c != nil {
-		cfg.Cluster = &membership.Config{
-			Name: c.Name, Listen: c.Listen, Join: c.Join, Founder: c.Founder, Keys: c.Keys, Agents: c.Agents,
-			Partition: c.Partition, Coordinators: c.Coordinators, TwoLevel: c.TwoLevel, Boundary: c.Boundary,
-			ContentHash: c.ContentHash,
-			Kappa:       c.Kappa, Capacity: or(c.Capacity, 1), Replicas: or(c.Replicas, 2),
-			OnLoss: c.OnLoss, ArchiveCopies: c.ArchiveCopies,
-		}
-		cfg.Archive.Agent = c.Name
-	}
-	if s, ok := o.Strategy.(*builtin); ok && s.focused != nil {
-		return cfg, s.focused.into(&cfg)
-	}
+	cfg.Crawl.MaxDecoded, cfg.Fetch.CA = o.MaxPageBytes, o.RootCAs
 	return cfg, nil
 }
 
-// headers parses Options.Headers.
-func headers(values []string) (public, secret [][2]string, err error) {
-	var hs []sheet.Header
-	for _, v := range values {
-		h, err := sheet.ParseHeader(v)
-		if err != nil {
-			return nil, nil, badOption("Options.Headers: %w", err)
-		}
-		if strings.EqualFold(h.Name, "Cookie") || strings.EqualFold(h.Name, "Authorization") {
-			return nil, nil, badOption("Options.Headers: every host would get the %s; leave it out", h.Name)
-		}
-		hs = append(hs, h)
+// settings returns the settings that o has. Those that o leaves out have their defaults.
+func (o *Options) settings() (*settings.Settings, error) {
+	from, s := withStrategy{Options: o}, settings.Defaults()
+	if b, ok := o.Strategy.(*builtin); ok {
+		from.Focused, from.Recrawl, from.Walk = b.focused, b.recrawl, b.walk
+		s.Order.Strategy, s.Order.WalkSeed = b.name, b.walk.Seed
 	}
-	public, secret = sheet.Split(hs)
-	return public, secret, nil
-}
-
-func or[T comparable](v, usual T) T {
-	var zero T
-	if v == zero {
-		return usual
+	if err := s.Take(&from); err != nil {
+		return nil, err
 	}
-	return v
-}
-
-// check refuses values that are wrong with any other options. The node refuses the rest.
-func (o *Options) check() error {
-	switch {
-	case o.Dir == "":
-		return badOption("no Options.Dir: name the directory of the crawl")
-	case o.Callbacks < 0:
-		return badOption("Options.Callbacks %d is negative; 0 means 1", o.Callbacks)
-	case o.PageLimit < 0 || o.HostPageLimit < 0 || o.SizeLimit < 0 || o.TimeLimit < 0:
-		return badOption("Options.PageLimit %d, HostPageLimit %d, SizeLimit %d, TimeLimit %s: none may be negative; "+
-			"0 is no limit", o.PageLimit, o.HostPageLimit, o.SizeLimit, o.TimeLimit)
-	case o.RetryWait < 0:
-		return badOption("Options.RetryWait %s is negative; 0 means 30s", o.RetryWait)
-	case o.Workers < 0 || o.Workers > 10_000:
-		return badOption("Options.Workers %d: from 0 to 10000; 0 means 64", o.Workers)
-	case o.Memory != 0 && o.Memory < node.LeastMemory:
-		return badOption("Options.Memory %d: at least %d; 0 means 1 GiB", o.Memory, int64(node.LeastMemory))
-	case o.MaxPageBytes < 0:
-		return badOption("Options.MaxPageBytes %d is negative; 0 means 16 MiB", o.MaxPageBytes)
-	case o.Scope.Kind > Anywhere:
-		return badOption("Options.Scope.Kind %d: unknown", o.Scope.Kind)
-	case o.Scope.MaxDepth < 0:
-		return badOption("Options.Scope.MaxDepth %d is negative; 0 is no limit, "+
-			"and the strategy List fetches the seeds alone", o.Scope.MaxDepth)
-	case o.Scope.MaxHostDepth < 0:
-		return badOption("Options.Scope.MaxHostDepth %d is negative; 0 is no limit", o.Scope.MaxHostDepth)
+	switch auto := o.DelayFactor != 0; {
+	case auto:
+		s.Politeness.Delay, s.Politeness.DelayMin = quantity.Auto, time.Duration(s.Politeness.Delay)
+	case o.DelayMax != 0:
+		return nil, badOption("Options.DelayMax %s has no effect without DelayFactor", o.DelayMax)
 	}
-	if c := o.Cluster; c != nil {
-		switch {
-		case c.Agents < 0:
-			return badOption("Options.Cluster.Agents %d is negative; 0 means 1", c.Agents)
-		case c.Replicas < 0 || c.Replicas > 2:
-			return badOption("Options.Cluster.Replicas %d: 1 or 2; 0 means 2", c.Replicas)
-		case !(c.Capacity >= 0 && c.Capacity <= 1000):
-			return badOption("Options.Cluster.Capacity %g: at most 1000; 0 means 1", c.Capacity)
+	if o.Cluster != nil && o.Cluster.TwoLevel {
+		s.Cluster.Coverage = "two-level"
+	}
+	for _, h := range o.Headers {
+		if name, _, _ := strings.Cut(h, ":"); slices.Contains([]string{"cookie", "authorization"},
+			strings.ToLower(strings.TrimSpace(name))) {
+			return nil, badOption("Options.Headers: every host would get the %s; leave it out", name)
 		}
 	}
-	return nil
+	return s, nil
 }
 
-// into writes s in the words of package scope.
-func (s *Scope) into(cfg *scope.Config) {
-	cfg.Scope = map[ScopeKind]scope.Kind{SeedHosts: scope.Host, SeedPrefixes: scope.Prefix, SeedDomains: scope.Domain,
-		Anywhere: scope.Any}[s.Kind]
-	cfg.Include, cfg.Exclude = s.Include, s.Exclude
-	if s.MaxDepth > 0 {
-		cfg.Depth = &s.MaxDepth
-	}
-	if s.MaxHostDepth > 0 {
-		cfg.HostDepth = &s.MaxHostDepth
-	}
-	if accept := s.Func; accept != nil {
-		cfg.Accept = func(l link.Link) bool { return accept(newLink(&l)) }
-	}
+// withStrategy has all fields of which a setting is made: those of Options, and those of the strategies.
+type withStrategy struct {
+	Options *Options
+	Focused FocusedOptions
+	Recrawl RecrawlOptions
+	Walk    WalkOptions
 }

@@ -480,7 +480,8 @@ func TestBadOptions(t *testing.T) {
 		{"Options.UserAgent", func(o *orbweaver.Options) { o.UserAgent = "a\nb" }},
 		{"Options.RobotsAgent", func(o *orbweaver.Options) { o.RobotsAgent = "a b" }},
 		{"Options.Callbacks", func(o *orbweaver.Options) { o.Callbacks = -1 }},
-		{"Options.PageLimit", func(o *orbweaver.Options) { o.TimeLimit = -1 }},
+		{"Options.PageLimit", func(o *orbweaver.Options) { o.PageLimit = -1 }},
+		{"Options.TimeLimit", func(o *orbweaver.Options) { o.TimeLimit = -1 }},
 		{"Options.RetryWait", func(o *orbweaver.Options) { o.RetryWait = -1 }},
 		{"Options.Workers", func(o *orbweaver.Options) { o.Workers = 10_001 }},
 		{"Options.Memory", func(o *orbweaver.Options) { o.Memory = 1 << 20 }},
@@ -498,10 +499,10 @@ func TestBadOptions(t *testing.T) {
 		{"Max", func(o *orbweaver.Options) {
 			o.Strategy = orbweaver.Recrawl(orbweaver.RecrawlOptions{Min: 2, Max: 1})
 		}},
-		{"Min 1000h0m0s and Max 720h0m0s", func(o *orbweaver.Options) {
+		{"RecrawlOptions.Min 1000h0m0s and RecrawlOptions.Max 720h0m0s", func(o *orbweaver.Options) {
 			o.Strategy = orbweaver.Recrawl(orbweaver.RecrawlOptions{Min: 1000 * time.Hour})
 		}},
-		{"Min 1h0m0s and Max 1m0s", func(o *orbweaver.Options) {
+		{"RecrawlOptions.Min 1h0m0s and RecrawlOptions.Max 1m0s", func(o *orbweaver.Options) {
 			o.Strategy = orbweaver.Recrawl(orbweaver.RecrawlOptions{Max: time.Minute})
 		}},
 		{"Min -1h0m0s", func(o *orbweaver.Options) {
@@ -513,7 +514,7 @@ func TestBadOptions(t *testing.T) {
 		{"Jump", func(o *orbweaver.Options) { o.Strategy = orbweaver.Walk(orbweaver.WalkOptions{Jump: 2}) }},
 		{"Steps", func(o *orbweaver.Options) { o.Strategy = orbweaver.Walk(orbweaver.WalkOptions{Steps: -1}) }},
 		{"Walkers", func(o *orbweaver.Options) { o.Strategy = orbweaver.Walk(orbweaver.WalkOptions{Walkers: -1}) }},
-		{"depth", func(o *orbweaver.Options) {
+		{"Options.Scope.MaxDepth 1 has no effect with Options.Strategy walk", func(o *orbweaver.Options) {
 			o.Strategy, o.Scope.MaxDepth = orbweaver.Walk(orbweaver.WalkOptions{}), 1
 		}},
 		{"Options.Cluster.Partition hash", func(o *orbweaver.Options) {
@@ -535,7 +536,7 @@ func TestBadOptions(t *testing.T) {
 		}},
 		{"Options.DelayFactor", func(o *orbweaver.Options) { o.DelayFactor = -1 }},
 		{"no effect without DelayFactor", func(o *orbweaver.Options) { o.DelayMax = time.Minute }},
-		{"Options.DelayMax 1s: give at least Delay, 2s", func(o *orbweaver.Options) {
+		{"Options.DelayMax 1s is shorter than Options.Delay 2s", func(o *orbweaver.Options) {
 			o.DelayFactor, o.DelayMax = 5, time.Second
 		}},
 		{"Options.Rate: \"fast\"", func(o *orbweaver.Options) { o.Rate = "fast" }},

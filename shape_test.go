@@ -26,11 +26,10 @@ const (
 
 // funcFields bounds the fields of all structs that hold functions, also those of a function type with a name of ours.
 // It may only shrink. A context.CancelFunc does not count: it ends what its struct has begun.
-const funcFields = 117
+const funcFields = 115
 
 // tooLarge has what is over a bound, and how much it is today. A number may only shrink.
 var tooLarge = map[string]int{
-	"fields of cmd/orbweaver.CrawlCmd":            98,
 	"fields of cmd/orbweaver.TestwebCmd":          100,
 	"fields of cmd/orbweaver.generateFlags":       48,
 	"fields of internal/report.Summary":           44,
@@ -43,7 +42,7 @@ var tooLarge = map[string]int{
 	"files of cmd/orbweaver":                      82,
 	"files of lab":                                61,
 	"imports of cmd/orbweaver":                    44,
-	"lines of cmd/orbweaver":                      14988,
+	"lines of cmd/orbweaver":                      14195,
 	"lines of lab":                                14504,
 	"methods of interface internal/store/disk.FS": 11,
 	"methods of internal/store/keyset/drum.Store": 95,

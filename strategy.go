@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
-	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -41,18 +39,21 @@ type FollowFunc func(p *Page, l Link) Choice
 // Follow calls f.
 func (f FollowFunc) Follow(p *Page, l Link) Choice { return f(p, l) }
 
-// A builtin is a strategy of internal/crawl/strategy. A nil open is breadth-first.
+// A builtin is a strategy of internal/crawl/strategy, by its name among the settings.
 type builtin struct {
 	FollowFunc
-	open    func(strategy.Place) (visit.Strategy, error)
-	check   func(*Options) error
-	focused *FocusedOptions // nil: it is no Focused
+	name    string
+	focused FocusedOptions
+	recrawl RecrawlOptions
+	walk    WalkOptions
 }
+
+func takeAll(*Page, Link) Choice { return Take }
 
 // BreadthFirst returns the strategy that takes every link in the order in which links are
 // found. It is the default.
 func BreadthFirst() Strategy {
-	return &builtin{FollowFunc: func(*Page, Link) Choice { return Take }}
+	return &builtin{FollowFunc: takeAll, name: "bfs"}
 }
 
 // List returns the strategy that fetches only the seeds and the targets of their redirects,
@@ -65,13 +66,7 @@ func List() Strategy {
 			}
 			return Drop
 		},
-		open: func(strategy.Place) (visit.Strategy, error) { return strategy.List{}, nil },
-		check: func(all *Options) error {
-			if all.SeedRoots {
-				return badOption("Options.SeedRoots: the strategy List fetches the seeds alone")
-			}
-			return nil
-		},
+		name: "list",
 	}
 }
 
@@ -89,22 +84,7 @@ type RecrawlOptions struct {
 // as it changes. OnPage gets the page each time that the server sends it, with Again set. Do
 // not wrap this Strategy: a Strategy that calls its Follow is only breadth-first.
 func Recrawl(o RecrawlOptions) Strategy {
-	cfg := strategy.RecrawlConfig{Min: o.Min, Max: o.Max, Rounds: o.Rounds}
-	return &builtin{
-		FollowFunc: func(*Page, Link) Choice { return Take },
-		open:       func(at strategy.Place) (visit.Strategy, error) { return strategy.OpenRecrawl(at, cfg) },
-		check: func(*Options) error {
-			least, most := or(o.Min, time.Hour), or(o.Max, 30*24*time.Hour)
-			switch {
-			case least < 0 || most < least:
-				return badOption("RecrawlOptions.Min %s and Max %s: give durations above 0, Max not below Min; "+
-					"the defaults are 1h and 720h", least, most)
-			case o.Rounds < 0:
-				return badOption("RecrawlOptions.Rounds %d is negative; 0 is no limit", o.Rounds)
-			}
-			return nil
-		},
-	}
+	return &builtin{FollowFunc: takeAll, name: "recrawl", recrawl: o}
 }
 
 // WalkOptions tune Walk.
@@ -121,48 +101,7 @@ type WalkOptions struct {
 
 // Walk returns the strategy that samples the web by random walks: in the long run it visits a
 // page as often as the page's PageRank says. Do not wrap it.
-func Walk(o WalkOptions) Strategy {
-	cfg := strategy.WalkConfig{Walkers: o.Walkers, Steps: o.Steps, Jump: o.Jump, Seed: o.Seed}
-	return &builtin{
-		FollowFunc: func(*Page, Link) Choice { return Take },
-		open:       func(at strategy.Place) (visit.Strategy, error) { return strategy.OpenWalk(at, cfg) },
-		check: func(all *Options) error {
-			switch {
-			case o.Walkers < 0 || o.Walkers > 10_000:
-				return badOption("WalkOptions.Walkers %d: from 0 to 10000", o.Walkers)
-			case o.Steps < 0:
-				return badOption("WalkOptions.Steps %d is negative; 0 means 100000", o.Steps)
-			case !(o.Jump >= 0 && o.Jump <= 1):
-				return badOption("WalkOptions.Jump %g: a probability, from 0 to 1", o.Jump)
-			case all.Scope.MaxDepth > 0:
-				return badOption("Options.Scope.MaxDepth %d: a walk has no depth; use WalkOptions.Steps",
-					all.Scope.MaxDepth)
-			case all.Scope.MaxHostDepth > 0 || all.SeedRoots:
-				return badOption("Options.Scope.MaxHostDepth and SeedRoots: a walk knows neither depths nor roots " +
-					"of hosts")
-			case all.Cluster != nil:
-				return explain(node.CheckWalk(all.Cluster.Partition))
-			}
-			return nil
-		},
-	}
-}
-
-// opener is how the crawl gets its strategy; nil is breadth-first.
-func (o *Options) opener() (func(strategy.Place) (visit.Strategy, error), error) {
-	switch s := o.Strategy.(type) {
-	case nil:
-		return nil, nil
-	case *builtin:
-		if s.check != nil {
-			if err := s.check(o); err != nil {
-				return nil, err
-			}
-		}
-		return s.open, nil
-	}
-	return func(strategy.Place) (visit.Strategy, error) { return own{o.Strategy}, nil }, nil
-}
+func Walk(o WalkOptions) Strategy { return &builtin{FollowFunc: takeAll, name: "walk", walk: o} }
 
 // own is a Strategy of the program, as the crawl asks it. It implements visit.Strategy.
 type own struct{ Strategy }

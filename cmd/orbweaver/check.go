@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -224,16 +225,12 @@ func (c *CheckURLCmd) read(base weburl.URL, s string) (u weburl.URL, bare bool, 
 
 // CheckScopeCmd implements "check scope".
 type CheckScopeCmd struct {
-	Seed    []string   `help:"Judge for a crawl from these seeds." placeholder:"URL"`
-	Seeds   []string   `short:"i" help:"${check_seeds}" placeholder:"FILE" sep:"none"`
-	Config  string     `help:"${check_config}" placeholder:"FILE"`
-	Scope   scope.Kind `help:"${scope}" default:"host" enum:"${scopes}" placeholder:"KIND"`
-	Include []string   `help:"${include}" placeholder:"RE" sep:"none"`
-	Exclude []string   `help:"${exclude}" placeholder:"RE" sep:"none"`
-	Depth   int        `help:"${depth}" default:"-1" placeholder:"N"`
-	Hops    string     `help:"${check_hops}" default:"L" placeholder:"HOPS"`
+	Seed   []string `help:"Judge for a crawl from these seeds." placeholder:"URL"`
+	Seeds  []string `short:"i" help:"${check_seeds}" placeholder:"FILE" sep:"none"`
+	Config string   `help:"${check_config}" placeholder:"FILE"`
+	Hops   string   `help:"${check_hops}" default:"L" placeholder:"HOPS"`
 
-	HostDepth int `help:"${host_depth}" default:"-1" placeholder:"N"`
+	settings.Bounds `embed:""`
 
 	URL []string `arg:"" name:"url" help:"${check_urls}"`
 }
@@ -269,13 +266,8 @@ func (c *CheckScopeCmd) Run(k *kong.Context, out io.Writer) error {
 		}
 		seeds = append(seeds, u.URL)
 	}
-	cfg := scope.Config{Scope: c.Scope, Include: c.Include, Exclude: c.Exclude, Today: time.Now(), Sheets: sheets}
-	if c.Depth >= 0 {
-		cfg.Depth = &c.Depth
-	}
-	if c.HostDepth >= 0 {
-		cfg.HostDepth = &c.HostDepth
-	}
+	cfg := c.Bounds.Config()
+	cfg.Today, cfg.Sheets = time.Now(), sheets
 	s, err := scope.New(cfg, seeds)
 	if err != nil {
 		return input.SettingError(err)

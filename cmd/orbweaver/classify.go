@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
@@ -202,36 +203,9 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	return err
 }
 
-// builtinModels are the names of the models in the program.
-var builtinModels = []string{"topics", "languages"}
-
 // modelFlag names a model.
 type modelFlag struct {
 	Model string `short:"m" help:"${classify_model}" default:"topics" placeholder:"FILE"`
-}
-
-// classifier reads the model.
-func (f *modelFlag) classifier() (*classify.Classifier, error) {
-	switch f.Model {
-	case "topics":
-		return classify.New(builtin.Topics(), builtin.Languages())
-	case "languages":
-		return classify.New(builtin.Languages(), nil)
-	}
-	b, err := os.ReadFile(f.Model)
-	if err != nil {
-		return nil, unreadable("--model "+f.Model, f.Model, err, "give topics, languages, or a file of \"classify "+
-			"train\"")
-	}
-	m, _, err := classify.Parse(b)
-	if err != nil {
-		return nil, bad("--model %s: %v; make one with \"classify train\"", f.Model, err)
-	}
-	c, err := classify.New(m, builtin.Languages())
-	if err != nil {
-		return nil, bad("--model %s: %v", f.Model, err)
-	}
-	return c, nil
 }
 
 // ClassifyPageCmd implements "classify page".
@@ -256,7 +230,7 @@ type classifiedPage struct {
 
 // Run classifies.
 func (c *ClassifyPageCmd) Run(out io.Writer) error {
-	m, err := c.classifier()
+	m, err := settings.Classifier(c.Model)
 	if err != nil {
 		return err
 	}

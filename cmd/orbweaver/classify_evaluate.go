@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 )
@@ -44,7 +45,7 @@ type classifyTest struct {
 
 // Run tests.
 func (c *ClassifyTestCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
-	m, err := c.classifier()
+	m, err := settings.Classifier(c.Model)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
@@ -89,7 +90,7 @@ func (c *CoordinatorCmd) config() (cfg coordination.Config, err error) {
 	}
 	cfg.DNS.Servers = c.DNS
 	if c.Proxy != "" {
-		proxy, err := proxyURL(c.Proxy)
+		proxy, err := settings.ParseProxy(c.Proxy)
 		if err != nil {
 			return cfg, err
 		}
@@ -102,7 +103,7 @@ func (c *CoordinatorCmd) config() (cfg coordination.Config, err error) {
 		cfg.Unchecked = !fc.LooksUp()
 		if cfg.Unchecked && len(c.DNS) > 0 {
 			return cfg, bad("--dns has no effect with --proxy %s: the proxy looks the names up; leave one of them out",
-				redactProxy(c.Proxy))
+				settings.RedactProxy(c.Proxy))
 		}
 	}
 	return cfg, cfg.Check()

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -22,112 +21,43 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/rate"
+	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 const defaultDir = "./crawl"
 
-// CrawlCmd implements "crawl". Its flags are also the keys of the YAML file.
+// startFlags say where a crawl is, and whether it begins or continues. Their tag for is as in package settings; with
+// "command" only the command line can set a flag.
+type startFlags struct {
+	Seeds         []string `short:"i" placeholder:"FILE" sep:"none" for:"run"`
+	Dir           string   `short:"o" default:"./crawl" placeholder:"DIR" for:"run"`
+	Config        string   `placeholder:"FILE" for:"command"`
+	Resume        bool     `for:"command"`
+	Overwrite     bool     `for:"command"`
+	StartOrResume bool     `for:"command"`
+	Stay          bool     `for:"run"`
+	DryRun        bool     `short:"n" for:"command"`
+	Example       []string `placeholder:"URL" sep:"none" for:"command"`
+	Unblock       []string `placeholder:"HOST" for:"command"`
+}
+
+// CrawlCmd implements "crawl". Its flags are also the keys of the YAML file. The help of a flag is the text of its name
+// in crawlHelp.
 type CrawlCmd struct {
 	Seed []string `arg:"" optional:"" name:"seed" help:"${seed}"`
 
-	Seeds     []string `short:"i" help:"${seeds}" placeholder:"FILE" sep:"none" group:"Start and resume"`
-	Dir       string   `short:"o" help:"${dir}" default:"./crawl" placeholder:"DIR" group:"Start and resume"`
-	Config    string   `help:"${config}" placeholder:"FILE" group:"Start and resume"`
-	Resume    bool     `help:"${resume}" group:"Start and resume"`
-	Overwrite bool     `help:"${overwrite}" group:"Start and resume"`
+	startFlags `embed:"" group:"Start and resume"`
 
-	StartOrResume bool `help:"${start_or_resume}" group:"Start and resume"`
-	Stay          bool `help:"${stay}" group:"Start and resume"`
-
-	DryRun  bool     `short:"n" help:"${dry_run}" group:"Start and resume"`
-	Example []string `help:"${example}" placeholder:"URL" sep:"none" group:"Start and resume"`
-
-	Unblock []string `help:"${unblock}" placeholder:"HOST" group:"Start and resume"`
-
-	Scope         scope.Kind    `help:"${scope}" default:"host" enum:"${scopes}" placeholder:"KIND" group:"Scope and limits"`
-	Include       []string      `help:"${include}" placeholder:"RE" sep:"none" group:"Scope and limits"`
-	Exclude       []string      `help:"${exclude}" placeholder:"RE" sep:"none" group:"Scope and limits"`
-	Blacklist     string        `help:"${blacklist}" placeholder:"FILE" group:"Scope and limits"`
-	Depth         int           `short:"l" help:"${depth}" default:"-1" placeholder:"N" group:"Scope and limits"`
-	HostDepth     int           `help:"${host_depth}" default:"-1" placeholder:"N" group:"Scope and limits"`
-	PageLimit     int64         `help:"${page_limit}" placeholder:"N" group:"Scope and limits"`
-	HostPageLimit int64         `help:"${host_page_limit}" placeholder:"N" group:"Scope and limits"`
-	SizeLimit     cli.ByteSize  `help:"${size_limit}" placeholder:"BYTES" group:"Scope and limits"`
-	TimeLimit     time.Duration `help:"${time_limit}" placeholder:"D" group:"Scope and limits"`
-	Requisites    bool          `help:"${requisites}" group:"Scope and limits"`
-	Sitemaps      bool          `help:"${sitemaps}" group:"Scope and limits"`
-	SeedRoots     bool          `help:"${seed_roots}" group:"Scope and limits"`
-	Keep          []string      `help:"${keep}" placeholder:"RE|TYPE" sep:"none" group:"Scope and limits"`
-	ObeyNoarchive bool          `help:"${obey_noarchive}" group:"Scope and limits"`
-
-	NearDuplicates string `help:"${near_duplicates}" default:"off" enum:"off,mark,drop" placeholder:"MODE" group:"Scope and limits"`
-
-	StrategyFlags `embed:""`
-
-	DelayFlags `embed:""`
-
-	IPDelay     *time.Duration `name:"ip-delay" help:"${ip_delay}" placeholder:"D" group:"Politeness"`
-	SiteDelay   *time.Duration `help:"${site_delay}" placeholder:"D" group:"Politeness"`
-	HostShare   share          `help:"${host_share}" placeholder:"SHARE" group:"Politeness"`
-	SlowDown    time.Duration  `help:"${slow_down}" default:"60s" placeholder:"D" group:"Politeness"`
-	Retries     int            `help:"${retries}" default:"4" placeholder:"N" group:"Politeness"`
-	RetryWait   time.Duration  `help:"${retry_wait}" default:"30s" placeholder:"D" group:"Politeness"`
-	Rate        rate.Schedule  `help:"${rate}" placeholder:"RATE" group:"Politeness"`
-	UserAgent   string         `help:"${user_agent}" placeholder:"S" group:"Politeness"`
-	RobotsAgent string         `help:"${robots_agent}" placeholder:"NAME" group:"Politeness"`
-	Contact     string         `help:"${contact}" placeholder:"URL|MAIL" group:"Politeness"`
-
-	Workers      int           `help:"${workers}" default:"64" placeholder:"N" group:"Fetching"`
-	Memory       cli.ByteSize  `help:"${memory}" default:"1GiB" placeholder:"BYTES" group:"Fetching"`
-	Header       []string      `help:"${header}" placeholder:"'NAME: VALUE'" sep:"none" group:"Fetching"`
-	Cookies      bool          `help:"${cookies}" group:"Fetching"`
-	CookieFile   string        `help:"${cookie_file}" placeholder:"FILE" group:"Fetching"`
-	AuthFile     string        `help:"${auth_file}" placeholder:"FILE" group:"Fetching"`
-	DNS          []string      `name:"dns" help:"${dns}" placeholder:"ADDR" group:"Fetching"`
-	ConnectTo    []string      `help:"${connect_to}" placeholder:"HOST:PORT:ADDR:PORT" group:"Fetching"`
-	CA           string        `name:"ca" help:"${ca}" placeholder:"FILE" group:"Fetching"`
-	Insecure     bool          `help:"${insecure}" group:"Fetching"`
-	Proxy        string        `help:"${proxy}" placeholder:"URL" group:"Fetching"`
-	AllowPrivate bool          `help:"${allow_private}" group:"Fetching"`
-	MaxBody      cli.ByteSize  `help:"${max_body}" default:"256MiB" placeholder:"BYTES" group:"Fetching"`
-	MaxTime      time.Duration `help:"${max_time}" default:"5m" placeholder:"D" group:"Fetching"`
-	MinRate      cli.ByteSize  `help:"${min_rate}" default:"100" placeholder:"BYTES" group:"Fetching"`
-	Timeout      time.Duration `help:"${timeout}" default:"30s" placeholder:"D" group:"Fetching"`
-	DialTimeout  time.Duration `help:"${dial_timeout}" default:"15s" placeholder:"D" group:"Fetching"`
-
-	WARCPrefix string       `name:"warc-prefix" help:"${warc_prefix}" default:"orbweaver" placeholder:"S" group:"Output"`
-	WARCSize   cli.ByteSize `name:"warc-size" help:"${warc_size}" default:"1GB" placeholder:"BYTES" group:"Output"`
-
-	Links bool `help:"${links}" group:"Output"`
-
-	Name          string   `help:"${name}" default:"agent" placeholder:"S" group:"Cluster"`
-	Capacity      float64  `help:"${capacity}" default:"1" placeholder:"N" group:"Cluster"`
-	Partition     string   `help:"${partition}" default:"rendezvous" enum:"${partitions}" placeholder:"KIND" group:"Cluster"`
-	Boundary      string   `help:"${boundary}" default:"" enum:",${boundaries}" placeholder:"KIND" group:"Cluster"`
-	ContentHash   string   `help:"${content_hash}" default:"exact" enum:"${content_hashes}" placeholder:"KIND" group:"Cluster"`
-	Kappa         *int     `help:"${kappa}" placeholder:"N" group:"Cluster"`
-	Coordinator   []string `help:"${coordinator}" placeholder:"ADDR" group:"Cluster"`
-	Coverage      string   `help:"${coverage}" default:"full" enum:"full,two-level" placeholder:"KIND" group:"Cluster"`
-	Replicas      int      `help:"${replicas}" placeholder:"N" group:"Cluster"`
-	OnLoss        string   `help:"${on_loss}" default:"keep" enum:"${on_losses}" placeholder:"HOW" group:"Cluster"`
-	ArchiveCopies int      `help:"${archive_copies}" default:"1" placeholder:"N" group:"Cluster"`
-	Listen        string   `help:"${listen}" placeholder:"ADDR" group:"Cluster"`
-	Join          []string `help:"${join}" placeholder:"ADDR" group:"Cluster"`
-	Founder       string   `help:"${founder}" placeholder:"NAME" group:"Cluster"`
-	Keys          string   `help:"${keys}" placeholder:"DIR" group:"Cluster"`
-	Recovery      int      `help:"${recovery}" default:"2" placeholder:"N" group:"Cluster"`
-	Agents        int      `help:"${agents}" default:"1" placeholder:"N" group:"Cluster"`
+	Settings settings.Settings `embed:""`
 
 	APIFlags `embed:"" group:"Monitoring"`
 
-	Stream string `help:"${stream}" enum:",jsonl" default:"" placeholder:"FORMAT" group:"Monitoring"`
-	JSON   bool   `name:"json" help:"${json}" group:"Monitoring"`
-	Quiet  bool   `short:"q" help:"${quiet}" group:"Monitoring"`
+	Stream string `enum:",jsonl" default:"" placeholder:"FORMAT" group:"Monitoring" for:"run"`
+	JSON   bool   `name:"json" group:"Monitoring" for:"run"`
+	Quiet  bool   `short:"q" group:"Monitoring" for:"run"`
 
 	Profiles `embed:"" group:"Monitoring"`
 
@@ -171,7 +101,7 @@ Exit codes: ` + exitBriefs() + "."
 }
 
 // Run crawls until the crawl ends or a signal stops it.
-func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, given *settings) (err error) {
+func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, given *elsewhere) (err error) {
 	if !c.JSON && !c.Quiet {
 		for _, name := range given.unknown {
 			fmt.Fprintf(errs, "orbweaver: %s in the environment matches no flag and is ignored\n", name)
@@ -194,7 +124,7 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 	if err := c.notOfProgram(); err != nil {
 		return err
 	}
-	if err := c.checkUnused(k, given, filepath.Join(c.Dir, "crawl.yaml")); err != nil {
+	if err := c.checkUnused(k, given); err != nil {
 		return err
 	}
 	if cfg.Effective, err = c.effective(k); err != nil {
@@ -219,9 +149,10 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 	if cfg.Cluster != nil {
 		name = cfg.Cluster.Name
 	}
+	limits := &c.Settings.Limits
 	d := &display{
 		agent: name, dir: c.Dir, out: out, json: c.JSON, quiet: c.Quiet, resumable: true,
-		pageLimit: c.PageLimit, sizeLimit: int64(c.SizeLimit), timeLimit: c.TimeLimit,
+		pageLimit: limits.PageLimit, sizeLimit: int64(limits.SizeLimit), timeLimit: limits.TimeLimit,
 	}
 	endStream := c.stream(&cfg, d, errs)
 	err = runCrawl(cfg, c.APIFlags, d)

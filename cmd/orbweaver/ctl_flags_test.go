@@ -18,7 +18,7 @@ import (
 func TestCtlFlags(t *testing.T) {
 	var c commands
 	out := cli.NewOutput(io.Discard)
-	p, err := newParser(&c, &settings{}, out, out, func(int) {})
+	p, err := newParser(&c, &elsewhere{}, out, out, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

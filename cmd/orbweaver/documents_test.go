@@ -97,7 +97,7 @@ func parseLine(t *testing.T, args []string, incomplete bool) error {
 func parseInto(t *testing.T, c *commands, args []string, incomplete bool) error {
 	t.Helper()
 	discard := cli.NewOutput(io.Discard)
-	parser, err := parserOf(c.only(args), c, &settings{}, discard, discard, func(int) {})
+	parser, err := parserOf(c.only(args), c, &elsewhere{}, discard, discard, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,8 +212,8 @@ func tryToCrawl(t *testing.T, settings string) error {
 		return err
 	}
 	c.Crawl.Seeds = nil
-	if c.Crawl.Contact == "" {
-		c.Crawl.Contact = "you@example.org"
+	if c.Crawl.Settings.Politeness.Contact == "" {
+		c.Crawl.Settings.Politeness.Contact = "you@example.org"
 	}
 	cfg, err := c.Crawl.config()
 	if err != nil {
@@ -342,7 +342,7 @@ func TestDocumentProse(t *testing.T) {
 	theirs := regexp.MustCompile(`(?m)^\|[^|]*\|`) // the column of other programs
 	known := map[string]bool{"help": true}
 	var c commands
-	parser, err := newParser(&c, &settings{}, cli.NewOutput(io.Discard), cli.NewOutput(io.Discard), func(int) {})
+	parser, err := newParser(&c, &elsewhere{}, cli.NewOutput(io.Discard), cli.NewOutput(io.Discard), func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -20,6 +19,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
+	"github.com/orbweaver/orbweaver/internal/node/settings"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -40,7 +41,7 @@ type dryRun struct {
 
 // dryRun checks the crawl and prints what it would do. It writes no file and fetches only
 // robots.txt. The error is the reason why the crawl could not start, or would fetch nothing.
-func (c *CrawlCmd) dryRun(k *kong.Context, cfg node.Config, given *settings, out io.Writer) (err error) {
+func (c *CrawlCmd) dryRun(k *kong.Context, cfg node.Config, given *elsewhere, out io.Writer) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	for _, f := range []struct{ flag, name string }{{"cpuprofile", c.CPUProfile}, {"memprofile", c.MemProfile}} {
@@ -167,8 +168,8 @@ func (d *dryRun) directory() {
 		}
 	}
 	d.row("directory", "%s: %s", c.Dir, what)
-	d.row("archive", "%s, a new file after %s", filepath.Join(r.Dir("archive"), c.WARCPrefix+"-*-"+c.Name+".warc.gz"),
-		c.WARCSize)
+	files := c.Settings.Output.WARCPrefix + "-*-" + c.Settings.Cluster.Name + ".warc.gz"
+	d.row("archive", "%s, a new file after %s", filepath.Join(r.Dir("archive"), files), c.Settings.Output.WARCSize)
 	d.row("logs", "%s", r.Dir("logs"))
 	d.row("reports", "%s", r.Dir("reports"))
 	if c.API != "" {
@@ -191,29 +192,29 @@ func (d *dryRun) identity() {
 func (d *dryRun) bounds() {
 	c := d.cmd
 	depth := "any depth"
-	if c.Depth >= 0 {
-		depth = "at most " + plural(int64(c.Depth), "link") + " from a seed"
+	if c.Settings.Bounds.Depth >= 0 {
+		depth = "at most " + plural(int64(c.Settings.Bounds.Depth), "link") + " from a seed"
 	}
-	if c.HostDepth >= 0 {
-		depth += ", at most " + plural(int64(c.HostDepth), "link") + " within a host"
+	if c.Settings.Bounds.HostDepth >= 0 {
+		depth += ", at most " + plural(int64(c.Settings.Bounds.HostDepth), "link") + " within a host"
 	}
-	if c.SeedRoots {
+	if c.Settings.Limits.SeedRoots {
 		depth += ", with the root pages of all hosts"
 	}
-	d.row("scope", "%s, %s", c.Scope, depth)
-	d.row("politeness", "%s between requests to a host; robots.txt may ask for more", c.DelayFlags.text())
+	d.row("scope", "%s, %s", c.Settings.Bounds.Scope, depth)
+	d.row("politeness", "%s between requests to a host; robots.txt may ask for more", delayText(&c.Settings.Politeness))
 	var limits []string
-	if c.PageLimit > 0 {
-		limits = append(limits, plural(c.PageLimit, "page"))
+	if c.Settings.Limits.PageLimit > 0 {
+		limits = append(limits, plural(c.Settings.Limits.PageLimit, "page"))
 	}
-	if c.HostPageLimit > 0 {
-		limits = append(limits, plural(c.HostPageLimit, "page")+" of each host")
+	if c.Settings.Limits.HostPageLimit > 0 {
+		limits = append(limits, plural(c.Settings.Limits.HostPageLimit, "page")+" of each host")
 	}
-	if c.SizeLimit > 0 {
-		limits = append(limits, c.SizeLimit.String())
+	if c.Settings.Limits.SizeLimit > 0 {
+		limits = append(limits, c.Settings.Limits.SizeLimit.String())
 	}
-	if c.TimeLimit > 0 {
-		limits = append(limits, c.TimeLimit.String())
+	if c.Settings.Limits.TimeLimit > 0 {
+		limits = append(limits, c.Settings.Limits.TimeLimit.String())
 	}
 	if len(limits) == 0 {
 		limits = []string{"none: the crawl ends when no URL in scope is left"}
@@ -251,7 +252,7 @@ func (d *dryRun) cluster() {
 }
 
 // settings returns the settings that were given, and where each comes from.
-func (d *dryRun) settings(k *kong.Context, given *settings) ([]plannedSetting, error) {
+func (d *dryRun) settings(k *kong.Context, given *elsewhere) ([]plannedSetting, error) {
 	before, err := d.before()
 	if err != nil {
 		return nil, err
@@ -267,12 +268,12 @@ func (d *dryRun) settings(k *kong.Context, given *settings) ([]plannedSetting, e
 		if !typed && !set {
 			continue
 		}
-		s := plannedSetting{Name: f.Name, Value: settingText(d.cmd.public(f)), From: "--" + f.Name}
+		s := plannedSetting{Name: f.Name, Value: settings.Text(d.cmd.public(f)), From: "--" + f.Name}
 		if !typed {
 			s.From = from.from
 		}
 		old, had := before[f.Name]
-		if text := settingText(old); had && text != s.Value {
+		if text := settings.Text(old); had && text != s.Value {
 			s.Before = &text
 		} else if before != nil && !had && f.Name != "seeds" {
 			s.Before = new(string)
@@ -322,20 +323,12 @@ func (d *dryRun) before() (map[string]any, error) {
 	return m, nil
 }
 
-// settingText returns the value of a setting as text.
-func settingText(v any) string {
-	switch x := reflect.Indirect(reflect.ValueOf(v)); {
-	case !x.IsValid():
-		return "none"
-	case x.Kind() == reflect.Slice:
-		var all []string
-		for i := range x.Len() {
-			all = append(all, fmt.Sprint(x.Index(i).Interface()))
-		}
-		return strings.Join(all, ", ")
-	default:
-		return fmt.Sprint(x.Interface())
+// delayText returns the delay of hosts for people.
+func delayText(p *settings.Politeness) string {
+	if p.Delay == quantity.Auto {
+		return fmt.Sprintf("%g times the last response times, from %s to %s,", p.DelayFactor, p.DelayMin, p.DelayMax)
 	}
+	return p.Delay.String()
 }
 
 // seeds looks at the seeds and prints what would become of each. It returns how many could be visited.
@@ -410,8 +403,8 @@ func (d *dryRun) seed(out io.Writer, s plannedSeed) {
 			fmt.Fprintf(out, "    %s\n", text)
 		}
 	}
-	if s.delay > d.cmd.least() {
-		fmt.Fprintf(out, "    Crawl-delay %s instead of --delay %s\n", s.delay, d.cmd.Delay)
+	if s.delay > d.cmd.Settings.Politeness.Least() {
+		fmt.Fprintf(out, "    Crawl-delay %s instead of --delay %s\n", s.delay, d.cmd.Settings.Politeness.Delay)
 	}
 }
 

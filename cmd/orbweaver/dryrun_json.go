@@ -62,24 +62,24 @@ type plannedExample struct {
 	Rules   []string `json:"rules"`
 }
 
-// A plannedCrawl is the crawl as a whole.
+// A plannedCrawl is the crawl as a whole. The tag setting is that of settings.Fill.
 type plannedCrawl struct {
 	Type          string           `json:"type"` // dry-run
 	Dir           string           `json:"dir"`
 	Action        string           `json:"action"`
 	Queued        int64            `json:"urls_queued,omitempty"`
-	Contact       string           `json:"contact,omitempty"`
+	Contact       string           `json:"contact,omitempty" setting:"contact"`
 	UserAgent     string           `json:"user_agent"`
 	RobotsAgent   string           `json:"robots_agent"`
-	Scope         string           `json:"scope"`
-	Depth         *int             `json:"depth,omitempty"`
-	HostDepth     *int             `json:"host_depth,omitempty"`
-	SeedRoots     bool             `json:"seed_roots,omitempty"`
+	Scope         string           `json:"scope" setting:"scope"`
+	Depth         *int             `json:"depth,omitempty" setting:"depth"`
+	HostDepth     *int             `json:"host_depth,omitempty" setting:"host-depth"`
+	SeedRoots     bool             `json:"seed_roots,omitempty" setting:"seed-roots"`
 	Delay         float64          `json:"delay_s"`
-	PageLimit     int64            `json:"page_limit,omitempty"`
-	HostPageLimit int64            `json:"host_page_limit,omitempty"`
-	SizeLimit     int64            `json:"size_limit_bytes,omitempty"`
-	TimeLimit     float64          `json:"time_limit_s,omitempty"`
+	PageLimit     int64            `json:"page_limit,omitempty" setting:"page-limit"`
+	HostPageLimit int64            `json:"host_page_limit,omitempty" setting:"host-page-limit"`
+	SizeLimit     int64            `json:"size_limit_bytes,omitempty" setting:"size-limit"`
+	TimeLimit     float64          `json:"time_limit_s,omitempty" setting:"time-limit"`
 	Agent         string           `json:"agent,omitempty"`
 	Waits         string           `json:"waiting_for,omitempty"`
 	Join          []plannedJoin    `json:"join,omitempty"`
@@ -117,25 +117,18 @@ func plannedJoins(replies []membership.JoinReply) (all []plannedJoin) {
 }
 
 // summary returns the object of the crawl, which comes last.
-func (d *dryRun) summary(settings []plannedSetting, visitable int) plannedCrawl {
+func (d *dryRun) summary(given []plannedSetting, visitable int) plannedCrawl {
 	c, r := d.cmd, d.r
-	p := plannedCrawl{Type: "dry-run", Dir: c.Dir, Action: "create", Contact: d.cfg.Contact, UserAgent: r.UserAgent,
-		RobotsAgent: r.Token, Scope: c.Scope.String(), Delay: c.least().Seconds(), PageLimit: c.PageLimit,
-		HostPageLimit: c.HostPageLimit, SizeLimit: int64(c.SizeLimit), TimeLimit: c.TimeLimit.Seconds(),
-		Waits:    d.meeting.Waits,
-		Settings: settings, Seeds: len(r.Seeds), Visitable: visitable, Possible: d.possible(visitable)}
+	p := plannedCrawl{Type: "dry-run", Dir: c.Dir, Action: "create", Waits: d.meeting.Waits, Settings: given,
+		Seeds: len(r.Seeds), Visitable: visitable, Possible: d.possible(visitable)}
+	c.Settings.Fill(&p)
+	p.UserAgent, p.RobotsAgent, p.Delay = r.UserAgent, r.Token, c.Settings.Politeness.Least().Seconds()
 	p.Join, p.Coordinators = plannedJoins(d.meeting.Join), plannedJoins(d.meeting.Coordinators)
 	switch {
 	case c.Resume:
 		p.Action, p.Queued = "continue", r.Waiting
 	case r.Exists:
 		p.Action = "overwrite"
-	}
-	if c.Depth >= 0 {
-		p.Depth = &c.Depth
-	}
-	if p.SeedRoots = c.SeedRoots; c.HostDepth >= 0 {
-		p.HostDepth = &c.HostDepth
 	}
 	if d.cfg.Cluster != nil {
 		p.Agent = d.cfg.Cluster.Name

@@ -11,17 +11,18 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/urlfrontier"
 )
 
 // FrontierCmd implements "frontier".
 type FrontierCmd struct {
-	Dir         string       `arg:"" help:"${frontier_dir}" placeholder:"DIR"`
-	Listen      string       `help:"${frontier_listen}" default:"127.0.0.1:7071" placeholder:"ADDR"`
-	AllowRemote bool         `help:"${frontier_remote}"`
-	Memory      cli.ByteSize `help:"${frontier_memory}" default:"2GiB" placeholder:"BYTES"`
-	Quiet       bool         `short:"q" help:"Print no progress."`
+	Dir         string            `arg:"" help:"${frontier_dir}" placeholder:"DIR"`
+	Listen      string            `help:"${frontier_listen}" default:"127.0.0.1:7071" placeholder:"ADDR"`
+	AllowRemote bool              `help:"${frontier_remote}"`
+	Memory      quantity.ByteSize `help:"${frontier_memory}" default:"2GiB" placeholder:"BYTES"`
+	Quiet       bool              `short:"q" help:"Print no progress."`
 }
 
 // Help teaches how to use the frontier.

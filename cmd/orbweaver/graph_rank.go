@@ -14,19 +14,20 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/graph"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
 )
 
 // GraphPagerankCmd implements "graph pagerank".
 type GraphPagerankCmd struct {
-	Damping    float64      `help:"${graph_damping}" default:"${damping}" placeholder:"P"`
-	Tolerance  float64      `help:"${graph_tolerance}" default:"${tolerance}" placeholder:"X"`
-	Iterations int          `help:"${graph_iterations}" default:"${iterations}" placeholder:"N"`
-	Top        int          `help:"${graph_top}" default:"20" placeholder:"N"`
-	Memory     cli.ByteSize `help:"${graph_memory}" default:"1GB" placeholder:"BYTES"`
-	Out        string       `short:"o" help:"${graph_ranks_out}" placeholder:"FILE"`
-	JSON       bool         `help:"Print one JSON object."`
-	Graph      string       `arg:"" help:"Read this graph file."`
+	Damping    float64           `help:"${graph_damping}" default:"${damping}" placeholder:"P"`
+	Tolerance  float64           `help:"${graph_tolerance}" default:"${tolerance}" placeholder:"X"`
+	Iterations int               `help:"${graph_iterations}" default:"${iterations}" placeholder:"N"`
+	Top        int               `help:"${graph_top}" default:"20" placeholder:"N"`
+	Memory     quantity.ByteSize `help:"${graph_memory}" default:"1GB" placeholder:"BYTES"`
+	Out        string            `short:"o" help:"${graph_ranks_out}" placeholder:"FILE"`
+	JSON       bool              `help:"Print one JSON object."`
+	Graph      string            `arg:"" help:"Read this graph file."`
 }
 
 // Help explains the method.

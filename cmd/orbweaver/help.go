@@ -72,7 +72,7 @@ var crawlHelp = cli.Texts{
 	"workers": "Run up to N visits at once, 1 to 10000. A visit to a slow server no longer counts after 5 s, or " +
 		"after 30 s if it receives 1 kB/s or more; with many slow servers sooner, and also if --rate needs " +
 		"more open requests.",
-	"memory": "Give the process BYTES of memory, at least " + leastMemory + ". Caches and queues " +
+	"memory": "Give the process BYTES of memory, at least 128MiB. Caches and queues " +
 		"share it; the rest of their data is on disk.",
 	"header": "Send this header with every request, to every host. Values of headers such as X-API-Key stay out " +
 		"of the archive and of crawl.yaml.",
@@ -127,7 +127,7 @@ var crawlHelp = cli.Texts{
 		"two-level: drop them, and crawl the root page of each host; pages that only other hosts link to may be " +
 		"missed.",
 	"replicas": "With --listen: keep the records of each host at N agents, 1 or 2. With 2, losing one " +
-		"agent and its disk loses no URL (default: 2).",
+		"agent and its disk loses no URL.",
 	"on_loss": "With --replicas 2: what to do about the pages of an archive that was lost with its agent. keep: list " +
 		"them in reports. refetch: fetch them again before the crawl ends, unless the agent is back by then.",
 	"archive_copies": "With --replicas 2: keep each finished archive file at N agents, 1 or 2. With 2, another agent " +
@@ -158,7 +158,7 @@ var crawlHelp = cli.Texts{
 		"walks, which sample pages by their PageRank.",
 	"topic": "With focused: want pages of this category of the model, in any case, such as science. " +
 		"Repeatable (default: with --partition topic each agent's own categories).",
-	"topic_model": "With focused, or --partition topic: tell the topics of pages by this file of " +
+	"model": "With focused, or --partition topic: tell the topics of pages by this file of " +
 		"\"classify train\", or by one of the two models in the program: topics (of pages in English) or languages.",
 	"recrawl_min":    "With recrawl: visit a page again after D at the earliest, however often it changes.",
 	"recrawl_max":    "With recrawl: visit a page again after D at the latest, even if it never changes.",

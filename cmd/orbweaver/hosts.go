@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -19,47 +18,38 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
-// requests sets what the requests of the crawl contain, which responses the archive gets, and the settings of parts of
-// the web.
-func (c *CrawlCmd) requests(cfg *node.Config) (err error) {
-	if cfg.Crawl.Keep, err = sheet.ParseKeep("--keep", c.Keep); err != nil {
-		return bad("%v", err)
-	}
-	headers, err := sheet.ParseHeaders("--header", c.Header)
-	if err != nil {
-		return bad("%v", err)
-	}
-	cfg.Fetch.Header, cfg.Fetch.Secret = sheet.Split(headers)
-	if c.Cookies || c.CookieFile != "" {
-		cfg.Crawl.KeepCookies()
-	}
-	if c.CookieFile != "" {
-		b, err := readSecrets("--cookie-file", c.CookieFile, "name a file of cookies in the Netscape format", c.Resume)
+// secrets reads the files of cookies and credentials, and sets the settings of parts of the web.
+func (c *CrawlCmd) secrets(cfg *node.Config) error {
+	cookies, auth := c.Settings.Fetching.CookieFile, c.Settings.Fetching.AuthFile
+	if cookies != "" {
+		b, err := readSecrets("--cookie-file", cookies, "name a file of cookies in the Netscape format", c.Resume)
 		if err != nil {
 			return err
 		}
-		l, err := cfg.Crawl.Cookies.Load("--cookie-file "+c.CookieFile, b, time.Now())
+		l, err := cfg.Crawl.Cookies.Load("--cookie-file "+cookies, b, time.Now())
 		if err != nil {
 			return bad("%v", err)
 		}
 		c.skippedCookies = l.Skipped
 	}
 	hosts := slices.Clone(c.hosts)
-	if c.AuthFile != "" {
-		b, err := readSecrets("--auth-file", c.AuthFile, "name a file of credentials in the format of netrc", c.Resume)
+	if auth != "" {
+		b, err := readSecrets("--auth-file", auth, "name a file of credentials in the format of netrc", c.Resume)
 		if err != nil {
 			return err
 		}
-		more, err := sheet.ReadAuth("--auth-file "+c.AuthFile, b)
+		more, err := sheet.ReadAuth("--auth-file "+auth, b)
 		if err != nil {
 			return bad("%v", err)
 		}
 		hosts = append(hosts, more...)
 	}
+	var err error
 	if cfg.Hosts, err = sheet.New(hosts); err != nil {
 		return bad("%v", err)
 	}
@@ -114,29 +104,16 @@ func (c *CrawlCmd) public(f *kong.Flag) any {
 	name, isText := value.(string)
 	switch {
 	case f.Name == "header":
-		return sheet.RedactHeaders(c.Header)
+		return sheet.RedactHeaders(c.Settings.Fetching.Header)
 	case f.Name == "proxy":
-		return redactProxy(c.Proxy)
-	case f.Name == "model" && slices.Contains(builtinModels, name): // no file
+		return settings.RedactProxy(c.Settings.Fetching.Proxy)
+	case f.Name == "model" && slices.Contains(settings.BuiltinModels, name): // no file
 	case isText && name != "" && name != "-" && (f.PlaceHolder == "FILE" || f.PlaceHolder == "DIR"):
 		if abs, err := filepath.Abs(name); err == nil {
 			return abs
 		}
 	}
 	return value
-}
-
-// redactProxy returns the URL of a proxy, or what was given as one, without user and password.
-func redactProxy(proxy string) string {
-	at := strings.LastIndexByte(proxy, '@')
-	if at < 0 {
-		return proxy
-	}
-	scheme, _, ok := strings.Cut(proxy[:at], "://")
-	if !ok {
-		return sheet.Redacted + proxy[at:]
-	}
-	return scheme + "://" + sheet.Redacted + proxy[at:]
 }
 
 // hostsKey is the key of the section with the settings of hosts.
@@ -229,21 +206,19 @@ func (c *CheckScopeCmd) fromConfig(k *kong.Context) (*sheet.Live, error) {
 			}
 		}
 	}
-	s := &settings{values: map[string]setting{}}
-	if err := s.fromFile(c.Config, flags, commandLineOnly); err != nil {
+	s := &elsewhere{values: map[string]setting{}}
+	if err := s.fromFile(c.Config, flags); err != nil {
 		if _, ok := errors.AsType[*fs.PathError](err); ok {
 			return nil, unreadable("--config "+c.Config, c.Config, err, "name a YAML file of settings")
 		}
 		return nil, bad("%v", err)
 	}
-	for name, target := range map[string]any{"scope": &c.Scope, "include": &c.Include, "exclude": &c.Exclude,
-		"depth": &c.Depth, "host-depth": &c.HostDepth} {
-		v, ok := s.values[name]
-		if !ok || isTyped(k, name) {
+	for _, f := range k.Selected().Flags {
+		v, ok := s.values[f.Name]
+		if !ok || isTyped(k, f.Name) || f.Tag.Get("into") == "" && f.Tag.Get("at") == "" {
 			continue
 		}
-		scan := kong.Scan().PushTyped(v.value, kong.FlagValueToken)
-		if err := flags[name].Parse(scan, reflect.ValueOf(target).Elem()); err != nil {
+		if err := f.Parse(kong.Scan().PushTyped(v.value, kong.FlagValueToken), f.Target); err != nil {
 			return nil, bad("%s: %v", v.from, err)
 		}
 	}
@@ -260,7 +235,7 @@ func (c *CheckScopeCmd) fromConfig(k *kong.Context) (*sheet.Live, error) {
 }
 
 // seedsOf reads the seeds that the settings file names, or those of the crawl that it belongs to.
-func (c *CheckScopeCmd) seedsOf(s *settings) error {
+func (c *CheckScopeCmd) seedsOf(s *elsewhere) error {
 	if len(c.Seed) > 0 {
 		return nil
 	}

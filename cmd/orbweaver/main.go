@@ -146,12 +146,12 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // newParser returns a parser of the command line into c. Flags that the command line does
 // not set come from given. If the parser answers by itself, as for --help, it calls exit.
-func newParser(c *commands, given *settings, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong, error) {
+func newParser(c *commands, given *elsewhere, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong, error) {
 	return parserOf(c, c, given, stdout, stderr, exit)
 }
 
 // parserOf is newParser for the commands of shown: all of c, or what c.only returns.
-func parserOf(shown any, c *commands, given *settings, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong,
+func parserOf(shown any, c *commands, given *elsewhere, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong,
 	error) {
 	c.Ctl.Verbs = verbCommands()
 	return cli.Parser("orbweaver", description, shown, stdout, stderr, exit,
@@ -159,7 +159,7 @@ func parserOf(shown any, c *commands, given *settings, stdout, stderr *cli.Outpu
 		kong.Resolvers(given),
 		kong.Vars{"version": node.Version, "scopes": strings.Join(scope.Kinds(), ","),
 			"boundaries":            strings.Join(membership.Boundaries(), ","),
-			"content_hashes":        strings.Join(membership.ContentHashes(), ","),
+			"hashes":                strings.Join(membership.ContentHashes(), ","),
 			"on_losses":             strings.Join(membership.OnLosses(), ","),
 			"partitions":            strings.Join(membership.Partitions(), ","),
 			"assignments":           strings.Join(coordination.Assignments(), ","),
@@ -192,7 +192,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 func runWith(args []string, stdout, stderr *cli.Output) int {
 	var c commands
 	args, c.Testweb.Command = testwebCommand(args)
-	given := &settings{environ: os.Environ()}
+	given := &elsewhere{environ: os.Environ()}
 	return runParser(args, stderr, func(exit func(code int)) (*kong.Kong, error) {
 		return parserOf(c.only(args), &c, given, stdout, stderr, exit)
 	})

@@ -128,7 +128,7 @@ var ofRunning = regexp.MustCompile(`^ctl (-o|--dir) \S+ `)
 func leaves(t *testing.T) (names []string) {
 	t.Helper()
 	discard := cli.NewOutput(&bytes.Buffer{})
-	p, err := newParser(&commands{}, &settings{}, discard, discard, func(int) {})
+	p, err := newParser(&commands{}, &elsewhere{}, discard, discard, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/cost"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 )
 
 // planHelp holds the help texts of "plan".
@@ -37,20 +38,20 @@ var planHelp = cli.Texts{
 
 // PlanCmd implements "plan".
 type PlanCmd struct {
-	Pages        float64       `help:"${plan_pages}" placeholder:"N"`
-	PageSize     *cli.ByteSize `help:"${plan_page_size}" placeholder:"BYTES"`
-	Bandwidth    cli.Bandwidth `help:"${plan_bandwidth}" placeholder:"RATE"`
-	Agents       *int          `help:"${plan_agents}" placeholder:"N"`
-	AgentSpeed   *float64      `help:"${plan_agent_speed}" placeholder:"N"`
-	URLs         float64       `name:"urls" help:"${plan_urls}" placeholder:"N"`
-	Hosts        float64       `help:"${plan_hosts}" placeholder:"N"`
-	Replicas     int           `help:"${plan_replicas}" default:"2" placeholder:"N"`
-	MachinePrice float64       `help:"${plan_machine_price}" placeholder:"PRICE"`
-	DiskPrice    float64       `help:"${plan_disk_price}" placeholder:"PRICE"`
-	TrafficPrice float64       `help:"${plan_traffic_price}" placeholder:"PRICE"`
-	Constants    string        `help:"${plan_constants}" default:"rendezvous" enum:"${plan_models}" placeholder:"NAME"`
-	Fit          []string      `help:"${plan_fit}" placeholder:"DIR"`
-	JSON         bool          `help:"Print one JSON object."`
+	Pages        float64            `help:"${plan_pages}" placeholder:"N"`
+	PageSize     *quantity.ByteSize `help:"${plan_page_size}" placeholder:"BYTES"`
+	Bandwidth    quantity.Bandwidth `help:"${plan_bandwidth}" placeholder:"RATE"`
+	Agents       *int               `help:"${plan_agents}" placeholder:"N"`
+	AgentSpeed   *float64           `help:"${plan_agent_speed}" placeholder:"N"`
+	URLs         float64            `name:"urls" help:"${plan_urls}" placeholder:"N"`
+	Hosts        float64            `help:"${plan_hosts}" placeholder:"N"`
+	Replicas     int                `help:"${plan_replicas}" default:"2" placeholder:"N"`
+	MachinePrice float64            `help:"${plan_machine_price}" placeholder:"PRICE"`
+	DiskPrice    float64            `help:"${plan_disk_price}" placeholder:"PRICE"`
+	TrafficPrice float64            `help:"${plan_traffic_price}" placeholder:"PRICE"`
+	Constants    string             `help:"${plan_constants}" default:"rendezvous" enum:"${plan_models}" placeholder:"NAME"`
+	Fit          []string           `help:"${plan_fit}" placeholder:"DIR"`
+	JSON         bool               `help:"Print one JSON object."`
 }
 
 // Help explains the answer.

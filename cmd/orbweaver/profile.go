@@ -11,8 +11,8 @@ import (
 
 // Profiles are the flags for processor and memory profiles.
 type Profiles struct {
-	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"${cpuprofile}"`
-	MemProfile string `name:"memprofile" placeholder:"FILE" help:"${memprofile}"`
+	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"${cpuprofile}" for:"run"`
+	MemProfile string `name:"memprofile" placeholder:"FILE" help:"${memprofile}" for:"run"`
 }
 
 // begin creates the files and starts the profiles. end writes them; the caller must call it once.

@@ -94,7 +94,7 @@ func settingRow(f *kong.Flag) []string {
 		flag = code("-"+string(f.Short)) + ", " + flag
 	}
 	key := code(f.Name)
-	if slices.Contains(commandLineOnly, f.Name) {
+	if commandLineOnly(f) {
 		key = "no"
 	}
 	text, value := cli.HelpText(f.Value), "none"
@@ -114,7 +114,7 @@ func settingRow(f *kong.Flag) []string {
 func TestReferenceSettings(t *testing.T) {
 	var c commands
 	discard := cli.NewOutput(io.Discard)
-	p, err := newParser(&c, &settings{}, discard, discard, func(int) {})
+	p, err := newParser(&c, &elsewhere{}, discard, discard, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func errFailOn(format string, a ...any) error {
 }
 
 // Run makes the report.
-func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *settings) error {
+func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) error {
 	if len(c.Dirs) == 0 {
 		dir, ok := given.lookup("dir")
 		if !ok {

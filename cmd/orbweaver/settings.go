@@ -23,11 +23,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
-// settings hold the flags of "crawl" that come from elsewhere than the command line. The
+// elsewhere holds the flags of "crawl" that come from elsewhere than the command line. The
 // sources, in order of precedence: the environment, the YAML file of --config and, with
 // --resume, the crawl.yaml in the crawl directory. Each value is parsed when it is read, so
 // that an error can name its file and line. It implements kong.Resolver.
-type settings struct {
+type elsewhere struct {
 	environ []string // NAME=VALUE
 	values  map[string]setting
 	hosts   []sheet.Entry // the section hosts: of the file that has one
@@ -49,7 +49,7 @@ func envName(flag string) string {
 
 // lookup returns the value of a flag's environment variable. ok is false if the variable
 // is not set or empty.
-func (s *settings) lookup(flag string) (value string, ok bool) {
+func (s *elsewhere) lookup(flag string) (value string, ok bool) {
 	for _, e := range s.environ {
 		if name, value, _ := strings.Cut(e, "="); name == envName(flag) && value != "" {
 			return value, true
@@ -58,11 +58,11 @@ func (s *settings) lookup(flag string) (value string, ok bool) {
 	return "", false
 }
 
-func (s *settings) Validate(*kong.Application) error { return nil }
+func (s *elsewhere) Validate(*kong.Application) error { return nil }
 
 // Resolve implements kong.Resolver: it returns a flag's value for "crawl", and the
 // crawl directory for "ctl".
-func (s *settings) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
+func (s *elsewhere) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
 	switch {
 	case parent.Node().Name == "crawl":
 		return s.values[flag.Name].value, nil
@@ -75,7 +75,7 @@ func (s *settings) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) 
 }
 
 // BeforeResolve reads the settings. Kong calls it when the command line has been parsed.
-func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *settings) error {
+func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *elsewhere) error {
 	flags := map[string]*kong.Flag{}
 	for _, f := range ctx.Selected().Flags {
 		if f.Name != "help" {
@@ -89,12 +89,12 @@ func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *settings) error {
 	return nil
 }
 
-// commandLineOnly are the flags that a file may not set: they choose what happens to a
-// crawl directory, or which file is read.
-var commandLineOnly = []string{"config", "dry-run", "example", "resume", "overwrite", "start-or-resume", "unblock"}
+// commandLineOnly reports whether a file may not set a flag: it chooses what happens to a crawl directory, or which
+// file is read.
+func commandLineOnly(f *kong.Flag) bool { return f.Tag.Get("for") == "command" }
 
 // gather reads the environment and the files, in order of precedence.
-func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error {
+func (s *elsewhere) gather(ctx *kong.Context, flags map[string]*kong.Flag) error {
 	s.values = map[string]setting{}
 	if err := s.fromEnvironment(flags); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error 
 	}
 	file, ok := typed("config")
 	if ok {
-		if err := s.fromFile(file, flags, commandLineOnly); err != nil {
+		if err := s.fromFile(file, flags); err != nil {
 			if _, ok := errors.AsType[*fs.PathError](err); ok {
 				return unreadable("--config "+file, file, err, "name a YAML file of settings")
 			}
@@ -137,7 +137,7 @@ func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error 
 	}
 	// If the file does not exist, the agent explains what is wrong with the directory.
 	file = filepath.Join(dir, "crawl.yaml")
-	err := s.fromFile(file, flags, commandLineOnly)
+	err := s.fromFile(file, flags)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error 
 
 // fromEnvironment reads the environment variables of flags. A variable whose name is
 // nearly that of a flag's variable is an error.
-func (s *settings) fromEnvironment(flags map[string]*kong.Flag) error {
+func (s *elsewhere) fromEnvironment(flags map[string]*kong.Flag) error {
 	known := map[string]string{}
 	for name := range flags {
 		known[envName(name)] = name
@@ -175,9 +175,8 @@ func (s *settings) fromEnvironment(flags map[string]*kong.Flag) error {
 	return nil
 }
 
-// fromFile reads a YAML file, whose keys are the names of flags. A key in refused is an
-// error.
-func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []string) error {
+// fromFile reads a YAML file, whose keys are the names of flags.
+func (s *elsewhere) fromFile(path string, flags map[string]*kong.Flag) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -220,7 +219,7 @@ func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []
 				return fmt.Errorf("%s: unknown key %q; did you mean %q?", at, key, near)
 			}
 			return fmt.Errorf("%s: unknown key %q; use the flags of \"orbweaver crawl\" without dashes", at, key)
-		case slices.Contains(refused, key):
+		case commandLineOnly(flag):
 			return fmt.Errorf("%s: a file cannot set %q; give --%[2]s on the command line", at, key)
 		case seen[key]:
 			return fmt.Errorf("%s: %q is set twice; remove one of the lines", at, key)
@@ -281,7 +280,7 @@ func plain(n ast.Node) (any, error) {
 
 // take checks that a flag accepts the value, and keeps it unless a source of higher
 // precedence has set the flag.
-func (s *settings) take(flag *kong.Flag, value any, from string) error {
+func (s *elsewhere) take(flag *kong.Flag, value any, from string) error {
 	list := flag.Target.Kind() == reflect.Slice
 	switch v := value.(type) {
 	case []any:

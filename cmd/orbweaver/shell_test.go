@@ -203,7 +203,7 @@ func TestManualPages(t *testing.T) {
 func TestCompletionValues(t *testing.T) {
 	var c commands
 	discard := cli.NewOutput(io.Discard)
-	p, err := newParser(&c, &settings{}, discard, discard, func(int) {})
+	p, err := newParser(&c, &elsewhere{}, discard, discard, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // changeFlags let the pages of the generated web change. A flag that was not given is nil.
 type changeFlags struct {
-	Changes      bool           `help:"${testweb_changes}" group:"Changing pages"`
-	ChangeRates  []changeRate   `placeholder:"SHARE:TIME" help:"${testweb_change_rates}" group:"Changing pages"`
-	Day          *time.Duration `placeholder:"D" help:"${testweb_day}" group:"Changing pages"`
-	ChangesSince *time.Time     `placeholder:"TIME" help:"${testweb_changes_since}" group:"Changing pages"`
-	ETagOnly     *share         `name:"etag-only" placeholder:"SHARE" help:"${testweb_etag}" group:"Changing pages"`
-	ModifiedOnly *share         `placeholder:"SHARE" help:"${testweb_modified_only}" group:"Changing pages"`
-	NoValidators *share         `placeholder:"SHARE" help:"${testweb_no_validators}" group:"Changing pages"`
-	Lying        *share         `placeholder:"SHARE" help:"${testweb_lying}" group:"Changing pages"`
+	Changes      bool            `help:"${testweb_changes}" group:"Changing pages"`
+	ChangeRates  []changeRate    `placeholder:"SHARE:TIME" help:"${testweb_change_rates}" group:"Changing pages"`
+	Day          *time.Duration  `placeholder:"D" help:"${testweb_day}" group:"Changing pages"`
+	ChangesSince *time.Time      `placeholder:"TIME" help:"${testweb_changes_since}" group:"Changing pages"`
+	ETagOnly     *quantity.Share `name:"etag-only" placeholder:"SHARE" help:"${testweb_etag}" group:"Changing pages"`
+	ModifiedOnly *quantity.Share `placeholder:"SHARE" help:"${testweb_modified_only}" group:"Changing pages"`
+	NoValidators *quantity.Share `placeholder:"SHARE" help:"${testweb_no_validators}" group:"Changing pages"`
+	Lying        *quantity.Share `placeholder:"SHARE" help:"${testweb_lying}" group:"Changing pages"`
 }
 
 // A changeRate is SHARE:TIME or SHARE:FROM-TO. It implements encoding.TextUnmarshaler.
@@ -31,7 +32,7 @@ func (r *changeRate) UnmarshalText(text []byte) error {
 	if !two {
 		to = from
 	}
-	var s share
+	var s quantity.Share
 	err := s.UnmarshalText([]byte(part))
 	for _, t := range []struct {
 		text string
@@ -100,7 +101,7 @@ func (f *changeFlags) changes(s *gen.Spec) error {
 		c.Start = *f.ChangesSince
 	}
 	for _, g := range []struct {
-		given *share
+		given *quantity.Share
 		field *float64
 	}{{f.ETagOnly, &c.ETagOnly}, {f.ModifiedOnly, &c.ModifiedOnly}, {f.NoValidators, &c.Neither}} {
 		if g.given != nil {

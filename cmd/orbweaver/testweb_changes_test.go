@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -31,7 +32,7 @@ func TestChangeRate(t *testing.T) {
 }
 
 func TestChangeFlags(t *testing.T) {
-	none, some, tenS := share(0), share(0.4), 10*time.Second
+	none, some, tenS := quantity.Share(0), quantity.Share(0.4), 10*time.Second
 	f := generateFlags{Generate: true, changeFlags: changeFlags{
 		Changes: true, Day: &tenS, ChangeRates: []changeRate{{0.5, time.Hour, time.Hour}}, ETagOnly: &none,
 		NoValidators: &some, Lying: &some,

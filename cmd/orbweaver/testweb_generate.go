@@ -2,39 +2,17 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// A share is a part of a whole, from 0 to 1. People write it as 0.05 or 5%.
-// It implements encoding.TextMarshaler and encoding.TextUnmarshaler.
-type share float64
-
-func (s *share) UnmarshalText(text []byte) error {
-	number, percent := strings.CutSuffix(string(text), "%")
-	x, err := strconv.ParseFloat(number, 64)
-	if percent {
-		x /= 100
-	}
-	if err != nil || !(x >= 0 && x <= 1) {
-		return fmt.Errorf("%q is not a share between 0 and 1; write 0.05 or 5%%", text)
-	}
-	*s = share(x)
-	return nil
-}
-
-func (s share) MarshalText() ([]byte, error) {
-	return strconv.AppendFloat(nil, float64(s), 'g', -1, 64), nil
-}
-
 // orNone returns the share as package gen reads it: there, 0 is the default and a negative share is none.
-func orNone(s share) float64 {
+func orNone(s quantity.Share) float64 {
 	if s == 0 {
 		return -1
 	}
@@ -43,46 +21,46 @@ func orNone(s share) float64 {
 
 // generateFlags describe the generated web. A flag that was not given is nil.
 type generateFlags struct {
-	Generate  bool          `help:"${testweb_generate}" group:"Generated web"`
-	Wild      bool          `help:"${testweb_wild}" group:"Generated web"`
-	Seed      *int64        `help:"${testweb_seed}" placeholder:"N" group:"Generated web"`
-	Hosts     *int64        `help:"${testweb_hosts}" placeholder:"N" group:"Generated web"`
-	PagesMean *float64      `help:"${testweb_pages_mean}" placeholder:"N" group:"Generated web"`
-	MaxPages  *int64        `help:"${testweb_max_pages}" placeholder:"N" group:"Generated web"`
-	PageBytes *cli.ByteSize `help:"${testweb_page_bytes}" placeholder:"BYTES" group:"Generated web"`
-	Links     *int          `help:"${testweb_links}" placeholder:"N" group:"Generated web"`
-	Local     *share        `help:"${testweb_local}" placeholder:"SHARE" group:"Generated web"`
-	Topics    *int          `help:"${testweb_topics}" placeholder:"N" group:"Generated web"`
-	Languages *int          `help:"${testweb_languages}" placeholder:"N" group:"Generated web"`
-	Locality  *share        `help:"${testweb_locality}" placeholder:"SHARE" group:"Generated web"`
-	Graph     string        `help:"${testweb_graph}" placeholder:"FILE" group:"Generated web"`
+	Generate  bool               `help:"${testweb_generate}" group:"Generated web"`
+	Wild      bool               `help:"${testweb_wild}" group:"Generated web"`
+	Seed      *int64             `help:"${testweb_seed}" placeholder:"N" group:"Generated web"`
+	Hosts     *int64             `help:"${testweb_hosts}" placeholder:"N" group:"Generated web"`
+	PagesMean *float64           `help:"${testweb_pages_mean}" placeholder:"N" group:"Generated web"`
+	MaxPages  *int64             `help:"${testweb_max_pages}" placeholder:"N" group:"Generated web"`
+	PageBytes *quantity.ByteSize `help:"${testweb_page_bytes}" placeholder:"BYTES" group:"Generated web"`
+	Links     *int               `help:"${testweb_links}" placeholder:"N" group:"Generated web"`
+	Local     *quantity.Share    `help:"${testweb_local}" placeholder:"SHARE" group:"Generated web"`
+	Topics    *int               `help:"${testweb_topics}" placeholder:"N" group:"Generated web"`
+	Languages *int               `help:"${testweb_languages}" placeholder:"N" group:"Generated web"`
+	Locality  *quantity.Share    `help:"${testweb_locality}" placeholder:"SHARE" group:"Generated web"`
+	Graph     string             `help:"${testweb_graph}" placeholder:"FILE" group:"Generated web"`
 
-	Redirects  *share `help:"${testweb_redirects}" placeholder:"SHARE" group:"Generated web: links"`
-	DeadLinks  *share `help:"${testweb_dead_links}" placeholder:"SHARE" group:"Generated web: links"`
-	Failing    *share `help:"${testweb_failing}" placeholder:"SHARE" group:"Generated web: pages"`
-	Busy       *share `help:"${testweb_busy}" placeholder:"SHARE" group:"Generated web: pages"`
-	Slow       *share `help:"${testweb_slow}" placeholder:"SHARE" group:"Generated web: pages"`
-	Denied     *share `help:"${testweb_denied}" placeholder:"SHARE" group:"Generated web: pages"`
-	Duplicates *share `help:"${testweb_duplicates}" placeholder:"SHARE" group:"Generated web: pages"`
-	Gone       *share `help:"${testweb_gone}" placeholder:"SHARE" group:"Generated web: pages"`
-	Broken     *share `help:"${testweb_broken}" placeholder:"SHARE" group:"Generated web: pages"`
-	Hanging    *share `help:"${testweb_hanging}" placeholder:"SHARE" group:"Generated web: pages"`
-	Resetting  *share `help:"${testweb_resetting}" placeholder:"SHARE" group:"Generated web: pages"`
-	Truncated  *share `help:"${testweb_truncated}" placeholder:"SHARE" group:"Generated web: pages"`
+	Redirects  *quantity.Share `help:"${testweb_redirects}" placeholder:"SHARE" group:"Generated web: links"`
+	DeadLinks  *quantity.Share `help:"${testweb_dead_links}" placeholder:"SHARE" group:"Generated web: links"`
+	Failing    *quantity.Share `help:"${testweb_failing}" placeholder:"SHARE" group:"Generated web: pages"`
+	Busy       *quantity.Share `help:"${testweb_busy}" placeholder:"SHARE" group:"Generated web: pages"`
+	Slow       *quantity.Share `help:"${testweb_slow}" placeholder:"SHARE" group:"Generated web: pages"`
+	Denied     *quantity.Share `help:"${testweb_denied}" placeholder:"SHARE" group:"Generated web: pages"`
+	Duplicates *quantity.Share `help:"${testweb_duplicates}" placeholder:"SHARE" group:"Generated web: pages"`
+	Gone       *quantity.Share `help:"${testweb_gone}" placeholder:"SHARE" group:"Generated web: pages"`
+	Broken     *quantity.Share `help:"${testweb_broken}" placeholder:"SHARE" group:"Generated web: pages"`
+	Hanging    *quantity.Share `help:"${testweb_hanging}" placeholder:"SHARE" group:"Generated web: pages"`
+	Resetting  *quantity.Share `help:"${testweb_resetting}" placeholder:"SHARE" group:"Generated web: pages"`
+	Truncated  *quantity.Share `help:"${testweb_truncated}" placeholder:"SHARE" group:"Generated web: pages"`
 
-	Edits       *share `help:"${testweb_edits}" placeholder:"SHARE" group:"Generated web: pages"`
-	Crosslinked *share `help:"${testweb_crosslinked}" placeholder:"SHARE" group:"Generated web: pages"`
+	Edits       *quantity.Share `help:"${testweb_edits}" placeholder:"SHARE" group:"Generated web: pages"`
+	Crosslinked *quantity.Share `help:"${testweb_crosslinked}" placeholder:"SHARE" group:"Generated web: pages"`
 
-	CrawlDelays   *share         `help:"${testweb_crawl_delays}" placeholder:"SHARE" group:"Generated web: hosts"`
-	CrawlDelay    *time.Duration `help:"${testweb_crawl_delay}" placeholder:"D" group:"Generated web: hosts"`
-	Sitemaps      *share         `help:"${testweb_sitemaps}" placeholder:"SHARE" group:"Generated web: hosts"`
-	WithoutRobots *share         `help:"${testweb_without_robots}" placeholder:"SHARE" group:"Generated web: hosts"`
-	Traps         *share         `help:"${testweb_traps}" placeholder:"SHARE" group:"Generated web: hosts"`
-	Secure        *share         `help:"${testweb_secure}" placeholder:"SHARE" group:"Generated web: hosts"`
-	SlowHosts     *share         `help:"${testweb_slow_hosts}" placeholder:"SHARE" group:"Generated web: hosts"`
-	Mirrors       *share         `help:"${testweb_mirrors}" placeholder:"SHARE" group:"Generated web: hosts"`
-	ClosedHosts   *share         `help:"${testweb_closed_hosts}" placeholder:"SHARE" group:"Generated web: hosts"`
-	DeadHosts     *share         `help:"${testweb_dead_hosts}" placeholder:"SHARE" group:"Generated web: hosts"`
+	CrawlDelays   *quantity.Share `help:"${testweb_crawl_delays}" placeholder:"SHARE" group:"Generated web: hosts"`
+	CrawlDelay    *time.Duration  `help:"${testweb_crawl_delay}" placeholder:"D" group:"Generated web: hosts"`
+	Sitemaps      *quantity.Share `help:"${testweb_sitemaps}" placeholder:"SHARE" group:"Generated web: hosts"`
+	WithoutRobots *quantity.Share `help:"${testweb_without_robots}" placeholder:"SHARE" group:"Generated web: hosts"`
+	Traps         *quantity.Share `help:"${testweb_traps}" placeholder:"SHARE" group:"Generated web: hosts"`
+	Secure        *quantity.Share `help:"${testweb_secure}" placeholder:"SHARE" group:"Generated web: hosts"`
+	SlowHosts     *quantity.Share `help:"${testweb_slow_hosts}" placeholder:"SHARE" group:"Generated web: hosts"`
+	Mirrors       *quantity.Share `help:"${testweb_mirrors}" placeholder:"SHARE" group:"Generated web: hosts"`
+	ClosedHosts   *quantity.Share `help:"${testweb_closed_hosts}" placeholder:"SHARE" group:"Generated web: hosts"`
+	DeadHosts     *quantity.Share `help:"${testweb_dead_hosts}" placeholder:"SHARE" group:"Generated web: hosts"`
 
 	changeFlags
 
@@ -94,8 +72,8 @@ type generateFlags struct {
 // A shareFlag is a flag for a share of the links, pages or hosts of the generated web.
 type shareFlag struct {
 	flag  string
-	given *share   // nil: not given
-	field *float64 // of the gen.Spec, where it is set
+	given *quantity.Share // nil: not given
+	field *float64        // of the gen.Spec, where it is set
 }
 
 // shareFlags returns the flags for shares that are 0 unless a kind of web sets them.

@@ -11,17 +11,17 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/testweb/record"
 )
 
 // recordFlags describe the recorded web.
 type recordFlags struct {
-	Record    []string     `help:"${testweb_record}" placeholder:"FILE ..." sep:"none" group:"Recorded web"`
-	More      []string     `arg:"" optional:"" name:"file" help:"${testweb_more}"`
-	RecordAt  string       `help:"${testweb_record_at}" placeholder:"TIME" group:"Recorded web"`
-	RecordMax cli.ByteSize `help:"${testweb_record_max}" default:"64MiB" placeholder:"BYTES" group:"Recorded web"`
+	Record    []string          `help:"${testweb_record}" placeholder:"FILE ..." sep:"none" group:"Recorded web"`
+	More      []string          `arg:"" optional:"" name:"file" help:"${testweb_more}"`
+	RecordAt  string            `help:"${testweb_record_at}" placeholder:"TIME" group:"Recorded web"`
+	RecordMax quantity.ByteSize `help:"${testweb_record_max}" default:"64MiB" placeholder:"BYTES" group:"Recorded web"`
 }
 
 // open reads the files of the recorded web. token is the product name that robots.txt is

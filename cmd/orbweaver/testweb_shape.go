@@ -3,17 +3,17 @@ package main
 import (
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // shapeFlags describe the speed of the line between the web and its clients.
 type shapeFlags struct {
-	CloseEach bool           `help:"${testweb_close_each}" group:"Speed"`
-	Bandwidth *cli.Bandwidth `help:"${testweb_bandwidth}" placeholder:"RATE" group:"Speed"`
-	Latency   time.Duration  `help:"${testweb_latency}" placeholder:"D" group:"Speed"`
-	ShapePer  string         `help:"${testweb_shape_per}" enum:"all,client" default:"all" placeholder:"KIND" group:"Speed"`
+	CloseEach bool                `help:"${testweb_close_each}" group:"Speed"`
+	Bandwidth *quantity.Bandwidth `help:"${testweb_bandwidth}" placeholder:"RATE" group:"Speed"`
+	Latency   time.Duration       `help:"${testweb_latency}" placeholder:"D" group:"Speed"`
+	ShapePer  string              `help:"${testweb_shape_per}" enum:"all,client" default:"all" placeholder:"KIND" group:"Speed"`
 }
 
 // shape turns the flags into testweb's configuration.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -102,12 +103,12 @@ func TestTestwebPortInUse(t *testing.T) {
 func TestShare(t *testing.T) {
 	for _, tt := range []struct {
 		text string
-		want share // -1: refused
+		want quantity.Share // -1: refused
 	}{
 		{"0", 0}, {"0.05", 0.05}, {"5%", 0.05}, {"100%", 1}, {"1", 1}, {"1e-3", 0.001},
 		{"", -1}, {"%", -1}, {"2", -1}, {"-0.1", -1}, {"101%", -1}, {"NaN", -1}, {"5 %", -1},
 	} {
-		got := share(-1)
+		got := quantity.Share(-1)
 		if err := got.UnmarshalText([]byte(tt.text)); got != tt.want || (err == nil) != (tt.want >= 0) {
 			t.Errorf("%q: got %g, %v, want %g", tt.text, got, err, tt.want)
 		}

@@ -10,21 +10,22 @@ import (
 	"os"
 	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // topicalFlags describe a web whose pages have topics.
 type topicalFlags struct {
-	Topical         string `help:"${testweb_topical}" placeholder:"FILE" group:"Webs with topics"`
-	TopicalOnly     string `help:"${testweb_topical_only}" placeholder:"FIELD=VALUE" group:"Webs with topics"`
-	TopicalPages    int64  `help:"${testweb_topical_pages}" default:"1000000" placeholder:"N" group:"Webs with topics"`
-	TopicalLocality share  `help:"${testweb_topical_locality}" default:"0.624" placeholder:"SHARE" group:"Webs with topics"`
-	TopicalMix      share  `help:"${testweb_topical_mix}" default:"0.4" placeholder:"SHARE" group:"Webs with topics"`
-	TopicalSeed     uint64 `help:"${testweb_topical_seed}" default:"1" placeholder:"N" group:"Webs with topics"`
-	Articles        string `help:"${testweb_articles}" placeholder:"FILE" group:"Webs with topics"`
-	TopicalHosts    int64  `help:"${testweb_topical_hosts}" placeholder:"N" group:"Webs with topics"`
-	TopicalSlugs    bool   `help:"${testweb_topical_slugs}" group:"Webs with topics"`
-	TopicsOut       string `help:"${testweb_topics_out}" placeholder:"FILE" group:"Webs with topics"`
+	Topical         string         `help:"${testweb_topical}" placeholder:"FILE" group:"Webs with topics"`
+	TopicalOnly     string         `help:"${testweb_topical_only}" placeholder:"FIELD=VALUE" group:"Webs with topics"`
+	TopicalPages    int64          `help:"${testweb_topical_pages}" default:"1000000" placeholder:"N" group:"Webs with topics"`
+	TopicalLocality quantity.Share `help:"${testweb_topical_locality}" default:"0.624" placeholder:"SHARE" group:"Webs with topics"`
+	TopicalMix      quantity.Share `help:"${testweb_topical_mix}" default:"0.4" placeholder:"SHARE" group:"Webs with topics"`
+	TopicalSeed     uint64         `help:"${testweb_topical_seed}" default:"1" placeholder:"N" group:"Webs with topics"`
+	Articles        string         `help:"${testweb_articles}" placeholder:"FILE" group:"Webs with topics"`
+	TopicalHosts    int64          `help:"${testweb_topical_hosts}" placeholder:"N" group:"Webs with topics"`
+	TopicalSlugs    bool           `help:"${testweb_topical_slugs}" group:"Webs with topics"`
+	TopicsOut       string         `help:"${testweb_topics_out}" placeholder:"FILE" group:"Webs with topics"`
 }
 
 // checkTopical refuses flags that contradict each other.

@@ -29,8 +29,9 @@ func Parser(
 }
 
 // Texts is a kong.Option with help texts by name. A command, a flag or an argument whose help is ${NAME}
-// gets the text of that name. The variables of kong do this, too, but kong expands all of them again for
-// each flag, which takes longer than all else that a program does at its start.
+// gets the text of that name, and a flag without help the text of its own name, with underscores. The variables
+// of kong do this, too, but kong expands all of them again for each flag, which takes longer than all else that a
+// program does at its start.
 type Texts map[string]string
 
 func (t Texts) Apply(k *kong.Kong) error {
@@ -47,6 +48,9 @@ func (t Texts) Apply(k *kong.Kong) error {
 			case *kong.Node:
 				replace(&n.Help)
 			case *kong.Value:
+				if n.Help == "" {
+					n.Help = t[strings.ReplaceAll(n.Name, "-", "_")]
+				}
 				replace(&n.Help)
 			}
 			return next(nil)

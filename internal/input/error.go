@@ -134,7 +134,7 @@ func Text(err error, name func(field string) string) string {
 }
 
 // begins are the settings with which errors of other packages begin, one on a line.
-var begins = regexp.MustCompile(`(?m)^(ca|proxy|connect-to|dns|include|exclude|listen)[ :]`)
+var begins = regexp.MustCompile(`(?m)^(ca|proxy|connect-to|dns|include|exclude|keep|listen)[ :]`)
 
 // SettingError returns a *ConfigError for an error of package fetch, dns, scope or rpc about settings.
 func SettingError(err error) error {

@@ -170,7 +170,7 @@ func (c *Config) check(seeds []weburl.URL) error {
 		return input.Errorf("{resume} and {overwrite} cannot be combined: either continue the crawl or delete it")
 	}
 	if len(c.Unblock) > 0 && !c.Resume {
-		return input.Errorf("unblock %s: a new crawl has no blocked hosts; continue an existing one with {resume}",
+		return input.Errorf("{unblock} %s: a new crawl has no blocked hosts; continue an existing one with {resume}",
 			c.Unblock[0])
 	}
 	if err := standing.CheckUnblock(c.Unblock); err != nil {

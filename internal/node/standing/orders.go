@@ -120,7 +120,7 @@ const byStart = "the start"
 func CheckUnblock(names []string) error {
 	for _, text := range names {
 		if err := verbs.CheckUnblock(text); err != nil {
-			return input.Errorf("unblock: %v", err)
+			return input.Errorf("{unblock}: %v", err)
 		}
 	}
 	return nil

@@ -75,32 +75,32 @@ func ParseHeader(s string) (Header, error) {
 	return Header{Name: name, Value: value, Secret: IsSecret(name)}, nil
 }
 
-// ParseHeaders reads the values of --header, which go to every host. what is the name of the setting, which begins
-// the error. Credentials are refused, because they belong to one host.
-func ParseHeaders(what string, values []string) (hs []Header, err error) {
+// ParseHeaders reads the values of the setting header, which go to every host. Credentials are refused, because they
+// belong to one host. The error is an *input.ConfigError.
+func ParseHeaders(values []string) (hs []Header, err error) {
 	for _, v := range values {
 		h, err := ParseHeader(v)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("%s: %w", what, err)
+			return nil, input.Errorf("{header}: %v", err)
 		case strings.EqualFold(h.Name, "Cookie"):
-			return nil, input.Errorf("%s: every host would get the Cookie; give {cookie-file}, or set header: for the "+
-				"host in the section hosts: of a settings file", what)
+			return nil, input.Errorf("{header}: every host would get the Cookie; give {cookie-file}, or set header: " +
+				"for the host in the section hosts: of a settings file")
 		case strings.EqualFold(h.Name, "Authorization"):
-			return nil, input.Errorf("%s: every host would get the Authorization; give {auth-file}, or set auth: for "+
-				"the host in the section hosts: of a settings file", what)
+			return nil, input.Errorf("{header}: every host would get the Authorization; give {auth-file}, or set " +
+				"auth: for the host in the section hosts: of a settings file")
 		case h.Value == Redacted:
-			return nil, fmt.Errorf("%s: crawl.yaml has no value of %s, because it is a secret; give %[1]s "+
-				"'%[2]s: value' again, with all other headers", what, h.Name)
+			return nil, input.Errorf("{header}: crawl.yaml has no value of %s, because it is a secret; give {header} "+
+				"'%s: value' again, with all other headers", h.Name, h.Name)
 		case slices.ContainsFunc(hs, func(o Header) bool { return strings.EqualFold(o.Name, h.Name) }):
-			return nil, fmt.Errorf("%s: %s is set twice; give it once, with all values on one line", what, h.Name)
+			return nil, input.Errorf("{header}: %s is set twice; give it once, with all values on one line", h.Name)
 		}
 		hs = append(hs, h)
 	}
 	return hs, nil
 }
 
-// RedactHeaders returns the values of --header without secrets, for crawl.yaml.
+// RedactHeaders returns the values of header without secrets, for crawl.yaml.
 func RedactHeaders(values []string) []string {
 	out := slices.Clone(values)
 	for i, v := range out {

@@ -7,7 +7,7 @@ import (
 )
 
 func TestHeaders(t *testing.T) {
-	hs, err := ParseHeaders("--header", []string{"Accept-Language: de", "X-API-Key:  s3cret ", "X-Monkey: a: b"})
+	hs, err := ParseHeaders([]string{"Accept-Language: de", "X-API-Key:  s3cret ", "X-Monkey: a: b"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,14 +42,14 @@ func TestHeaderMistakes(t *testing.T) {
 		"X-Token: [redacted]":           "crawl.yaml has no value of X-Token",
 		"Accept: s3cret\x00ACCEPT: abc": "control character",
 	} {
-		_, err := ParseHeaders("--header", []string{text})
+		_, err := ParseHeaders([]string{text})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		} else if strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: the error contains the value: %v", text, err)
 		}
 	}
-	_, err := ParseHeaders("--header", []string{"A: 1", "a: 2"})
+	_, err := ParseHeaders([]string{"A: 1", "a: 2"})
 	if err == nil || !strings.Contains(err.Error(), "twice") {
 		t.Errorf("twice: %v", err)
 	}

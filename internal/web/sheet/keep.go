@@ -22,7 +22,7 @@ const (
 	urlPrefix  = "url:"
 )
 
-// ParseKeep reads the values of --keep. what is the name of the setting, which begins the error. The result is nil
+// ParseKeep reads the values of keep. what is the name of the setting, which begins the error. The result is nil
 // if there are no values.
 //
 // A value is a media type if it has the form type/subtype or type/* and its type is a registered top-level type or
@@ -51,8 +51,8 @@ func ParseKeep(what string, values []string) (*Keep, error) {
 			return nil, fmt.Errorf("%s %q: a media type is compared without its parameters; give %s", what, v,
 				strings.TrimSpace(media[:strings.IndexByte(media, ';')]))
 		case severalMedia(media):
-			return nil, fmt.Errorf("%s %q: give each media type on its own, as in %[1]s %[3]s", what, v,
-				strings.Join(strings.FieldsFunc(media, betweenMedia), " "+what+" "))
+			return nil, fmt.Errorf("%s %q: give each media type as a value of its own: %s", what, v,
+				strings.Join(strings.FieldsFunc(media, betweenMedia), " and "))
 		case isMIME && !form:
 			return nil, fmt.Errorf("%s %q is not a media type; give one such as mime:application/pdf or mime:image/*",
 				what, v)

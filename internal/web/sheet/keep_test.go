@@ -53,8 +53,8 @@ func TestKeepMistakes(t *testing.T) {
 		"txet/html":                   "did you mean text/html?",
 		"text/html; charset=utf-8":    "without its parameters; give text/html",
 		"mime:pdf":                    "is not a media type",
-		"application/pdf|image/png":   "--keep application/pdf --keep image/png",
-		"application/pdf, image/jpeg": "--keep application/pdf --keep image/jpeg",
+		"application/pdf|image/png":   "as a value of its own: application/pdf and image/png",
+		"application/pdf, image/jpeg": "as a value of its own: application/pdf and image/jpeg",
 		`\.(pdf$`:                     "missing closing )",
 	} {
 		if _, err := ParseKeep("--keep", []string{value}); err == nil || !strings.Contains(err.Error(), want) {

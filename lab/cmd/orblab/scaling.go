@@ -5,17 +5,17 @@ import (
 	"slices"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
 // ScalingCmd implements "orblab scaling".
 type ScalingCmd struct {
 	flags
-	Agents    []int          `placeholder:"N" help:"${scaling_agents}"`
-	Bandwidth *cli.Bandwidth `placeholder:"RATE" help:"Limit the line of each agent to RATE (default: 4Mbit)."`
-	Runs      int            `placeholder:"N" help:"Run each number of agents N times (default: 3, quick 1)."`
-	Duration  time.Duration  `placeholder:"D" help:"Measure D of each run (default: 25s, quick 4s)."`
+	Agents    []int               `placeholder:"N" help:"${scaling_agents}"`
+	Bandwidth *quantity.Bandwidth `placeholder:"RATE" help:"Limit the line of each agent to RATE (default: 4Mbit)."`
+	Runs      int                 `placeholder:"N" help:"Run each number of agents N times (default: 3, quick 1)."`
+	Duration  time.Duration       `placeholder:"D" help:"Measure D of each run (default: 25s, quick 4s)."`
 }
 
 // Help explains the result.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
@@ -25,10 +25,10 @@ type ThroughputCmd struct {
 	Only       []string      `placeholder:"KIND" help:"Serve the web only in these ways: ${kinds}."`
 	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Write processor profiles to DIR, with --quick, too."`
 
-	MemoryRun bool         `help:"Instead, crawl many pages, and record memory and speed each second."`
-	Pages     int64        `placeholder:"N" help:"With --memory-run: crawl N pages (default: 3000000, quick 60000)."`
-	PageBytes cli.ByteSize `placeholder:"BYTES" help:"With --memory-run: make pages BYTES long on average (default: 22.3KB)."`
-	Memory    cli.ByteSize `placeholder:"BYTES" help:"${memory}"`
+	MemoryRun bool              `help:"Instead, crawl many pages, and record memory and speed each second."`
+	Pages     int64             `placeholder:"N" help:"With --memory-run: crawl N pages (default: 3000000, quick 60000)."`
+	PageBytes quantity.ByteSize `placeholder:"BYTES" help:"With --memory-run: make pages BYTES long on average (default: 22.3KB)."`
+	Memory    quantity.ByteSize `placeholder:"BYTES" help:"${memory}"`
 }
 
 // Help explains the result.

@@ -5,20 +5,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
 // TwoLevelCmd implements "orblab twolevel".
 type TwoLevelCmd struct {
 	flags
-	Part      []string       `placeholder:"PART" help:"${twolevel_part}"`
-	Agents    []int          `placeholder:"N" help:"${twolevel_agents}"`
-	Pages     []int64        `placeholder:"N" help:"${twolevel_pages}"`
-	PageBytes *cli.ByteSize  `placeholder:"BYTES" help:"${twolevel_page_bytes}"`
-	Bandwidth *cli.Bandwidth `placeholder:"RATE" help:"${twolevel_bandwidth}"`
-	Hosts     int64          `placeholder:"N" help:"${twolevel_hosts}"`
-	From      []string       `placeholder:"FILE" help:"${twolevel_from}"`
+	Part      []string            `placeholder:"PART" help:"${twolevel_part}"`
+	Agents    []int               `placeholder:"N" help:"${twolevel_agents}"`
+	Pages     []int64             `placeholder:"N" help:"${twolevel_pages}"`
+	PageBytes *quantity.ByteSize  `placeholder:"BYTES" help:"${twolevel_page_bytes}"`
+	Bandwidth *quantity.Bandwidth `placeholder:"RATE" help:"${twolevel_bandwidth}"`
+	Hosts     int64               `placeholder:"N" help:"${twolevel_hosts}"`
+	From      []string            `placeholder:"FILE" help:"${twolevel_from}"`
 }
 
 // Help explains the result.
