@@ -57,28 +57,28 @@ type rateAct struct {
 
 // A RatePoint is what the web had counted at a time.
 type RatePoint struct {
-	S        float64 `json:"s"`
-	Requests int64   `json:"requests"` // that have begun
-	Bits     int64   `json:"bits"`     // that the web has sent, with headers
+	S        float64
+	Requests int64 // that have begun
+	Bits     int64 // that the web has sent, with headers
 }
 
 // A RateRun is the result of a rateCase.
 type RateRun struct {
-	Name   string      `json:"name"`
-	Points []RatePoint `json:"points"`
+	Name   string
+	Points []RatePoint
 	// Most and Least are the requests, or bits, in ten seconds as shares of the rate. Least leaves out the first five
 	// seconds and those after a death. Both are 0 if the case is not compared with its limit.
-	Most  float64 `json:"most"`
-	Least float64 `json:"least"`
+	Most  float64
+	Least float64
 	// Mean is the requests a second from the tenth second on, and MeanBits the bits.
-	Mean     float64 `json:"mean"`
-	MeanBits float64 `json:"mean_bits"`
+	Mean     float64
+	MeanBits float64
 	// Second is the least number of requests in a second from the sixth on, as a share of the rate; 0 without a limit.
-	Second float64 `json:"second"`
+	Second float64
 	// Answers are those of the web, if the case is the disturbed one.
-	Answers *rateAnswers `json:"answers,omitempty"`
+	Answers *rateAnswers
 	// Workers is the number of visits at once, if the case sets it.
-	Workers int `json:"workers,omitempty"`
+	Workers int
 	acts    []rateAct
 	limit   func(time.Duration) float64
 	bits    bool
@@ -164,7 +164,7 @@ func (x *Speed) Run(ctx context.Context, t *Trial) (*Result, error) {
 		}
 		runs = append(runs, r)
 	}
-	return x.result(t, cases, runs), nil
+	return x.result(cases, runs), nil
 }
 
 // A rateCrawl is a rateCase under way.

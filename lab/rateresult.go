@@ -2,115 +2,123 @@ package lab
 
 import (
 	"fmt"
-	"math"
-	"strconv"
+	"net/http"
 	"time"
-
-	"gonum.org/v1/plot/plotter"
 )
 
-// result returns the text, table and figure.
-func (x *Speed) result(t *Trial, cases []rateCase, runs []RateRun) *Result {
-	table := &Table{Columns: []Column{{Name: "crawl"}, {Name: "requests/s", Digits: 1}, {Name: "Mbit/s", Digits: 2},
-		{Name: "least", Unit: "%", Digits: 1}, {Name: "most", Unit: "%", Digits: 1}}}
-	data := Table{Columns: []Column{{Name: "crawl"}, {Name: "s", Digits: 2}, {Name: "requests"}, {Name: "bits"}}}
-	figure := &Figure{Alt: "Requests or bits in each second, by time, for each crawl, beside the rate; and requests " +
-		"a second by connections on a saturated processor"}
-	text := "*requests/s* and *Mbit/s*: from the tenth second on, as the web has counted them. *least* and *most*: " +
-		"the requests, or bits, in any ten seconds, in per cent of the rate; *least* leaves out the first five " +
-		"seconds, and ten seconds that touch the 15 s after a death.\n"
+// result returns the measurements: a place for each crawl, for each of its moments, for the moments of each act, for
+// each number of connections, and for each status of the answers.
+func (x *Speed) result(cases []rateCase, runs []RateRun) *Result {
+	d := newData("crawl", "s", "act", "connections", "status")
+	d.Fact("every", rateEvery.String())
 	for i, r := range runs {
-		for _, p := range r.Points {
-			data.Add(r.Name, p.S, p.Requests, p.Bits)
-		}
 		if r.Workers > 0 {
+			d.At("", "", "", r.Workers).Set("saturated", r.Mean)
+			for _, p := range r.Points {
+				d.At("", p.S, "", r.Workers).Set("requests", p.Requests).Set("bits", p.Bits)
+			}
 			continue
 		}
-		var least, most any
+		at := d.At(r.Name).Set("about", cases[i].Text).Set("mean", r.Mean).Set("mean_bits", r.MeanBits)
 		if r.Most > 0 {
-			least, most = 100*r.Least, 100*r.Most
+			at.Set("least", r.Least).Set("most", r.Most).Set("second", r.Second)
 		}
-		table.Add(r.Name, r.Mean, r.MeanBits/1e6, least, most)
-		text += fmt.Sprintf("\n- *%s*: %s.", r.Name, cases[i].Text)
-		figure.Panels = append(figure.Panels, r.panel())
+		r.over(d)
+		if r.Answers != nil {
+			r.Answers.add(d)
+		}
 	}
-	sections := []Section{{Heading: "Requests in ten seconds", Table: table, Shown: true, Text: text}}
-	section, panel := saturated(runs)
-	figure.Panels = append(figure.Panels, panel)
-	return &Result{Name: "rate", Title: "Does a crawl keep its rate?",
-		Question: "Polybot's authors limited their crawler by the time of day, and ended without a satisfactory way " +
-			"to control its speed. `--rate` is for the whole cluster: never above 105 % in any ten seconds, and " +
-			"below 95 % only within 15 s of a death. Does it hold on real machines?",
-		SetUp: fmt.Sprintf("The web is generated (seed %d, 1,000 hosts, pages of 6 KB); each host has a delay of "+
-			"100 ms. Web and agents are processes on this machine. Every %s the experiment asks the web how many "+
-			"requests have begun and how many bytes it has sent, with headers; the agents' own counts are not used.",
-			t.Seed, rateEvery),
-		Sections: append(append(sections, section), besidePolybot(runs)...),
-		Data:     data, Figure: figure, Figures: map[string]any{"runs": runs}}
+	return &Result{Name: "rate", Rows: d}
 }
 
-// panel shows what the web has seen of a crawl in each second, the limit, and the acts as vertical lines.
-func (r *RateRun) panel() Panel {
-	panel := Panel{Title: r.Name, X: "time (s)", Y: "requests in the last second"}
-	unit := 1.0
+// over adds what the web has seen of a crawl over time, the limit, and marks of the acts, which are vertical lines.
+func (r *RateRun) over(d *Data) {
+	unit, top := 1.0, 0.0
 	if r.bits {
-		panel.Y, unit = "Mbit in the last second", 1e6
+		unit = 1e6
 	}
-	line, limit, top := Line{Name: "web"}, Line{Name: "rate"}, 0.0
 	for _, p := range r.Points {
+		at := d.At(r.Name, p.S).Set("requests", p.Requests).Set("bits", p.Bits)
 		if p.S >= 1 {
 			y := (r.amount(p) - r.until(p.S-1)) / unit
-			line.Points, top = append(line.Points, plotter.XY{X: p.S, Y: y}), max(top, y)
+			at.Set("in_second", y)
+			top = max(top, y)
 		}
 		if r.limit != nil {
 			y := r.limit(time.Duration(p.S*float64(time.Second))) / unit
-			limit.Points, top = append(limit.Points, plotter.XY{X: p.S, Y: y}), max(top, y)
+			at.Set("limit", y)
+			top = max(top, y)
 		}
 	}
-	if panel.Lines = []Line{line}; r.limit != nil {
-		panel.Lines = append(panel.Lines, limit)
-	}
-	// Acts of one name are one line that goes up and down.
-	at := map[string]int{}
 	for _, a := range r.acts {
-		i, ok := at[a.name]
-		if !ok {
-			i, panel.Lines = len(panel.Lines), append(panel.Lines, Line{Name: a.name})
-			at[a.name] = i
-		}
 		s := a.at.Seconds()
-		panel.Lines[i].Points = append(panel.Lines[i].Points, plotter.XYs{{X: s}, {X: s, Y: top}, {X: s}}...)
+		d.At(r.Name, s-1e-3, a.name).Set("mark", 0)
+		d.At(r.Name, s, a.name).Set("mark", top)
+		d.At(r.Name, s+1e-3, a.name).Set("mark", 0)
 	}
-	return panel
 }
 
-// saturated shows how many requests a saturated processor makes by the number of connections.
-func saturated(runs []RateRun) (Section, Panel) {
-	table := &Table{Columns: []Column{{Name: "connections"}, {Name: "requests/s"}, {Name: "of the most", Unit: "%"}}}
-	bars, panel := Bars{Name: "requests/s"}, Panel{Title: processor, X: "connections", Y: "requests a second"}
-	most, best, last := 0.0, "", 0.0
-	for _, r := range runs {
-		if r.Workers > 0 && r.Mean > most {
-			most, best = r.Mean, strconv.Itoa(r.Workers)
-		}
-	}
-	for _, r := range runs {
-		if r.Workers > 0 {
-			table.Add(r.Workers, math.Round(r.Mean), math.Round(100*r.Mean/most))
-			panel.Groups = append(panel.Groups, strconv.Itoa(r.Workers))
-			bars.Values = append(bars.Values, r.Mean)
-			last = r.Mean
-		}
-	}
-	panel.Bars = []Bars{bars}
-	text := fmt.Sprintf(workersText, best, 100*last/most)
-	return Section{Heading: "A saturated processor", Table: table, Shown: true, Text: text}, panel
+// rateAnswers are the answers of the web to a crawl.
+type rateAnswers struct {
+	Requests int64
+	Robots   int64 // complete responses with robots.txt
+	Broken   int64 // responses that the web did not complete: reset, cut off, or hanging
+	Aborted  int64
+	Status   map[int]int64 // of all requests; 0: none was sent
+	Bytes    int64
 }
 
-// workersText is the text on the saturated processor. Its numbers are the best number of connections, and the speed of
-// the highest number in per cent of the best.
-const workersText = "Polybot's authors steered the speed by the number of connections, and report that more of them " +
-	"can make a busy machine slower. Here `--workers` sets the number of visits at once, and `--rate` is beyond what " +
-	"the processors can do for the agent and the web. %s connections were the fastest; with the most " +
-	"connections the speed is %.0f %% of that. Orbweaver limits the requests themselves, not the connections. So it " +
-	"opens no more connections than the rate needs, and a crawl that is slower than its rate does not add any.\n"
+// answers asks the web what it has answered.
+func (c *rateCrawl) answers() (*rateAnswers, error) {
+	r, err := c.web.report(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := &rateAnswers{Requests: r.Requests, Status: r.Status, Bytes: r.Bytes}
+	for _, h := range r.Hosts {
+		a.Robots, a.Broken, a.Aborted = a.Robots+h.Robots, a.Broken+h.Broken, a.Aborted+h.Aborted
+	}
+	return a, nil
+}
+
+// leastSecond returns the least number of requests in a second from the sixth on, as a share of the limit. It leaves
+// out the five seconds after each change of the limit.
+func (r *RateRun) leastSecond(limit func(time.Duration) float64) float64 {
+	least := 0.0
+	for _, p := range r.Points {
+		at := time.Duration(p.S * float64(time.Second))
+		if p.S < 6 || limit(at) != limit(at-5*time.Second) {
+			continue
+		}
+		if part := (r.amount(p) - r.until(p.S-1)) / limit(at); least == 0 || part < least {
+			least = part
+		}
+	}
+	return least
+}
+
+// polybotStatus are the lines of Polybot's table 2.
+var polybotStatus = []int{http.StatusOK, http.StatusNotFound, http.StatusFound, http.StatusMovedPermanently,
+	http.StatusForbidden, http.StatusUnauthorized, http.StatusInternalServerError}
+
+// add adds the answers, divided as in Polybot's tables 1 and 2.
+func (a *rateAnswers) add(d *Data) {
+	pages := a.Requests - a.Robots - a.Broken - a.Aborted
+	d.Fact("all_requests", a.Requests)
+	d.Fact("robots", a.Robots)
+	d.Fact("broken", a.Broken)
+	d.Fact("aborted", a.Aborted)
+	d.Fact("all_bytes", a.Bytes)
+	d.Fact("answered", pages)
+	status := func(name string, n int64) { d.At("", "", "", "", name).Set("answers", n) }
+	status("all, without robots.txt", pages)
+	for _, code := range polybotStatus {
+		n := a.Status[code]
+		if code == http.StatusOK {
+			n -= a.Robots
+		}
+		pages -= n
+		status(fmt.Sprintf("%d %s", code, http.StatusText(code)), n)
+	}
+	status("others: 303, 307, 308, 410, 429, 503", pages)
+}
