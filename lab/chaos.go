@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -134,41 +133,6 @@ func (s *ChaosStories) add(t Told) {
 	s.Stalls[int(v.Stall/time.Second)]++
 }
 
-// plus adds the stories of another run.
-func (s *ChaosStories) plus(o ChaosStories) {
-	s.Stories += o.Stories
-	s.Bad += o.Bad
-	s.Void += o.Void
-	s.Partly += o.Partly
-	s.Pages += o.Pages
-	s.Repeated += o.Repeated
-	s.RepeatsExcused += o.RepeatsExcused
-	s.ViolationsExcused += o.ViolationsExcused
-	s.Virtual += o.Virtual
-	s.CPU += o.CPU
-	s.Faults, s.BadWith, s.Stalls = sum(s.Faults, o.Faults), sum(s.BadWith, o.BadWith), sum(s.Stalls, o.Stalls)
-}
-
-// sum adds the counts of b to a.
-func sum[K comparable](a, b map[K]int) map[K]int {
-	c := maps.Clone(a)
-	if c == nil {
-		c = map[K]int{}
-	}
-	for k, n := range b {
-		c[k] += n
-	}
-	return c
-}
-
-// faults returns the number of faults that happened.
-func (s *ChaosStories) faults() (n int) {
-	for _, m := range s.Faults {
-		n += m
-	}
-	return n
-}
-
 // stories returns the number of stories of the run.
 func (r *ChaosRun) stories() int { return r.Alone.Stories + r.Cluster.Stories }
 
@@ -261,7 +225,7 @@ func (x *Chaos) Run(ctx context.Context, t *Trial) (*Result, error) {
 	if n := run.bad(); n > 0 {
 		err = fmt.Errorf("%w: %d of %d; their event logs are in %s", ErrChaos, n, run.stories(), x.Keep)
 	}
-	return x.result(t, all), err
+	return x.result(all), err
 }
 
 // tell runs stories until the time is over or the number of stories is reached. It adds what has

@@ -128,30 +128,22 @@ func TestChaosAddsUp(t *testing.T) {
 	if runs, err = readRuns(name); err != nil || len(runs) != 2 || nextSeed(runs) != 5 {
 		t.Fatalf("%d runs, %v, next seed %d", len(runs), err, nextSeed(runs))
 	}
-	alone, cluster, all := chaosTotal(runs)
-	want := ChaosStories{Stories: 5, Bad: 2, Void: 1, Partly: 1, Faults: map[sim.Kind]int{sim.Kill: 3, sim.Power: 1},
-		BadWith: map[sim.Kind]int{sim.Kill: 1}, Pages: 16, Repeated: 4,
-		RepeatsExcused: 3, ViolationsExcused: 2, Virtual: time.Hour, CPU: 3 * time.Second,
-		Stalls: map[int]int{0: 2, 1: 1, 12: 1}}
-	if diff := cmp.Diff(want, all); diff != "" {
-		t.Errorf("all (-want +got)\n%s", diff)
-	}
-	if alone.Stories != 1 || alone.faults() != 2 || cluster.Stories != 4 || cluster.Bad != 2 {
-		t.Errorf("%+v and %+v", alone, cluster)
-	}
 	if diff := cmp.Diff(first.Failed, runs[0].Failed); diff != "" {
 		t.Errorf("failures (-want +got)\n%s", diff)
 	}
-	r := (&Chaos{}).result(&Trial{}, runs)
-	text := r.markdown(Machine{}, false)
+	r := (&Chaos{}).result(runs)
+	holds(t, r, `sum(stories) == 5`, `sum(bad) == 2`, `sum(void) == 1`, `sum(partly) == 1`, `sum(pages) == 16`,
+		`sum(repeated) == 4`, `sum(repeats_excused) == 3`, `sum(violations_excused) == 2`, `sum(virtual_s) == 3600`,
+		`sum(cpu_s) == 3`, `sum(at(times, "fault", "kill")) == 3`, `sum(at(times, "fault", "power")) == 1`,
+		`sum(at(bad_with, "fault", "kill")) == 1`, `sum(at(stall_stories, "stall", 0)) == 2`, `max(stall) == 12`,
+		`sum(at(stories, "of", "single agents")) == 1`, `sum(at(times, "of", "single agents")) == 2`,
+		`sum(at(stories, "of", "clusters")) == 4`, `sum(at(bad, "of", "clusters")) == 2`)
+	text := rendered(t, r)
 	for _, want := range []string{"3 of 20", "2 pages missed", "kill all", rerunCommand(smallest),
 		"failed 2 of 20 times"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text does not say %q:\n%s", want, text)
 		}
-	}
-	if err := r.Figure.SVG(new(bytes.Buffer)); err != nil {
-		t.Error(err)
 	}
 	whole, err := os.ReadFile(name)
 	if err != nil {
@@ -353,7 +345,7 @@ done
 			t.Errorf("the log does not say %q:\n%s", want, kept)
 		}
 	}
-	if r == nil || r.Figures["first"] != uint64(1) {
+	if r == nil || len(r.Rows.byWhat["first"]) != 1 || r.Rows.lines[r.Rows.byWhat["first"][0]].value != "1" {
 		t.Errorf("%+v", r)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"gonum.org/v1/plot/plotter"
 )
 
 // measurements are two runs of two ways, and a fact.
@@ -90,5 +93,30 @@ func TestDataAddUp(t *testing.T) {
 	}
 	if _, err := ReadData(strings.NewReader("agents,pages\n1,2\n")); !errors.Is(err, ErrOther) {
 		t.Errorf("another CSV: %v", err)
+	}
+}
+
+// A distribution falls at each of its values, by their weights.
+func TestLonger(t *testing.T) {
+	d := newData("run")
+	for i, v := range []float64{4, 1, 2, 2} {
+		d.At(i).Set("stall", v).Set("stories", []int{1, 4, 2, 3}[i])
+	}
+	for _, c := range []struct {
+		e    []string
+		want plotter.XYs
+	}{
+		{[]string{"stall"}, plotter.XYs{{X: 0, Y: 100}, {X: 1, Y: 100}, {X: 1, Y: 75}, {X: 2, Y: 75}, {X: 2, Y: 50},
+			{X: 2, Y: 50}, {X: 2, Y: 25}, {X: 4, Y: 25}, {X: 4, Y: 0}}},
+		{[]string{"stall", "stories"}, plotter.XYs{{X: 0, Y: 100}, {X: 1, Y: 100}, {X: 1, Y: 60}, {X: 2, Y: 60},
+			{X: 2, Y: 40}, {X: 2, Y: 40}, {X: 2, Y: 10}, {X: 4, Y: 10}, {X: 4, Y: 0}}},
+	} {
+		var p Panel
+		if err := (subset{d: d}).longer(&p, "all", c.e); err != nil || len(p.Lines) != 1 {
+			t.Fatalf("%q: %v, %+v", c.e, err, p)
+		}
+		if diff := cmp.Diff(c.want, p.Lines[0].Points); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c.e, diff)
+		}
 	}
 }

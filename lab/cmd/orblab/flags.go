@@ -155,31 +155,35 @@ func runnable(flag, name string) (string, error) {
 var hidden = []string{"--out", "--work", "--orbweaver", "--cpuprofile", "--texts", "--graph", "--keep",
 	"--jobs"}
 
-// again returns the command that repeats a measurement. The file of an agent is FILE.
+// again returns the command that repeats a measurement. The file of an agent is FILE, and of other paths only the last
+// part is named.
 func again(args []string) string {
 	words := []string{"orblab"}
 	for i := 0; i < len(args); i++ {
 		name, value, joined := strings.Cut(args[i], "=")
-		agent, _ := strings.CutPrefix(name, "--agent")
 		switch {
 		case slices.Contains(hidden, name):
 			if !joined {
 				i++
 			}
-			continue
-		case agent == "" && joined:
-			words = append(words, name)
-		case agent == "" && i+1 < len(args):
-			words, value = append(words, name), args[i+1]
-			i++
+		case !strings.HasPrefix(name, "--"):
+			words = append(words, named(args[i]))
+		case joined:
+			words = append(words, name, named(value))
 		default:
-			words = append(words, args[i])
-			continue
+			words = append(words, name)
 		}
-		if file, _, named := strings.Cut(value, "="); named {
-			value = file + "=FILE"
-		}
-		words = append(words, value)
 	}
 	return strings.Join(words, " ")
+}
+
+// named returns a value without paths.
+func named(value string) string {
+	if name, _, ok := strings.Cut(value, "="); ok {
+		return name + "=FILE"
+	}
+	if strings.ContainsRune(value, filepath.Separator) {
+		return filepath.Base(value)
+	}
+	return value
 }
