@@ -100,13 +100,9 @@ func readSecrets(flag, name, remedy string, again bool) ([]byte, error) {
 // public returns the value of a flag for crawl.yaml: without secrets, and files and directories by their absolute
 // names, because a crawl may continue in another working directory.
 func (c *CrawlCmd) public(f *kong.Flag) any {
-	value := f.Target.Interface()
+	value := settings.Redacted(f.Name, f.Target.Interface())
 	name, isText := value.(string)
 	switch {
-	case f.Name == "header":
-		return sheet.RedactHeaders(c.Settings.Fetching.Header)
-	case f.Name == "proxy":
-		return settings.RedactProxy(c.Settings.Fetching.Proxy)
 	case f.Name == "model" && slices.Contains(settings.BuiltinModels, name): // no file
 	case isText && name != "" && name != "-" && (f.PlaceHolder == "FILE" || f.PlaceHolder == "DIR"):
 		if abs, err := filepath.Abs(name); err == nil {

@@ -49,7 +49,7 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	s, err := admin.Listen(admin.Config{
 		Listener: ln, Cert: cert, Token: access.Token, ReaderToken: forReaders.Token, Metrics: reg,
 		Operator: a.operator, Ready: m.Ready, Clock: a.cfg.Clock, Console: console.Handler(),
-		Archive: a.archive.Frame(a.operator), MemoryBytes: a.budget.of(shareCalls),
+		Settings: a.cfg.Settings, Archive: a.archive.Frame(a.operator), MemoryBytes: a.budget.of(shareCalls),
 		Panicked: local.Panicked(a.parts.Events),
 	})
 	if err != nil {

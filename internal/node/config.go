@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/node/standing"
 	"github.com/orbweaver/orbweaver/internal/rate"
@@ -84,6 +85,9 @@ type Config struct {
 	// Effective is the content of crawl.yaml: the flags in effect. Empty writes an empty
 	// set of flags.
 	Effective []byte
+	// Settings are those of which a person has made the configuration, without secrets, for the console. Nil: a program
+	// has made it itself.
+	Settings []admin.Setting
 	// FS is the file system that the agent writes to. Nil means the machine's disk.
 	FS disk.FS
 	// Hosts are the settings of parts of the web. Nil means none.

@@ -251,7 +251,8 @@ func (s *stage) open(t *testing.T) (b *testbrowser.Browser, url string) {
 	s.more = make(chan *pb.Event)
 	server, err := admin.Listen(admin.Config{Addr: "127.0.0.1:0", Token: "secret", ReaderToken: "look", Operator: s,
 		Ready: func() bool { return true }, Metrics: prometheus.NewRegistry(), Console: console.Handler(),
-		Archive: s.pages()})
+		Settings: []admin.Setting{{Group: "Limits", Name: "page-limit" + s.evil, Value: "100" + s.evil, Default: "0"}},
+		Archive:  s.pages()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +330,8 @@ func (s *stage) views(t *testing.T, b *testbrowser.Browser) {
 		{"1", "overview", "1,234,567"}, {"2", "agents", "33.3 %"}, {"3", "hosts", "1–30 of 123,456 hosts"},
 		{"4", "events", "host-paused"}, {"5", "log", "/page-24"}, {"6", "orders", "our line is needed"},
 		{"7", "steer", "short.txt"}, {"8", "speed", "Now no limit holds"},
-		{"9", "traffic", "in 100 hours"}, {"0", "archive", "Search"}, {"t", "topics", "science"},
+		{"9", "traffic", "in 100 hours"}, {"0", "archive", "Search"}, {"s", "settings", "page-limit"},
+		{"t", "topics", "science"},
 	}
 	b.Wait("document.getElementById('state').innerText == 'crawling'")
 	sizes(b, func(phone bool) {
@@ -499,8 +501,8 @@ func TestConsoleAttack(t *testing.T) {
 			t.Errorf("%s: %s", where, got)
 		}
 	}
-	for _, hash := range []string{"overview", "agents", "hosts", "events", "log", "orders", "steer", "topics",
-		`hosts/%22%3E%3Cimg src=x onerror=window.hacked=4%3E`} {
+	for _, hash := range []string{"overview", "agents", "hosts", "events", "log", "orders", "steer", "settings",
+		"topics", `hosts/%22%3E%3Cimg src=x onerror=window.hacked=4%3E`} {
 		b.Run("location.hash = '" + hash + "'")
 		if hash == "overview" {
 			b.Wait("document.querySelectorAll('#curves polyline').length == 6")

@@ -133,8 +133,11 @@ func TestReader(t *testing.T) {
 			}
 		}
 	}
-	if res := c.send(ours, "GET", "http://localhost/metrics", "", "Authorization: Bearer look"); res.StatusCode != 200 {
-		t.Errorf("/metrics: %s", res.Status)
+	for _, path := range []string{"/metrics", "/settings"} {
+		res := c.send(ours, "GET", "http://localhost"+path, "", "Authorization: Bearer look")
+		if res.StatusCode != 200 {
+			t.Errorf("%s: %s", path, res.Status)
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -61,6 +62,8 @@ type Config struct {
 	// Archive serves the archived pages below /archive/. It checks the key in the path by itself, because their frame
 	// has no cookie. Nil: there is none.
 	Archive http.Handler
+	// Settings are those of the crawl, without secrets, for /settings.
+	Settings []Setting
 	// Clock is the clock for the limit of wrong tokens; nil means clock.System.
 	Clock clock.Clock
 	// Operator answers operators.
@@ -73,6 +76,14 @@ type Config struct {
 	MemoryBytes int64
 	// Panicked is told of a call that panics, with the stack. Its caller gets an error. Nil tells nobody.
 	Panicked func(call string, value any, stack []byte)
+}
+
+// A Setting is one of the settings of the crawl, as people write it.
+type Setting struct {
+	Group   string `json:"group"`
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Default string `json:"default"`
 }
 
 // ErrAddr reports an address that Listen refuses.
@@ -212,6 +223,10 @@ func handler(cfg Config, g *gate, ending context.Context) http.Handler {
 	rooms := newRooms(cfg.MemoryBytes, g.refuse)
 	private.Handle(path, rooms.bound(signed(streams(calls, ending))))
 	private.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}))
+	private.HandleFunc("GET /settings", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(cfg.Settings) // else the caller has gone
+	})
 	profiles(private)
 	guarded := http.NewServeMux() // the paths whose requests must name this server
 	guarded.HandleFunc("/session", g.session)

@@ -35,7 +35,10 @@ func TestServer(t *testing.T) {
 	n := prometheus.NewCounter(prometheus.CounterOpts{Name: "orbweaver_crawl_pages_total", Help: "Pages."})
 	n.Add(3)
 	reg.MustRegister(n)
-	s := listen(t, func(c *Config) { c.Metrics, c.Ready = reg, ready.Load })
+	s := listen(t, func(c *Config) {
+		c.Metrics, c.Ready = reg, ready.Load
+		c.Settings = []Setting{{Group: "G", Name: "page-limit", Value: "3", Default: "0"}}
+	})
 	tests := []struct {
 		path, token string
 		status      int
@@ -54,6 +57,8 @@ func TestServer(t *testing.T) {
 		{"POST " + service + "Nothing", "secret", 404, ""},
 		{"/metrics", "secret", 200, "orbweaver_crawl_pages_total 3"},
 		{"/metrics", "", 401, "token"},
+		{"/settings", "secret", 200, `[{"group":"G","name":"page-limit","value":"3","default":"0"}]`},
+		{"/settings", "", 401, "token"},
 		{"/nothing", "secret", 404, "not found"},
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

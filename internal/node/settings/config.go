@@ -30,6 +30,7 @@ func (s *Settings) Into(cfg *node.Config) (err error) {
 	if err := s.check(cfg.Dir, cfg.Resume); err != nil {
 		return err
 	}
+	cfg.Settings = s.shown()
 	if s.Cluster.Listen != "" {
 		cfg.Cluster = &membership.Config{TwoLevel: s.twoLevel()}
 	}

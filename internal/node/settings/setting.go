@@ -12,13 +12,16 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/quantity"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 // A Setting is one of the list: a field of Settings, with its tags.
 type Setting struct {
 	Name  string // such as page-limit
 	field reflect.StructField
+	group string // of the help
 }
 
 // list has all settings, in the order of the help.
@@ -30,7 +33,7 @@ var list = func() (all []Setting) {
 				name = hyphenated(f.Name)
 			}
 			f.Index = append(slices.Clone(group.Index), f.Index...)
-			all = append(all, Setting{name, f})
+			all = append(all, Setting{name, f, group.Tag.Get("group")})
 		}
 	}
 	return all
@@ -147,6 +150,26 @@ func Text(value any) string {
 	default:
 		return fmt.Sprint(x.Interface())
 	}
+}
+
+// Redacted returns the value of a setting without secrets.
+func Redacted(name string, value any) any {
+	switch name {
+	case "header":
+		return sheet.RedactHeaders(value.([]string))
+	case "proxy":
+		return RedactProxy(value.(string))
+	}
+	return value
+}
+
+// shown returns the settings for the console, without secrets.
+func (s *Settings) shown() (all []admin.Setting) {
+	for o := range All() {
+		all = append(all, admin.Setting{Group: o.group, Name: o.Name,
+			Value: Text(Redacted(o.Name, o.of(s).Interface())), Default: Text(o.usual().Interface())})
+	}
+	return all
 }
 
 // Defaults returns the settings of a crawl for which none is given.

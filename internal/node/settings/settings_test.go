@@ -2,6 +2,7 @@ package settings
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/quantity"
 )
 
@@ -107,6 +109,12 @@ func TestEachSettingChangesTheConfiguration(t *testing.T) {
 				t.Fatalf("%s: %v", o.Name, err)
 			}
 			configs[i].Dir = ""
+			at := slices.IndexFunc(configs[i].Settings, func(a admin.Setting) bool { return a.Name == o.Name })
+			if shown := configs[i].Settings[at]; shown.Group == "" || (shown.Value == shown.Default) != (i == 0) &&
+				!slices.Contains([]string{"content-hash", "topic", "coordinator"}, o.Name) {
+				t.Errorf("%s is shown as %+v", o.Name, shown)
+			}
+			configs[i].Settings = nil
 			if configs[i].Strategy != nil {
 				configs[i].Contact += " " + s.Order.Strategy
 			}
@@ -133,6 +141,15 @@ func TestEachSettingChangesTheConfiguration(t *testing.T) {
 				t.Errorf("%s does not change %s", o.Name, path)
 			}
 		}
+	}
+}
+
+// The console shows no secret.
+func TestShownWithoutSecrets(t *testing.T) {
+	s := Defaults()
+	s.Fetching.Header, s.Fetching.Proxy = []string{"X-API-Key: s3cret"}, "http://me:s3cret@192.0.2.1:3128"
+	if text := fmt.Sprint(s.shown()); strings.Contains(text, "s3cret") || !strings.Contains(text, "192.0.2.1:3128") {
+		t.Error(text)
 	}
 }
 

@@ -52,6 +52,14 @@ export async function call(method, request = {}) {
   return response.json();
 }
 
+// settings returns the settings of the agent that serves this page.
+export async function settings() {
+  const began = sessions;
+  const response = await fetch('/settings', { credentials: 'same-origin' });
+  await inSession(response, began);
+  return (await response.json()) || [];
+}
+
 // follow makes a call that is a stream, and passes each message to heard until the signal aborts.
 export async function follow(method, request, signal, heard) {
   const began = sessions;

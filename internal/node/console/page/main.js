@@ -13,6 +13,7 @@ import { speed } from './speed.js';
 import { traffic } from './traffic.js';
 import { archive } from './archive.js';
 import { topics, hasTopics } from './topics.js';
+import { settings } from './settings.js';
 
 const $ = (id) => document.getElementById(id);
 
@@ -29,6 +30,7 @@ const views = [
   { key: '8', id: 'speed', name: 'Rate', show: speed },
   { key: '9', id: 'traffic', name: 'Traffic', show: traffic },
   { key: '0', id: 'archive', name: 'Archive', show: archive },
+  { key: 's', id: 'settings', name: 'Settings', show: settings },
   { key: 't', id: 'topics', name: 'Topics', show: topics, when: hasTopics },
 ];
 const shown = () => views.filter((v) => !v.when || v.when(last) || location.hash === `#${v.id}`);
