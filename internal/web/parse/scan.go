@@ -37,7 +37,8 @@ type span struct{ from, to int }
 
 // The attributes that are kept.
 const (
-	aHref = iota
+	aOther = iota
+	aHref
 	aSrc
 	aSrcset
 	aRel
@@ -70,117 +71,15 @@ func four(n []byte) uint32 {
 	return (uint32(n[0]) | uint32(n[1])<<8 | uint32(n[2])<<16 | uint32(n[3])<<24) | 0x20202020
 }
 
-// Names and beginnings of names, as four returns them.
-const (
-	nHref = 'h' | 'r'<<8 | 'e'<<16 | 'f'<<24
-	nName = 'n' | 'a'<<8 | 'm'<<16 | 'e'<<24
-	nType = 't' | 'y'<<8 | 'p'<<16 | 'e'<<24
-	nData = 'd' | 'a'<<8 | 't'<<16 | 'a'<<24
-	nFace = 'f' | 'a'<<8 | 'c'<<16 | 'e'<<24
-	nSize = 's' | 'i'<<8 | 'z'<<16 | 'e'<<24
-	nStyl = 's' | 't'<<8 | 'y'<<16 | 'l'<<24
-	nColo = 'c' | 'o'<<8 | 'l'<<16 | 'o'<<24
-	nArea = 'a' | 'r'<<8 | 'e'<<16 | 'a'<<24
-	nBase = 'b' | 'a'<<8 | 's'<<16 | 'e'<<24
-	nLink = 'l' | 'i'<<8 | 'n'<<16 | 'k'<<24
-	nMath = 'm' | 'a'<<8 | 't'<<16 | 'h'<<24
-	nMeta = 'm' | 'e'<<8 | 't'<<16 | 'a'<<24
-	nFram = 'f' | 'r'<<8 | 'a'<<16 | 'm'<<24
-	nTitl = 't' | 'i'<<8 | 't'<<16 | 'l'<<24
-)
+const nHref = 'h' | 'r'<<8 | 'e'<<16 | 'f'<<24
 
-// attrOf returns the index of an attribute's name in any letter case, or -1.
-func attrOf(n []byte) int {
-	switch len(n) {
-	case 3:
-		switch lower(n[0]) {
-		case 's':
-			if fold(n, "src") {
-				return aSrc
-			}
-		case 'r':
-			if fold(n, "rel") {
-				return aRel
-			}
-		case 'a':
-			if fold(n, "alt") {
-				return aAlt
-			}
-		case 'u':
-			if fold(n, "url") {
-				return aURL
-			}
-		}
-	case 4:
-		switch four(n) {
-		case nHref:
-			return aHref
-		case nName:
-			return aName
-		case nType:
-			return aType
-		case nData:
-			return aData
-		case nFace, nSize:
-			return aFontLook
-		}
-	case 5:
-		switch four(n) {
-		case nStyl:
-			if n[4]|0x20 == 'e' {
-				return aStyle
-			}
-		case nColo:
-			if n[4]|0x20 == 'r' {
-				return aFontLook
-			}
-		}
-	case 6:
-		switch {
-		case fold(n, "srcset"):
-			return aSrcset
-		case fold(n, "poster"):
-			return aPoster
-		case fold(n, "srcdoc"):
-			return aSrcdoc
-		}
-	case 7:
-		switch {
-		case fold(n, "content"):
-			return aContent
-		case fold(n, "charset"):
-			return aCharset
-		}
-	case 8:
-		switch {
-		case fold(n, "encoding"):
-			return aEncoding
-		case fold(n, "xml:base"):
-			return aXMLBase
-		}
-	case 10:
-		switch {
-		case fold(n, "http-equiv"):
-			return aHTTPEquiv
-		case fold(n, "background"):
-			return aBackground
-		case fold(n, "xlink:href"):
-			return aXlinkHref
-		}
-	case 11:
-		switch {
-		case fold(n, "imagesrcset"):
-			return aImageSrcset
-		case fold(n, "ispermalink"):
-			return aIsPermaLink
-		}
-	case 14:
-		if fold(n, "shadowrootmode") {
-			return aShadowRootMode
-		}
-	}
-	return -1
-}
+var attrNames = newNames([]string{
+	aHref: "href", aSrc: "src", aSrcset: "srcset", aRel: "rel", aContent: "content", aName: "name",
+	aHTTPEquiv: "http-equiv", aData: "data", aPoster: "poster", aStyle: "style", aType: "type",
+	aBackground: "background", aXlinkHref: "xlink:href", aShadowRootMode: "shadowrootmode",
+	aImageSrcset: "imagesrcset", aEncoding: "encoding", aFontLook: "color face size", aXMLBase: "xml:base", aURL: "url",
+	aIsPermaLink: "ispermalink", aCharset: "charset", aAlt: "alt", aSrcdoc: "srcdoc",
+})
 
 // attr returns the raw value of an attribute of the last tag.
 func (s *scanner) attr(a int) (v []byte, ok bool) {
@@ -451,15 +350,15 @@ func (s *scanner) attributes(p int, keep bool) bool {
 		if !keep {
 			continue
 		}
-		a := attrOf(b[name:nameEnd])
+		a := attrNames.find(b[name:nameEnd])
 		if s.spaces != nil {
 			s.spaces.declare(b[name:nameEnd], b[value.from:value.to])
 		}
-		if a < 0 && s.xml && nameEnd-name > len(":href") && fold(b[nameEnd-len(":href"):nameEnd], ":href") {
+		if a == aOther && s.xml && nameEnd-name > len(":href") && fold(b[nameEnd-len(":href"):nameEnd], ":href") {
 			a = aXlinkHref // with another prefix
 		}
 		// Of several attributes with one name, the first counts.
-		if a >= 0 && s.has&(1<<a) == 0 {
+		if a != aOther && s.has&(1<<a) == 0 {
 			s.has |= 1 << a
 			s.attrs[a] = value
 		}

@@ -1,5 +1,7 @@
 package parse
 
+import "strings"
+
 // tag numbers the elements that matter here.
 type tag uint8
 
@@ -67,146 +69,61 @@ var void, breakout = func() (v, b [nTags]bool) {
 	return
 }()
 
-// tagOf returns the number of a name in lower case.
-func tagOf(n []byte) tag {
-	switch len(n) {
-	case 1:
-		switch n[0] {
-		case 'a':
-			return tA
-		case 'p':
-			return tP
-		case 'b', 'i', 's', 'u':
-			return tBreaking
-		}
-	case 2:
-		switch string(n) {
-		case "td":
-			return tTd
-		case "th":
-			return tTh
-		case "tr":
-			return tTr
-		case "br":
-			return tBr
-		case "hr":
-			return tVoidBreaking
-		case "dd", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "li", "ol", "tt", "ul":
-			return tBreaking
-		}
-	case 3:
-		switch string(n) {
-		case "img":
-			return tImg
-		case "svg":
-			return tSVG
-		case "use":
-			return tUse
-		case "xmp":
-			return tXmp
-		case "col", "wbr":
-			return tVoid
-		case "big", "div", "pre", "sub", "sup", "var":
-			return tBreaking
-		}
-	case 4:
-		switch string(n) {
-		case "area":
-			return tArea
-		case "base":
-			return tBase
-		case "body":
-			return tBody
-		case "font":
-			return tFont
-		case "link":
-			return tLink
-		case "math":
-			return tMath
-		case "meta":
-			return tMeta
-		case "code", "head", "menu", "nobr", "ruby", "span":
-			return tBreaking
-		}
-	case 5:
-		switch string(n) {
-		case "audio":
-			return tAudio
-		case "embed":
-			return tEmbed
-		case "frame":
-			return tFrame
-		case "image":
-			return tImage
-		case "input":
-			return tInput
-		case "style":
-			return tStyle
-		case "table":
-			return tTable
-		case "tbody", "tfoot", "thead":
-			return tSection
-		case "title":
-			return tTitle
-		case "track":
-			return tTrack
-		case "video":
-			return tVideo
-		case "small":
-			return tBreaking
-		case "param":
-			return tVoid
-		}
-	case 6:
-		switch string(n) {
-		case "iframe":
-			return tIframe
-		case "object":
-			return tObject
-		case "script":
-			return tScript
-		case "source":
-			return tSource
-		case "center", "strike", "strong":
-			return tBreaking
-		case "keygen":
-			return tVoid
-		}
-	case 7:
-		switch string(n) {
-		case "feimage":
-			return tFeImage
-		case "noembed":
-			return tNoembed
-		case "listing":
-			return tBreaking
-		case "bgsound":
-			return tVoid
-		}
-	case 8:
-		switch string(n) {
-		case "noframes":
-			return tNoframes
-		case "template":
-			return tTemplate
-		case "textarea":
-			return tTextarea
-		case "basefont":
-			return tVoid
-		}
-	case 9:
-		if string(n) == "plaintext" {
-			return tPlaintext
-		}
-	case 10:
-		switch string(n) {
-		case "blockquote":
-			return tBreaking
-		}
-	case 13:
-		if string(n) == "foreignobject" {
-			return tForeignObject
+// tagOf returns the number of a name in any letter case.
+func tagOf(n []byte) tag { return tag(tagNames.find(n)) }
+
+var tagNames = newNames([]string{
+	tA: "a", tArea: "area", tAudio: "audio", tBase: "base", tBody: "body", tEmbed: "embed", tFeImage: "feimage",
+	tFont: "font", tForeignObject: "foreignobject", tFrame: "frame", tIframe: "iframe", tImage: "image", tImg: "img",
+	tInput: "input", tLink: "link", tMath: "math", tMeta: "meta", tNoembed: "noembed", tNoframes: "noframes",
+	tObject: "object", tP: "p", tBr: "br", tPlaintext: "plaintext", tScript: "script", tSource: "source",
+	tStyle: "style", tSVG: "svg", tTable: "table", tSection: "tbody tfoot thead", tTd: "td", tTemplate: "template",
+	tTextarea: "textarea", tTh: "th", tTitle: "title", tTr: "tr", tTrack: "track", tUse: "use", tVideo: "video",
+	tXmp: "xmp", tVoid: "col wbr param keygen bgsound basefont", tVoidBreaking: "hr",
+	tBreaking: "b i s u dd dl dt em h1 h2 h3 h4 h5 h6 li ol tt ul big div pre sub sup var code head menu nobr ruby " +
+		"span small center strike strong listing blockquote",
+})
+
+// names finds the number of a name in any letter case.
+type names struct {
+	seed  uint32      // of the hash, so that no two names are in one place
+	at    [1024]uint8 // place to index in words
+	words []string
+	ids   []uint8
+}
+
+// newNames returns the names that spaces separate, by their numbers.
+func newNames(of []string) *names {
+	t := &names{seed: 1, words: []string{""}, ids: []uint8{0}}
+	for n, list := range of {
+		for _, word := range strings.Fields(list) {
+			t.words, t.ids = append(t.words, word), append(t.ids, uint8(n))
 		}
 	}
-	return tOther
+	for i := 1; i < len(t.words); i++ {
+		at := &t.at[t.place([]byte(t.words[i]))]
+		if *at != 0 { // begin again with another hash
+			t.at, t.seed, i = [1024]uint8{}, t.seed+0x9e3779b2, 0
+			continue
+		}
+		*at = uint8(i)
+	}
+	return t
+}
+
+func (t *names) place(n []byte) uint32 {
+	bits := uint32(n[0]) | uint32(n[len(n)/2])<<8 | uint32(n[len(n)-1])<<16 | uint32(len(n))<<24 | 0x202020
+	return bits * t.seed >> 22
+}
+
+// find returns the number of a name, or 0.
+func (t *names) find(n []byte) uint8 {
+	if len(n) == 0 {
+		return 0
+	}
+	i := t.at[t.place(n)]
+	if !fold(n, t.words[i]) {
+		return 0
+	}
+	return t.ids[i]
 }
