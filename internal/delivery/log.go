@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,22 +126,16 @@ func (l *Log) scan(from, size int64) error {
 		return err
 	}
 	defer f.Close()
-	r := bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 64<<10)
+	r := lines.NewReader(io.NewSectionReader(f, 0, size), 64<<10, 0)
 	for at := from; ; {
-		n := int64(0)
-		for {
-			part, err := r.ReadSlice('\n')
-			n += int64(len(part))
-			if err == io.EOF {
-				return nil // the file ends with a newline
-			}
-			if err == nil {
-				break
-			}
-			if err != bufio.ErrBufferFull {
-				return err
-			}
+		_, err := r.Next()
+		if err == io.EOF {
+			return nil // the file ends with a newline
 		}
+		if err != nil && err != bufio.ErrTooLong {
+			return err
+		}
+		n := int64(r.Size())
 		if at >= l.acked {
 			l.waiting = append(l.waiting, span{at, at + n})
 		}
@@ -328,15 +323,15 @@ func (l *Log) Each(fn func(text []byte) error) error {
 		if err != nil {
 			return err
 		}
-		r := bufio.NewReaderSize(f, 64<<10)
+		r := lines.NewReader(f, 64<<10, math.MaxInt)
 		for err == nil {
 			var line []byte
-			if line, err = r.ReadBytes('\n'); err == nil {
-				err = fn(bytes.TrimSuffix(line, []byte{'\n'}))
+			if line, err = r.Next(); err == nil {
+				err = fn(line)
 			}
 		}
 		f.Close() // it was only read
-		if err != io.EOF {
+		if err != io.EOF && err != io.ErrUnexpectedEOF {
 			return err
 		}
 	}

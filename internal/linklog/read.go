@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/lines"
 )
 
 var errNoTarget = errors.New("a link without a target")
@@ -76,13 +77,12 @@ func readFile(fsys disk.FS, name string, d *Damage, head bool, fn func(p *PageLi
 		}
 		in = z
 	}
-	r := bufio.NewReaderSize(in, 256<<10)
-	var long []byte
+	r := lines.NewReader(in, 256<<10, maxLine)
 	var p PageLine
 	for n := uint64(1); ; n++ {
-		line, err := readLine(r, &long)
+		line, err := r.Next()
 		switch {
-		case err == io.EOF:
+		case err == io.EOF || err == io.ErrUnexpectedEOF && !strings.HasSuffix(name, gzSuffix):
 			return nil
 		case errors.Is(err, bufio.ErrTooLong):
 			d.note(&d.Lines, "%s, line %d: longer than %d bytes", name, n, maxLine)
@@ -107,31 +107,6 @@ func readFile(fsys disk.FS, name string, d *Damage, head bool, fn func(p *PageLi
 func isPathError(err error) bool {
 	_, ok := errors.AsType[*fs.PathError](err)
 	return ok
-}
-
-// readLine returns the next line without its newline, valid until the next call. The error is io.EOF at the end, also
-// for an incomplete last line, and bufio.ErrTooLong for a line over maxLine bytes, which it skips.
-func readLine(r *bufio.Reader, long *[]byte) ([]byte, error) {
-	line, err := r.ReadSlice('\n')
-	if err == nil {
-		return line[:len(line)-1], nil
-	}
-	*long = (*long)[:0]
-	tooLong := false
-	for err == bufio.ErrBufferFull {
-		if tooLong = tooLong || len(*long)+len(line) > maxLine; !tooLong {
-			*long = append(*long, line...)
-		}
-		line, err = r.ReadSlice('\n')
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case tooLong:
-		return nil, bufio.ErrTooLong
-	}
-	*long = append(*long, line[:len(line)-1]...)
-	return *long, nil
 }
 
 var errLine = errors.New("not a line of a link log")

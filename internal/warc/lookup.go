@@ -1,9 +1,7 @@
 package warc
 
 import (
-	"bufio"
 	"bytes"
-	"container/heap"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,10 +11,12 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/lines"
 )
 
 // maxCaptures is the largest number of captures that Lookup returns.
@@ -69,53 +69,70 @@ func Lines(fsys disk.FS, p Place, from string) iter.Seq2[Line, error] {
 	if fsys == nil {
 		fsys = disk.OS
 	}
-	return lines(fsys, p.indexes(), from)
+	return merged(fsys, p.indexes(), from)
 }
 
-// lines merges the lines of sorted files from the key `from` on. A line that is in two files comes once. If none of the
-// files exists, the error wraps fs.ErrNotExist.
-func lines(fsys disk.FS, paths []string, from string) iter.Seq2[Line, error] {
+// merged merges the lines of sorted files from the key `from` on. A line that is in two files comes once. If none of
+// the files exists, the error wraps fs.ErrNotExist.
+func merged(fsys disk.FS, paths []string, from string) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		var h lineHeap
-		var absent error
-		opened := 0
-		for _, path := range paths {
-			f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
-			if errors.Is(err, fs.ErrNotExist) {
-				absent = err
-				continue
-			}
-			if err != nil {
-				yield(Line{}, err)
-				return
-			}
-			defer f.Close()
-			opened++
-			s, err := seekLine(f, []byte(from))
-			if err != nil {
-				yield(Line{}, err)
-				return
-			}
-			if s != nil {
-				h = append(h, s)
-			}
-		}
-		if opened == 0 && absent != nil {
-			yield(Line{}, absent)
-			return
-		}
-		heap.Init(&h)
-		for line, err := range h.each() {
-			if err != nil {
-				yield(Line{}, err)
-				return
-			}
+		err := merge(fsys, paths, from, func(line []byte) (more bool, err error) {
 			l, err := ParseLine(line)
-			if !yield(l, err) || err != nil {
-				return
-			}
+			return err == nil && yield(l, nil), err
+		})
+		if err != nil {
+			yield(Line{}, err)
 		}
 	}
+}
+
+func merge(fsys disk.FS, paths []string, from string, yield func(line []byte) (more bool, err error)) error {
+	var sources []*lineSource // of the files that have more lines; they are few
+	var absent error
+	opened := 0
+	for _, path := range paths {
+		f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			absent = err
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		opened++
+		s, err := seekLine(f, []byte(from))
+		if err != nil {
+			return err
+		}
+		if s != nil {
+			sources = append(sources, s)
+		}
+	}
+	if opened == 0 {
+		return absent
+	}
+	for len(sources) > 0 {
+		least := slices.MinFunc(sources, func(a, b *lineSource) int { return bytes.Compare(a.line, b.line) }).line
+		if more, err := yield(least); !more {
+			return err
+		}
+		least = bytes.Clone(least)
+		var left []*lineSource
+		for _, s := range sources {
+			var err error
+			for err == nil && bytes.Equal(s.line, least) {
+				err = s.next()
+			}
+			if err == nil {
+				left = append(left, s)
+			} else if err != io.EOF {
+				return err
+			}
+		}
+		sources = left
+	}
+	return nil
 }
 
 // seekLine returns a source whose current line is the first one of the sorted file f that is not below from; nil if
@@ -143,8 +160,7 @@ func seekLine(f disk.File, from []byte) (*lineSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &lineSource{name: "index",
-		r: bufio.NewReaderSize(io.NewSectionReader(f, start, info.Size()-start), mergeBuf)}
+	s := source(io.NewSectionReader(f, start, info.Size()-start), "index")
 	for {
 		switch err := s.next(); {
 		case err == io.EOF:
@@ -163,8 +179,7 @@ func lineAfter(f io.ReaderAt, at, size int64) (line []byte, start int64, err err
 		at-- // a line that begins at byte `at` follows a line feed
 	}
 	skip := at > 0
-	s := lineSource{name: "index"}
-	s.r = bufio.NewReaderSize(io.NewSectionReader(f, at, size-at), 8<<10)
+	s := lineSource{name: "index", r: lines.NewReader(io.NewSectionReader(f, at, size-at), 8<<10, lineLimit)}
 	if skip {
 		if err := s.next(); err != nil {
 			if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -172,7 +187,7 @@ func lineAfter(f io.ReaderAt, at, size int64) (line []byte, start int64, err err
 			}
 			return nil, size, err
 		}
-		at += int64(len(s.line))
+		at += int64(s.r.Size())
 	}
 	if err := s.next(); err == io.EOF {
 		return nil, size, nil

@@ -82,7 +82,7 @@ func sweep(fsys disk.FS, dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); ext == ".tmp" || ext == ".part" {
+		if ext := filepath.Ext(e.Name()); ext == ".tmp" || strings.HasPrefix(ext, ".part") {
 			if err := fsys.Remove(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}

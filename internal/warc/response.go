@@ -230,7 +230,7 @@ func (d *finder) lines(w *Writer, key string) ([]Line, error) {
 	d.mu.Unlock()
 	var found []Line
 	if len(paths) > 0 {
-		for l, err := range lines(w.cfg.FS, paths, key+" ") {
+		for l, err := range merged(w.cfg.FS, paths, key+" ") {
 			if err != nil {
 				return nil, err
 			}

@@ -3,24 +3,22 @@ package warc
 import (
 	"bufio"
 	"bytes"
-	"container/heap"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
+	"github.com/orbweaver/orbweaver/internal/store/lines"
 )
 
 const (
 	runBytes  = 4 << 20 // of lines that are held in memory before they are sorted and written
-	fanIn     = 64      // files that are merged at once
 	mergeBuf  = 64 << 10
 	lineLimit = 8 << 20 // bytes; a longer line means that the index is damaged
 	cdxjExt   = ".cdxj"
@@ -95,9 +93,11 @@ func (r *runs) store(n run) error {
 		return nil
 	}
 	sorted := sortLines(n.lines)
-	err := replaceFile(r.fs, r.dir, n.name, func(w *bufio.Writer) error {
+	err := disk.WriteStream(r.fs, filepath.Join(r.dir, n.name), func(w io.Writer) error {
 		for _, l := range sorted {
-			w.Write(l) // a bufio.Writer returns its error from Flush
+			if _, err := w.Write(l); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -157,31 +157,6 @@ func sortLines(buf []byte) [][]byte {
 // compareLines compares lines without their line feed: the order of `LC_ALL=C sort`, which pywb's binary search needs.
 func compareLines(a, b []byte) int {
 	return bytes.Compare(bytes.TrimSuffix(a, []byte{'\n'}), bytes.TrimSuffix(b, []byte{'\n'}))
-}
-
-// replaceFile writes dir/name atomically and durably: the file has the new content, or it is as before.
-func replaceFile(fsys disk.FS, dir, name string, fill func(*bufio.Writer) error) error {
-	path := filepath.Join(dir, name)
-	f, err := fsys.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriterSize(f, mergeBuf)
-	err = fill(w)
-	if err == nil {
-		err = w.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = fsys.Rename(path+".tmp", path)
-	}
-	if err != nil {
-		fsys.Remove(path + ".tmp") // the error that is returned says more
-		return err
-	}
-	return fsys.SyncDir(dir)
 }
 
 // BuildIndex merges the runs of every WARC file below the crawl directory dir into indexes/index.cdxj. It replaces the
@@ -246,7 +221,12 @@ func buildIndex(fsys disk.FS, dir string, flaws *Flaws) error {
 			}
 		}
 	}
-	return mergeAll(fsys, inputs, runsDir(dir), indexPath(dir))
+	q := sorting(fsys, runsDir(dir))
+	err = pushRuns(q, fsys, inputs)
+	if err == nil {
+		err = disk.WriteStream(fsys, indexPath(dir), func(w io.Writer) error { return writeLines(q, w) })
+	}
+	return errors.Join(err, q.Close(), sweep(fsys, runsDir(dir)))
 }
 
 // archived returns the name of a WARC file without its suffix. open means that the file is not finished. ok is false if
@@ -314,90 +294,45 @@ func SortedIndex(fsys disk.FS, warcs []string, tmp string, out io.Writer) error 
 	if fsys == nil {
 		fsys = disk.OS
 	}
-	var inputs []string
+	q := sorting(fsys, tmp)
+	defer q.Close() // the caller removes the files
 	var flaws Flaws
-	one := func(path, run string) error {
+	one := func(path string) error {
 		f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		r := runs{fs: fsys, dir: tmp}
-		err = flaws.take(path, indexFile(f, filepath.Base(path), run, &r))
-		if err != nil {
-			return err
-		}
-		return r.finish(run)
+		return flaws.take(path, Index(f, filepath.Base(path), pushTo(q)))
 	}
-	for i, path := range warcs {
-		if err := one(path, strconv.Itoa(i)); err != nil { // the number, because two files may have the same name
+	for _, path := range warcs {
+		if err := one(path); err != nil {
 			return fmt.Errorf("index %s: %w", path, err)
 		}
 	}
-	entries, err := fsys.ReadDir(tmp)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if base, _ := runOf(e.Name()); base != "" {
-			inputs = append(inputs, filepath.Join(tmp, e.Name()))
-		}
-	}
-	if inputs, err = mergeRounds(fsys, inputs, tmp); err != nil {
-		return fmt.Errorf("index: %w", err)
-	}
 	w := bufio.NewWriterSize(out, mergeBuf)
-	if err := merge(fsys, inputs, w); err != nil {
+	if err := errors.Join(writeLines(q, w), w.Flush()); err != nil {
 		return fmt.Errorf("index: %w", err)
-	}
-	if err := w.Flush(); err != nil {
-		return err
 	}
 	return flaws.err()
 }
 
-// mergeAll merges sorted files into out. It keeps intermediate files in tmp and removes them.
-func mergeAll(fsys disk.FS, inputs []string, tmp, out string) error {
-	inputs, err := mergeRounds(fsys, inputs, tmp)
-	if err == nil {
-		err = mergeTo(fsys, inputs, filepath.Dir(out), filepath.Base(out))
-	}
-	return errors.Join(err, sweep(fsys, tmp))
+// sortFiles is the beginning of the names of a sort's temporary files.
+const sortFiles = "merge.part"
+
+// sorting returns a sort of index lines, without their line feeds, with its temporary files in dir.
+func sorting(fsys disk.FS, dir string) *extsort.Queue {
+	return extsort.New(fsys, filepath.Join(dir, sortFiles), 16<<20, nil)
 }
 
-// mergeRounds merges sorted files, fanIn at a time, until at most fanIn are left.
-func mergeRounds(fsys disk.FS, inputs []string, tmp string) ([]string, error) {
-	for round := 0; len(inputs) > fanIn; round++ {
-		var next []string
-		for i := 0; i < len(inputs); i += fanIn {
-			name := fmt.Sprintf("merge-%d-%d.part", round, i/fanIn)
-			if err := mergeTo(fsys, inputs[i:min(i+fanIn, len(inputs))], tmp, name); err != nil {
-				return nil, err
-			}
-			next = append(next, filepath.Join(tmp, name))
-		}
-		inputs = next
-	}
-	return inputs, nil
+// pushTo returns a function that adds a line.
+func pushTo(q *extsort.Queue) func(line []byte) error {
+	return func(line []byte) error { return q.Push(bytes.TrimSuffix(line, []byte{'\n'})) }
 }
 
-func mergeTo(fsys disk.FS, inputs []string, dir, name string) error {
-	return replaceFile(fsys, dir, name, func(w *bufio.Writer) error {
-		return merge(fsys, inputs, w)
-	})
-}
-
-// merge writes the lines of sorted files in order. It writes a line that is in two of them only once; this happens if a
-// WARC file was indexed twice.
-func merge(fsys disk.FS, inputs []string, w *bufio.Writer) (err error) {
-	var h lineHeap
-	var files []disk.File
-	defer func() {
-		for _, f := range files {
-			err = errors.Join(err, f.Close())
-		}
-	}()
-	for _, name := range inputs {
+// pushRuns adds the lines of files.
+func pushRuns(q *extsort.Queue, fsys disk.FS, names []string) error {
+	for _, name := range names {
 		f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -405,90 +340,53 @@ func merge(fsys disk.FS, inputs []string, w *bufio.Writer) (err error) {
 		if err != nil {
 			return err
 		}
-		files = append(files, f)
-		s := &lineSource{r: bufio.NewReaderSize(f, mergeBuf), name: name}
-		if err := s.next(); err == nil {
-			h = append(h, s)
-		} else if err != io.EOF {
-			return err
+		s := source(f, name)
+		for err = s.next(); err == nil; err = s.next() {
+			if err := q.Push(s.line); err != nil {
+				return errors.Join(err, f.Close())
+			}
 		}
-	}
-	heap.Init(&h)
-	for line, err := range h.each() {
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write(line); err != nil {
+		if f.Close(); err != io.EOF { // it was only read
 			return err
 		}
 	}
 	return nil
 }
 
+// writeLines writes all lines of a sort. It writes a line that is in two files only once; this happens if a WARC file
+// was indexed twice.
+func writeLines(q *extsort.Queue, w io.Writer) error {
+	var last []byte
+	return q.Each(func(line []byte) error {
+		if last != nil && bytes.Equal(line, last) {
+			return nil
+		}
+		last = append(append(last[:0], line...), '\n')
+		_, err := w.Write(last)
+		last = last[:len(line)]
+		return err
+	})
+}
+
 // A lineSource reads the lines of one sorted file.
 type lineSource struct {
-	r    *bufio.Reader
+	r    *lines.Reader
 	name string
-	line []byte // the current line, with its line feed
+	line []byte // the current line, without its line feed
 }
 
-func (s *lineSource) next() error {
-	s.line = s.line[:0]
-	for {
-		part, err := s.r.ReadSlice('\n')
-		s.line = append(s.line, part...)
-		switch {
-		case err == nil:
-			return nil
-		case err == io.EOF && len(s.line) == 0:
-			return io.EOF
-		case err == io.EOF:
-			return fmt.Errorf("%s: %w", s.name, io.ErrUnexpectedEOF)
-		case err != bufio.ErrBufferFull:
-			return err
-		case len(s.line) > lineLimit:
-			return fmt.Errorf("%s: a line has more than %d bytes", s.name, lineLimit)
-		}
+func source(r io.Reader, name string) *lineSource {
+	return &lineSource{r: lines.NewReader(r, mergeBuf, lineLimit), name: name}
+}
+
+func (s *lineSource) next() (err error) {
+	switch s.line, err = s.r.Next(); err {
+	case nil, io.EOF:
+		return err
+	case bufio.ErrTooLong:
+		return fmt.Errorf("%s: a line has more than %d bytes", s.name, lineLimit)
 	}
-}
-
-type lineHeap []*lineSource
-
-// each returns the lines of all sources in order, those that are in two sources only once. A line is valid until the
-// next one.
-func (h lineHeap) each() iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		var last []byte
-		for first := true; len(h) > 0; first = false {
-			s := h[0]
-			if first || !bytes.Equal(s.line, last) {
-				last = append(last[:0], s.line...)
-				if !yield(s.line, nil) {
-					return
-				}
-			}
-			switch err := s.next(); err {
-			case nil:
-				heap.Fix(&h, 0)
-			case io.EOF:
-				heap.Pop(&h)
-			default:
-				yield(nil, err)
-				return
-			}
-		}
-	}
-}
-
-func (h lineHeap) Len() int           { return len(h) }
-func (h lineHeap) Less(i, j int) bool { return compareLines(h[i].line, h[j].line) < 0 }
-func (h lineHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *lineHeap) Push(x any)        { *h = append(*h, x.(*lineSource)) }
-func (h *lineHeap) Pop() any {
-	old := *h
-	s := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return s
+	return fmt.Errorf("%s: %w", s.name, err)
 }
 
 // Remove removes a finished WARC file of the crawl directory dir, and its index lines that are not merged yet. If there

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
 )
 
 // A Place is a crawl directory whose archive is read.
@@ -84,6 +85,8 @@ func writeSupplement(fsys disk.FS, dir string, tmpDir func() (string, error),
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
+	q := sorting(fsys, tmp)
+	defer q.Close() // the caller removes the files
 	var inputs, unread []string
 	meter := meter{report: progress}
 	for _, name := range names {
@@ -99,25 +102,16 @@ func writeSupplement(fsys disk.FS, dir string, tmpDir func() (string, error),
 			meter.total += info.Size()
 		}
 	}
-	for i, name := range unread {
-		r := runs{fs: fsys, dir: tmp}
-		if err := indexPart(fsys, dir, name, fmt.Sprint(i), &r, &meter, &s); err != nil {
+	for _, name := range unread {
+		if err := indexPart(fsys, dir, name, q, &meter, &s); err != nil {
 			return s, err
 		}
 	}
-	own, err := fsys.ReadDir(tmp)
-	if err != nil {
+	if err := pushRuns(q, fsys, inputs); err != nil {
 		return s, err
 	}
-	for _, e := range own {
-		inputs = append(inputs, filepath.Join(tmp, e.Name()))
-	}
-	const name = "supplement"
-	if inputs, err = mergeRounds(fsys, inputs, tmp); err == nil {
-		err = mergeTo(fsys, inputs, tmp, name)
-	}
-	s.Path = filepath.Join(tmp, name)
-	return s, err
+	s.Path = filepath.Join(tmp, "supplement")
+	return s, disk.WriteStream(fsys, s.Path, func(w io.Writer) error { return writeLines(q, w) })
 }
 
 // unindexed returns the names of the WARC files in dir that its index lacks: an index has all lines of a file, or none.
@@ -183,7 +177,7 @@ func indexed(fsys disk.FS, dir string, line []byte) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for l, err := range lines(fsys, []string{indexPath(dir)}, want.SURT+" "+want.Time) {
+	for l, err := range merged(fsys, []string{indexPath(dir)}, want.SURT+" "+want.Time) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return false, nil
@@ -198,8 +192,8 @@ func indexed(fsys disk.FS, dir string, line []byte) (bool, error) {
 	return false, nil
 }
 
-// indexPart writes the runs of a WARC file under the name run.
-func indexPart(fsys disk.FS, dir, name, run string, r *runs, m *meter, s *Supplement) error {
+// indexPart adds the lines of a WARC file.
+func indexPart(fsys disk.FS, dir, name string, q *extsort.Queue, m *meter, s *Supplement) error {
 	final := strings.TrimSuffix(name, openSuffix)
 	f, err := OpenWARC(fsys, dir, final)
 	if err != nil {
@@ -207,10 +201,7 @@ func indexPart(fsys disk.FS, dir, name, run string, r *runs, m *meter, s *Supple
 	}
 	defer f.Close()
 	m.r = f
-	if err := s.damaged(name, indexFile(m, final, run, r)); err != nil {
-		return err
-	}
-	return r.finish(run)
+	return s.damaged(name, Index(m, final, pushTo(q)))
 }
 
 // A meter reports how much has been read.

@@ -27,6 +27,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
+	"github.com/orbweaver/orbweaver/internal/store/lines"
 )
 
 // File is the name of the list in the directory of the reports.
@@ -179,7 +180,7 @@ func readLog(fs disk.FS, name string, once filter, visits *extsort.Queue, stop e
 		return err
 	}
 	defer f.Close()
-	r := bufio.NewReaderSize(f, 1<<20)
+	r := lines.NewReader(f, 1<<20, 0) // no line of a crawl is as long
 	var rec []byte
 	for n := uint64(0); ; n++ {
 		if stop != nil && n%4096 == 0 {
@@ -187,18 +188,13 @@ func readLog(fs disk.FS, name string, once filter, visits *extsort.Queue, stop e
 				return err
 			}
 		}
-		line, err := r.ReadSlice('\n')
-		whole := err == nil
-		for err == bufio.ErrBufferFull { // no line of a crawl is as long
-			_, err = r.ReadSlice('\n')
-		}
-		if err == io.EOF {
+		line, err := r.Next()
+		switch {
+		case err == io.EOF || err == io.ErrUnexpectedEOF:
 			return nil
-		}
-		if err != nil {
+		case err != nil && err != bufio.ErrTooLong:
 			return err
-		}
-		if !whole || len(line) <= codeTo {
+		case len(line) < codeTo:
 			continue
 		}
 		code, err := strconv.Atoi(string(bytes.TrimSpace(line[codeAt:codeTo])))

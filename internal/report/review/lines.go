@@ -2,7 +2,6 @@ package review
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/lines"
 )
 
 // maxLine is how many bytes a line may have. A line of crawl.log has four columns of at most 64 KiB from the network.
@@ -46,36 +46,22 @@ func (r *reader) eachLine(name string, damaged *int64, fn func(line []byte) bool
 		return fmt.Errorf("read %s: not a regular file", name)
 	}
 	p := Progress{File: name, Total: st.Size()}
-	in := bufio.NewReaderSize(io.LimitReader(f, st.Size()), 256<<10)
-	var long []byte
-	tooLong := false
+	in := lines.NewReader(io.LimitReader(f, st.Size()), 256<<10, maxLine)
 	for next := int64(progressBytes); ; {
-		part, err := in.ReadSlice('\n')
-		if p.Read += int64(len(part)); p.Read >= next {
+		line, err := in.Next()
+		if p.Read += int64(in.Size()); p.Read >= next {
 			next = p.Read + progressBytes
 			r.progress(p)
 			if err := r.ctx.Err(); err != nil {
 				return err
 			}
 		}
-		switch {
-		case err == nil && len(long) == 0 && !tooLong:
-			if !fn(part[:len(part)-1]) {
+		switch err {
+		case nil, bufio.ErrTooLong:
+			if err != nil || !fn(line) {
 				*damaged++
 			}
-			continue
-		case err == nil || errors.Is(err, bufio.ErrBufferFull):
-			if tooLong = tooLong || len(long)+len(part) > maxLine; !tooLong {
-				long = append(long, part...)
-			}
-			if err != nil {
-				continue
-			}
-			if tooLong || !fn(bytes.TrimSuffix(long, []byte("\n"))) {
-				*damaged++
-			}
-			long, tooLong = long[:0], false
-		case errors.Is(err, io.EOF):
+		case io.EOF, io.ErrUnexpectedEOF:
 			r.progress(p)
 			return r.ctx.Err()
 		default:
