@@ -300,7 +300,15 @@ func (s *Orders) Give(ctx context.Context, list ...orders.Order) (given []orders
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
-	return given, s.spread(ctx, true), nil
+	told = s.spread(ctx, true)
+	s.toldMu.Lock()
+	defer s.toldMu.Unlock()
+	for name, err := range told {
+		if err == nil {
+			told[name] = lacking(given, s.told[name].unknown)
+		}
+	}
+	return given, told, nil
 }
 
 // WhyPaused says, for people, which orders pause the crawl.

@@ -210,8 +210,10 @@ func TestAnotherVersion(t *testing.T) {
 	}
 	for range 2 {
 		passed, err := s.Answer(t.Context(), rpc.Caller{Name: "c1"}, &pb.OrdersRequest{Digest: noOrders[:]})
-		if err != nil || len(passed.Orders) != 3 || !bytes.Equal(passed.Orders[0], later[0]) {
-			t.Errorf("%d orders are passed on, %v", len(passed.GetOrders()), err)
+		if err != nil || len(passed.Orders) != 3 || !bytes.Equal(passed.Orders[0], later[0]) ||
+			!slices.Equal(passed.Unknown, []string{"block"}) {
+			t.Errorf("%d orders are passed on, the verbs %q are unknown, %v", len(passed.GetOrders()),
+				passed.GetUnknown(), err)
 		}
 		told := s.cfg.Notes.(*notes).list
 		if n := strings.Count(strings.Join(told, "\n"), "does not know the verb of order b1-"); n != 1 {
@@ -225,6 +227,18 @@ func TestAnotherVersion(t *testing.T) {
 	}
 	if told := strings.Join(s.cfg.Notes.(*notes).list, "\n"); strings.Contains(told, "does not know") {
 		t.Error(told)
+	}
+}
+
+// The giver of orders tells which agents do not obey them, and only of these orders.
+func TestLacking(t *testing.T) {
+	given := []orders.Order{{Verb: "pause"}, {Verb: "page-limit", About: "a.example"}}
+	if err := lacking(given, []string{"rest", "page-limit"}); err == nil ||
+		!strings.Contains(err.Error(), "does not know the verb page-limit") {
+		t.Error(err)
+	}
+	if err := lacking(given, []string{"rest"}); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -331,11 +345,11 @@ func TestWhoIsTold(t *testing.T) {
 	}{
 		"no orders":               {nil, noOrders, false},
 		"never told":              {nil, own, true},
-		"told, and has the same":  {&toldOrders{1, own, own, noon}, own, false},
-		"told before its restart": {&toldOrders{0, own, own, noon}, own, true},
-		"new orders":              {&toldOrders{1, other, other, noon}, own, true},
-		"just told, has others":   {&toldOrders{1, own, other, noon}, own, false},
-		"told long ago":           {&toldOrders{1, own, other, noon.Add(-spreadAgain - 1)}, own, true},
+		"told, and has the same":  {&toldOrders{1, own, own, noon, nil}, own, false},
+		"told before its restart": {&toldOrders{0, own, own, noon, nil}, own, true},
+		"new orders":              {&toldOrders{1, other, other, noon, nil}, own, true},
+		"just told, has others":   {&toldOrders{1, own, other, noon, nil}, own, false},
+		"told long ago":           {&toldOrders{1, own, other, noon.Add(-spreadAgain - 1), nil}, own, true},
 	} {
 		s := mustOpen(t, testdisk.NewMem(), new(told))
 		if c.told != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/cluster/shares"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
 
 const (
@@ -33,6 +35,7 @@ type toldOrders struct {
 	boot          uint64
 	digest, other [32]byte // of our set, and of the agent's after that
 	at            time.Time
+	unknown       []string // verbs that the agent does not know
 }
 
 // merge adds orders of another agent. They are durable and in force when it returns.
@@ -66,7 +69,7 @@ const (
 // that were sent are durable there. Package orders checks more of an order than its size.
 var Call = rpc.Method[pb.OrdersRequest, pb.OrdersResponse]{Call: rpc.CallOrders,
 	Request:  func(q *pb.OrdersRequest) error { return checkOrders(q.Orders, q.Digest) },
-	Response: func(_ *pb.OrdersRequest, r *pb.OrdersResponse) error { return checkOrders(r.Orders, r.Digest) },
+	Response: func(_ *pb.OrdersRequest, r *pb.OrdersResponse) error { return checkAnswer(r) },
 }
 
 // checkOrders checks orders, and the digest of a set.
@@ -110,10 +113,45 @@ func (s *Orders) Answer(ctx context.Context, _ rpc.Caller, q *pb.OrdersRequest) 
 	if !bytes.Equal(answer.Digest, q.Digest) {
 		answer.Orders, _, answer.More = s.page(orders.Mark{})
 	}
-	if err := checkOrders(answer.Orders, answer.Digest); err != nil {
+	answer.Unknown = s.lacks()
+	if err := checkAnswer(answer); err != nil {
 		return nil, fmt.Errorf("the answer is invalid: %v", err) // a failure of this agent, and not of the caller
 	}
 	return answer, nil
+}
+
+// maxUnknown bounds the verbs in an answer, and the octets of each.
+const maxUnknown = 64
+
+// lacks returns the verbs of orders that stand which this version does not know.
+func (s *Orders) lacks() (list []string) {
+	for _, o := range s.set.Standing() {
+		if verbs.Unknown(o) && !slices.Contains(list, o.Verb) && len(list) < maxUnknown && len(o.Verb) <= maxUnknown {
+			list = append(list, o.Verb)
+		}
+	}
+	return list
+}
+
+// checkAnswer returns an error unless an answer's orders and verbs are within their bounds.
+func checkAnswer(r *pb.OrdersResponse) error {
+	if len(r.Unknown) > maxUnknown ||
+		slices.ContainsFunc(r.Unknown, func(v string) bool { return v == "" || len(v) > maxUnknown }) {
+		return fmt.Errorf("%w: verbs that are not known: at most %[2]d, of at most %[2]d octets", rpc.ErrTooLarge,
+			maxUnknown)
+	}
+	return checkOrders(r.Orders, r.Digest)
+}
+
+// lacking returns an error if an agent, which does not know the verbs unknown, does not obey one of the orders.
+func lacking(given []orders.Order, unknown []string) error {
+	for _, o := range given {
+		if slices.Contains(unknown, o.Verb) {
+			return fmt.Errorf("its version does not know the verb %s: it keeps the order and passes it on, but does "+
+				"not obey it", o.Verb)
+		}
+	}
+	return nil
 }
 
 // pageBytes bounds the orders in one message.
@@ -129,21 +167,21 @@ func (s *Orders) page(after orders.Mark) (encoded [][]byte, next orders.Mark, mo
 }
 
 // tell pushes all orders to an agent.
-func (s *Orders) tell(ctx context.Context, p *rpc.Peer) (theirs [32]byte, err error) {
+func (s *Orders) tell(ctx context.Context, p *rpc.Peer) (theirs [32]byte, unknown []string, err error) {
 	for after, more := (orders.Mark{}), true; more; {
 		digest := s.set.Digest()
 		q := &pb.OrdersRequest{Digest: digest[:]}
 		q.Orders, after, more = s.page(after)
 		answer, err := s.exchange(ctx, p, q)
 		if err != nil {
-			return theirs, err
+			return theirs, nil, err
 		}
-		theirs = [32]byte(answer.Digest)
+		theirs, unknown = [32]byte(answer.Digest), answer.Unknown
 		if err := s.merge(ctx, answer.Orders); err != nil {
-			return theirs, err
+			return theirs, nil, err
 		}
 	}
-	return theirs, nil
+	return theirs, unknown, nil
 }
 
 // exchange sends one page of orders.
@@ -169,10 +207,10 @@ func (s *Orders) spread(ctx context.Context, now bool) map[string]error {
 			continue
 		}
 		all.Go(func() {
-			theirs, err := s.tell(ctx, m.To(a))
+			theirs, unknown, err := s.tell(ctx, m.To(a))
 			if err == nil {
 				s.toldMu.Lock()
-				s.told[a.Name] = toldOrders{a.Boot, digest, theirs, s.cfg.Clock.Now()}
+				s.told[a.Name] = toldOrders{a.Boot, digest, theirs, s.cfg.Clock.Now(), unknown}
 				s.toldMu.Unlock()
 			}
 			mu.Lock()

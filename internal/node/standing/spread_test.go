@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -34,6 +35,16 @@ func TestHostile(t *testing.T) {
 				t.Errorf("an answer with %d orders: %v, want %v", len(q.Orders), err, want)
 			}
 		}
+	}
+	for want, unknown := range map[error][]string{nil: slices.Repeat([]string{strings.Repeat("v", 64)}, 64),
+		rpc.ErrTooLarge: slices.Repeat([]string{"v"}, 65)} {
+		if err := standing.Call.Response(nil, &pb.OrdersResponse{Digest: digest, Unknown: unknown}); !errors.Is(err, want) {
+			t.Errorf("an answer with %d unknown verbs: %v, want %v", len(unknown), err, want)
+		}
+	}
+	long := &pb.OrdersResponse{Digest: digest, Unknown: []string{strings.Repeat("v", 65)}}
+	if err := standing.Call.Response(nil, long); !errors.Is(err, rpc.ErrTooLarge) {
+		t.Errorf("an answer with a long verb: %v", err)
 	}
 }
 

@@ -1749,8 +1749,9 @@ func (x *OrdersRequest) GetDigest() []byte {
 type OrdersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Orders        [][]byte               `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
-	Digest        []byte                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // 32 octets: of all orders that the receiver has
-	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`    // the receiver has more orders for the caller
+	Digest        []byte                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`   // 32 octets: of all orders that the receiver has
+	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`      // the receiver has more orders for the caller
+	Unknown       []string               `protobuf:"bytes,4,rep,name=unknown,proto3" json:"unknown,omitempty"` // the verbs of its orders that stand which the receiver does not know, and not obey
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1804,6 +1805,13 @@ func (x *OrdersResponse) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *OrdersResponse) GetUnknown() []string {
+	if x != nil {
+		return x.Unknown
+	}
+	return nil
 }
 
 type OperateRequest struct {
@@ -2167,11 +2175,12 @@ const file_exchange_proto_rawDesc = "" +
 	"\aanswers\x18\x01 \x03(\v2#.orbweaver.exchange.v1.RecallAnswerR\aanswers\"?\n" +
 	"\rOrdersRequest\x12\x16\n" +
 	"\x06orders\x18\x01 \x03(\fR\x06orders\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\fR\x06digest\"T\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\"n\n" +
 	"\x0eOrdersResponse\x12\x16\n" +
 	"\x06orders\x18\x01 \x03(\fR\x06orders\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"B\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\x12\x18\n" +
+	"\aunknown\x18\x04 \x03(\tR\aunknown\"B\n" +
 	"\x0eOperateRequest\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\fR\arequest\"C\n" +

@@ -1846,10 +1846,10 @@ const file_application_proto_rawDesc = "" +
 	"\t_strategyB\b\n" +
 	"\x06_pages\"&\n" +
 	"\bPatterns\x12\x1a\n" +
-	"\bpatterns\x18\x01 \x03(\tR\bpatterns\"\x91\x01\n" +
+	"\bpatterns\x18\x01 \x03(\tR\bpatterns\"\x97\x01\n" +
 	"\x16SetApplicationResponse\x12D\n" +
 	"\vapplication\x18\x01 \x01(\v2\".orbweaver.operator.v1.ApplicationR\vapplication\x121\n" +
-	"\x04told\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x04told\"\x15\n" +
+	"\x04told\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x04toldJ\x04\b\x03\x10\x04\"\x15\n" +
 	"\x13ApplicationsRequest\"^\n" +
 	"\x14ApplicationsResponse\x12F\n" +
 	"\fapplications\x18\x01 \x03(\v2\".orbweaver.operator.v1.ApplicationR\fapplications\"c\n" +
