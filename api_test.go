@@ -14,28 +14,25 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestNoInternalTypesInTheAPI: a program that imports this package can name each type of its API.
 func TestNoInternalTypesInTheAPI(t *testing.T) {
 	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	files := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		path, file, _ := strings.Cut(strings.TrimSpace(line), "=")
 		files[path] = file
 	}
-	pkg, err := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+	pkg := must.Get(importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
 		if files[path] == "" {
 			return nil, errors.New("no export data")
 		}
 		return os.Open(files[path])
-	}).Import(module)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}).Import(module))(t)
 	a := api{seen: map[types.Type]bool{}}
 	for _, name := range pkg.Scope().Names() {
 		if obj := pkg.Scope().Lookup(name); obj.Exported() {

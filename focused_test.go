@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 )
 
@@ -75,19 +76,11 @@ func seaModel(t *testing.T, kind string) string {
 			texts = append(texts, classify.Text{Category: category, Text: text})
 		}
 	}
-	m, err := classify.Train(texts, classify.Training{Kind: kind, Features: classify.Words})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(classify.Train(texts, classify.Training{Kind: kind, Features: classify.Words}))(t)
 	name := filepath.Join(t.TempDir(), kind+".model")
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(name))(t)
 	defer f.Close()
-	if err := m.Write(f, "a test"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Write(f, "a test"))
 	return name
 }
 
@@ -138,9 +131,7 @@ func byTopic() *orbweaver.Cluster {
 func TestFocusedOptions(t *testing.T) {
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "broken.model")
-	if err := os.WriteFile(broken, []byte("no model"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(broken, []byte("no model"), 0o600))
 	for _, c := range []struct {
 		o    orbweaver.FocusedOptions
 		want string

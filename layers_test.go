@@ -22,6 +22,8 @@ import (
 	"sync"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 const module = "github.com/orbweaver/orbweaver"
@@ -65,10 +67,7 @@ var readPlaces = sync.OnceValues(func() (map[string]place, error) {
 // placesOf returns where each package stands.
 func placesOf(t *testing.T) map[string]place {
 	t.Helper()
-	places, err := readPlaces()
-	if err != nil {
-		t.Fatal(err)
-	}
+	places := must.Get(readPlaces())(t)
 	return places
 }
 
@@ -91,11 +90,12 @@ func TestRingPages(t *testing.T) {
 }
 
 // testHelpers may be imported by the tests of any package.
-var testHelpers = []string{"internal/testweb", "internal/testkit/testcost", "internal/testkit/testdisk",
-	"internal/testkit/testneed", "internal/testkit/testseed", "internal/testkit/testparts", "internal/testkit/testwire",
-	"internal/testkit/testtier", "internal/testkit/testarchive", "internal/testkit/testbrowser",
-	"internal/testkit/textweb", "internal/testkit/walk", "internal/testkit/simnet", "internal/testkit/testcalls",
-	"internal/testkit/testclock", "internal/testkit/testmembers"}
+var testHelpers = []string{"internal/testweb", "internal/testkit/must", "internal/testkit/testcost",
+	"internal/testkit/testdisk", "internal/testkit/testneed", "internal/testkit/testseed",
+	"internal/testkit/testparts", "internal/testkit/testwire", "internal/testkit/testtier",
+	"internal/testkit/testarchive", "internal/testkit/testbrowser", "internal/testkit/textweb",
+	"internal/testkit/walk", "internal/testkit/simnet", "internal/testkit/testcalls", "internal/testkit/testclock",
+	"internal/testkit/testmembers"}
 
 // A folder holds the imports of a Go package, of the files for this system.
 type folder struct {
@@ -314,7 +314,7 @@ func walk(fn func(name string) error) error {
 func documents(t *testing.T) (docs map[string]string, goFiles []string) {
 	t.Helper()
 	docs = map[string]string{}
-	err := walk(func(name string) error {
+	must.Do(t, walk(func(name string) error {
 		switch path.Ext(name) {
 		case ".go":
 			goFiles = append(goFiles, name)
@@ -324,10 +324,7 @@ func documents(t *testing.T) (docs map[string]string, goFiles []string) {
 			return err
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return docs, goFiles
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -40,13 +41,8 @@ func TestNearDuplicates(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "crawl")
 			o := orbweaver.Options{Dir: dir, Seeds: []string{srv.URL + "/"}, Delay: -1, AllowPrivate: true,
 				NearDuplicates: mode}
-			if _, err := orbweaver.Crawl(t.Context(), o); err != nil {
-				t.Fatal(err)
-			}
-			b, err := os.ReadFile(filepath.Join(dir, "logs", "crawl.log"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Get(orbweaver.Crawl(t.Context(), o))(t)
+			b := must.Get(os.ReadFile(filepath.Join(dir, "logs", "crawl.log")))(t)
 			log := string(b)
 			compares, drops := mode == "mark" || mode == "drop", mode == "drop"
 			if got := strings.Contains(log, "near-duplicate:"+srv.URL+"/1"); got != compares {
@@ -80,34 +76,23 @@ func TestNearDuplicates(t *testing.T) {
 // recordsOf returns the types of the records of a URL, and the content of its metadata record.
 func recordsOf(t *testing.T, dir, url string) (types, meta string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz")))(t)
 	var all []string
 	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.Open(name))(t)
 		defer f.Close()
 		for r := warc.NewReader(f); ; {
 			rec, err := r.Next()
 			if err == io.EOF {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if rec.URL() != url {
 				continue
 			}
 			all = append(all, rec.Type())
 			if rec.Type() == "metadata" {
-				b, err := io.ReadAll(rec)
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := must.Get(io.ReadAll(rec))(t)
 				meta = string(b)
 			}
 		}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/orbweaver/orbweaver"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
@@ -65,9 +66,7 @@ func TestKill(t *testing.T) {
 	child.Env = append(os.Environ(), childDir+"="+o.Dir, childSeed+"="+seed)
 	var out strings.Builder
 	child.Stdout = &out
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, child.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- child.Wait() }()
 	select {
@@ -163,10 +162,7 @@ func paths(to *[]string) func(context.Context, *orbweaver.Page) error {
 // web serves hosts that answer with handler, under names of their own.
 func web(t *testing.T, cfg testweb.Config) (*testweb.Web, orbweaver.Options) {
 	t.Helper()
-	w, err := testweb.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(testweb.New(cfg))(t)
 	stop := w.Start()
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
@@ -192,9 +188,7 @@ func TestPoliteByDefault(t *testing.T) {
 	o.Contact, o.Delay = "you@example.org", 50*time.Millisecond
 	var got []string
 	o.OnPage = paths(&got)
-	if _, err := orbweaver.Crawl(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(orbweaver.Crawl(t.Context(), o))(t)
 	if want := []string{"/", "/open", "/closed/open"}; !slices.Equal(got, want) {
 		t.Errorf("pages %q, want %q", got, want)
 	}
@@ -306,9 +300,7 @@ func TestAllResponses(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := orbweaver.Crawl(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(orbweaver.Crawl(t.Context(), o))(t)
 	if want := []string{"200/", "404/gone", "302/moved"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -450,9 +442,7 @@ func TestBackPressure(t *testing.T) {
 				done.Add(1)
 				return nil
 			}
-			if _, err := orbweaver.Crawl(t.Context(), o); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(orbweaver.Crawl(t.Context(), o))(t)
 			if done.Load() != hosts {
 				t.Errorf("%d pages, want %d", done.Load(), hosts)
 			}
@@ -565,17 +555,13 @@ func TestDir(t *testing.T) {
 	site := &chain{n: 2}
 	o := local(t, serve(t, site.ServeHTTP)+"/0")
 	other := filepath.Join(o.Dir, "thesis.txt")
-	if err := errors.Join(os.Mkdir(o.Dir, 0o755), os.WriteFile(other, nil, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(o.Dir, 0o755), os.WriteFile(other, nil, 0o644)))
 	o.Overwrite = true
 	if _, err := orbweaver.Crawl(t.Context(), o); !errors.Is(err, orbweaver.ErrOptions) ||
 		!strings.Contains(err.Error(), "thesis.txt") {
 		t.Errorf("another directory: %v", err)
 	}
-	if err := os.Remove(other); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(other))
 	for range 2 {
 		if res, err := orbweaver.Crawl(t.Context(), o); err != nil || res.Resumed || res.Pages != 2 {
 			t.Errorf("%+v, %v", res, err)
@@ -600,9 +586,7 @@ func TestCrawlOfTheCommandLine(t *testing.T) {
 	o := local(t, "http://127.0.0.1:1/")
 	yaml := filepath.Join(o.Dir, "crawl.yaml")
 	const text = "# The flags of this crawl; \"orbweaver crawl --resume\" reads them.\npage-limit: 3\n"
-	if err := errors.Join(os.Mkdir(o.Dir, 0o755), os.WriteFile(yaml, []byte(text), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(o.Dir, 0o755), os.WriteFile(yaml, []byte(text), 0o644)))
 	if _, err := orbweaver.Crawl(t.Context(), o); !errors.Is(err, orbweaver.ErrOptions) ||
 		!strings.Contains(err.Error(), "continue it with `orbweaver crawl --resume --dir "+o.Dir+"`") {
 		t.Errorf("a crawl of the command line: %v", err)
@@ -771,10 +755,7 @@ func TestCluster(t *testing.T) {
 			_, o := web(t, cfg)
 			o.Contact, o.Seeds = "you@example.org", o.Seeds[:1]
 			o.Scope.Kind = orbweaver.Anywhere
-			addrs, err := testweb.FreeAddrs(2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			addrs := must.Get(testweb.FreeAddrs(2))(t)
 			var mu sync.Mutex // guards the two below
 			got := map[string]int{}
 			var duplicates []string

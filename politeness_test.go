@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // With DelayFactor a host rests for a multiple of the time that its responses take.
@@ -67,9 +68,7 @@ func TestBlacklistOption(t *testing.T) {
 		html(w, r.URL.Path, "/secret/1", "/open/1")
 	})+"/")
 	o.Blacklist = filepath.Join(t.TempDir(), "blacklist.txt")
-	if err := os.WriteFile(o.Blacklist, []byte("*.example.org\n/secret/ # not for us\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(o.Blacklist, []byte("*.example.org\n/secret/ # not for us\n"), 0o600))
 	var got []string
 	o.OnPage = paths(&got)
 	for _, want := range [][]string{{"/", "/open/1"}, {"/secret/1"}} {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -140,9 +141,7 @@ func TestApplications(t *testing.T) {
 		for i, u := range e.urls {
 			fmt.Fprintf(&text, "%s %d\n", u, i%16)
 		}
-		if err := os.WriteFile(e.out+".txt", []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(e.out+".txt", []byte(text.String()), 0o644))
 		e.start(t)
 	}
 	for i, e := range examples {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -57,9 +58,7 @@ func pageList(t *testing.T, a *ledger) (name string, n int) {
 	}
 	slices.Sort(list)
 	name = filepath.Join(t.TempDir(), "urls.txt")
-	if err := os.WriteFile(name, []byte(strings.Join(list, "\n")+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(strings.Join(list, "\n")+"\n"), 0o644))
 	return name, len(list)
 }
 
@@ -77,10 +76,7 @@ var buildLab = func() func(t *testing.T) string {
 	})
 	return func(t *testing.T) string {
 		t.Helper()
-		name, err := build()
-		if err != nil {
-			t.Fatal(err)
-		}
+		name := must.Get(build())(t)
 		return name
 	}
 }()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -21,14 +22,10 @@ func TestClusterDamagedPages(t *testing.T) {
 		b.begin(i, "--agents", fmt.Sprint(len(b.ps)), b.seed())
 	}
 	b.await(20)
-	if err := b.ps[1].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.ps[1].cmd.Process.Signal(syscall.SIGSTOP))
 	b.await(b.web.Report().Origin.Fetched + 20)
 	for _, i := range []int{0, 2} {
-		if err := b.ps[i].cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.ps[i].cmd.Process.Signal(syscall.SIGTERM))
 	}
 	b.ps[1].kill()
 	damaged := 0
@@ -36,21 +33,13 @@ func TestClusterDamagedPages(t *testing.T) {
 		if !ended(b.ps[i], time.Minute) {
 			t.Fatalf("a%d does not stop:\n%s", i+1, events(t, b.home(i)))
 		}
-		files, err := filepath.Glob(filepath.Join(b.home(i), "state", "boundary", "archive", "*.warc.gz"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(filepath.Glob(filepath.Join(b.home(i), "state", "boundary", "archive", "*.warc.gz")))(t)
 		for _, name := range files {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(name))(t)
 			for at := 100; at < len(text); at += 500 {
 				text[at] ^= 0x55
 			}
-			if err := os.WriteFile(name, text, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(name, text, 0o644))
 			damaged++
 		}
 	}

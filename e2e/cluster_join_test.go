@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -70,14 +71,8 @@ func newBand(t *testing.T, seed uint64, agents int, replicas string) *band {
 
 func bandOf(t *testing.T, web gen.Spec, delay time.Duration, agents int, replicas string) *band {
 	t.Helper()
-	made, err := gen.New(web)
-	if err != nil {
-		t.Fatal(err)
-	}
-	truth, err := made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(gen.New(web))(t)
+	truth := must.Get(made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true}))(t)
 	b := &band{t: t, made: made, truth: truth, dir: t.TempDir(), delay: delay, replicas: replicas,
 		ps: make([]*process, agents)}
 	b.web = serve(t, testweb.Config{

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // One of three agents is killed, and its directory is removed. With --on-loss refetch the archives of the two others
@@ -21,9 +23,7 @@ func TestClusterRefetch(t *testing.T) {
 		t.Fatalf("a2 had ended before:\n%s", tail(b.ps[1].out.String()))
 	}
 	lost := b.web.Report().Origin.Fetched
-	if err := os.RemoveAll(b.home(1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(b.home(1)))
 	b.ps[1] = nil
 	b.finish(lost)
 	urls := 0.0

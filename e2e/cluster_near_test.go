@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -45,10 +46,7 @@ func newNearStory(t *testing.T, flags ...string) *nearStory {
 		Languages: 1, Duplicates: 0.4, Edits: 0.006}); err != nil {
 		t.Fatal(err)
 	}
-	truth, err := s.made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	truth := must.Get(s.made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true}))(t)
 	truth.Each(func(host, page int64) {
 		out, r := s.made.Answer(nil, testweb.Query{Host: host, Target: s.made.Target(host, page)})
 		s.shingles[s.made.URL(host, page)] = shinglesOf(out[r.HeadLen:])

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -16,10 +17,7 @@ import (
 // port finds a loopback port that is free for TCP and for UDP.
 func port(t *testing.T) string {
 	t.Helper()
-	addrs, err := testweb.FreeAddrs(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	addrs := must.Get(testweb.FreeAddrs(1))(t)
 	return addrs[0]
 }
 
@@ -64,18 +62,12 @@ func finished(t *testing.T, ps []*process, homes []string) {
 func TestCluster(t *testing.T) {
 	weighs(t, 3)
 	const agents, delay = 3, 10 * time.Millisecond
-	made, err := gen.New(gen.Plain(uint64(7+agents), 15))
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(gen.New(gen.Plain(uint64(7+agents), 15)))(t)
 	var seeds []gen.Seed // with every host in scope each agent may have its own seed
 	for i := range agents {
 		seeds = append(seeds, gen.Seed{Host: int64(i)})
 	}
-	truth, err := made.Reachable(gen.Bounds{Seeds: seeds, Robots: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	truth := must.Get(made.Reachable(gen.Bounds{Seeds: seeds, Robots: true}))(t)
 	web := serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: delay}})
 	dir := t.TempDir()
 	var names []string

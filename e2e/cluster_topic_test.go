@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -179,17 +180,10 @@ func toldTopics(t *testing.T, dir string, moves bool) (pages, empty int) {
 	files, _ := filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz"))
 	for _, name := range files {
 		f, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		z, err := gzip.NewReader(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		z := must.Get(gzip.NewReader(f))(t)
 		all, err := io.ReadAll(z)
-		if err := errors.Join(err, f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, f.Close()))
 		for record := range strings.SplitSeq(string(all), "WARC/1.1\r\n") {
 			_, url, _ := strings.Cut(record, "WARC-Target-URI: http://turning.example")
 			if url, _, _ = strings.Cut(url, "\r\n"); !strings.Contains(record, "WARC-Type: metadata\r\n") {
@@ -201,10 +195,7 @@ func toldTopics(t *testing.T, dir string, moves bool) (pages, empty int) {
 			}
 		}
 	}
-	log, err := os.ReadFile(filepath.Join(dir, "logs", "crawl.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.ReadFile(filepath.Join(dir, "logs", "crawl.log")))(t)
 	for line := range strings.Lines(string(log)) {
 		f := strings.Fields(line)
 		notes := strings.Split(f[11], ",")
@@ -240,9 +231,7 @@ func toldTopics(t *testing.T, dir string, moves bool) (pages, empty int) {
 			Count int
 		} `json:"by_category"`
 	}
-	if err := json.Unmarshal([]byte(crawl(t.Context(), t, "report", "--json", dir).must(t, 0).stdout), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(crawl(t.Context(), t, "report", "--json", dir).must(t, 0).stdout), &r))
 	topics := 0
 	for _, c := range r.Kept {
 		if slices.Contains(topicNames, c.Name) {
@@ -261,10 +250,7 @@ func toldTopics(t *testing.T, dir string, moves bool) (pages, empty int) {
 // fullRecords passes the URL and the digest of each record of a page that is no revisit to fn.
 func fullRecords(t *testing.T, dir string, fn func(version string)) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, "indexes", "index.cdxj"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(dir, "indexes", "index.cdxj")))(t)
 	for line := range strings.Lines(string(b)) {
 		f := strings.SplitN(line, " ", 3)
 		var r struct{ URL, Mime, Digest, Status string }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -33,19 +34,14 @@ func TestClusterArchiveCopies(t *testing.T) {
 		t.Fatalf("a3 had ended before:\n%s", tail(b.ps[2].out.String()))
 	}
 	lost := b.web.Report().Origin.Fetched
-	if err := os.RemoveAll(b.home(2)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(b.home(2)))
 	b.ps[2] = nil
 	b.finish(lost)
 	again, has, copied := 0.0, map[string]bool{}, map[string]bool{}
 	for _, i := range []int{0, 1} {
 		again += sum(eventsOf(t, b.home(i), "refetch"), "urls")
 		b.add(has, filepath.Join(b.home(i), "archive"))
-		folders, err := filepath.Glob(filepath.Join(b.home(i), "copies", "a3-*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		folders := must.Get(filepath.Glob(filepath.Join(b.home(i), "copies", "a3-*")))(t)
 		for _, folder := range folders {
 			verify(t, folder)
 			b.add(copied, filepath.Join(folder, "archive"))

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -53,18 +54,12 @@ func TestStaticBinary(t *testing.T) {
 	name := orbweaver
 	if *raced { // then the test uses another program
 		name = filepath.Join(t.TempDir(), "orbweaver")
-		build, err := documentedBuild(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		build := must.Get(documentedBuild(name))(t)
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", build.Args, err, out)
 		}
 	}
-	f, err := elf.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(elf.Open(name))(t)
 	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
@@ -80,10 +75,7 @@ func TestStaticBinary(t *testing.T) {
 // in docs/archive.md.
 func replayConfig(t *testing.T) (config string, waybackArgs []string) {
 	t.Helper()
-	b, err := os.ReadFile("../docs/archive.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("../docs/archive.md"))(t)
 	configs := regexp.MustCompile("(?s)```yaml\n(collections:\n.*?\n)```").FindAllSubmatch(b, -1)
 	commands := regexp.MustCompile(`(?m)^wayback (.*)$`).FindAllSubmatch(b, -1)
 	if len(configs) != 1 || len(commands) != 1 {
@@ -103,9 +95,7 @@ func TestReplayAsDocumented(t *testing.T) {
 	}
 	const page = "<title>A page to replay</title>"
 	site := t.TempDir()
-	if err := os.WriteFile(filepath.Join(site, "index.html"), []byte(page), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(site, "index.html"), []byte(page), 0o644))
 	web := serve(t, testweb.Config{Folders: []testweb.Folder{{Host: "www.example.org", Dir: site}}})
 	dir := filepath.Join(t.TempDir(), "crawl")
 	crawl(context.Background(), t, flags(t, web, dir, "https://www.example.org/")...).must(t, 0)

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
@@ -96,9 +97,7 @@ func weighs(t *testing.T, n int64) {
 	t.Helper()
 	t.Parallel()
 	n = min(n, loadMost)
-	if err := load.Acquire(t.Context(), n); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, load.Acquire(t.Context(), n))
 	t.Cleanup(func() { load.Release(n) })
 }
 
@@ -123,10 +122,7 @@ func debianWeb(t *testing.T, p testweb.Promise) *testweb.Web {
 // serve runs a test web until the test ends.
 func serve(t *testing.T, cfg testweb.Config) *testweb.Web {
 	t.Helper()
-	web, err := testweb.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	web := must.Get(testweb.New(cfg))(t)
 	stop := web.Start()
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
@@ -141,9 +137,7 @@ func flags(t *testing.T, web *testweb.Web, dir string, more ...string) []string 
 	t.Helper()
 	watch(t)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, web.CAPEM(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(ca, web.CAPEM(), 0o644))
 	args := []string{"crawl", "--dir", dir, "--contact", "test@example.org", "--dns", web.DNSAddr(), "--ca", ca,
 		"--allow-private"}
 	for _, c := range web.ConnectTo() {
@@ -199,14 +193,9 @@ func tail(s string) string {
 // summary reads reports/summary.json.
 func summary(t *testing.T, dir string) map[string]any {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, "reports", "summary.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(dir, "reports", "summary.json")))(t)
 	var m map[string]any
-	if err := json.Unmarshal(b, &m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b, &m))
 	return m
 }
 
@@ -219,10 +208,7 @@ func verify(t *testing.T, dir string) {
 // indexed are the URLs in index.cdxj, with the number of their lines.
 func indexed(t *testing.T, dir string) map[string]int {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, "indexes", "index.cdxj"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(dir, "indexes", "index.cdxj")))(t)
 	return inIndex(t, string(b))
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -179,14 +180,9 @@ func TestBrokenState(t *testing.T) {
 		t.Fatalf("no journal: %v", err)
 	}
 	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		b[0] ^= 1
-		if err := os.WriteFile(name, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, b, 0o644))
 	}
 	got := crawl(context.Background(), t, "crawl", "--resume", "--dir", dir).must(t, 17)
 	if !strings.Contains(got.stderr, filepath.Join("state", "journal")) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -20,14 +21,8 @@ import (
 func TestFlood(t *testing.T) {
 	weighs(t, 3)
 	const delay, descriptors, callers = 20 * time.Millisecond, "160", 400
-	made, err := gen.New(gen.Plain(31, 12))
-	if err != nil {
-		t.Fatal(err)
-	}
-	truth, err := made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(gen.New(gen.Plain(31, 12)))(t)
+	truth := must.Get(made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true}))(t)
 	// One page waits until the operator was answered, so that the crawl is not over before.
 	answered := make(chan struct{})
 	answer := sync.OnceFunc(func() { close(answered) })

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	_ "github.com/orbweaver/orbweaver/internal/node" // the program is built from it
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // watch makes "go test" record the files from which the program under test is built. A cached
@@ -18,8 +20,6 @@ func watch(t *testing.T) {
 		t.Fatalf("the program's files: %d, %v", len(names), err)
 	}
 	for _, n := range names {
-		if _, err := os.Stat(n); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(os.Stat(n))(t)
 	}
 }

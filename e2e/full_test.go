@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
@@ -54,9 +55,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	more := flags(t, web, dir, "--delay", "0s", "--resume")
 	crawl(context.Background(), t, more...).must(t, 3) // the disk is as full as before
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, "size=100m"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, "size=100m"))
 	crawl(context.Background(), t, more...).must(t, 0)
 	verify(t, dir)
 	found := indexed(t, dir)

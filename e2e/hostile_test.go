@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -29,9 +30,7 @@ const noAddresses = `^https?://[\d\[]`
 func seedFile(t *testing.T, seeds []string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "seeds.txt")
-	if err := os.WriteFile(name, []byte(strings.Join(seeds, "\n")+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(strings.Join(seeds, "\n")+"\n"), 0o644))
 	return name
 }
 
@@ -93,10 +92,7 @@ func TestRawReplies(t *testing.T) {
 	a.servedAlike(t, web)
 	a.bounded(t)
 	for i, n := range names {
-		b, err := os.ReadFile(filepath.Join(replies, n+".http"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(replies, n+".http")))(t)
 		l, ok := a.final[seeds[i]]
 		switch {
 		case !ok:

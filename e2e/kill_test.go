@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
@@ -63,9 +64,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.cmd.Start())
 	go func() {
 		defer close(p.done)
 		p.cmd.Wait() // code returns the exit code later
@@ -258,10 +257,7 @@ func begun(t *testing.T, dir string) (runs int) {
 // stopped reports whether the last run has written that its crawl is finished.
 func stopped(t *testing.T, dir string) bool {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, "logs", "events.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(dir, "logs", "events.jsonl")))(t)
 	i := max(bytes.LastIndex(b, []byte(`"event":"resumed"`)), 0)
 	return bytes.Contains(b[i:], []byte(`"event":"stopped"`))
 }

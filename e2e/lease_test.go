@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -89,9 +90,7 @@ func TestLeasesStopped(t *testing.T) {
 	ps, homes := together(t, web, 3, func(int) []string { return []string{"--seeds", seedFile(t, seeds)} }, "--delay",
 		leaseDelay.String())
 	reaches(t, web, 200, ps[0])
-	if err := ps[1].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ps[1].cmd.Process.Signal(syscall.SIGSTOP))
 	time.Sleep(12 * time.Second) // the others have its leases after 8 s at most
 	// Otherwise the agent would have nothing to fetch when it continues.
 	for _, host := range []string{"h0.family.example", "shared-0.example"} {
@@ -101,9 +100,7 @@ func TestLeasesStopped(t *testing.T) {
 			t.Errorf("all %d pages of %s were fetched during the pause", n, host)
 		}
 	}
-	if err := ps[1].cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ps[1].cmd.Process.Signal(syscall.SIGCONT))
 	finished(t, ps, homes)
 	noSharedViolations(t, web)
 }

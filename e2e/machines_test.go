@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -31,9 +32,7 @@ func TestOtherMachines(t *testing.T) {
 			}
 			ctl(0, "pause")
 			for i := range old {
-				if err := b.ps[i].cmd.Process.Signal(syscall.SIGTERM); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, b.ps[i].cmd.Process.Signal(syscall.SIGTERM))
 			}
 			for i := range old {
 				if !ended(b.ps[i], time.Minute) || b.ps[i].code() != 11 {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -44,17 +45,9 @@ func auditKilled(t *testing.T, dir string, again func(u string) bool) *ledger {
 	t.Helper()
 	a := &ledger{dir: dir, final: map[string]report.Line{}, robots: map[string]int{}, records: map[string]int{},
 		again: again}
-	b, err := os.ReadFile(filepath.Join(dir, "reports", "summary.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &a.sum); err != nil {
-		t.Fatal(err)
-	}
-	b, err = os.ReadFile(filepath.Join(dir, "logs", "crawl.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(dir, "reports", "summary.json")))(t)
+	must.Do(t, json.Unmarshal(b, &a.sum))
+	b = must.Get(os.ReadFile(filepath.Join(dir, "logs", "crawl.log")))(t)
 	status := map[string]int64{}
 	lineRecords := map[string]int{}
 	for s := range strings.Lines(string(b)) {
@@ -131,9 +124,7 @@ func (a *ledger) readArchive(t *testing.T) {
 	t.Helper()
 	for _, name := range a.warcs(t) {
 		f, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		err = warc.List(f, func(r warc.Row) error {
 			switch r.Type {
 			case "response", "revisit", "resource":

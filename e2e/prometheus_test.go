@@ -19,6 +19,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -194,10 +195,7 @@ func TestAlertsAreTested(t *testing.T) {
 			}
 		}
 	}
-	guide, err := os.ReadFile("../docs/prometheus.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	guide := must.Get(os.ReadFile("../docs/prometheus.md"))(t)
 	for _, r := range alertRules(t) {
 		if r.Alert == "" {
 			continue
@@ -220,10 +218,7 @@ func TestAlertsAreTested(t *testing.T) {
 // promtool finds every query valid.
 func TestQueriesNameMetrics(t *testing.T) {
 	weighs(t, 1)
-	page, err := os.ReadFile("../docs/reference/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../docs/reference/metrics.md"))(t)
 	queries := dashboardQueries(t)
 	var rules strings.Builder
 	rules.WriteString("groups:\n  - name: dashboards\n    rules:\n")
@@ -231,9 +226,7 @@ func TestQueriesNameMetrics(t *testing.T) {
 		fmt.Fprintf(&rules, "      - record: panel:%d\n        expr: %q\n", i, q)
 	}
 	file := filepath.Join(t.TempDir(), "queries.yml")
-	if err := os.WriteFile(file, []byte(rules.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(rules.String()), 0o644))
 	promtool(t, nil, "check", "rules", "--lint=none", file)
 	recorded := map[string]bool{}
 	for _, r := range alertRules(t) {
@@ -324,10 +317,7 @@ func scrapes(t *testing.T, homes ...string) *monitor {
 	program := needs(t, "prometheus")
 	var example map[string]any
 	readYAML(t, scrapeExample, &example)
-	rules, err := filepath.Abs(alertsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := must.Get(filepath.Abs(alertsFile))(t)
 	example["rule_files"] = []string{rules}
 	example["global"] = map[string]string{"scrape_interval": "200ms", "scrape_timeout": "200ms",
 		"evaluation_interval": "200ms"}
@@ -345,15 +335,10 @@ func scrapes(t *testing.T, homes ...string) *monitor {
 		jobs = append(jobs, job)
 	}
 	example["scrape_configs"] = jobs
-	text, err := yaml.Marshal(example)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(yaml.Marshal(example))(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, text, 0o644))
 	m := &monitor{t: t, addr: port(t)}
 	m.p = startCommand(t, exec.Command(program, "--config.file", file,
 		"--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", m.addr))

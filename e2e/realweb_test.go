@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/walk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
@@ -66,10 +67,7 @@ var debianTruth = sync.OnceValues(func() (*truth, error) {
 func knownWeb(t *testing.T, p testweb.Promise) (*testweb.Web, *truth) {
 	t.Helper()
 	web := debianWeb(t, p)
-	tr, err := debianTruth()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Get(debianTruth())(t)
 	if tr.Count(http.StatusOK) < 9000 {
 		t.Fatalf("the walk found only %v", tr)
 	}
@@ -302,10 +300,7 @@ func measure(name string, args []string) int {
 // own count or the system's.
 func light(t *testing.T, dir string, args ...string) run {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	name := filepath.Join(t.TempDir(), "rss")
 	cmd := exec.Command(self, append([]string{measured, name, orbweaver}, args...)...)
 	var out, errs bytes.Buffer
@@ -315,14 +310,8 @@ func light(t *testing.T, dir string, args ...string) run {
 		t.Fatalf("%v\n%s%s", err, tail(out.String()), tail(errs.String()))
 	}
 	r := run{stdout: out.String(), stderr: errs.String(), took: time.Since(began)}
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	system, err := strconv.ParseFloat(string(b), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(name))(t)
+	system := must.Get(strconv.ParseFloat(string(b), 64))(t)
 	own, _ := summary(t, dir)["peak_memory_bytes"].(float64)
 	t.Logf("peak memory: %.0f MB in summary.json, %.0f MB by the system", own/1e6, system/1e6)
 	for _, n := range []float64{own, system} {

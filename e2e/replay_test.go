@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
@@ -52,10 +53,7 @@ func (a *ledger) judged(t *testing.T) {
 	bad.done("warcio check")
 	theirs := strings.Split(strings.TrimSpace(foreign(t, filepath.Join(venv, "bin", "cdx-indexer"),
 		append([]string{"-j"}, a.warcs(t)...)...)), "\n")
-	b, err := os.ReadFile(filepath.Join(a.dir, "indexes", "index.cdxj"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(a.dir, "indexes", "index.cdxj")))(t)
 	ours := strings.Split(strings.TrimSpace(string(b)), "\n")
 	if !slices.IsSorted(ours) {
 		t.Error("index.cdxj is not sorted bytewise")
@@ -86,9 +84,7 @@ func (a *ledger) replays(t *testing.T, tr *truth) {
 	}
 	coded, revisited := map[string]bool{}, map[string]bool{}
 	for _, name := range a.warcs(t) {
-		if err := sort(name, coded, revisited); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, sort(name, coded, revisited))
 	}
 	kinds := map[string][]string{}
 	for u, p := range tr.Pages {
@@ -152,10 +148,7 @@ func sort(name string, coded, revisited map[string]bool) error {
 // the address of the collection.
 func wayback(t *testing.T, venv, dir string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
 	home := t.TempDir()
@@ -165,19 +158,13 @@ func wayback(t *testing.T, venv, dir string) string {
 		t.Fatalf("wayback %v: no -p PORT", args)
 	}
 	args[i+1] = strconv.Itoa(port)
-	if err := os.Symlink(dir, filepath.Join(home, "crawl")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(dir, filepath.Join(home, "crawl")))
+	must.Do(t, os.WriteFile(filepath.Join(home, "config.yaml"), []byte(config), 0o644))
 	cmd := exec.Command(filepath.Join(venv, "bin", "wayback"), args...)
 	cmd.Dir = home
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
@@ -213,15 +200,10 @@ func wayback(t *testing.T, venv, dir string) string {
 func replay(t *testing.T, base, form, u string) (status int, body []byte) {
 	t.Helper()
 	at, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	at.Opaque = at.Path + time.Now().UTC().Format("20060102150405") + form + "/" + u
-	res, err := http.DefaultClient.Do(&http.Request{Method: http.MethodGet, URL: at, Host: at.Host,
-		Header: http.Header{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.DefaultClient.Do(&http.Request{Method: http.MethodGet, URL: at, Host: at.Host,
+		Header: http.Header{}}))(t)
 	defer res.Body.Close()
 	if body, err = io.ReadAll(res.Body); err != nil {
 		t.Errorf("%s: %v", u, err)

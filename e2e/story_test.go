@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
@@ -74,9 +75,7 @@ func tell(t *testing.T, p plot) *story {
 			Routed:  true, DNS: "127.0.0.53:0",
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stop := s.web.Start()
 	t.Cleanup(func() {
 		if err := stop(); err != nil {

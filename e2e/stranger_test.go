@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/termination"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -30,14 +31,8 @@ import (
 func TestClusterStrangers(t *testing.T) {
 	weighs(t, 3)
 	const delay = 20 * time.Millisecond
-	made, err := gen.New(gen.Plain(21, 12))
-	if err != nil {
-		t.Fatal(err)
-	}
-	truth, err := made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(gen.New(gen.Plain(21, 12)))(t)
+	truth := must.Get(made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true}))(t)
 	web := serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: delay},
 		Sites: []testweb.Site{{
 			Host:    "pushed.example",
@@ -110,10 +105,7 @@ func TestClusterStrangers(t *testing.T) {
 
 func loadKeys(t *testing.T, dir string) *rpc.Keys {
 	t.Helper()
-	k, err := rpc.LoadKeys(disk.OS, dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(rpc.LoadKeys(disk.OS, dir, nil))(t)
 	return k
 }
 
@@ -125,13 +117,8 @@ func crawlID(t *testing.T, dir string) rpc.ID {
 	if err == nil {
 		err = json.Unmarshal(b, &who)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := rpc.ParseID(who.Crawl)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	id := must.Get(rpc.ParseID(who.Crawl))(t)
 	return id
 }
 
@@ -141,20 +128,11 @@ var refusedLine = regexp.MustCompile(`(?m)^orbweaver_exchange_refused_total\{rea
 func metrics(t *testing.T, dir string) string {
 	t.Helper()
 	api := apiOf(t, dir)
-	req, err := http.NewRequest("GET", "http://"+api.Addr+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequest("GET", "http://"+api.Addr+"/metrics", nil))(t)
 	req.Header.Set("Authorization", "Bearer "+api.Token)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.DefaultClient.Do(req))(t)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(res.Body))(t)
 	return string(text)
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -32,10 +33,7 @@ func earlier(t *testing.T) string {
 		missing(t, "the history of the repository, with "+version)
 	}
 	src, program := t.TempDir(), filepath.Join(t.TempDir(), "orbweaver")
-	tree, err := exec.Command("git", "-C", "..", "archive", version).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must.Get(exec.Command("git", "-C", "..", "archive", version).Output())(t)
 	unpack := exec.Command("tar", "-x", "-C", src)
 	unpack.Stdin = bytes.NewReader(tree)
 	build := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/orbweaver")
@@ -65,9 +63,7 @@ func TestUpgrade(t *testing.T) {
 		b.ps[i] = start(t, "crawl", "--resume", "--dir", b.home(i), "--quiet")
 		b.awaitMore(60)
 	}
-	if err := b.ps[0].cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.ps[0].cmd.Process.Signal(syscall.SIGTERM))
 	if !ended(b.ps[0], time.Minute) || b.ps[0].code() != 11 {
 		t.Fatalf("a1: exit code %d\n%s", b.ps[0].code(), tail(b.ps[0].out.String()))
 	}

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A wire is a network in this process. It reads the packets of a place from a TUN device and writes
@@ -297,9 +299,7 @@ func TestWire(t *testing.T) {
 	var l net.Listener
 	var err error
 	w.places[1].within(func() { l, err = net.Listen("tcp4", w.places[1].addr.String()+":0") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	go func() {
 		for {

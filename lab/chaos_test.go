@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/sim"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -122,9 +123,7 @@ func TestChaosAddsUp(t *testing.T) {
 		SmallestRate: Rate{2, 20}}}
 	second := ChaosRun{Date: "2026-11-23 10:00", First: 4}
 	second.add(Told{Plan: sim.Plan{Seed: 4, Agents: 2}, Output: "panic: all goroutines sleep\n\nlong"})
-	if err := writeRuns(name, []ChaosRun{first, second}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeRuns(name, []ChaosRun{first, second}))
 	if runs, err = readRuns(name); err != nil || len(runs) != 2 || nextSeed(runs) != 5 {
 		t.Fatalf("%d runs, %v, next seed %d", len(runs), err, nextSeed(runs))
 	}
@@ -145,10 +144,7 @@ func TestChaosAddsUp(t *testing.T) {
 			t.Errorf("the text does not say %q:\n%s", want, text)
 		}
 	}
-	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(name))(t)
 	unknown := bytes.Replace(whole, []byte(`{"date"`), []byte(`{"weather":"fine","date"`), 1)
 	for _, c := range []struct {
 		text []byte
@@ -158,9 +154,7 @@ func TestChaosAddsUp(t *testing.T) {
 		{append(bytes.Clone(whole), "{}\n"...), "chaos.jsonl:3: no run"},
 		{unknown, `chaos.jsonl:1: json: unknown field "weather"`},
 	} {
-		if err := os.WriteFile(name, c.text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, c.text, 0o644))
 		if _, err := readRuns(name); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("a broken file: got error %v, want %q", err, c.want)
 		}
@@ -251,9 +245,7 @@ func TestChaosSavesMeanwhile(t *testing.T) {
 done
 `)}).with(t.TempDir())
 	x := &Chaos{Stories: 4, Seed: 1, Jobs: 1, Keep: filepath.Join(t.TempDir(), "kept"), Append: file, every: 1}
-	if _, err := x.Run(context.Background(), trial); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(x.Run(context.Background(), trial))(t)
 	again := &Chaos{Stories: 4, Seed: 4, Jobs: 1, Keep: x.Keep, Append: file}
 	if _, err := again.Run(context.Background(), trial); !errors.Is(err, ErrSeeds) {
 		t.Errorf("the same seeds again: got error %v, want %v", err, ErrSeeds)
@@ -266,9 +258,7 @@ done
 // If the log of a failure cannot be kept, the error says so.
 func TestChaosCannotKeep(t *testing.T) {
 	keep := filepath.Join(t.TempDir(), "kept")
-	if err := os.WriteFile(keep, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(keep, nil, 0o644))
 	trial := (&Trial{Screen: new(bytes.Buffer), Dir: t.TempDir(), Self: script(t, "exit 2\n")}).with(t.TempDir())
 	for _, x := range []*Chaos{{Plan: `{"Seed":1}`, Jobs: 1, Keep: keep}, {Stories: 3, Jobs: 1, Keep: keep}} {
 		if _, err := x.Run(context.Background(), trial); err == nil || !strings.Contains(err.Error(), keep) {
@@ -294,9 +284,7 @@ func TestShareOfSingleAgents(t *testing.T) {
 // script writes a program that replaces orblab as a worker.
 func script(t *testing.T, text string) string {
 	name := filepath.Join(t.TempDir(), "orblab")
-	if err := os.WriteFile(name, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte("#!/bin/sh\n"+text), 0o755))
 	return name
 }
 
@@ -336,10 +324,7 @@ done
 	if len(f.Smallest.Faults) != 0 || f.Smallest.Agents+f.Smallest.Spare != 2 {
 		t.Errorf("the smallest plan is\n%s", f.Smallest)
 	}
-	kept, err := os.ReadFile(filepath.Join(x.Keep, "cluster-3.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(os.ReadFile(filepath.Join(x.Keep, "cluster-3.log")))(t)
 	for _, want := range []string{"goroutine 1:", "exit status 2", "1.500s  a1 is killed"} {
 		if !strings.Contains(string(kept), want) {
 			t.Errorf("the log does not say %q:\n%s", want, kept)

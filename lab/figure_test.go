@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/plot/plotter"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // words returns the texts of an SVG, which must be well-formed.
@@ -48,9 +50,7 @@ func TestFigure(t *testing.T) {
 		{Title: "Nothing", Groups: []string{"none"}, Bars: []Bars{{Values: []float64{math.NaN()}}}},
 	}}
 	var b bytes.Buffer
-	if err := f.SVG(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.SVG(&b))
 	if name := os.Getenv("FIGURE"); name != "" {
 		os.WriteFile(name, b.Bytes(), 0o644)
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestFocusedOfMadeUpTexts: the whole experiment on texts whose words name their category. The bound and the crawls
@@ -22,9 +24,7 @@ func TestFocusedOfMadeUpTexts(t *testing.T) {
 	madeUpTexts(t, dir)
 	x := &Focused{Texts: dir, Pages: 400, Fetched: 60}
 	r, err := x.Run(context.Background(), trial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	crawls, err := subset{d: r.Rows}.keys("web", "order", "draw")
 	if want := 3 * focusedDraws * (len(focusedOrders) + 1); err != nil || len(crawls) != want {
 		t.Errorf("%d crawls, want %d; %v", len(crawls), want, err)

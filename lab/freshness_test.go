@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
@@ -94,9 +95,7 @@ func TestFreshnessEstimates(t *testing.T) {
 	law := changeLaw{"test", []gen.Rate{{Share: 0.6, From: webDay, To: 4 * webDay}}}
 	x := &Freshness{Hosts: 20, Day: time.Second, Days: 4}
 	w, err := gen.New(x.spec(&Trial{Seed: 1}, law).Spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var b bytes.Buffer
 	b.WriteString("url,visits,changes,changes_per_day,interval_s\n")
 	changing := 0
@@ -115,9 +114,7 @@ func TestFreshnessEstimates(t *testing.T) {
 	}
 	b.WriteString("(5 more),,,,\n")
 	name := filepath.Join(t.TempDir(), "recrawl.csv")
-	if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, b.Bytes(), 0o644))
 	es, err := x.estimates(&freshLaw{changeLaw: law, web: w}, name)
 	if err != nil || len(es) != 2 {
 		t.Fatalf("%+v, %v", es, err)
@@ -136,23 +133,14 @@ func TestFreshnessEstimates(t *testing.T) {
 func TestFreshnessExperiment(t *testing.T) {
 	testtier.OnlySoak(t, "crawls a web that changes for some seconds")
 	dir := finishes(t, &Freshness{Hosts: 5, Day: 300 * time.Millisecond, Days: 16}, buildTrial(t))
-	f, err := os.Open(filepath.Join(dir, "freshness.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join(dir, "freshness.csv")))(t)
 	defer f.Close()
-	d, err := ReadData(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(ReadData(f))(t)
 	runs := 0
 	for _, l := range changeLaws {
 		for _, policy := range []string{recrawlPolicy, fixedPolicy} {
 			n := func(e string) float64 {
-				v, err := (&page{d: d}).num(e, "day=, plan=, class=, law="+l.name+", policy="+policy)
-				if err != nil {
-					t.Fatal(err)
-				}
+				v := must.Get((&page{d: d}).num(e, "day=, plan=, class=, law="+l.name+", policy="+policy))(t)
 				return v
 			}
 			visits, fresh, found := n("visits_per_page_and_day"), n("fresh"), n("visits_with_a_change")

@@ -6,14 +6,13 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // Every pushed link comes out once and in order. The test asserts nothing about the time.
 func TestRunQueue(t *testing.T) {
-	spec, err := json.Marshal(QueueSpec{Dir: t.TempDir(), Seed: 3, Hosts: 500, Points: []int64{3000, 10_000}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(json.Marshal(QueueSpec{Dir: t.TempDir(), Seed: 3, Hosts: 500, Points: []int64{3000, 10_000}}))(t)
 	var l queueLines
 	if err := RunQueue(context.Background(), spec, &l); err != nil || l.err != nil {
 		t.Fatal(err, l.err)
@@ -52,10 +51,7 @@ func TestFrontierIsFair(t *testing.T) {
 // The ceiling agrees with a count by hand: 3 hosts, one fetch each in 1.1 s.
 func TestFairCeiling(t *testing.T) {
 	s := fairScenario{name: "three", ordinary: 3, each: 100, time: 22 * time.Second}
-	r, err := s.run(context.Background(), filepath.Join(t.TempDir(), "f"), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(s.run(context.Background(), filepath.Join(t.TempDir(), "f"), 1))(t)
 	if r.fetched != 60 || r.ceiling < 59 || r.ceiling > 61 || r.links != 300 || r.hosts != 3 {
 		t.Errorf("%d fetched of %.2f, %d links, %d hosts", r.fetched, r.ceiling, r.links, r.hosts)
 	}
@@ -72,9 +68,7 @@ func TestLinkMaker(t *testing.T) {
 	perHost := map[int64]int{}
 	for range 100 {
 		from := m.n
-		if err := m.page(&p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.page(&p))
 		for i := range p.links {
 			host, n, err := linkNumbers(&p.links[i])
 			if err != nil || n != from+int64(i) || host >= 50 {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func TestJaccard(t *testing.T) {
@@ -64,16 +66,13 @@ func TestPrecisionAndRecall(t *testing.T) {
 		return nearPair{&nearPage{sim: 0}, &nearPage{sim: 1<<distance - 1}, exact}
 	}
 	pairs := []nearPair{pair(0.95, 0), pair(0.9, 3), pair(0.92, 4), pair(0.85, 2), pair(0.3, 3), pair(0, 40)}
-	err := r.compare(context.Background(), "versions", func(yield func(nearPair) bool) {
+	must.Do(t, r.compare(context.Background(), "versions", func(yield func(nearPair) bool) {
 		for _, p := range pairs {
 			if !yield(p) {
 				return
 			}
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if r.pairs[0.8] != 4 || r.pairs[0.9] != 3 {
 		t.Errorf("%v pairs, want 4 at 0.8 and 3 at 0.9", r.pairs)
 	}
@@ -109,25 +108,19 @@ func TestNearQuick(t *testing.T) {
 		}
 	}
 	for _, v := range nearVersions {
-		if err := os.Mkdir(filepath.Join(dir, v), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(dir, v), 0o755))
 		for i := range texts {
 			for range i % 5 { // words that differ from the version before
 				texts[i][rng.IntN(300)] = fmt.Sprintf("w%d", rng.Uint32())
 			}
 			page := "<title>Page</title><body><p>" + strings.Join(texts[i], " ")
 			name := filepath.Join(dir, v, fmt.Sprintf("%03d.html", i))
-			if err := os.WriteFile(name, []byte(page), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(name, []byte(page), 0o644))
 		}
 	}
 	trial := (&Trial{Quick: true, Seed: 1, Screen: io.Discard}).with(t.TempDir())
 	res, err := (&Near{Pages: dir}).Run(context.Background(), trial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	holds(t, res, `at(min(of), "measure", "recall") >= 50`,
 		// The pages, the webs and the hashes are the same in each run.
 		`at(min(right/of), "level", 0.9, "detector", "odd sketch, all pairs") >= 0.9`,

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
@@ -23,14 +24,9 @@ import (
 // sevenPages is a graph of three hosts: pages 0 to 2, 3 to 5, and 6.
 func sevenPages(t *testing.T) (*linkWeb, *division) {
 	t.Helper()
-	g, err := gen.ReadGraph(strings.NewReader("0\t1\n0\t3\n1\t6\n2\t3\n2\t6\n3\t4\n4\t2\n4\t5\n5\t0\n5\t6\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(gen.ReadGraph(strings.NewReader("0\t1\n0\t3\n1\t6\n2\t3\n2\t6\n3\t4\n4\t2\n4\t5\n5\t0\n5\t6\n")))(t)
 	d := &division{name: "hosts", host: []int32{0, 0, 0, 1, 1, 1, 2}, sizes: []int{3, 3, 1}}
-	if err := d.complete(g); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.complete(g))
 	if d.inside != 0.3 { // 0-1, 3-4, 4-5
 		t.Fatalf("%g of the links inside", d.inside)
 	}
@@ -49,11 +45,8 @@ func TestQualityOrders(t *testing.T) {
 		return 1
 	}
 	crawled := func(agents int, of func(string) int) []uint32 {
-		pages, err := w.crawled(context.Background(),
-			crawlSpec{dir: t.TempDir(), hosts: d, agents: agents, active: 10, workers: 10, of: of, seed: 1}, seeds)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pages := must.Get(w.crawled(context.Background(),
+			crawlSpec{dir: t.TempDir(), hosts: d, agents: agents, active: 10, workers: 10, of: of, seed: 1}, seeds))(t)
 		return pages
 	}
 	for _, c := range []struct {
@@ -94,10 +87,7 @@ func randomGraph(t *testing.T, r *rand.Rand, n, links int) *gen.Graph {
 		}
 	}
 	fmt.Fprintf(&b, "%d\t0\n", n-1)
-	g, err := gen.ReadGraph(strings.NewReader(b.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(gen.ReadGraph(strings.NewReader(b.String())))(t)
 	return g
 }
 
@@ -115,17 +105,12 @@ func TestQualityOrdersKnowOnlyTheDiscovered(t *testing.T) {
 			d.host = append(d.host, int32(h))
 			d.sizes[h]++
 		}
-		if err := d.complete(g); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.complete(g))
 		q := &qualityRun{Quality: &Quality{}, t: (&Trial{Seed: seed, Screen: io.Discard}).with(t.TempDir()), web: w,
 			main: d, all: []*division{d}}
 		seeds := w.seedPages(r, 1+r.IntN(5))
 		for _, o := range q.orders() {
-			pages, err := o.fetch(context.Background(), seeds, newRand(seed), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pages := must.Get(o.fetch(context.Background(), seeds, newRand(seed), 0))(t)
 			if again, err := o.fetch(context.Background(), seeds, newRand(seed), 0); err != nil ||
 				!slices.Equal(pages, again) {
 				t.Fatalf("%s, %d agents: the second time it was another; %v", o.name, o.agents, err)
@@ -177,10 +162,7 @@ func TestRuns(t *testing.T) {
 			return sum
 		}
 		costs := []float64{0.5, 2, 8, 1e6}
-		got, err := runs(context.Background(), g, 1, costs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(runs(context.Background(), g, 1, costs))(t)
 		for i, cost := range costs {
 			best := math.Inf(-1)
 			for cuts := range 1 << (n - 1) {
@@ -212,14 +194,8 @@ func TestDivideHosts(t *testing.T) {
 			fmt.Fprintf(&b, "%d\t%d\n", p, to)
 		}
 	}
-	g, err := gen.ReadGraph(strings.NewReader(b.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ds, err := divideHosts(context.Background(), g, newRand(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(gen.ReadGraph(strings.NewReader(b.String())))(t)
+	ds := must.Get(divideHosts(context.Background(), g, newRand(1)))(t)
 	if d := ds[0]; !slices.Equal(d.sizes, []int{200, 200}) || math.Abs(d.inside-7999.0/8000) > 1e-9 {
 		t.Errorf("%d, %g inside", d.sizes, d.inside)
 	}
@@ -270,26 +246,18 @@ func TestFindGraph(t *testing.T) {
 		}
 	}
 	file := filepath.Join(dir, "a.tsv.gz")
-	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(file))(t)
 	z := gzip.NewWriter(f)
 	fmt.Fprint(z, "0\t1\n1\t0\n")
-	if err := errors.Join(z.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(z.Close(), f.Close()))
 	for _, path := range []string{file, dir} {
 		if got, err := FindGraph(path); got != file || err != nil {
 			t.Errorf("%s: %s, %v", path, got, err)
 		}
 	}
 	// A graph that is too small for a point still has its tables and its picture.
-	r, err := (&Quality{Graph: dir, Draws: 1}).Run(context.Background(),
-		(&Trial{Seed: 1, Screen: io.Discard}).with(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get((&Quality{Graph: dir, Draws: 1}).Run(context.Background(),
+		(&Trial{Seed: 1, Screen: io.Discard}).with(t.TempDir())))(t)
 	if text := rendered(t, r); !strings.Contains(text, "| breadth-first                       | 1.0 |") {
 		t.Error(text)
 	}
@@ -304,18 +272,13 @@ func TestQualityOfTheRealGraph(t *testing.T) {
 	}
 	r, err := (&Quality{Graph: graph, Draws: 1}).Run(context.Background(),
 		(&Trial{Seed: 3, Screen: io.Discard}).with(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if f := r.Rows.facts; f["web_pages"] != "100000" || f["web_links"] != "3050615" {
 		t.Errorf("%s pages, %s links", f["web_pages"], f["web_links"])
 	}
 	const above = "sum(mean_indegree > 1e-9 + at(mean_indegree, \"order\", \"" + idealName + "\")) + " +
 		"sum(top_share > 1e-9 + at(top_share, \"order\", \"" + idealName + "\"))"
-	one, err := subset{d: r.Rows}.and("hosts=" + hostCosts[0].name + ", agents=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(subset{d: r.Rows}.and("hosts=" + hostCosts[0].name + ", agents=1"))(t)
 	orders, err := one.keys("order")
 	if err != nil || len(orders) != 9 {
 		t.Fatalf("%d orders, %v", len(orders), err)

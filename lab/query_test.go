@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"gonum.org/v1/plot/plotter"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // measurements are two runs of two ways, and a fact.
@@ -41,10 +43,7 @@ func TestQuery(t *testing.T) {
 		{"way=alone", "speed/0", nil},
 		{"run=7", "sum(speed)", nil},
 	} {
-		s, err := subset{d: measurements()}.and(c.where)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(subset{d: measurements()}.and(c.where))(t)
 		if got, err := s.value(c.e); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s where %s: got %v, want %v, %v", c.e, c.where, got, c.want, err)
 		}
@@ -70,14 +69,10 @@ func TestQueryErrors(t *testing.T) {
 // Data are the same after they were written and read. Several add up; those of another experiment do not.
 func TestDataAddUp(t *testing.T) {
 	var b bytes.Buffer
-	if err := measurements().CSV(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, measurements().CSV(&b))
 	written := b.String()
 	d, err := ReadData(strings.NewReader(written))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	more := newData("way", "run")
 	more.Fact("aim", 7)
 	more.At("alone", 2).Set("speed", 50)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -47,18 +48,10 @@ func (f *fake) Run(_ context.Context, t *Trial) (*Result, error) {
 func rendered(t *testing.T, r *Result) string {
 	t.Helper()
 	out := t.TempDir()
-	if err := r.render(out, Machine{}, true, 1); err != nil {
-		t.Fatal(err)
-	}
-	svg, err := os.ReadFile(filepath.Join(out, r.Name+".svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.render(out, Machine{}, true, 1))
+	svg := must.Get(os.ReadFile(filepath.Join(out, r.Name+".svg")))(t)
 	words(t, svg)
-	text, err := os.ReadFile(filepath.Join(out, r.Name+".md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(out, r.Name+".md")))(t)
 	return string(text)
 }
 
@@ -74,26 +67,18 @@ func holds(t *testing.T, r *Result, expressions ...string) {
 
 // The stored results are what the templates make of their data.
 func TestStoredResults(t *testing.T) {
-	names, err := filepath.Glob("../docs/lab/*.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(filepath.Glob("../docs/lab/*.csv"))(t)
 	rendered := 0
 	for _, name := range names {
 		f, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		d, err := ReadData(f)
 		f.Close()
 		if err != nil || d.facts["template"] == "" {
 			continue // of an experiment that has no template
 		}
 		rendered++
-		want, err := os.ReadFile(strings.TrimSuffix(name, ".csv") + ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(strings.TrimSuffix(name, ".csv") + ".md"))(t)
 		p, err := d.render(d.facts["name"], d.facts["template"])
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -114,18 +99,13 @@ func TestDo(t *testing.T) {
 	var screen bytes.Buffer
 	trial := &Trial{Quick: true, Seed: 9, Dir: t.TempDir(), Screen: &screen}
 	e := &fake{}
-	if err := Do(context.Background(), e, trial, out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Do(context.Background(), e, trial, out))
 	if _, err := os.Stat(e.wrote); err == nil {
 		t.Errorf("%s is still there", e.wrote)
 	}
 	read := func(ext string) string {
 		t.Helper()
-		b, err := os.ReadFile(filepath.Join(out, "fake"+ext))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(out, "fake"+ext)))(t)
 		return string(b)
 	}
 	md := read(".md")
@@ -146,9 +126,7 @@ func TestDo(t *testing.T) {
 		Seed       uint64
 		Figures    map[string]float64
 	}
-	if err := json.Unmarshal([]byte(read(".json")), &js); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(read(".json")), &js))
 	if js.Experiment != "fake" || !js.Quick || js.Seed != 9 || js.Figures["ratio"] != 0.5 || js.Machine.Cores == 0 ||
 		js.Machine.Go == "" || js.Machine.Date == "" {
 		t.Errorf("json: %+v", js)
@@ -164,9 +142,7 @@ func TestDo(t *testing.T) {
 
 	// Do keeps text written by hand, and writes a wrong result, too.
 	const mine = "\n## Before and after\n\nMy words.\n"
-	if err := os.WriteFile(filepath.Join(out, "fake.md"), []byte("# Old\n"+Marker+mine), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(out, "fake.md"), []byte("# Old\n"+Marker+mine), 0o644))
 	wrong := errors.New("wrong")
 	if err := Do(context.Background(), &fake{err: wrong}, trial, out); !errors.Is(err, wrong) {
 		t.Errorf("err = %v, want %v", err, wrong)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
@@ -36,10 +37,7 @@ func TestGrowthPoints(t *testing.T) {
 func TestMoves(t *testing.T) {
 	keys := hostKeys(1, 20_000)
 	for _, w := range []way{ring200, rendezvousWay(16), moduloWay} {
-		ms, err := movesOf(w, 1, keys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ms := must.Get(movesOf(w, 1, keys))(t)
 		for _, m := range ms {
 			if w.name == moduloWay.name {
 				if m.Moved < 0.9 || m.Astray < 0.8 {
@@ -57,9 +55,7 @@ func TestRingExperiment(t *testing.T) {
 	testtier.OnlySoak(t, "computes for ten seconds; the script ring runs it on a small input")
 	x := &Ring{Hosts: 30_000, Agents: 20, Sets: 20}
 	run, err := x.run(context.Background(), (&Trial{Quick: true, Seed: 5, Screen: io.Discard}).with(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	limits := run.limits
 	if len(limits) != len(allWays)*5*2 {
 		t.Fatalf("%d limits", len(limits))

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func sample() *Table {
@@ -44,13 +46,8 @@ short
 
 func TestCSV(t *testing.T) {
 	var b bytes.Buffer
-	if err := sample().CSV(&b); err != nil {
-		t.Fatal(err)
-	}
-	got, err := csv.NewReader(&b).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sample().CSV(&b))
+	got := must.Get(csv.NewReader(&b).ReadAll())(t)
 	want := [][]string{
 		{"web", "pages_per_s", "cpu_us", "time_s", "share_percent"},
 		{"identity | plain", "1234567", "84.25", "1.5", "99.6"},

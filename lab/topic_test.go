@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 )
 
@@ -57,21 +58,13 @@ func gzLines(t *testing.T, name string, rows []labelled) {
 // gzCopies writes a file of objects, each of them in some lines.
 func gzCopies(t *testing.T, name string, rows []labelled, copies int) {
 	t.Helper()
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(name))(t)
 	z := gzip.NewWriter(f)
 	for _, r := range rows {
-		b, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(r))(t)
 		io.WriteString(z, strings.Repeat(string(b)+"\n", copies))
 	}
-	if err := errors.Join(z.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(z.Close(), f.Close()))
 }
 
 // TestTopicOfMadeUpTexts: the whole experiment on texts whose words name their category. Of the two sources of a
@@ -100,10 +93,7 @@ func TestTopicOfMadeUpTexts(t *testing.T) {
 	gzLines(t, filepath.Join(dir, "odp.jsonl.gz"), odp)
 	gzLines(t, filepath.Join(dir, "wikispeedia.jsonl.gz"), wiki)
 	gzLines(t, filepath.Join(dir, "languages.jsonl.gz"), languages)
-	r, err := (&Topic{Texts: dir}).run(context.Background(), trial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get((&Topic{Texts: dir}).run(context.Background(), trial))(t)
 	for _, l := range r.learners {
 		if l.Evaluation.All.Accuracy() < 1 || l.Articles != (classify.Share{Right: 20, Of: 20}) ||
 			l.Links.Accuracy() < 1 || l.Chance > 0.8 || l.PagesPerS <= 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 )
@@ -27,10 +28,7 @@ func TestTopicFigures(t *testing.T) {
 			page(0, 2, 0b10),
 			{category: none, keeper: none, via: 1, fetchers: 0b01}},
 		links: [][2]uint32{{0, 1}, {0, 2}, {1, 3}, {1, 4}, {2, 3}, {2, 4}, {1, 5}}}
-	f, err := x.figures()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(x.figures())(t)
 	for what, pair := range map[string][2]any{
 		"by crawlers": {f.ByCrawlers, []int{0, 3, 2}},
 		"by agents":   {f.ByAgents, []int{0, 3, 2}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cost"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
@@ -166,9 +167,7 @@ func TestReckonAt(t *testing.T) {
 		all = append(all, a)
 	}
 	p, err := reckonAt(all, 120) // 60 of each agent, after 6 s
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	near := func(what string, got, want float64) {
 		if math.Abs(got-want) > 1e-3 {
 			t.Errorf("%s: %g, want %g", what, got, want)
@@ -196,21 +195,13 @@ func TestTwoLevelExperiment(t *testing.T) {
 
 // TestConstants: the constants of "orbweaver plan" are those that the published crawls give.
 func TestConstants(t *testing.T) {
-	b, err := os.ReadFile("../docs/lab/twolevel.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("../docs/lab/twolevel.json"))(t)
 	var run struct {
 		Figures struct{ Points []TwoLevelPoint }
 	}
-	if err := json.Unmarshal(b, &run); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b, &run))
 	for _, m := range []*cost.Model{cost.Rendezvous(), cost.Sites()} {
-		f, err := fitLost(run.Figures.Points, m.Name, formOurs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(fitLost(run.Figures.Points, m.Name, formOurs))(t)
 		if f.MostPages != m.MostPages {
 			t.Errorf("%s: %g pages, want %g", m.Name, m.MostPages, f.MostPages)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestCoordinatorError: each error of a coordinator has its exit code and says what to do.
@@ -54,15 +55,11 @@ func TestClusterStatus(t *testing.T) {
 			"no coordinator that answers leads"},
 	} {
 		s := new(coordination.Status)
-		if err := json.Unmarshal([]byte(c.state), s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(c.state), s))
 		cmd := ClusterStatusCmd{Coordinator: []string{s.Address}}
 		states, errs := []*coordination.Status{s}, []error{nil}
 		var out strings.Builder
-		if err := cmd.print(&out, states, errs); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.print(&out, states, errs))
 		if got := out.String(); !strings.Contains(got, c.has) || strings.Contains(got, c.lacks) {
 			t.Errorf("%s:\n%s", c.state, got)
 		}

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A cannedAPI serves the API of a crawl to callers with the token x. It gives the answers of a call in their order, and
@@ -126,10 +127,7 @@ const ctlFile = "testdata/ctl.txt"
 func TestCtl(t *testing.T) {
 	const end = "[exit code "
 	text := fileText(t, ctlFile)
-	path, err := filepath.Abs(ctlFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs(ctlFile))(t)
 	t.Chdir(t.TempDir()) // some commands write and read files
 	var out strings.Builder
 	api := cannedFor(nil)
@@ -180,16 +178,11 @@ func TestCtl(t *testing.T) {
 
 func fileText(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(name))(t)
 	return string(b)
 }
 
 func makeFile(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(text), 0o644))
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // Without ./crawl, ctl asks the crawl in the current directory.
@@ -13,13 +15,9 @@ func TestRunningDir(t *testing.T) {
 		t.Errorf("nowhere: %s", got)
 	}
 	for _, dir := range []string{"state", filepath.Join("crawl", "state")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(dir, 0o755))
 		want := "."
-		if err := os.WriteFile(filepath.Join(filepath.Dir(dir), "crawl.yaml"), []byte("{}\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(filepath.Dir(dir), "crawl.yaml"), []byte("{}\n"), 0o644))
 		if dir != "state" {
 			want = defaultDir
 		}

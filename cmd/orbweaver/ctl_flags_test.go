@@ -12,16 +12,14 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // Each command of ctl has --json. A command that changes something has --by, and each other one has --watch.
 func TestCtlFlags(t *testing.T) {
 	var c commands
 	out := cli.NewOutput(io.Discard)
-	p, err := newParser(&c, &elsewhere{}, out, out, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(newParser(&c, &elsewhere{}, out, out, func(int) {}))(t)
 	i := slices.IndexFunc(p.Model.Children, func(n *kong.Node) bool { return n.Name == "ctl" })
 	leaves := p.Model.Children[i].Leaves(true)
 	if len(leaves) < 20 {
@@ -96,10 +94,7 @@ func TestCtlBy(t *testing.T) {
 		h.ServeHTTP(w, r)
 	}), "x")
 	t.Setenv("SUDO_USER", "eve")
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := must.Get(os.Hostname())(t)
 	for _, c := range []struct {
 		args []string
 		want string

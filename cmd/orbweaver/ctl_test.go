@@ -25,6 +25,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // serveAPI starts a server that is the API of the crawl in the directory that it returns.
@@ -39,25 +40,15 @@ func serveAPI(t *testing.T, h http.Handler, token string) (dir string) {
 
 func writeAPI(t *testing.T, dir string, access node.APIAccess) {
 	t.Helper()
-	b, err := json.Marshal(access)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "state"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, crawldir.APIFile), b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(access))(t)
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "state"), 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(dir, crawldir.APIFile), b, 0o600))
 }
 
 // running makes the crawl in dir one that runs.
 func running(t *testing.T, dir string) {
 	t.Helper()
-	lock, err := disk.Lock(disk.OS, filepath.Join(dir, "state"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(disk.Lock(disk.OS, filepath.Join(dir, "state")))(t)
 	t.Cleanup(func() { lock.Close() })
 }
 
@@ -289,10 +280,7 @@ func (l *rude) Accept() (net.Conn, error) {
 }
 
 func TestCtlInsists(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l := &rude{Listener: ln}
 	l.left.Store(5)
 	api := cannedFor(map[string]string{"Leave": `answers:{text:"leaves"}`})

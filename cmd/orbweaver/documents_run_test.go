@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -138,18 +139,13 @@ func exampleWeb(t *testing.T) []string {
 	for name, text := range map[string]string{
 		"index.html": `<a href="1.html">1</a> <a href="paper.pdf">2</a>`, "1.html": "one", "paper.pdf": "%PDF-1.4",
 	} {
-		if err := os.WriteFile(filepath.Join(site, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(site, name), []byte(text), 0o644))
 	}
 	var folders []testweb.Folder
 	for _, h := range exampleHosts {
 		folders = append(folders, testweb.Folder{Host: h, Dir: site})
 	}
-	web, err := testweb.New(testweb.Config{Folders: folders})
-	if err != nil {
-		t.Fatal(err)
-	}
+	web := must.Get(testweb.New(testweb.Config{Folders: folders}))(t)
 	stop := web.Start()
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
@@ -157,9 +153,7 @@ func exampleWeb(t *testing.T) []string {
 		}
 	})
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, web.CAPEM(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(ca, web.CAPEM(), 0o644))
 	return []string{
 		envName("dns") + "=" + web.DNSAddr(), envName("connect-to") + "=" + strings.Join(web.ConnectTo(), ","),
 		envName("ca") + "=" + ca, envName("allow-private") + "=true", envName("delay") + "=0s",
@@ -185,14 +179,9 @@ func subnet() string {
 // runSteps runs the commands of one document in a directory of their own, with the program as
 // ./orbweaver.
 func runSteps(t *testing.T, steps []step) {
-	program, err := exec.LookPath("orbweaver")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(exec.LookPath("orbweaver"))(t)
 	sandbox := t.TempDir()
-	if err := os.Symlink(program, filepath.Join(sandbox, "orbweaver")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(program, filepath.Join(sandbox, "orbweaver")))
 	toWeb := exampleWeb(t)
 	net := subnet()
 	var beside []*started
@@ -216,9 +205,7 @@ func runSteps(t *testing.T, steps []step) {
 		}
 		cmd := exec.Command("sh", "-c", command)
 		cmd.Dir = filepath.Join(sandbox, s.dir)
-		if err := os.MkdirAll(cmd.Dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(cmd.Dir, 0o755))
 		env := s.env
 		if env == nil {
 			env = toWeb
@@ -261,10 +248,7 @@ type started struct {
 
 func startStep(t *testing.T, cmd *exec.Cmd, out string, s step) *started {
 	t.Helper()
-	f, err := os.Create(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(out))(t)
 	defer f.Close()
 	cmd.Stdout, cmd.Stderr = f, f
 	if err := cmd.Start(); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A document is README.md or a file of docs or docs/reference.
@@ -47,10 +48,7 @@ func readDocuments(t *testing.T) []document {
 	}
 	var docs []document
 	for _, name := range names {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		d := document{name: strings.TrimPrefix(filepath.ToSlash(name), "../../")}
 		inside := false
 		for i, line := range strings.Split(string(b), "\n") {
@@ -98,9 +96,7 @@ func parseInto(t *testing.T, c *commands, args []string, incomplete bool) error 
 	t.Helper()
 	discard := cli.NewOutput(io.Discard)
 	parser, err := parserOf(c.only(args), c, &elsewhere{}, discard, discard, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = parser.Parse(args)
 	if err == nil || !incomplete {
 		return err
@@ -139,9 +135,7 @@ func TestDocumentPrograms(t *testing.T) {
 			}
 			programs++
 			file := filepath.Join(t.TempDir(), "main.go")
-			if err := os.WriteFile(file, []byte(b.text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(b.text), 0o644))
 			if text, err := format.Source([]byte(b.text)); err != nil || string(text) != b.text {
 				t.Errorf("%s:%d: not formatted, %v", d.name, b.line, err)
 			}
@@ -170,9 +164,7 @@ func TestDocumentSettings(t *testing.T) {
 			case strings.HasPrefix(b.text, "collections:"):
 				replays++ // pywb's: e2e replays a crawl with it
 			case strings.HasPrefix(b.text, "apiVersion:"):
-				if err := os.WriteFile(file, nil, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, nil, 0o644))
 				embedded += checkKubernetes(t, at, b.text, file)
 			default:
 				settings++
@@ -182,9 +174,7 @@ func TestDocumentSettings(t *testing.T) {
 			}
 			if b.kind == "text" && strings.HasPrefix(b.text, "machine ") {
 				netrcs++
-				if err := os.WriteFile(file, []byte(b.text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, []byte(b.text), 0o600))
 				if err := tryToCrawl(t, "auth-file: "+file); err != nil {
 					t.Errorf("%s: %v", at, err)
 				}
@@ -203,9 +193,7 @@ func tryToCrawl(t *testing.T, settings string) error {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crawl.yaml")
-	if err := os.WriteFile(file, []byte(settings), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(settings), 0o644))
 	var c commands
 	if err := parseInto(t, &c, []string{"crawl", "--config", file, "--dir", filepath.Join(dir, "crawl"),
 		"example.org"}, false); err != nil {
@@ -276,10 +264,7 @@ func checkKubernetes(t *testing.T, at, text, file string) (commands int) {
 // systemd accepts the units of the Debian package, and the program their command lines and the settings.
 func TestUnit(t *testing.T) {
 	for _, name := range []string{"orbweaver@.service", "orbweaver-coordinator.service"} {
-		b, err := os.ReadFile("../../packaging/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile("../../packaging/" + name))(t)
 		verifyUnit(t, name, string(b))
 		_, command, ok := strings.Cut(string(b), "\nExecStart=/usr/bin/orbweaver ")
 		if !ok {
@@ -295,10 +280,7 @@ func TestUnit(t *testing.T) {
 		}
 	}
 	// Settings that begin with # take effect when it is removed.
-	settings, err := os.ReadFile("../../packaging/etc/crawl.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	settings := must.Get(os.ReadFile("../../packaging/etc/crawl.yaml"))(t)
 	all := regexp.MustCompile(`(?m)^#([a-z-]+: )`).ReplaceAll(settings, []byte("$1"))
 	if err := tryToCrawl(t, string(all)); err != nil || bytes.Equal(all, settings) {
 		t.Errorf("%v\n%s", err, all)
@@ -313,16 +295,11 @@ func verifyUnit(t *testing.T, unit, text string) {
 		t.Log("no systemd-analyze: the unit is not verified")
 		return
 	}
-	program, err := exec.LookPath("orbweaver")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(exec.LookPath("orbweaver"))(t)
 	name := filepath.Join(t.TempDir(), strings.ReplaceAll(unit, "@", "@crawl"))
 	text = strings.ReplaceAll(text, "/usr/bin/orbweaver", program)
 	text = strings.ReplaceAll(text, "User=orbweaver", "User=daemon")
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(text), 0o644))
 	out, err := exec.Command(analyze, "verify", "--man=no", name).CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		if strings.Contains(line, "orbweaver@") || strings.Contains(line, "orbweaver-coordinator") {
@@ -343,17 +320,13 @@ func TestDocumentProse(t *testing.T) {
 	known := map[string]bool{"help": true}
 	var c commands
 	parser, err := newParser(&c, &elsewhere{}, cli.NewOutput(io.Discard), cli.NewOutput(io.Discard), func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+	must.Do(t, err)
+	must.Do(t, kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
 		if f, ok := node.(*kong.Flag); ok {
 			known[f.Name] = true
 		}
 		return next(nil)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	commands, flags := 0, 0
 	for _, d := range readDocuments(t) {
 		prose := d.prose
@@ -386,14 +359,8 @@ func TestDocumentProse(t *testing.T) {
 
 // README names the Go version of go.mod.
 func TestDocumentGoVersion(t *testing.T) {
-	mod, err := os.ReadFile("../../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	mod := must.Get(os.ReadFile("../../go.mod"))(t)
+	readme := must.Get(os.ReadFile("../../README.md"))(t)
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(mod)
 	if version == nil || !strings.Contains(string(readme), "- Go "+string(version[1])+" or later") {
 		t.Errorf("README.md does not ask for the Go of go.mod: %s", version)
@@ -403,10 +370,7 @@ func TestDocumentGoVersion(t *testing.T) {
 // Until CHANGELOG.md has a section for the version, the program calls itself a development
 // version of it.
 func TestDocumentVersion(t *testing.T) {
-	changes, err := os.ReadFile("../../CHANGELOG.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	changes := must.Get(os.ReadFile("../../CHANGELOG.md"))(t)
 	section := regexp.MustCompile(`(?m)^## \[(.*?)\](?: \((.*)\))?`).FindStringSubmatch(string(changes))
 	if section == nil {
 		t.Fatal("CHANGELOG.md has no section of a version")
@@ -422,16 +386,10 @@ func TestDocumentVersion(t *testing.T) {
 
 // docs/dependencies.md has a reason for each module that go.mod and lab/go.mod require.
 func TestDocumentDependencies(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/dependencies.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(os.ReadFile("../../docs/dependencies.md"))(t)
 	required := regexp.MustCompile(`(?m)^\t([^\s/]+\S*) v\S+$`) // without "// indirect"
 	for _, name := range []string{"../../go.mod", "../../lab/go.mod"} {
-		mod, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		mod := must.Get(os.ReadFile(name))(t)
 		modules := required.FindAllSubmatch(mod, -1)
 		if len(modules) < 5 {
 			t.Errorf("%s requires %d modules", name, len(modules))

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/graph"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A graph with more nodes than memory is refused before the work begins.
@@ -25,26 +26,17 @@ func TestGraphTooLarge(t *testing.T) {
 	if err == nil {
 		_, err = w.Finish()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const trailer, room = 64, 1 << 29 // room: a bit a node, for a hole
 	head, end := b.Bytes()[:b.Len()-trailer], b.Bytes()[b.Len()-trailer:]
 	binary.LittleEndian.PutUint64(end[8:], graph.MaxNodes)
 	binary.LittleEndian.PutUint64(end[32:], uint64(len(head)+room))
 	binary.LittleEndian.PutUint32(end[40:], crc32.Checksum(end[:40], crc32.MakeTable(crc32.Castagnoli)))
 	name := filepath.Join(t.TempDir(), "large.graph")
-	if err := os.WriteFile(name, head, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, head, 0o600))
+	f := must.Get(os.OpenFile(name, os.O_WRONLY, 0))(t)
 	defer f.Close()
-	if _, err := f.WriteAt(end, int64(len(head)+room)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.WriteAt(end, int64(len(head)+room)))(t)
 	var errs bytes.Buffer
 	code := run([]string{"graph", "pagerank", name}, io.Discard, &errs)
 	for _, want := range []string{"4,294,967,295 nodes", "takes 68.7 GB of memory; there are 8 GB", "; use a machine"} {

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 var update = goflag.Bool("update", false, "rewrite THIRD-PARTY-LICENSES and the generated pages of docs/reference")
@@ -88,18 +90,12 @@ func (m linked) folders() []string {
 // licensesOf returns the texts of the licence files of a folder.
 func licensesOf(t *testing.T, dir string) (texts []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		if e.IsDir() || !licenseFile.MatchString(e.Name()) {
 			continue
 		}
-		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(dir, e.Name())))(t)
 		texts = append(texts, strings.TrimSpace(strings.ReplaceAll(string(b), "\r\n", "\n")))
 	}
 	return texts
@@ -108,10 +104,7 @@ func licensesOf(t *testing.T, dir string) (texts []string) {
 // licenseText returns the whole file. If several modules share a text, it appears once, below all
 // their names.
 func licenseText(t *testing.T) string {
-	goroot, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	goroot := must.Get(exec.Command("go", "env", "GOROOT").Output())(t)
 	list := append([]linked{{Path: "Go (standard library and run time)", Dir: strings.TrimSpace(string(goroot))}},
 		modules(t)...)
 	var order []string
@@ -147,9 +140,7 @@ func licenseText(t *testing.T) string {
 func TestLicenses(t *testing.T) {
 	want := licenseText(t)
 	if *update {
-		if err := os.WriteFile("THIRD-PARTY-LICENSES", []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("THIRD-PARTY-LICENSES", []byte(want), 0o644))
 		return
 	}
 	if licenses == want {

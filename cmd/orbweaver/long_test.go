@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
 )
 
@@ -21,20 +22,12 @@ func TestReadingStops(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "indexes")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(dir, "state")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "links"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(filepath.Join(dir, "indexes")))
+	must.Do(t, os.RemoveAll(filepath.Join(dir, "state")))
+	must.Do(t, os.Mkdir(filepath.Join(dir, "links"), 0o755))
 	const line = `{"url":"http://a.example/","time":"2026-01-01T00:00:00Z","status":200,` +
 		`"links":[["http://a.example/x","a@href","",""]]}` + "\n"
-	if err := os.WriteFile(filepath.Join(dir, "links", "a.jsonl.open"), []byte(line), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "links", "a.jsonl.open"), []byte(line), 0o644))
 	for name, run := range map[string]func(ctx context.Context, out, errs io.Writer) error{
 		"ls":             (&WarcLsCmd{Files: files}).list,
 		"verify":         (&WarcVerifyCmd{Files: files, JSON: true}).verify,

@@ -20,6 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // mistakesFile has command lines, each with what the program prints and its exit code. A line that
@@ -34,10 +35,7 @@ type mistake struct {
 
 func readMistakes(t *testing.T) (all []mistake, rest string) {
 	t.Helper()
-	b, err := os.ReadFile(mistakesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(mistakesFile))(t)
 	var above strings.Builder
 	lines := slices.Collect(strings.Lines(string(b)))
 	for i := 0; i < len(lines); i++ {
@@ -64,10 +62,7 @@ func TestMistakes(t *testing.T) {
 	if len(all) < 100 {
 		t.Errorf("%d mistakes, want at least 100", len(all))
 	}
-	path, err := filepath.Abs(mistakesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs(mistakesFile))(t)
 	for _, e := range os.Environ() { // variables of the shell that runs the test
 		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, envPrefix) {
 			t.Setenv(name, "")
@@ -98,9 +93,7 @@ func TestMistakes(t *testing.T) {
 	}
 	text.WriteString(rest)
 	if *update {
-		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text.String()), 0o644))
 	}
 	for _, command := range leaves(t) {
 		if _, err := verbs.Of(strings.TrimPrefix(command, "ctl ")); err == nil {
@@ -128,10 +121,7 @@ var ofRunning = regexp.MustCompile(`^ctl (-o|--dir) \S+ `)
 func leaves(t *testing.T) (names []string) {
 	t.Helper()
 	discard := cli.NewOutput(&bytes.Buffer{})
-	p, err := newParser(&commands{}, &elsewhere{}, discard, discard, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(newParser(&commands{}, &elsewhere{}, discard, discard, func(int) {}))(t)
 	for _, n := range p.Model.Leaves(true) {
 		names = append(names, strings.TrimSpace(regexp.MustCompile(` \(.*?\)`).ReplaceAllString(n.Path(), "")))
 	}
@@ -204,9 +194,7 @@ type situation struct {
 func newSituation(t *testing.T) *situation {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o777))
 	t.Chdir(dir)
 	for name, text := range map[string]string{
 		"empty.txt":              "# nothing\n",
@@ -268,43 +256,29 @@ func newSituation(t *testing.T) *situation {
 		"netrc":        "# mine\nmachine a..b login me password secret\n",
 	} {
 		path := filepath.FromSlash(name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		if strings.HasSuffix(name, "/") {
 			continue
 		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	for _, running := range []string{"running", "watched"} {
-		lock, err := disk.Lock(disk.OS, filepath.Join(running, "state"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		lock := must.Get(disk.Lock(disk.OS, filepath.Join(running, "state")))(t)
 		t.Cleanup(func() { lock.Close() })
 		// The lock belongs to this process. The mistakes are those beside another one.
-		if err := os.WriteFile(filepath.Join(running, "state", disk.LockName), []byte("4242\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(running, "state", disk.LockName), []byte("4242\n"), 0o600))
 	}
 	for path, mode := range map[string]os.FileMode{"secret/seeds.txt": 0, "secret/crawl.yaml": 0, "secret/ca.pem": 0,
 		"secret/state": 0, "full": 0o555, "theirs": 0, "locked/indexes": 0o555, "locked/indexes/index.cdxj": 0,
 		"locked/logs/crawl.log": 0} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, mode))
 	}
 	t.Cleanup(func() { // so that TempDir can be removed
 		for _, name := range []string{"secret/state", "full", "theirs", "locked/indexes"} {
 			os.Chmod(name, 0o755)
 		}
 	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	web := &http.Server{Handler: http.NotFoundHandler()}
 	go web.Serve(l)
 	t.Cleanup(func() { web.Close() })

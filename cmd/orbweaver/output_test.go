@@ -30,6 +30,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // evil is text of a server that must not reach a terminal: colours and a title, by C0 and by C1,
@@ -52,19 +53,13 @@ func harmless(text string) error {
 // Every command escapes the text of servers, archives and other processes on both
 // outputs, and prints all of it.
 func TestForeignText(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	name := "evil\x1b[31m\norbweaver: all is well"
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
 	site := http.NewServeMux()
 	site.HandleFunc("/robots.txt", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, "User-agent: *\nDisallow: /private%s\nSitemap: http://a.example/%[1]s\n", evil)
@@ -93,12 +88,8 @@ func TestForeignText(t *testing.T) {
 	ca := filepath.Join(dir, "ca.pem")
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	write(ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 
@@ -118,10 +109,7 @@ func TestForeignText(t *testing.T) {
 	}))
 	imposter.Start()
 	defer imposter.Close()
-	access, err := json.Marshal(node.APIAccess{Addr: imposter.Listener.Addr().String(), Token: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	access := must.Get(json.Marshal(node.APIAccess{Addr: imposter.Listener.Addr().String(), Token: "x"}))(t)
 	write(filepath.Join(dir, crawldir.APIFile), string(access))
 
 	http1 := "HTTP/1.1 200 OK\r\nContent-Type: " + evil + "\r\n\r\nbody"
@@ -183,10 +171,7 @@ func TestForeignText(t *testing.T) {
 
 // Code of this program writes to the standard outputs only through run's writers, which escape.
 func TestOneOutput(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("*.go"))(t)
 	aside := regexp.MustCompile(`os\.Std(out|err)|\bprintln?\(|fmt\.Print|\blog\.(Print|Fatal)`)
 	allowed := map[string]int{
 		"main.go":    2, // main gives the outputs to run, on one line
@@ -198,10 +183,7 @@ func TestOneOutput(t *testing.T) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		if n := len(aside.FindAllIndex(b, -1)); n > allowed[name] {
 			t.Errorf("%s writes to the standard outputs itself, %d times", name, n)
 		}

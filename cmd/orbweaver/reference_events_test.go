@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // docs/reference/events.md is written by hand. It has each event of the code with its fields, and
@@ -53,11 +55,8 @@ func TestReferenceEvents(t *testing.T) {
 func typed(t *testing.T, fn func(f *ast.File, info *types.Info)) {
 	t.Helper()
 	const own = "github.com/orbweaver/orbweaver/internal/"
-	out, err := exec.Command("go", "list", "-export", "-deps", "-f",
-		`{{.ImportPath}}={{.Export}}={{.Dir}}={{join .GoFiles ","}}`, ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.Command("go", "list", "-export", "-deps", "-f",
+		`{{.ImportPath}}={{.Export}}={{.Dir}}={{join .GoFiles ","}}`, ".").Output())(t)
 	exports, files := map[string]string{}, map[string][]string{}
 	for line := range strings.Lines(string(out)) {
 		p := strings.Split(strings.TrimSpace(line), "=")
@@ -78,17 +77,12 @@ func typed(t *testing.T, fn func(f *ast.File, info *types.Info)) {
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		var parsed []*ast.File
 		for _, name := range files[path] {
-			f, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(parser.ParseFile(set, name, nil, parser.SkipObjectResolution))(t)
 			parsed = append(parsed, f)
 		}
 		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{},
 			Defs: map[*ast.Ident]types.Object{}}
-		if _, err := (&types.Config{Importer: imports}).Check(path, set, parsed, info); err != nil {
-			t.Fatal(err)
-		}
+		must.Get((&types.Config{Importer: imports}).Check(path, set, parsed, info))(t)
 		for _, f := range parsed {
 			fn(f, info)
 		}

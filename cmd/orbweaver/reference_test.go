@@ -30,6 +30,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/report/review"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // The reference pages that follow from the code are generated below this line.
@@ -40,10 +41,7 @@ const generatedMark = "<!-- Generated below this line. To rewrite it: go generat
 func checkReference(t *testing.T, name, want string) {
 	t.Helper()
 	path := filepath.Join("../../docs/reference", name)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(path))(t)
 	head, got, ok := strings.Cut(string(b), generatedMark)
 	if !ok {
 		t.Fatalf("docs/reference/%s has no line %q", name, strings.TrimSpace(generatedMark))
@@ -55,9 +53,7 @@ func checkReference(t *testing.T, name, want string) {
 	if !*update {
 		t.Fatalf("docs/reference/%s is stale; rewrite it: go generate ./cmd/orbweaver", name)
 	}
-	if err := os.WriteFile(path, []byte(head+generatedMark+want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(head+generatedMark+want), 0o644))
 }
 
 // table writes a table in Markdown.
@@ -114,14 +110,8 @@ func settingRow(f *kong.Flag) []string {
 func TestReferenceSettings(t *testing.T) {
 	var c commands
 	discard := cli.NewOutput(io.Discard)
-	p, err := newParser(&c, &elsewhere{}, discard, discard, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, err := kong.Trace(p, []string{"crawl"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(newParser(&c, &elsewhere{}, discard, discard, func(int) {}))(t)
+	ctx := must.Get(kong.Trace(p, []string{"crawl"}))(t)
 	var groups []string
 	rows := map[string][][]string{}
 	for _, f := range ctx.Selected().Flags {
@@ -174,7 +164,7 @@ func TestReferenceExitCodes(t *testing.T) {
 // inSources calls fn for each file of the packages below internal, without their tests.
 func inSources(t *testing.T, fn func(dir string, f *ast.File)) {
 	t.Helper()
-	err := filepath.WalkDir("../../internal", func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir("../../internal", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -183,10 +173,7 @@ func inSources(t *testing.T, fn func(dir string, f *ast.File)) {
 			fn(filepath.Dir(path), f)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // literal returns the value of a string literal, or of a sum of string literals.
@@ -299,10 +286,7 @@ func pageTable(t *testing.T, page, heading string) [][2]string {
 // heading it reads the whole page.
 func pageSection(t *testing.T, page, heading string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("../../docs/reference", page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join("../../docs/reference", page)))(t)
 	text := string(b)
 	if heading != "" {
 		_, rest, ok := strings.Cut(text, "\n"+heading+"\n")
@@ -388,9 +372,7 @@ func jsonObjects(t *testing.T) map[string][]string {
 		Exchange:  new(report.Exchange),
 		TimeLimit: time.Hour}, time.Unix(1e9, 0))
 	progress := map[string]any{}
-	if err := json.Unmarshal([]byte(out.String()), &progress); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(out.String()), &progress))
 	of := func(v any) []string { return jsonFields(reflect.TypeOf(v)) }
 	return map[string][]string{
 		"## summary.json":                                       of(report.Summary{}),

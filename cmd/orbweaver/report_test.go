@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/report/review"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/demo"
 )
@@ -40,9 +41,7 @@ func TestReportProgress(t *testing.T) {
 // The counts of a report are those of the crawl's own reports.
 func TestReportAgrees(t *testing.T) {
 	web, err := testweb.New(testweb.Config{Sites: demo.Sites()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stop := web.Start()
 	defer stop()
 	dir := filepath.Join(t.TempDir(), "crawl") // without the hosts that have a Crawl-delay
@@ -50,10 +49,7 @@ func TestReportAgrees(t *testing.T) {
 		"--requisites", "--exclude", "library|tidewatch", "--delay", "0s", "--retry-wait", "20ms",
 		"--slow-down", "20ms", "--dns", web.DNSAddr(), "--connect-to", strings.Join(web.ConnectTo(), ","),
 		demo.Seeds()[0])
-	r, err := review.Read(t.Context(), []string{dir}, review.Config{Top: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(review.Read(t.Context(), []string{dir}, review.Config{Top: 1000}))(t)
 	s := r.Dirs[0].Summary
 	if s == nil || s.Pages < 100 || s.Denied == 0 || s.Duplicates == 0 {
 		t.Fatalf("summary %+v", s)
@@ -103,9 +99,7 @@ func TestReportAgrees(t *testing.T) {
 func csvRows(t *testing.T, name string) (rows []map[string]string) {
 	t.Helper()
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	all, err := csv.NewReader(f).ReadAll()
 	if err != nil || len(all) < 2 {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
@@ -46,10 +47,7 @@ func TestMain(m *testing.M) {
 // are the conditions [soak], that the soak runs, [shared:DIR], that the shared data are there, and [netns], that
 // "testweb" can run a command. Where CI=true the last two have to be so.
 func TestScripts(t *testing.T) {
-	shared, err := filepath.Abs("../../../shared/data")
-	if err != nil {
-		t.Fatal(err)
-	}
+	shared := must.Get(filepath.Abs("../../../shared/data"))(t)
 	// A signal handler here gives the programs the default action, even if the tests were started
 	// with SIGHUP ignored.
 	hangups := make(chan os.Signal, 1)

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A sink is a web on several loopback addresses, which records the requests.
@@ -113,19 +115,10 @@ func hides(t *testing.T, dir string, secrets ...string) {
 // records returns the decompressed content of a WARC file.
 func records(t *testing.T, name string) []byte {
 	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(name))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(f))(t)
+	all := must.Get(io.ReadAll(z))(t)
 	return all
 }
 
@@ -202,9 +195,7 @@ func TestLogin(t *testing.T) {
 	tmp := t.TempDir()
 	write := func(name, text string) string {
 		name = filepath.Join(tmp, name)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 		return name
 	}
 	cookies := write("cookies.txt", "127.0.0.1\tFALSE\t/\tFALSE\t0\tsession\tc00kie\n")
@@ -240,9 +231,7 @@ func TestLogin(t *testing.T) {
 	if got := here.values(a, "Cookie"); !slices.Contains(got, "session=c00kie") {
 		t.Errorf("cookies %q", got)
 	}
-	if err := os.Remove(auth); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(auth))
 	out = orbweaver(t, 4, "crawl", "--resume", "--quiet", "--dir", dir, a+"/even-more")
 	if !strings.Contains(out, "--auth-file "+auth+": no such file or directory; a crawl that continues "+
 		"reads the file again: restore it, or name another one") {
@@ -301,9 +290,7 @@ func TestCookieWall(t *testing.T) {
 	}
 	cookies := filepath.Join(t.TempDir(), "cookies.txt")
 	text := "127.0.0.1\tFALSE\t/\tFALSE\t0\tname[0]\tMünchen\nodd s3cret line\n"
-	if err := os.WriteFile(cookies, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(cookies, []byte(text), 0o600))
 	web.asked = nil
 	out = orbweaver(t, 0, append(flags, "--dir", dir+"2", "--cookie-file", cookies)...)
 	if !strings.Contains(out, "cookies.txt, line 2: 1 of 7 fields") || !strings.Contains(out, "the line is skipped") ||
@@ -321,9 +308,7 @@ func TestCredentialsOverTLS(t *testing.T) {
 	web := &sink{pages: map[string]http.HandlerFunc{"/": page("")}}
 	a := web.listen(t, "127.0.0.1")
 	auth := filepath.Join(t.TempDir(), "netrc")
-	if err := os.WriteFile(auth, []byte("machine 127.0.0.1 bearer t0ken"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(auth, []byte("machine 127.0.0.1 bearer t0ken"), 0o600))
 	secure := httptest.NewTLSServer(web)
 	defer secure.Close()
 	orbweaver(t, 0, "crawl", "--quiet", "--allow-private", "--delay", "0s", "--auth-file", auth, "--insecure",

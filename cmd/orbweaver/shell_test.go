@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -65,9 +66,7 @@ zle -N zle-line-init line-ready
 			}
 			dir := completionFolder(t)
 			rc := map[string]string{"bash": "rc", "zsh": ".zshrc"}[shell]
-			if err := os.WriteFile(filepath.Join(dir, rc), []byte(setup), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, rc), []byte(setup), 0o644))
 			command := program + " -i"
 			if shell == "bash" {
 				command = program + " --noprofile --rcfile rc -i"
@@ -77,13 +76,8 @@ zle -N zle-line-init line-ready
 			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "ZDOTDIR=" + dir, "TERM=dumb", "LC_ALL=C"}
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
-			keys, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			keys := must.Get(cmd.StdinPipe())(t)
+			must.Do(t, cmd.Start())
 			defer func() {
 				cmd.Process.Kill()
 				cmd.Wait()
@@ -107,12 +101,8 @@ zle -N zle-line-init line-ready
 func completionFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "settings.yaml"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "settings.yaml"), nil, 0o644))
+	must.Do(t, os.Mkdir(filepath.Join(dir, "folder"), 0o755))
 	return dir
 }
 
@@ -122,9 +112,7 @@ func appears(t *testing.T, dir, name string) string {
 	path := filepath.Join(dir, name)
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if b, err := os.ReadFile(path); err == nil {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(path))
 			return string(b)
 		}
 	}
@@ -174,10 +162,7 @@ func TestManualPages(t *testing.T) {
 	if err != nil || len(pages) < 10 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
-	crawl, err := os.ReadFile(filepath.Join(dir, "orbweaver-crawl.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	crawl := must.Get(os.ReadFile(filepath.Join(dir, "orbweaver-crawl.1")))(t)
 	for _, want := range []string{`\-\-page\-limit`, ".SH \"EXIT STATUS\"", ".SH \"ENVIRONMENT\"", ".SH \"FILES\"",
 		"orbweaver crawl \\-\\-resume\n"} {
 		if !strings.Contains(string(crawl), want) {
@@ -203,10 +188,7 @@ func TestManualPages(t *testing.T) {
 func TestCompletionValues(t *testing.T) {
 	var c commands
 	discard := cli.NewOutput(io.Discard)
-	p, err := newParser(&c, &elsewhere{}, discard, discard, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(newParser(&c, &elsewhere{}, discard, discard, func(int) {}))(t)
 	accepts := map[string]func(string) error{
 		"--scope":     func(s string) error { _, err := scope.ParseKind(s); return err },
 		"--partition": func(s string) error { return membership.CheckPartition(s, nil) },

@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -40,10 +41,7 @@ func TestSummary(t *testing.T) {
 	agent.Exchange = &report.Exchange{Links: 12_345, LinksPerPage: 1.27, Bytes: 4_000_000}
 	agent.Moves = &report.Moves{Claimed: 3, Given: 1}
 	none := report.Summary{Queued: 1}
-	seed, err := weburl.Parse("http://a.example/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	seed := must.Get(weburl.Parse("http://a.example/"))(t)
 	refused := &crawl.FailedSeed{URL: seed, Code: report.CodeConnect, Kind: "connect",
 		Cause: "dial tcp 192.0.2.1:80: connect: connection refused"}
 	left := report.Summary{Fetched: 3, Unkept: 3, Bytes: 20, DurationS: 1, Hosts: 1}
@@ -86,9 +84,7 @@ func TestSummary(t *testing.T) {
 	} {
 		var text strings.Builder
 		c.d.out = &text
-		if err := c.d.summary(c.dir, c.r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.d.summary(c.dir, c.r))
 		if n := strings.Count(text.String(), "\n"); n > 28 {
 			t.Errorf("%s: %d lines", c.name, n)
 		}
@@ -101,14 +97,9 @@ func TestSummary(t *testing.T) {
 	}
 	const golden = "testdata/summary.txt"
 	if *update {
-		if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, []byte(out.String()), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(golden))(t)
 	if d := cmp.Diff(string(want), out.String()); d != "" {
 		t.Errorf("%s: -want +got\n%s", golden, d)
 	}

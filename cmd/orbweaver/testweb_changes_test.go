@@ -8,6 +8,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/quantity"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -38,9 +39,7 @@ func TestChangeFlags(t *testing.T) {
 		NoValidators: &some, Lying: &some,
 	}}
 	var s gen.Spec
-	if err := f.changes(&s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.changes(&s))
 	if c := s.Changes; c.Day != tenS || c.ETagOnly != -1 || c.Neither != 0.4 || c.Lying != 0.4 ||
 		!slices.Equal(c.Rates, []gen.Rate{{Share: 0.5, From: time.Hour, To: time.Hour}}) {
 		t.Errorf("%+v", c)

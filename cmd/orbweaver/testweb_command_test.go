@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 )
 
@@ -85,25 +86,14 @@ const nobody = 65534
 // programs returns a directory that every user can read, with the programs orbweaver and probe.
 func programs(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "orbweaver-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("/tmp", "orbweaver-test-"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
+	b := must.Get(os.ReadFile(self))(t)
 	program := filepath.Join(dir, "orbweaver")
 	for _, err := range []error{os.Chmod(dir, 0o755), os.WriteFile(program, b, 0o755), os.Chmod(program, 0o755),
 		os.Link(program, filepath.Join(dir, "probe"))} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	return dir
 }
@@ -114,10 +104,7 @@ func TestTestwebCommandSeesOnlyTheWeb(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("network namespaces exist on Linux only")
 	}
-	outside, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	outside := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer outside.Close()
 	dir := programs(t)
 	users := []int{os.Getuid()}
@@ -177,10 +164,7 @@ func TestTestwebCommandSeesOnlyTheWeb(t *testing.T) {
 // capabilities returns the effective capabilities of this process.
 func capabilities(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("/proc/self/status"))(t)
 	_, caps, ok := strings.Cut(string(b), "CapEff:\t")
 	if !ok {
 		t.Fatalf("no capabilities in\n%s", b)

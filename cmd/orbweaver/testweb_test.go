@@ -16,30 +16,25 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/quantity"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 func TestTestweb(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "index.html"), []byte("home"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "index.html"), []byte("home"), 0o644))
 	c := TestwebCmd{Folder: []string{"https://A.example/=" + dir, "b.example/my%20docs=" + dir},
 		Address: []string{"http://a.example/=127.5.5.5"}, Demo: true, Scheme: "https",
 		CAOut: filepath.Join(dir, "ca.pem"), ReportOut: filepath.Join(dir, "report.json"),
 		Log:       filepath.Join(dir, "log.tsv"),
 		TimeLimit: 50 * time.Millisecond, AsJSON: true}
 	var out bytes.Buffer
-	if err := c.Run(&out, cli.ErrorOutput{Writer: &out}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Run(&out, cli.ErrorOutput{Writer: &out}))
 	var said struct {
 		Seeds     []string
 		ConnectTo []string `json:"connect_to"`
 	}
-	if err := json.Unmarshal(out.Bytes(), &said); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(out.Bytes(), &said))
 	want := "https://a.example/ https://b.example/my%20docs/ http://www.aldermouth.example/"
 	if got := strings.Join(said.Seeds, " "); got != want || len(said.ConnectTo) != 2 {
 		t.Errorf("got seeds %s and %q, want %s", got, said.ConnectTo, want)
@@ -74,17 +69,11 @@ func TestTestwebRefuses(t *testing.T) {
 
 // A port in use is refused with the name of its flag.
 func TestTestwebPortInUse(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	addr := l.Addr().String()
 	_, port, _ := net.SplitHostPort(addr)
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	number := must.Get(strconv.Atoi(port))(t)
 	for want, c := range map[string]TestwebCmd{
 		"--http-port " + port + ": the port is in use; choose another":  {Demo: true, HTTP: number},
 		"--https-port " + port + ": the port is in use; choose another": {Demo: true, HTTPS: number},

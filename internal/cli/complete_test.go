@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A sampleProgram has each kind of thing that can be completed.
@@ -38,11 +40,8 @@ type sampleProgram struct {
 
 func sample(t *testing.T) *kong.Application {
 	t.Helper()
-	p, err := Parser("sample", "Do it.\n\n.Begin here:\n\n  sample crawl", &sampleProgram{}, NewOutput(io.Discard),
-		NewOutput(io.Discard), func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Parser("sample", "Do it.\n\n.Begin here:\n\n  sample crawl", &sampleProgram{}, NewOutput(io.Discard),
+		NewOutput(io.Discard), func(int) {}))(t)
 	return p.Model
 }
 

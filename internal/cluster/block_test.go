@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -104,9 +105,7 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 		bars = now
 		for _, n := range c.nodes {
 			if w := n.w.Load(); w != nil {
-				if err := w.Orders.Bar(t.Context(), bars); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, w.Orders.Bar(t.Context(), bars))
 			}
 		}
 	}
@@ -133,11 +132,9 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 	for _, n := range c.nodes {
 		var waits []string
 		w := n.w.Load()
-		if err := w.cl.run.Do(t.Context(), "test", func(time.Time) {
+		must.Do(t, w.cl.run.Do(t.Context(), "test", func(time.Time) {
 			waits = w.cl.loop.Gate.BlockedHosts()
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if slices.Contains(waits, host) != (n == a2) {
 			t.Errorf("blocked at %s: %q; want %s at a2 alone", n.name, waits, host)
 		}
@@ -168,8 +165,6 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 		if stop := <-n.ended; stop != crawl.Finished || w.View.Pending() != 0 {
 			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.View.Pending())
 		}
-		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(w.close(), w.cl.Outbox.Close()))
 	}
 }

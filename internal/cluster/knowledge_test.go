@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -103,16 +104,10 @@ func TestCallsBeforeTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine := static{func(string) (string, bool) { return "", true }}
 		mem := testdisk.NewMem()
-		box, err := outbox.Open(mem, "outbox", outbox.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		box := must.Get(outbox.Open(mem, "outbox", outbox.Config{}))(t)
 		s := newStory(t, "seed http://a.example/")
 		s.with = func() (Others, error) { return Others{Placement: mine, Exchange: mine, Outbox: box}, nil }
-		w, err := s.open(mem)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(s.open(mem))(t)
 		l := link.Link{URL: weburl.MustParse("http://a.example/1"), Hops: "L"}
 		pending := (&handoff.Record{Kind: handoff.Accept, Link: l.AppendTo(nil)}).AppendTo(nil)
 		for name, call := range map[string]func(ctx context.Context) error{
@@ -138,8 +133,6 @@ func TestCallsBeforeTheRun(t *testing.T) {
 			}
 			cancel()
 		}
-		if err := errors.Join(w.close(), box.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(w.close(), box.Close()))
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -53,9 +54,7 @@ func TestListBeforeDrop(t *testing.T) {
 
 func listBeforeDrop(t *testing.T, left bool) {
 	store, err := handoff.Open(testdisk.NewMem(), "replica", handoff.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer store.Close()
 	lost := handoff.Source{Name: "a2", Instance: [16]byte{7}}
 	var batch []byte
@@ -69,9 +68,7 @@ func listBeforeDrop(t *testing.T, left bool) {
 		r.Kind, r.Link = handoff.Named, link.AppendTo(nil)
 		batch = r.AppendTo(batch)
 	}
-	if err := store.Append(lost, batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Append(lost, batch))
 	full := errors.New("the disk is full")
 	names := &notebook{fails: full, left: left}
 	cl := New(Others{Names: names})

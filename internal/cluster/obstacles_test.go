@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/limits"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -51,9 +52,7 @@ http://a.example/2
 				s.among(Others{Placement: onlySelf, Exchange: onlySelf,
 					Coordinators: &testRight{may: &right}}, nil, nil)
 				w, err := s.open(testdisk.NewMem())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				w.cl.ShareLimit()
 				w.cl.ration.allowed = c.allows
 				ctx, cancel := context.WithCancel(t.Context())
@@ -71,9 +70,7 @@ http://a.example/2
 					t.Errorf("%d pages, and it waits for %q", got.Pages, got.WaitsFor)
 				}
 				right.Store(true)
-				if err := w.cl.Ration(t.Context(), func(n limits.Need) int64 { return n.Allowed + 1 }); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, w.cl.Ration(t.Context(), func(n limits.Need) int64 { return n.Allowed + 1 }))
 				time.Sleep(20 * time.Second)
 				cancel()
 				if err := <-ended; err != nil || w.View.Status().Pages != c.pages {

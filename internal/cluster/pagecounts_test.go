@@ -9,6 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -47,16 +48,10 @@ func checkPages(t *testing.T, agents, others []*world, least, most map[string]in
 func TestManyCounts(t *testing.T) {
 	mine := static{func(string) (string, bool) { return "", true }}
 	mem := testdisk.NewMem()
-	box, err := outbox.Open(mem, "outbox", outbox.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	box := must.Get(outbox.Open(mem, "outbox", outbox.Config{}))(t)
 	s := newStory(t, "seed http://a.example/")
 	s.with = func() (Others, error) { return Others{Placement: mine, Exchange: mine, Outbox: box, Counter: 7}, nil }
-	b, err := s.open(mem)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(s.open(mem))(t)
 	learn := func(counter, pages uint64) {
 		b.cl.tenants.learnPages(&handoff.Record{Kind: handoff.Pages, Name: "a.example", Counter: counter, Pages: pages})
 	}
@@ -69,9 +64,7 @@ func TestManyCounts(t *testing.T) {
 		t.Errorf("%d counts of %d pages, and %d are left out; want %d, %d and %d", n, all, left, maxCounts,
 			maxCounts+10, 2*maxCounts)
 	}
-	if err := errors.Join(b.close(), box.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(b.close(), box.Close()))
 }
 
 // TestRestoredCount: an agent whose disk was restored from an older copy takes its own count from the others.
@@ -79,16 +72,10 @@ func TestRestoredCount(t *testing.T) {
 	mine := static{func(string) (string, bool) { return "", true }}
 	for _, tt := range []struct{ own, told, more, want int64 }{{3, 5, 0, 5}, {3, 5, 1, 6}, {5, 3, 0, 5}, {0, 2, 2, 4}} {
 		mem := testdisk.NewMem()
-		box, err := outbox.Open(mem, "outbox", outbox.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		box := must.Get(outbox.Open(mem, "outbox", outbox.Config{}))(t)
 		s := newStory(t, "seed http://a.example/")
 		s.with = func() (Others, error) { return Others{Placement: mine, Exchange: mine, Outbox: box, Counter: 7}, nil }
-		b, err := s.open(mem)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(s.open(mem))(t)
 		fetched := func() { b.Tally.Add(report.Visit{Host: "a.example", Code: 200, Page: true}) }
 		for range tt.own {
 			fetched()
@@ -106,8 +93,6 @@ func TestRestoredCount(t *testing.T) {
 		if int64(own) != tt.want || all != tt.want+10 {
 			t.Errorf("%+v: %d own pages, %d in all", tt, own, all)
 		}
-		if err := errors.Join(b.close(), box.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(b.close(), box.Close()))
 	}
 }

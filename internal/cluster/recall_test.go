@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -183,10 +184,7 @@ func TestRecall(t *testing.T) {
 					select {
 					case got = <-r.told:
 					case <-time.After(50 * time.Millisecond):
-						p, err := w.cl.Pulse(t.Context())
-						if err != nil {
-							t.Fatal(err)
-						}
+						p := must.Get(w.cl.Pulse(t.Context()))(t)
 						idle = idle || p.Idle && len(r.told) == 0
 						if time.Since(began) > time.Minute {
 							t.Fatalf("no answer; asked %v", others.takeAsked())
@@ -276,13 +274,9 @@ func TestRecalled(t *testing.T) {
 		want("http://a.own.example/1", true, later)
 		time.Sleep(20 * time.Second)
 		want("http://a.own.example/1", true, fmt.Sprint(recallKnown, " 200"))
-		if err := w.Orders.Bar(t.Context(), []crawl.Bar{{Host: "a.own.example"}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Orders.Bar(t.Context(), []crawl.Bar{{Host: "a.own.example"}}))
 		want("http://a.own.example/2", true, blocked)
-		if err := w.Orders.Bar(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Orders.Bar(t.Context(), nil))
 		want("http://a.own.example/2", true, later)
 		time.Sleep(20 * time.Second)
 		want("http://a.own.example/2", true, fmt.Sprint(recallKnown, " 404"))

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -183,10 +184,7 @@ func (s *story) among(o Others, ship Shipper, pages *refuser) {
 // start runs a process on a disk. end ends it, and says why it has stopped.
 func (s *story) start(t *testing.T, mem *testdisk.Mem) (w *world, end func() crawl.Stop) {
 	t.Helper()
-	w, err := s.open(mem)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w = must.Get(s.open(mem))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var stop crawl.Stop
 	ended := make(chan error, 1)
@@ -256,10 +254,7 @@ func (o *otherAgents) claims(t *testing.T, w *world) {
 	time.Sleep(o.moved - time.Since(o.start))
 	w.cl.ViewChanged()
 	for range 100 {
-		r, err := w.cl.tenants.answerClaim(t.Context(), rpc.Caller{Name: "next"}, aExample)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(w.cl.tenants.answerClaim(t.Context(), rpc.Caller{Name: "next"}, aExample))(t)
 		if r.Verdicts[0] == claimComing {
 			return
 		}

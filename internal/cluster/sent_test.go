@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -64,14 +65,10 @@ http://b.example/sent
 					l.SetImported()
 					l.SetStored(*pages.at.Load())
 					l.SetVersion(1)
-					if err := send(t.Context(), w, l); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, send(t.Context(), w, l))
 				}
 				errand := link.Link{URL: weburl.MustParse("http://a.example/errand"), Via: "nothing", Hops: "P"}
-				if err := send(t.Context(), w, errand); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, send(t.Context(), w, errand))
 				time.Sleep(time.Minute)
 				end()
 				w, end = s.start(t, mem)

@@ -26,6 +26,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
@@ -389,9 +390,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 		n.accounts(t, w)
 		claimed += w.cl.tenants.n.Claimed
 		finished += int(w.Tally.Finished())
-		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(w.close(), w.cl.Outbox.Close()))
 		testparts.Verify(t, n.mem)
 	}
 	if mv.kind == "" && finished != len(web.Reach) {

@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
@@ -45,18 +46,13 @@ func makeKeys(t *testing.T, fs disk.FS, dir string, names ...string) {
 		_, bad := issue(name)
 		err = errors.Join(err, bad)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // runCoordinator opens and runs a coordinator. stop ends it and returns the error of Run or Close.
 func runCoordinator(t *testing.T, cfg coordination.Config) (c *coordination.Coordinator, stop func() error) {
 	t.Helper()
-	c, err := coordination.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c = must.Get(coordination.Open(cfg))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
@@ -205,9 +201,7 @@ func TestCoordinatorAlone(t *testing.T) {
 			if !secure {
 				left, starts = mem.Crash(seed), 1 // the events of the first start may be lost
 			}
-			if err := stop(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, stop())
 
 			cfg.FS, cfg.Listen = left, "127.0.0.1:7491"
 			b, c, f, stop := a.again(cfg)
@@ -324,13 +318,8 @@ func TestCoordinatorDirectory(t *testing.T) {
 	cfg = coordinatorConfig(mem, newLoop())
 	cfg.Members, cfg.Self = []string{coordinatorAddr, "127.0.0.1:7491", "c3:7490"}, coordinatorAddr
 	for range 2 {
-		c, err := coordination.Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(coordination.Open(cfg))(t)
+		must.Do(t, c.Close())
 	}
 	for _, cfg.Self = range cfg.Members[1:] {
 		refused("is the directory of the coordinator at " + coordinatorAddr)

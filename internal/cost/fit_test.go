@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // runsOf returns runs of a model, each with an error of the given standard deviation.
@@ -26,10 +28,7 @@ func runsOf(m *Model, rng *rand.Rand, sigma float64, alone bool, pages ...float6
 func TestFitFindsTheModel(t *testing.T) {
 	m := Paper()
 	for _, alone := range []bool{true, false} {
-		f, err := Fit(runsOf(m, rand.New(rand.NewPCG(1, 2)), 0, alone, 1e6, 2e6, 4e6, 8e6))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(Fit(runsOf(m, rand.New(rand.NewPCG(1, 2)), 0, alone, 1e6, 2e6, 4e6, 8e6)))(t)
 		if f.NoAlone == alone || f.OneSize || f.Error() > 1e-6 {
 			t.Errorf("alone %v: %+v", alone, f)
 		}
@@ -52,10 +51,7 @@ func TestBand(t *testing.T) {
 	const rounds = 1000
 	inside := 0
 	for range rounds {
-		f, err := Fit(runsOf(m, rng, 5, true, 1e6, 4e6))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(Fit(runsOf(m, rng, 5, true, 1e6, 4e6)))(t)
 		low, high, ok := f.Band(31, 30e9)
 		if !ok {
 			t.Fatal("no band")

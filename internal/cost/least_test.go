@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
@@ -39,14 +40,10 @@ func TestLeastIsThatOfALibrary(t *testing.T) {
 			continue
 		}
 		var want mat.VecDense
-		if err := qr.SolveVecTo(&want, false, y); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, qr.SolveVecTo(&want, false, y))
 		var inverse, square mat.Dense
 		square.Mul(x.T(), x)
-		if err := inverse.Inverse(&square); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, inverse.Inverse(&square))
 		got, cov, ok := least(rows, y.RawVector().Data)
 		if !ok {
 			t.Fatalf("%v: not solved", rows)

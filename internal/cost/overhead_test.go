@@ -3,6 +3,8 @@ package cost
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // fitOne fits one kind of overhead.
@@ -41,9 +43,7 @@ func TestShares(t *testing.T) {
 func TestFitParts(t *testing.T) {
 	// The exchange in figure 10. The paper takes the greatest difference, 5.5, for a doubling of the pages.
 	f, err := fitOne(Always, []Sample{{7, 1e6, 24.97}, {7, 2e6, 30.47}, {7, 4e6, 35.15}, {7, 8e6, 40.06}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	o := f.Overheads[0]
 	near(t, "base", o.Base, 25.1695, 1e-4)
 	near(t, "agent", o.Agent, 0, 0)
@@ -103,11 +103,8 @@ func TestPartsBand(t *testing.T) {
 	const rounds = 1000
 	inside := 0
 	for range rounds {
-		f, err := FitParts(Model{Single: 1000, PageBytes: 1000},
-			[]Part{{a, true, true, samplesOf(a, rng, 5)}, {b, false, true, samplesOf(b, rng, 3)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(FitParts(Model{Single: 1000, PageBytes: 1000},
+			[]Part{{a, true, true, samplesOf(a, rng, 5)}, {b, false, true, samplesOf(b, rng, 3)}}))(t)
 		low, high, ok := f.Band(12, 1e8)
 		if !ok {
 			t.Fatal("no band")
@@ -119,10 +116,7 @@ func TestPartsBand(t *testing.T) {
 	if inside < 900 || inside > 990 {
 		t.Errorf("%d of %d bands have the true speed", inside, rounds)
 	}
-	f, err := FitParts(Model{Single: 1000}, []Part{{a, false, true, samplesOf(a, rng, 5)[:6]}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(FitParts(Model{Single: 1000}, []Part{{a, false, true, samplesOf(a, rng, 5)[:6]}}))(t)
 	if _, _, ok := f.Band(12, 1e8); ok {
 		t.Error("a band of two runs")
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -61,8 +62,8 @@ func (a *appTrial) run(t *testing.T) (writes int64) {
 	s.cfg.DrainTimeout = time.Nanosecond
 	mem := testdisk.NewMem()
 	for _, dir := range []string{crawlDir, "/"} {
-		must(t, mem.MkdirAll(dir, 0o755))
-		must(t, mem.SyncDir(dir))
+		must.Do(t, mem.MkdirAll(dir, 0o755))
+		must.Do(t, mem.SyncDir(dir))
 	}
 	a.acked, a.asked, a.came = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	var w *world
@@ -111,7 +112,7 @@ func (a *appTrial) over() bool {
 
 // play runs a process until it is killed or all pages are collected. An acknowledgement follows every second page.
 func (a *appTrial) play(ctx context.Context, t *testing.T, w *world) {
-	must(t, w.Orders.SetApplications(newsAndList(t)))
+	must.Do(t, w.Orders.SetApplications(newsAndList(t)))
 	run, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := w.background(run, t)
@@ -132,7 +133,7 @@ func (a *appTrial) play(ctx context.Context, t *testing.T, w *world) {
 		}
 		for app := range trialFeeds {
 			ds, err := w.Applications.Deliveries(app, 0, 2)
-			must(t, err)
+			must.Do(t, err)
 			a.collect(t, w, app, ds)
 		}
 	}
@@ -143,7 +144,7 @@ func (a *appTrial) play(ctx context.Context, t *testing.T, w *world) {
 	}
 	stop()
 	<-ended
-	must(t, w.close())
+	must.Do(t, w.close())
 }
 
 func (a *appTrial) collect(t *testing.T, w *world, app string, ds []crawl.Delivery) {
@@ -159,7 +160,7 @@ func (a *appTrial) collect(t *testing.T, w *world, app string, ds []crawl.Delive
 		if i != len(ds)-1 {
 			continue
 		}
-		must(t, w.Applications.Acknowledge(t.Context(), app, d.Position))
+		must.Do(t, w.Applications.Acknowledge(t.Context(), app, d.Position))
 		a.mu.Lock()
 		for _, d := range ds {
 			// A page may come twice if the process was killed between its line and its finish.

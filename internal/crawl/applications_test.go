@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -36,7 +37,7 @@ http://a.example/4 404
 func newsAndList(t *testing.T) []visit.Application {
 	t.Helper()
 	sc, err := scope.New(scope.Config{}, nil)
-	must(t, err)
+	must.Do(t, err)
 	return []visit.Application{{Name: "news", Scope: sc, Follow: true, Pages: true},
 		{Name: "list", Scope: sc, Pages: true}}
 }
@@ -48,7 +49,7 @@ func feed(t *testing.T, w *world, app string, urls ...string) (fates []crawl.See
 		list = append(list, crawl.AppURL{URL: weburl.MustParse(u)})
 	}
 	fates, err := w.Intake.Feed(t.Context(), app, list)
-	must(t, err)
+	must.Do(t, err)
 	return fates
 }
 
@@ -57,7 +58,7 @@ func feed(t *testing.T, w *world, app string, urls ...string) (fates []crawl.See
 func collected(t *testing.T, w *world, app string) (pages []string, last int64) {
 	t.Helper()
 	ds, err := w.Applications.Deliveries(app, 0, 1000)
-	must(t, err)
+	must.Do(t, err)
 	for _, d := range ds {
 		s := fmt.Sprint(d.Status, " ", strings.TrimPrefix(d.URL, "http://"))
 		if slices.Contains(strings.Split(d.Note, ","), "shared") {
@@ -88,7 +89,7 @@ func TestApplicationsShareACrawl(t *testing.T) {
 		s.scope.Scope = scope.Host
 		w, _, end := s.start(t)
 		synctest.Wait() // it runs
-		must(t, w.Orders.SetApplications(newsAndList(t)))
+		must.Do(t, w.Orders.SetApplications(newsAndList(t)))
 		if fates := feed(t, w, "news", "http://a.example/1", "http://c.example/", "http://a.example/1"); !slices.Equal(
 			fates, []crawl.SeedFate{crawl.SeedNew, crawl.SeedNew, crawl.SeedKnown}) {
 			t.Errorf("fates %v", fates)
@@ -114,7 +115,7 @@ func TestApplicationsShareACrawl(t *testing.T) {
 		if shared := len(news) + len(list) + 4 - 7; shared != marked {
 			t.Errorf("%v and %v: not %d pages of the archive", news, list, shared)
 		}
-		must(t, w.Applications.Acknowledge(t.Context(), "news", at))
+		must.Do(t, w.Applications.Acknowledge(t.Context(), "news", at))
 		if news, _ := collected(t, w, "news"); len(news) > 0 {
 			t.Errorf("after the acknowledgement: %v", news)
 		}
@@ -129,10 +130,10 @@ func TestApplicationsShareACrawl(t *testing.T) {
 			}
 		}
 		s.accounts(t, w)
-		must(t, w.Orders.SetApplications(nil))
+		must.Do(t, w.Orders.SetApplications(nil))
 		finished(t)(end())
 		s.again = true // one line in crawl.log for each application
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }
 
@@ -178,7 +179,7 @@ func TestApplicationWaitsUntilPagesAreCollected(t *testing.T) {
 		s.cfg.Uncollected, s.cfg.Workers = 5, 2
 		w, _, end := s.start(t)
 		synctest.Wait()
-		must(t, w.Orders.SetApplications(newsAndList(t)))
+		must.Do(t, w.Orders.SetApplications(newsAndList(t)))
 		var news, list []string
 		for i := range 20 {
 			news = append(news, fmt.Sprintf("http://a.example/%d", i))
@@ -189,10 +190,10 @@ func TestApplicationWaitsUntilPagesAreCollected(t *testing.T) {
 		got := map[string]bool{}
 		collect := func(app string) {
 			ds, err := w.Applications.Deliveries(app, 0, 100)
-			must(t, err)
+			must.Do(t, err)
 			for _, d := range ds {
 				got[app+d.URL] = true
-				must(t, w.Applications.Acknowledge(t.Context(), app, d.Position))
+				must.Do(t, w.Applications.Acknowledge(t.Context(), app, d.Position))
 			}
 		}
 		for range 300 {
@@ -215,10 +216,10 @@ func TestApplicationWaitsUntilPagesAreCollected(t *testing.T) {
 			t.Errorf("%d pages of both, want 40", len(got))
 		}
 		s.once(t)
-		must(t, w.Orders.SetApplications(nil))
+		must.Do(t, w.Orders.SetApplications(nil))
 		finished(t)(end())
 		s.accounts(t, w)
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }
 
@@ -230,7 +231,7 @@ func TestRemovedApplication(t *testing.T) {
 			s := waitingWeb(t, 40)
 			w, cancel, end := s.start(t)
 			synctest.Wait()
-			must(t, w.Orders.SetApplications(newsAndList(t)))
+			must.Do(t, w.Orders.SetApplications(newsAndList(t)))
 			var urls []string
 			for i := range 40 {
 				urls = append(urls, fmt.Sprintf("http://b.example/%d", i))
@@ -249,7 +250,7 @@ func TestRemovedApplication(t *testing.T) {
 				w = s.opened(t, left)
 				end = func() (crawl.Stop, error) { return w.Run(t.Context()) }
 			}
-			must(t, w.Orders.SetApplications(nil))
+			must.Do(t, w.Orders.SetApplications(nil))
 			finished(t)(end())
 			if after := len(s.asked("b.example")); after > before+1 {
 				t.Errorf("%d requests after the removal", after-before)
@@ -258,7 +259,7 @@ func TestRemovedApplication(t *testing.T) {
 				t.Errorf("pages of a removed application: %v", err)
 			}
 			s.accounts(t, w)
-			must(t, w.close())
+			must.Do(t, w.close())
 		})
 	}
 }
@@ -274,7 +275,7 @@ func TestManyApplications(t *testing.T) {
 		for i := range 2 * crawl.MaxApplications {
 			next := newsAndList(t)[1]
 			next.Name = fmt.Sprint("app-", i)
-			must(t, w.Orders.SetApplications(append(stays[:1:1], next)))
+			must.Do(t, w.Orders.SetApplications(append(stays[:1:1], next)))
 			synctest.Wait()
 			l := link.Link{URL: weburl.MustParse("http://a.example/")}
 			l.SetApp(next.Name, "")
@@ -284,7 +285,7 @@ func TestManyApplications(t *testing.T) {
 		}
 		cancel()
 		ran(t)(end())
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }
 

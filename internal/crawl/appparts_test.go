@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -22,7 +23,7 @@ import (
 // anyURL is a scope of all URLs.
 func anyURL(t *testing.T) *scope.Scope {
 	s, err := scope.New(scope.Config{Scope: scope.Any}, nil)
-	must(t, err)
+	must.Do(t, err)
 	return s
 }
 
@@ -33,7 +34,7 @@ func (b *bench) define(pages bool, names ...string) {
 	for _, name := range names {
 		all = append(all, visit.Application{Name: name, Scope: anyURL(b.T), Pages: pages})
 	}
-	must(b.T, b.orders.SetApplications(all))
+	must.Do(b.T, b.orders.SetApplications(all))
 	b.apps.heed() // as the dispatcher does in each turn
 }
 
@@ -58,7 +59,7 @@ func TestWrongApplications(t *testing.T) {
 			t.Errorf("%s: %v, the one before is defined: %v", name, err, b.apps.Of("news") != nil)
 		}
 	}
-	if must(t, b.orders.SetApplications(many[:MaxApplications])); b.apps.Of("news") != nil || !b.apps.Any() {
+	if must.Do(t, b.orders.SetApplications(many[:MaxApplications])); b.apps.Of("news") != nil || !b.apps.Any() {
 		t.Error("the application before is still defined")
 	}
 	without := on(t, testdisk.NewMem())
@@ -85,7 +86,7 @@ func TestLinksOfUndefinedApplications(t *testing.T) {
 				t.Errorf("%q is removed", own.App())
 			}
 		}
-		must(t, b.Frontier.Push([]link.Link{ofApp("later", "http://a.example/2")}))
+		must.Do(t, b.Frontier.Push([]link.Link{ofApp("later", "http://a.example/2")}))
 		began, asked := time.Now(), 0
 		for {
 			task, wake, ok := b.Frontier.Next(time.Now())
@@ -167,7 +168,7 @@ func TestPagesAreCollected(t *testing.T) {
 	if pages, err := b.apps.Deliveries("news", 0, 9); err != nil || len(pages) != 0 {
 		t.Errorf("%d pages before they are durable, %v", len(pages), err)
 	}
-	must(t, b.ledger.Secure())
+	must.Do(t, b.ledger.Secure())
 	select {
 	case <-changed:
 	default:
@@ -181,12 +182,12 @@ func TestPagesAreCollected(t *testing.T) {
 	if err != nil || len(again) != 2 || spent != 1 || again[0].Refetches() != 1 || again[0].App() != "news" {
 		t.Errorf("to fetch again: %v, %d are given up, %v", again, spent, err)
 	}
-	must(t, b.apps.Acknowledge(t.Context(), "news", pages[1].Position))
-	must(t, b.apps.Acknowledge(t.Context(), "news", pages[0].Position)) // a late one changes nothing
+	must.Do(t, b.apps.Acknowledge(t.Context(), "news", pages[1].Position))
+	must.Do(t, b.apps.Acknowledge(t.Context(), "news", pages[0].Position)) // a late one changes nothing
 	if b.apps.heed(); b.apps.States()[0].Held || b.apps.Uncollected() != 1 {
 		t.Errorf("after two are collected: %+v", b.apps.States())
 	}
-	if must(t, done(t.Context())); b.apps.Uncollected() != 0 {
+	if must.Do(t, done(t.Context())); b.apps.Uncollected() != 0 {
 		t.Error("pages that another agent fetches again wait here")
 	}
 	b.define(false, "news")
@@ -194,7 +195,7 @@ func TestPagesAreCollected(t *testing.T) {
 		!errors.Is(b.apps.Acknowledge(t.Context(), "news", 1), ErrNoApplication) || b.apps.Changed("news") != nil {
 		t.Errorf("pages of an application that does not collect them: %v", err)
 	}
-	must(t, done(t.Context())) // it was removed meanwhile
+	must.Do(t, done(t.Context())) // it was removed meanwhile
 }
 
 // What an application has fetched is counted once, over restarts. Links that wait count by this run.
@@ -218,12 +219,12 @@ func TestCountsOfApplications(t *testing.T) {
 	if got := b.apps.States(); len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	must(t, b.ledger.Secure())
+	must.Do(t, b.ledger.Secure())
 	for _, checkpoint := range []bool{false, true} {
 		if checkpoint {
 			_, err := b.ledger.Checkpoint()
-			must(t, err)
-			must(t, b.ledger.End(func() {}))
+			must.Do(t, err)
+			must.Do(t, b.ledger.End(func() {}))
 		}
 		again := b.restarted()
 		if !again.apps.Any() {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -39,7 +40,7 @@ func BenchmarkCrawl(b *testing.B) {
 		if stop, err := w.Run(b.Context()); stop != crawl.Finished || err != nil || w.Tally.Pages() != pages {
 			b.Fatal(stop, err, w.Tally.Pages())
 		}
-		must(b, w.close())
+		must.Do(b, w.close())
 	}
 	b.ReportMetric(float64(pages*b.N)/b.Elapsed().Seconds(), "pages/s")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -52,18 +53,18 @@ func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		must(t, w.Orders.Pause(t.Context(), true))
+		must.Do(t, w.Orders.Pause(t.Context(), true))
 		ctx, cancel := context.WithCancel(t.Context())
 		end := w.running(ctx)
 		synctest.Wait()
 		_, err := w.Orders.Checkpoint(t.Context())
-		must(t, err)
+		must.Do(t, err)
 		synctest.Wait()
 		for name, after := range map[string]*testdisk.Mem{"kill": mem.Clone(), "power failure": mem.Crash(1)} {
 			again := s.opened(t, after)
 			wr, err := again.Archive.Write(x()) // the URL is fetched again
-			must(t, err)
-			must(t, again.close())
+			must.Do(t, err)
+			must.Do(t, again.close())
 			n := 0
 			for _, c := range testparts.Captures(t, after, "") {
 				if c.Type == "response" {
@@ -77,7 +78,7 @@ func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 		w.dead.Store(true)
 		cancel()
 		ran(t)(end())
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }
 
@@ -105,7 +106,7 @@ func TestCheckpointKeepsParts(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			written.Store(0)
 			_, err := w.Orders.Checkpoint(t.Context())
-			must(t, err)
+			must.Do(t, err)
 			time.Sleep(5 * time.Second)
 			sizes = append(sizes, written.Load())
 		}
@@ -114,6 +115,6 @@ func TestCheckpointKeepsParts(t *testing.T) {
 		}
 		cancel()
 		ran(t)(end())
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestPausesOverClockChanges(t *testing.T) {
 	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	f, err := frontier.Open(testdisk.NewMem(), "q", frontier.Config{HostDelay: time.Second, NoAddresses: true})
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	var p pastClock
 	pause := func(host string, until time.Time) {
@@ -51,7 +52,7 @@ func TestPausesOverClockChange(t *testing.T) {
 		{"set back, a pause that was over", -time.Hour, -10 * time.Minute, 0},
 	} {
 		f, err := frontier.Open(testdisk.NewMem(), "q", frontier.Config{HostDelay: time.Second, NoAddresses: true})
-		must(t, err)
+		must.Do(t, err)
 		var p pastClock
 		p.saw(end)
 		p.saw(end.Add(-time.Minute))
@@ -67,7 +68,7 @@ func TestPausesOverClockChange(t *testing.T) {
 		if got := st.SlowUntil.Sub(now); max(got, 0) != c.want {
 			t.Errorf("%s: it is slowed down for %v, want %v", c.name, got, c.want)
 		}
-		must(t, f.Close())
+		must.Do(t, f.Close())
 	}
 }
 
@@ -75,7 +76,7 @@ func TestPausesOverClockChange(t *testing.T) {
 func TestShorterDelayOfTheNextRun(t *testing.T) {
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	f, err := frontier.Open(testdisk.NewMem(), "q", frontier.Config{HostDelay: -1, NoAddresses: true})
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	left := func(d time.Duration) time.Time { return now.Add(d) }
 	p := pastClock{last: now, hosts: []frontier.HostState{

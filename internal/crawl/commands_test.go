@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -63,10 +64,10 @@ func (a *agent) ended(when string, w *world, start time.Time, stop crawl.Stop) {
 // orders prepares a process for its run.
 func (s *story) orders(t *testing.T, w *world) {
 	t.Helper()
-	must(t, w.Orders.Bar(t.Context(), s.blocks))
-	must(t, w.Orders.Exclude(t.Context(), s.excludes))
-	must(t, w.Orders.Pause(t.Context(), s.paused))
-	must(t, w.Orders.Amend(scope.Amendment{Seeds: s.agent.seeds}))
+	must.Do(t, w.Orders.Bar(t.Context(), s.blocks))
+	must.Do(t, w.Orders.Exclude(t.Context(), s.excludes))
+	must.Do(t, w.Orders.Pause(t.Context(), s.paused))
+	must.Do(t, w.Orders.Amend(scope.Amendment{Seeds: s.agent.seeds}))
 	s.obey(t, w, time.Since(s.web.Start))
 }
 
@@ -133,9 +134,9 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 		return w.Orders.Checkpoint(ctx)
 	case "rate": // requests per second, share
 		n, err := strconv.ParseFloat(arg(0), 64)
-		must(t, err)
+		must.Do(t, err)
 		share, err := strconv.ParseFloat(arg(1), 64)
-		must(t, err)
+		must.Do(t, err)
 		w.Rate.Set(rate.Limit{Requests: n}, share, time.Time{})
 		return "", nil
 	case "drop":
@@ -153,7 +154,7 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 		return w.View.ExplainURL(ctx, mustURL(t, arg(0)), func(weburl.URL) crawl.Past { return pasts[arg(1)] })
 	case "scope-of": // an application that has no scope of its own
 		sc, err := scope.New(scope.Config{Scope: scope.Any}, nil)
-		must(t, err)
+		must.Do(t, err)
 		if arg(0) == "" {
 			return "", w.Orders.SetApplications(nil)
 		}
@@ -182,7 +183,7 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 			s.agent.seeds = append(s.agent.seeds, mustURL(t, u))
 			list = append(list, crawl.NewSeed{URL: mustURL(t, u)})
 		}
-		must(t, w.Orders.Amend(scope.Amendment{Seeds: s.agent.seeds}))
+		must.Do(t, w.Orders.Amend(scope.Amendment{Seeds: s.agent.seeds}))
 		fates, err := w.Intake.AddSeeds(ctx, list)
 		var names []string
 		for _, f := range fates {
@@ -257,14 +258,14 @@ func (s *story) statusText(w *world) string {
 func mustURL(t testing.TB, s string) weburl.URL {
 	t.Helper()
 	u, err := weburl.Parse(s)
-	must(t, err)
+	must.Do(t, err)
 	return u
 }
 
 // blocks replaces the hosts that are blocked; the agent does so when its orders change.
 func (w *world) blocks(t testing.TB, hosts ...string) {
 	t.Helper()
-	must(t, w.Orders.Bar(context.Background(), barsOf(hosts...)))
+	must.Do(t, w.Orders.Bar(context.Background(), barsOf(hosts...)))
 }
 
 // running runs the crawl in the background; end waits for its end.

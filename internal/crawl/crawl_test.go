@@ -15,6 +15,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 )
@@ -51,7 +52,7 @@ func TestIdleCrawlFlushesItsLogs(t *testing.T) {
 				t.Errorf("after two idle seconds: %q, %v", b, err)
 			}
 		})
-		must(t, err)
+		must.Do(t, err)
 	})
 }
 
@@ -118,7 +119,7 @@ func TestManyOverQuota(t *testing.T) {
 			fmt.Fprintf(&b, " /%d", i)
 		}
 		w, err := playBeside(t, b.String()+"\n", testdisk.NewMem(), func(w *world, _ func()) {})
-		must(t, err)
+		must.Do(t, err)
 		sum := w.Tally.Summary(0, "")
 		want := map[string]int64{"200": 2, "-5003": 5000}
 		if diff := cmp.Diff(want, sum.Status); diff != "" {
@@ -166,7 +167,7 @@ func TestQueriesOverRuns(t *testing.T) {
 			if diff := cmp.Diff(map[uint32]int{6: 1}, counts); diff != "" {
 				t.Errorf("paths by queries (-want +got):\n%s", diff)
 			}
-			must(t, w.close())
+			must.Do(t, w.close())
 		}
 	})
 }

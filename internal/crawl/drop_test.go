@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -125,21 +126,21 @@ func TestOrderTurns(t *testing.T) {
 		if st := w.Frontier.Stats(); st.Pooled < n || st.PoolBytes == 0 {
 			t.Fatalf("%+v", st)
 		}
-		must(t, w.Orders.Pause(t.Context(), true))
+		must.Do(t, w.Orders.Pause(t.Context(), true))
 		end := w.running(t.Context())
 		synctest.Wait()
 		before := fs.reads.Load()
 		w.blocks(t, "a.example")
 		_, _, err := w.Orders.Waiting(t.Context(), "a.example")
-		must(t, err)
+		must.Do(t, err)
 		w.blocks(t)
 		_, err = w.Orders.Drop(t.Context(), "a.example")
-		must(t, err)
+		must.Do(t, err)
 		synctest.Wait()
 		if read != before {
 			t.Errorf("orders read queues and pools %d times", read-before)
 		}
-		must(t, w.Orders.Pause(t.Context(), false))
+		must.Do(t, w.Orders.Pause(t.Context(), false))
 		stop, err := end()
 		if most < 3 || most > 4 { // a slice, and a page
 			t.Errorf("up to %d links were finished in a turn, want a slice of 3", most)
@@ -151,7 +152,7 @@ func TestOrderTurns(t *testing.T) {
 			t.Errorf("%v asked for", asked)
 		}
 		s.accounts(t, w)
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }
 
@@ -187,13 +188,13 @@ func TestDropGoesOn(t *testing.T) {
 			})
 			w = s.opened(t, mem)
 			s.accounts(t, w)
-			must(t, w.Orders.Pause(ctx, true))
+			must.Do(t, w.Orders.Pause(ctx, true))
 			counts.Store(run > 0)
 			ended := w.background(ctx, t)
 			if run == 0 {
 				synctest.Wait()
 				_, err := w.Orders.Drop(ctx, "a.example")
-				must(t, err)
+				must.Do(t, err)
 				var late []crawl.NewSeed
 				for i := range 3 {
 					for _, host := range []string{"a", "b"} {
@@ -202,7 +203,7 @@ func TestDropGoesOn(t *testing.T) {
 					}
 				}
 				_, err = w.Intake.AddSeeds(ctx, late)
-				must(t, err)
+				must.Do(t, err)
 				counts.Store(true)
 			}
 			synctest.Wait()
@@ -210,7 +211,7 @@ func TestDropGoesOn(t *testing.T) {
 				die()
 			}
 			<-ended
-			must(t, w.close())
+			must.Do(t, w.close())
 			mem = left
 		}
 		s.with = nil
@@ -238,38 +239,38 @@ func TestManyDrops(t *testing.T) {
 			s := twoHosts(t, 3, false)
 			paused := func(fs disk.FS) (w *world, kill func() *testdisk.Mem) {
 				w = s.opened(t, fs)
-				must(t, w.Orders.Pause(t.Context(), true))
+				must.Do(t, w.Orders.Pause(t.Context(), true))
 				ctx, cancel := context.WithCancel(t.Context())
 				end := w.running(ctx)
 				synctest.Wait()
 				return w, func() *testdisk.Mem {
 					left := w.kill(cancel)
 					ran(t)(end())
-					must(t, w.close())
+					must.Do(t, w.close())
 					return left
 				}
 			}
 			w, kill := paused(testdisk.NewMem())
 			for i := range n {
 				_, err := w.Orders.Drop(t.Context(), fmt.Sprintf("host%d.example", i))
-				must(t, err)
+				must.Do(t, err)
 			}
 			_, err := w.Orders.Drop(t.Context(), "a.example")
-			must(t, err)
+			must.Do(t, err)
 			left := kill()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			w, kill = paused(left)
 			runtime.ReadMemStats(&after)
 			_, err = w.Orders.Checkpoint(t.Context())
-			must(t, err)
+			must.Do(t, err)
 			time.Sleep(time.Second)
 			left, size := kill(), int64(0)
 			entries, err := left.ReadDir(crawlDir + "/state/journal")
-			must(t, err)
+			must.Do(t, err)
 			for _, e := range entries {
 				fi, err := left.Stat(crawlDir + "/state/journal/" + e.Name())
-				must(t, err)
+				must.Do(t, err)
 				size += fi.Size()
 			}
 			if size > 3000 {
@@ -280,7 +281,7 @@ func TestManyDrops(t *testing.T) {
 			if asked := s.asked("a.example"); len(asked) > 0 {
 				t.Errorf("%v asked for", asked)
 			}
-			must(t, w.close())
+			must.Do(t, w.close())
 			return after.TotalAlloc - before.TotalAlloc
 		}
 		few, many := recovered(500), recovered(5000)

@@ -10,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
 
@@ -97,7 +98,7 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 		"pause of an order": {
 			with: func(s *story) { s.cfg.Reasons = reasons{paused: "order 7 of alice: a line"} },
 			does: func(t *testing.T, w *world) {
-				must(t, w.Orders.Pause(context.Background(), true))
+				must.Do(t, w.Orders.Pause(context.Background(), true))
 			}, wants: []string{"by order 7 of alice: a line\n"},
 			until: `after "orbweaver ctl resume", but not before `},
 		"slow rate": {with: func(s *story) { s.cfg.Reasons = reasons{rate: "0.01/s now"} },
@@ -137,12 +138,12 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 				c.does(t, w)
 			}
 			text, err := w.View.Explain(t.Context(), "a.example")
-			must(t, err)
+			must.Do(t, err)
 			inOrder(t, crawlLines(text), c.wants...)
 			inOrder(t, text, "  when: "+c.until)
 			cancel()
 			ran(t)(end())
-			must(t, w.close())
+			must.Do(t, w.close())
 		})
 	}
 }

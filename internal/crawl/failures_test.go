@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -37,7 +38,7 @@ http://b.example/robots.txt 301 to=http://c.example/rules.txt
 					t.Errorf("%s: %q, want %q", f.URL, f.Cause, want)
 				}
 			}
-			must(t, w.close())
+			must.Do(t, w.close())
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -26,7 +27,7 @@ import (
 func TestGolden(t *testing.T) {
 	dir := filepath.Join("testdata", "golden", fmt.Sprint("v", state.Version))
 	stories, err := filepath.Glob("testdata/stories/*.txt")
-	must(t, err)
+	must.Do(t, err)
 	var kept []string
 	for _, file := range stories {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
@@ -56,56 +57,56 @@ func TestGolden(t *testing.T) {
 // pack writes the crawl directory into a golden file.
 func pack(t *testing.T, m *testdisk.Mem, golden string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(golden), 0o755))
+	must.Do(t, os.MkdirAll(filepath.Dir(golden), 0o755))
 	f, err := os.Create(golden)
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	z := gzip.NewWriter(f)
 	w := tar.NewWriter(z)
 	var walk func(dir string)
 	walk = func(dir string) {
 		entries, err := m.ReadDir(dir)
-		must(t, err)
+		must.Do(t, err)
 		for _, e := range entries {
 			name := path.Join(dir, e.Name())
 			if e.IsDir() {
-				must(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755}))
+				must.Do(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755}))
 				walk(name)
 				continue
 			}
 			b, err := disk.ReadFile(m, name, 1<<20)
-			must(t, err)
-			must(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(b))}))
+			must.Do(t, err)
+			must.Do(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(b))}))
 			_, err = w.Write(b)
-			must(t, err)
+			must.Do(t, err)
 		}
 	}
 	walk(crawlDir)
-	must(t, errors.Join(w.Close(), z.Close(), f.Close()))
+	must.Do(t, errors.Join(w.Close(), z.Close(), f.Close()))
 }
 
 // unpack replaces the crawl directory by that of a golden file.
 func unpack(t *testing.T, m *testdisk.Mem, golden string) {
 	t.Helper()
 	f, err := os.Open(golden)
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	must(t, err)
-	must(t, m.RemoveAll(crawlDir))
+	must.Do(t, err)
+	must.Do(t, m.RemoveAll(crawlDir))
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if err == io.EOF {
 			return
 		}
-		must(t, err)
+		must.Do(t, err)
 		if h.Typeflag == tar.TypeDir {
-			must(t, m.MkdirAll(h.Name, 0o755))
+			must.Do(t, m.MkdirAll(h.Name, 0o755))
 			continue
 		}
-		must(t, m.MkdirAll(path.Dir(h.Name), 0o755))
+		must.Do(t, m.MkdirAll(path.Dir(h.Name), 0o755))
 		b, err := io.ReadAll(r)
-		must(t, err)
-		must(t, disk.WriteFile(m, h.Name, b))
+		must.Do(t, err)
+		must.Do(t, disk.WriteFile(m, h.Name, b))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
@@ -63,7 +64,7 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		ran(t)(w.Run(ctx))
-		must(t, w.close())
+		must.Do(t, w.close())
 		c := s.watched(nil)
 		w = s.opened(t, fs) // its caches are empty
 		end := w.running(t.Context())
@@ -73,7 +74,7 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 		const every = 50 * time.Millisecond
 		for at := time.Duration(0); at < 10*time.Minute; at += every {
 			time.Sleep(every)
-			must(t, c.loop.Run.Do(t.Context(), "test", func(time.Time) {
+			must.Do(t, c.loop.Run.Do(t.Context(), "test", func(time.Time) {
 				if waits += every; !w.Seen.WantsSync() {
 					waits = 0
 				} else {
@@ -102,22 +103,22 @@ func TestSeenOfAnotherCrawl(t *testing.T) {
 			s := quietStory(t, 60)
 			w := s.opened(t, testdisk.NewMem())
 			ran(t)(w.Run(t.Context()))
-			must(t, w.close())
+			must.Do(t, w.close())
 			crawls[i] = w.fs.(*testdisk.Mem)
 		}
 		const dir = crawlDir + "/state/seen"
 		mine, other := crawls[0], crawls[1]
-		must(t, mine.RemoveAll(dir))
+		must.Do(t, mine.RemoveAll(dir))
 		without := mine.Clone()
-		must(t, mine.MkdirAll(dir, 0o755))
+		must.Do(t, mine.MkdirAll(dir, 0o755))
 		entries, err := other.ReadDir(dir)
-		must(t, err)
+		must.Do(t, err)
 		for _, e := range entries {
 			b, err := disk.ReadFile(other, dir+"/"+e.Name(), 1<<30)
 			if err == nil {
 				err = disk.WriteFile(mine, dir+"/"+e.Name(), b)
 			}
-			must(t, err)
+			must.Do(t, err)
 		}
 		s := quietStory(t, 60)
 		_, err = s.open(mine)
@@ -129,7 +130,7 @@ func TestSeenOfAnotherCrawl(t *testing.T) {
 			t.Errorf("without keys, and nothing held: %+v", w.rec)
 		}
 		ran(t)(w.Run(t.Context()))
-		must(t, w.close())
+		must.Do(t, w.close())
 		if len(s.web.Told()) > 0 {
 			t.Errorf("asked for %s again", s.web.Requests())
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
@@ -28,10 +29,7 @@ func pausedWorld(tb testing.TB, visited, waiting int, r *rand.Rand) (w *world, a
 	for i := range waiting {
 		s.seeds = append(s.seeds, weburl.MustParse(fmt.Sprintf("http://w%d.example/", i)))
 	}
-	w, err := s.open(testdisk.NewMem())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	w = must.Get(s.open(testdisk.NewMem()))(tb)
 	for i := range visited {
 		h := report.HostCount{Host: fmt.Sprintf("www.v%d.example", i), URLs: 1 + r.Int64N(3)}
 		for range h.URLs {
@@ -51,9 +49,7 @@ func pausedWorld(tb testing.TB, visited, waiting int, r *rand.Rand) (w *world, a
 	for i := range waiting {
 		all = append(all, report.HostCount{Host: fmt.Sprintf("w%d.example", i)})
 	}
-	if err := w.Orders.Pause(context.Background(), true); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, w.Orders.Pause(context.Background(), true))
 	return w, all
 }
 

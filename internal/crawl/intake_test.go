@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -32,9 +33,9 @@ func TestIntakeAcceptsOnce(t *testing.T) {
 			b.intake.take(b.links(urls[200:]...))
 			f := state.Finish{Link: foundAt("http://a.example/page"), Code: 200}
 			b.ledger.Finish(&f)
-			must(t, b.ledger.Append())
-			must(t, b.ledger.Flush())
-			must(t, b.ledger.Secure())
+			must.Do(t, b.ledger.Append())
+			must.Do(t, b.ledger.Flush())
+			must.Do(t, b.ledger.Secure())
 			if n := b.Tally.Unique(); n != 300 {
 				t.Errorf("%d links are accepted, want 300", n)
 			}
@@ -96,7 +97,7 @@ func TestIntakeOfDroppedHost(t *testing.T) {
 	_, _ = b.gate.Drop("c.example", 0, b.progress.began), b.gate.Drop("b.example", 0, b.progress.began)
 	before := []keyset.Item{item("http://a.example/1"), item("http://b.example/2")}
 	_ = b.gate.Drop("a.example", 0, b.progress.began)
-	must(t, b.intake.Accept(append(before, item("http://a.example/3"))))
+	must.Do(t, b.intake.Accept(append(before, item("http://a.example/3"))))
 	if q := b.queue(); len(b.dropped) != 1 || !strings.HasPrefix(b.dropped[0], "/1 ") || len(q) != 2 ||
 		!strings.HasPrefix(q[0], "/2 ") || !strings.HasPrefix(q[1], "/3 ") {
 		t.Errorf("dropped %v, queued %v", b.dropped, q)
@@ -127,7 +128,7 @@ func TestIntakeBoundsQueries(t *testing.T) {
 	b.intake.take(b.links(urls...))
 	refetch, _ := visit.RefetchLink(foundAt("http://a.example/x?q=9"))
 	b.intake.takeIn(refetch)
-	must(t, b.intake.Seed([]weburl.URL{weburl.MustParse("http://a.example/x?q=10")}, nil))
+	must.Do(t, b.intake.Seed([]weburl.URL{weburl.MustParse("http://a.example/x?q=10")}, nil))
 	if n := b.Tally.SkippedBy()["trapQueryExplosion"]; n != 2 || b.Tally.Unique() != 5 || len(p.visited) != 2 ||
 		p.visited[0].Outcome != visit.Refused {
 		t.Errorf("%d are skipped, %d accepted, the Planner is told of %v", n, b.Tally.Unique(), p.visited)
@@ -149,7 +150,7 @@ func TestIntakeWidensTheScope(t *testing.T) {
 	other.URL = weburl.MustParse("http://other.example/")
 	b.intake.takeIn(other)
 	b.intake.takeIn(to)
-	must(t, b.ledger.Secure())
+	must.Do(t, b.ledger.Secure())
 	for name, b := range map[string]*bench{"now": b, "after a restart": b.restarted()} {
 		if ls := b.links("http://new.example/1", "http://other.example/1"); len(ls.Found) != 1 || len(ls.Skipped) != 1 {
 			t.Errorf("%s: %d links are in scope, want that of the target", name, len(ls.Found))
@@ -162,7 +163,7 @@ func TestSeeds(t *testing.T) {
 	b := on(t, testdisk.NewMem(), scoped(scope.Config{Exclude: []string{"/no"}}),
 		func(_ *bench, p *visit.Parts, _ *testparts.Config) { p.Strategy = asking{new([]string)} })
 	a, no := weburl.MustParse("https://a.example/"), weburl.MustParse("http://b.example/no")
-	must(t, b.intake.Seed([]weburl.URL{a, no}, map[weburl.URL]bool{a: true}))
+	must.Do(t, b.intake.Seed([]weburl.URL{a, no}, map[weburl.URL]bool{a: true}))
 	again := b.restarted()
 	if len(again.left) != 1 || !again.left[0].Bare() || again.left[0].Level != 4 || again.left[0].Seed != "a.example" {
 		t.Errorf("pending after a power failure: %+v", again.left)
@@ -207,7 +208,7 @@ func TestAddSeeds(t *testing.T) {
 // failed reports whether the run has failed.
 func (b *bench) failed() (yes bool) {
 	b.Helper()
-	must(b.T, b.run.Do(b.Context(), "ask", func(time.Time) { yes = b.run.Failed() }))
+	must.Do(b.T, b.run.Do(b.Context(), "ask", func(time.Time) { yes = b.run.Failed() }))
 	return yes
 }
 
@@ -219,7 +220,7 @@ func TestSeedsThatAreHeldBack(t *testing.T) {
 	for i := range 200 {
 		url := fmt.Sprintf("http://a.example/%03d", i)
 		fates, err := b.intake.AddSeeds(t.Context(), []NewSeed{{URL: weburl.MustParse(url)}})
-		must(t, err)
+		must.Do(t, err)
 		switch added = append(added, "/a.example/"+url[len(url)-3:]); fates[0] {
 		case SeedTaken:
 			taken = append(taken, url)
@@ -229,8 +230,8 @@ func TestSeedsThatAreHeldBack(t *testing.T) {
 		}
 	}
 	again := b.restarted(tiny)
-	must(t, again.ledger.Flush())
-	must(t, again.ledger.Secure())
+	must.Do(t, again.ledger.Flush())
+	must.Do(t, again.ledger.Secure())
 	if got := again.restarted(tiny).pending(); !slices.Equal(got, added) || len(taken) == 0 {
 		t.Errorf("%d of %d seeds are pending; %d were held back", len(got), len(added), len(taken))
 	}
@@ -246,8 +247,8 @@ func TestFeed(t *testing.T) {
 		t.Errorf("an unknown application: %v", err)
 	}
 	any, err := scope.New(scope.Config{Scope: scope.Any}, nil)
-	must(t, err)
-	must(t, b.orders.SetApplications([]visit.Application{{Name: "news", Scope: any}, {Name: "shop", Scope: any}}))
+	must.Do(t, err)
+	must.Do(t, b.orders.SetApplications([]visit.Application{{Name: "news", Scope: any}, {Name: "shop", Scope: any}}))
 	for app, want := range map[string][]SeedFate{"news": {SeedNew, SeedKnown}, "shop": {SeedNew, SeedKnown}} {
 		if fates, err := feed(app, AppURL{URL: u, Priority: 99}, AppURL{URL: u}); err != nil || !slices.Equal(fates,
 			want) {
@@ -266,15 +267,15 @@ func TestFeed(t *testing.T) {
 func TestSeedAgain(t *testing.T) {
 	b := on(t, testdisk.NewMem())
 	seed := weburl.MustParse("http://a.example/")
-	must(t, b.intake.Seed([]weburl.URL{seed}, nil))
+	must.Do(t, b.intake.Seed([]weburl.URL{seed}, nil))
 	f := state.Finish{Link: link.Link{URL: seed, Seed: "a.example"}, Code: -2, Number: 1}
 	b.ledger.Finish(&f)
-	must(t, b.ledger.Secure())
+	must.Do(t, b.ledger.Secure())
 	next := b.restarted()
 	if len(next.left) != 0 {
 		t.Fatalf("pending after a finish: %v", next.pending())
 	}
-	must(t, next.intake.SeedAgain())
+	must.Do(t, next.intake.SeedAgain())
 	if n := next.Tally.Unique(); len(next.queue()) != 1 || n != 1 {
 		t.Errorf("%d URLs are accepted", n)
 	}
@@ -283,7 +284,7 @@ func TestSeedAgain(t *testing.T) {
 		t.Errorf("pending after a power failure: %v", got)
 	}
 	third.Tally.Add(visitOf(&state.Finish{Link: foundAt("http://b.example/"), Code: 200}))
-	if must(t, third.intake.SeedAgain()); len(third.queue()) != 0 {
+	if must.Do(t, third.intake.SeedAgain()); len(third.queue()) != 0 {
 		t.Error("a seed is tried again although the crawl has an answer")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A testLease is one address, which is held until it is lost.
@@ -87,7 +88,7 @@ http://c.example/ 200
 		time.Sleep(5 * time.Second) // requests to a.example/ and b.example/ are under way, c's visit waits for a worker
 		asked := len(s.web.Told())
 		var point, other []uint64
-		must(t, cluster.loop.Run.Do(t.Context(), "test", func(time.Time) {
+		must.Do(t, cluster.loop.Run.Do(t.Context(), "test", func(time.Time) {
 			point, other = w.Frontier.Points("a.example"), w.Frontier.Points("c.example")
 		}))
 		if len(point) != 1 || len(other) != 1 || point[0] == other[0] {
@@ -114,7 +115,7 @@ http://c.example/ 200
 			t.Errorf("without a lease: asked for\n%s", s.web.Requests())
 		}
 		pending := int64(0)
-		must(t, cluster.loop.Run.Do(t.Context(), "test", func(time.Time) { pending = w.View.Pending() }))
+		must.Do(t, cluster.loop.Run.Do(t.Context(), "test", func(time.Time) { pending = w.View.Pending() }))
 		if pending != 2 {
 			t.Errorf("%d pending, want 2", pending)
 		}
@@ -128,6 +129,6 @@ http://c.example/ 200
 			strings.Count(got, "b.example/\n") != 1 || strings.Count(got, "c.example/\n") != 1 {
 			t.Errorf("requests\n%s", got)
 		}
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // runWithLinks crawls a small web with these pauses. It checks that the link log has a line for each finished URL with
@@ -45,7 +46,7 @@ func runWithLinks(t *testing.T, pauses ...pause) (twice int, repeated int64) {
 	s.scope.Exclude, s.pauses, s.links = []string{"c.example"}, pauses, 600
 	s.recovered = func(r crawl.Recovered) { repeated += r.Repeated }
 	w := s.run(t)
-	must(t, w.close())
+	must.Do(t, w.close())
 	got := map[string]string{}
 	d, err := linklog.Read(w.fs, []string{crawlDir}, func(p *linklog.PageLine) error {
 		if got[p.URL] != "" {

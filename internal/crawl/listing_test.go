@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -68,7 +69,7 @@ func TestListing(t *testing.T) {
 			w, cancel, end := s.begin(t)
 			time.Sleep(10500 * time.Millisecond)
 			w.blocks(t, "b.example")
-			must(t, w.Orders.Exclude(t.Context(), []crawl.Exclusion{{Pattern: "c.example/.*7$", Deeper: -1}}))
+			must.Do(t, w.Orders.Exclude(t.Context(), []crawl.Exclusion{{Pattern: "c.example/.*7$", Deeper: -1}}))
 			time.Sleep(20 * time.Second)
 			waiting := w.View.Status().Queued
 			urls, n := lists(t, w, 1, 7, nil)
@@ -86,9 +87,7 @@ func TestListing(t *testing.T) {
 				}
 				seen[u] = true
 			}
-			if _, err := w.Orders.Checkpoint(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.Orders.Checkpoint(t.Context()))(t)
 			of, n := lists(t, w, 2, 1000, func(l *link.Link) bool { return l.URL.Host() == "b.example" })
 			want := slices.DeleteFunc(slices.Clone(urls),
 				func(u string) bool { return !strings.Contains(u, "b.e") })
@@ -102,7 +101,7 @@ func TestListing(t *testing.T) {
 				t.Errorf("after the run: %v", err)
 			}
 			s.accounts(t, w)
-			must(t, w.close())
+			must.Do(t, w.close())
 			if left := s.disk.Load().Clone(); left != nil {
 				files, err := left.ReadDir(crawlDir + "/state/journal")
 				for _, f := range files {
@@ -135,9 +134,7 @@ func TestListingLevels(t *testing.T) {
 			last = level
 		}
 		ls := w.View.List(t.Context(), 2, nil)
-		if _, err := ls.Count(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(ls.Count(t.Context(), true))(t)
 		if links, _, more, err := ls.Page(0, 100, 1); len(links) != 1 || !more || err != nil {
 			t.Errorf("%d links, more: %v, %v", len(links), more, err)
 		}
@@ -146,7 +143,7 @@ func TestListingLevels(t *testing.T) {
 		}
 		cancel()
 		ran(t)(end())
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }
 
@@ -187,6 +184,6 @@ func TestListingEnds(t *testing.T) {
 		if _, err := ls.Count(t.Context(), true); err != nil && !errors.Is(err, crawl.ErrNotRunning) {
 			t.Errorf("%v", err)
 		}
-		must(t, errors.Join(ls.Close(), w.close()))
+		must.Do(t, errors.Join(ls.Close(), w.close()))
 	})
 }

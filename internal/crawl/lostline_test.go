@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -93,6 +94,6 @@ func TestRemovedLog(t *testing.T) {
 			}
 		}
 		w := s.run(t)
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -45,6 +46,6 @@ func TestLongOrder(t *testing.T) {
 		if log := logText(w.parts.Lines(t, w.fs)); !strings.Contains(log, "-6000 a.example/") {
 			t.Errorf("nothing was dropped:\n%s", log)
 		}
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }

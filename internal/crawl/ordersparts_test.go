@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -102,7 +103,7 @@ func TestWaiting(t *testing.T) {
 	b.intake.take(b.links("http://a.example/1", "http://a.example/2"))
 	b.book.Put(retryOf("http://a.example/3"))
 	b.serve()
-	must(t, b.orders.Bar(t.Context(), []Bar{{Host: "a.example", Why: "a complaint"}}))
+	must.Do(t, b.orders.Bar(t.Context(), []Bar{{Host: "a.example", Why: "a complaint"}}))
 	text, blocks, err := b.orders.Waiting(t.Context(), "a.example")
 	if err != nil || text != "3 links wait" || len(blocks) != 1 || !strings.Contains(blocks[0], "a complaint") {
 		t.Errorf("%q, %q, %v", text, blocks, err)
@@ -153,9 +154,9 @@ func TestOrdersAreTakenBack(t *testing.T) {
 				{"scope", inScope, func() error { return o.Amend(scope.Amendment{Hosts: []string{"far.example"}}) },
 					func() error { return o.Amend(scope.Amendment{}) }},
 			} {
-				must(t, c.on())
+				must.Do(t, c.on())
 				on := c.holds()
-				must(t, c.off())
+				must.Do(t, c.off())
 				if off := c.holds(); !on || off {
 					t.Errorf("%s: holds %v, and %v when it is taken back", c.name, on, off)
 				}
@@ -184,16 +185,16 @@ func TestNoWorkAtTheEnd(t *testing.T) {
 	ctx := t.Context()
 	b.intake.take(b.links("http://a.example/1", "http://b.example/2"))
 	b.serve()
-	must(t, b.orders.Bar(ctx, []Bar{{Host: "a.example"}}))
-	must(t, b.orders.Exclude(ctx, []Exclusion{{Pattern: "/2$", Deeper: -1, Why: "order 1"}}))
-	must(t, b.orders.SetApplications([]visit.Application{{Name: "news", Scope: anyURL(t)}}))
-	must(t, b.run.Do(ctx, "wait", func(now time.Time) {
+	must.Do(t, b.orders.Bar(ctx, []Bar{{Host: "a.example"}}))
+	must.Do(t, b.orders.Exclude(ctx, []Exclusion{{Pattern: "/2$", Deeper: -1, Why: "order 1"}}))
+	must.Do(t, b.orders.SetApplications([]visit.Application{{Name: "news", Scope: anyURL(t)}}))
+	must.Do(t, b.run.Do(ctx, "wait", func(now time.Time) {
 		task, _, _ := b.Frontier.Next(now)
-		must(t, b.Frontier.Done(task.Host, frontier.Done{NoRequest: true}, now))
-		must(t, b.Frontier.SetAside(task.Link, task.Number))
+		must.Do(t, b.Frontier.Done(task.Host, frontier.Done{NoRequest: true}, now))
+		must.Do(t, b.Frontier.SetAside(task.Link, task.Number))
 	}))
 	work := func() (pending int64, heeded bool) {
-		must(t, b.run.Do(ctx, "look", func(time.Time) {
+		must.Do(t, b.run.Do(ctx, "look", func(time.Time) {
 			b.gate.HeedBars()
 			b.gate.HeedExclusions()
 			b.apps.heed()
@@ -211,9 +212,9 @@ func TestNoWorkAtTheEnd(t *testing.T) {
 	if fates, err := b.intake.Feed(ctx, "news", []AppURL{{URL: u}}); !errors.Is(err, ErrEnding) {
 		t.Errorf("a URL for an application: %v, %v", fates, err)
 	}
-	must(t, b.orders.Bar(ctx, nil))
-	must(t, b.orders.Exclude(ctx, nil))
-	must(t, b.orders.SetApplications([]visit.Application{{Name: "shop", Scope: anyURL(t)}}))
+	must.Do(t, b.orders.Bar(ctx, nil))
+	must.Do(t, b.orders.Exclude(ctx, nil))
+	must.Do(t, b.orders.SetApplications([]visit.Application{{Name: "shop", Scope: anyURL(t)}}))
 	if pending, heeded := work(); pending != before || heeded {
 		t.Errorf("%d links are pending, before the end %d; orders are heeded: %v", pending, before, heeded)
 	}
@@ -231,7 +232,7 @@ func TestNoWorkAtTheEnd(t *testing.T) {
 // A wrong pattern of an exclusion leaves those in force.
 func TestWrongExclusion(t *testing.T) {
 	b := on(t, testdisk.NewMem())
-	must(t, b.orders.Exclude(t.Context(), []Exclusion{{Pattern: "/2$", Deeper: -1, Why: "order 1"}}))
+	must.Do(t, b.orders.Exclude(t.Context(), []Exclusion{{Pattern: "/2$", Deeper: -1, Why: "order 1"}}))
 	if err := b.orders.Exclude(t.Context(), []Exclusion{{Pattern: "("}}); err == nil || CheckExclusion("(") == nil {
 		t.Error("a wrong pattern is no error")
 	}
@@ -248,7 +249,7 @@ func TestPausedRunGoesOn(t *testing.T) {
 		if paused, ask := b.orders.paused(now); paused || !ask.IsZero() {
 			t.Error("paused without an order")
 		}
-		must(t, b.orders.Pause(t.Context(), true))
+		must.Do(t, b.orders.Pause(t.Context(), true))
 		if paused, ask := b.orders.paused(now); !paused || !ask.IsZero() {
 			t.Errorf("paused %v, and looks again at %s although there is no work", paused, ask)
 		}
@@ -268,7 +269,7 @@ func TestPausedRunGoesOn(t *testing.T) {
 func TestCheckpointOnDemand(t *testing.T) {
 	b := on(t, testdisk.NewMem())
 	b.serve()
-	must(t, b.run.Do(t.Context(), "take", func(time.Time) { b.intake.take(b.links("http://a.example/1")) }))
+	must.Do(t, b.run.Do(t.Context(), "take", func(time.Time) { b.intake.take(b.links("http://a.example/1")) }))
 	for _, want := range []string{"saved; a checkpoint is being written",
 		"saved; no checkpoint was begun: one is being written, or the journal is being read"} {
 		if text, err := b.orders.Checkpoint(t.Context()); err != nil || text != want {
@@ -278,5 +279,5 @@ func TestCheckpointOnDemand(t *testing.T) {
 	if got := b.restarted().pending(); !slices.Equal(got, []string{"/a.example/1"}) {
 		t.Errorf("after a power failure: %v", got)
 	}
-	must(t, b.run.Do(t.Context(), "end", func(time.Time) { b.run.Fail(b.ledger.End(func() {})) }))
+	must.Do(t, b.run.Do(t.Context(), "end", func(time.Time) { b.run.Fail(b.ledger.End(func() {})) }))
 }

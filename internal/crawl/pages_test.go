@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -87,7 +88,7 @@ func TestPagesHoldUpTheCrawl(t *testing.T) {
 		if n := len(h.sorted()); n != 40 {
 			t.Errorf("%d calls at the end, want 40", n)
 		}
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }
 
@@ -126,7 +127,7 @@ retries 1
 		if got := h.sorted(); !slices.Equal(got, want) {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }
 
@@ -162,7 +163,7 @@ func TestPagesStopTheRun(t *testing.T) {
 				t.Errorf("stop %s, %v", stop, err)
 			}
 			s.accounts(t, w)
-			must(t, w.close())
+			must.Do(t, w.close())
 			if n := len(first.sorted()); n != 5 {
 				t.Errorf("%d calls in the first run, want 5", n)
 			}
@@ -171,7 +172,7 @@ func TestPagesStopTheRun(t *testing.T) {
 				return nil
 			}
 			w = s.resume(t, mem)
-			must(t, w.close())
+			must.Do(t, w.close())
 			again := slices.Contains(second.sorted(), last)
 			if again == c.finished {
 				t.Errorf("%s is given again: %v", last, again)
@@ -227,12 +228,12 @@ func TestPagesAfterAKill(t *testing.T) {
 		if stop := <-ended; stop != crawl.Signal {
 			t.Errorf("stop %s", stop)
 		}
-		must(t, w.close())
+		must.Do(t, w.close())
 		s.with = func(r *crawl.Parts) error {
 			r.Pages = visit.PagesFunc(func(ctx context.Context, p *visit.Page) error { second.take(p); return nil })
 			return nil
 		}
-		must(t, s.resume(t, left).close())
+		must.Do(t, s.resume(t, left).close())
 		all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(first.pages[:6], second.pages))))
 		if len(all) != 20 || len(second.pages) != 14 {
 			t.Errorf("%d pages, %d of them in the second run; want 20 and 14", len(all), len(second.pages))

@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -71,7 +72,7 @@ func on(t *testing.T, mem *testdisk.Mem, with ...setting) *bench {
 	b.cfg = b.cfg.withDefaults()
 	var err error
 	b.Parts, err = testparts.Open(b.fs, open)
-	must(t, err)
+	must.Do(t, err)
 	b.apps = &Applications{cfg: &b.cfg, run: b.run, frontier: b.Frontier, delivery: b.Delivery,
 		cluster: &b.cluster}
 	b.gate = orders.NewGate(b.run, gateLoop{&b.cluster, b.Seen, &b.origins, &b.plan}, b.Frontier, b.Events)
@@ -103,7 +104,7 @@ func on(t *testing.T, mem *testdisk.Mem, with ...setting) *bench {
 		ledger: b.ledger, events: b.Events, scope: b.Scope, cluster: &b.cluster, plan: &b.plan, apps: b.apps,
 		progress: &b.progress}
 	_, err = b.ledger.Recover(b.fs, b.JournalDir(), b.Intact, ledger.Evidence{}, restart{b})
-	must(t, err)
+	must.Do(t, err)
 	b.ledger.Begin(time.Now())
 	t.Cleanup(func() { _ = b.Close() }) // a broken disk may fail it
 	return b
@@ -210,7 +211,7 @@ func (b *bench) queue() (all []string) {
 			continue
 		}
 		all = append(all, fmt.Sprint(t.Link.URL.Path(), " ", t.Number))
-		must(b.T, b.Frontier.Done(t.Host, frontier.Done{NoRequest: true}, now))
+		must.Do(b.T, b.Frontier.Done(t.Host, frontier.Done{NoRequest: true}, now))
 	}
 }
 

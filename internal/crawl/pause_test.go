@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/rate"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // Requests that wait for the rate are not sent after a pause, a block or an exclusion. They are sent after a pause.
@@ -46,7 +47,7 @@ func TestOrdersHoldAtTheRate(t *testing.T) {
 			if open := w.View.Status().Open; open < 2 {
 				t.Errorf("%d requests wait", open)
 			}
-			must(t, order(w, true))
+			must.Do(t, order(w, true))
 			before := len(s.web.Told())
 			time.Sleep(10 * time.Minute)
 			if after := len(s.web.Told()); after != before {
@@ -56,12 +57,12 @@ func TestOrdersHoldAtTheRate(t *testing.T) {
 			if name == "pause" {
 				want, requests = crawl.Finished, 60*6
 				w.Rate.Set(rate.Limit{Requests: 20}, 1, time.Time{})
-				must(t, order(w, false))
+				must.Do(t, order(w, false))
 			}
 			if stop, err := end(); stop != want || err != nil {
 				t.Errorf("%v, %v, want %v", stop, err, want)
 			}
-			must(t, w.close())
+			must.Do(t, w.close())
 			if n := len(s.web.Told()); n != requests {
 				t.Errorf("%d requests, want %d", n, requests)
 			}

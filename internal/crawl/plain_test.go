@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // Whenever the process is killed, or the machine loses its power, a seed without a scheme leads to
@@ -43,7 +44,7 @@ run %s %s
 				if pages == 0 {
 					t.Errorf("%s at %s: the page was not fetched:\n%s", how, at, s.web.Requests())
 				}
-				must(t, w.close())
+				must.Do(t, w.close())
 			})
 		}
 	}

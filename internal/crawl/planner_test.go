@@ -10,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -155,7 +156,7 @@ func TestPlanOfURLsAgain(t *testing.T) {
 		t.Error("the URL is still wanted")
 	}
 	archived := ""
-	must(t, b.Archive.EachRemembered(func(_ [20]byte, o warc.Original) error { archived = o.URL; return nil }))
+	must.Do(t, b.Archive.EachRemembered(func(_ [20]byte, o warc.Original) error { archived = o.URL; return nil }))
 	if archived != before.Original.URL {
 		t.Error("the archive does not know the earlier record")
 	}

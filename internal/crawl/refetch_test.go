@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // The pages that applications have not collected from an agent that leaves are fetched again, each for its
@@ -22,7 +23,7 @@ func TestRecollect(t *testing.T) {
 		if links, _, _, err := l.Applications.Recollect(); err != nil || len(links) > 0 {
 			t.Fatalf("without applications: %v, %v", links, err)
 		}
-		must(t, w.Orders.SetApplications(newsAndList(t)))
+		must.Do(t, w.Orders.SetApplications(newsAndList(t)))
 		feed(t, w, "news", "http://a.example/1", "http://a.example/2")
 		err := l.Run.Do(t.Context(), "test", func(time.Time) { // a page that was fetched again too often
 			if err := w.Delivery.Log("news").Append(func(b []byte) []byte {
@@ -31,7 +32,7 @@ func TestRecollect(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		must(t, err)
+		must.Do(t, err)
 		feed(t, w, "list", "http://a.example/1", "http://a.example/3")
 		time.Sleep(time.Minute)
 		if pages, last := collected(t, w, "list"); len(pages) != 2 {
@@ -62,18 +63,18 @@ func TestRecollect(t *testing.T) {
 		if err := done(t.Context()); err != nil || w.Applications.Uncollected() != 0 {
 			t.Errorf("%d pages wait after that: %v", w.Applications.Uncollected(), err)
 		}
-		must(t, w.Orders.SetApplications(nil))
+		must.Do(t, w.Orders.SetApplications(nil))
 		if err := done(t.Context()); err != nil {
 			t.Errorf("the applications were removed meanwhile: %v", err)
 		}
 		finished(t)(end())
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }
 
 func mustDeliveries(t *testing.T, w *world, app string) []crawl.Delivery {
 	t.Helper()
 	pages, err := w.Applications.Deliveries(app, 0, 1000)
-	must(t, err)
+	must.Do(t, err)
 	return pages
 }

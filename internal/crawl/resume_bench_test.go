@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -43,20 +44,20 @@ func BenchmarkResume(b *testing.B) {
 	}
 	for b.Loop() {
 		var use syscall.Rusage
-		must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &use))
+		must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &use))
 		start, before := time.Now(), processor(&use)
 		w, err := crawl.s.open(crawl.fs)
-		must(b, err)
+		must.Do(b, err)
 		took := time.Since(start)
 		if n := int64(crawl.n); w.rec.Finished != n || w.rec.Pending != n || w.rec.Repeated != 0 {
 			b.Fatalf("recovered %+v", w.rec)
 		}
-		must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &use))
+		must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &use))
 		b.ReportMetric(float64(2*crawl.n)/took.Seconds(), "urls/s")
 		b.ReportMetric((processor(&use) - before).Seconds(), "cpu-s")
 		b.ReportMetric(float64(use.Maxrss)/1024, "peak-MiB")
 		b.StopTimer()
-		must(b, w.close())
+		must.Do(b, w.close())
 		b.StartTimer()
 	}
 }
@@ -76,13 +77,13 @@ type resumable struct {
 // write writes the crawl: first a journal, then a checkpoint of it, then the rest of the journal.
 func (r *resumable) write(b *testing.B) {
 	dir := filepath.Join(r.s.dir, "state", "journal")
-	must(b, r.fs.MkdirAll(dir, 0o755))
+	must.Do(b, r.fs.MkdirAll(dir, 0o755))
 	j, err := journal.Open(r.fs, dir, journal.Config{})
-	must(b, err)
+	must.Do(b, err)
 	batch := []journal.Record{{Kind: state.Crawl, Payload: state.AppendCrawl(nil, keyset.Crawl{1})}}
 	add := func(kind byte, p []byte) {
 		if batch = append(batch, journal.Record{Kind: kind, Payload: p}); len(batch) == 1000 {
-			must(b, j.Append(batch))
+			must.Do(b, j.Append(batch))
 			batch = batch[:0]
 		}
 	}
@@ -102,7 +103,7 @@ func (r *resumable) write(b *testing.B) {
 	end := func() {
 		// A record after the sync says that the others are durable.
 		last := []journal.Record{{Kind: state.Span, Payload: []byte{0, 0, 0}}}
-		must(b, errors.Join(j.Append(batch), j.Sync(), j.Append(last)))
+		must.Do(b, errors.Join(j.Append(batch), j.Sync(), j.Append(last)))
 		batch = batch[:0]
 	}
 	first := r.n / 4 * 3
@@ -110,22 +111,22 @@ func (r *resumable) write(b *testing.B) {
 		visit(i)
 	}
 	end()
-	must(b, j.Close())
+	must.Do(b, j.Close())
 	r.save(b)
 	j, err = journal.Open(r.fs, dir, journal.Config{})
-	must(b, err)
+	must.Do(b, err)
 	for i := first; i < r.n; i++ {
 		visit(i)
 	}
 	end()
-	must(b, j.Close())
+	must.Do(b, j.Close())
 	r.save(b) // writes the keys
 }
 
 // save opens the crawl and writes a checkpoint.
 func (r *resumable) save(b *testing.B) {
 	w := r.s.opened(b, r.fs)
-	must(b, w.Orders.Pause(b.Context(), true))
+	must.Do(b, w.Orders.Pause(b.Context(), true))
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	end := w.running(ctx)
@@ -133,11 +134,11 @@ func (r *resumable) save(b *testing.B) {
 		time.Sleep(time.Millisecond)
 	}
 	_, err := w.Orders.Checkpoint(ctx)
-	must(b, err)
+	must.Do(b, err)
 	cancel()
 	_, err = end()
-	must(b, err)
-	must(b, w.close())
+	must.Do(b, err)
+	must.Do(b, w.close())
 }
 
 // link returns the URL with number n+1.

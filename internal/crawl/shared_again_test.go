@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 )
 
@@ -26,13 +27,13 @@ http://a.example/robots.txt robots=User-agent:_*;Disallow:
 		s.parse(t)
 		w, _, end := s.start(t)
 		synctest.Wait()
-		must(t, w.Orders.SetApplications(newsAndList(t)))
+		must.Do(t, w.Orders.SetApplications(newsAndList(t)))
 		feed(t, w, "list", "http://a.example/1")
 		time.Sleep(3 * time.Minute)
 		if n := ownShared(t, w); n != 1 {
 			t.Errorf("the crawl has %d pages of the archive, want 1", n)
 		}
-		must(t, w.Orders.SetApplications(nil))
+		must.Do(t, w.Orders.SetApplications(nil))
 		finished(t)(end())
 		rs := testparts.Captures(t, w.fs, "http://a.example/1")
 		if len(rs) != 2 {
@@ -45,6 +46,6 @@ http://a.example/robots.txt robots=User-agent:_*;Disallow:
 			second.Value("WARC-Refers-To-Date") != first.Value("WARC-Date") {
 			t.Errorf("the records are %v and %v", first, second)
 		}
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }

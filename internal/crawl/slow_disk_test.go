@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
@@ -272,7 +273,7 @@ func slowKilled(t *testing.T, at time.Duration, power, late bool, again time.Dur
 	cancel()
 	close(d.gone)
 	<-ended
-	must(t, w.close())
+	must.Do(t, w.close())
 	s.pauses = []pause{{at: at, kill: !power, crash: power}}
 	w = s.opened(t, newSlowDisk(left, late))
 	s.accounts(t, w)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -55,7 +56,7 @@ func honestPages(t *testing.T, text string, tune func(*crawl.Config)) (pages, mo
 	stop()
 	<-ended
 	s.accounts(t, w)
-	must(t, w.close())
+	must.Do(t, w.close())
 	if n := w.View.Status().Slow; n != 0 {
 		t.Errorf("%d slow visits at the end", n)
 	}
@@ -183,7 +184,7 @@ func TestSlowHeadersAreBounded(t *testing.T) {
 		if w.Tally.Errors()["timeout-rate"] == 0 {
 			t.Error("no fetch ended for want of memory")
 		}
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }
 
@@ -255,7 +256,7 @@ func TestWorkersFollowRate(t *testing.T) {
 			}
 			stop()
 			<-ended
-			must(t, w.close())
+			must.Do(t, w.close())
 			n := 0
 			for _, r := range s.web.Told() {
 				if r.At >= 20*time.Second && r.At < 60*time.Second {

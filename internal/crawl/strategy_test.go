@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -301,7 +302,7 @@ func TestBadCondition(t *testing.T) {
 		if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), fetch.ErrHeader.Error()) {
 			t.Errorf("error %v", err)
 		}
-		must(t, w.close())
+		must.Do(t, w.close())
 	})
 }
 

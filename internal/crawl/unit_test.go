@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/delivery"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -44,12 +45,12 @@ func TestCountsOfRefetches(t *testing.T) {
 func TestAcknowledgeWaitsNoLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := delivery.Open(testdisk.NewMem(), "/pages")
-		must(t, err)
+		must.Do(t, err)
 		log, err := store.Create("news")
-		must(t, err)
-		must(t, log.Append(func(b []byte) []byte { return append(b, `{"url":"http://a.example/"}`...) }))
+		must.Do(t, err)
+		must.Do(t, log.Append(func(b []byte) []byte { return append(b, `{"url":"http://a.example/"}`...) }))
 		durable := store.Syncing()
-		must(t, errors.Join(store.Flush(), store.Sync()))
+		must.Do(t, errors.Join(store.Flush(), store.Sync()))
 		durable()
 		a := Applications{cfg: &Config{Uncollected: 1}, run: run.New(), delivery: store}
 		a.heldNow.Store(&map[string]bool{"news": true})
@@ -57,7 +58,7 @@ func TestAcknowledgeWaitsNoLonger(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		pages, err := a.Deliveries("news", 0, 1)
-		must(t, err)
+		must.Do(t, err)
 		if err := a.Acknowledge(ctx, "news", pages[0].Position); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the dispatcher is busy: %v", err)
 		}
@@ -65,8 +66,8 @@ func TestAcknowledgeWaitsNoLonger(t *testing.T) {
 			t.Errorf("%d pages wait", n)
 		}
 		go func() { (<-a.run.Calls())(time.Now()) }()
-		must(t, a.Acknowledge(t.Context(), "news", pages[0].Position))
-		must(t, store.Close())
+		must.Do(t, a.Acknowledge(t.Context(), "news", pages[0].Position))
+		must.Do(t, store.Close())
 	})
 }
 
@@ -160,13 +161,5 @@ func TestCountKept(t *testing.T) {
 		if !maps.Equal(l.topics, want) {
 			t.Errorf("%s: counts %v, want %v", test.name, l.topics, want)
 		}
-	}
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -29,7 +30,7 @@ func TestListingOfParts(t *testing.T) {
 		t.Errorf("before Run: %v", countOf(t, ls))
 	}
 	b.serve()
-	must(t, b.run.Do(t.Context(), "take", func(time.Time) {
+	must.Do(t, b.run.Do(t.Context(), "take", func(time.Time) {
 		for i := range 60 {
 			l := foundAt(fmt.Sprintf("http://a.example/%02d", i))
 			l.Level = uint8(i % 3)
@@ -53,7 +54,7 @@ func TestListingOfParts(t *testing.T) {
 		var got []string
 		for from, more := int64(0), true; more; {
 			links, next, m, err := ls.Page(from, c.most, c.bytes)
-			if must(t, err); len(links) > c.most || m && next == from {
+			if must.Do(t, err); len(links) > c.most || m && next == from {
 				t.Fatalf("%d links from %d to %d", len(links), from, next)
 			}
 			for _, l := range links {
@@ -70,13 +71,13 @@ func TestListingOfParts(t *testing.T) {
 			t.Errorf("from %d: %v", from, err)
 		}
 	}
-	must(t, ls.Close())
-	must(t, ls.Close())
+	must.Do(t, ls.Close())
+	must.Do(t, ls.Close())
 	if _, _, _, err := ls.Page(0, 9, 1<<20); !errors.Is(err, ErrListing) {
 		t.Errorf("of a closed listing: %v", err)
 	}
 	all, err := b.mem.ReadDir(b.JournalDir())
-	must(t, err)
+	must.Do(t, err)
 	for _, e := range all {
 		if strings.HasSuffix(e.Name(), ".tmp") {
 			t.Errorf("%s is left", e.Name())
@@ -96,7 +97,7 @@ func TestListingEndsEarly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := on(t, testdisk.NewMem())
 			b.serve()
-			must(t, b.run.Do(t.Context(), "take", func(time.Time) { b.intake.take(b.links("http://a.example/1")) }))
+			must.Do(t, b.run.Do(t.Context(), "take", func(time.Time) { b.intake.take(b.links("http://a.example/1")) }))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			ls := b.view().List(ctx, 1, func(*link.Link) bool {
@@ -117,7 +118,7 @@ func TestListingEndsEarly(t *testing.T) {
 			if next := b.view().List(t.Context(), 2, nil); countOf(t, next) != nil {
 				t.Errorf("the next listing: %v", countOf(t, next))
 			} else {
-				must(t, next.Close())
+				must.Do(t, next.Close())
 			}
 		})
 	}

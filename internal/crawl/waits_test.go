@@ -8,6 +8,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A Status says what the crawl waits for if no visit has ended for three seconds. What else it may wait for is in
@@ -68,7 +69,7 @@ http://b.example/ slow=60s
 			if st := w.View.Status(); st.WaitsFor != "" || st.Stop != crawl.Signal || len(st.Hosts) > 0 {
 				t.Errorf("at the end: %+v", st)
 			}
-			must(t, w.close())
+			must.Do(t, w.close())
 		})
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
@@ -83,7 +84,7 @@ type pause struct {
 func readStory(t *testing.T, file string) *story {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	must(t, err)
+	must.Do(t, err)
 	part := strings.Split("\n"+string(b), "\n-- ")
 	s := &story{text: strings.TrimPrefix(part[0], "\n"), want: map[string]string{}}
 	for _, p := range part[1:] {
@@ -116,7 +117,7 @@ func (s *story) parse(t *testing.T) {
 	var web strings.Builder
 	text := includes.ReplaceAllStringFunc(s.text, func(line string) string {
 		b, err := os.ReadFile("testdata/orders/" + strings.TrimPrefix(line, "include "))
-		must(t, err)
+		must.Do(t, err)
 		return string(b)
 	})
 	for line := range strings.Lines(text) {
@@ -144,7 +145,7 @@ func (s *story) parse(t *testing.T) {
 				rest = "https://" + rest
 			}
 			u, err := weburl.Parse(rest)
-			must(t, err)
+			must.Do(t, err)
 			s.seeds = append(s.seeds, u)
 			if bare {
 				s.bare = append(s.bare, u)
@@ -207,14 +208,14 @@ func (s *story) parse(t *testing.T) {
 			}
 		case "scope":
 			var k scope.Kind
-			must(t, k.UnmarshalText([]byte(arg(1))))
+			must.Do(t, k.UnmarshalText([]byte(arg(1))))
 			s.scope.Scope = k
 		case "exclude":
 			s.scope.Exclude = f[1:]
 		case "again": // each page is visited N more times, at an interval in seconds
 			n, every := int(num()), 0
 			_, err := fmt.Sscan(arg(2), &every)
-			must(t, err)
+			must.Do(t, err)
 			s.again, s.strategy = true, func() visit.Strategy {
 				return &returner{follower: takeAll, n: n, every: every}
 			}
@@ -311,7 +312,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 func (s *story) opened(t testing.TB, fs disk.FS) *world {
 	t.Helper()
 	w, err := s.open(fs)
-	must(t, err)
+	must.Do(t, err)
 	return w
 }
 
@@ -337,14 +338,6 @@ func finished(t *testing.T) func(crawl.Stop, error) {
 		if stop != crawl.Finished || err != nil {
 			t.Errorf("the run ended with %q, %v, want %q", stop, err, crawl.Finished)
 		}
-	}
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -399,7 +392,7 @@ func (s *story) run(t *testing.T) *world {
 			s.accounts(t, w)
 		}
 		cancel()
-		must(t, w.close())
+		must.Do(t, w.close())
 		time.Sleep(p.gap)
 		if p.then != nil {
 			p.then(mem)
@@ -476,7 +469,7 @@ func (s *story) check(t *testing.T, w *world) {
 		t.Errorf("%d URLs finished, %d lines in crawl.log", n, finished)
 	}
 	live := plain(w.Tally.Summary(0, ""))
-	must(t, w.close())
+	must.Do(t, w.close())
 	testparts.Verify(t, w.fs)
 
 	// The counts must agree with the journal.
@@ -488,7 +481,7 @@ func (s *story) check(t *testing.T, w *world) {
 	if again.rec.Repeated != 0 {
 		t.Errorf("%d to be repeated after an ordinary end", again.rec.Repeated)
 	}
-	must(t, again.close())
+	must.Do(t, again.close())
 }
 
 // plain returns a Summary without the values that differ between runs.
@@ -527,7 +520,7 @@ func (s *story) play(t *testing.T, file string) {
 				text += "-- " + name + "\n" + got[name]
 			}
 		}
-		must(t, os.WriteFile(file, []byte(text), 0o644))
+		must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 		return
 	}
 	for name, text := range got {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -24,19 +25,11 @@ func TestLogAgainstModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testseed.New(t), 1))
 	fsys := testdisk.NewMem()
 	for _, dir := range []string{"/crawl/state", "/crawl", "/"} {
-		if err := errors.Join(fsys.MkdirAll(dir, 0o755), fsys.SyncDir(dir)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(fsys.MkdirAll(dir, 0o755), fsys.SyncDir(dir)))
 	}
 	open := func() (*Store, *Log) {
-		s, err := open(fsys, "/crawl/state/applications", 300)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := s.Create("news")
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(open(fsys, "/crawl/state/applications", 300))(t)
+		l := must.Get(s.Create("news"))(t)
 		return s, l
 	}
 	s, l := open()
@@ -60,18 +53,12 @@ func TestLogAgainstModel(t *testing.T) {
 		switch n := rng.IntN(100); {
 		case n < 60:
 			text := fmt.Sprintf("line %d %s", i, strings.Repeat("x", rng.IntN(60)))
-			if err := l.Append(func(b []byte) []byte { return append(b, text...) }); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.Append(func(b []byte) []byte { return append(b, text...) }))
 			all = append(all, modelLine{text, l.end64()})
 		case n < 70:
 			tell, before := s.Syncing(), len(all)
-			if err := s.Flush(); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Flush())
+			must.Do(t, s.Sync())
 			changed := l.Changed()
 			tell()
 			if before > durable {
@@ -82,9 +69,7 @@ func TestLogAgainstModel(t *testing.T) {
 			if durable > acked {
 				acked += 1 + rng.IntN(durable-acked)
 				last = all[acked-1].next
-				if err := l.Acknowledge(last + int64(rng.IntN(2))); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, l.Acknowledge(last+int64(rng.IntN(2))))
 			}
 		case n < 82:
 			if err := l.Acknowledge(last / 2); err != nil { // it never goes back
@@ -102,10 +87,7 @@ func TestLogAgainstModel(t *testing.T) {
 				fsys = fsys.Clone()
 			}
 			s, l = open()
-			left, err := l.Read(0, 1<<20)
-			if err != nil {
-				t.Fatal(err)
-			}
+			left := must.Get(l.Read(0, 1<<20))(t)
 			// Of the lines that were not durable, any may be lost.
 			kept := slices.Clone(all[:acked])
 			for i, m := range all[acked:] {
@@ -134,29 +116,18 @@ func TestLogAgainstModel(t *testing.T) {
 func TestStoreKeeps(t *testing.T) {
 	fsys := testdisk.NewMem()
 	s, err := Open(fsys, "/apps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, name := range []string{"a", "b"} {
-		l, err := s.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Append(func(b []byte) []byte { return append(b, "page of "+name...) }); err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(s.Create(name))(t)
+		must.Do(t, l.Append(func(b []byte) []byte { return append(b, "page of "+name...) }))
 	}
 	changed := s.Log("b").Changed()
-	if err := s.Keep(func(name string) bool { return name == "a" }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Keep(func(name string) bool { return name == "a" }))
 	<-changed // a reader that waits must look again
 	if s.Log("b") != nil || s.Log("a") == nil {
 		t.Error("the wrong log was deleted")
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
 	if s, err = Open(fsys, "/apps"); err != nil {
 		t.Fatal(err)
 	}
@@ -178,22 +149,12 @@ func TestStoreKeeps(t *testing.T) {
 func TestAcknowledgeFails(t *testing.T) {
 	mem := testdisk.NewMem()
 	faulty := testdisk.NewFaulty(mem, nil)
-	s, err := Open(faulty, "/apps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(faulty, "/apps"))(t)
 	defer s.Close()
-	l, err := s.Create("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Append(func(b []byte) []byte { return append(b, "x"...) }); err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(s.Create("a"))(t)
+	must.Do(t, l.Append(func(b []byte) []byte { return append(b, "x"...) }))
 	tell := s.Syncing()
-	if err := s.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Sync())
 	tell()
 	faulty.Break(testdisk.FailFrom(1, disk.ErrLocked))
 	if err := l.Acknowledge(2); err == nil {
@@ -223,18 +184,10 @@ func TestKeepDeletesLater(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			mem := testdisk.NewMem()
 			fsys := testdisk.NewFaulty(mem, nil)
-			s, err := Open(fsys, dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, err := s.Create("news")
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(Open(fsys, dir))(t)
+			l := must.Get(s.Create("news"))(t)
 			add := func(b []byte) []byte { return append(b, "{}"...) }
-			if err := errors.Join(l.Append(add), s.Flush()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(l.Append(add), s.Flush()))
 			fsys.Break(func(call testdisk.Call) testdisk.Fault {
 				if call.Op == testdisk.OpRemoveAll {
 					return testdisk.Fault{Err: broken}
@@ -254,9 +207,7 @@ func TestKeepDeletesLater(t *testing.T) {
 				t.Errorf("Create: %v, want %v", err, broken)
 			}
 			fsys.Heal()
-			if err := c.then(s); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.then(s))
 			if l := s.Log("news"); l != nil && l.Waiting() > 0 {
 				t.Errorf("the new Log has %d lines of the old one", l.Waiting())
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -77,7 +78,7 @@ func TestActiveFollowsSpeed(t *testing.T) {
 			}
 			now = wake
 			for len(running) > 0 && !running[0].end.After(now) {
-				must(t, f.Done(running[0].host, Done{}, now))
+				must.Do(t, f.Done(running[0].host, Done{}, now))
 				running = running[1:]
 			}
 		}
@@ -101,13 +102,13 @@ func TestActiveFollowsSpeed(t *testing.T) {
 	if got := f.Active(); got != activeMin {
 		t.Errorf("slow again: %d active, want %d", got, activeMin)
 	}
-	must(t, f.check())
+	must.Do(t, f.check())
 	// A configured number does not change.
 	for _, n := range []int{7, -1} {
 		g := open(t, Config{HostDelay: delay, Active: n})
 		push(t, g, "http://a.example/")
 		task := begin(t, g, start)
-		must(t, g.Done(task.Host, Done{}, start.Add(time.Minute)))
+		must.Do(t, g.Done(task.Host, Done{}, start.Add(time.Minute)))
 		g.Next(start.Add(2 * time.Minute))
 		if g.Active() != n {
 			t.Errorf("%d active, want the configured %d", g.Active(), n)

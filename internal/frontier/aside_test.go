@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -29,12 +30,12 @@ func TestAside(t *testing.T) {
 			return n
 		}, func(s *Side) {
 			l, number, err := s.Take()
-			must(t, err)
-			must(t, f.PutBack(l, number))
+			must.Do(t, err)
+			must.Do(t, f.PutBack(l, number))
 		}
 		step := func() {
 			t.Helper()
-			must(t, f.check())
+			must.Do(t, f.check())
 			if got, want := f.Len(), int64(len(numbers)-len(gone)); got != want {
 				t.Fatalf("%d links, want %d", got, want)
 			}
@@ -53,14 +54,14 @@ func TestAside(t *testing.T) {
 				f.Resolved(task.Host, task.Addr, now, now) // no address: the host pauses
 				return true
 			}
-			must(t, f.Done(task.Host, Done{NoRequest: true}, now))
+			must.Do(t, f.Done(task.Host, Done{NoRequest: true}, now))
 			if strings.Contains(u, excluded) {
 				set++
-				must(t, f.SetAside(task.Link, task.Number))
+				must.Do(t, f.SetAside(task.Link, task.Number))
 				return true
 			}
 			if s := sides[r.IntN(len(sides))]; r.IntN(4) == 0 {
-				must(t, s.Put(task.Link, task.Number))
+				must.Do(t, s.Put(task.Link, task.Number))
 				return true
 			}
 			gone[u] = true
@@ -79,7 +80,7 @@ func TestAside(t *testing.T) {
 					}
 					return f.PutBack(l, number)
 				})
-				must(t, err)
+				must.Do(t, err)
 				step()
 			}
 		}
@@ -92,9 +93,9 @@ func TestAside(t *testing.T) {
 				}
 				var back []Waiting
 				_, err := f.Withdrawn(1000, func(w Waiting) error { back = append(back, w); return nil })
-				must(t, err)
+				must.Do(t, err)
 				for _, w := range back {
-					must(t, f.PutBack(w.Link, w.Number))
+					must.Do(t, f.PutBack(w.Link, w.Number))
 				}
 			case 8:
 				if s := sides[r.IntN(3)]; s.Len() > 0 {
@@ -107,7 +108,7 @@ func TestAside(t *testing.T) {
 					u := fmt.Sprintf("http://192.0.2.%d/%c/%d", r.IntN(9), 'a'+rune(r.IntN(3)), number)
 					ls, numbers[u] = append(ls, link.Link{URL: weburl.MustParse(u), Level: uint8(r.IntN(2))}), number
 				}
-				must(t, f.Push(ls))
+				must.Do(t, f.Push(ls))
 			case 2:
 				excluded = []string{"none", "/a/", "/b/"}[r.IntN(3)]
 				review()
@@ -138,6 +139,6 @@ func TestAside(t *testing.T) {
 		if step(); len(gone) != len(numbers) || f.Stats().Aside != 0 || set == 0 {
 			t.Errorf("%d links of %d, %d are aside, %d were set aside", len(gone), len(numbers), f.Stats().Aside, set)
 		}
-		must(t, f.Close())
+		must.Do(t, f.Close())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -51,7 +52,7 @@ func counts(t testing.TB, f *Frontier, now time.Time, n int) map[string]int {
 		}
 		by[l.Seed]++
 	}
-	must(t, f.check())
+	must.Do(t, f.check())
 	return by
 }
 
@@ -215,7 +216,7 @@ func TestClassModel(t *testing.T) {
 		f, err := Open(testdisk.NewMem(), "frontier", Config{HostDelay: 500 * time.Millisecond,
 			IPDelay: 200 * time.Millisecond, Active: 5 + r.IntN(20), MemoryBytes: 32 << 10, ClassOf: bySeed,
 			Seed: seed})
-		must(t, err)
+		must.Do(t, err)
 		if seed%2 == 0 {
 			f.SetClasses(nil)
 		}
@@ -233,7 +234,7 @@ func TestClassModel(t *testing.T) {
 					ls = append(ls, l)
 					waits[l.URL.String()] = true
 				}
-				must(t, f.Push(ls))
+				must.Do(t, f.Push(ls))
 			case k < 12:
 				cs := make([]Class, r.IntN(MaxClasses+1))
 				for i := range cs {
@@ -245,15 +246,13 @@ func TestClassModel(t *testing.T) {
 			case k < 18 && step < 3000:
 				f.Withdraw(fmt.Sprintf("h%d.example", r.IntN(40)))
 			case k < 25:
-				if _, err := f.Withdrawn(50, func(w Waiting) error {
+				must.Get(f.Withdrawn(50, func(w Waiting) error {
 					if u := w.Link.URL.String(); !waits[u] {
 						return fmt.Errorf("%s is given back twice", u)
 					}
 					delete(waits, w.Link.URL.String())
 					return nil
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))(t)
 			case k < 55 && len(open) > 0:
 				i := r.IntN(len(open))
 				task := open[i]
@@ -264,7 +263,7 @@ func TestClassModel(t *testing.T) {
 				} else {
 					delete(waits, l.URL.String())
 				}
-				must(t, f.Done(task.Host, d, now))
+				must.Do(t, f.Done(task.Host, d, now))
 			default:
 				task, _, ok := f.Next(now)
 				switch {

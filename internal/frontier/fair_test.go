@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -28,7 +29,7 @@ func fairness(
 	fresh := len(left) // hosts that were never fetched and have no quiet time yet
 	for now.Sub(start) < length {
 		for len(running) > 0 && !running[0].end.After(now) {
-			must(t, f.Done(running[0].host, Done{}, running[0].end))
+			must.Do(t, f.Done(running[0].host, Done{}, running[0].end))
 			running = running[1:]
 		}
 		bound := float64(workers) * float64(step) / float64(took)
@@ -87,7 +88,7 @@ func TestWhaleAndCrowd(t *testing.T) {
 				l := linkOf(t, url, 0)
 				left[l.URL.Host()]++
 				if batch = append(batch, l); len(batch) == 1000 {
-					must(t, f.Push(batch))
+					must.Do(t, f.Push(batch))
 					batch = batch[:0]
 				}
 			}
@@ -130,10 +131,10 @@ func TestLevelsBehindCrowd(t *testing.T) {
 		push(t, f, fmt.Sprintf("http://h%d.example/", i))
 	}
 	for i := range 5000 {
-		must(t, f.Push([]link.Link{linkOf(t, fmt.Sprintf("http://whale.example/%d", i), 2)}))
+		must.Do(t, f.Push([]link.Link{linkOf(t, fmt.Sprintf("http://whale.example/%d", i), 2)}))
 	}
 	for i := range 300 {
-		must(t, f.Push([]link.Link{linkOf(t, fmt.Sprintf("http://up%d.example/", i), 2)}))
+		must.Do(t, f.Push([]link.Link{linkOf(t, fmt.Sprintf("http://up%d.example/", i), 2)}))
 	}
 	if s := f.Stats(); s.Pooled < 25_000 {
 		t.Fatalf("%d links in the pools, want at least 25000", s.Pooled)

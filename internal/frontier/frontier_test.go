@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -25,7 +26,7 @@ func TestSlowDown(t *testing.T) {
 		t.Helper()
 		push(t, f, "http://a.example/")
 		task := begin(t, f, now)
-		must(t, f.Done(task.Host, Done{SlowDown: true}, now))
+		must.Do(t, f.Done(task.Host, Done{SlowDown: true}, now))
 		s := f.Host(task.Host)
 		d := s.NotBefore.Sub(now)
 		now = s.NotBefore
@@ -81,7 +82,7 @@ func TestRefusals(t *testing.T) {
 			task := begin(t, f, now)
 			how := c.answers[i%len(c.answers)]
 			d := answers[string(how)]
-			must(t, f.Done(task.Host, d, now))
+			must.Do(t, f.Done(task.Host, d, now))
 			next := f.Host(task.Host).NotBefore
 			if rest := next.Sub(now); rest < max(delay, d.RetryAfter) {
 				t.Fatalf("%s: %s after the answer %c", c.answers, rest, how)
@@ -93,7 +94,7 @@ func TestRefusals(t *testing.T) {
 		if longest < c.least || longest > c.most {
 			t.Errorf("%.10s: the longest pause is %s, want %s to %s", c.answers, longest, c.least, c.most)
 		}
-		must(t, f.Close())
+		must.Do(t, f.Close())
 	}
 }
 
@@ -107,7 +108,7 @@ func TestBounds(t *testing.T) {
 		f := open(t, Config{})
 		push(t, f, "http://a.example/1", "http://a.example/2")
 		task := begin(t, f, start)
-		must(t, f.Done(task.Host, d, start))
+		must.Do(t, f.Done(task.Host, d, start))
 		if _, wake, ok := f.Next(start); ok || wake.Sub(start) != 24*time.Hour {
 			t.Errorf("%s: %v, wake in %v; want false, 24h", name, ok, wake.Sub(start))
 		}
@@ -139,7 +140,7 @@ func TestAddresses(t *testing.T) {
 		if !ok || task.Addr != netip.MustParseAddr(want) {
 			t.Fatalf("address %v, want %s from the URL", task.Addr, want)
 		}
-		must(t, f.Done(task.Host, Done{}, start))
+		must.Do(t, f.Done(task.Host, Done{}, start))
 	}
 	// An address with a TTL of zero may be used for one request.
 	task, _, ok := f.Next(start)
@@ -150,7 +151,7 @@ func TestAddresses(t *testing.T) {
 	if task, _, ok = f.Next(start); !ok || task.Addr != netip.MustParseAddr("192.0.2.5") {
 		t.Fatalf("address %v after the look-up", task.Addr)
 	}
-	must(t, f.Done(task.Host, Done{}, start))
+	must.Do(t, f.Done(task.Host, Done{}, start))
 	now := start.Add(time.Second)
 	if task, _, ok = f.Next(now); !ok || task.Addr.IsValid() || task.Link.URL.String() != "http://a.example/2" {
 		t.Fatalf("after the TTL: %v at %v, want no address", task.Link.URL, task.Addr)
@@ -160,7 +161,7 @@ func TestAddresses(t *testing.T) {
 	if _, wake, ok := f.Next(now); ok || wake.Sub(now) < 50*time.Second {
 		t.Errorf("after a failed look-up: %v, wake in %v; want a pause", ok, wake.Sub(now))
 	}
-	must(t, f.check())
+	must.Do(t, f.check())
 }
 
 // TestNoAddresses checks that through a proxy nothing is looked up and SiteDelay still holds.
@@ -210,7 +211,7 @@ func TestBurst(t *testing.T) {
 					f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
 				default:
 					got = append(got, strings.TrimPrefix(task.Link.URL.RequestURI(), "/"))
-					must(t, f.Done(task.Host, Done{}, now))
+					must.Do(t, f.Done(task.Host, Done{}, now))
 				}
 			}
 			if s := strings.Join(got, " "); s != tt.want {
@@ -225,7 +226,7 @@ func TestClockSteps(t *testing.T) {
 	f := open(t, Config{HostDelay: 2 * time.Second})
 	push(t, f, "http://a.example/1", "http://a.example/2")
 	task := begin(t, f, start.Add(time.Minute))
-	must(t, f.Done(task.Host, Done{}, start))
+	must.Do(t, f.Done(task.Host, Done{}, start))
 	want := start.Add(time.Minute + 2*time.Second)
 	if _, wake, ok := f.Next(want.Add(-time.Millisecond)); ok || !wake.Equal(want) {
 		t.Errorf("%v, wake %v; want false, %v", ok, wake, want)
@@ -236,10 +237,10 @@ func TestHostState(t *testing.T) {
 	f := open(t, Config{})
 	push(t, f, "http://a.example/1", "http://a.example/2", "http://b.example/")
 	task := begin(t, f, start)
-	must(t, f.Done(task.Host, Done{Delay: 7 * time.Second, SlowDown: true}, start))
+	must.Do(t, f.Done(task.Host, Done{Delay: 7 * time.Second, SlowDown: true}, start))
 	f.Block("c.example")
 	want := map[string]HostState{}
-	must(t, f.EachHost(start, func(s HostState) error { want[s.Host] = s; return nil }))
+	must.Do(t, f.EachHost(start, func(s HostState) error { want[s.Host] = s; return nil }))
 	a, c := want["a.example"], want["c.example"]
 	if len(want) != 2 || a.Delay != 7*time.Second || a.Slow != 1 || !c.Blocked {
 		t.Fatalf("states %+v", want)
@@ -252,14 +253,14 @@ func TestHostState(t *testing.T) {
 		}
 		for _, s := range want {
 			d, err := DecodeHostState(s.AppendTo(nil))
-			must(t, err)
+			must.Do(t, err)
 			d.Blocked = s.Blocked // the encoding does not have it
 			g.Restore(d)
 		}
 		push(t, g, "http://a.example/2", "http://c.example/")
 		g.Touched("b.example", 0, later)
 		push(t, g, "http://b.example/")
-		must(t, g.check())
+		must.Do(t, g.check())
 		got := g.Host("a.example")
 		if !got.NotBefore.Equal(want["a.example"].NotBefore) || got.Slow != 1 || got.Delay != 7*time.Second {
 			t.Errorf("restored %+v, want %+v", got, want["a.example"])
@@ -304,7 +305,7 @@ func FuzzDecodeHostState(f *testing.F) {
 		g := open(t, Config{})
 		g.Restore(s)
 		g.Next(start)
-		must(t, g.check())
+		must.Do(t, g.check())
 		if _, wake, ok := g.Next(start); ok || !wake.IsZero() {
 			t.Fatalf("Next without links: %v, wake %v; want false, zero", ok, wake)
 		}
@@ -314,7 +315,7 @@ func FuzzDecodeHostState(f *testing.F) {
 // TestRestoredOrder checks that links from each, pushed into another frontier, come out in the same order.
 func TestRestoredOrder(t *testing.T) {
 	f := open(t, Config{HostDelay: -1, Burst: -1, MemoryBytes: 3000})
-	must(t, f.Push(manyLinks(t, 500, 10)))
+	must.Do(t, f.Push(manyLinks(t, 500, 10)))
 	for range 20 {
 		take(t, f, start)
 	}
@@ -323,12 +324,10 @@ func TestRestoredOrder(t *testing.T) {
 	}
 	g := open(t, Config{HostDelay: -1, Burst: -1})
 	var want []string
-	if err := f.each(func(l link.Link) error {
+	must.Do(t, f.each(func(l link.Link) error {
 		want = append(want, l.URL.String())
 		return g.Push([]link.Link{l})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if len(want) != 480 || g.Len() != 480 || f.Len() != 480 {
 		t.Fatalf("%d links from each, %d restored, %d pending; want 480", len(want), g.Len(), f.Len())
 	}
@@ -354,7 +353,7 @@ func TestWhale(t *testing.T) {
 			ls = append(ls, linkOf(t, fmt.Sprintf("http://small%d.example/", i), 0))
 		}
 	}
-	must(t, f.Push(ls))
+	must.Do(t, f.Push(ls))
 	now := start
 	whale, small := 0, 0
 	var last time.Time
@@ -381,7 +380,7 @@ func TestWhale(t *testing.T) {
 					t.Fatalf("%s, want %s", task.Host, want)
 				}
 			}
-			must(t, f.Done(task.Host, Done{}, now))
+			must.Do(t, f.Done(task.Host, Done{}, now))
 		}
 	}
 	if small != hosts/1000 {
@@ -391,7 +390,7 @@ func TestWhale(t *testing.T) {
 	if took := now.Sub(start); took != 499*100*time.Millisecond {
 		t.Errorf("500 requests to the whale took %v, want 49.9s", took)
 	}
-	must(t, f.check())
+	must.Do(t, f.check())
 	if s := f.Stats(); s.RestingShared < hosts-1000 {
 		t.Errorf("%d hosts parked, want at least %d: %+v", s.RestingShared, hosts-1000, s)
 	}
@@ -408,13 +407,13 @@ func BenchmarkPool(b *testing.B) {
 			b.Run(fmt.Sprintf("hosts=%d/memory=%dM", hosts, memory>>20), func(b *testing.B) {
 				cfg := Config{HostDelay: -1, Burst: -1, MemoryBytes: memory, Active: 20, NoAddresses: true}
 				f, err := Open(disk.OS, b.TempDir(), cfg)
-				must(b, err)
+				must.Do(b, err)
 				defer f.Close()
 				ls := manyLinks(b, 200_000, hosts)
 				n := 0
 				for b.Loop() {
 					for i := 0; i < len(ls); i += 200 {
-						must(b, f.Push(ls[i:min(i+200, len(ls))]))
+						must.Do(b, f.Push(ls[i:min(i+200, len(ls))]))
 					}
 					for range ls {
 						if _, ok := take(b, f, start); !ok {
@@ -438,7 +437,7 @@ func BenchmarkPushPop(b *testing.B) {
 				now, n := start, 0
 				for b.Loop() {
 					for i := 0; i < len(ls); i += 200 {
-						must(b, f.Push(ls[i:min(i+200, len(ls))]))
+						must.Do(b, f.Push(ls[i:min(i+200, len(ls))]))
 					}
 					for range ls {
 						if _, ok := take(b, f, now); !ok {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -26,10 +27,10 @@ func TestGather(t *testing.T) {
 			push := func(h int) {
 				pages[h]++
 				u, err := weburl.Parse(fmt.Sprintf("http://h%d.example/%d", h, pages[h]))
-				must(t, err)
+				must.Do(t, err)
 				number := f.number + 1 + uint64(rng.IntN(2))
 				want[number] = u.String()
-				must(t, f.PushAt([]link.Link{{URL: u}}, []uint64{number}))
+				must.Do(t, f.PushAt([]link.Link{{URL: u}}, []uint64{number}))
 			}
 			for h := range hosts {
 				push(h)
@@ -53,21 +54,19 @@ func TestGather(t *testing.T) {
 				for range rng.IntN(3) {
 					h := rng.IntN(hosts)
 					if rng.IntN(4) > 0 {
-						if _, err := fmt.Sscanf(task.Host, "h%d.example", &h); err != nil {
-							t.Fatal(err)
-						}
+						must.Get(fmt.Sscanf(task.Host, "h%d.example", &h))(t)
 					}
 					if pages[h] < 20 {
 						push(h)
 					}
 				}
-				must(t, f.Done(task.Host, Done{}, now))
+				must.Do(t, f.Done(task.Host, Done{}, now))
 			}
 			if f.Err() != nil || len(want) > 0 || f.Pending() != 0 || f.Len() != 0 {
 				t.Fatalf("seed %d, gather %v: %d links did not come out, %d pending, %v",
 					seed, gather, len(want), f.Pending(), f.Err())
 			}
-			must(t, f.check())
+			must.Do(t, f.check())
 		}
 		if 2*rows[true] > rows[false] {
 			t.Errorf("seed %d: %d runs of requests to one host with Gather, %d without; want at most half",

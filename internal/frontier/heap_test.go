@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 type member struct {
@@ -57,7 +59,7 @@ func TestHeap(t *testing.T) {
 					drop(h.pop())
 				}
 			}
-			must(t, h.check())
+			must.Do(t, h.check())
 			if h.len() != len(all) {
 				t.Fatalf("%d members, want %d", h.len(), len(all))
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -38,7 +39,7 @@ func take(t testing.TB, f *Frontier, now time.Time) (link.Link, bool) {
 			f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
 			continue
 		}
-		must(t, f.Done(task.Host, Done{}, now))
+		must.Do(t, f.Done(task.Host, Done{}, now))
 		return task.Link, true
 	}
 }
@@ -56,17 +57,6 @@ func manyLinks(t testing.TB, n, hosts int) []link.Link {
 	return ls
 }
 
-// must ends the test if there is an error.
-func must(t interface {
-	Helper()
-	Fatal(...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // pooling returns a frontier in which nearly all links go through the pool.
 func pooling(t testing.TB, fs disk.FS, cfg Config) *Frontier {
 	t.Helper()
@@ -81,7 +71,7 @@ func bulk(t testing.TB, f *Frontier, ls []link.Link, n int) {
 	t.Helper()
 	for len(ls) > 0 {
 		k := min(n, len(ls))
-		must(t, f.Push(ls[:k]))
+		must.Do(t, f.Push(ls[:k]))
 		ls = ls[k:]
 	}
 }
@@ -95,14 +85,14 @@ func open(t testing.TB, cfg Config) *Frontier {
 func openOn(t testing.TB, fs disk.FS, cfg Config) *Frontier {
 	t.Helper()
 	f, err := Open(fs, "frontier", cfg)
-	must(t, err)
+	must.Do(t, err)
 	return f
 }
 
 func push(t testing.TB, f *Frontier, urls ...string) {
 	t.Helper()
 	for _, u := range urls {
-		must(t, f.Push([]link.Link{linkOf(t, u, 0)}))
+		must.Do(t, f.Push([]link.Link{linkOf(t, u, 0)}))
 	}
 }
 
@@ -149,7 +139,7 @@ func drains(t testing.TB, f *Frontier, want []link.Link, see func()) {
 			see()
 		}
 		if i%1000 == 0 {
-			must(t, f.check())
+			must.Do(t, f.check())
 		}
 	}
 	if s := f.Stats(); s != (Stats{}) {

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A handedLease is a HostLease that frontiers pass on: one at a time has it.
@@ -70,7 +72,7 @@ func TestHostsState(t *testing.T) {
 		push(t, b, "http://www.a.example/3", "http://www.a.example/4")
 		finish := func(f *Frontier, d Done, now time.Time) {
 			t.Helper()
-			must(t, f.Done("www.a.example", d, now))
+			must.Do(t, f.Done("www.a.example", d, now))
 		}
 
 		now, _ := fetch(t, a, start)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // shareCrawl crawls pages of a large host and of others at a rate, and returns the times of the large host's requests
@@ -37,7 +39,7 @@ func shareCrawl(t *testing.T, f *Frontier, others int, every, long time.Duration
 		if all = append(all, at); task.Host == "large.example" {
 			large = append(large, at)
 		}
-		must(t, f.Done(task.Host, Done{}, now))
+		must.Do(t, f.Done(task.Host, Done{}, now))
 	}
 	return large, all
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -15,32 +16,23 @@ import (
 func TestHush(t *testing.T) {
 	const delay = 10 * time.Second
 	f, err := frontier.Open(testdisk.NewMem(), "q", frontier.Config{HostDelay: delay, NoAddresses: true, Active: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	start := time.Unix(1_000_000, 0)
 	link := func(host string) []link.Link {
-		u, err := weburl.Parse("http://" + host + "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(weburl.Parse("http://" + host + "/"))(t)
 		return []link.Link{{URL: u}}
 	}
 	var numbers []uint64
 	for i, host := range []string{"a.example", "b.example", "c.example", "d.example"} {
 		numbers = append(numbers, uint64(10*i+7))
-		if err := f.PushAt(link(host), numbers[i:]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.PushAt(link(host), numbers[i:]))
 	}
 	if err := f.PushAt(link("z.example"), []uint64{3}); err == nil {
 		t.Error("PushAt accepted a number below the last one")
 	}
 	f.Hush(start)
 	f.Touched("slow.example", 3*delay, start)
-	if err := f.PushAt(append(link("new.example"), link("slow.example")...), []uint64{50, 50}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.PushAt(append(link("new.example"), link("slow.example")...), []uint64{50, 50}))
 	if _, wake, ok := f.Next(start.Add(delay - 1)); ok || !wake.Equal(start.Add(delay)) {
 		t.Fatalf("within the quiet time: %v, wake %v; want false, the end of the quiet time", ok, wake)
 	}
@@ -51,9 +43,7 @@ func TestHush(t *testing.T) {
 			break
 		}
 		got = append(got, task.Number)
-		if err := f.Done(task.Host, frontier.Done{}, start.Add(delay)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Done(task.Host, frontier.Done{}, start.Add(delay)))
 	}
 	if want := append(numbers, 50); len(got) != len(want) {
 		t.Fatalf("numbers %v, want %v", got, want)

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -204,7 +205,7 @@ func TestLeaseNothingStarves(t *testing.T) {
 				f.Leased(points, now)
 			}
 			task, wake, ok := f.Next(now)
-			must(t, f.Err())
+			must.Do(t, f.Err())
 			switch {
 			case ok && !task.Addr.IsValid():
 				addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(r.IntN(12))})
@@ -231,7 +232,7 @@ func TestLeaseNothingStarves(t *testing.T) {
 			for _, host := range slices.Sorted(maps.Keys(out)) {
 				if !out[host].After(now) {
 					delete(out, host)
-					must(t, f.Done(host, Done{}, now))
+					must.Do(t, f.Done(host, Done{}, now))
 				}
 			}
 			if steps++; steps%10 > 0 {
@@ -312,7 +313,7 @@ func TestLeaseUsing(t *testing.T) {
 	if ps := f.Points(task.Host); !slices.Equal(ps, []uint64{point}) {
 		t.Errorf("Points = %x, want %x", ps, point)
 	}
-	must(t, f.Done(task.Host, Done{NoRequest: true}, now))
+	must.Do(t, f.Done(task.Host, Done{NoRequest: true}, now))
 	if len(f.Points(task.Host)) > 0 || l.using[point] {
 		t.Error("the point is still in use after Done")
 	}

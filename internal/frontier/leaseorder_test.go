@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A halfLease grants some points and not others, and records which are asked for.
@@ -62,7 +64,7 @@ func TestLeaseRemind(t *testing.T) {
 		if !ok || task.Host != "b.mine.example" || !slices.Contains(l.asked, theirs) {
 			t.Fatalf("got %+v, %v, asked for %x", task, ok, l.asked)
 		}
-		must(t, f.Done(task.Host, Done{}, start))
+		must.Do(t, f.Done(task.Host, Done{}, start))
 		for round := range 3 {
 			l.asked = nil
 			_, wake, ok := f.Next(start.Add(time.Millisecond))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
@@ -59,7 +60,7 @@ func TestLook(t *testing.T) {
 				f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
 				continue
 			}
-			must(t, f.Done(task.Host, Done{SlowDown: task.Host == "h3.example"}, now))
+			must.Do(t, f.Done(task.Host, Done{SlowDown: task.Host == "h3.example"}, now))
 		}
 		now = now.Add(10 * time.Millisecond)
 		got = f.Look(names, 8, now)
@@ -118,7 +119,7 @@ func TestComing(t *testing.T) {
 	if g, ok := f.Oldest(true); ok {
 		t.Errorf("a look-up: %+v", g)
 	}
-	must(t, f.Done(task.Host, Done{}, now))
+	must.Do(t, f.Done(task.Host, Done{}, now))
 	task, _, ok := f.Next(now)
 	if !ok || task.Host != "b.example" {
 		t.Fatalf("%+v, want a look-up of b.example", task)

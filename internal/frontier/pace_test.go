@@ -3,6 +3,8 @@ package frontier
 import (
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // paceOf makes a Pace of a function.
@@ -47,14 +49,14 @@ func TestRepace(t *testing.T) {
 				at = append(at, sent.Sub(start))
 			}
 			now = sent.Add(300 * time.Millisecond)
-			must(t, f.Done(task.Host, Done{Sent: sent}, now))
-			must(t, f.check())
+			must.Do(t, f.Done(task.Host, Done{Sent: sent}, now))
+			must.Do(t, f.check())
 		}
 		for i, d := range at {
 			if i > 0 && (d-at[i-1] < pace || d-at[i-1] > pace+110*time.Millisecond) {
 				t.Errorf("%q: requests at %v, want one in %s", name, at, pace)
 			}
 		}
-		must(t, f.Close())
+		must.Do(t, f.Close())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -35,7 +36,7 @@ func TestPoolOrder(t *testing.T) {
 				if s.Hosts > active {
 					t.Errorf("%d hosts in RAM, want at most %d", s.Hosts, active)
 				}
-				must(t, f.check())
+				must.Do(t, f.check())
 				shows(t, f, want)
 				most := 0
 				drains(t, f, want, func() { most = max(most, f.hosts.dict.len()) })
@@ -52,16 +53,16 @@ func TestPoolFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "frontier")
 	cfg := Config{HostDelay: -1, Burst: -1, Active: 5, SegmentBytes: 256 << 10, MemoryBytes: 32 << 20}
 	f, err := Open(disk.OS, dir, cfg)
-	must(t, err)
+	must.Do(t, err)
 	want := manyLinks(t, 60_000, 2000)
 	bulk(t, f, want, 200)
 	files := func() (n int, size int64) {
 		t.Helper()
 		names, err := filepath.Glob(filepath.Join(dir, "pool-*"))
-		must(t, err)
+		must.Do(t, err)
 		for _, name := range names {
 			st, err := os.Stat(name)
-			must(t, err)
+			must.Do(t, err)
 			size += st.Size()
 		}
 		return len(names), size
@@ -78,7 +79,7 @@ func TestPoolFiles(t *testing.T) {
 	if after, _ := files(); after >= n {
 		t.Errorf("%d files, and still %d after half of the links were read", n, after)
 	}
-	must(t, f.Close())
+	must.Do(t, f.Close())
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory after Close: %v, want none", err)
 	}
@@ -89,7 +90,7 @@ func TestPoolLevels(t *testing.T) {
 	f := pooling(t, testdisk.NewMem(), Config{HostDelay: -1, Burst: -1})
 	bulk(t, f, manyLinks(t, 3000, 500), 100)
 	for i, level := range []uint8{3, 1, 2, 3, 1} {
-		must(t, f.Push([]link.Link{linkOf(t, fmt.Sprintf("http://up%d.example/", i), level)}))
+		must.Do(t, f.Push([]link.Link{linkOf(t, fmt.Sprintf("http://up%d.example/", i), level)}))
 	}
 	var got []string
 	for range 5 {
@@ -102,7 +103,7 @@ func TestPoolLevels(t *testing.T) {
 	if got := strings.Join(got, " "); got != "up0 up3 up2 up1 up4" {
 		t.Errorf("order %s, want up0 up3 up2 up1 up4", got)
 	}
-	must(t, f.check())
+	must.Do(t, f.check())
 }
 
 // TestPoolWhale has a host with very many links before all others in the pool. The frontier must read past it in steps.
@@ -145,13 +146,13 @@ func TestPoolWhale(t *testing.T) {
 	if calls < 3 {
 		t.Errorf("the whale was read in %d calls, want at least 3", calls)
 	}
-	must(t, f.Done("d.example", Done{NoRequest: true}, now))
+	must.Do(t, f.Done("d.example", Done{NoRequest: true}, now))
 	// If a host is ready, a call reads one frame and gives the host out.
-	must(t, f.PushFront(linkOf(t, "http://f.example/", 0)))
+	must.Do(t, f.PushFront(linkOf(t, "http://f.example/", 0)))
 	if task, _, ok := f.Next(now); !ok || task.Host != "f.example" {
 		t.Fatalf("got %v, %v, want f", task.Link.URL, ok)
 	}
-	must(t, f.check())
+	must.Do(t, f.check())
 }
 
 // TestPoolSharedAddress checks that hosts that their address holds back do not count as ready, so that the frontier
@@ -183,9 +184,9 @@ func TestPoolSharedAddress(t *testing.T) {
 		if hosts++; hosts > 1 {
 			t.Fatalf("%s was given out at a busy address", task.Host)
 		}
-		must(t, f.Done(task.Host, Done{}, start))
+		must.Do(t, f.Done(task.Host, Done{}, start))
 	}
-	must(t, f.check())
+	must.Do(t, f.check())
 }
 
 // TestPoolFault makes each operation of the disk fail in turn. A failed write must lose nothing. A failed read must
@@ -249,7 +250,7 @@ func TestPoolFault(t *testing.T) {
 			stopped++
 		}
 		if f.Err() == nil {
-			must(t, f.check())
+			must.Do(t, f.check())
 		}
 	}
 	if stopped == 0 || went == 0 {
@@ -285,7 +286,7 @@ func TestPoolBlocked(t *testing.T) {
 		if i%20 > 0 {
 			continue
 		}
-		must(t, f.check())
+		must.Do(t, f.check())
 	}
 	for {
 		_, wake, ok := f.Next(start)
@@ -341,7 +342,7 @@ func TestPoolCrash(t *testing.T) {
 			t.Fatalf("seed %d: the new frontier has %d links", seed, g.Len())
 		}
 		bulk(t, g, manyLinks(t, 500, 100), 100)
-		must(t, g.check())
+		must.Do(t, g.check())
 	}
 }
 

@@ -3,6 +3,8 @@ package frontier
 import (
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // delayOf makes Delays of a function.
@@ -24,7 +26,7 @@ func TestRedelay(t *testing.T) {
 		if task.Host != host {
 			t.Fatalf("%s is due, want %s", task.Host, host)
 		}
-		must(t, f.Done(host, d, now))
+		must.Do(t, f.Done(host, d, now))
 	}
 	end("rests.example", Done{})
 	end("robots.example", Done{Delay: 8 * time.Second})
@@ -40,7 +42,7 @@ func TestRedelay(t *testing.T) {
 		delay = to
 		f.Redelay(func(host string) (time.Duration, bool) { return was, host != "other.example" }, now)
 		was = to
-		must(t, f.check())
+		must.Do(t, f.check())
 	}
 	check := func(host string, want time.Duration) {
 		t.Helper()

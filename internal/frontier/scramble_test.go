@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -77,9 +78,7 @@ func TestScramble(t *testing.T) {
 				}
 				place[site] = i
 				var m int
-				if _, err := fmt.Sscanf(l.URL.Path(), "/%d", &m); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(fmt.Sscanf(l.URL.Path(), "/%d", &m))(t)
 				if p, ok := last[site]; ok && m < p {
 					t.Fatalf("%s: link %d comes after %d", site, m, p)
 				}
@@ -158,7 +157,7 @@ func TestBreadthFirst(t *testing.T) {
 					first = h == nil
 					p, _ := f.pools.at(0)
 					passed[l] = tt.gather && p != nil && !first
-					must(t, f.Push([]link.Link{l}))
+					must.Do(t, f.Push([]link.Link{l}))
 				}
 			}
 			visit(0)
@@ -173,9 +172,7 @@ func TestBreadthFirst(t *testing.T) {
 				}
 				n++
 				var number int
-				if _, err := fmt.Sscanf(l.URL.Path(), "/%d", &number); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(fmt.Sscanf(l.URL.Path(), "/%d", &number))(t)
 				p := passed[l]
 				if last := order[p][l.URL.Host()]; number < last {
 					t.Fatalf("%s comes after number %d of its host", l.URL, last)

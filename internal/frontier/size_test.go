@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -67,9 +68,9 @@ func hostSize(t *testing.T, cfg Config, asked bool, want float64) {
 	before := heap()
 	for i := range hosts {
 		l := linkOf(t, fmt.Sprintf("http://www.host-%d.example/", i), 0)
-		must(t, f.Push([]link.Link{l}))
+		must.Do(t, f.Push([]link.Link{l}))
 		if asked {
-			must(t, f.Push([]link.Link{l}))
+			must.Do(t, f.Push([]link.Link{l}))
 		}
 	}
 	for i := 0; asked && i < hosts; {
@@ -81,7 +82,7 @@ func hostSize(t *testing.T, cfg Config, asked bool, want float64) {
 			a := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 			f.Resolved(task.Host, a, start.Add(time.Hour), start)
 		default:
-			must(t, f.Done(task.Host, Done{}, start))
+			must.Do(t, f.Done(task.Host, Done{}, start))
 			i++
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -24,12 +25,12 @@ func TestSpill(t *testing.T) {
 		t.Run(fmt.Sprint(memory), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "frontier")
 			f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, MemoryBytes: memory, SegmentBytes: 64 << 10})
-			must(t, err)
+			must.Do(t, err)
 			want := manyLinks(t, testtier.Rounds(10_000, 20_000), 50)
 			for i := 0; i < len(want); i += 100 {
-				must(t, f.Push(want[i:i+100]))
+				must.Do(t, f.Push(want[i:i+100]))
 			}
-			must(t, f.check())
+			must.Do(t, f.check())
 			s := f.Stats()
 			if spilled := s.SpilledBytes > 0; spilled != (memory < 1<<30) {
 				t.Fatalf("%d bytes spilled with a memory of %d", s.SpilledBytes, memory)
@@ -46,7 +47,7 @@ func TestSpill(t *testing.T) {
 			if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
 				t.Errorf("spill files are left: %v, %v", names, err)
 			}
-			must(t, f.Close())
+			must.Do(t, f.Close())
 			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the directory after Close: %v, want none", err)
 			}
@@ -74,19 +75,19 @@ func TestSpillLevels(t *testing.T) {
 				for _, l := range ls {
 					want[levels-l.Level] = append(want[levels-l.Level], l)
 				}
-				must(t, f.Push(ls))
+				must.Do(t, f.Push(ls))
 				if f.queues.ram > f.queues.budget() {
 					t.Fatalf("host %d: %d bytes of queues in RAM, want at most %d", i, f.queues.ram, f.queues.budget())
 				}
 			}
-			must(t, f.check())
+			must.Do(t, f.check())
 			s := f.Stats()
 			t.Logf("%d bytes in RAM, %d of them of queues; %d spilled", s.RAMBytes, f.queues.ram, s.SpilledBytes)
 			if s.RAMBytes > memory {
 				t.Errorf("%d bytes in RAM, want at most %d", s.RAMBytes, memory)
 			}
 			drains(t, f, slices.Concat(want...), nil)
-			must(t, f.Close())
+			must.Do(t, f.Close())
 		})
 	}
 }
@@ -120,7 +121,7 @@ func TestDiskFull(t *testing.T) {
 						failed++
 					}
 					if i%500 == 0 || c.n < 4000 {
-						must(t, f.check())
+						must.Do(t, f.check())
 					}
 					if i == c.n-1000 {
 						faulty.Heal()
@@ -153,16 +154,16 @@ func TestDamaged(t *testing.T) {
 				bulk(t, f, want, 100)
 				name := "frontier/" + prefix + "00000001"
 				b, err := disk.ReadFile(mem, name, 1<<20)
-				must(t, err)
+				must.Do(t, err)
 				if at >= 0 {
 					b[at] ^= 0x10
 				} else {
 					b = b[:len(b)/2]
 				}
 				file, err := mem.OpenFile(name, os.O_RDWR|os.O_TRUNC, 0)
-				must(t, err)
+				must.Do(t, err)
 				_, err = file.Write(b)
-				must(t, errors.Join(err, file.Close()))
+				must.Do(t, errors.Join(err, file.Close()))
 				if err := f.each(func(link.Link) error { return nil }); !errors.Is(err, ErrSpill) {
 					t.Errorf("each: %v", err)
 				}
@@ -193,7 +194,7 @@ func TestDamaged(t *testing.T) {
 func TestSpillUnreadable(t *testing.T) {
 	faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
 	f := openOn(t, faulty, Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
-	must(t, f.Push(manyLinks(t, 500, 3)))
+	must.Do(t, f.Push(manyLinks(t, 500, 3)))
 	faulty.Break(func(c testdisk.Call) testdisk.Fault {
 		if !c.Op.Changes() {
 			return testdisk.Fault{Err: syscall.EIO}
@@ -208,9 +209,9 @@ func TestSpillUnreadable(t *testing.T) {
 func TestOpenEmptiesItsDirectory(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "spill-00000009")
-	must(t, os.WriteFile(old, []byte("old"), 0o600))
+	must.Do(t, os.WriteFile(old, []byte("old"), 0o600))
 	f, err := Open(disk.OS, dir, Config{})
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s still exists: %v", old, err)
@@ -225,7 +226,7 @@ func TestLongLinks(t *testing.T) {
 		l := linkOf(t, fmt.Sprintf("http://a.example/%d", i), 0)
 		l.Via = "http://a.example/" + strings.Repeat("x", n)
 		want = append(want, l)
-		must(t, f.Push(want[i:]))
+		must.Do(t, f.Push(want[i:]))
 	}
 	shows(t, f, want)
 	drains(t, f, want, nil)
@@ -244,7 +245,7 @@ func TestReadAhead(t *testing.T) {
 		return testdisk.Fault{}
 	})
 	f, err := Open(fs, "/q", Config{HostDelay: time.Second, MemoryBytes: 4 << 20, Active: 1000})
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	const hosts, each = 20, 2000
 	for j := range each {
@@ -252,7 +253,7 @@ func TestReadAhead(t *testing.T) {
 		for i := range hosts {
 			ls = append(ls, linkOf(t, fmt.Sprintf("http://h%d.example/%d/%0200d", i, j, j), 0))
 		}
-		must(t, f.Push(ls))
+		must.Do(t, f.Push(ls))
 	}
 	now := start
 	for n := 0; n < hosts*each; {
@@ -267,7 +268,7 @@ func TestReadAhead(t *testing.T) {
 			continue
 		}
 		n++
-		must(t, f.Done(l.Host, Done{}, now))
+		must.Do(t, f.Done(l.Host, Done{}, now))
 	}
 	t.Logf("%d reads, %d of them in Next", reads, readsInNext)
 	if reads < hosts || readsInNext > 0 {

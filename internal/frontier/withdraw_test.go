@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -42,12 +43,12 @@ func TestHandOver(t *testing.T) {
 						ls = append(ls, linkOf(t, fmt.Sprintf("http://%s/%d", name(r.IntN(hosts)), serial),
 							uint8(max(0, r.IntN(6)-3))))
 					}
-					must(t, f.Push(ls))
+					must.Do(t, f.Push(ls))
 				case 2:
 					if r.IntN(4) == 0 {
 						serial++
 						l := linkOf(t, fmt.Sprintf("http://%s/robots.txt?%d", name(r.IntN(hosts)), serial), 1)
-						must(t, f.PushFront(l))
+						must.Do(t, f.PushFront(l))
 					}
 					if h := name(r.IntN(hosts)); r.IntN(8) == 0 {
 						f.Block(h)
@@ -70,7 +71,7 @@ func TestHandOver(t *testing.T) {
 					if r.IntN(3) == 0 {
 						d.Again, d.Attempt = &task.Link, task.Attempt+1
 					}
-					must(t, f.Done(task.Host, d, now))
+					must.Do(t, f.Done(task.Host, d, now))
 				}
 			}
 			f.tick(now)
@@ -94,7 +95,7 @@ func TestHandOver(t *testing.T) {
 		taker.tick(now)
 		for _, h := range append(given, given[0], "unknown.example") {
 			s, err := from.HandOver(h)
-			must(t, err)
+			must.Do(t, err)
 			if !reflect.DeepEqual(s, HostState{Host: h}) {
 				taker.Restore(s)
 			}
@@ -118,7 +119,7 @@ func TestHandOver(t *testing.T) {
 		move()
 		total := from.Len()
 		for len(from.pools.list) > 0 {
-			must(t, from.readOn(from.pools.list[0]))
+			must.Do(t, from.readOn(from.pools.list[0]))
 			if err := from.check(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -168,7 +169,7 @@ func TestHandOver(t *testing.T) {
 					continue
 				}
 				out[task.Host] = append(out[task.Host], turn{at, task.Link.URL.String()})
-				must(t, f.Done(task.Host, Done{}, at))
+				must.Do(t, f.Done(task.Host, Done{}, at))
 			}
 			if f.Err() != nil {
 				t.Fatal(f.Err())
@@ -225,14 +226,14 @@ func TestWithdrawPooled(t *testing.T) {
 		given, shown := map[string]bool{}, map[string]bool{}
 		for i := 0; len(given)+len(shown) < 2003; i++ {
 			if i%20 == 0 {
-				must(t, f.check())
+				must.Do(t, f.check())
 			}
 			if l, ok := take(t, f, start); ok {
 				given[l.URL.String()] = true
 			}
 			before := len(shown)
 			_, err := f.Withdrawn(3, func(w Waiting) error { shown[w.Link.URL.String()] = true; return nil })
-			must(t, err)
+			must.Do(t, err)
 			if len(shown) > before+3 {
 				t.Fatalf("Withdrawn(3) gives %d links", len(shown)-before)
 			}

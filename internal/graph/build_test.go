@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // build makes a graph of pages, each a name and its targets.
@@ -24,9 +25,9 @@ func build(t testing.TB, c BuildConfig, pages [][]string) (names []string, lists
 	b := NewBuilder(c)
 	defer b.Close()
 	for _, p := range pages {
-		must(t, b.Page(p[0]))
+		must.Do(t, b.Page(p[0]))
 		for _, to := range p[1:] {
-			must(t, b.Link(to))
+			must.Do(t, b.Link(to))
 		}
 	}
 	var out bytes.Buffer
@@ -37,9 +38,9 @@ func build(t testing.TB, c BuildConfig, pages [][]string) (names []string, lists
 	if err == nil {
 		_, err = w.Finish()
 	}
-	must(t, err)
+	must.Do(t, err)
 	names, lists, _, err = decode(out.Bytes())
-	must(t, err)
+	must.Do(t, err)
 	return names, lists
 }
 
@@ -135,13 +136,11 @@ func TestHosts(t *testing.T) {
 func TestText(t *testing.T) {
 	b := NewNumbered(extsort.Config{Prefix: filepath.Join(t.TempDir(), "s"), Memory: 100})
 	defer b.Close()
-	must(t, ReadEdges(strings.NewReader("3\t1\n0\t2\r\n3 1\n3\t3\n0\t1"), b.Link))
+	must.Do(t, ReadEdges(strings.NewReader("3\t1\n0\t2\r\n3 1\n3\t3\n0\t1"), b.Link))
 	var out bytes.Buffer
 	w, err := NewWriter(&out, Numbers)
-	must(t, errors.Join(err, b.Write(w, 6)))
-	if _, err := w.Finish(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, b.Write(w, 6)))
+	must.Get(w.Finish())(t)
 	_, lists, _, err := decode(out.Bytes())
 	if want := [][]uint32{{1, 2}, nil, nil, {1, 3}, nil, nil}; err != nil || !equalLists(lists, want) {
 		t.Errorf("got %v, want %v; %v", lists, want, err)
@@ -190,7 +189,7 @@ func TestMeasure(t *testing.T) {
 	b := encode(t, Pages, []string{"http://a.example/", "http://a.example/1", "http://b.example/"},
 		[][]uint32{{0, 1, 2}, {2}, nil})
 	g, err := NewFile(bytes.NewReader(b), int64(len(b)))
-	must(t, err)
+	must.Do(t, err)
 	hosts, err := g.NumberHosts()
 	if err != nil || !slices.Equal(hosts, []uint32{0, 0, 1}) {
 		t.Fatal(hosts, err)
@@ -210,16 +209,5 @@ func TestMeasure(t *testing.T) {
 	g.Stop = nil
 	if m, err := g.Load(); err != nil || m.Nodes() != 3 || g.MemoryBytes() != 28 {
 		t.Error(m, err)
-	}
-}
-
-// must ends the test if there is an error.
-func must(t interface {
-	Helper()
-	Fatal(...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

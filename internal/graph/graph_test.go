@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -32,7 +33,7 @@ func encode(t testing.TB, kind Kind, names []string, lists [][]uint32) []byte {
 		err = errors.Join(err, w.List(l))
 	}
 	_, err2 := w.Finish()
-	must(t, errors.Join(err, err2))
+	must.Do(t, errors.Join(err, err2))
 	return out.Bytes()
 }
 
@@ -192,13 +193,13 @@ func realGraph(t testing.TB) [][]uint32 {
 	}
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	must(t, err)
+	must.Do(t, err)
 	lists := make([][]uint32, 100_000)
 	err = ReadEdges(z, func(from, to uint32) error {
 		lists[from] = append(lists[from], to)
 		return nil
 	})
-	must(t, err)
+	must.Do(t, err)
 	return lists
 }
 
@@ -208,7 +209,7 @@ func TestGolden(t *testing.T) {
 	lists := [][]uint32{{0, 1, 2}, {0, 1, 2}, {}}
 	const file = "testdata/version1.graph"
 	b, err := os.ReadFile(file)
-	must(t, err)
+	must.Do(t, err)
 	gotNames, got, info, err := decode(b)
 	if err != nil || !equalLists(got, lists) || !slices.Equal(gotNames, names) || info.Kind != Pages {
 		t.Errorf("%q %v %+v %v", gotNames, got, info, err)
@@ -324,7 +325,7 @@ func TestWriterRefusesNonsense(t *testing.T) {
 		},
 	} {
 		w, err := NewWriter(new(bytes.Buffer), Pages)
-		must(t, errors.Join(err, write(w)))
+		must.Do(t, errors.Join(err, write(w)))
 		if _, err := w.Finish(); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}

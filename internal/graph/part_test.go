@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // links yields the links of lists, the last first and each twice.
@@ -33,7 +34,7 @@ func listsOf(t rapid.TB, g Graph) (lists [][]uint32) {
 		lists = append(lists, slices.Clone(to))
 		return nil
 	})
-	must(t, err)
+	must.Do(t, err)
 	return lists
 }
 
@@ -59,7 +60,7 @@ func TestBuilderMemory(t *testing.T) {
 	b := NewBuilder(BuildConfig{Kind: Pages, Sort: extsort.Config{Prefix: filepath.Join(t.TempDir(), "s")}})
 	defer b.Close()
 	err := errors.Join(b.Page("http://b.example/"), b.Link("http://a.example/"), b.Link("http://b.example/"))
-	must(t, err)
+	must.Do(t, err)
 	m, names, err := b.Memory()
 	if err != nil || !equalLists(listsOf(t, m), [][]uint32{nil, {0}}) ||
 		!slices.Equal(names, []string{"http://a.example/", "http://b.example/"}) {
@@ -105,15 +106,15 @@ func TestPairs(t *testing.T) {
 	// 0 and 1 link to 2; 3 to 8 link to 1. So the whole has 1 above 0, and a part without 3 to 8 has them equal.
 	lists := [][]uint32{{2}, {2}, nil, {1}, {1}, {1}, {1}, {1}, {1}}
 	whole, err := PageRank(memory(lists), exact)
-	must(t, err)
+	must.Do(t, err)
 	tau := func(keep func(node uint32) bool) Correlation {
 		t.Helper()
 		part, nodes, err := Induced(memory(lists), keep)
-		must(t, err)
+		must.Do(t, err)
 		ranks, err := PageRank(part, exact)
-		must(t, err)
+		must.Do(t, err)
 		c, err := Kendall(Pairs(whole.Of, ranks.Of, nodes, 9))
-		must(t, err)
+		must.Do(t, err)
 		return c
 	}
 	if c := tau(func(uint32) bool { return true }); math.Abs(c.Tau()-1) > 1e-12 || c.Nodes != 9 {

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
@@ -242,19 +243,19 @@ func TestSciPyAgrees(t *testing.T) {
 		}
 	}
 	b, err := json.Marshal(in)
-	must(t, err)
+	must.Do(t, err)
 	cmd := exec.Command(python, "-c", scipyJudge)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(string(b)), os.Stderr
 	b, err = cmd.Output()
-	must(t, err)
+	must.Do(t, err)
 	var judged struct {
 		Ranks [][]float64 `json:"ranks"`
 		Taus  []float64   `json:"taus"`
 	}
-	must(t, json.Unmarshal(b, &judged))
+	must.Do(t, json.Unmarshal(b, &judged))
 	for i, lists := range graphs {
 		r, err := PageRank(memory(lists), RankConfig{Damping: in.Graphs[i].Damping, Tolerance: 1e-14, Iterations: 5000})
-		must(t, err)
+		must.Do(t, err)
 		off := 0.0
 		for v, x := range r.Of {
 			off += math.Abs(x - judged.Ranks[i][v])

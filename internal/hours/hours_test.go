@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 var errValue = errors.New("not a value")
@@ -61,10 +63,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%q: %v", c.text, err)
 			continue
 		}
-		clock, err := time.Parse("15:04", c.at[4:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		clock := must.Get(time.Parse("15:04", c.at[4:]))(t)
 		for d := range 7 {
 			// 4 January 2026 is a Sunday. Another zone has another day and hour at the same time.
 			at := time.Date(2026, 1, 4+d, clock.Hour(), clock.Minute(), 59, 0, time.UTC)
@@ -101,16 +100,10 @@ func TestPlanForm(t *testing.T) {
 
 // Summer time counts.
 func TestZone(t *testing.T) {
-	p, err := Parse("1 8-18 Europe/Berlin, else 2", value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Parse("1 8-18 Europe/Berlin, else 2", value))(t)
 	for at, want := range map[string]word{"2026-07-06T05:59:00Z": "2", "2026-07-06T06:00:00Z": "1",
 		"2026-07-06T16:00:00Z": "2", "2026-01-06T06:59:00Z": "2", "2026-01-06T07:00:00Z": "1"} {
-		when, err := time.Parse(time.RFC3339, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		when := must.Get(time.Parse(time.RFC3339, at))(t)
 		if got, _ := p.At(when); got != want {
 			t.Errorf("at %s: %s, want %s", at, got, want)
 		}

@@ -6,15 +6,14 @@ import (
 	"pgregory.net/rapid"
 
 	_ "github.com/orbweaver/orbweaver/internal/testkit/testseed" // sets rapid's seed
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func anyWord(s string) (word, error) { return word(s), nil }
 
 func TestWeek(t *testing.T) {
-	p, err := Parse("40 8-18 mon-fri Europe/Berlin, 20 22-6 sun, else 300", anyWord)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Parse("40 8-18 mon-fri Europe/Berlin, 20 22-6 sun, else 300", anyWord))(t)
 	week, whole := p.Week()
 	for i, want := range map[int]word{0: "20", 5: "20", 6: "300", 7: "300", 8: "40", 17: "40", 18: "300",
 		4*24 + 8: "40",
@@ -28,10 +27,7 @@ func TestWeek(t *testing.T) {
 	}
 	for text, want := range map[string]bool{"1 8:30-9, 2": false, "1 8-9:30 mon, 2": false, "1": true,
 		"1 sat, 2": true} {
-		p, err := Parse(text, anyWord)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Parse(text, anyWord))(t)
 		if _, whole := p.Week(); whole != want {
 			t.Errorf("%s: %t", text, whole)
 		}
@@ -43,10 +39,7 @@ func TestCompose(t *testing.T) {
 	for _, text := range []string{"5", "40 8-18 mon-fri, else 300", "40 8-18 mon-fri Europe/Berlin, else 300",
 		"1 22-6 mon-fri, else 2", "1 22-6, else 2", "2 9-17 mon-fri, 1 sat-sun, else 3", "1 22-6 sun, else 2",
 		"1 0-6, 2 6-8 mon wed, else 3"} {
-		p, err := Parse(text, anyWord)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Parse(text, anyWord))(t)
 		week, _ := p.Week()
 		if got, err := Compose(week, p.Zone()); err != nil || got.String() != text {
 			t.Errorf("%q: %q, %v", text, got, err)
@@ -74,9 +67,7 @@ func TestComposeAny(t *testing.T) {
 			}
 		}
 		p, err := Compose(week, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		again, err := Parse(p.String(), anyWord)
 		if err != nil {
 			t.Fatalf("%q: %v", p, err)

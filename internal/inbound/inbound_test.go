@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
@@ -199,10 +200,7 @@ func TestShortage(t *testing.T) {
 			p.Enter(&caller{from: stranger(i)})
 		}
 		ln := p.Listen(&lacking{times: 3})
-		conn, err := ln.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(ln.Accept())(t)
 		if n, _ := p.Open(); n != 3 { // 16, 8, 4, 2, and the new one
 			t.Errorf("%d unproven, want 3", n)
 		}

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A message is read as the library reads it, unless it has too many fields, at any depth.
@@ -27,10 +29,7 @@ func TestUnmarshal(t *testing.T) {
 		return &structpb.ListValue{Values: make([]*structpb.Value, n)}
 	}
 	encoded := func(m proto.Message) []byte {
-		b, err := proto.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(proto.Marshal(m))(t)
 		return b
 	}
 	for name, c := range map[string]struct {
@@ -73,10 +72,7 @@ func TestUnmarshal(t *testing.T) {
 func FuzzUnmarshal(f *testing.F) {
 	for _, m := range []proto.Message{structpb.NewStringValue("a"), structpb.NewListValue(&structpb.ListValue{
 		Values: []*structpb.Value{structpb.NewNumberValue(2), structpb.NewBoolValue(true)}})} {
-		b, err := proto.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(proto.Marshal(m))(f)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -96,10 +92,7 @@ func TestRoom(t *testing.T) {
 		r := NewRoom(100)
 		var leaves []func()
 		for range 4 {
-			leave, err := r.Enter(t.Context(), 25)
-			if err != nil {
-				t.Fatal(err)
-			}
+			leave := must.Get(r.Enter(t.Context(), 25))(t)
 			leaves = append(leaves, leave)
 		}
 		gone, cancel := context.WithCancel(t.Context())

@@ -5,13 +5,12 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func TestNotOpened(t *testing.T) {
-	first, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer first.Close()
 	_, inUse := net.Listen("tcp", first.Addr().String())
 	_, notOurs := net.Listen("tcp", "192.0.2.1:0") // an address of documents (RFC 5737)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
@@ -33,14 +34,14 @@ var start = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 func open(t *testing.T, fs disk.FS, max int64) *Writer {
 	t.Helper()
 	w, err := Open(Config{Dir: dir, FS: fs, MaxBytes: max, Clock: testclock.At(start)})
-	must(t, err)
+	must.Do(t, err)
 	return w
 }
 
 func newDisk(t *testing.T) *testdisk.Mem {
 	t.Helper()
 	mem := testdisk.NewMem()
-	must(t, errors.Join(mem.MkdirAll(dir, 0o755), mem.SyncDir("/")))
+	must.Do(t, errors.Join(mem.MkdirAll(dir, 0o755), mem.SyncDir("/")))
 	return mem
 }
 
@@ -70,7 +71,7 @@ func urls(t *testing.T, fs disk.FS) (us []string) {
 func names(t *testing.T, fs disk.FS) (out []string) {
 	t.Helper()
 	entries, err := fs.ReadDir(dir + "/links")
-	must(t, err)
+	must.Do(t, err)
 	for _, e := range entries {
 		out = append(out, e.Name())
 	}
@@ -92,7 +93,7 @@ func TestLine(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	var p PageLine
-	must(t, p.parse(bytes.TrimSpace(got), false))
+	must.Do(t, p.parse(bytes.TrimSpace(got), false))
 	wantPage := PageLine{URL: "http://a.example/", Time: start, Status: 200, Links: []Link{
 		{"http://a.example/?a=1&b=\\", "a@href", "nofollow", "a \"b\" é\x00\x1b\u0085\ufffd\u2028."},
 		{"http://b.example/", "img@src", "", ""}, {"http://c.example/", "a@href", "", "c"},
@@ -190,7 +191,7 @@ func TestLinksAreBounded(t *testing.T) {
 	mem := newDisk(t)
 	w := open(t, mem, 0)
 	w.Write(&Line{URL: "http://a.example/", Time: start, Status: 200, Links: &ls})
-	must(t, w.Close())
+	must.Do(t, w.Close())
 	d, err := Read(mem, []string{dir}, func(p *PageLine) error {
 		if p.LeftOut+len(p.Links) != 200_000 {
 			t.Errorf("%d links and %d left out", len(p.Links), p.LeftOut)
@@ -214,13 +215,13 @@ func TestRotation(t *testing.T) {
 		want = append(want, u)
 		write(w, u, 0, 200, "http://b.example/ a@href")
 		if i%3 == 0 {
-			must(t, w.Sync())
+			must.Do(t, w.Sync())
 		}
 		if got := urls(t, mem); i%3 == 0 && len(got) != len(want) {
 			t.Fatalf("after a sync a reader sees %d lines of %d", len(got), len(want))
 		}
 	}
-	must(t, errors.Join(w.Close(), w.Close(), w.Flush(), w.Sync()))
+	must.Do(t, errors.Join(w.Close(), w.Close(), w.Flush(), w.Sync()))
 	if got := urls(t, mem); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
@@ -232,15 +233,15 @@ func TestRotation(t *testing.T) {
 	}
 	// Every gzip reader reads them.
 	b, err := disk.ReadFile(mem, dir+"/links/"+files[0], 1<<20)
-	must(t, err)
+	must.Do(t, err)
 	z, err := gzip.NewReader(bytes.NewReader(b))
-	must(t, err)
+	must.Do(t, err)
 	var first PageLine
 	if err := json.NewDecoder(z).Decode(&first); err != nil || first.URL != want[0] {
 		t.Errorf("%+v, %v", first, err)
 	}
 	// The next run begins a new file, and removes it if it writes nothing.
-	must(t, open(t, mem, 1000).Close())
+	must.Do(t, open(t, mem, 1000).Close())
 	if got := names(t, mem); !slices.Equal(got, files) {
 		t.Errorf("files %q, want %q", got, files)
 	}
@@ -272,12 +273,12 @@ func TestKills(t *testing.T) {
 				if err == nil && (power || i%4 == 3) {
 					err = w.Sync()
 				}
-				must(t, err)
+				must.Do(t, err)
 				if kept.Load() == nil {
 					promised = append(promised, u)
 				}
 			}
-			must(t, w.Close())
+			must.Do(t, w.Close())
 			left := kept.Load()
 			if left == nil {
 				if at < 30 {
@@ -286,7 +287,7 @@ func TestKills(t *testing.T) {
 				break
 			}
 			w = open(t, left, 300)
-			must(t, w.Close())
+			must.Do(t, w.Close())
 			got := urls(t, left)
 			if len(got) < len(promised) || !slices.Equal(got[:len(promised)], promised) {
 				t.Errorf("power %v, operation %d: got %q, want at least %q", power, at, got, promised)
@@ -328,7 +329,7 @@ func TestFullDisk(t *testing.T) {
 		if failed && !disk.IsFull(err) || !failed && err != nil {
 			t.Fatalf("operation %d: %v", at, err)
 		}
-		must(t, open(t, mem, 300).Close())
+		must.Do(t, open(t, mem, 300).Close())
 		if got := urls(t, mem); len(got) < n-1 {
 			t.Errorf("operation %d: %d lines of %d", at, len(got), n)
 		}
@@ -341,15 +342,13 @@ func TestDamage(t *testing.T) {
 	for i := range 1000 {
 		write(w, fmt.Sprintf("http://a.example/%d", i), 0, 200, fmt.Sprintf("http://b.example/%x a@href", i*i*i))
 	}
-	must(t, w.Close())
+	must.Do(t, w.Close())
 	whole, err := disk.ReadFile(mem, dir+"/links/"+names(t, mem)[0], 1<<20)
-	must(t, err)
+	must.Do(t, err)
 	put := func(name string, b []byte) {
 		f, err := mem.OpenFile(dir+"/links/"+name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
-		must(t, err)
-		if _, err := f.Write(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Get(f.Write(b))(t)
 		f.Close()
 	}
 	put("x-20260102150405000-00001-a.jsonl.gz", whole[:len(whole)/2])
@@ -404,13 +403,13 @@ func TestJoin(t *testing.T) {
 	// Gone: the links do not hold.
 	write(w, "http://a.example/5", time.Second, 200, "http://a.example/old a@href")
 	write(w, "http://a.example/5", 2*time.Second, 503)
-	must(t, w.Close())
+	must.Do(t, w.Close())
 	other := "/other"
 	w, err := Open(Config{Dir: other, FS: mem})
-	must(t, err)
+	must.Do(t, err)
 	write(w, "http://b.example/", 5*time.Second, 200, "http://a.example/5 a@href")
 	write(w, "http://a.example/3", 0, 500) // older than the other agent's line
-	must(t, w.Flush())
+	must.Do(t, w.Flush())
 	want := []string{
 		"http://a.example/ <- http://a.example/4 link@href 200 [next] ",
 		"http://a.example/2 <- http://a.example/ a@href 404 [] two",
@@ -430,7 +429,7 @@ func TestJoin(t *testing.T) {
 	if diff := cmp.Diff([]string{want[1], want[4]}, from); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	must(t, w.Close())
+	must.Do(t, w.Close())
 }
 
 // Join gives what a map gives, for any lines, in any number of files.
@@ -456,10 +455,10 @@ func TestJoinAgainstMap(t *testing.T) {
 			}
 			write(w, u, time.Duration(r.IntN(2)+i)*time.Second, status[u], links...)
 			if r.IntN(10) == 0 {
-				must(t, w.Sync())
+				must.Do(t, w.Sync())
 			}
 		}
-		must(t, w.Close())
+		must.Do(t, w.Close())
 		var want []string
 		for u, links := range linksOf {
 			for _, l := range links {
@@ -488,20 +487,9 @@ func TestJoinAgainstMap(t *testing.T) {
 func entriesOf(t *testing.T, fs disk.FS, dir string) (out []string) {
 	t.Helper()
 	entries, err := fs.ReadDir(dir)
-	must(t, err)
+	must.Do(t, err)
 	for _, e := range entries {
 		out = append(out, e.Name())
 	}
 	return out
-}
-
-// must ends the test if there is an error.
-func must(t interface {
-	Helper()
-	Fatal(...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testcalls"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
@@ -87,9 +88,7 @@ func (w *smallWeb) asked(url string) bool {
 
 func (w *smallWeb) config(t testing.TB, fs disk.FS) node.Config {
 	hosts := filepath.Join(t.TempDir(), "hosts")
-	if err := os.WriteFile(hosts, []byte("192.0.2.1 a.example\n192.0.2.2 b.example\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(hosts, []byte("192.0.2.1 a.example\n192.0.2.2 b.example\n"), 0o644))
 	cfg := node.Config{Dir: "/crawl", Seeds: []string{"http://a.example/"}, Contact: "ops@example.org", FS: fs}
 	cfg.DNS.HostsFile, cfg.DNS.Servers = hosts, []string{"192.0.2.53"}
 	cfg.Fetch.AllowPrivate, cfg.Fetch.Dial = true, w.Dialer("", func() bool { return false })
@@ -114,10 +113,7 @@ func life(cfg node.Config) (res node.Result, err error) {
 // open opens an agent. close closes it.
 func open(t *testing.T, cfg node.Config) (a *node.Agent, close func()) {
 	t.Helper()
-	a, err := node.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a = must.Get(node.Open(cfg))(t)
 	return a, func() {
 		t.Helper()
 		if err := a.Close(); err != nil {
@@ -156,28 +152,17 @@ func serve(t *testing.T, a *node.Agent, fs disk.FS) (get func(path string) (*htt
 	t.Helper()
 	loop := newLoop()
 	ln, _, err := loop.Listen("127.0.0.1:7480")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Serve(ln, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, a.Serve(ln, nil))
 	var access node.APIAccess
-	if err := json.Unmarshal([]byte(read(t, fs, crawldir.APIFile)), &access); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(read(t, fs, crawldir.APIFile)), &access))
 	client := &http.Client{Transport: &http.Transport{DialContext: loop.Dial, DisableKeepAlives: true}}
 	return func(path string) (*http.Response, string) {
 		t.Helper()
 		r, err := http.NewRequest(http.MethodGet, "http://"+access.Addr+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r.Header.Set("Authorization", "Bearer "+access.Token)
-		res, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(client.Do(r))(t)
 		defer res.Body.Close()
 		text, err := io.ReadAll(res.Body)
 		if err != nil {
@@ -190,17 +175,12 @@ func serve(t *testing.T, a *node.Agent, fs disk.FS) (get func(path string) (*htt
 // read returns a file of the crawl directory.
 func read(t *testing.T, fs disk.FS, name string) string {
 	t.Helper()
-	b, err := disk.ReadFile(fs, "/crawl/"+name, 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(disk.ReadFile(fs, "/crawl/"+name, 1<<30))(t)
 	return string(b)
 }
 
 // write writes a file that no crawl directory has.
 func write(t *testing.T, fs disk.FS, name, text string) {
 	t.Helper()
-	if err := errors.Join(fs.MkdirAll(filepath.Dir(name), 0o755), disk.WriteFile(fs, name, []byte(text))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(fs.MkdirAll(filepath.Dir(name), 0o755), disk.WriteFile(fs, name, []byte(text))))
 }

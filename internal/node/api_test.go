@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -105,17 +106,13 @@ func TestAPI(t *testing.T) {
 func checkSizes(t *testing.T, a *node.Agent) {
 	t.Helper()
 	r, err := a.Operator().Status(t.Context(), &pb.StatusRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b, err := json.Marshal(r.Agents[0].Status)
 	var s struct{ Sizes []node.Size }
 	if err == nil {
 		err = json.Unmarshal(b, &s)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	pages := int64(len(smallURLs()))
 	entries := map[string]int64{
 		"process": 0, "known_urls": pages, "queues": 0, "robots": 2, "host_counts": 2, "addresses": 0,

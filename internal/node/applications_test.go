@@ -9,6 +9,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -64,11 +65,8 @@ func TestApplicationPages(t *testing.T) {
 				Feed application:"%[1]s" %s`, app, feed.String())
 			got := map[string]*pb.FetchedPage{}
 			for end := time.Now().Add(time.Minute); len(got) < len(urls) && time.Now().Before(end); {
-				r, err := a.Operator().Pages(t.Context(), &pb.PagesRequest{Application: app, Limit: 2, Wait: 10,
-					Body: true, MaxBodyBytes: 10_000, After: token})
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(a.Operator().Pages(t.Context(), &pb.PagesRequest{Application: app, Limit: 2, Wait: 10,
+					Body: true, MaxBodyBytes: 10_000, After: token}))(t)
 				for _, p := range r.Pages {
 					got[p.Url] = p
 				}

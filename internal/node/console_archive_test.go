@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/output/captures"
 	"github.com/orbweaver/orbweaver/internal/output/replay"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/message"
@@ -220,10 +221,7 @@ func TestConsoleArchiveHeaders(t *testing.T) {
 	for path, want := range map[string]int{"/archive/key/20260101000000?u=http://a.example/": 200, "/archive/": 403,
 		"/archive/key/x?u=http://a.example/": 400, "/archive/key/20260101000000": 400,
 		"/archive//20260101000000": 403} {
-		r, err := http.NewRequest("GET", "http://localhost:80"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequest("GET", "http://localhost:80"+path, nil))(t)
 		w := newRecorderOf(h, r)
 		policy := w.Header().Get("Content-Security-Policy")
 		if w.Code != want || !strings.HasPrefix(policy, "sandbox; default-src 'none'; ") ||

@@ -24,6 +24,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/console"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
@@ -249,13 +250,10 @@ func (s *stage) open(t *testing.T) (b *testbrowser.Browser, url string) {
 	t.Helper()
 	b = testbrowser.Start(t)
 	s.more = make(chan *pb.Event)
-	server, err := admin.Listen(admin.Config{Addr: "127.0.0.1:0", Token: "secret", ReaderToken: "look", Operator: s,
+	server := must.Get(admin.Listen(admin.Config{Addr: "127.0.0.1:0", Token: "secret", ReaderToken: "look", Operator: s,
 		Ready: func() bool { return true }, Metrics: prometheus.NewRegistry(), Console: console.Handler(),
 		Settings: []admin.Setting{{Group: "Limits", Name: "page-limit" + s.evil, Value: "100" + s.evil, Default: "0"}},
-		Archive:  s.pages()})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Archive:  s.pages()}))(t)
 	t.Cleanup(func() { server.Close() })
 	url = "http://" + server.Addr() + "/"
 	b.Go(url)
@@ -310,10 +308,7 @@ func (s *stage) views(t *testing.T, b *testbrowser.Browser) {
 			return
 		}
 		if strings.HasSuffix(name, "steer") || strings.HasSuffix(name, "traffic") { // the whole view
-			height, err := strconv.ParseInt(b.Text("document.documentElement.scrollHeight"), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			height := must.Get(strconv.ParseInt(b.Text("document.documentElement.scrollHeight"), 10, 64))(t)
 			if strings.Contains(name, "phone") {
 				b.Size(390, height, true)
 			} else {

@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -90,10 +91,7 @@ func TestConnectionsCloseFirst(t *testing.T) {
 				}
 				return &watchedConn{Conn: here, w: seen}, nil
 			}
-			a, err := node.Open(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(node.Open(cfg))(t)
 			seen.agent = a
 			if c.end != nil && !c.hangs {
 				go func() {

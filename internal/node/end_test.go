@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
@@ -38,9 +39,7 @@ func TestNothingFetchedByTheCluster(t *testing.T) {
 				var agents sync.WaitGroup
 				for i := range results {
 					cfg := web.config(t, testdisk.NewMem())
-					if err := os.WriteFile(cfg.DNS.HostsFile, []byte(table.String()), 0o644); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, os.WriteFile(cfg.DNS.HostsFile, []byte(table.String()), 0o644))
 					cfg.Seeds, cfg.Scope.Scope, cfg.Crawl.Retries = seeds, scope.Page, -1
 					dial := cfg.Fetch.Dial
 					cfg.Fetch.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -44,9 +45,7 @@ Start that agent, or correct join, then continue with resume dir /crawl.
 				t.Fatal(err)
 			}
 			listener, err := rpc.Listen(l, "127.0.0.1:2", nil) // an agent that looks for the others
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			again := rpc.NewServer(listener, rpc.ServerConfig{Crawl: func() rpc.ID { return rpc.ID{} }})
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
@@ -57,9 +56,7 @@ Start that agent, or correct join, then continue with resume dir /crawl.
 			cfg.Cluster = &membership.Config{Name: "a2", Capacity: 1, Listen: "127.0.0.1:3", Network: l}
 			if c.back {
 				cfg.Crawl.PageLimit = 1
-				if _, err := life(cfg); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(life(cfg))(t)
 				cfg.Resume = true
 			}
 			cfg.Cluster.Join = []string{c.join}

@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
@@ -25,10 +26,7 @@ func hostsTable(t *testing.T, prefix string, pairs ...string) *sheet.Table {
 		key, value, _ := strings.Cut(p, "=")
 		e.Settings = append(e.Settings, sheet.Setting{Key: key, Values: []string{value}})
 	}
-	tab, err := sheet.New([]sheet.Entry{e})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tab := must.Get(sheet.New([]sheet.Entry{e}))(t)
 	return tab
 }
 

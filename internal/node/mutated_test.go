@@ -36,6 +36,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
@@ -271,11 +272,8 @@ const coordinatorAddr = "127.0.0.1:7490"
 // runCoordinator runs a coordinator without others. stop ends it and returns its error.
 func runCoordinator(t *testing.T, net rpc.Network) (stop func() error) {
 	t.Helper()
-	c, err := coordination.Open(coordination.Config{Dir: "/c", FS: testdisk.NewMem(), Listen: coordinatorAddr,
-		Network: net, Unchecked: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(coordination.Open(coordination.Config{Dir: "/c", FS: testdisk.NewMem(), Listen: coordinatorAddr,
+		Network: net, Unchecked: true}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()

@@ -20,16 +20,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // kept returns the orders in the file.
 func kept(t *testing.T, fs disk.FS) *orders.Set {
 	t.Helper()
-	set, err := orders.Load(fs, "/crawl/state/orders")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(orders.Load(fs, "/crawl/state/orders"))(t)
 	return set
 }
 
@@ -53,10 +51,7 @@ func TestOrdersAreDurable(t *testing.T) {
 		defer closes()
 		other := orders.NewSet()
 		give := func(at time.Time) *exchange.OrdersRequest {
-			o, err := other.Give(orders.Order{Verb: "pause"}, "a2", at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := must.Get(other.Give(orders.Order{Verb: "pause"}, "a2", at))(t)
 			digest := other.Digest()
 			return &exchange.OrdersRequest{Orders: [][]byte{o.AppendTo(nil)}, Digest: digest[:]}
 		}
@@ -350,9 +345,7 @@ func TestExplainOrdersAndLogs(t *testing.T) {
 				Explain url:"http://a.example/2" -> /2: not known
 				-> the link on http://a.example/, 1 link from a seed was not followed: matches --exclude (excluded)\n
 				-> exclude: out, excluded`)
-			if err := mem.Remove("/crawl/logs/crawl.log"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, mem.Remove("/crawl/logs/crawl.log"))
 			calls(t, a, `
 				Explain url:"http://a.example/" -> http://a.example/: finished\n archived 2000-01-01 02:00:
 				-> Z: status 200, text/html, in `)
@@ -399,10 +392,7 @@ func TestPatternsOfOrdersAreBounded(t *testing.T) {
 		other := orders.NewSet()
 		q := new(exchange.OrdersRequest)
 		give := func(o orders.Order) {
-			o, err := other.Give(o, "a2", time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
+			o = must.Get(other.Give(o, "a2", time.Now()))(t)
 			digest := other.Digest()
 			q.Orders, q.Digest = append(q.Orders, o.AppendTo(nil)), digest[:]
 		}

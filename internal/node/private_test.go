@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestMakePrivate: no other user of the machine can read what a crawl of private addresses keeps of its cluster: pages
@@ -14,21 +15,14 @@ func TestMakePrivate(t *testing.T) {
 	dir := t.TempDir()
 	kept := []string{"archive", "state/outbox", "state/boundary", "copies", "state/replica"}
 	for _, name := range kept {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
 	a := &Agent{cfg: Config{Dir: dir}, fs: disk.OS}
 	modes := func(want os.FileMode) {
 		t.Helper()
-		if err := a.makePrivate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.makePrivate())
 		for _, name := range kept {
-			info, err := os.Stat(filepath.Join(dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			info := must.Get(os.Stat(filepath.Join(dir, name)))(t)
 			if got := info.Mode().Perm(); got != want {
 				t.Errorf("%s: %o, want %o", name, got, want)
 			}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -65,9 +66,7 @@ func (n *recorder) viaSOCKS(ctx context.Context, _, _ string) (net.Conn, error) 
 func reachConfig(t *testing.T, n *recorder, hosts string, seeds ...string) node.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "hosts")
-	if err := os.WriteFile(file, []byte(hosts), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(hosts), 0o600))
 	t.Cleanup(n.open.Wait)
 	cfg := node.Config{Dir: "/crawl", Seeds: seeds, FS: testdisk.NewMem()}
 	cfg.DNS.HostsFile, cfg.DNS.Servers = file, []string{"127.0.0.1:1"}

@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/termination"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -26,10 +27,7 @@ func TestRefusedAgentsAreNotAdmitted(t *testing.T) {
 		cfg.Frontier.HostDelay = time.Minute // it still crawls when the others call
 		cfg.Cluster = &membership.Config{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: loop}
 		link := link.Link{URL: weburl.MustParse("http://b.example/")}.AppendTo(nil)
-		settings, err := node.Shared(cfg, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settings := must.Get(node.Shared(cfg, nil, nil))(t)
 		runApart(t, cfg, func(a *node.Agent) {
 			time.Sleep(time.Second)
 			var crawl rpc.ID

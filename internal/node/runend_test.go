@@ -9,15 +9,13 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A run has ended when its last event says so and its summary is no older.
 func TestEnded(t *testing.T) {
 	const at = "2026-01-02T03:04:05.000Z"
-	last, err := time.Parse(time.RFC3339, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := must.Get(time.Parse(time.RFC3339, at))(t)
 	const stopped = `{"time":"` + at + `","event":"stopped","reason":"page-limit","pages":3}` + "\n"
 	const began = `{"time":"` + at + `","event":"resumed","pid":3}` + "\n"
 	const none = -time.Second
@@ -45,9 +43,7 @@ func TestEnded(t *testing.T) {
 			err = errors.Join(err, os.WriteFile(summary, []byte("{}"), 0o644),
 				os.Chtimes(summary, time.Time{}, last.Add(tt.summary)))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got, err := node.Ended(dir); got != (node.End{Reason: tt.want}) || err != nil {
 			t.Errorf("%s: got %v, %v, want %q", tt.name, got, err, tt.want)
 		}

@@ -4,16 +4,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // at returns a time in a week: "mon 08:30" in UTC.
 func at(t *testing.T, text string) time.Time {
 	t.Helper()
 	day, hour, _ := strings.Cut(text, " ")
-	clock, err := time.Parse("15:04", hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	clock := must.Get(time.Parse("15:04", hour))(t)
 	for d := time.Date(2026, 7, 5, clock.Hour(), clock.Minute(), 0, 0, time.UTC); ; d = d.AddDate(0, 0, 1) {
 		if strings.EqualFold(d.Weekday().String()[:3], day) {
 			return d

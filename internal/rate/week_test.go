@@ -5,15 +5,14 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/hours"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func TestWeek(t *testing.T) {
 	for _, text := range []string{"none", "300/s", "40/s 8-18 mon-fri, else 300/s",
 		"20Mbit 8-17 mon-fri Europe/Berlin, 100Mbit sat-sun, else none"} {
 		s, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		week, zone, whole := s.Week()
 		again, err := Compose(week, zone)
 		if err != nil || again.String() != text || !whole {

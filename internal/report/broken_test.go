@@ -22,14 +22,3 @@ func TestBroken(t *testing.T) {
 		}
 	}
 }
-
-// must ends the test if there is an error.
-func must(t interface {
-	Helper()
-	Fatal(...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func cleaned(pieces ...string) string {
@@ -77,9 +79,9 @@ func FuzzCleanWriter(f *testing.F) {
 			t.Fatalf("%q is not one line", OneLine(s))
 		}
 		doc, err := json.Marshal(map[string]string{"text": s})
-		must(t, err)
+		must.Do(t, err)
 		var was, is map[string]string
-		must(t, json.Unmarshal(doc, &was))
+		must.Do(t, json.Unmarshal(doc, &was))
 		if err := json.Unmarshal([]byte(cleaned(string(doc))), &is); err != nil || was["text"] != is["text"] {
 			t.Fatalf("the JSON text %q became %q, %v", was["text"], is["text"], err)
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestSameKeys: summary.json and the lines of progress name the same thing alike. With equal counts, each key that both
@@ -19,9 +21,9 @@ func TestSameKeys(t *testing.T) {
 	s := tally.Summary(took, "finished")
 	s.Agent, s.Queued, s.Exchange = "a1", 4, &Exchange{Links: 3}
 	b, err := json.Marshal(s)
-	must(t, err)
+	must.Do(t, err)
 	var summary, progress map[string]any
-	must(t, json.Unmarshal(b, &summary))
+	must.Do(t, json.Unmarshal(b, &summary))
 	var out strings.Builder
 	p := NewProgress(&out, JSON, nil)
 	p.Agent = s.Agent
@@ -32,7 +34,7 @@ func TestSameKeys(t *testing.T) {
 		Exchange: s.Exchange,
 		LastURL:  "http://a.example/", TimeLimit: time.Hour, WaitingFor: "x", Agents: []string{"a1"},
 	}, at)
-	must(t, json.Unmarshal([]byte(out.String()), &progress))
+	must.Do(t, json.Unmarshal([]byte(out.String()), &progress))
 	summary["revisits"], summary["unchanged"] = 1.0, 1.0 // progress leaves them out at 0
 	for k, v := range progress {
 		if want, both := summary[k]; both && k != "type" && !reflect.DeepEqual(v, want) {

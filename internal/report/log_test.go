@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -79,7 +80,7 @@ func TestLine(t *testing.T) {
 func TestReadLine(t *testing.T) {
 	full := fullLine()
 	got, err := ReadLine(string(full.AppendTo(nil)))
-	must(t, err)
+	must.Do(t, err)
 	want := full // times are kept in milliseconds
 	want.Time, want.Began, want.Took = at.Truncate(time.Millisecond), full.Began.Truncate(time.Millisecond),
 		1234*time.Millisecond
@@ -175,10 +176,10 @@ func TestCodeText(t *testing.T) {
 func file(t *testing.T, fs disk.FS, name string) string {
 	t.Helper()
 	f, err := fs.OpenFile(name, os.O_RDONLY, 0)
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	b, err := io.ReadAll(f)
-	must(t, err)
+	must.Do(t, err)
 	return string(b)
 }
 
@@ -191,12 +192,12 @@ func TestTornLine(t *testing.T) {
 		}
 		fs := testdisk.NewMem()
 		name := filepath.Join("logs", "crawl.log")
-		must(t, fs.MkdirAll("logs", 0o755))
-		must(t, disk.WriteFile(fs, name, []byte(lines[:cut])))
+		must.Do(t, fs.MkdirAll("logs", 0o755))
+		must.Do(t, disk.WriteFile(fs, name, []byte(lines[:cut])))
 		l, err := OpenLog(fs, name)
-		must(t, err)
+		must.Do(t, err)
 		l.Write(Line{Time: at, Code: 200, Size: 1, URL: "new"})
-		must(t, l.Close())
+		must.Do(t, l.Close())
 		whole := lines[:strings.LastIndexByte(lines[:cut], '\n')+1]
 		got := file(t, fs, name)
 		if rest, ok := strings.CutPrefix(got, whole); !ok || !strings.HasPrefix(rest, "2026-") ||
@@ -211,9 +212,9 @@ func TestTornLine(t *testing.T) {
 func TestStickyError(t *testing.T) {
 	faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
 	l, err := OpenLog(faulty, "logs/crawl.log")
-	must(t, err)
+	must.Do(t, err)
 	l.Write(Line{Time: at, URL: "kept"})
-	must(t, l.Sync())
+	must.Do(t, l.Sync())
 	faulty.Break(testdisk.FullAfter(10))
 	l.Write(Line{Time: at, URL: "torn"})
 	if err := l.Flush(); !disk.IsFull(err) || !strings.Contains(err.Error(), "logs/crawl.log") {
@@ -237,7 +238,7 @@ func TestStickyError(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Write(Line{Time: at, URL: "next"})
-	must(t, l.Close())
+	must.Do(t, l.Close())
 	got := file(t, faulty, "logs/crawl.log")
 	if strings.Count(got, "\n") != 2 || !strings.Contains(got, " kept ") || !strings.Contains(got, " next ") {
 		t.Errorf("got %q, want the lines \"kept\" and \"next\"", got)
@@ -257,7 +258,7 @@ func TestOpenFails(t *testing.T) {
 // TestOpenErrorNamesTheLogOnce: an error of package os repeats the path; the log's error does not.
 func TestOpenErrorNamesTheLogOnce(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "crawl.log")
-	must(t, os.Mkdir(name, 0o755))
+	must.Do(t, os.Mkdir(name, 0o755))
 	_, err := OpenLog(disk.OS, name)
 	if want := "log " + name + ": open: " + syscall.EISDIR.Error(); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
@@ -267,7 +268,7 @@ func TestOpenErrorNamesTheLogOnce(t *testing.T) {
 func TestConcurrentLines(t *testing.T) {
 	fs := testdisk.NewMem()
 	l, err := OpenLog(fs, "crawl.log")
-	must(t, err)
+	must.Do(t, err)
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
@@ -280,7 +281,7 @@ func TestConcurrentLines(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	must(t, l.Close())
+	must.Do(t, l.Close())
 	got := strings.Split(strings.TrimSuffix(file(t, fs, "crawl.log"), "\n"), "\n")
 	if len(got) != 2000 {
 		t.Fatalf("%d lines, want 2000", len(got))
@@ -288,7 +289,7 @@ func TestConcurrentLines(t *testing.T) {
 	threads := map[int]int{}
 	for _, s := range got {
 		l, err := ReadLine(s)
-		must(t, err)
+		must.Do(t, err)
 		threads[l.Thread]++
 	}
 	if diff := cmp.Diff(map[int]int{0: 500, 1: 500, 2: 500, 3: 500}, threads); diff != "" {
@@ -300,14 +301,14 @@ func TestEvents(t *testing.T) {
 	fs := testdisk.NewMem()
 	now := at
 	e, err := OpenEvents(fs, "logs/events.jsonl", testclock.Func(func() time.Time { return now }))
-	must(t, err)
+	must.Do(t, err)
 	e.Write("started")
 	now = now.Add(time.Second)
 	e.Write("host-paused", F("host", "a\n\u2028.example"), F("status", 429), F("until", at),
 		F("for", 1500*time.Millisecond), F("never", time.Time{}))
 	e.Write("error", F("error", fmt.Errorf("disk: %w", syscall.ENOSPC)), F("odd", make(chan int) == nil),
 		F("bad", func() {}))
-	must(t, e.Close())
+	must.Do(t, e.Close())
 	got := strings.Split(file(t, fs, "logs/events.jsonl"), "\n")
 	want := []string{
 		`{"type":"event","time":"2026-01-02T03:04:05.678Z","event":"started"}`,
@@ -329,12 +330,12 @@ func TestEvents(t *testing.T) {
 func TestSkipped(t *testing.T) {
 	fs := testdisk.NewMem()
 	s, err := OpenSkipped(fs, "reports/skipped.jsonl")
-	must(t, err)
+	must.Do(t, err)
 	s.Write(Skip{URL: "http://b.example/?a&b", Via: "http://a.example/", Hops: "L", Seed: "a.example",
 		Reason: "outOfScope"})
 	s.Write(Skip{URL: "http://a.example/\"", Reason: "trap", Rule: "path of 99 segments",
 		Time: at.Truncate(time.Second)})
-	must(t, s.Close())
+	must.Do(t, s.Close())
 	want :=
 		`{"url":"http://b.example/?a\u0026b","via":"http://a.example/","hops":"L","seed":"a.example","reason":"outOfScope"}
 {"url":"http://a.example/\"","reason":"trap","rule":"path of 99 segments","time":"2026-01-02T03:04:05Z"}
@@ -367,9 +368,7 @@ func TestAppendTime(t *testing.T) {
 // BenchmarkLog writes lines of pages, as a crawl does.
 func BenchmarkLog(b *testing.B) {
 	l, err := OpenLog(disk.OS, filepath.Join(b.TempDir(), "crawl.log"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer l.Close()
 	b.ReportAllocs()
 	n := 0
@@ -415,9 +414,7 @@ func FuzzSkip(f *testing.F) {
 // BenchmarkSkipped writes lines of links that are not followed.
 func BenchmarkSkipped(b *testing.B) {
 	s, err := OpenSkipped(disk.OS, filepath.Join(b.TempDir(), "skipped.jsonl"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer s.Close()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -431,7 +428,7 @@ func BenchmarkSkipped(b *testing.B) {
 func TestTail(t *testing.T) {
 	fs := testdisk.NewMem()
 	l, err := OpenLog(fs, "/logs/crawl.log")
-	must(t, err)
+	must.Do(t, err)
 	began := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 	if tail, err := l.Tail(); err != nil || !tail.Empty() {
 		t.Fatalf("a new log is not empty: %v", err)
@@ -443,7 +440,7 @@ func TestTail(t *testing.T) {
 	} {
 		l.Write(line)
 	}
-	must(t, l.Flush())
+	must.Do(t, l.Flush())
 	tail, err := l.Tail()
 	if err != nil || tail.Empty() {
 		t.Fatal("the log is empty", err)
@@ -470,10 +467,10 @@ func TestTail(t *testing.T) {
 	for n := range 2 * unsynced / maxColumn {
 		l.Write(Line{Code: 200, URL: fmt.Sprint(n, long)})
 	}
-	must(t, l.Flush())
+	must.Do(t, l.Flush())
 	if tail, err = l.Tail(); err != nil || !tail.Has(fmt.Sprint(2*unsynced/maxColumn-1, long), 200, time.Time{}) ||
 		tail.Has("http://a.example/", 200, began) {
 		t.Error("the tail does not have the last lines only", err)
 	}
-	must(t, l.Close())
+	must.Do(t, l.Close())
 }

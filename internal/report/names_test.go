@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestNamesModel compares the table with a map.
@@ -121,9 +122,7 @@ func BenchmarkManyHosts(b *testing.B) {
 		var m, after runtime.MemStats
 		runtime.ReadMemStats(&m)
 		from = time.Now()
-		if err := tally.WriteReports(disk.OS, filepath.Join(dir, "reports"), tally.Summary(0, "")); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, tally.WriteReports(disk.OS, filepath.Join(dir, "reports"), tally.Summary(0, "")))
 		b.ReportMetric(time.Since(from).Seconds(), "reports-s")
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.TotalAlloc-m.TotalAlloc)/1e6, "reports-MB-allocated")

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 )
 
 // Since returns the last events, and its channel tells of the next one.
 func TestSince(t *testing.T) {
 	e, err := OpenEvents(disk.OS, t.TempDir()+"/events.jsonl", testclock.At(time.Unix(0, 0)))
-	must(t, err)
+	must.Do(t, err)
 	defer e.Close()
 	list, next, more := e.Since(0)
 	if len(list) != 0 || next != 0 {

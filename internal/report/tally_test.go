@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -26,10 +27,10 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	name = filepath.Join("testdata", name)
 	if *update {
-		must(t, os.WriteFile(name, []byte(got), 0o644))
+		must.Do(t, os.WriteFile(name, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(name)
-	must(t, err)
+	must.Do(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s: -want +got\n%s", name, diff)
 	}
@@ -81,7 +82,7 @@ func TestReports(t *testing.T) {
 	s.Ended = at.Add(90 * time.Second)
 	s.Queued = 4
 	fs := testdisk.NewMem()
-	must(t, tally.WriteReports(fs, "reports", s))
+	must.Do(t, tally.WriteReports(fs, "reports", s))
 	for _, name := range []string{"summary.json", "hosts.csv", "status.csv", "mime.csv", "errors.csv", "seeds.csv"} {
 		golden(t, name, file(t, fs, "reports/"+name))
 	}
@@ -89,7 +90,7 @@ func TestReports(t *testing.T) {
 	golden(t, "summary.txt", s.String())
 
 	var m map[string]any
-	must(t, json.Unmarshal([]byte(file(t, fs, "reports/summary.json")), &m))
+	must.Do(t, json.Unmarshal([]byte(file(t, fs, "reports/summary.json")), &m))
 	for _, k := range []string{"pages", "bytes", "elapsed_s", "pages_per_s_mean", "urls_discovered", "urls_unique",
 		"urls_sent", "hosts", "duplicates", "robots_denied", "errors", "status", "stop_reason", "peak_memory_bytes"} {
 		if _, ok := m[k]; !ok {
@@ -106,7 +107,7 @@ func TestReportsAreAtomic(t *testing.T) {
 	for n := int64(1); ; n++ {
 		mem := testdisk.NewMem()
 		faulty := testdisk.NewFaulty(mem, nil)
-		must(t, old.WriteReports(faulty, "reports", old.Summary(0, "old")))
+		must.Do(t, old.WriteReports(faulty, "reports", old.Summary(0, "old")))
 		_, changes := faulty.Calls()
 		faulty.Break(testdisk.FailAt(changes+n, syscall.ENOSPC))
 		err := now.WriteReports(faulty, "reports", now.Summary(time.Second, "new"))
@@ -203,7 +204,7 @@ func TestTallyEncoding(t *testing.T) {
 	got := NewTally()
 	got.Start(at)
 	got.Add(Visit{Host: "old.example"})
-	must(t, got.Decode(enc))
+	must.Do(t, got.Decode(enc))
 	if diff := cmp.Diff(tally.Summary(time.Second, ""), got.Summary(time.Second, ""),
 		cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "PeakMemory" }, cmp.Ignore())); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -234,9 +235,9 @@ func TestCauses(t *testing.T) {
 		tally.Add(v)
 	}
 	got := NewTally()
-	must(t, got.Decode(tally.AppendTo(nil)))
+	must.Do(t, got.Decode(tally.AppendTo(nil)))
 	mem := testdisk.NewMem()
-	must(t, got.WriteReports(mem, "/r", got.Summary(0, "")))
+	must.Do(t, got.WriteReports(mem, "/r", got.Summary(0, "")))
 	b, err := disk.ReadFile(mem, "/r/errors.csv", 1<<20)
 	want := "error,urls,first cause\ntls,2,x509: %1B[31mred %E2%80%AEname\nconnect,1,\ndns,1,\n"
 	if err != nil || string(b) != want {
@@ -319,7 +320,7 @@ func FuzzTallyDecode(f *testing.F) {
 			t.Fatalf("the encoding of a decoded tally differs: %v", err)
 		}
 		_ = tally.Summary(time.Second, "x").String()
-		must(t, tally.WriteReports(testdisk.NewMem(), "reports", tally.Summary(0, "")))
+		must.Do(t, tally.WriteReports(testdisk.NewMem(), "reports", tally.Summary(0, "")))
 	})
 }
 

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // BenchmarkServe requests a page of 22 KB on one kept connection. It measures the cost of a request with its tracking,
@@ -18,9 +20,7 @@ func BenchmarkServe(b *testing.B) {
 	w := serving(b, Config{Folders: []Folder{{Host: "a.example", Dir: dir}}})
 	a, _ := w.Lookup("a.example")
 	c, err := net.Dial("tcp", net.JoinHostPort(a.String(), fmt.Sprint(w.HTTPPort())))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer c.Close()
 	in := bufio.NewReaderSize(c, 64<<10)
 	b.ReportAllocs()
@@ -28,9 +28,7 @@ func BenchmarkServe(b *testing.B) {
 	for b.Loop() {
 		fmt.Fprintf(c, "GET /page.html?%d HTTP/1.1\r\nHost: a.example\r\n\r\n", n)
 		res, err := http.ReadResponse(in, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		io.Copy(io.Discard, res.Body)
 		n++
 	}

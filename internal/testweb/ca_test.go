@@ -12,16 +12,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func TestCertificateCache(t *testing.T) {
 	a, err := newAuthority(time.Now())
-	must(t, err)
+	must.Do(t, err)
 	a.limit = 3
 	of := func(host string) *tls.Certificate {
 		t.Helper()
 		c, err := a.certificate(host, "")
-		must(t, err)
+		must.Do(t, err)
 		return c
 	}
 	first, second := of("a.example"), of("b.example")
@@ -57,7 +59,7 @@ func TestTLSResumption(t *testing.T) {
 		for i := range 3 {
 			for h := range 2 {
 				res, err := c.Get(fmt.Sprintf("https://h%d.made.example/%d", h, i))
-				must(t, err)
+				must.Do(t, err)
 				io.Copy(io.Discard, res.Body)
 				res.Body.Close()
 			}
@@ -74,12 +76,12 @@ func TestTLSResumption(t *testing.T) {
 // TestCertTemplate: a certificate from the template equals the one that crypto/x509 makes.
 func TestCertTemplate(t *testing.T) {
 	a, err := newAuthority(time.Now())
-	must(t, err)
+	must.Do(t, err)
 	hosts := []string{"a.example", "x", strings.Repeat("long.", 12) + "test", strings.Repeat("more", 15) + ".example"}
 	for _, host := range hosts {
 		parse := func() *x509.Certificate {
 			c, err := a.issue(host, "")
-			must(t, err)
+			must.Do(t, err)
 			p, err := x509.ParseCertificate(c.Certificate[0])
 			if err != nil {
 				t.Fatalf("%s: %v", host, err)
@@ -115,9 +117,7 @@ func TestCertTemplate(t *testing.T) {
 
 func BenchmarkIssue(b *testing.B) {
 	a, err := newAuthority(time.Now())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := a.issue("a.example", ""); err != nil {

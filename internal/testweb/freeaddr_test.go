@@ -3,6 +3,8 @@ package testweb
 import (
 	"net"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestFreeAddrs: the addresses of one call differ, and a server can listen on them.
@@ -21,9 +23,9 @@ func TestFreeAddrs(t *testing.T) {
 	// Listen at once after each call, so that no other process takes the port in between.
 	for range 50 {
 		addrs, err := FreeAddrs(1)
-		must(t, err)
+		must.Do(t, err)
 		l, err := net.Listen("tcp", addrs[0])
-		must(t, err)
+		must.Do(t, err)
 		defer l.Close()
 	}
 }

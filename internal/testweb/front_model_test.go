@@ -14,6 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	_ "github.com/orbweaver/orbweaver/internal/testkit/testseed" // sets rapid's seed
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestFrontAgainstModel sends random requests on one connection, in random pieces. Each is answered in its turn, by the
@@ -69,7 +71,7 @@ func TestFrontAgainstModel(t *testing.T) {
 			port = w.HTTPSPort()
 		}
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		must(t, err)
+		must.Do(t, err)
 		defer c.Close()
 		if secure {
 			c = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
@@ -110,7 +112,7 @@ func TestFrontAgainstModel(t *testing.T) {
 				t.Fatalf("after the last response: got %.40q, %v", b, err)
 			}
 		}
-		must(t, <-done)
+		must.Do(t, <-done)
 	})
 	// Pipelined requests count as concurrent, so the test checks only their number.
 	until(t, "ended", func() bool { r := w.Report(); return r.Active == 0 && r.Requests == requests })

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // fakeOrigin has the hosts h0.made.example, h1..., with pages /0, /1, ... of size bytes. replies has the Reply for any
@@ -88,7 +90,7 @@ func (o *fakeOrigin) Answer(dst []byte, q Query) ([]byte, Reply) {
 func dial(t testing.TB, w *Web, host string) net.Conn {
 	t.Helper()
 	c, err := w.DialContext(t.Context(), "tcp", host+":80")
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(20 * time.Second))
 	return c
@@ -317,7 +319,7 @@ func TestFrontEndsWithClientsHanging(t *testing.T) {
 		"/hang": {Status: 200, Page: 1, Fault: HangAfter, Cut: 100},
 	}}
 	w, err := New(Config{Origin: o})
-	must(t, err)
+	must.Do(t, err)
 	stop := w.Start()
 	for i, text := range []string{
 		"", "GET /1", "GET /hang HTTP/1.1\r\nHost: h0.made.example\r\n\r\n",
@@ -341,7 +343,7 @@ func TestFrontPatience(t *testing.T) {
 	w := serving(t, Config{Origin: &fakeOrigin{hosts: 10, pages: 100, size: 2000}})
 	live := &connSet{m: map[*conn]struct{}{}}
 	server, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Do(t, err)
 	defer server.Close()
 	const now = int64(time.Hour)
 	wait := map[int64]bool{0: false, now - int64(4*time.Minute): false, now - int64(6*time.Minute): true,
@@ -349,7 +351,7 @@ func TestFrontPatience(t *testing.T) {
 	got := map[int64]net.Conn{}
 	for at := range wait {
 		c, err := net.Dial("tcp", server.Addr().String())
-		must(t, err)
+		must.Do(t, err)
 		defer c.Close()
 		k := &conn{Conn: c, tcp: c.(*net.TCPConn), web: w}
 		k.waiting.Store(at)
@@ -402,7 +404,7 @@ func (l *shortOfFiles) Accept() (net.Conn, error) {
 
 func TestAcceptOutlastsAShortage(t *testing.T) {
 	w, err := New(Config{})
-	must(t, err)
+	must.Do(t, err)
 	defer w.Close()
 	l := &shortOfFiles{failures: 3}
 	w.front.loops.Add(1)

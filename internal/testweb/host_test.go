@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
@@ -107,7 +108,7 @@ func TestHostsAreCheap(t *testing.T) {
 		return netip.AddrFrom4([4]byte{127, byte(n >> 16), byte(n >> 8), byte(n)})
 	}}
 	w, err := New(Config{Origin: o, MaxHosts: int(hosts)})
-	must(t, err)
+	must.Do(t, err)
 	defer w.Close()
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // or garbage collection would take most of the time
 	before := heap()
@@ -124,7 +125,7 @@ func TestHostsAreCheap(t *testing.T) {
 	began := time.Now()
 	r := w.Report()
 	b, err := json.Marshal(r)
-	must(t, err)
+	must.Do(t, err)
 	t.Logf("the report took %v and has %d bytes", time.Since(began), len(b))
 	if len(b) > 2<<20 {
 		t.Errorf("the report has %d bytes, want at most %d", len(b), 2<<20)

@@ -17,6 +17,7 @@ import (
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 )
 
@@ -26,7 +27,7 @@ func ask(t testing.TB, w *Web, host, path string, limit int64, patience time.Dur
 	t.Helper()
 	a, _ := w.Lookup(host)
 	c, err := net.Dial("tcp", net.JoinHostPort(a.String(), fmt.Sprint(w.HTTPPort())))
-	must(t, err)
+	must.Do(t, err)
 	defer c.Close()
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, host)
 	in := bufio.NewReader(c)
@@ -98,7 +99,7 @@ func TestBombs(t *testing.T) {
 			r = brotli.NewReader(bytes.NewReader(packed))
 		case "zstd":
 			z, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1))
-			must(t, err)
+			must.Do(t, err)
 			defer z.Close()
 			r = z
 		}
@@ -116,18 +117,18 @@ func TestRawReplies(t *testing.T) {
 		testneed.Missing(t, err)
 	}
 	raw, names, err := RawReplies(dir)
-	must(t, err)
+	must.Do(t, err)
 	index, err := os.ReadFile(filepath.Join(dir, "index.jsonl"))
-	must(t, err)
+	must.Do(t, err)
 	if want := bytes.Count(index, []byte("\n")); len(names) != want {
 		t.Errorf("got %d names, want %d", len(names), want)
 	}
 	w := serving(t, Config{Sites: []Site{{Host: "raw.example", Raw: raw}}})
 	for line := range bytes.Lines(index) {
 		var e struct{ File string }
-		must(t, json.Unmarshal(line, &e))
+		must.Do(t, json.Unmarshal(line, &e))
 		want, err := os.ReadFile(filepath.Join(dir, e.File))
-		must(t, err)
+		must.Do(t, err)
 		got, _ := ask(t, w, "raw.example", "/"+strings.TrimSuffix(e.File, ".http"), 32<<20, 20*time.Second)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s: got %d bytes, want %d", e.File, len(got), len(want))

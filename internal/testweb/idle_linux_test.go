@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
@@ -35,13 +36,11 @@ func idleConnections(t *testing.T, path string, size int) {
 	buf := make([]byte, 64<<10)
 	for range n {
 		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-		must(t, err)
+		must.Do(t, err)
 		defer syscall.Close(fd)
 		to := &syscall.SockaddrInet4{Port: w.HTTPPort(), Addr: [4]byte{127, 0, 0, 1}}
-		must(t, syscall.Connect(fd, to))
-		if _, err := syscall.Write(fd, []byte("GET "+path+" HTTP/1.1\r\nHost: h1.made.example\r\n\r\n")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Connect(fd, to))
+		must.Get(syscall.Write(fd, []byte("GET "+path+" HTTP/1.1\r\nHost: h1.made.example\r\n\r\n")))(t)
 		for got := 0; got < size; {
 			k, err := syscall.Read(fd, buf)
 			if err != nil || k == 0 {

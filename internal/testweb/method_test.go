@@ -9,13 +9,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // do sends a request with any method and reads the response.
 func do(t testing.TB, c *http.Client, method, url string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequest(method, url, nil)
-	must(t, err)
+	must.Do(t, err)
 	res, err := c.Do(req)
 	if err != nil {
 		t.Fatalf("%s %.100s: %v", method, url, err)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A client that knows only the address of the Web reaches its hosts through it as a proxy, and finds the faults of
@@ -116,7 +118,7 @@ func TestTunnelIsTheClientsConnection(t *testing.T) {
 			// ask opens a tunnel and fetches a page. The first bytes follow CONNECT at once, without its response.
 			ask := func(port string) net.Conn {
 				tcp, err := net.Dial("tcp", w.HTTPAddr())
-				must(t, err)
+				must.Do(t, err)
 				var conn net.Conn = &eager{Conn: tcp, head: "CONNECT h1.made.example:" + port +
 					" HTTP/1.1\r\nHost: h1.made.example:" + port + "\r\n\r\n"}
 				if port == "443" {
@@ -181,15 +183,15 @@ func (c *eager) Read(p []byte) (int, error) {
 func TestProxyOfGivenSockets(t *testing.T) {
 	open := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
+		must.Do(t, err)
 		return l
 	}
 	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must(t, err)
+	must.Do(t, err)
 	w := serving(t, Config{Sites: []Site{{Host: "a.example"}},
 		Sockets: &Sockets{HTTP: open(), HTTPS: open(), DNSTCP: open(), DNSUDP: udp}})
 	conn, err := net.Dial("tcp", w.HTTPAddr())
-	must(t, err)
+	must.Do(t, err)
 	defer conn.Close()
 	fmt.Fprint(conn, "CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n")
 	line := make([]byte, 13)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // fakeTruth makes the first pages of the first hosts reachable.
@@ -81,7 +83,7 @@ func TestOriginReport(t *testing.T) {
 		t.Errorf("fetched: got %v", f)
 	}
 	b, err := json.Marshal(r)
-	must(t, err)
+	must.Do(t, err)
 	var back Report
 	if err := json.Unmarshal(b, &back); err != nil || back.Origin.Missed != 4497 ||
 		back.Hosts["h0.made.example"].MinGap < 0 {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func TestLine(t *testing.T) {
@@ -152,9 +154,7 @@ func TestShapeNoticesLeaving(t *testing.T) {
 	})
 	c := dial(t, w, "h1.made.example")
 	io.WriteString(c, "GET /1 HTTP/1.1\r\nHost: h1.made.example\r\n\r\n")
-	if _, err := io.ReadFull(c, make([]byte, 100)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(c, make([]byte, 100)))(t)
 	c.(*net.TCPConn).Close()
 	until(t, "ended", func() bool { return w.Report().Hosts["h1.made.example"].Aborted == 1 })
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestFolderFollowsItsFiles: the server serves changed files at once, with new validators.
@@ -21,7 +23,7 @@ func TestFolderFollowsItsFiles(t *testing.T) {
 	put := func(name, text string, at time.Time) {
 		t.Helper()
 		write(t, dir, name, text)
-		must(t, os.Chtimes(filepath.Join(dir, name), at, at))
+		must.Do(t, os.Chtimes(filepath.Join(dir, name), at, at))
 	}
 	want := func(path string, status int, part string, header ...string) *http.Response {
 		t.Helper()
@@ -71,7 +73,7 @@ func TestFolderFollowsItsFiles(t *testing.T) {
 	want("/sub/deep/", 200, "notes.txt")
 	put("sub/deep/index.html", "index", recent)
 	want("/sub/deep/", 200, "index")
-	must(t, os.RemoveAll(filepath.Join(dir, "sub", "deep")))
+	must.Do(t, os.RemoveAll(filepath.Join(dir, "sub", "deep")))
 	want("/sub/deep/", 404, "")
 	want("/sub/deep/notes.txt", 404, "")
 	put("sub/deep", "a file", recent)
@@ -85,10 +87,10 @@ func TestFolderIsKept(t *testing.T) {
 	write(t, dir, "page.html", "text")
 	old := time.Now().Add(-time.Hour)
 	for _, n := range []string{name, dir} {
-		must(t, os.Chtimes(n, old, old))
+		must.Do(t, os.Chtimes(n, old, old))
 	}
 	m, err := newMount(Folder{Host: "a.example", Dir: dir}, newFileCache(0), false)
-	must(t, err)
+	must.Do(t, err)
 	for _, path := range []string{"/page.html", "/none.html"} {
 		m.find(path)
 		key := "a.example / " + path

@@ -21,6 +21,8 @@ import (
 
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func serving(t testing.TB, cfg Config) *Web {
 	t.Helper()
 	w, err := New(cfg)
-	must(t, err)
+	must.Do(t, err)
 	stop := w.Start()
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
@@ -57,7 +59,7 @@ func client(t testing.TB, w *Web) *http.Client {
 func get(t testing.TB, c *http.Client, url string, header ...string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequest("GET", url, nil)
-	must(t, err)
+	must.Do(t, err)
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
@@ -76,8 +78,8 @@ func get(t testing.TB, c *http.Client, url string, header ...string) (*http.Resp
 func write(t testing.TB, dir, name, text string) {
 	t.Helper()
 	f := filepath.Join(dir, name)
-	must(t, os.MkdirAll(filepath.Dir(f), 0o755))
-	must(t, os.WriteFile(f, []byte(text), 0o644))
+	must.Do(t, os.MkdirAll(filepath.Dir(f), 0o755))
+	must.Do(t, os.WriteFile(f, []byte(text), 0o644))
 }
 
 func TestFolder(t *testing.T) {
@@ -93,7 +95,7 @@ func TestFolder(t *testing.T) {
 	write(t, dir, ".hidden", "no")
 	write(t, outside, "shared.js", "1")
 	write(t, filepath.Dir(dir), "above.txt", "no")
-	must(t, os.Symlink(filepath.Join(outside, "shared.js"), filepath.Join(dir, "s.js")))
+	must.Do(t, os.Symlink(filepath.Join(outside, "shared.js"), filepath.Join(dir, "s.js")))
 	var packed bytes.Buffer
 	z := gzipWriter(&packed)
 	io.WriteString(z, "unpacked")
@@ -155,7 +157,7 @@ func TestFolder(t *testing.T) {
 	}
 
 	hourAgo := time.Now().Add(-time.Hour)
-	must(t, os.Chtimes(filepath.Join(dir, "index.html"), hourAgo, hourAgo))
+	must.Do(t, os.Chtimes(filepath.Join(dir, "index.html"), hourAgo, hourAgo))
 	res, body := get(t, c, "http://a.example/", "Accept-Encoding", "gzip, br")
 	if res.Header.Get("Content-Encoding") != "gzip" || !strings.HasPrefix(body, "\x1f\x8b") {
 		t.Errorf("gzip accepted: got encoding %q", res.Header.Get("Content-Encoding"))
@@ -220,13 +222,13 @@ func TestAddresses(t *testing.T) {
 		t.Errorf("got %v %v %v %v", a, b, c, d)
 	}
 	again, err := New(Config{Sites: []Site{{Host: "a.example"}}})
-	must(t, err)
+	must.Do(t, err)
 	defer again.Close()
 	if a2, _ := again.Lookup("a.example"); a2 != a {
 		t.Errorf("got %v in a second Web, want %v", a2, a)
 	}
 	two, err := New(Config{Addresses: 2, Sites: []Site{{Host: "a"}, {Host: "b"}, {Host: "c"}}})
-	must(t, err)
+	must.Do(t, err)
 	defer two.Close()
 	x, _ := two.Lookup("a")
 	y, _ := two.Lookup("b")
@@ -249,7 +251,7 @@ func TestAddresses(t *testing.T) {
 func TestLoopbackOnly(t *testing.T) {
 	w := serving(t, Config{})
 	as, err := net.InterfaceAddrs()
-	must(t, err)
+	must.Do(t, err)
 	for _, a := range as {
 		ip := a.(*net.IPNet).IP
 		if ip.To4() == nil || ip.IsLoopback() {
@@ -306,7 +308,7 @@ func TestNames(t *testing.T) {
 				}
 				continue
 			}
-			must(t, err)
+			must.Do(t, err)
 			got := ""
 			if len(in.Answer) > 0 {
 				got = in.Answer[0].(*dns.A).A.String()
@@ -357,7 +359,7 @@ func TestControl(t *testing.T) {
 	until(t, "ended", func() bool { return w.Report().Active == 0 })
 	_, body := get(t, http.DefaultClient, "http://"+w.ControlAddr()+"/.testweb/report")
 	var r Report
-	must(t, json.Unmarshal([]byte(body), &r))
+	must.Do(t, json.Unmarshal([]byte(body), &r))
 	if r.Requests != 3 || r.Pages != 2 || r.Repeated != 1 || r.Twice["http://a.example/"] != 2 || r.Status[302] != 1 {
 		t.Errorf("got %+v", r)
 	}
@@ -382,7 +384,7 @@ func TestControl(t *testing.T) {
 		"site-delay=1s&x=%zz": "the parameters cannot be read",
 	} {
 		res, err := http.Post("http://"+w.ControlAddr()+"/.testweb/reset?"+query, "", nil)
-		must(t, err)
+		must.Do(t, err)
 		text, _ := io.ReadAll(res.Body)
 		res.Body.Close()
 		if res.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), want) {
@@ -390,7 +392,7 @@ func TestControl(t *testing.T) {
 		}
 	}
 	res, err := http.PostForm("http://"+w.ControlAddr()+"/.testweb/reset", url.Values{"delay": {"3s"}})
-	must(t, err)
+	must.Do(t, err)
 	res.Body.Close()
 	if r := w.Report(); r.Requests != 0 || len(w.Fetched()) != 0 || w.track.promised().HostDelay != 3*time.Second {
 		t.Errorf("after reset: got %+v", r)
@@ -406,7 +408,7 @@ func TestRunEndsWithClientsHanging(t *testing.T) {
 	w, err := New(Config{Sites: []Site{
 		{Host: "a.example", Rules: []Rule{{Hang: true}}}, {Host: "r.example", Raw: hang},
 	}})
-	must(t, err)
+	must.Do(t, err)
 	stop := w.Start()
 	c := client(t, w)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -438,16 +440,5 @@ func TestPortNotPermitted(t *testing.T) {
 	const want = "http-port 80: this user may not open the port; choose one from 1024 on, or run testweb as root"
 	if err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
-	}
-}
-
-// must ends the test if there is an error.
-func must(t interface {
-	Helper()
-	Fatal(...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

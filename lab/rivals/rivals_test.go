@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/lab/stream"
@@ -17,16 +18,13 @@ func put(t *testing.T, k Kind, seed uint64, shape stream.Shape, memory int64, ur
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := stream.New(seed, shape)
 	j := stream.NewJudge(s, urls+2000)
-	store, err := k.Open(Config{FS: disk.OS, Dir: t.TempDir(), Memory: memory, Keys: urls,
+	store := must.Get(k.Open(Config{FS: disk.OS, Dir: t.TempDir(), Memory: memory, Keys: urls,
 		Emit: func(items []Item) error {
 			for i := range items {
 				j.Emitted(&items[i])
 			}
 			return nil
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+		}}))(t)
 	items := make([]Item, 1000)
 	for s.Fresh() < urls {
 		batch := items[:1+r.IntN(len(items))]
@@ -35,27 +33,19 @@ func put(t *testing.T, k Kind, seed uint64, shape stream.Shape, memory int64, ur
 			oneIn = 10
 		}
 		s.Next(batch, oneIn)
-		if err := store.Add(batch); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Add(batch))
 		if k.Exact && (j.Twice > 0 || j.Foreign > 0) {
 			t.Fatalf("seed %d, after %d items: %d emitted twice, %d foreign", seed, s.Items(), j.Twice, j.Foreign)
 		}
 		if r.IntN(500) == 0 {
-			if err := store.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, store.Flush())
 			if k.Exact && j.Missing() != 0 {
 				t.Fatalf("seed %d, flushed after %d items: %d are missing", seed, s.Items(), j.Missing())
 			}
 		}
 	}
-	if err := store.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Flush())
+	must.Do(t, store.Close())
 	return j
 }
 
@@ -110,7 +100,7 @@ func TestRivalsTakeAnyKey(t *testing.T) {
 		}
 		t.Run(k.Name, func(t *testing.T) {
 			got, want := map[link.Key]int{}, map[link.Key]bool{}
-			store, err := k.Open(Config{FS: disk.OS, Dir: t.TempDir(), Memory: 256 << 10,
+			store := must.Get(k.Open(Config{FS: disk.OS, Dir: t.TempDir(), Memory: 256 << 10,
 				Emit: func(items []Item) error {
 					for _, it := range items {
 						got[it.Key]++
@@ -119,25 +109,16 @@ func TestRivalsTakeAnyKey(t *testing.T) {
 						}
 					}
 					return nil
-				}})
-			if err != nil {
-				t.Fatal(err)
-			}
+				}}))(t)
 			for range 3 {
 				for _, key := range odd {
 					want[key] = true
-					if err := store.Add([]Item{{Key: key, Aux: []byte("link")},
-						{Key: key, Aux: []byte("late")}}); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, store.Add([]Item{{Key: key, Aux: []byte("link")},
+						{Key: key, Aux: []byte("late")}}))
 				}
-				if err := store.Flush(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, store.Flush())
 			}
-			if err := store.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, store.Close())
 			for key, n := range got {
 				if n != 1 {
 					t.Errorf("%v was emitted %d times", key, n)

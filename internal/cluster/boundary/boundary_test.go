@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
@@ -72,10 +73,7 @@ func TestContentHash(t *testing.T) {
 // that was cut off.
 func TestSortEmpty(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-	model, err := classify.New(builtin.Topics(), builtin.Languages())
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must.Get(classify.New(builtin.Topics(), builtin.Languages()))(t)
 	topics := boundary.New(boundary.Config{Classifier: model})
 	for _, c := range []struct {
 		name     string

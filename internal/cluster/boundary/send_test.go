@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -54,10 +55,7 @@ func serve(t testing.TB, k *taker) (call func(func(*rpc.Peer) error) error, s *r
 	if k.durable == nil {
 		k.durable = func() error { return nil }
 	}
-	l, err := rpc.Listen(rpc.System, "127.0.0.1:0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(rpc.Listen(rpc.System, "127.0.0.1:0", nil))(t)
 	crawl := rpc.ID{1}
 	s = rpc.NewServer(l, rpc.ServerConfig{Crawl: func() rpc.ID { return crawl },
 		Admitted: func(rpc.Caller) bool { return true }, MemoryBytes: 1})
@@ -96,9 +94,7 @@ func storing(t *testing.T, octets []byte) (s *Store, at func(from, to int64) lin
 	const name = "boundary-1.warc.gz"
 	mem := testdisk.NewMem()
 	s = open(t, mem)
-	if err := disk.WriteFile(mem, "/boundary/archive/"+name, octets); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, disk.WriteFile(mem, "/boundary/archive/"+name, octets))
 	return s, func(from, to int64) link.Stored { return link.Stored{File: name, From: from, To: to} }
 }
 
@@ -214,10 +210,7 @@ func TestHostilePages(t *testing.T) {
 // FuzzPages: a stream of any messages ends, and no page has more octets than it says.
 func FuzzPages(f *testing.F) {
 	encoded := func(m *pb.PagesRequest) []byte {
-		b, err := proto.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(proto.Marshal(m))(f)
 		return b
 	}
 	one := &pb.PagesRequest{Link: pageLink("http://a.example/", link.Stored{}).WithoutStored().AppendTo(nil), Size: 2,

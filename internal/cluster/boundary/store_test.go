@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -16,45 +17,34 @@ import (
 
 func open(t *testing.T, fs disk.FS) *Store {
 	t.Helper()
-	s, err := Open(fs, "/boundary", StoreConfig{fileBytes: 4 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(fs, "/boundary", StoreConfig{fileBytes: 4 << 10}))(t)
 	return s
 }
 
 func write(t *testing.T, s *Store, n int) link.Stored {
 	t.Helper()
 	head := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
-	at, err := s.Write(&warc.Exchange{
+	at := must.Get(s.Write(&warc.Exchange{
 		URL: fmt.Sprintf("http://a.example/%d", n), Addr: netip.MustParseAddr("192.0.2.1"),
 		Began:   time.Unix(int64(n), 0),
 		Request: []byte("GET / HTTP/1.1\r\n\r\n"), HTTP: true, HeadLen: len(head),
 		Response: warc.Bytes(head + strings.Repeat(fmt.Sprint(n, " "), 300)),
 		Metadata: []warc.Field{{Name: "fetchTimeMs", Value: "5"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return at
 }
 
 // read returns the URL of the page at a place, and the number of its records.
 func read(t *testing.T, s *Store, at link.Stored) (url string, records int) {
 	t.Helper()
-	r, err := s.Read(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(s.Read(at))(t)
 	defer r.Close()
 	for in := warc.NewReader(r); ; records++ {
 		rec, err := in.Next()
 		if err == io.EOF {
 			return url, records
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if rec.Type() == "response" {
 			url = rec.URL()
 		}
@@ -63,10 +53,7 @@ func read(t *testing.T, s *Store, at link.Stored) (url string, records int) {
 
 func files(t *testing.T, fs disk.FS) (n int) {
 	t.Helper()
-	entries, err := fs.ReadDir("/boundary/archive")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(fs.ReadDir("/boundary/archive"))(t)
 	return len(entries)
 }
 
@@ -86,9 +73,7 @@ func TestStore(t *testing.T) {
 	if s.Waiting() != 40 || files(t, fs) < 3 {
 		t.Fatalf("%d pages in %d files", s.Waiting(), files(t, fs))
 	}
-	if err := s.Release(all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Release(all))
 	if s.Waiting() != 0 || files(t, fs) != 1 {
 		t.Errorf("%d pages in %d files are left; want the file that is being written", s.Waiting(), files(t, fs))
 	}
@@ -106,9 +91,7 @@ func TestKilled(t *testing.T) {
 		for n := range 20 {
 			synced = append(synced, write(t, s, n))
 		}
-		if err := s.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Sync())
 		for n := range 10 {
 			later = append(later, write(t, s, 20+n))
 		}
@@ -132,9 +115,7 @@ func TestKilled(t *testing.T) {
 				}
 			}
 		}
-		if err := s.Tidy(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Tidy())
 		kept := map[string]bool{}
 		for _, at := range synced[10:] {
 			kept[at.File] = true

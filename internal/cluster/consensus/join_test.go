@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -117,10 +118,7 @@ func TestBarred(t *testing.T) {
 		for _, m := range g.members {
 			m.stop()
 		}
-		v, err := openVotes(b.mem, "d/raft", newHealth())
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(openVotes(b.mem, "d/raft", newHealth()))(t)
 		v.change(func(v *votes) { v.missingTerm, v.missingIndex = v.term+5, 1 })
 		b.start()
 		c.start()
@@ -196,9 +194,7 @@ func TestDamagedDirectory(t *testing.T) {
 		fails := func(want string, change func(*testdisk.Mem) error) {
 			t.Helper()
 			m.mem = whole.Clone()
-			if err := change(m.mem); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, change(m.mem))
 			m.judge = newJudge() // a machine may get damaged data before Open fails
 			err := m.open()
 			if err == nil {
@@ -219,10 +215,7 @@ func TestDamagedDirectory(t *testing.T) {
 				return disk.WriteFile(mem, "d/raft/"+name, b)
 			}
 		}
-		es, err := whole.ReadDir("d/raft")
-		if err != nil {
-			t.Fatal(err)
-		}
+		es := must.Get(whole.ReadDir("d/raft"))(t)
 		var logs, snapshots []string
 		for _, e := range es {
 			switch {
@@ -246,9 +239,7 @@ func TestDamagedDirectory(t *testing.T) {
 		})
 
 		m.mem = whole.Clone()
-		if err := m.mem.Remove("d/raft/" + snapshots[1]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.mem.Remove("d/raft/"+snapshots[1]))
 		m.start()
 		g.propose(g.leader(), 1)
 		g.agree()
@@ -282,16 +273,11 @@ func TestStrangeBytes(t *testing.T) {
 			{"an endless call", long, "a message of more than"},
 			{"half a hello", []byte("owr"), ""},
 		} {
-			c, err := stranger.Dial(t.Context(), "tcp", m.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(stranger.Dial(t.Context(), "tcp", m.addr))(t)
 			m.mu.Lock()
 			m.events = nil
 			m.mu.Unlock()
-			if _, err := c.Write(tt.send); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Write(tt.send))(t)
 			_ = c.SetReadDeadline(time.Now().Add(2 * slowest))
 			if _, err := c.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 				t.Errorf("%s: the connection stays open (%v)", tt.what, err)
@@ -306,10 +292,7 @@ func TestStrangeBytes(t *testing.T) {
 		}
 		var cs []interface{ Close() error }
 		for range 3 * maxConns {
-			c, err := stranger.Dial(t.Context(), "tcp", m.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(stranger.Dial(t.Context(), "tcp", m.addr))(t)
 			cs = append(cs, c)
 		}
 		time.Sleep(time.Second)

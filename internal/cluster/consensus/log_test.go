@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -87,14 +88,10 @@ func TestLogAgainstModel(t *testing.T) {
 	for n := int64(1); ; n++ {
 		rng := rand.New(rand.NewPCG(seed, uint64(n)))
 		mem := testdisk.NewMem()
-		if err := errors.Join(mem.MkdirAll("d", 0o755), mem.SyncDir(".")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(mem.MkdirAll("d", 0o755), mem.SyncDir(".")))
 		fs := testdisk.NewFaulty(mem, testdisk.FailFrom(n, syscall.EIO))
 		s, err := openLog(fs, "d", 600, newHealth())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		m := &modelLog{1, 1, map[uint64]string{}}
 		next := m
 		for i := range 60 {
@@ -159,27 +156,18 @@ func checkLeft(t *testing.T, n int64, left *testdisk.Mem, was, next *modelLog) {
 // fillLog makes a log of several segments.
 func fillLog(t *testing.T, fs disk.FS, entries int) {
 	t.Helper()
-	s, err := openLog(fs, "d", 600, newHealth())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(openLog(fs, "d", 600, newHealth()))(t)
 	for i := range entries {
-		if err := s.StoreLog(&raft.Log{Index: uint64(i + 1), Term: 1, Data: make([]byte, 50)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.StoreLog(&raft.Log{Index: uint64(i + 1), Term: 1, Data: make([]byte, 50)}))
 	}
-	if err := s.close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.close())
 }
 
 // TestDamagedLog changes each byte of a log in turn. Open names the file, or it cuts off the last entry of the newest
 // segment: no later entry says that it had been on disk.
 func TestDamagedLog(t *testing.T) {
 	mem := testdisk.NewMem()
-	if err := mem.MkdirAll("d", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mem.MkdirAll("d", 0o755))
 	const entries = 20
 	fillLog(t, mem, entries)
 	es, err := mem.ReadDir("d")
@@ -188,10 +176,7 @@ func TestDamagedLog(t *testing.T) {
 	}
 	for i, e := range es {
 		name := "d/" + e.Name()
-		b, err := disk.ReadFile(mem, name, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(disk.ReadFile(mem, name, 1<<20))(t)
 		newest := i == len(es)-1
 		tail := 0 // where the last record begins
 		if newest {
@@ -201,9 +186,7 @@ func TestDamagedLog(t *testing.T) {
 			c := mem.Clone()
 			broken := append([]byte(nil), b...)
 			broken[k] ^= 0x10
-			if err := disk.WriteFile(c, name, broken); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, disk.WriteFile(c, name, broken))
 			s, err := openLog(c, "d", 600, newHealth())
 			if err == nil {
 				last, _ := s.LastIndex()
@@ -222,9 +205,7 @@ func TestDamagedLog(t *testing.T) {
 			}
 		}
 	}
-	if err := mem.Remove("d/" + es[1].Name()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mem.Remove("d/"+es[1].Name()))
 	if _, err := openLog(mem, "d", 600, newHealth()); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a log without its second segment: %v", err)
 	}
@@ -233,15 +214,10 @@ func TestDamagedLog(t *testing.T) {
 // TestReadFailure checks what raft gets for an entry that cannot be read: no error, because it would panic.
 func TestReadFailure(t *testing.T) {
 	mem := testdisk.NewMem()
-	if err := mem.MkdirAll("d", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mem.MkdirAll("d", 0o755))
 	fillLog(t, mem, 5)
 	fs := testdisk.NewFaulty(mem, nil)
-	s, err := openLog(fs, "d", 600, newHealth())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(openLog(fs, "d", 600, newHealth()))(t)
 	defer s.close()
 	var l raft.Log
 	if err := s.GetLog(9, &l); !errors.Is(err, raft.ErrLogNotFound) {
@@ -266,14 +242,9 @@ func TestReadFailure(t *testing.T) {
 
 // TestLogBehindSnapshot asks a log that begins behind the newest snapshot for the entries before.
 func TestLogBehindSnapshot(t *testing.T) {
-	s, err := openLog(testdisk.NewMem(), ".", 600, newHealth())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(openLog(testdisk.NewMem(), ".", 600, newHealth()))(t)
 	s.retain(1, 612, 2)
-	if err := s.StoreLog(&raft.Log{Index: 613, Term: 3, Data: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.StoreLog(&raft.Log{Index: 613, Term: 3, Data: []byte("x")}))
 	var l raft.Log
 	if err := s.GetLog(612, &l); err != nil || l.Index != 612 || l.Term != 2 {
 		t.Errorf("entry 612 is %+v, %v; want term 2, that of the snapshot", l, err)
@@ -291,10 +262,7 @@ func TestVotes(t *testing.T) {
 	mem := testdisk.NewMem()
 	for n := int64(1); n <= 12; n++ {
 		fs := testdisk.NewFaulty(mem.Clone(), testdisk.FailFrom(n, syscall.ENOSPC))
-		s, err := openVotes(fs, ".", newHealth())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(openVotes(fs, ".", newHealth()))(t)
 		for term := uint64(1); term < 4; term++ {
 			if err := errors.Join(s.SetUint64([]byte(keyTerm), term), s.SetUint64([]byte(keyVotedTerm), term),
 				s.Set([]byte(keyCandidate), []byte("m1"))); err != nil {
@@ -306,9 +274,7 @@ func TestVotes(t *testing.T) {
 		}
 	}
 	s, err := openVotes(mem, ".", newHealth())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := votes{7, 6, []byte("m2:1"), 3, 4}
 	s.change(func(v *votes) { *v = want })
 	if s, err = openVotes(mem, ".", newHealth()); err != nil || fmt.Sprint(s.get()) != fmt.Sprint(want) {
@@ -317,16 +283,11 @@ func TestVotes(t *testing.T) {
 	if err := s.Set([]byte("other"), nil); err == nil {
 		t.Error("an unknown key is stored")
 	}
-	b, err := disk.ReadFile(mem, "vote", maxVoteFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(disk.ReadFile(mem, "vote", maxVoteFile))(t)
 	for k := range b {
 		broken := append([]byte(nil), b...)
 		broken[k] ^= 1
-		if err := disk.WriteFile(mem, "vote", broken); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, disk.WriteFile(mem, "vote", broken))
 		if _, err := openVotes(mem, ".", newHealth()); !errors.Is(err, ErrDamaged) {
 			t.Errorf("byte %d: %v", k, err)
 		}
@@ -338,24 +299,14 @@ func TestDamagedSnapshot(t *testing.T) {
 	mem := testdisk.NewMem()
 	open := func() *snapshotStore {
 		h := newHealth()
-		l, err := openLog(mem, ".", 600, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(openLog(mem, ".", 600, h))(t)
 		return &snapshotStore{fs: mem, dir: ".", health: h, log: l}
 	}
 	c := raft.Configuration{Servers: []raft.Server{{ID: "m1", Address: "m1"}}}
 	for i := uint64(1); i <= 4; i++ {
-		k, err := open().Create(1, 10*i, i, c, 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := fmt.Fprintf(k, "state %d", i); err != nil {
-			t.Fatal(err)
-		}
-		if err := k.Close(); err != nil {
-			t.Fatal(err)
-		}
+		k := must.Get(open().Create(1, 10*i, i, c, 1, nil))(t)
+		must.Get(fmt.Fprintf(k, "state %d", i))(t)
+		must.Do(t, k.Close())
 	}
 	s := open()
 	if names, err := s.names(); err != nil || len(names) != keepSnapshots {
@@ -366,10 +317,7 @@ func TestDamagedSnapshot(t *testing.T) {
 		t.Fatalf("List: %+v, %v", metas, err)
 	}
 	name := metas[0].ID
-	b, err := disk.ReadFile(mem, name, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(disk.ReadFile(mem, name, 1<<20))(t)
 	for k := range len(b) + 1 {
 		broken := append([]byte(nil), b...)
 		if k < len(b) {
@@ -377,9 +325,7 @@ func TestDamagedSnapshot(t *testing.T) {
 		} else {
 			broken = broken[:k-1]
 		}
-		if err := disk.WriteFile(mem, name, broken); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, disk.WriteFile(mem, name, broken))
 		s := open()
 		_, r, err := s.Open(name)
 		if err == nil {
@@ -397,9 +343,7 @@ func TestDamagedSnapshot(t *testing.T) {
 	if _, err := mem.Stat(snapshotName(".", 50, 5) + ".tmp"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after Cancel: %v", err)
 	}
-	if err := disk.WriteFile(mem, "snapshot-x.tmp", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, disk.WriteFile(mem, "snapshot-x.tmp", nil))
 	if err := s.clean(); err != nil {
 		t.Error(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -272,9 +273,7 @@ func newGroup(t *testing.T, size int, latency time.Duration) *group {
 	}
 	for i, a := range all {
 		mem := testdisk.NewMem()
-		if err := errors.Join(mem.MkdirAll("d", 0o755), mem.SyncDir(".")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(mem.MkdirAll("d", 0o755), mem.SyncDir(".")))
 		m := &member{t: t, w: g.w, number: i + 1, addr: a, all: all, mem: mem, judge: g.judge}
 		m.machine = m.w.Machine(m.number, netip.MustParseAddrPort(a).Addr()) // it refuses connections
 		g.members = append(g.members, m)

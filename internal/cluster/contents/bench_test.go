@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // BenchmarkKnown asks for 64 of 500,000 contents on disk per call.
 func BenchmarkKnown(b *testing.B) {
 	table, err := Open(disk.OS, b.TempDir()+"/contents", Config{MemoryBytes: 4 << 20})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	ended := make(chan error, 1)
 	go func() { ended <- table.Run(b.Context()) }()
 	const all, call = 500_000, 64

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -29,10 +30,7 @@ func isKnown(t *testing.T, j *judges, agent string) bool {
 	t.Helper()
 	q := &pb.ContentsRequest{Contents: []*pb.Content{{Digest: append([]byte{1}, make([]byte, 19)...),
 		Page: &pb.ContentPage{Url: "http://other.example/", DateMs: 1}}}}
-	r, err := j.agents[agent].Answer(t.Context(), rpc.Caller{}, q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(j.agents[agent].Answer(t.Context(), rpc.Caller{}, q))(t)
 	return r.Answers[0].GetFirst().GetUrl() == "http://h.example/0"
 }
 

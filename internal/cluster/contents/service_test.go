@@ -21,6 +21,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
@@ -58,13 +59,8 @@ type judge struct {
 // openJudge opens an agent's part on a disk.
 func openJudge(t *testing.T, fs disk.FS, name string, parts contents.Parts) *judge {
 	t.Helper()
-	if err := errors.Join(fs.MkdirAll("/state", 0o755), fs.SyncDir("/")); err != nil {
-		t.Fatal(err)
-	}
-	table, err := contents.Open(fs, "/state/contents", contents.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(fs.MkdirAll("/state", 0o755), fs.SyncDir("/")))
+	table := must.Get(contents.Open(fs, "/state/contents", contents.Config{}))(t)
 	parts.Members = &members.Members{Self: gossip.Agent{Name: name}}
 	return &judge{contents.NewService(parts, table), table}
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -33,10 +34,7 @@ type running struct {
 
 func start(t *testing.T, fs disk.FS, cfg Config) *running {
 	t.Helper()
-	table, err := Open(fs, tableDir, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(Open(fs, tableDir, cfg))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	r := &running{table, stop, make(chan error, 1)}
 	go func() { r.ended <- table.Run(ctx) }()
@@ -50,36 +48,26 @@ func (r *running) kill() error {
 
 func (r *running) end(t *testing.T) {
 	t.Helper()
-	if err := r.kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.kill())
 }
 
 // ask asks one question, whose answer is not an error.
 func (r *running) ask(t *testing.T, q Question) Answer {
 	t.Helper()
-	answers, err := r.Ask(t.Context(), []Question{q})
-	if err != nil {
-		t.Fatal(err)
-	}
+	answers := must.Get(r.Ask(t.Context(), []Question{q}))(t)
 	return answers[0]
 }
 
 // poke changes an octet of a file.
 func poke(t *testing.T, mem *testdisk.Mem, name string, at int64, change func(b byte) byte) {
 	t.Helper()
-	f, err := mem.OpenFile(name, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(mem.OpenFile(name, os.O_RDWR, 0))(t)
 	defer f.Close()
 	b := make([]byte, 1)
 	f.ReadAt(b, at)
 	b[0] = change(b[0])
 	f.Seek(at, io.SeekStart)
-	if _, err := f.Write(b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Write(b))(t)
 }
 
 func digestOf(n int) Digest { return sha1.Sum(fmt.Append(nil, n)) }
@@ -98,9 +86,7 @@ var otherPage = Original{URL: "http://other.example/", Date: time.Unix(1, 0)}
 func memory(t *testing.T) *testdisk.Mem {
 	t.Helper()
 	m := testdisk.NewMem()
-	if err := errors.Join(m.MkdirAll("/state", 0o755), m.SyncDir("/")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(m.MkdirAll("/state", 0o755), m.SyncDir("/")))
 	return m
 }
 
@@ -168,10 +154,7 @@ func TestTable(t *testing.T) {
 				for range 1 + rng.IntN(40) {
 					qs = append(qs, Question{digestOf(rng.IntN(600)), pageOf(rng.IntN(3000)), rng.IntN(3) == 0})
 				}
-				answers, err := r.Ask(t.Context(), qs)
-				if err != nil {
-					t.Fatal(err)
-				}
+				answers := must.Get(r.Ask(t.Context(), qs))(t)
 				for j, got := range answers {
 					if want := m.ask(qs[j]); got != want {
 						t.Fatalf("%+v is answered %+v, want %+v", qs[j], got, want)
@@ -231,9 +214,7 @@ func TestSynced(t *testing.T) {
 		for n := range 50 {
 			qs = append(qs, Question{digestOf(round*50 + n), pageOf(round*50 + n), true})
 		}
-		if _, err := r.Ask(t.Context(), qs); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Ask(t.Context(), qs))(t)
 		r.end(t)
 		mem = mem.Crash(uint64(round))
 	}
@@ -312,10 +293,7 @@ func TestDamage(t *testing.T) {
 	mem := memory(t)
 	cfg := Config{MemoryBytes: 1, SyncEvery: time.Millisecond}
 	onDisk := func() (runs []string) {
-		entries, err := mem.ReadDir(tableDir + "/keys")
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(mem.ReadDir(tableDir + "/keys"))(t)
 		for _, e := range entries {
 			if strings.HasPrefix(e.Name(), "run-") {
 				runs = append(runs, tableDir+"/keys/"+e.Name())
@@ -353,10 +331,7 @@ func TestDamage(t *testing.T) {
 	flipRuns := func() {
 		runs := onDisk()
 		for _, name := range runs {
-			info, err := mem.Stat(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			info := must.Get(mem.Stat(name))(t)
 			flip(name, info.Size()/2)
 		}
 		if len(runs) == 0 {
@@ -480,9 +455,7 @@ func FuzzEntry(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := CheckPage(e.page); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, CheckPage(e.page))
 		if again := e.appendTo(nil); string(again) != string(b[:n]) {
 			t.Fatalf("%x is written as %x", b[:n], again)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/contents"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -77,13 +78,8 @@ func FuzzRequest(f *testing.F) {
 	var running sync.WaitGroup
 	ctx, stop := context.WithCancel(f.Context())
 	mem := testdisk.NewMem()
-	if err := errors.Join(mem.MkdirAll("/state", 0o755), mem.SyncDir("/")); err != nil {
-		f.Fatal(err)
-	}
-	table, err := contents.Open(mem, "/state/contents", contents.Config{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, errors.Join(mem.MkdirAll("/state", 0o755), mem.SyncDir("/")))
+	table := must.Get(contents.Open(mem, "/state/contents", contents.Config{}))(f)
 	k := contents.NewService(contents.Parts{Running: &running}, table)
 	k.Begin(ctx)
 	f.Cleanup(func() {
@@ -138,9 +134,6 @@ func isPage(p *pb.ContentPage) bool {
 
 func encoded(t testing.TB, m proto.Message) []byte {
 	t.Helper()
-	b, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(proto.Marshal(m))(t)
 	return b
 }

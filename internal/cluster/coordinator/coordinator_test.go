@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestJourney follows hosts from Discover to the stream, with two agents.
@@ -312,10 +313,7 @@ func TestFairLookups(t *testing.T) {
 			for j := range 1000 {
 				hosts = append(hosts, fmt.Sprintf("slow%d.example", i*1000+j))
 			}
-			as, err := c.Discover(t.Context(), a.self, hosts, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			as := must.Get(c.Discover(t.Context(), a.self, hosts, false))(t)
 			want := coordinator.HostComing
 			if i > 0 {
 				want = coordinator.HostDead

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -22,10 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openMachine(t testing.TB, fs disk.FS) *Machine {
 	t.Helper()
-	m, err := OpenMachine(MachineConfig{FS: fs, Dir: "coordinator", MemoryBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(OpenMachine(MachineConfig{FS: fs, Dir: "coordinator", MemoryBytes: 1 << 20}))(t)
 	return m
 }
 
@@ -55,9 +53,7 @@ func read(t testing.TB, m *Machine, from uint64) (es []assignment.Entry) {
 	t.Helper()
 	for {
 		data, _, err := m.entries(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if len(data) == 0 {
 			return es
 		}
@@ -75,15 +71,10 @@ func read(t testing.TB, m *Machine, from uint64) (es []assignment.Entry) {
 // snapshotOf returns the bytes of the machine's snapshot.
 func snapshotOf(t testing.TB, m *Machine) []byte {
 	t.Helper()
-	s, err := m.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(m.Snapshot())(t)
 	defer s.Release()
 	var b bytes.Buffer
-	if err := s.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(&b))
 	return b.Bytes()
 }
 
@@ -150,16 +141,11 @@ func TestReplicas(t *testing.T) {
 		if r.IntN(2) == 0 {
 			from = one
 		}
-		s, err := from.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(from.Snapshot())(t)
 		later := randomCommand(r, one)
 		one.Apply(0, later)
 		var b2 bytes.Buffer
-		if err := s.Write(&b2); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Write(&b2))
 		if r.IntN(2) == 0 { // into a machine that has other entries
 			two.Apply(0, later)
 			two.Apply(0, encodeAssign(assign{}, []string{"elsewhere.example"}))
@@ -167,9 +153,7 @@ func TestReplicas(t *testing.T) {
 			closeMachine(t, two)
 			two = openMachine(t, testdisk.NewMem())
 		}
-		if err := two.Restore(&b2); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, two.Restore(&b2))
 		s.Release()
 		if two.Apply(0, later); one.Digest() != two.Digest() {
 			t.Fatalf("command %d: the machines differ after a restore", i)
@@ -357,9 +341,7 @@ func TestDiskFails(t *testing.T) {
 		return m.Restore(bytes.NewReader(snapshot))
 	}
 	f := testdisk.NewFaulty(testdisk.NewMem(), nil)
-	if err := run(f); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run(f))
 	_, changes := f.Calls()
 	broken := errors.New("the disk is broken")
 	failed := 0

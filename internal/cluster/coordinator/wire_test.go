@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // aFollow has a value in each field.
@@ -139,10 +140,7 @@ func TestHostile(t *testing.T) {
 
 // FuzzFollow: any request is refused, or says a Follow within its bounds, which is the same when it is sent again.
 func FuzzFollow(f *testing.F) {
-	b, err := proto.Marshal(aFollow.Wire())
-	if err != nil {
-		f.Fatal(err)
-	}
+	b := must.Get(proto.Marshal(aFollow.Wire()))(f)
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		q := new(pb.FollowRequest)

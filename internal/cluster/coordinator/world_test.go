@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -31,11 +32,8 @@ type world struct {
 // inWorld runs a test in virtual time, with a coordinator that leads.
 func inWorld(t *testing.T, cfg coordinator.Config, f func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		m, err := coordinator.OpenMachine(coordinator.MachineConfig{FS: testdisk.NewMem(), Dir: "coordinator",
-			MemoryBytes: 1 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(coordinator.OpenMachine(coordinator.MachineConfig{FS: testdisk.NewMem(), Dir: "coordinator",
+			MemoryBytes: 1 << 20}))(t)
 		w := &world{t: t, machine: m, changes: make(chan struct{}, 1), leads: true}
 		cfg.Machine, cfg.Log = w.machine, w
 		w.c = coordinator.New(cfg)

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestRefused: packets and streams that are no gossip of this crawl are counted, with and without a
@@ -25,9 +27,7 @@ func TestRefused(t *testing.T) {
 			const packets = 20
 			stranger := w.machine(99)
 			_, from, err := stranger.Listen("10.0.0.99:1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			to := net.UDPAddrFromAddrPort(netip.MustParseAddrPort(a.addr))
 			for i := range packets {
 				from.WriteTo(bytes.Repeat([]byte{byte(100 + i)}, 50+i), to)
@@ -36,10 +36,7 @@ func TestRefused(t *testing.T) {
 			if n := a.refused.Load(); n != packets {
 				t.Errorf("%d of %d packets were counted", n, packets)
 			}
-			ours, err := stranger.Dial(t.Context(), "tcp", a.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ours := must.Get(stranger.Dial(t.Context(), "tcp", a.addr))(t)
 			ours.Write([]byte("no gossip at all, but as long as a header is"))
 			time.Sleep(time.Minute)
 			ours.Close()

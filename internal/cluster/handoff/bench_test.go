@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -20,7 +21,7 @@ func BenchmarkCompact(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		s, err := handoff.Open(disk.OS, b.TempDir(), handoff.Config{CompactBytes: 1 << 40})
-		must(b, err)
+		must.Do(b, err)
 		var batch []byte
 		for i := range urls {
 			l := link.Link{
@@ -33,18 +34,18 @@ func BenchmarkCompact(b *testing.B) {
 			r.Kind, r.Disposition, r.Link = handoff.Finish, handoff.Archived, l.AppendTo(nil)
 			batch = r.AppendTo(batch)
 			if len(batch) > 200_000 || i == urls-1 {
-				must(b, s.Append(id, batch))
+				must.Do(b, s.Append(id, batch))
 				batch = batch[:0]
 			}
 		}
-		must(b, s.Sync(id))
+		must.Do(b, s.Sync(id))
 		sent := s.Sources()[0].Bytes
 		b.StartTimer()
-		must(b, s.Compact(ctx, id))
+		must.Do(b, s.Compact(ctx, id))
 		b.StopTimer()
 		b.ReportMetric(float64(sent)/urls, "sent-B/url")
 		b.ReportMetric(float64(s.Sources()[0].Bytes)/urls, "B/url")
-		must(b, s.Close())
+		must.Do(b, s.Close())
 		b.StartTimer()
 	}
 }

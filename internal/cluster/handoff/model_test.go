@@ -17,6 +17,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
@@ -27,13 +28,6 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var ctx = context.Background()
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func source(n int) handoff.Source {
 	return handoff.Source{Name: fmt.Sprintf("a%d", n), Instance: [16]byte{byte(n), 0xaa}}
@@ -459,7 +453,7 @@ func TestModel(t *testing.T) {
 			case 1:
 				fs = fs.Crash(rng.Uint64())
 			}
-			must(t, s.Close())
+			must.Do(t, s.Close())
 			if fs == old {
 				for _, st := range sources {
 					st.synced = len(st.log)
@@ -507,7 +501,7 @@ func TestFaultAtEveryOperation(t *testing.T) {
 				if err := lost.survive(again); err != nil {
 					t.Fatalf("n=%d hook %d crash %d: %v", n, i, j, err)
 				}
-				must(t, again.Close())
+				must.Do(t, again.Close())
 			}
 			if s != nil {
 				_ = s.Close() // may fail again

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -73,7 +74,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(r.AppendTo(nil))
 	}
 	s, err := handoff.Open(testdisk.NewMem(), "r", handoff.Config{})
-	must(f, err)
+	must.Do(f, err)
 	f.Cleanup(func() { _ = s.Close() })
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, n, err := handoff.Decode(data, nil)
@@ -90,7 +91,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%x is read as %+v, and encoded as %x", data[:n], r, b)
 		}
 		if n <= handoff.MaxBatch {
-			must(t, s.Append(source(1), data[:n]))
+			must.Do(t, s.Append(source(1), data[:n]))
 		}
 	})
 }

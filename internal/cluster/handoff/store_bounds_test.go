@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -65,7 +66,7 @@ func together(t *testing.T) {
 	}
 	stop()
 	compacting.Wait()
-	must(t, s.Close())
+	must.Do(t, s.Close())
 }
 
 // TestImportGoesFirst: an Import does not wait for a Compact.
@@ -85,8 +86,8 @@ func importGoesFirst(t *testing.T) {
 		return rs
 	}()
 	id := source(1)
-	must(t, s.Append(id, encode(big)))
-	must(t, s.Append(source(2), encode([]handoff.Record{accept(1, "http://b.example/")})))
+	must.Do(t, s.Append(id, encode(big)))
+	must.Do(t, s.Append(source(2), encode([]handoff.Record{accept(1, "http://b.example/")})))
 	fs.Break(func(c testdisk.Call) testdisk.Fault {
 		if c.Op == testdisk.OpOpen && strings.Contains(c.Name, id.Name) {
 			once.Do(func() { close(reached); <-goOn })
@@ -130,7 +131,7 @@ func TestCancelled(t *testing.T) {
 		rs = append(rs, accept(uint64(i), fmt.Sprintf("http://a.example/%d", i)),
 			accept(uint64(i), fmt.Sprintf("http://b.example/%d", i)))
 	}
-	must(t, s.Append(id, encode(rs)))
+	must.Do(t, s.Append(id, encode(rs)))
 	over, cancel := context.WithCancel(ctx)
 	enough := errors.New("enough")
 	for _, end := range []struct {
@@ -154,10 +155,10 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("Compact without time: %v", err)
 	}
 	es, err := fs.ReadDir("r/sort")
-	must(t, err)
+	must.Do(t, err)
 	if len(es) > 0 {
 		t.Errorf("%d files of a sort stay", len(es))
 	}
 	st := &story{id: id, log: [][]handoff.Record{rs}}
-	must(t, st.check(s))
+	must.Do(t, st.check(s))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -29,7 +30,7 @@ var update = flag.Bool("update", false, "write the golden files")
 func openStore(t testing.TB, fs disk.FS, cfg handoff.Config) *handoff.Store {
 	t.Helper()
 	s, err := handoff.Open(fs, "r", cfg)
-	must(t, err)
+	must.Do(t, err)
 	return s
 }
 
@@ -63,15 +64,15 @@ func TestSources(t *testing.T) {
 	s := openStore(t, fs, handoff.Config{})
 	id := source(1)
 	batch := encode([]handoff.Record{accept(1, "http://a.example/")})
-	must(t, s.Sync(id))
+	must.Do(t, s.Sync(id))
 	if infos := s.Sources(); len(infos) != 0 {
 		t.Errorf("before the first batch: Sources() = %+v", infos)
 	}
-	must(t, s.Append(id, nil))
-	must(t, s.Append(id, batch))
-	must(t, s.Sync(id))
-	must(t, s.Compact(ctx, id))
-	must(t, s.Close())
+	must.Do(t, s.Append(id, nil))
+	must.Do(t, s.Append(id, batch))
+	must.Do(t, s.Sync(id))
+	must.Do(t, s.Compact(ctx, id))
+	must.Do(t, s.Close())
 	s = openStore(t, fs, handoff.Config{})
 	infos := s.Sources()
 	if len(infos) != 1 || infos[0].Source != id || infos[0].Bytes < int64(len(batch)) {
@@ -82,7 +83,7 @@ func TestSources(t *testing.T) {
 			t.Errorf("a source by the name of %q: %v", name, err)
 		}
 	}
-	must(t, s.Close())
+	must.Do(t, s.Close())
 	if err := s.Append(id, batch); !errors.Is(err, handoff.ErrClosed) {
 		t.Errorf("Append after Close: %v", err)
 	}
@@ -127,18 +128,18 @@ func TestOneURL(t *testing.T) {
 	} {
 		s := openStore(t, testdisk.NewMem(), handoff.Config{})
 		for i := range c.records {
-			must(t, s.Append(source(1), encode(c.records[i:i+1])))
+			must.Do(t, s.Append(source(1), encode(c.records[i:i+1])))
 		}
 		for _, when := range []string{"as it came", "compacted"} {
 			var got []byte
 			_, err := s.Import(ctx, source(1), func(r *handoff.Record) error { got = r.AppendTo(got); return nil })
-			must(t, err)
+			must.Do(t, err)
 			if want := encode(c.want); string(got) != string(want) {
 				t.Errorf("%s, %s: %x, want %x", name, when, got, want)
 			}
-			must(t, s.Compact(ctx, source(1)))
+			must.Do(t, s.Compact(ctx, source(1)))
 		}
-		must(t, s.Close())
+		must.Do(t, s.Close())
 	}
 }
 
@@ -154,7 +155,7 @@ func TestManyKeys(t *testing.T) {
 		for half := range slices.Chunk(all, handoff.MaxPaths/2) {
 			r := handoff.Record{Kind: handoff.Known, Host: 1, Width: width, Paths: half}
 			b := encode([]handoff.Record{r, r})
-			must(t, s.Append(source(1), b))
+			must.Do(t, s.Append(source(1), b))
 		}
 	}
 	for _, when := range []string{"as it came", "compacted"} {
@@ -163,11 +164,11 @@ func TestManyKeys(t *testing.T) {
 			got = append(got, fmt.Sprint(r.Width, len(r.Paths), r.Paths[0]>>20))
 			return nil
 		})
-		must(t, err)
+		must.Do(t, err)
 		if want := "[64 4096 0 64 4096 4096 64 5 8192 38 4096 0 38 4096 4096 38 5 8192]"; fmt.Sprint(got) != want {
 			t.Errorf("%s: groups %v, want %s", when, got, want)
 		}
-		must(t, s.Compact(ctx, source(1)))
+		must.Do(t, s.Compact(ctx, source(1)))
 	}
 }
 
@@ -241,7 +242,7 @@ func TestMalformedBatches(t *testing.T) {
 	if got, _, err := imported(s, source(1)); got != "" || err != nil {
 		t.Errorf("of refused batches there is %q, %v", got, err)
 	}
-	must(t, s.Append(source(1), encode([]handoff.Record{
+	must.Do(t, s.Append(source(1), encode([]handoff.Record{
 		{Kind: handoff.Known, Width: 64, Paths: ascending(handoff.MaxPaths)},
 		{Kind: handoff.Clock, Name: "[::1]", Politeness: handoff.Politeness{Delay: handoff.MaxPause,
 			Quiet: handoff.MaxPause, SlowFor: handoff.MaxPause, Slow: handoff.MaxSlow,
@@ -262,7 +263,7 @@ func TestRest(t *testing.T) {
 	r := handoff.Record{Kind: handoff.Clock, Name: "a.example", Politeness: handoff.Politeness{Delay: time.Second,
 		Quiet: 1500*time.Microsecond + 1, SlowFor: -time.Second, Slow: 3}}
 	got, _, err := handoff.Decode(r.AppendTo(nil), nil)
-	must(t, err)
+	must.Do(t, err)
 	want := handoff.Politeness{Delay: time.Second, Quiet: 1501 * time.Microsecond, Slow: 3}
 	if !reflect.DeepEqual(got.Politeness, want) || got.Name != r.Name || got.Host != link.HostKey(r.Name) {
 		t.Errorf("%+v came back as %+v", r, got)
@@ -281,21 +282,21 @@ func TestDropSource(t *testing.T) {
 	fs := testdisk.NewMem()
 	s := openStore(t, fs, handoff.Config{})
 	id := source(1)
-	must(t, s.Append(id, encode([]handoff.Record{accept(1, "http://a.example/"), accept(2, "http://b.example/")})))
+	must.Do(t, s.Append(id, encode([]handoff.Record{accept(1, "http://a.example/"), accept(2, "http://b.example/")})))
 	_, mark, err := imported(s, id)
-	must(t, err)
-	must(t, s.Append(id, encode([]handoff.Record{accept(3, "http://a.example/3")})))
+	must.Do(t, err)
+	must.Do(t, s.Append(id, encode([]handoff.Record{accept(3, "http://a.example/3")})))
 	if err := s.DropSource(ctx, mark); !errors.Is(err, handoff.ErrNewer) {
 		t.Errorf("DropSource without an Import: %v", err)
 	}
 	_, mark, err = imported(s, id)
-	must(t, err)
-	must(t, s.DropSource(ctx, mark))
+	must.Do(t, err)
+	must.Do(t, s.DropSource(ctx, mark))
 	if infos := s.Sources(); len(infos) != 0 {
 		t.Errorf("after DropSource there is %+v", infos)
 	}
-	must(t, s.Append(id, encode([]handoff.Record{accept(9, "http://a.example/9")})))
-	must(t, s.Close())
+	must.Do(t, s.Append(id, encode([]handoff.Record{accept(9, "http://a.example/9")})))
+	must.Do(t, s.Close())
 	s = openStore(t, fs.Crash(1), handoff.Config{})
 	defer s.Close()
 	if got, _, err := imported(s, id); err != nil || strings.Count(got, "pending") != 1 ||
@@ -314,14 +315,14 @@ func TestDamage(t *testing.T) {
 		sts := []*story{{id: source(0)}, {id: source(1)}}
 		for _, st := range sts {
 			for n := range 30 {
-				must(t, st.append(s, randomBatch(rng)))
+				must.Do(t, st.append(s, randomBatch(rng)))
 				if n == 20 {
-					must(t, s.Compact(ctx, st.id))
+					must.Do(t, s.Compact(ctx, st.id))
 				}
-				must(t, s.Sync(st.id))
+				must.Do(t, s.Sync(st.id))
 			}
 		}
-		must(t, s.Close())
+		must.Do(t, s.Close())
 		return fs, sts
 	}
 	kinds, rounds := map[string]int{}, testtier.Rounds(60, 150)
@@ -329,13 +330,13 @@ func TestDamage(t *testing.T) {
 		fs, sts := build()
 		hurt := filepath.Join("r", fmt.Sprintf("%x-%s", sts[0].id.Instance, sts[0].id.Name))
 		es, err := fs.ReadDir(hurt)
-		must(t, err)
+		must.Do(t, err)
 		name := es[rng.IntN(len(es))].Name()
 		b, err := disk.ReadFile(fs, filepath.Join(hurt, name), 1<<20)
-		must(t, err)
+		must.Do(t, err)
 		at := rng.IntN(len(b))
 		b[at] ^= 1 << rng.IntN(8)
-		must(t, disk.WriteFile(fs, filepath.Join(hurt, name), b))
+		must.Do(t, disk.WriteFile(fs, filepath.Join(hurt, name), b))
 		s, err := handoff.Open(fs, "r", handoff.Config{})
 		if err != nil {
 			// Another version is not damage: its records must not be deleted.
@@ -373,13 +374,13 @@ func TestDamage(t *testing.T) {
 			if err := s.Compact(ctx, sts[0].id); !errors.Is(err, handoff.ErrDamaged) {
 				t.Fatalf("Compact of a damaged source: %v", err)
 			}
-			must(t, s.Reset(ctx, sts[0].id))
+			must.Do(t, s.Reset(ctx, sts[0].id))
 			if len(s.Damaged()) != 0 {
 				t.Fatalf("damaged after Reset")
 			}
 			again := &story{id: sts[0].id}
-			must(t, again.append(s, sts[0].log[0]))
-			must(t, again.check(s))
+			must.Do(t, again.append(s, sts[0].log[0]))
+			must.Do(t, again.check(s))
 		case errors.Is(err, journal.ErrVersion):
 			kinds["version"]++
 		case err != nil:
@@ -390,8 +391,8 @@ func TestDamage(t *testing.T) {
 				t.Fatalf("%s byte %d: %v", name, at, err)
 			}
 		}
-		must(t, sts[1].check(s))
-		must(t, s.Close())
+		must.Do(t, sts[1].check(s))
+		must.Do(t, s.Close())
 	}
 	t.Logf("of %d: %v", rounds, kinds)
 	if kinds["damage"] < rounds/3 {
@@ -404,15 +405,15 @@ func TestMissingPart(t *testing.T) {
 	fs := testdisk.NewMem()
 	s := openStore(t, fs, handoff.Config{})
 	id := source(3)
-	must(t, s.Append(id, encode([]handoff.Record{accept(1, "http://a.example/")})))
-	must(t, s.Compact(ctx, id))
-	must(t, s.Append(id, encode([]handoff.Record{accept(2, "http://b.example/")})))
+	must.Do(t, s.Append(id, encode([]handoff.Record{accept(1, "http://a.example/")})))
+	must.Do(t, s.Compact(ctx, id))
+	must.Do(t, s.Append(id, encode([]handoff.Record{accept(2, "http://b.example/")})))
 	dir := filepath.Join("r", fmt.Sprintf("%x-%s", id.Instance, id.Name))
 	es, err := fs.ReadDir(dir)
-	must(t, err)
+	must.Do(t, err)
 	for _, e := range es {
 		if strings.HasPrefix(e.Name(), "part-") {
-			must(t, fs.Remove(filepath.Join(dir, e.Name())))
+			must.Do(t, fs.Remove(filepath.Join(dir, e.Name())))
 		}
 	}
 	if err := s.Compact(ctx, id); !errors.Is(err, handoff.ErrDamaged) {
@@ -421,7 +422,7 @@ func TestMissingPart(t *testing.T) {
 	if d := s.Damaged(); len(d) != 1 {
 		t.Errorf("Damaged() = %v", d)
 	}
-	must(t, s.Close())
+	must.Do(t, s.Close())
 }
 
 // TestGolden: files of this version stay readable, and are still written in the same way.
@@ -438,39 +439,39 @@ func TestGolden(t *testing.T) {
 		Origins: []handoff.Origin{{Name: "https://a.example", Cause: "connect", Failures: 2, Quiet: time.Minute}}}}
 	of := named(handoff.Lost, "http://a.example/1")
 	of.Archive = source(2).Archive()
-	must(t, s.Append(id, encode([]handoff.Record{
+	must.Do(t, s.Append(id, encode([]handoff.Record{
 		accept(1, "http://a.example/1"), accept(2, "http://a.example/2"), state, key("http://a.example/3"), clock,
 		{Kind: handoff.Known, Host: a, Width: 38, Paths: []uint64{1, 1 << 37}},
 		named(handoff.Lost, "http://a.example/3"), of, pages,
 		accept(4, "http://b.example/"), finish(4, "http://b.example/"),
 	})))
-	must(t, s.Compact(ctx, id))
-	must(t, s.Append(id, encode([]handoff.Record{finish(0, "http://a.example/3")})))
-	must(t, s.Close())
+	must.Do(t, s.Compact(ctx, id))
+	must.Do(t, s.Append(id, encode([]handoff.Record{finish(0, "http://a.example/3")})))
+	must.Do(t, s.Close())
 	dir := filepath.Join("r", fmt.Sprintf("%x-%s", id.Instance, id.Name))
 	es, err := fs.ReadDir(dir)
-	must(t, err)
+	must.Do(t, err)
 	golden := testdisk.NewMem()
-	must(t, golden.MkdirAll(dir, 0o755))
+	must.Do(t, golden.MkdirAll(dir, 0o755))
 	for _, e := range es {
 		got, err := disk.ReadFile(fs, filepath.Join(dir, e.Name()), 1<<20)
-		must(t, err)
+		must.Do(t, err)
 		name := filepath.Join("testdata", "v1", e.Name())
 		if *update {
-			must(t, os.MkdirAll(filepath.Dir(name), 0o755))
-			must(t, os.WriteFile(name, got, 0o644))
+			must.Do(t, os.MkdirAll(filepath.Dir(name), 0o755))
+			must.Do(t, os.WriteFile(name, got, 0o644))
 		}
 		want, err := os.ReadFile(name)
-		must(t, err)
+		must.Do(t, err)
 		if string(got) != string(want) {
 			t.Errorf("%s: written is\n%x\ngolden is\n%x", name, got, want)
 		}
-		must(t, disk.WriteFile(golden, filepath.Join(dir, e.Name()), want))
+		must.Do(t, disk.WriteFile(golden, filepath.Join(dir, e.Name()), want))
 	}
 	s = openStore(t, golden, handoff.Config{})
 	defer s.Close()
 	got, _, err := imported(s, id)
-	must(t, err)
+	must.Do(t, err)
 	m := model{}
 	for _, r := range []handoff.Record{accept(1, "http://a.example/1"), state, pages,
 		named(handoff.Lost, "http://a.example/3"), of, finish(0, "http://a.example/3"),
@@ -488,11 +489,11 @@ func TestMemory(t *testing.T) {
 	links := testtier.Rounds(60_000, 600_000)
 	limit := int64(28 * links)
 	s, err := handoff.Open(disk.OS, t.TempDir(), handoff.Config{MemoryBytes: limit})
-	must(t, err)
+	must.Do(t, err)
 	id := source(1)
 	var b []byte
 	ship := func() {
-		must(t, s.Append(id, b))
+		must.Do(t, s.Append(id, b))
 		b = b[:0]
 	}
 	via := "http://www.via.example/" + strings.Repeat("v", 60)
@@ -548,7 +549,7 @@ func TestMemory(t *testing.T) {
 			}
 			return nil
 		})
-		must(t, err)
+		must.Do(t, err)
 		if pending != links/3 || finished != links/3 || keys != links/3 {
 			t.Errorf("%s: %d pending, %d finished, %d keys, want %d of each", when, pending, finished, keys, links/3)
 		}
@@ -559,12 +560,12 @@ func TestMemory(t *testing.T) {
 	}
 	check("as it came")
 	before := s.Sources()[0].Bytes
-	must(t, s.Compact(ctx, id))
+	must.Do(t, s.Compact(ctx, id))
 	after := s.Sources()[0].Bytes
 	t.Logf("%d records: %d octets, compacted %d", 5*links/3, before, after)
 	if after > before/2 {
 		t.Errorf("compacted %d octets, it was %d", after, before)
 	}
 	check("compacted")
-	must(t, s.Close())
+	must.Do(t, s.Close())
 }

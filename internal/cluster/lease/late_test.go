@@ -3,6 +3,8 @@ package lease
 import (
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // pair returns a view of two agents, and a point that the first one grants.
@@ -25,10 +27,7 @@ func opened(self AgentID, v View, now time.Time) *Peer {
 // serve passes a call to a Peer, and returns the answer.
 func serve(t testing.TB, p *Peer, b *Batch, now time.Time) *Batch {
 	t.Helper()
-	ans, err := p.Serve(b, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ans := must.Get(p.Serve(b, now))(t)
 	return ans
 }
 
@@ -47,9 +46,7 @@ func exchange(t testing.TB, now time.Time, from, to *Peer, change func(ans *Batc
 		if change != nil {
 			change(ans)
 		}
-		if err := from.Answered(ans, now); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, from.Answered(ans, now))
 	}
 	return calls
 }
@@ -163,10 +160,8 @@ func TestGrantWhileClaiming(t *testing.T) {
 		t.Fatalf("calls %+v", calls)
 	}
 	p.Contact(now, now)
-	if err := p.Answered(&Batch{From: 1, To: 2, Stamp: calls[0].Stamp, Answer: true,
-		Grants: []Grant{{Point: point, Serial: 7, Stamp: calls[0].Stamp, Term: time.Hour}}}, now); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Answered(&Batch{From: 1, To: 2, Stamp: calls[0].Stamp, Answer: true,
+		Grants: []Grant{{Point: point, Serial: 7, Stamp: calls[0].Stamp, Term: time.Hour}}}, now))
 	if ok, _ := p.Ready(point, time.Second, now); !ok {
 		t.Error("its claim is confirmed, and it does not have the point")
 	}

@@ -3,6 +3,8 @@ package lease
 import (
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestSurvey: a grantor that is new to a point grants it as soon as a survey shows that no agent
@@ -70,9 +72,7 @@ func TestSurveyIsNotAnswered(t *testing.T) {
 		t.Fatalf("calls %+v", calls)
 	}
 	refused := &Batch{From: 1, To: 2, Stamp: calls[0].Stamp, View: v.Digest(), Answer: true, Refused: []uint64{point}}
-	if err := p.Answered(refused, now); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Answered(refused, now))
 	if answered() {
 		t.Error("answered with a request under way without a lease")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
@@ -79,10 +80,7 @@ func TestRounding(t *testing.T) {
 		Grants: []Grant{{Held: d, Term: d, Rest: d}},
 		Survey: true, Lost: d,
 	}
-	got, err := ParseBatch(b.AppendTo(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(ParseBatch(b.AppendTo(nil)))(t)
 	want := &Batch{
 		Gives:  []Give{{Rest: 2 * time.Microsecond}},
 		Asks:   []Ask{{Quiet: 2 * time.Microsecond, Rest: 2 * time.Microsecond}, {}, {Quiet: maxDuration}},
@@ -107,10 +105,7 @@ func FuzzBatch(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := ParseBatch(b.AppendTo(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(ParseBatch(b.AppendTo(nil)))(t)
 		if diff := cmp.Diff(b, again); diff != "" {
 			t.Fatal(diff)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testmembers"
 )
@@ -72,10 +73,7 @@ func (f *fetcher) fetch() {
 func fetchers(t *testing.T, limit int64, play func(fs []*fetcher, sum func() int64)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testmembers.Open(t, "a", "b", "c")
-		events, err := report.OpenEvents(testdisk.NewMem(), "events", clock.System)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := must.Get(report.OpenEvents(testdisk.NewMem(), "events", clock.System))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all []*fetcher
 		for i, a := range c.Agents {

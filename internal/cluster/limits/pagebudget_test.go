@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
@@ -226,10 +227,7 @@ func FuzzReport(f *testing.F) {
 		{Seq: 1, Want: 5}, {Seq: 2, Used: 3, Held: 4, Want: 1 << 20}, {Seq: 3, Held: maxPages, Want: 1},
 		{Seq: 4, Held: 90, Want: 20, Known: map[string]uint64{"gone": 5, "b": 7, "gone-2": maxPages}},
 	} {
-		b, err := proto.Marshal(q)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(proto.Marshal(q))(f)
 		f.Add(b, b)
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
@@ -244,9 +242,7 @@ func FuzzReport(f *testing.F) {
 			if g == nil {
 				continue // a late report
 			}
-			if err := checkGrant(q, g); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, checkGrant(q, g))
 			if _, held := p.sum(); held > limit && g.Held > q.Held {
 				t.Fatalf("%d of %d pages are held after a grant of %d", held, limit, g.Held-q.Held)
 			}

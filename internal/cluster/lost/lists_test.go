@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -30,36 +31,25 @@ func now() time.Time { return time.Unix(1e9, 0) }
 func listsOn(t *testing.T, fs disk.FS) (*lost.Lists, *report.Events) {
 	t.Helper()
 	for _, dir := range []string{"logs", "reports"} {
-		if err := fs.MkdirAll("/crawl/"+dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, fs.MkdirAll("/crawl/"+dir, 0o755))
 	}
-	events, err := report.OpenEvents(fs, "/crawl/logs/events.jsonl", testclock.Func(now))
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := must.Get(report.OpenEvents(fs, "/crawl/logs/events.jsonl", testclock.Func(now)))(t)
 	t.Cleanup(func() { events.Close() })
-	l, err := lost.Open(lost.Config{FS: fs, Dir: "/crawl", Clock: testclock.Func(now), Events: events,
-		Members: &members.Members{Self: gossip.Agent{Name: "a1"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(lost.Open(lost.Config{FS: fs, Dir: "/crawl", Clock: testclock.Func(now), Events: events,
+		Members: &members.Members{Self: gossip.Agent{Name: "a1"}}}))(t)
 	return l, events
 }
 
 func namesOf(t *testing.T, lists *lost.Lists) (all []string) {
 	t.Helper()
-	err := lists.Each(func(l link.Link, lost bool, archive string) error {
+	must.Do(t, lists.Each(func(l link.Link, lost bool, archive string) error {
 		name := l.URL.String()
 		if l.Refetches() > 0 {
 			name += fmt.Sprint(" refetched ", l.Refetches())
 		}
 		all = append(all, strings.TrimSpace(fmt.Sprint(name, " ", lost, " ", archive)))
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -98,9 +88,7 @@ func TestLoggedNames(t *testing.T) {
 		"2001-09-09T01:46:40.000Z   200          1 http://a.example/damaged\n" +
 		line("http://a.example/?q=%C3%A9,%22x%22", "L", 200, true)
 	log += strings.TrimSuffix(line("http://a.example/last", "L", 200, true), "\n")
-	if err := disk.WriteFile(mem, "/crawl/logs/crawl.log", []byte(log)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, disk.WriteFile(mem, "/crawl/logs/crawl.log", []byte(log)))
 	want := []string{"http://a.example/ false", "http://a.example/missing false", "http://a.example/moved false",
 		"http://a.example/broken false", "http://a.example/same false", "http://a.example/?q=%C3%A9,%22x%22 false"}
 	if got := namesOf(t, lists); !slices.Equal(got, want) {
@@ -115,20 +103,14 @@ func TestListsAreBounded(t *testing.T) {
 	lists, events := listsOn(t, mem)
 	from := handoff.Source{Name: "a2"}
 	l, _, err := lists.List(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const archives = 300
 	for i := range archives {
 		of := handoff.Source{Name: fmt.Sprint("b", i)}.Archive()
 		u := link.Link{URL: weburl.MustParse(fmt.Sprintf("http://h.example/%d", i))}
-		if err := errors.Join(l.Add(u, of), l.Add(u, of)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(l.Add(u, of), l.Add(u, of)))
 	}
-	if err := errors.Join(l.Commit(), l.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(l.Commit(), l.Close()))
 	entries, err := mem.ReadDir("/crawl/reports")
 	if err != nil || len(entries) != mostArchives+1 {
 		t.Errorf("%d lists, want %d: %v", len(entries), mostArchives+1, err)
@@ -136,9 +118,7 @@ func TestListsAreBounded(t *testing.T) {
 	if all := namesOf(t, lists); len(all) != archives {
 		t.Errorf("%d URLs are listed, want %d", len(all), archives)
 	}
-	if err := events.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, events.Close())
 	b, err := disk.ReadFile(mem, "/crawl/logs/events.jsonl", 1<<20)
 	if want := fmt.Sprintf(`"event":"lists-merged","list":"a2-00000000","urls":%d}`, 2*(archives-mostArchives)); err !=
 		nil || !strings.Contains(string(b), want) {
@@ -155,9 +135,7 @@ func TestListOfLostURLs(t *testing.T) {
 	second := handoff.Source{Name: "a2", Instance: [16]byte{0xff}}
 	lose := func(from handoff.Source, urls ...string) {
 		t.Helper()
-		if err := lose(lists, from, urls...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, lose(lists, from, urls...))
 	}
 	lose(first)
 	if got := namesOf(t, lists); len(got) > 0 {
@@ -183,9 +161,7 @@ func TestListOfLostURLs(t *testing.T) {
 	}
 	const name = "/crawl/reports/lost-a2-01020304.txt"
 	text, err := disk.ReadFile(mem, name, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const want = `# URLs of the pages that were in the archive of agent a2 (instance 01020304).
 # Agent a1 wrote this list on 2001-09-09 01:46:40 UTC, when it took over hosts of a lost agent.
 # If the crawl directory of a2 still exists, its archive has these pages, and the list is not needed.
@@ -224,9 +200,7 @@ func TestListsArePlaced(t *testing.T) {
 	}
 	there := []gossip.Agent{agent(1, gossip.Up)}
 	another := []gossip.Agent{agent(2, gossip.Joining)}
-	if err := lose(lists, of, "http://a.example/0"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lose(lists, of, "http://a.example/0"))
 	for i, c := range []struct {
 		view *gossip.View
 		lost bool
@@ -243,9 +217,7 @@ func TestListsArePlaced(t *testing.T) {
 		{&gossip.View{Agents: []gossip.Agent{agent(1, gossip.Leaving)}}, false},
 		{&gossip.View{Lost: there}, true},
 	} {
-		if err := lists.Place(c.view); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, lists.Place(c.view))
 		in := func(dir string) bool {
 			_, err := mem.Stat("/crawl/" + dir + "/lost-a2-01000000.txt")
 			return err == nil
@@ -259,9 +231,7 @@ func TestListsArePlaced(t *testing.T) {
 		if err := lose(lists, of, fmt.Sprintf("http://a.example/%d", i%3)); err != nil { // writes it to the reports
 			t.Fatal(err)
 		}
-		if err := lists.Place(c.view); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, lists.Place(c.view))
 		want := min(i+1, 3)
 		if got := namesOf(t, lists); len(got) != want || got[0] != "http://a.example/0 true a2-01000000" {
 			t.Errorf("view %d: %q, want %d", i, got, want)
@@ -270,9 +240,7 @@ func TestListsArePlaced(t *testing.T) {
 			t.Errorf("view %d: after a takeover the list is in the reports: %t", i, in("reports"))
 		}
 	}
-	if err := events.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, events.Close())
 }
 
 // TestListOfRefetchedURLs: a list tells how often a URL was fetched again before, and so does crawl.log.
@@ -282,9 +250,7 @@ func TestListOfRefetchedURLs(t *testing.T) {
 	at := time.Unix(1e9, 0)
 	logged := report.Line{Time: at, Code: 200, URL: "http://a.example/", Hops: "I", Began: at, HasDigest: true,
 		Notes: []string{report.RefetchNote + "2"}}
-	if err := disk.WriteFile(mem, "/crawl/logs/crawl.log", logged.AppendTo(nil)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, disk.WriteFile(mem, "/crawl/logs/crawl.log", logged.AppendTo(nil)))
 	from := handoff.Source{Name: "a2", Instance: [16]byte{1}}
 	add := func(urls map[string]uint8) {
 		t.Helper()
@@ -317,16 +283,10 @@ func TestListOfLostURLsFails(t *testing.T) {
 		mem := testdisk.NewMem()
 		machine := &struct{ disk.FS }{mem}
 		lists, _ := listsOn(t, machine)
-		if err := lose(lists, from, "http://a.example/"); err != nil {
-			t.Fatal(err)
-		}
-		if err := mem.SyncDir("/crawl"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, lose(lists, from, "http://a.example/"))
+		must.Do(t, mem.SyncDir("/crawl"))
 		before, err := disk.ReadFile(mem, name, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		faulty := testdisk.NewFaulty(mem, testdisk.FailAt(i, syscall.EIO))
 		machine.FS = faulty
 		err = lose(lists, from, "http://b.example/")

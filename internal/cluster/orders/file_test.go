@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -56,9 +57,7 @@ func TestLoad(t *testing.T) {
 		t.Fatalf("no file: %v, %v", s, err)
 	}
 	want := sampleSet()
-	if err := want.Save(fs, "orders"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, want.Save(fs, "orders"))
 	if s, err = Load(fs, "orders"); err != nil || s.Digest() != want.Digest() {
 		t.Errorf("%v, %v", s, err)
 	}
@@ -77,14 +76,9 @@ func TestGolden(t *testing.T) {
 	golden := filepath.Join("testdata", "v1", "orders")
 	got := sampleSet().Encode()
 	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, got, 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(golden))(t)
 	if !bytes.Equal(got, want) {
 		t.Errorf("written is\n%x\ngolden is\n%x", got, want)
 	}
@@ -109,9 +103,7 @@ func FuzzDecodeSet(f *testing.F) {
 			return
 		}
 		for _, o := range s.Past() {
-			if err := o.Check(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, o.Check())
 		}
 		if again, err := DecodeSet(s.Encode()); err != nil || again.Digest() != s.Digest() {
 			t.Fatalf("%v is %v, %v", s.Past(), again, err)

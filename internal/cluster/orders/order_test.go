@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 var begin = time.UnixMilli(1_700_000_000_123).UTC()
@@ -38,9 +40,7 @@ var anyOrder = rapid.Custom(func(t *rapid.T) Order {
 func TestOrderRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anyOrder.Draw(t, "order")
-		if err := o.Check(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, o.Check())
 		b := o.AppendTo([]byte("before"))[len("before"):]
 		got, n, err := Decode(append(bytes.Clone(b), "behind"...))
 		if err != nil || n != len(b) || got != o {
@@ -141,9 +141,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		if err := o.Check(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, o.Check())
 		if again := o.AppendTo(nil); !bytes.Equal(again, b[:n]) {
 			t.Fatalf("%x is %x", b[:n], again)
 		}

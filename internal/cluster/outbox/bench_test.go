@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -44,21 +45,21 @@ func BenchmarkViewChange(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		o, err := Open(disk.OS, b.TempDir(), Config{})
-		must(b, err)
+		must.Do(b, err)
 		for i, l := range all {
-			must(b, o.Push(agent(l, 7), uint64(i+1), 0, l))
+			must.Do(b, o.Push(agent(l, 7), uint64(i+1), 0, l))
 		}
 		way := func(n uint64, l []byte) (To, error) { return To{Agent: agent(l, 8)}, nil }
 		b.StartTimer()
 		began := time.Now()
 		o.Changed()
 		for o.Loose() {
-			must(b, o.Route(256, way))
+			must.Do(b, o.Route(256, way))
 		}
 		routed += time.Since(began)
 		for o.Len() > 0 {
 			batch, _, err := o.Next(began, way)
-			must(b, err)
+			must.Do(b, err)
 			if batch != nil {
 				if batch.Agent == "a7" {
 					moved += len(batch.Numbers)
@@ -68,7 +69,7 @@ func BenchmarkViewChange(b *testing.B) {
 		}
 		sent += time.Since(began)
 		b.StopTimer()
-		must(b, o.Close())
+		must.Do(b, o.Close())
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(moved)/float64(b.N)/links, "moved/link")
@@ -83,10 +84,10 @@ func BenchmarkAssigned(b *testing.B) {
 	const hosts = 1_000_000
 	all := benchLinks(hosts, 1)
 	o, err := Open(disk.OS, b.TempDir(), Config{})
-	must(b, err)
+	must.Do(b, err)
 	began := time.Now()
 	for i, l := range all {
-		must(b, o.PushWaiting(hostKey(l), uint64(i+1), l))
+		must.Do(b, o.PushWaiting(hostKey(l), uint64(i+1), l))
 	}
 	w := o.waiting
 	var size int64
@@ -114,5 +115,5 @@ func BenchmarkAssigned(b *testing.B) {
 			}
 		}
 	}
-	must(b, o.Close())
+	must.Do(b, o.Close())
 }

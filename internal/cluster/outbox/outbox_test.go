@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -25,19 +26,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // open opens an outbox, which the test closes at its end.
 func open(t testing.TB, fs disk.FS, cfg Config) *Outbox {
 	t.Helper()
 	o, err := Open(fs, "/out", cfg)
-	must(t, err)
-	t.Cleanup(func() { must(t, o.Close()) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, o.Close()) })
 	return o
 }
 
@@ -108,7 +102,7 @@ func modelOnce(t *testing.T, seed uint64) {
 	cfg := Config{MemoryBytes: 1 + int64(rng.IntN(2))*64<<10, BatchLinks: 1 + rng.IntN(40),
 		BatchBytes: 1 + rng.IntN(4000), Seed: seed}
 	o, err := Open(mem, "/out", cfg)
-	must(t, err)
+	must.Do(t, err)
 	now := time.Unix(1, 0)
 	p := &table{t: t, owners: map[uint64]string{}, in: map[uint64]bool{}}
 	agents := []string{"", "a", "b", "c"}
@@ -157,7 +151,7 @@ func modelOnce(t *testing.T, seed uint64) {
 	}
 	turn := func() (sent bool) {
 		b, wake, err := o.Next(now, p.to)
-		must(t, err)
+		must.Do(t, err)
 		if b == nil {
 			if !wake.IsZero() && wake.Before(now) {
 				t.Fatalf("asked to wait until %s at %s", wake, now)
@@ -192,16 +186,16 @@ func modelOnce(t *testing.T, seed uint64) {
 				p.in[next] = true
 				switch a := p.owners[keyOf(next)]; rng.IntN(8) {
 				case 0:
-					must(t, o.PushLoose(next, linkOf(next)))
+					must.Do(t, o.PushLoose(next, linkOf(next)))
 				case 1:
-					must(t, o.Park(next, linkOf(next), now))
+					must.Do(t, o.Park(next, linkOf(next), now))
 				case 2:
-					must(t, o.Push(anyone(), next, rng.IntN(4), linkOf(next))) // by an earlier table
+					must.Do(t, o.Push(anyone(), next, rng.IntN(4), linkOf(next))) // by an earlier table
 				default:
 					if a == "" || a == "?" {
-						must(t, o.PushWaiting(keyOf(next), next, linkOf(next)))
+						must.Do(t, o.PushWaiting(keyOf(next), next, linkOf(next)))
 					} else {
-						must(t, o.Push(a, next, rng.IntN(4), linkOf(next)))
+						must.Do(t, o.Push(a, next, rng.IntN(4), linkOf(next)))
 					}
 				}
 			}
@@ -233,7 +227,7 @@ func modelOnce(t *testing.T, seed uint64) {
 				changed()
 			}
 		case 13:
-			must(t, o.Route(rng.IntN(300), p.to))
+			must.Do(t, o.Route(rng.IntN(300), p.to))
 		}
 		if ram := o.waiting.ram; int64(ram) > cfg.MemoryBytes+4*int64(pageBytes) {
 			t.Fatalf("%d octets of waiting links in RAM", ram)
@@ -251,7 +245,7 @@ func modelOnce(t *testing.T, seed uint64) {
 	settle := func(stuck string) {
 		for quiet := 0; quiet < 3; quiet++ {
 			if o.Loose() {
-				must(t, o.Route(300, p.to))
+				must.Do(t, o.Route(300, p.to))
 				quiet = 0
 			}
 			for turn() {
@@ -278,7 +272,7 @@ func modelOnce(t *testing.T, seed uint64) {
 	if files, err := mem.ReadDir("/out"); err != nil || len(files) > 0 {
 		t.Errorf("files left: %v %v", files, err)
 	}
-	must(t, o.Close())
+	must.Do(t, o.Close())
 }
 
 // TestMemory: the RAM is bounded for any number of links, of agents and without an owner.
@@ -288,8 +282,8 @@ func TestMemory(t *testing.T) {
 	pageBytes = 16 << 10
 	o := open(t, testdisk.NewMem(), Config{MemoryBytes: memory})
 	for n := range uint64(20000) {
-		must(t, o.Push(fmt.Sprint("agent", n%4), n+1, 0, linkOf(n+1)))
-		must(t, o.PushWaiting(n*0x9e3779b97f4a7c15, n+1, linkOf(n+1)))
+		must.Do(t, o.Push(fmt.Sprint("agent", n%4), n+1, 0, linkOf(n+1)))
+		must.Do(t, o.PushWaiting(n*0x9e3779b97f4a7c15, n+1, linkOf(n+1)))
 		queued, w := 0, o.waiting
 		for _, l := range o.turns {
 			queued += len(l.head) + len(l.tail)
@@ -308,7 +302,7 @@ func TestWaitingDisk(t *testing.T) {
 	const links = 3000
 	key := func(n uint64) uint64 { return n * 0x9e3779b97f4a7c15 }
 	for n := range uint64(links) {
-		must(t, o.PushWaiting(key(n), n, linkOf(n)))
+		must.Do(t, o.PushWaiting(key(n), n, linkOf(n)))
 	}
 	size := func() (all int64) {
 		for _, f := range o.waiting.files {
@@ -321,7 +315,7 @@ func TestWaitingDisk(t *testing.T) {
 		for n := range uint64(links) {
 			asked := 0
 			o.Assigned(key(n))
-			must(t, o.Route(links, func(m uint64, _ []byte) (To, error) {
+			must.Do(t, o.Route(links, func(m uint64, _ []byte) (To, error) {
 				if asked++; m != n {
 					t.Fatalf("asked for link %d after %d was assigned", m, n)
 				}
@@ -350,13 +344,13 @@ func TestWaitingOrder(t *testing.T) {
 	o := open(t, testdisk.NewMem(), Config{MemoryBytes: 1})
 	const links = 2000
 	for n := range uint64(links) {
-		must(t, o.PushWaiting(n%2*77, n, linkOf(n)))
+		must.Do(t, o.PushWaiting(n%2*77, n, linkOf(n)))
 	}
 	for _, key := range []uint64{77, 0} {
 		o.Assigned(key)
 		next := key % 2
 		for o.Loose() {
-			must(t, o.Route(10, func(n uint64, _ []byte) (To, error) {
+			must.Do(t, o.Route(10, func(n uint64, _ []byte) (To, error) {
 				if n != next {
 					t.Fatalf("link %d, want %d", n, next)
 				}
@@ -375,16 +369,16 @@ func TestDamage(t *testing.T) {
 	mem := testdisk.NewMem()
 	o := open(t, mem, Config{MemoryBytes: 1})
 	for n := range uint64(300) {
-		must(t, o.Push("a", n+1, 0, linkOf(n+1)))
+		must.Do(t, o.Push("a", n+1, 0, linkOf(n+1)))
 	}
 	f := o.turns[0].files[0]
 	b, err := disk.ReadFile(mem, f.name, 1<<20)
-	must(t, err)
+	must.Do(t, err)
 	b[len(b)/2] ^= 4
 	w, err := mem.OpenFile(f.name, 1, 0)
-	must(t, err)
+	must.Do(t, err)
 	_, err = w.Write(b)
-	must(t, errors.Join(err, w.Close()))
+	must.Do(t, errors.Join(err, w.Close()))
 	for {
 		b, _, err := o.Next(time.Now(), nil)
 		if errors.Is(err, ErrDamaged) {
@@ -422,7 +416,7 @@ func eachCall(t *testing.T, story func(o *Outbox, note func(error) bool)) {
 	run := func(at int64) (calls int64) {
 		fs, failed := testdisk.NewFaulty(testdisk.NewMem(), nil), 0
 		o, err := Open(fs, "/out", Config{MemoryBytes: 1, BatchLinks: 50})
-		must(t, err)
+		must.Do(t, err)
 		before, _ := fs.Calls()
 		fs.Break(func(c testdisk.Call) testdisk.Fault {
 			if c.N-before != at || !slices.Contains(ops, c.Op) {
@@ -439,7 +433,7 @@ func eachCall(t *testing.T, story func(o *Outbox, note func(error) bool)) {
 			}
 			return err != nil
 		})
-		if must(t, o.Close()); failed > 1 {
+		if must.Do(t, o.Close()); failed > 1 {
 			t.Errorf("call %d failed once, %d times in all", at, failed)
 		}
 		all, _ := fs.Calls()
@@ -521,7 +515,7 @@ func TestLinger(t *testing.T) {
 		t.Helper()
 		for range links {
 			number++
-			must(t, o.Push(agent, number, 0, linkOf(number)))
+			must.Do(t, o.Push(agent, number, 0, linkOf(number)))
 		}
 	}
 	next := func(after time.Duration, links int, wake time.Duration) {

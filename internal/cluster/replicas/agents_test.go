@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testmembers"
 )
@@ -73,17 +74,11 @@ func (h *heir) TakeOver(ctx context.Context, store cluster.LostReplica, source h
 func inherits(t *testing.T, play func(h *heir)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &heir{c: testmembers.Open(t, "a", "b", "c")}
-		events, err := report.OpenEvents(testdisk.NewMem(), "events", clock.System)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := must.Get(report.OpenEvents(testdisk.NewMem(), "events", clock.System))(t)
 		var others []*Replicas
 		for _, a := range h.c.Agents {
-			r, err := Open(Config{FS: testdisk.NewMem(), Dir: "/crawl", Clock: clock.System, Events: events,
-				Members: a.Members, Owners: h, Lists: h})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(Open(Config{FS: testdisk.NewMem(), Dir: "/crawl", Clock: clock.System, Events: events,
+				Members: a.Members, Owners: h, Lists: h}))(t)
 			defer r.Close()
 			Call.Serve(a.Server, r.Receive)
 			others = append(others, r)

@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -24,11 +25,8 @@ import (
 // open opens the replicas of agent a1.
 func open(t *testing.T) *Replicas {
 	t.Helper()
-	r, err := Open(Config{FS: testdisk.NewMem(), Dir: "/crawl",
-		Members: &members.Members{Self: gossip.Agent{Name: "a1"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Open(Config{FS: testdisk.NewMem(), Dir: "/crawl",
+		Members: &members.Members{Self: gossip.Agent{Name: "a1"}}}))(t)
 	t.Cleanup(func() { r.Close() })
 	return r
 }
@@ -51,9 +49,7 @@ func TestKeepsReplica(t *testing.T) {
 	}
 	known := func() (n int) {
 		t.Helper()
-		if _, err := store.Import(ctx, source, func(*handoff.Record) error { n++; return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.Import(ctx, source, func(*handoff.Record) error { n++; return nil }))(t)
 		return n
 	}
 	bytes := func() int64 { return store.Sources()[0].Bytes }
@@ -62,9 +58,7 @@ func TestKeepsReplica(t *testing.T) {
 		t.Errorf("a batch without the batches before: %v", err)
 	}
 	for n, u := range []string{"http://a.example/1", "http://a.example/2"} {
-		if err := ship(uint64(n+1), u); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ship(uint64(n+1), u))
 	}
 	was := bytes()
 	if err := ship(2, "http://a.example/2"); err != nil || bytes() != was {
@@ -81,9 +75,7 @@ func TestKeepsReplica(t *testing.T) {
 	}
 
 	both, err := placement.NewRendezvous([]placement.Owner{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	a2 := gossip.Agent{Name: "a2", Instance: from.Instance, State: gossip.Up}
 	r.Lose(&gossip.View{Agents: []gossip.Agent{a2}}, by(both), time.Now())
 	if !r.Settled() {
@@ -114,13 +106,8 @@ func TestKeepsReplica(t *testing.T) {
 	}
 	// The agent came back during the takeover, and its replica is forgotten. Its next batch is
 	// useless without the batches before.
-	mark, err := store.Import(ctx, source, func(*handoff.Record) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := (lostReplica{store, r, source}).DropSource(ctx, mark); err != nil {
-		t.Fatal(err)
-	}
+	mark := must.Get(store.Import(ctx, source, func(*handoff.Record) error { return nil }))(t)
+	must.Do(t, (lostReplica{store, r, source}).DropSource(ctx, mark))
 	if err := ship(3, "http://a.example/5"); !errors.As(err, &refusal) || refusal.Reason != notWhole || r.has(source) {
 		t.Errorf("a batch that continues a forgotten replica: %v", err)
 	}
@@ -146,10 +133,7 @@ func TestAway(t *testing.T) {
 		agents[name] = gossip.Agent{Name: name, Instance: [16]byte{byte(i + 1)}, Boot: 1, State: gossip.Up}
 		all = append(all, placement.Owner{Name: name, Capacity: 1})
 	}
-	before, err := placement.NewRendezvous(all, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(placement.NewRendezvous(all, 0))(t)
 	again := agents["a2"]
 	again.Boot, again.State = 2, gossip.Joining
 	other := agents["a3"]
@@ -208,10 +192,7 @@ func by(p placement.Placement) OwnersBefore {
 // TestTellLeft: an agent has told that it leaves when the other one has kept that, and not if it fails to, or says to
 // ask again.
 func TestTellLeft(t *testing.T) {
-	l, err := rpc.Listen(rpc.System, "127.0.0.1:0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(rpc.Listen(rpc.System, "127.0.0.1:0", nil))(t)
 	crawl, answers := rpc.ID{1}, []error{errors.New("its disk is full"), rpc.ErrAgain, nil}
 	s := rpc.NewServer(l, rpc.ServerConfig{Crawl: func() rpc.ID { return crawl },
 		Admitted: func(rpc.Caller) bool { return true }})

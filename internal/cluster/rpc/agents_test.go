@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -29,10 +30,7 @@ var theCrawl = rpc.ID{1, 2, 3}
 func issue(t *testing.T, names ...string) (*testdisk.Mem, map[string]*rpc.Keys) {
 	t.Helper()
 	mem := testdisk.NewMem()
-	a, err := rpc.OpenAuthority(mem, "keys", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(rpc.OpenAuthority(mem, "keys", time.Now()))(t)
 	out := map[string]*rpc.Keys{}
 	for _, name := range names {
 		issue := a.Issue
@@ -40,9 +38,7 @@ func issue(t *testing.T, names ...string) (*testdisk.Mem, map[string]*rpc.Keys) 
 			issue = a.IssueCoordinator
 		}
 		dir, err := issue(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if out[name], err = rpc.LoadKeys(mem, dir, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -170,9 +166,6 @@ func post(t testing.TB, tr *http.Transport, l *rpc.Listener, r raw) (status int,
 
 func encoded(t testing.TB, m proto.Message) []byte {
 	t.Helper()
-	b, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(proto.Marshal(m))(t)
 	return b
 }

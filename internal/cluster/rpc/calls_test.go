@@ -20,6 +20,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 )
 
@@ -154,10 +155,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s without a handler: %v", e.call, err)
 		}
 	}
-	closed, err := rpc.Listen(rpc.System, "127.0.0.1:0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	closed := must.Get(rpc.Listen(rpc.System, "127.0.0.1:0", nil))(t)
 	closed.Close()
 	if err := ask(t.Context(), peer(t, "a1", closed), rpc.CallPulse); !errors.Is(err, rpc.ErrUnreachable) {
 		t.Errorf("Pulse of no agent: %v", err)
@@ -426,9 +424,7 @@ func TestCompressed(t *testing.T) {
 	}
 	l, s := agent(t, rpc.System, "127.0.0.1:0", nil, func(string, rpc.Caller, any) (any, error) { return nil, nil })
 	batch := []byte(strings.Join(urls, "\x00L\x00http://via.example/\x00via.example\x00"))
-	if _, err := of(rpc.CallPush).send(t.Context(), peer(t, "a1", l), &pb.PushRequest{Links: batch}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(of(rpc.CallPush).send(t.Context(), peer(t, "a1", l), &pb.PushRequest{Links: batch}))(t)
 	if got := s.Counts().Received; got > uint64(len(batch))/3 {
 		t.Errorf("%d links of %d octets took %d on the wire", len(urls), len(batch), got)
 	}
@@ -463,10 +459,7 @@ func TestStreams(t *testing.T) {
 				io.ReadFull(conn, b[:])
 				conn.Write(bytes.ToUpper(b[:]))
 			})
-			conn, err := c.dial(t.Context(), c.keys, nil, c.addr, c.name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(c.dial(t.Context(), c.keys, nil, c.addr, c.name))(t)
 			io.WriteString(conn, "hello")
 			if got, err := io.ReadAll(conn); err != nil || string(got) != "HELLO" {
 				t.Errorf("read %q, %v", got, err)
@@ -493,10 +486,7 @@ func TestStreams(t *testing.T) {
 				t.Errorf("Accept after Close: %v", err)
 			}
 		}
-		out, err := net.Dial("udp", al.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(net.Dial("udp", al.Addr()))(t)
 		defer out.Close()
 		io.WriteString(out, "packet")
 		b := make([]byte, 64)

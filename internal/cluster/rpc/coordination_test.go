@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -82,9 +83,7 @@ func TestFollowTime(t *testing.T) {
 		inMemory(t, func(t *testing.T, network *simnet.Network, here *simnet.Machine) {
 			network.Follow(func(int, int) simnet.Path { return simnet.Path{Rate: 64 << 10} })
 			l, err := rpc.ListenCoordinator(here, "127.0.0.1:7480", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			s := rpc.NewServer(l, rpc.ServerConfig{Crawl: func() rpc.ID { return theCrawl }, MemoryBytes: 1})
 			follow := rpc.Method[pb.FollowRequest, pb.FollowResponse]{Call: rpc.CallFollow}
 			follow.Serve(s, func(ctx context.Context, _ rpc.Caller, q *pb.FollowRequest) (*pb.FollowResponse, error) {

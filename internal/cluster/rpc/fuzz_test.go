@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A foreigner is a server of HTTP/2 that answers each call with the same body, and remembers the last request's.
@@ -25,10 +26,7 @@ type foreigner struct {
 
 func foreign(t testing.TB) *foreigner {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	f := &foreigner{status: http.StatusOK, addr: l.Addr().String()}
 	s := &http.Server{Protocols: new(http.Protocols),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,9 +77,7 @@ func FuzzRequests(f *testing.F) {
 		}
 		got = nil
 		status, text, err := post(t, tr, al, raw{call: s.call, who: who(caller("a1")), body: body})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if status != http.StatusInternalServerError {
 			if status == http.StatusOK || got != nil {
 				t.Fatalf("%s: status %d, %s", s.call, status, text)
@@ -141,9 +137,7 @@ func FuzzCaller(f *testing.F) {
 		}
 		got = rpc.Caller{}
 		status, _, err := post(t, tr, l, raw{call: "Status", who: text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if status == http.StatusUnauthorized {
 			return
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // refuses checks that a connection opens a session that brings nothing.
@@ -70,14 +71,9 @@ func TestStrangers(t *testing.T) {
 		"plain gossip":  "\xf6\x01\x02\x03",
 		"other rubbish": "\x00\x00\x00",
 	} {
-		conn, err := net.Dial("tcp", l.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", l.Addr()))(t)
 		conn.SetDeadline(time.Now().Add(20 * time.Second))
-		if _, err := io.WriteString(conn, text); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(conn, text))(t)
 		conn.(*net.TCPConn).CloseWrite()
 		answer, _ := io.ReadAll(conn)
 		conn.Close()
@@ -127,10 +123,7 @@ func TestPlainStaysHere(t *testing.T) {
 func compressed(t *testing.T, n, window int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := zstd.NewWriter(&b, zstd.WithWindowSize(window), zstd.WithSingleSegment(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(zstd.NewWriter(&b, zstd.WithWindowSize(window), zstd.WithSingleSegment(false)))(t)
 	for range n {
 		w.Write(make([]byte, 1<<20))
 	}

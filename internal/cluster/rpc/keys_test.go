@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -23,18 +24,12 @@ func TestBundles(t *testing.T) {
 	if err != nil || !first.Made {
 		t.Fatalf("Made = %v, %v", first.Made, err)
 	}
-	d1, err := first.Issue("a1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d1 := must.Get(first.Issue("a1"))(t)
 	second, err := rpc.OpenAuthority(disk.OS, dir, now.Add(24*time.Hour))
 	if err != nil || second.Made {
 		t.Fatalf("Made = %v, %v", second.Made, err)
 	}
-	d2, err := second.Issue("a2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d2 := must.Get(second.Issue("a2"))(t)
 	if _, err := second.Issue("a1"); !errors.Is(err, rpc.ErrExists) {
 		t.Errorf("a1 again: %v", err)
 	}
@@ -43,21 +38,13 @@ func TestBundles(t *testing.T) {
 			t.Errorf("Issue(%q): %v", name, err)
 		}
 	}
-	k1, err := rpc.LoadKeys(disk.OS, d1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k2, err := rpc.LoadKeys(disk.OS, d2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k1 := must.Get(rpc.LoadKeys(disk.OS, d1, nil))(t)
+	k2 := must.Get(rpc.LoadKeys(disk.OS, d2, nil))(t)
 	// What others have under the name of the temporary folder stays, also behind a link.
 	theirs := t.TempDir()
 	kept := filepath.Join(theirs, "kept")
 	link := filepath.Join(dir, ".a3.tmp")
-	if err := errors.Join(os.WriteFile(kept, nil, 0o600), os.Symlink(theirs, link)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(kept, nil, 0o600), os.Symlink(theirs, link)))
 	if _, err := second.Issue("a3"); !errors.Is(err, disk.ErrForeign) {
 		t.Errorf("a3 beside a foreign .a3.tmp: %v", err)
 	}
@@ -101,57 +88,31 @@ func TestBundles(t *testing.T) {
 // TestDamagedBundles: the error names the file that is missing, damaged or of another agent.
 func TestDamagedBundles(t *testing.T) {
 	mem := testdisk.NewMem()
-	a, err := rpc.OpenAuthority(mem, "keys", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := rpc.OpenAuthority(mem, "others", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := b.Issue("a1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(rpc.OpenAuthority(mem, "keys", time.Now()))(t)
+	b := must.Get(rpc.OpenAuthority(mem, "others", time.Now()))(t)
+	other := must.Get(b.Issue("a1"))(t)
 	for i, file := range []string{"ca.pem", "agent.pem", "agent.key", "gossip.key"} {
-		dir, err := a.Issue("a" + string(rune('1'+i)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		dir := must.Get(a.Issue("a" + string(rune('1'+i))))(t)
 		name := filepath.Join(dir, file)
-		good, err := disk.ReadFile(mem, name, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		good := must.Get(disk.ReadFile(mem, name, 1<<20))(t)
 		try := func(what string) {
 			_, err := rpc.LoadKeys(mem, dir, nil)
 			if !errors.Is(err, rpc.ErrKeys) || !strings.Contains(err.Error(), dir) {
 				t.Errorf("%s %s: %v", file, what, err)
 			}
 		}
-		if err := mem.Remove(name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, mem.Remove(name))
 		try("missing")
-		if err := disk.WriteFile(mem, name, good[:len(good)/2]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, disk.WriteFile(mem, name, good[:len(good)/2]))
 		try("cut")
 		if file == "gossip.key" {
 			continue // any secret of the right length is valid
 		}
-		theirs, err := disk.ReadFile(mem, filepath.Join(other, file), 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := disk.WriteFile(mem, name, theirs); err != nil {
-			t.Fatal(err)
-		}
+		theirs := must.Get(disk.ReadFile(mem, filepath.Join(other, file), 1<<20))(t)
+		must.Do(t, disk.WriteFile(mem, name, theirs))
 		try("of another cluster")
 	}
-	if err := mem.Remove(filepath.Join("keys", "authority", "ca.key")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mem.Remove(filepath.Join("keys", "authority", "ca.key")))
 	if _, err := rpc.OpenAuthority(mem, "keys", time.Now()); !errors.Is(err, rpc.ErrKeys) {
 		t.Errorf("an authority without its key: %v", err)
 	}
@@ -160,13 +121,8 @@ func TestDamagedBundles(t *testing.T) {
 // TestBundlesAndCrashes: issued keys survive a power failure.
 func TestBundlesAndCrashes(t *testing.T) {
 	mem := testdisk.NewMem()
-	a, err := rpc.OpenAuthority(mem, "keys", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Issue("a1"); err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(rpc.OpenAuthority(mem, "keys", time.Now()))(t)
+	must.Get(a.Issue("a1"))(t)
 	for seed := range uint64(50) {
 		after := mem.Crash(seed)
 		if a, err := rpc.OpenAuthority(after, "keys", time.Now()); err != nil || a.Made {

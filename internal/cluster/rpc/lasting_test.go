@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestLasting: agents that cannot connect are told why, and that the error lasts. The error for an
@@ -43,10 +44,7 @@ func TestLasting(t *testing.T) {
 // says sends a text on every connection. If the text is empty, it closes the connection instead.
 func says(t *testing.T, text string) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // What a check of a Method refuses reaches no handler and no asker, and it is counted once by its reason.
@@ -17,9 +18,7 @@ func TestMethodChecks(t *testing.T) {
 		status int
 	}{{rpc.ErrMalformed, "malformed", 400}, {rpc.ErrTooLarge, "too-large", 429}} {
 		l, err := rpc.Listen(rpc.System, "127.0.0.1:0", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		s := rpc.NewServer(l, rpc.ServerConfig{Crawl: func() rpc.ID { return theCrawl }})
 		reached := 0
 		checked := rpc.Method[pb.PushRequest, pb.PushResponse]{

@@ -16,6 +16,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestRoles: an agent cannot take the place of a coordinator, nor a coordinator that of an agent, whichever side it is.
@@ -154,17 +155,12 @@ func TestRoleOfBundle(t *testing.T) {
 		t.Errorf("a coordinator has the secret of gossip: %v", err)
 	}
 	read := func(dir, name string) []byte {
-		b, err := disk.ReadFile(mem, filepath.Join(dir, name), 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(disk.ReadFile(mem, filepath.Join(dir, name), 1<<20))(t)
 		return b
 	}
 	write := func(dir, name string, b []byte) {
 		mem.Remove(filepath.Join(dir, name))
-		if err := disk.WriteSecret(mem, filepath.Join(dir, name), b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, disk.WriteSecret(mem, filepath.Join(dir, name), b))
 	}
 	try := func(dir, want string) {
 		t.Helper()
@@ -174,28 +170,17 @@ func TestRoleOfBundle(t *testing.T) {
 	}
 	// A certificate of the authority with a role that no agent of today knows.
 	block := func(b []byte) []byte { p, _ := pem.Decode(b); return p.Bytes }
-	private, err := x509.ParsePKCS8PrivateKey(block(read(filepath.Join("keys", "authority"), "ca.key")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	authority, err := x509.ParseCertificate(block(read(agent, "ca.pem")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Get(x509.ParsePKCS8PrivateKey(block(read(filepath.Join("keys", "authority"), "ca.key"))))(t)
+	authority := must.Get(x509.ParseCertificate(block(read(agent, "ca.pem"))))(t)
 	leaf := *keys["c1"].Certificate().Leaf
 	leaf.RawSubject, leaf.Subject.OrganizationalUnit = nil, []string{"coordinator", "archivist"}
-	der, err := x509.CreateCertificate(rand.Reader, &leaf, authority, leaf.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, &leaf, authority, leaf.PublicKey, private))(t)
 	good := read(coord, "coordinator.pem")
 	write(coord, "coordinator.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	try(coord, `unknown role, ["archivist" "coordinator"]`)
 	// Files of a coordinator, with the names of an agent's, and the other way round.
 	third := filepath.Join("keys", "x1")
-	if err := mem.MkdirAll(third, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mem.MkdirAll(third, 0o700))
 	write(third, "ca.pem", read(agent, "ca.pem"))
 	write(third, "agent.pem", good)
 	write(third, "agent.key", read(coord, "coordinator.key"))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A sample is a call, with a request and an answer of it, and no checks.
@@ -133,10 +134,7 @@ func coordinator(t testing.TB, network rpc.Network, addr string, keys *rpc.Keys,
 func process(t testing.TB, network rpc.Network, addr string, keys *rpc.Keys,
 	listen func(rpc.Network, string, *rpc.Keys) (*rpc.Listener, error), do handler) (*rpc.Listener, *rpc.Server) {
 	t.Helper()
-	l, err := listen(network, addr, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(listen(network, addr, keys))(t)
 	s := rpc.NewServer(l, rpc.ServerConfig{Crawl: func() rpc.ID { return theCrawl }, MemoryBytes: 1,
 		Admitted: func(c rpc.Caller) bool { return c.Name != unknown }})
 	for _, c := range samples {

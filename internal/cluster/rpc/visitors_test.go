@@ -15,6 +15,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/inbound"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 )
 
@@ -35,10 +36,7 @@ func TestVisitors(t *testing.T) {
 			"not even a frame": http2.ClientPreface + strings.Repeat("x", 100),
 		} {
 			before := malformed()
-			conn, err := here.Dial(t.Context(), "tcp", l.Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(here.Dial(t.Context(), "tcp", l.Addr()))(t)
 			io.WriteString(conn, sent)
 			conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 			if _, err := io.Copy(io.Discard, conn); err != nil && strings.Contains(err.Error(), "timeout") {
@@ -55,10 +53,7 @@ func TestVisitors(t *testing.T) {
 			t.Error(err)
 		}
 		c.Close()
-		conn, err := here.Dial(t.Context(), "tcp", l.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(here.Dial(t.Context(), "tcp", l.Addr()))(t)
 		io.WriteString(conn, http2.ClientPreface+settings)
 		synctest.Wait()
 		conn.Close()
@@ -90,10 +85,7 @@ func TestSilentStrangers(t *testing.T) {
 						if addresses {
 							from = network.Machine(2+i, netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)}))
 						}
-						conn, err := from.Dial(t.Context(), "tcp", l.Addr())
-						if err != nil {
-							t.Fatal(err)
-						}
+						conn := must.Get(from.Dial(t.Context(), "tcp", l.Addr()))(t)
 						t.Cleanup(func() { conn.Close() })
 					}
 					synctest.Wait()
@@ -120,10 +112,7 @@ func TestSilentStrangers(t *testing.T) {
 					taken.Close()
 				}
 				l.SetMembers([]netip.Addr{netip.MustParseAddr("127.0.0.1")})
-				slow, err := here.Dial(t.Context(), "tcp", l.Addr())
-				if err != nil {
-					t.Fatal(err)
-				}
+				slow := must.Get(here.Dial(t.Context(), "tcp", l.Addr()))(t)
 				defer slow.Close()
 				silence(true)
 				slow.SetReadDeadline(time.Now().Add(time.Second))
@@ -150,10 +139,7 @@ func TestSlowCallers(t *testing.T) {
 		for range asked {
 			body, more := io.Pipe()
 			t.Cleanup(func() { more.Close() })
-			r, err := raw{call: "Discover", who: who(caller("slow"))}.request(t.Context(), l.Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(raw{call: "Discover", who: who(caller("slow"))}.request(t.Context(), l.Addr()))(t)
 			r.Body, r.ContentLength = body, -1
 			go func() {
 				began := time.Now()

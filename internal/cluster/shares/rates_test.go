@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testmembers"
 )
@@ -75,10 +76,7 @@ func (s *sender) send(ctx context.Context, l *rate.Limiter, pause time.Duration)
 // limited returns the schedule of a limit.
 func limited(t *testing.T, text string) rate.Schedule {
 	t.Helper()
-	s, err := rate.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(rate.Parse(text))(t)
 	return s
 }
 
@@ -87,10 +85,7 @@ func senders(t *testing.T, play func(fs disk.FS, all []*sender)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testmembers.Open(t, "a", "b", "c")
 		fs := testdisk.NewMem()
-		events, err := report.OpenEvents(fs, "events", clock.System)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := must.Get(report.OpenEvents(fs, "events", clock.System))(t)
 		var all []*sender
 		var limiters []*rate.Limiter
 		for _, a := range c.Agents {
@@ -224,9 +219,7 @@ func TestRateAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := testdisk.NewMem()
 		events, err := report.OpenEvents(fs, "events", clock.System)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r, l := shares.New(shares.Config{Clock: clock.System, Schedule: limited(t, "40/s"), Events: events})
 		ctx, cancel := context.WithCancel(t.Context())
 		end := r.Begin(ctx)
@@ -244,9 +237,7 @@ func TestRateAlone(t *testing.T) {
 		}
 		cancel()
 		end()
-		if err := events.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, events.Close())
 		b, err := disk.ReadFile(fs, "events", 1<<20)
 		if err != nil || strings.Count(string(b), `"rate"`) != 3 {
 			t.Errorf("events: %s, %v", b, err)

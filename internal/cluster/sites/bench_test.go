@@ -10,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -24,7 +25,7 @@ func BenchmarkOwner(b *testing.B) {
 	}
 	s, err := Open(Config{FS: disk.OS, Dir: b.TempDir() + "/sites", Self: Self{"a", [16]byte{1}, 1},
 		MemoryBytes: 64 << 20})
-	must(b, err)
+	must.Do(b, err)
 	r := &assignment.Roster{Term: 1}
 	var agents []placement.Owner
 	for i := range 10 {
@@ -33,7 +34,7 @@ func BenchmarkOwner(b *testing.B) {
 			assignment.Member{Name: name, Instance: [16]byte{1}, Capacity: 1, State: assignment.Up})
 		agents = append(agents, placement.Owner{Name: name, Capacity: 1})
 	}
-	must(b, s.apply(&applying{entries: []assignment.Entry{{Number: 1, Roster: r}}, last: 1}))
+	must.Do(b, s.apply(&applying{entries: []assignment.Entry{{Number: 1, Roster: r}}, last: 1}))
 	locked := struct {
 		sync.RWMutex
 		m map[string]place
@@ -44,7 +45,7 @@ func BenchmarkOwner(b *testing.B) {
 		locked.m[h] = p
 	}
 	alone, err := placement.NewRendezvous(agents, 0)
-	must(b, err)
+	must.Do(b, err)
 	o := s.owners.Load()
 	for what, get := range map[string]func(h string){
 		"cached":     func(h string) { s.Owner(h) },
@@ -71,7 +72,7 @@ func BenchmarkOwner(b *testing.B) {
 			})
 		})
 	}
-	must(b, s.Close())
+	must.Do(b, s.Close())
 }
 
 // BenchmarkTable applies a million hosts in entries of 4096, and looks them all up, on a disk. It reports what they
@@ -99,14 +100,14 @@ func BenchmarkTable(b *testing.B) {
 		runtime.ReadMemStats(&before)
 		s, err := Open(Config{FS: disk.OS, Dir: b.TempDir() + "/sites", Self: Self{"a", [16]byte{1}, 1},
 			MemoryBytes: 16 << 20})
-		must(b, err)
+		must.Do(b, err)
 		b.StartTimer()
 		began := time.Now()
 		step := func(err error) {
-			must(b, s.settle(err, false))
+			must.Do(b, s.settle(err, false))
 			select {
 			case err := <-s.table.synced:
-				must(b, s.settle(s.table.endSync(err), false))
+				must.Do(b, s.settle(s.table.endSync(err), false))
 			default:
 			}
 		}
@@ -132,7 +133,7 @@ func BenchmarkTable(b *testing.B) {
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-min(before.HeapAlloc, after.HeapAlloc))/(1<<20), "heap-MiB")
 		b.ReportMetric(setBytes/float64(ways), "cache-B/host")
-		must(b, s.Close())
+		must.Do(b, s.Close())
 		b.StartTimer()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -255,7 +256,7 @@ func start(t *testing.T, f *fake, disk *testdisk.Mem, configure func(*Config)) *
 		configure(&a.cfg)
 	}
 	s, err := Open(a.cfg)
-	must(t, err)
+	must.Do(t, err)
 	a.Sites = s
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
@@ -19,13 +20,6 @@ import (
 func TestMain(m *testing.M) {
 	buckets = 256 // a roster then costs microseconds
 	goleak.VerifyTestMain(m)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A history is a stream of entries, with what a naive reader concludes.
@@ -145,7 +139,7 @@ type reader struct {
 func (r *reader) start(t *testing.T) {
 	t.Helper()
 	s, err := Open(Config{FS: r.disk, Dir: "sites", Self: r.self, MemoryBytes: 64 << 10})
-	must(t, err)
+	must.Do(t, err)
 	r.Sites, r.owned = s, map[string]period{}
 }
 
@@ -154,7 +148,7 @@ func (r *reader) read(t *testing.T, h *history, n int) {
 	t.Helper()
 	from := int(r.table.number)
 	to := min(len(h.entries), from+n)
-	must(t, r.apply(&applying{entries: h.entries[from:to], last: uint64(len(h.entries))}))
+	must.Do(t, r.apply(&applying{entries: h.entries[from:to], last: uint64(len(h.entries))}))
 	r.settleAll(t)
 }
 
@@ -163,11 +157,11 @@ func (r *reader) settleAll(t *testing.T) {
 	t.Helper()
 	for {
 		hosts := r.asker.take()
-		must(t, r.look(hosts))
-		must(t, r.table.drum.Flush())
-		must(t, r.settle(nil, false))
+		must.Do(t, r.look(hosts))
+		must.Do(t, r.table.drum.Flush())
+		must.Do(t, r.settle(nil, false))
 		if r.table.syncing != nil {
-			must(t, r.table.endSync(<-r.table.synced))
+			must.Do(t, r.table.endSync(<-r.table.synced))
 		}
 		if len(hosts) == 0 {
 			return
@@ -203,7 +197,7 @@ func TestOwnersAgainstHistory(t *testing.T) {
 						r := &reader{disk: testdisk.NewMem(),
 							self: Self{name, [16]byte{byte(step), 1}, 1}}
 						if old := readers[name]; old != nil {
-							must(t, old.Close())
+							must.Do(t, old.Close())
 						}
 						readers[name] = r
 						r.start(t)
@@ -234,7 +228,7 @@ func TestOwnersAgainstHistory(t *testing.T) {
 						h.roster()
 						break
 					} else if ghost != nil {
-						must(t, ghost.Close())
+						must.Do(t, ghost.Close())
 					}
 					readers[name+" that was"] = readers[name]
 					m.Instance = [16]byte{byte(step), 2}
@@ -246,7 +240,7 @@ func TestOwnersAgainstHistory(t *testing.T) {
 				case x < 8: // it starts again, after a clean stop or a kill
 					r := readers[name]
 					killed := r.disk.Clone()
-					must(t, r.Close())
+					must.Do(t, r.Close())
 					if rng.IntN(2) == 0 {
 						r.disk = killed
 					}
@@ -263,7 +257,7 @@ func TestOwnersAgainstHistory(t *testing.T) {
 				check(t, h, readers)
 			}
 			for _, r := range readers {
-				must(t, r.Close())
+				must.Do(t, r.Close())
 			}
 		})
 	}
@@ -379,5 +373,5 @@ func TestHeirsStay(t *testing.T) {
 	if r.Heirs() == was {
 		t.Fatal("the heirs are the same although an agent is gone")
 	}
-	must(t, r.Close())
+	must.Do(t, r.Close())
 }

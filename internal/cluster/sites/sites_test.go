@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -56,7 +57,7 @@ func TestNewHost(t *testing.T) {
 		if !a.Right().May(time.Now()) {
 			t.Error("the agent may not start visits:", a.Right().Why(time.Now()))
 		}
-		must(t, a.stop())
+		must.Do(t, a.stop())
 	})
 }
 
@@ -81,7 +82,7 @@ func TestDeadHost(t *testing.T) {
 		if at := a.when("x.example"); at < time.Minute || at > time.Minute+time.Second || f.asked["x.example"] != 3 {
 			t.Errorf("the owner is known after %v and %d questions, want 1m and 3", at, f.asked["x.example"])
 		}
-		must(t, a.stop())
+		must.Do(t, a.stop())
 	})
 }
 
@@ -97,9 +98,7 @@ func TestExplainAsksNobody(t *testing.T) {
 			"y.example": "was assigned to agent b by entry 2",
 			"z.example": "has no agent as of entry 2, and this agent asks for none",
 		} {
-			if _, err := a.Lookup(t.Context(), []string{host}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(a.Lookup(t.Context(), []string{host}))(t)
 			if got := a.Explain(host); got != want || a.Waits(host) {
 				t.Errorf("%s %s, waits: %t; want %s", host, got, a.Waits(host), want)
 			}
@@ -114,7 +113,7 @@ func TestExplainAsksNobody(t *testing.T) {
 		if st := a.Status(); st.Waiting != 0 || st.Asked != 0 || len(f.asked) != 0 {
 			t.Errorf("the coordinators were asked for %v; status: %+v", f.asked, st)
 		}
-		must(t, a.stop())
+		must.Do(t, a.stop())
 	})
 }
 
@@ -153,7 +152,7 @@ func TestCoordinatorsAway(t *testing.T) {
 		if st := a.Status(); st.Waits != "" || st.Leader != c3 {
 			t.Errorf("status: %q, leader %q", st.Waits, st.Leader)
 		}
-		must(t, a.stop())
+		must.Do(t, a.stop())
 	})
 }
 
@@ -190,7 +189,7 @@ func TestLeaderChanges(t *testing.T) {
 				if q := f.last[c3]; q.Stamp == 0 || q.Stamp >= uint64(f.follows[c3]) {
 					t.Errorf("the last stamp is %d after %d questions", q.Stamp, f.follows[c3])
 				}
-				must(t, a.stop())
+				must.Do(t, a.stop())
 			})
 		})
 	}
@@ -210,7 +209,7 @@ func TestForgottenPromise(t *testing.T) {
 		f.change(func() { f.lookup = 0 })
 		sleep(time.Minute)
 		a.owns("x.example", "a")
-		must(t, a.stop())
+		must.Do(t, a.stop())
 	})
 }
 
@@ -228,7 +227,7 @@ func TestManyNewHosts(t *testing.T) {
 		if st := a.Status(); st.Assigned != hosts || st.Waiting != 0 || f.calls != 3 {
 			t.Errorf("%d questions, status %+v", f.calls, st)
 		}
-		must(t, a.stop())
+		must.Do(t, a.stop())
 	})
 }
 
@@ -258,7 +257,7 @@ func TestOverflow(t *testing.T) {
 		if a.drained != 1 {
 			t.Errorf("told %d times that there is room, want once", a.drained)
 		}
-		must(t, a.stop())
+		must.Do(t, a.stop())
 	})
 }
 
@@ -289,7 +288,7 @@ func TestManyHosts(t *testing.T) {
 			t.Errorf("status: %+v, and %d questions to the coordinators", st, f.calls)
 		}
 		killed := disk.Clone()
-		must(t, a.stop())
+		must.Do(t, a.stop())
 		for what, d := range map[string]*testdisk.Mem{"stop": disk, "kill": killed} {
 			f.change(func() { f.assign(what + ".example"); clear(f.last) })
 			var first Question
@@ -307,7 +306,7 @@ func TestManyHosts(t *testing.T) {
 				t.Errorf("after a %s the agent asks for entry %d and what follows; it had %d", what, first.From, whole)
 			}
 			b.verify(t, f, hosts, name)
-			must(t, b.stop())
+			must.Do(t, b.stop())
 		}
 	})
 }
@@ -359,7 +358,7 @@ func (a *subject) verify(t *testing.T, f *fake, hosts int, name func(int) string
 		}
 	}
 	got, err := a.Lookup(t.Context(), append(all, "new.example"))
-	must(t, err)
+	must.Do(t, err)
 	for i, h := range all {
 		if got[i] != want[h] {
 			t.Fatalf("by Lookup the owner of %s is %q, want %q", h, got[i], want[h])
@@ -400,7 +399,7 @@ func TestBadAnswers(t *testing.T) {
 				a.Owner("x.example")
 				sleep(3 * time.Second)
 				a.owns("x.example", "a")
-				must(t, a.stop())
+				must.Do(t, a.stop())
 			})
 		})
 	}
@@ -421,7 +420,7 @@ func TestBadVerdicts(t *testing.T) {
 		f.change(func() { f.verdict, f.lookup = nil, 0 })
 		sleep(6 * time.Second)
 		a.owns("x.example", "a")
-		must(t, a.stop())
+		must.Do(t, a.stop())
 	})
 }
 
@@ -475,6 +474,6 @@ func TestTakenOffTheRoster(t *testing.T) {
 		if !slices.Equal(a.rosters, []uint64{1, 3, 4}) {
 			t.Errorf("rosters in effect: %v", a.rosters)
 		}
-		must(t, a.stop())
+		must.Do(t, a.stop())
 	})
 }

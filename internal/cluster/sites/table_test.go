@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -50,13 +51,13 @@ func TestDamagedTable(t *testing.T) {
 		if len(a.rosters) != 1 {
 			t.Errorf("rosters in effect: %v", a.rosters)
 		}
-		must(t, a.stop())
+		must.Do(t, a.stop())
 		for _, file := range []string{"run-", "manifest"} {
 			damage(t, disk, file)
 			b := start(t, f, disk, small)
 			sleep(5 * time.Second)
 			b.verify(t, f, hosts, name)
-			must(t, b.stop())
+			must.Do(t, b.stop())
 		}
 	})
 }
@@ -65,7 +66,7 @@ func TestDamagedTable(t *testing.T) {
 func damage(t *testing.T, disk *testdisk.Mem, prefix string) {
 	t.Helper()
 	entries, err := disk.ReadDir("sites")
-	must(t, err)
+	must.Do(t, err)
 	n := 0
 	for _, e := range entries {
 		if !strings.HasPrefix(strings.ToLower(e.Name()), prefix) {
@@ -74,16 +75,16 @@ func damage(t *testing.T, disk *testdisk.Mem, prefix string) {
 		n++
 		name := filepath.Join("sites", e.Name())
 		file, err := disk.OpenFile(name, 2, 0) // O_RDWR
-		must(t, err)
+		must.Do(t, err)
 		info, err := file.Stat()
-		must(t, err)
+		must.Do(t, err)
 		b := make([]byte, info.Size())
 		_, err = file.ReadAt(b, 0)
-		must(t, err)
+		must.Do(t, err)
 		b[len(b)/2] ^= 0x55
 		_, err = file.Write(b)
-		must(t, err)
-		must(t, file.Close())
+		must.Do(t, err)
+		must.Do(t, file.Close())
 	}
 	if n == 0 {
 		t.Fatalf("no file %s*", prefix)
@@ -137,8 +138,8 @@ func testPowerFailure(t *testing.T) {
 	mem := testdisk.NewMem()
 	fs := testdisk.NewFaulty(mem, nil)
 	r, err := live(t, fs)
-	must(t, err)
-	must(t, r.Close())
+	must.Do(t, err)
+	must.Do(t, r.Close())
 	if _, all = fs.Calls(); all < 100 {
 		t.Fatalf("only %d writes", all)
 	}
@@ -160,14 +161,14 @@ func testPowerFailure(t *testing.T) {
 			t.Fatalf("after a power failure at write %d: %v", at, err)
 		}
 		l := &lookup{hosts: h.hosts, places: make([]place, len(h.hosts)), left: 1, done: make(chan struct{})}
-		must(t, r.lookUp(l))
-		must(t, r.settle(nil, false))
+		must.Do(t, r.lookUp(l))
+		must.Do(t, r.settle(nil, false))
 		for i, host := range h.hosts {
 			want := h.of[host]
 			if p := l.places[i]; p == 0 || p.number() != want.number || r.table.names[p.agent()] != want.agent {
 				t.Fatalf("after a power failure at write %d, %s has the place %x, want %v", at, host, p, want)
 			}
 		}
-		must(t, r.Close())
+		must.Do(t, r.Close())
 	}
 }

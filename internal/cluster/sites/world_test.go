@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
@@ -80,7 +81,7 @@ func newWorld(t *testing.T, rng *rand.Rand, agents ...string) (w *world, end fun
 	for n := range 3 {
 		m, err := coordinator.OpenMachine(coordinator.MachineConfig{FS: testdisk.NewMem(), Dir: "c",
 			MemoryBytes: 1 << 20})
-		must(t, err)
+		must.Do(t, err)
 		p := &post{w: w, n: n, machine: m, changes: make(chan struct{}, 1)}
 		p.c = coordinator.New(coordinator.Config{Machine: m, Log: p, LostAfter: LostAfter, Resolver: w})
 		w.posts = append(w.posts, p)
@@ -98,13 +99,13 @@ func newWorld(t *testing.T, rng *rand.Rand, agents ...string) (w *world, end fun
 	return w, func() {
 		for _, a := range w.agents {
 			a.die()
-			must(t, a.stop())
+			must.Do(t, a.stop())
 		}
 		cancel()
 		w.running.Wait()
 		posts.Wait()
 		for _, p := range w.posts {
-			must(t, p.machine.Close())
+			must.Do(t, p.machine.Close())
 		}
 	}
 }
@@ -224,7 +225,7 @@ func (w *world) kill(name string) {
 	a.killed = true
 	w.mu.Unlock()
 	a.die()
-	must(w.t, a.stop())
+	must.Do(w.t, a.stop())
 	a.disk = left
 }
 
@@ -530,7 +531,7 @@ func together(t *testing.T, rng *rand.Rand, away, alone, full *int) {
 	w.mu.Unlock()
 	for name, a := range w.agents {
 		got, err := a.Lookup(t.Context(), hosts)
-		must(t, err)
+		must.Do(t, err)
 		for i, h := range hosts {
 			if got[i] != of[h] || got[i] == "" {
 				t.Errorf("agent %s: the owner of %s is %q, want %q", name, h, got[i], of[h])

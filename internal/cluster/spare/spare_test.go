@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -59,14 +60,9 @@ func keysOf(urls ...string) (keys []link.Key) {
 func TestStore(t *testing.T) {
 	mem := testdisk.NewMem()
 	content := archive("http://a.example/", "http://a.example/1", "http://b.example/")
-	if err := send(New(mem, "/c", 1<<20), "x-1.warc.gz", content, 100); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, send(New(mem, "/c", 1<<20), "x-1.warc.gz", content, 100))
 	second := archive("http://c.example/")
-	f, err := DigestOf("x-2.warc.gz", bytes.NewReader(second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(DigestOf("x-2.warc.gz", bytes.NewReader(second)))(t)
 	if have, err := New(mem, "/c", 1<<20).Append(of, f, 0, second[:50]); have != 50 || err != nil {
 		t.Fatalf("%d bytes, %v", have, err)
 	}
@@ -88,9 +84,7 @@ func TestStore(t *testing.T) {
 	if have, err := s.Append(of, f, 10, second[10:20]); have != 50 || err != nil { // of another process of the sender
 		t.Errorf("%d bytes after a repeated part, %v", have, err)
 	}
-	if err := send(s, f.Name, second, 30); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, send(s, f.Name, second, 30))
 	has(true, true, true, false)
 	if files, n, err := s.Count(); files != 2 || n != int64(len(content)+len(second)) || err != nil {
 		t.Errorf("%d files, %d bytes, %v", files, n, err)
@@ -106,20 +100,14 @@ func TestDamage(t *testing.T) {
 	mem := testdisk.NewMem()
 	s := New(mem, "/c", 1<<20)
 	for i, u := range []string{"http://a.example/", "http://b.example/"} {
-		if err := send(s, fmt.Sprintf("x-%d.warc.gz", i), archive(u), 64); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, send(s, fmt.Sprintf("x-%d.warc.gz", i), archive(u), 64))
 	}
 	name := "/c/" + of + "/archive/x-1.warc.gz"
 	b, err := disk.ReadFile(mem, name, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b = bytes.Clone(b)
 	b[len(b)/2] ^= 4
-	if err := disk.WriteFile(mem, name, b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, disk.WriteFile(mem, name, b))
 	damaged, bad := s.Read(t.Context(), of)
 	got, err := s.Has(of, keysOf("http://a.example/", "http://b.example/"))
 	err = errors.Join(err, bad)
@@ -156,12 +144,8 @@ func TestPower(t *testing.T) {
 	r := testseed.Rand(t)
 	for n := int64(1); ; n++ {
 		mem := testdisk.NewMem()
-		if err := mem.MkdirAll("/c", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := mem.SyncDir("/"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, mem.MkdirAll("/c", 0o755))
+		must.Do(t, mem.SyncDir("/"))
 		faulty := testdisk.NewFaulty(mem, testdisk.FailAt(n, syscall.ENOSPC))
 		first := send(New(faulty, "/c", 1<<20), "x-1.warc.gz", content, 300)
 		for _, left := range []*testdisk.Mem{mem.Clone(), mem.Crash(r.Uint64())} {
@@ -194,9 +178,7 @@ func TestPower(t *testing.T) {
 // TestSumFile: sha256sum reads the files with the digests.
 func TestSumFile(t *testing.T) {
 	dir := t.TempDir()
-	if err := send(New(disk.OS, dir, 1<<20), "x-1.warc.gz", []byte("hello"), 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, send(New(disk.OS, dir, 1<<20), "x-1.warc.gz", []byte("hello"), 2))
 	b, err := os.ReadFile(filepath.Join(dir, of, "x-1.warc.gz.sha256"))
 	want := fmt.Sprintf("%x  archive/x-1.warc.gz\n", sha256.Sum256([]byte("hello")))
 	if err != nil || string(b) != want {

@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -68,19 +69,11 @@ func (l *loop) Ending() bool             { return l.ending }
 
 func newGate(t *testing.T, hosts ...string) (*Gate, *loop) {
 	fs := testdisk.NewMem()
-	f, err := frontier.Open(fs, "/queues", frontier.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	events, err := report.OpenEvents(fs, "/events.jsonl", clock.System)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(frontier.Open(fs, "/queues", frontier.Config{}))(t)
+	events := must.Get(report.OpenEvents(fs, "/events.jsonl", clock.System))(t)
 	t.Cleanup(func() { _, _ = f.Close(), events.Close() })
 	for i, host := range hosts {
-		if err := f.PushAt([]link.Link{linkTo(host)}, []uint64{uint64(i + 1)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.PushAt([]link.Link{linkTo(host)}, []uint64{uint64(i + 1)}))
 	}
 	l := &loop{foreign: "foreign.example", Run: run.New()}
 	return NewGate(l.Run, l, f, events), l
@@ -166,9 +159,7 @@ func TestHeedExclusions(t *testing.T) {
 	g, l := newGate(t)
 	deep, seed := link.Link{URL: weburl.MustParse("http://a.example/"), Hops: "LL"}, linkTo("a.example")
 	set := func(list ...Exclusion) {
-		if err := g.SetExclusions(list); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.SetExclusions(list))
 		g.HeedExclusions()
 	}
 	g.HeedExclusions()
@@ -176,13 +167,9 @@ func TestHeedExclusions(t *testing.T) {
 	if g.WhyExcluded(&deep) != "order 1" || g.Excludes(&seed) || l.Activity() != 1 {
 		t.Errorf("by depth: %q, a seed: %v, stirred %d times", g.WhyExcluded(&deep), g.Excludes(&seed), l.Activity())
 	}
-	if err := g.frontier.SetAside(deep, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.frontier.SetAside(deep, 1))
 	reviewed := func() (n int) {
-		if _, err := g.frontier.Reviewed(10, func(link.Link, uint64) error { n++; return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(g.frontier.Reviewed(10, func(link.Link, uint64) error { n++; return nil }))(t)
 		return n
 	}
 	set(Exclusion{Deeper: 1, Why: "order 1"}, Exclusion{Pattern: "x", Deeper: -1, Why: "order 2"})
@@ -239,9 +226,7 @@ func TestDrops(t *testing.T) {
 	}
 	g.Drop("b.example", 9, time.UnixMilli(2))
 	saved := func() (n int) {
-		if err := g.Save(func(byte, []byte) error { n++; return nil }, time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.Save(func(byte, []byte) error { n++; return nil }, time.Time{}))
 		return n
 	}
 	if n := saved(); n != 2 {
@@ -259,9 +244,7 @@ func TestDrops(t *testing.T) {
 	}
 	again, _ := newGate(t)
 	for _, p := range [][]byte{g.Drop("c.example", 11, time.UnixMilli(3)), record} { // in any order
-		if err := again.Load(state.Drop, p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, again.Load(state.Drop, p))
 	}
 	if !again.Dropped("a.example", 7) || !again.Dropped("c.example", 11) {
 		t.Error("after a restart a drop is gone")

@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
@@ -151,7 +152,7 @@ func TestFailedSeedsOutliveRuns(t *testing.T) {
 	}
 	restarted := func() *Failures {
 		again := newFailures()
-		must(t, n.Save(func(kind byte, p []byte) error {
+		must.Do(t, n.Save(func(kind byte, p []byte) error {
 			p = bytes.Clone(p)
 			err := again.Load(kind, p)
 			clear(p) // its memory is used again
@@ -164,11 +165,11 @@ func TestFailedSeedsOutliveRuns(t *testing.T) {
 		t.Fatalf("after a restart: %q, before: %q", next.Again(), n.Again())
 	}
 	next.Rules.Learn(seeds[0].URL, seeds[0].URL, robots.Reply{Status: 404}, time.Now())
-	must(t, next.Load(state.Again, seeds[0].AppendTo(nil)))
+	must.Do(t, next.Load(state.Again, seeds[0].AppendTo(nil)))
 	if next.Rules.Ask(seeds[0].URL, time.Now()).Verdict != robots.Fetch || len(next.Again()) != 1 {
 		t.Errorf("after one was taken back, %d are tried again", len(next.Again()))
 	}
-	if must(t, next.Load(state.Again, seeds[0].AppendTo(nil))); len(next.Again()) != 1 {
+	if must.Do(t, next.Load(state.Again, seeds[0].AppendTo(nil))); len(next.Again()) != 1 {
 		t.Error("a seed whose finish did not survive takes another one away")
 	}
 	if _, err := next.TakeBack([]byte{1}); !errors.Is(err, link.ErrDamaged) {
@@ -184,12 +185,5 @@ func TestFailedSeedsOutliveRuns(t *testing.T) {
 	}
 	if !slices.Equal(kinds, []byte{state.Failed, state.Again}) {
 		t.Errorf("kinds %q", kinds)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -23,10 +24,7 @@ import (
 )
 
 func sampleFinish(t testing.TB) state.Finish {
-	u, err := weburl.Parse("http://a.example/x?y")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(weburl.Parse("http://a.example/x?y"))(t)
 	return state.Finish{
 		Link: link.Link{URL: u, Hops: "LLR", Seed: "a.example"}, Number: 1 << 50, Code: -61,
 		Kind: "robots-unreachable", Cause: "robots.txt: connection refused", Mime: "text/html",
@@ -41,10 +39,7 @@ func sampleFinish(t testing.TB) state.Finish {
 func TestFinishRoundTrip(t *testing.T) {
 	for _, f := range []state.Finish{sampleFinish(t), {Link: sampleFinish(t).Link, Began: time.UnixMicro(0).UTC()}} {
 		enc := f.AppendTo(nil)
-		got, err := state.DecodeFinish(enc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(state.DecodeFinish(enc))(t)
 		if diff := cmp.Diff(f, got, cmp.AllowUnexported(state.Finish{}, state.Skip{}, weburl.URL{})); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -290,9 +285,7 @@ func TestSpool(t *testing.T) {
 		for i := range n {
 			p := strings.Repeat("x", i*i%50)
 			want = append(want, fmt.Sprint(string(rune('A'+i%3)), 1<<i, p))
-			if err := s.Add('A'+byte(i%3), 1<<i, []byte(p)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Add('A'+byte(i%3), 1<<i, []byte(p)))
 		}
 		for range 2 { // it can be read again
 			var got []string
@@ -303,9 +296,7 @@ func TestSpool(t *testing.T) {
 				t.Fatalf("%d records: got %q, %v, want %q", n, got, err, want)
 			}
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Close())
 		if es, err := fs.ReadDir("."); len(es) != 0 {
 			t.Fatalf("%d records: %d files are left, %v", n, len(es), err)
 		}
@@ -347,9 +338,7 @@ func TestSpoolAllocations(t *testing.T) {
 		for b.Loop() {
 			s = state.NewSpool(testdisk.NewMem(), "spool")
 			for n := range uint64(records) {
-				if err := s.Add(state.Pending, n, p); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, s.Add(state.Pending, n, p))
 			}
 		}
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -16,9 +17,7 @@ import (
 func BenchmarkRecrawl(b *testing.B) {
 	const pages = 1_000_000
 	r, err := OpenRecrawl(Place{FS: disk.OS, Dir: b.TempDir()}, RecrawlConfig{Min: time.Minute, Max: 24 * time.Hour})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer r.Close()
 	rng := rand.New(rand.NewPCG(1, 1))
 	now := time.Unix(1e9, 0)
@@ -28,9 +27,7 @@ func BenchmarkRecrawl(b *testing.B) {
 		h.due = now.Add(time.Duration(rng.Int64N(int64(24 * time.Hour)))).UnixMilli()
 		l := link.Link{URL: mustURL(b, u.String()+"?"+string(rune('a'+i%26))+time.Duration(i).String()), Hops: "LLL",
 			Seed: "www.example.org"}
-		if err := r.Restore(l, h.appendTo(nil)); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, r.Restore(l, h.appendTo(nil)))
 	}
 	now = now.Add(25 * time.Hour)
 	for b.Loop() {
@@ -57,9 +54,7 @@ func BenchmarkWalk(b *testing.B) {
 	}
 	w, err := OpenWalk(Place{FS: disk.OS, Dir: b.TempDir(), Seeds: []weburl.URL{u(0)}},
 		WalkConfig{Walkers: 1, Steps: 1 << 40})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer w.Close()
 	rng := rand.New(rand.NewPCG(1, 1))
 	for i := range pages {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -38,9 +39,9 @@ func seaAndAir(t testing.TB, kind string) *classify.Classifier {
 			classify.Text{Category: "LAND", Text: repeated("train station hill ")})
 	}
 	m, err := classify.Train(texts, classify.Training{Kind: kind, Features: classify.Words})
-	must(t, err)
+	must.Do(t, err)
 	c, err := classify.New(m, nil)
-	must(t, err)
+	must.Do(t, err)
 	return c
 }
 
@@ -49,7 +50,7 @@ func focused(t testing.TB, e Evidence) *Focused {
 	f, err := OpenFocused(FocusedConfig{
 		Classifier: seaAndAir(t, classify.Logistic), Topics: []string{"sea"}, Evidence: e,
 	})
-	must(t, err)
+	must.Do(t, err)
 	return f
 }
 

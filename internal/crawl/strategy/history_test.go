@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -30,7 +31,7 @@ func TestHistoryRoundTrip(t *testing.T) {
 	for _, h := range []*history{sampleHistory(), {visits: 1}} {
 		enc := h.appendTo(nil)
 		got, err := decodeHistory(enc)
-		must(t, err)
+		must.Do(t, err)
 		if diff := cmp.Diff(h, got, cmp.AllowUnexported(history{}, evidence{})); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -63,7 +64,7 @@ func FuzzHistory(f *testing.F) {
 			return
 		}
 		again, err := decodeHistory(h.appendTo(nil))
-		must(t, err)
+		must.Do(t, err)
 		if diff := cmp.Diff(h, again, cmp.AllowUnexported(history{}, evidence{})); diff != "" {
 			t.Errorf("(-first +again):\n%s", diff)
 		}

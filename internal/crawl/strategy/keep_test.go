@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -30,8 +31,8 @@ func TestRecrawlKeep(t *testing.T) {
 				s.Unkept != 6 || s.Duplicates != 0 {
 				t.Errorf("%s, %+v", stop, s)
 			}
-			must(t, p.Archive.Close())
-			must(t, warc.BuildIndex(w.mem, dir))
+			must.Do(t, p.Archive.Close())
+			must.Do(t, warc.BuildIndex(w.mem, dir))
 		})
 		for u, want := range map[string]int{"http://a.example/": 0, "http://a.example/1": 0, "http://a.example/2": 3} {
 			if n := len(testparts.Captures(t, w.mem, u)); n != want {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -39,7 +40,7 @@ func newTeam(t *testing.T, n int, docs map[string]*doc, seeds ...string) *team {
 		us = append(us[1:], us[0])
 		w, err := OpenWalk(Place{FS: testdisk.NewMem(), Dir: fmt.Sprint("/", i), Seeds: us},
 			WalkConfig{Walkers: 9, Steps: 2000, Seed: 5})
-		must(t, err)
+		must.Do(t, err)
 		m.walks = append(m.walks, w)
 	}
 	m.share()
@@ -185,19 +186,19 @@ func TestTold(t *testing.T) {
 		}
 	}
 	known(nil)
-	must(t, w.Told(l, nil))
+	must.Do(t, w.Told(l, nil))
 	known(nil)
 	if want, _, err := w.Next(time.Now()); want != nil || err != nil {
 		t.Errorf("%v is wanted, %v", want, err)
 	}
 	first := appendStop(nil, stopPage, to)
-	must(t, w.Restore(l, first))
+	must.Do(t, w.Restore(l, first))
 	known(first)
 	state, err := w.Visited(&visit.Visit{Link: l, Outcome: visit.Failed})
 	if string(state) != string(first) || err != nil {
 		t.Errorf("state %q after a failed visit, %v", state, err)
 	}
-	must(t, w.Told(l, appendStop(nil, stopDead, nil)))
+	must.Do(t, w.Told(l, appendStop(nil, stopDead, nil)))
 	known(first)
 }
 

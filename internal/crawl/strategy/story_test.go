@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
@@ -123,10 +124,10 @@ func TestRecrawlStory(t *testing.T) {
 				s.Changed != 1 || s.Pages != 6 || s.Duplicates != 2 || s.Status["304"] != 3 {
 				t.Errorf("%s, %+v", stop, s)
 			}
-			must(t, w.mem.MkdirAll(dir+"/reports", 0o755))
-			must(t, p.Strategy.(*Recrawl).WriteReport(w.mem, dir+"/reports"))
-			must(t, p.Archive.Close())
-			must(t, warc.BuildIndex(w.mem, dir))
+			must.Do(t, w.mem.MkdirAll(dir+"/reports", 0o755))
+			must.Do(t, p.Strategy.(*Recrawl).WriteReport(w.mem, dir+"/reports"))
+			must.Do(t, p.Archive.Close())
+			must.Do(t, warc.BuildIndex(w.mem, dir))
 		})
 		first := w.web.start.UTC()
 		day, zero := first.Add(-24*time.Hour).Format("Mon, 02 Jan 2006 15:04:05 GMT"),
@@ -169,7 +170,7 @@ func TestRecrawlStory(t *testing.T) {
 			}
 		}
 		index, err := disk.ReadFile(w.mem, dir+"/indexes/index.cdxj", 1<<20)
-		must(t, err)
+		must.Do(t, err)
 		var kinds []string
 		for line := range strings.Lines(string(index)) {
 			if strings.HasPrefix(line, "example,a)/ ") {
@@ -182,7 +183,7 @@ func TestRecrawlStory(t *testing.T) {
 			t.Errorf("index %q, want %q\n%s", kinds, want, index)
 		}
 		csv, err := disk.ReadFile(w.mem, dir+"/reports/recrawl.csv", 1<<20)
-		must(t, err)
+		must.Do(t, err)
 		wantCSV := `url,visits,changes,changes_per_day,interval_s,last_visit,last_change,next_visit
 http://a.example/1,3,1,438.9,120,2000-01-01T00:03:02Z,2000-01-01T00:01:40Z,2000-01-01T00:05:02Z
 http://a.example/,3,0,0,120,2000-01-01T00:04:01Z,,2000-01-01T00:06:01Z
@@ -266,7 +267,7 @@ func pagesOf(t *testing.T, r *Recrawl) map[string]string {
 		}
 		return err
 	})
-	must(t, err)
+	must.Do(t, err)
 	for _, o := range r.out {
 		out[o.url] = "in the queues"
 	}
@@ -436,21 +437,19 @@ func TestRecrawlDropped(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	open := func() *Recrawl {
 		r, err := OpenRecrawl(Place{FS: mem, Dir: dir}, RecrawlConfig{Min: time.Minute, Max: time.Minute})
-		must(t, err)
+		must.Do(t, err)
 		return r
 	}
 	r := open()
 	l := link.Link{URL: mustURL(t, "http://a.example/")}
-	if _, err := r.Visited(&visit.Visit{Link: l, Outcome: visit.Fetched, Status: 200, Began: now, Now: now,
-		Response: visit.Before{Print: 2}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Visited(&visit.Visit{Link: l, Outcome: visit.Fetched, Status: 200, Began: now, Now: now,
+		Response: visit.Before{Print: 2}}))(t)
 	now = now.Add(time.Hour)
 	w, _, err := r.Next(now)
 	if err != nil || w == nil || w.Returned {
 		t.Fatalf("%+v, %v", w, err)
 	}
-	must(t, r.PutOff(w, now.Add(time.Minute)))
+	must.Do(t, r.PutOff(w, now.Add(time.Minute)))
 	if w, wake, err := r.Next(now); w != nil || wake.Sub(now).Round(time.Second) != time.Minute || err != nil {
 		t.Fatalf("%+v, %s, %v", w, wake, err)
 	}
@@ -467,19 +466,19 @@ func TestRecrawlDropped(t *testing.T) {
 		if w, wake, err := r.Next(now.Add(1000 * time.Hour)); w != nil || !wake.IsZero() || err != nil {
 			t.Errorf("%+v, %s, %v", w, wake, err)
 		}
-		must(t, r.WriteReport(mem, dir))
+		must.Do(t, r.WriteReport(mem, dir))
 		if b, err := disk.ReadFile(mem, dir+"/recrawl.csv", 1<<20); err != nil ||
 			!strings.HasSuffix(string(b), "http://a.example/,1,0,0,60,2001-09-09T01:46:40Z,,\n") {
 			t.Errorf("%q, %v", b, err)
 		}
-		must(t, r.Close())
+		must.Do(t, r.Close())
 		r = open()
-		must(t, r.Restore(w.Link, state))
+		must.Do(t, r.Restore(w.Link, state))
 	}
 	if err := r.PutOff(w, now); err == nil {
 		t.Error("a page was put off that was not due")
 	}
-	must(t, r.Close())
+	must.Do(t, r.Close())
 }
 
 // Two agents have sent different states of a page. While the page is in the crawl's queues, the second state does not
@@ -501,10 +500,10 @@ func TestRecrawlTwoStates(t *testing.T) {
 		},
 	} {
 		r, err := OpenRecrawl(Place{FS: mem, Dir: dir}, RecrawlConfig{Min: time.Minute, Max: time.Minute})
-		must(t, err)
+		must.Do(t, err)
 		for visits := range uint32(2) {
 			h := &history{visits: 1 + visits, last: now.UnixMilli(), due: now.UnixMilli(), interval: time.Minute}
-			must(t, r.Restore(l, h.appendTo(nil)))
+			must.Do(t, r.Restore(l, h.appendTo(nil)))
 		}
 		later := now.Add(time.Hour)
 		w, _, err := r.Next(later)
@@ -517,7 +516,7 @@ func TestRecrawlTwoStates(t *testing.T) {
 		if err := end(r, w); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		must(t, r.Close())
+		must.Do(t, r.Close())
 	}
 }
 
@@ -531,11 +530,11 @@ func TestRecrawlForgotten(t *testing.T) {
 	for restart := range 2 {
 		r, err := OpenRecrawl(Place{FS: mem, Dir: dir},
 			RecrawlConfig{Min: time.Minute, Max: time.Minute, MemoryBytes: 5000})
-		must(t, err)
+		must.Do(t, err)
 		visit := func(url string) {
 			state, err := r.Visited(&visit.Visit{Link: link.Link{URL: mustURL(t, url)}, Outcome: visit.Fetched,
 				Status: 200, Began: now, Now: now})
-			must(t, err)
+			must.Do(t, err)
 			states[url] = slices.Clone(state)
 		}
 		if restart == 0 {
@@ -549,7 +548,7 @@ func TestRecrawlForgotten(t *testing.T) {
 		} else {
 			r.Forget("a.example", time.Unix(1e9+1, 0))
 			for url, state := range states {
-				must(t, r.Restore(link.Link{URL: mustURL(t, url)}, state))
+				must.Do(t, r.Restore(link.Link{URL: mustURL(t, url)}, state))
 			}
 		}
 		got := map[string]bool{}
@@ -571,6 +570,6 @@ func TestRecrawlForgotten(t *testing.T) {
 		if len(got) != 2 || !got["http://b.example/"] || !got["http://a.example/late"] {
 			t.Errorf("%v are due", got)
 		}
-		must(t, r.Close())
+		must.Do(t, r.Close())
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -99,10 +100,10 @@ func pageRank(docs map[string]*doc, seeds []string, jump float64) map[string]flo
 
 func sampled(t *testing.T, w *world, s visit.Strategy) [][]string {
 	t.Helper()
-	must(t, w.mem.MkdirAll(dir+"/reports", 0o755))
-	must(t, s.(*Walk).WriteReport(w.mem, dir+"/reports"))
+	must.Do(t, w.mem.MkdirAll(dir+"/reports", 0o755))
+	must.Do(t, s.(*Walk).WriteReport(w.mem, dir+"/reports"))
 	b, err := disk.ReadFile(w.mem, dir+"/reports/walk.csv", 1<<20)
-	must(t, err)
+	must.Do(t, err)
 	rows, err := csv.NewReader(strings.NewReader(string(b))).ReadAll()
 	if err != nil || len(rows) < 2 {
 		t.Fatalf("%q, %v", b, err)
@@ -126,7 +127,7 @@ func TestWalkIsPageRank(t *testing.T) {
 			sum, far, visits := 0.0, 0.0, 0
 			for _, row := range sampled(t, w, p.Strategy) {
 				share, err := strconv.ParseFloat(row[2], 64)
-				must(t, err)
+				must.Do(t, err)
 				n, _ := strconv.Atoi(row[1])
 				visits += n
 				sum += share

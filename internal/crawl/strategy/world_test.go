@@ -21,6 +21,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
@@ -199,7 +200,7 @@ func newWorld(t *testing.T, docs map[string]*doc, open func(Place) (visit.Strate
 func mustURL(t testing.TB, s string) weburl.URL {
 	t.Helper()
 	u, err := weburl.Parse(s)
-	must(t, err)
+	must.Do(t, err)
 	return u
 }
 
@@ -221,18 +222,18 @@ func (w *world) open(t *testing.T) *process {
 		Scope: scope.Config{Scope: scope.Any}, Fetch: fetch.Config{AllowPrivate: true, MaxBody: w.maxBody},
 		Dial: w.web.dialer(p.dead.Load), Seeds: w.seeds,
 		Accept: func(items []keyset.Item) error { return p.Intake.Accept(items) }})
-	must(t, err)
+	must.Do(t, err)
 	p.parts = o
 	p.Parts = crawl.Parts{DNS: w.web, Fetch: o.Fetch, Robots: o.Robots, Tally: o.Tally,
 		Queries: scope.NewQueries(500, 0), Scope: o.Scope, Log: o.Log, Events: o.Events, Skipped: o.Skipped,
 		Archive: o.Archive, Frontier: o.Frontier, Seen: o.Seen, Journal: o.Journal, Delivery: o.Delivery}
 	p.Strategy, err = w.strategy(Place{FS: fs, Dir: dir + "/state/strategy", Seeds: w.seeds})
-	must(t, err)
+	must.Do(t, err)
 	cfg := w.cfg
 	cfg.ResumeWait = w.delay
 	p.Crawler = crawl.New(cfg, p.Parts)
 	_, err = p.Recover(fs, o.JournalDir(), o.Intact, time.Now())
-	must(t, errors.Join(err, p.Intake.SeedAgain(), p.Intake.Seed(w.seeds, nil)))
+	must.Do(t, errors.Join(err, p.Intake.SeedAgain(), p.Intake.Seed(w.seeds, nil)))
 	return p
 }
 
@@ -312,15 +313,4 @@ func (w *world) run(t *testing.T, ends []end, fn func(p *process, stop crawl.Sto
 		last[host] = a.at
 	}
 	testparts.Verify(t, w.mem)
-}
-
-// must ends the test if there is an error.
-func must(t interface {
-	Helper()
-	Fatal(...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -40,10 +41,7 @@ func (reader) Passed(*Page)     {}
 // follower returns a Follower of a scope of one host.
 func follower(t *testing.T, parts Parts, cfg scope.Config) *Follower {
 	t.Helper()
-	s, err := scope.New(cfg, []weburl.URL{weburl.MustParse("http://a.example/")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(scope.New(cfg, []weburl.URL{weburl.MustParse("http://a.example/")}))(t)
 	parts.Scope = s
 	if parts.Applications == nil {
 		parts.Applications = apps{}
@@ -196,10 +194,7 @@ func TestDestinations(t *testing.T) {
 // A link on the page of an application's URL belongs to the application: it has its name and root, the priority of the
 // page, a key of its own, and the scope of the application alone judges it.
 func TestFollowForApplications(t *testing.T) {
-	site, err := scope.New(scope.Config{Scope: scope.Prefix}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	site := must.Get(scope.New(scope.Config{Scope: scope.Prefix}, nil))(t)
 	all := apps{"news": {Name: "news", Scope: site, Follow: true}}
 	f := follower(t, Parts{Applications: all}, scope.Config{})
 	page := appLink("news", "http://b.example/news/1")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -21,10 +22,7 @@ import (
 
 // keeps returns a Config that keeps some responses.
 func keeps(t *testing.T, values ...string) func(*Config, *Parts) {
-	k, err := sheet.ParseKeep("keep", values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(sheet.ParseKeep("keep", values))(t)
 	return func(c *Config, _ *Parts) { c.Keep = k }
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -44,10 +45,7 @@ func TestSlowAfter(t *testing.T) {
 
 // A redirect to its own URL is skipped, and no Strategy is asked about it. Another one is followed.
 func TestRedirectToItself(t *testing.T) {
-	sc, err := scope.New(scope.Config{Scope: scope.Any}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sc := must.Get(scope.New(scope.Config{Scope: scope.Any}, nil))(t)
 	self := weburl.MustParse("http://a.example/")
 	for to, want := range map[string]string{"/": "asked 0, found 0, skipped 1", "/b": "asked 1, found 1, skipped 0"} {
 		var asked counted
@@ -55,9 +53,7 @@ func TestRedirectToItself(t *testing.T) {
 		v := p.New(frontier.Task{Link: link.Link{URL: self}})
 		v.Response.Cookies = xxhash.Sum64String("") // of its request
 		r := &fetch.Response{URL: self, Status: 302, Header: fetch.Header{{Name: "Location", Value: to}}}
-		if err := p.read(t.Context(), v, r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.read(t.Context(), v, r))
 		got := fmt.Sprintf("asked %d, found %d, skipped %d", asked, len(v.Found), len(v.Skipped))
 		if got != want {
 			t.Errorf("a redirect to %s: %s; want %s", to, got, want)
@@ -80,10 +76,7 @@ func TestVisitsAtRest(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	before := m.HeapAlloc
-	u, err := weburl.Parse("http://h.example/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(weburl.Parse("http://h.example/"))(t)
 	var b strings.Builder
 	b.WriteString(`<base href="http://h.example/` + strings.Repeat("x", 7000) + `/">`)
 	for i := range 2400 {
@@ -122,10 +115,7 @@ func (followAll) Follow(*Page, *link.Link) Choice { return Take }
 // must cost no memory.
 func TestFollowKnownAllocatesNothing(t *testing.T) {
 	f := &Follower{Strategy: followAll{}, known: new(known)}
-	u, err := weburl.Parse("http://a.example/page")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(weburl.Parse("http://a.example/page"))(t)
 	f.known.add(link.KeyOf(u))
 	v := new(Attempt)
 	if n := testing.AllocsPerRun(100, func() { f.Follow(v, link.Link{URL: u, Hops: "L"}, link.KeyOf(u)) }); n != 0 {

@@ -19,22 +19,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 )
 
 // certificate returns a self-signed certificate for a name.
 func certificate(t *testing.T, name string) *tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1),
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	der := must.Get(x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1),
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name}},
-		&x509.Certificate{SerialNumber: big.NewInt(1)}, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+		&x509.Certificate{SerialNumber: big.NewInt(1)}, &key.PublicKey, key))(t)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -49,10 +44,7 @@ func newCaller(t *testing.T, cert *tls.Certificate, clock clock.Clock) caller {
 	cfg := Config{Token: "secret", ReaderToken: "look", Cert: cert, Operator: operator{}, Clock: clock,
 		Ready: func() bool { return true }, Metrics: prometheus.NewRegistry(),
 		Console: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "page") })}
-	g, err := newGate(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(newGate(cfg))(t)
 	return caller{t, handler(cfg, g, t.Context())}
 }
 

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -79,10 +80,7 @@ func TestServer(t *testing.T) {
 		if tt.token != "" {
 			req.Header.Set("Authorization", "Bearer "+tt.token)
 		}
-		res, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(client.Do(req))(t)
 		b, _ := io.ReadAll(res.Body)
 		res.Body.Close()
 		if res.StatusCode != tt.status || !strings.Contains(string(b), tt.holds) {
@@ -91,10 +89,7 @@ func TestServer(t *testing.T) {
 		}
 	}
 	ready.Store(true)
-	res, err := client.Get("http://" + s.Addr() + "/readyz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(client.Get("http://" + s.Addr() + "/readyz"))(t)
 	res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		t.Errorf("/readyz of an agent that is ready: %s", res.Status)
@@ -115,10 +110,7 @@ func TestListenRefusesOtherAddresses(t *testing.T) {
 // The calls also are gRPC and gRPC-Web, and want the token there, too. With TLS, the API answers on any address.
 func TestProtocols(t *testing.T) {
 	cert := certificate(t, "localhost")
-	leaf, err := x509.ParseCertificate(cert.Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	leaf := must.Get(x509.ParseCertificate(cert.Certificate[0]))(t)
 	roots := x509.NewCertPool()
 	roots.AddCert(leaf)
 	plain := listen(t, func(*Config) {})
@@ -151,10 +143,7 @@ func TestProtocols(t *testing.T) {
 		}
 		c.transport.CloseIdleConnections()
 	}
-	res, err := http.Get("http://localhost:" + port + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.Get("http://localhost:" + port + "/healthz"))(t)
 	res.Body.Close()
 	if res.StatusCode != 400 {
 		t.Errorf("without TLS: %s", res.Status)

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
@@ -21,10 +22,7 @@ func listen(t *testing.T, change func(*Config)) *Server {
 	cfg := Config{Addr: "127.0.0.1:0", Token: "secret", Operator: operator{}, Ready: func() bool { return true },
 		Metrics: prometheus.NewRegistry()}
 	change(&cfg)
-	s, err := Listen(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(cfg))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -37,10 +35,7 @@ type asking struct {
 
 func dial(t *testing.T, s *Server) *asking {
 	t.Helper()
-	conn, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", s.Addr()))(t)
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(time.Minute))
 	return &asking{conn, bufio.NewReader(conn)}

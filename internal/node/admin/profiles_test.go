@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // Profiles need the token.
@@ -18,15 +20,9 @@ func TestProfiles(t *testing.T) {
 		t.Helper()
 		req, _ := http.NewRequest("GET", "http://"+s.Addr()+path, nil)
 		req.Header.Set("Authorization", "Bearer "+token)
-		res, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(client.Do(req))(t)
 		defer res.Body.Close()
-		b, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(io.ReadAll(res.Body))(t)
 		return res.StatusCode, b
 	}
 	for _, c := range []struct {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A crowded operator answers when release is closed. A call for a host panics.
@@ -45,10 +46,7 @@ func newCrowd(t *testing.T, told func(string, any, []byte)) (caller, crowded) {
 	op := crowded{release: make(chan struct{})}
 	cfg := Config{Token: "secret", ReaderToken: "look", Operator: op, Ready: func() bool { return true },
 		Metrics: prometheus.NewRegistry(), MemoryBytes: 1, Panicked: told}
-	g, err := newGate(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(newGate(cfg))(t)
 	return caller{t, handler(cfg, g, t.Context())}, op
 }
 
@@ -103,10 +101,7 @@ func TestArchivedPagesHaveRoom(t *testing.T) {
 					began <- got
 					<-release
 				})}
-		g, err := newGate(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(newGate(cfg))(t)
 		c := caller{t, handler(cfg, g, t.Context())}
 		for range 2 {
 			go c.send(ours, "GET", "http://localhost/archive/key/20260101000000", "")
@@ -135,10 +130,7 @@ func TestStreamsHaveRoom(t *testing.T) {
 	ctx, info := connect.NewClientContext(ctx)
 	info.RequestHeader().Set("Authorization", "Bearer secret")
 	for i := range 8 { // as many as short calls
-		stream, err := client.Events(ctx, &pb.EventsRequest{Follow: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := must.Get(client.Events(ctx, &pb.EventsRequest{Follow: true}))(t)
 		defer stream.Close()
 		open := stream.Receive()
 		if open != (i < 7) || !open && connect.CodeOf(stream.Err()) != connect.CodeUnavailable {

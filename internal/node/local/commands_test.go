@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/rate"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -181,9 +182,7 @@ func explainOf(url string) func(*HostCommands) (string, error) {
 // Seeds that cannot be are refused, and the others accepted and copied.
 func TestSeeds(t *testing.T) {
 	s, err := scope.New(scope.Config{Exclude: []string{"/no$"}}, []weburl.URL{weburl.MustParse("http://127.0.0.1/")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f := fake{owner: "b", uncopy: errors.New("nobody there")}
 	o := &Seeds{Scope: s, Crawl: &f, Copier: &f, Run: &f}
 	plans := o.PlanSeeds([]string{"http://127.0.0.1/a", "http://a.example/", "http://127.0.0.1/no",
@@ -273,10 +272,7 @@ func TestWhyRate(t *testing.T) {
 		t.Error(got)
 	}
 	for _, text := range []string{"10/s", "10/s 8-18, else 50/s"} {
-		s, err := rate.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(rate.Parse(text))(t)
 		f.rate = s
 		got := WhyRate(&f, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 		if !strings.HasPrefix(got, "10/s") || !strings.HasSuffix(got, " (this agent's share: 25 %)") ||

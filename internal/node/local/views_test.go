@@ -9,6 +9,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // backwards returns the complete lines from the end, however the pieces cut them.
@@ -54,14 +55,8 @@ func TestBackwards(t *testing.T) {
 // The arcs cover the circle, and each agent's are as long as its share.
 func TestArcs(t *testing.T) {
 	agents := []placement.Owner{{Name: "a", Capacity: 1}, {Name: "b", Capacity: 1}, {Name: "c", Capacity: 2}}
-	ring, err := placement.NewRing(agents, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hash, err := placement.NewRendezvous(agents, 1<<12)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ring := must.Get(placement.NewRing(agents, 100))(t)
+	hash := must.Get(placement.NewRendezvous(agents, 1<<12))(t)
 	for _, p := range []placement.Placement{ring, hash} {
 		list, at, of := arcs(p, p.Agents()), 0.0, map[string]float64{}
 		for _, a := range list {

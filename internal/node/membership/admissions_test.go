@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func TestAdmissions(t *testing.T) {
@@ -19,9 +20,7 @@ func TestAdmissions(t *testing.T) {
 		t.Error("an agent is expected before one was welcomed")
 	}
 	for _, id := range []rpc.ID{a, b} {
-		if err := g.welcome(gossip.Agent{Instance: id}, false, now); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.welcome(gossip.Agent{Instance: id}, false, now))
 	}
 	if !g.expected(alone, now) || !g.expected(both, now.Add(admissionTime)) {
 		t.Error("a welcomed agent is not expected")
@@ -59,9 +58,7 @@ func TestAdmissions(t *testing.T) {
 func TestWelcomed(t *testing.T) {
 	var g admissions
 	a, b, now := rpc.ID{1}, rpc.ID{2}, time.Now()
-	if err := g.welcome(gossip.Agent{Name: "a1", Instance: a, Boot: 3}, false, now); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.welcome(gossip.Agent{Name: "a1", Instance: a, Boot: 3}, false, now))
 	for _, c := range []struct {
 		from  rpc.Caller
 		after time.Duration
@@ -80,9 +77,7 @@ func TestWelcomed(t *testing.T) {
 		}
 	}
 	// Another agent that gives a1's instance as its own does not take its place.
-	if err := g.welcome(gossip.Agent{Name: "a2", Instance: a}, false, now); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.welcome(gossip.Agent{Name: "a2", Instance: a}, false, now))
 	if !g.welcomed(rpc.Caller{Name: "a1", Instance: a, Boot: 3}, now) {
 		t.Error("a1 is no longer welcomed")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 )
@@ -30,12 +31,8 @@ func TestNoPageWaits(t *testing.T) {
 		}
 	}
 	archive := filepath.Join(testparts.Dir, boundaryDir, "archive")
-	if err := mem.MkdirAll(archive, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := disk.WriteFile(mem, filepath.Join(archive, "boundary-1.warc.gz"), []byte("page")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mem.MkdirAll(archive, 0o755))
+	must.Do(t, disk.WriteFile(mem, filepath.Join(archive, "boundary-1.warc.gz"), []byte("page")))
 	for boundary, want := range map[string]string{BoundaryContents: "",
 		BoundaryURLs: "resume with boundary contents"} {
 		err := open(boundary)

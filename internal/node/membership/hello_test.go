@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 )
 
@@ -19,10 +20,7 @@ import (
 // and was in no crawl before its restart.
 func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 	agents := []placement.Owner{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}, {Name: "a3", Capacity: 1}}
-	all, err := (&Config{}).Place(agents)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get((&Config{}).Place(agents))(t)
 	for _, c := range []struct {
 		name    string
 		prepare func(welcomer *Membership)
@@ -45,10 +43,7 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 			welcomer, comer := memberOf(t, network, "a2"), memberOf(t, network, "a3")
 			welcomer.Members.SetCrawl(rpc.ID{7})
 			c.prepare(welcomer)
-			crawl, err := comer.joining.ask(t.Context(), welcomer.Members.Self.Addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			crawl := must.Get(comer.joining.ask(t.Context(), welcomer.Members.Self.Addr))(t)
 			comer.Members.SetCrawl(crawl)
 			comer.Division.settle(all, comer.joining.late.Load())
 			begins := false
@@ -98,21 +93,15 @@ func (nobody) Hello(context.Context, string) error                    { return e
 // memberOf returns the part of one of three agents that admits agents and asks for admission.
 func memberOf(t *testing.T, network rpc.Network, name string) *Membership {
 	t.Helper()
-	listener, err := rpc.Listen(network, "127.0.0.1:747"+name[1:], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(rpc.Listen(network, "127.0.0.1:747"+name[1:], nil))(t)
 	c := newMembership(&Config{Name: name, Capacity: 1, Agents: 3, Network: network}, Place{Clock: clock.System}, nil)
 	c.joining.settings = map[string]string{agentsSetting: "3"}
 	c.Members.Self = gossip.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: listener.Addr()}
-	m, err := gossip.Open(gossip.Config{
+	m := must.Get(gossip.Open(gossip.Config{
 		Self: c.Members.Self, Advertise: netip.MustParseAddrPort(c.Members.Self.Addr),
 		Packets: listener.Packets(), Streams: listener.Gossip(),
 		Calls: nobody{},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	c.Members.Join(m)
 	c.Members.Client = rpc.NewClient(rpc.ClientConfig{Dial: network.Dial, Self: func() rpc.Caller {
 		return rpc.Caller{Name: name, Instance: c.Members.Self.Instance, Boot: c.Members.Self.Boot,

@@ -15,21 +15,18 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 func newcomer(t *testing.T, addr string, join ...string) *joining {
 	t.Helper()
 	fs := testdisk.NewMem()
-	if err := fs.MkdirAll("crawl/state", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, fs.MkdirAll("crawl/state", 0o755))
 	c := &joining{Place: Place{FS: fs, Dir: "crawl", Clock: clock.System},
 		cfg: &Config{Name: "a2", Capacity: 1, Join: join}, members: new(members.Members)}
 	c.members.Self.Addr = addr
-	if err := c.identify(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.identify())
 	c.sortJoin()
 	return c
 }
@@ -46,15 +43,11 @@ func TestRecall(t *testing.T) {
 		{Agents: []gossip.Agent{self, at("a3", 33)}, Lost: []gossip.Agent{at("a1", 1)}},
 		{Agents: []gossip.Agent{self}},
 	} {
-		if err := c.recall(v, len(v.Agents) == 2); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.recall(v, len(v.Agents) == 2))
 	}
 	again := &joining{Place: c.Place, cfg: c.cfg, members: new(members.Members)}
 	again.members.Self.Addr = "127.0.0.1:2"
-	if err := again.identify(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.identify())
 	again.sortJoin()
 	want := []contact{{addr: "127.0.0.1:1", given: true, name: "a1"}, {addr: "127.0.0.1:33", name: "a3"}}
 	if diff := cmp.Diff(want, again.contacts(), cmp.AllowUnexported(contact{})); diff != "" || !again.begun.Load() ||
@@ -132,13 +125,9 @@ func TestJudge(t *testing.T) {
 func TestLateWaitsForNobody(t *testing.T) {
 	c := memberOf(t, newLoop(), "a3")
 	c.joining.Dir, c.joining.FS = "crawl", testdisk.NewMem()
-	if err := c.joining.FS.MkdirAll("crawl/state", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.joining.FS.MkdirAll("crawl/state", 0o755))
 	m := c.Members.Gossip()
-	if err := m.Announce(t.Context(), gossip.Up); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Announce(t.Context(), gossip.Up))
 	c.joining.late.Store(true)
 	if v, err := c.joining.wait(t.Context(), m); err != nil || len(members.Up(v)) != 1 || !c.joining.begun.Load() {
 		t.Errorf("%v, %v, begun %v", v, err, c.joining.begun.Load())

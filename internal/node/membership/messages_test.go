@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func anAgent() *pb.Agent {
@@ -120,10 +121,7 @@ func TestDiffer(t *testing.T) {
 // FuzzHello: any message is refused, or it is within its bounds.
 func FuzzHello(f *testing.F) {
 	encoded := func(m proto.Message) []byte {
-		b, err := proto.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(proto.Marshal(m))(f)
 		return b
 	}
 	f.Add(encoded(&pb.HelloRequest{Agent: anAgent(), Settings: map[string]string{"partition": "rendezvous"}}),

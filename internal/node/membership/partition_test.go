@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 )
@@ -56,11 +57,8 @@ func TestMethod(t *testing.T) {
 		names = append(names, fmt.Sprint("host-", i))
 	}
 	owners := func(c *Config) (all []string) {
-		p, err := c.Place([]placement.Owner{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1},
-			{Name: "a3", Capacity: 2}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(c.Place([]placement.Owner{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1},
+			{Name: "a3", Capacity: 2}}))(t)
 		for i := range names {
 			all = append(all, p.Owner(uint64(i)<<40).Name)
 		}
@@ -85,10 +83,7 @@ func TestMethod(t *testing.T) {
 			}
 		}
 	}
-	languages, err := classify.New(builtin.Languages(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	languages := must.Get(classify.New(builtin.Languages(), nil))(t)
 	byTopic := Config{Partition: PartitionTopic}
 	if err := byTopic.sameMethod("c", byTopic.method()); err != nil {
 		t.Errorf("the same model: %v", err)

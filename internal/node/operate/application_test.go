@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // In a town, the scope "bad" is wrong, and feeding is as seeding.
@@ -228,10 +229,7 @@ func TestFeed(t *testing.T) {
 func (w *town) pages(t *testing.T, agent string, q *pb.PagesRequest) (urls, token string) {
 	t.Helper()
 	q.Application = "app"
-	r, err := w.members[agent].Pages(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(w.members[agent].Pages(t.Context(), q))(t)
 	var all []string
 	for _, p := range r.Pages {
 		all = append(all, p.Url)
@@ -317,10 +315,7 @@ func TestPagesBodies(t *testing.T) {
 	bodies := func(q *pb.PagesRequest) (got []string, token string) {
 		t.Helper()
 		q.Application, q.Body = "app", true
-		r, err := w.members["a1"].Pages(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(w.members["a1"].Pages(t.Context(), q))(t)
 		sum := 0
 		defer func() {
 			if sum > 16*mib {

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // The captures of all agents come page by page, each once, also if an agent's answer was cut.
@@ -23,10 +24,7 @@ func testCaptures(t *testing.T) {
 		var got []string
 		q := &pb.CapturesRequest{Url: "http://a.example/", Limit: limit}
 		for {
-			r, err := w.members["a1"].Captures(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(w.members["a1"].Captures(t.Context(), q))(t)
 			for _, c := range r.Captures {
 				if got = append(got, string(c.Line)); c.Agent != string(c.Line[2:]) || r.Key != "key" {
 					t.Errorf("%s is of agent %q, key %q", c.Line, c.Agent, r.Key)
@@ -63,20 +61,14 @@ func TestPagesEnd(t *testing.T) {
 			w := newTown("a1", other)
 			captures, pages := &pb.CapturesRequest{Url: "a.example", Limit: 2}, 0
 			for ; pages < 20; pages++ {
-				r, err := w.members["a1"].Captures(t.Context(), captures)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(w.members["a1"].Captures(t.Context(), captures))(t)
 				if captures.After = r.Next; len(r.Next) == 0 {
 					break
 				}
 			}
 			hosts := &pb.HostsRequest{Limit: 1}
 			for ; pages < 40; pages++ {
-				r, err := w.members["a1"].Hosts(t.Context(), hosts)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(w.members["a1"].Hosts(t.Context(), hosts))(t)
 				if hosts.After = r.Next; r.Next == "" {
 					break
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // Another agent's requests have the bounds of operators' calls.
@@ -47,9 +48,7 @@ func TestBoundsOfMembers(t *testing.T) {
 		"AcknowledgePages: position -1: 0 to 92233720":        {"AcknowledgePages", &pb.AcknowledgePages{Position: -1}},
 	} {
 		b, err := proto.Marshal(c.q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, err = w.members["a1"].agent.Answer(t.Context(), c.method, b)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

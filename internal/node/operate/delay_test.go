@@ -8,6 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A delay is an order of a host, a domain or all hosts, in its canonical form. Any agent may be told to take it back.
@@ -35,9 +36,7 @@ func TestDelay(t *testing.T) {
 		w.run(t, `a2 TakeBack id:"%s"`, d.Order.ID())
 	}
 	// An agent of another version may know other values.
-	if _, err := w.set.Give(orders.Order{Verb: "delay", Value: "as the sun"}, "a9", time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.set.Give(orders.Order{Verb: "delay", Value: "as the sun"}, "a9", time.Now()))(t)
 	if delays := verbs.DelayOrders(w.set.Standing()); len(delays) > 0 {
 		t.Errorf("taken back, but there are %v", delays)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func (r resident) Scope() *pb.ScopeResponse {
@@ -58,10 +59,7 @@ func TestQueue(t *testing.T) {
 		var all []string
 		pages, counts, reading, silent := 0, 0, 0, ""
 		for {
-			r, err := w.members["a1"].Queue(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(w.members["a1"].Queue(t.Context(), q))(t)
 			for _, l := range r.Links {
 				if all = append(all, l.Url); !strings.HasPrefix(l.Url, l.Agent) {
 					t.Errorf("%s is of agent %s", l.Url, l.Agent)

@@ -7,15 +7,13 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A blacklist has entries of four kinds, and comments. An error names the line.
 func TestParseBlacklist(t *testing.T) {
-	b, err := parseBlacklist("list", []byte("\ufeff# a comment\n\nwww.Example.org # this host\r\n*.example.net\n"+
-		"192.0.2.7/24\n192.0.2.9\n\t/calendar/ \nexample.com/x#y\n[::1]"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(parseBlacklist("list", []byte("\ufeff# a comment\n\nwww.Example.org # this host\r\n*.example.net\n"+
+		"192.0.2.7/24\n192.0.2.9\n\t/calendar/ \nexample.com/x#y\n[::1]")))(t)
 	var got []string
 	for _, x := range b.bars {
 		got = append(got, fmt.Sprintf("%s%s %v: %s", x.Host, x.Domain, x.Prefix, x.Why))

@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -72,9 +73,7 @@ func open(t testing.TB, fs disk.FS, c *told, unblock ...string) (s *Orders, notB
 	t.Helper()
 	clock := testclock.At(noon)
 	events, err := report.OpenEvents(fs, "events.jsonl", clock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { events.Close() })
 	if s, err = Load(Config{FS: fs, File: "orders", Name: "a1", Clock: clock, Events: events, Notes: new(notes),
 		Sheets: new(sheet.Live)}); err != nil {
@@ -87,9 +86,7 @@ func open(t testing.TB, fs disk.FS, c *told, unblock ...string) (s *Orders, notB
 func mustOpen(t testing.TB, fs disk.FS, c *told) *Orders {
 	t.Helper()
 	s, _, err := open(t, fs, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s
 }
 
@@ -182,9 +179,7 @@ func TestOrderIsKeptAgain(t *testing.T) {
 	if err := s.keep(t.Context()); err != nil || len(c.bars) != 1 {
 		t.Errorf("%v, %v in force", err, c.bars)
 	}
-	if err := s.cfg.Events.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.cfg.Events.Flush())
 	text, err := disk.ReadFile(mem, "events.jsonl", 1<<20)
 	if n := strings.Count(string(text), `"orders-failed"`) + 10*strings.Count(string(text), `"orders-kept"`); n != 11 {
 		t.Errorf("events: %s, %v", text, err)
@@ -201,10 +196,8 @@ func TestAnotherVersion(t *testing.T) {
 	s := mustOpen(t, mem, c)
 	later := [][]byte{encoded(orders.Order{Verb: "block", About: "a.example"}, noon),
 		encoded(orders.Order{Verb: "block", About: "b.example"}, noon.Add(time.Second))}
-	if _, err := s.Answer(t.Context(), rpc.Caller{Name: "b1"},
-		&pb.OrdersRequest{Orders: later, Digest: noOrders[:]}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Answer(t.Context(), rpc.Caller{Name: "b1"},
+		&pb.OrdersRequest{Orders: later, Digest: noOrders[:]}))(t)
 	if _, _, err := s.Give(t.Context(), orders.Order{Verb: "pause"}); err != nil || !c.paused || len(c.bars) > 0 {
 		t.Errorf("paused %t, bars %v, %v", c.paused, c.bars, err)
 	}

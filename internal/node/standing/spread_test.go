@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/node/standing"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestHostile: orders beyond their bounds are refused, and those at their bounds are not.
@@ -51,9 +52,7 @@ func TestHostile(t *testing.T) {
 // FuzzOrders: any message is refused, or its orders are within their bounds.
 func FuzzOrders(f *testing.F) {
 	sample, err := proto.Marshal(&pb.OrdersRequest{Orders: [][]byte{[]byte("pause"), {0}}, Digest: make([]byte, 32)})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	f.Add(sample)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		q := new(pb.OrdersRequest)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
@@ -17,19 +18,14 @@ func TestWhichDelayHolds(t *testing.T) {
 		"www.example.org":   "20s 8-18, else 1s",
 		"night.example.org": "30s 22-6", "*.sub.example.org": "40s", "same.example.net": "50s",
 		"*.example.com": "70s"} {
-		if _, err := set.Give(orders.Order{Verb: "delay", About: about, Value: value}, "a1", now); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(set.Give(orders.Order{Verb: "delay", About: about, Value: value}, "a1", now))(t)
 	}
 	delay := func(s string) []sheet.Setting { return []sheet.Setting{{Key: "delay", Values: []string{s}}} }
-	table, err := sheet.New([]sheet.Entry{
+	table := must.Get(sheet.New([]sheet.Entry{
 		{Prefix: "own.example.org", Settings: delay("3s")}, {Prefix: "*.sub.example.org", Settings: delay("4s")},
 		{Prefix: "same.example.net", Settings: delay("5s")}, {Prefix: "*.deep.example.com", Settings: delay("0s")},
 		{Prefix: "*.org", Settings: delay("6s")}, {Prefix: "*.example.net", Settings: delay("7s")},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	ds := delaysOf(set.Standing())
 	for host, want := range map[string]time.Duration{"www.example.org": 20, "other.example.org": 10, "example.org": 10,
 		"night.example.org": 10, "own.example.org": 3, "a.sub.example.org": 40, "same.example.net": 50,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
@@ -12,11 +13,8 @@ import (
 // holds.
 func TestPageLimit(t *testing.T) {
 	settings := func(limit string) *sheet.Table {
-		table, err := sheet.New([]sheet.Entry{{Prefix: "www.example.org", Settings: []sheet.Setting{
-			{Key: "delay", Values: []string{"9s"}}, {Key: "host-page-limit", Values: []string{limit}}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := must.Get(sheet.New([]sheet.Entry{{Prefix: "www.example.org", Settings: []sheet.Setting{
+			{Key: "delay", Values: []string{"9s"}}, {Key: "host-page-limit", Values: []string{limit}}}}}))(t)
 		return table
 	}
 	f := &Force{settings: Settings{Sheets: new(sheet.Live)}}
@@ -25,9 +23,7 @@ func TestPageLimit(t *testing.T) {
 	// After each order, the limits of www.example.org, a.example.org and example.net; -1: none of its own.
 	want := func(limits ...int64) {
 		t.Helper()
-		if err := pageLimit.rules.apply(t.Context(), f, set.Standing()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, pageLimit.rules.apply(t.Context(), f, set.Standing()))
 		for i, host := range []string{"www.example.org", "a.example.org", "example.net"} {
 			got := int64(-1)
 			if own := f.settings.Sheets.Table().Host(host).HostPageLimit; own != nil {
@@ -43,13 +39,8 @@ func TestPageLimit(t *testing.T) {
 	}
 	give := func(about, value string, off bool) {
 		t.Helper()
-		o, err := pageLimit.Order(about, value, off)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := set.Give(o, "a1", time.Unix(1e9, 0)); err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(pageLimit.Order(about, value, off))(t)
+		must.Get(set.Give(o, "a1", time.Unix(1e9, 0)))(t)
 	}
 	want(7, -1, -1)
 	give("*.example.org", "200", false)
@@ -61,10 +52,8 @@ func TestPageLimit(t *testing.T) {
 	want(5000, 200, 0)
 	give("www.example.org", "", true)
 	want(8, 200, 0)
-	if _, err := set.Give(orders.Order{Verb: verbPageLimit, About: "example.net", Value: "many"}, "a1",
-		time.Unix(1e9, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(set.Give(orders.Order{Verb: verbPageLimit, About: "example.net", Value: "many"}, "a1",
+		time.Unix(1e9, 0)))(t)
 	want(8, 200, -1) // another version has given it
 	for _, wrong := range [][2]string{{"www.example.org", ""}, {"www.example.org", "-1"}, {"www.example.org", "1.5"},
 		{"192.0.2.0/24", "5"}, {"", "5"}} {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // Each verb explains itself, and the canonical form of what it reads is read as itself.
@@ -96,10 +97,7 @@ func TestSplit(t *testing.T) {
 		{"block", "*.example.org", "*.example.org", ""},
 		{"pause", "", "", ""},
 	} {
-		v, err := verbs.Of(c.verb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(verbs.Of(c.verb))(t)
 		if about, value := v.Split(strings.Fields(c.words)); about != c.about || value != c.value {
 			t.Errorf("%s %s: %q and %q", c.verb, c.words, about, value)
 		}
@@ -122,10 +120,7 @@ func TestOrderErrors(t *testing.T) {
 		{"rate", "example.org", "2Mbit", "counts requests, not bits"},
 		{"rate", "", "0/s", "a rate of zero is not possible"},
 	} {
-		v, err := verbs.Of(c.verb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(verbs.Of(c.verb))(t)
 		if o, err := v.Order(c.about, c.value, false); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %q %q: %+v, %v", c.verb, c.about, c.value, o, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/message"
@@ -21,9 +22,7 @@ import (
 func read(t *testing.T, a *Archive, url, at string) (text string, m *Message) {
 	t.Helper()
 	when, err := time.Parse(TimeFormat, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c, ok, err := a.Nearest(weburl.MustParse(url), when)
 	if err != nil || !ok {
 		t.Fatalf("%s at %s: %v, %v", url, at, ok, err)
@@ -33,10 +32,7 @@ func read(t *testing.T, a *Archive, url, at string) (text string, m *Message) {
 		t.Fatalf("%s at %s: %v", url, at, err)
 	}
 	defer m.Close()
-	b, err := io.ReadAll(m.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(m.Body))(t)
 	return string(b), m
 }
 
@@ -132,9 +128,7 @@ func TestLists(t *testing.T) {
 	list := func(q Query) (urls []string) {
 		for {
 			pages, next, err := a.Pages(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			for _, p := range pages {
 				urls = append(urls, p.Newest.URL)
 			}
@@ -172,9 +166,7 @@ func TestLists(t *testing.T) {
 	var hosts []string
 	for from, more := "", true; more; {
 		some, next, err := a.Hosts(t.Context(), from, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, h := range some {
 			hosts = append(hosts, h.Name)
 		}
@@ -205,14 +197,9 @@ func TestUnreadable(t *testing.T) {
 		t.Fatal(own, err)
 	}
 	index := filepath.Join(dir, "indexes", "index.cdxj")
-	b, err := os.ReadFile(index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(index))(t)
 	lost := strings.Replace(string(b), own[0].File, "lost.warc.gz", 1) // of the first line, that of the original
-	if err := os.WriteFile(index, []byte(lost), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(index, []byte(lost), 0o644))
 	if text, _ := read(t, a, "http://b.example/", "20260102000000"); text != "the same content in both" {
 		t.Errorf("got %q", text)
 	}
@@ -258,18 +245,12 @@ func TestCodings(t *testing.T) {
 		t.Fatal(all, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	m, err := a.Open(ctx, all[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(a.Open(ctx, all[0]))(t)
 	defer m.Close()
 	if n, err := m.Body.Read(make([]byte, 9)); n != 0 || !errors.Is(err, message.ErrTooLong) {
 		t.Errorf("got %d bytes, %v; want ErrTooLong", n, err)
 	}
-	again, err := a.Open(ctx, all[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(a.Open(ctx, all[0]))(t)
 	defer again.Close()
 	cancel()
 	if n, err := again.Body.Read(make([]byte, 9)); n != 0 || err != context.Canceled {

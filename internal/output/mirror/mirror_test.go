@@ -21,6 +21,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/output/captures"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -87,7 +88,7 @@ func write(t *testing.T, cfg Config, dirs ...string) Result {
 	t.Helper()
 	cfg.Archive = captures.New(nil, warc.Places(dirs...), nil)
 	res, err := Write(context.Background(), cfg)
-	must(t, err)
+	must.Do(t, err)
 	if _, err := os.Stat(cfg.Dir + ".partial"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the temporary directory is still there: %v", err)
 	}
@@ -107,7 +108,7 @@ func files(t *testing.T, dir string) map[string]string {
 		all[filepath.ToSlash(rel)] = string(b)
 		return err
 	})
-	must(t, err)
+	must.Do(t, err)
 	return all
 }
 
@@ -115,7 +116,7 @@ func files(t *testing.T, dir string) map[string]string {
 func links(t *testing.T, text string) (refs []string) {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(text))
-	must(t, err)
+	must.Do(t, err)
 	for n := range doc.Descendants() {
 		for _, a := range n.Attr {
 			switch a.Key {
@@ -237,9 +238,7 @@ func TestTypes(t *testing.T) {
 	site["http://a.example/image"] = "HTTP/1.1 200 OK\r\n\r\n\x89PNG\r\n\x1a\n"
 	dir := filepath.Join(t.TempDir(), "m")
 	archive := captures.New(nil, warc.Places(testarchive.Write(t, site)), nil)
-	if _, err := Write(t.Context(), Config{Archive: archive, Dir: dir}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Write(t.Context(), Config{Archive: archive, Dir: dir}))(t)
 	var got []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -294,9 +293,9 @@ func TestNothing(t *testing.T) {
 	})
 	index := filepath.Join(dir, "indexes", "index.cdxj")
 	lines, err := os.ReadFile(index)
-	must(t, err)
+	must.Do(t, err)
 	_, rest, _ := strings.Cut(string(lines), "\n") // without a.example, as if another crawl had it
-	must(t, os.WriteFile(index, []byte(rest), 0o644))
+	must.Do(t, os.WriteFile(index, []byte(rest), 0o644))
 	out := filepath.Join(t.TempDir(), "out")
 	res, err := Write(context.Background(), Config{Archive: captures.New(nil, warc.Places(dir), nil), Dir: out})
 	want := Result{Type: "mirror", Errors: 2, Nowhere: 1, NoOriginal: 1, Redirects: 1}
@@ -320,26 +319,26 @@ func TestDirectory(t *testing.T) {
 		}
 	}
 	other := filepath.Join(tmp, "other")
-	must(t, os.MkdirAll(other, 0o755))
+	must.Do(t, os.MkdirAll(other, 0o755))
 	write(t, Config{Dir: other}, dir) // empty: fine
 	fail("a mirror", ErrNotEmpty, Config{Dir: other})
 	write(t, Config{Dir: other, Overwrite: true}, dir)
-	must(t, os.Remove(filepath.Join(other, markerFile)))
+	must.Do(t, os.Remove(filepath.Join(other, markerFile)))
 	fail("other files", ErrNoMirror, Config{Dir: other, Overwrite: true})
 	if got := files(t, other); len(got) != 2 {
 		t.Errorf("the files are %q", got)
 	}
 	busy := filepath.Join(tmp, "busy")
 	work, err := disk.OpenWork(disk.OS, busy+".partial")
-	must(t, err)
+	must.Do(t, err)
 	fail("another run", disk.ErrLocked, Config{Dir: busy})
-	must(t, work.Close())
-	must(t, os.Symlink(other, busy+".partial"))
+	must.Do(t, work.Close())
+	must.Do(t, os.Symlink(other, busy+".partial"))
 	fail("a link", disk.ErrForeign, Config{Dir: busy})
 	if got := files(t, other); len(got) != 2 {
 		t.Errorf("the files behind the link are %q", got)
 	}
-	must(t, os.Remove(busy+".partial"))
+	must.Do(t, os.Remove(busy+".partial"))
 	write(t, Config{Dir: busy}, dir)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -365,7 +364,7 @@ func TestFaults(t *testing.T) {
 		_, err := Write(context.Background(), Config{Archive: captures.New(nil, warc.Places(dir), nil), Dir: out,
 			Overwrite: true, FS: faulty})
 		if _, changes := faulty.Calls(); changes < n {
-			must(t, err)
+			must.Do(t, err)
 			break
 		}
 		if got := files(t, out); !maps.Equal(got, before) {
@@ -419,7 +418,7 @@ func TestRandom(t *testing.T) {
 				u += "?q" + words[rng.IntN(len(words))]
 			}
 			parsed, err := weburl.Parse(u)
-			must(t, err)
+			must.Do(t, err)
 			responses[parsed.String()] = []string{"text/html\n", "text/plain\n", "text/css\n"}[rng.IntN(3)]
 			fmt.Fprintf(&refs, "<a href='%s'>%s</a>\n", parsed, parsed)
 		}
@@ -448,15 +447,4 @@ func TestBrowser(t *testing.T) {
 	b.Wait("document.title === 'List' && location.hash === '#end'")
 	b.Run("document.getElementById('home').click()")
 	b.Wait("document.title === 'Café'")
-}
-
-// must ends the test if there is an error.
-func must(t interface {
-	Helper()
-	Fatal(...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
 )
 
@@ -35,15 +36,15 @@ func TestUnreadable(t *testing.T) {
 	} {
 		dir := testarchive.Write(t, pages)
 		index, err := os.ReadFile(filepath.Join(dir, "indexes", "index.cdxj"))
-		must(t, err)
+		must.Do(t, err)
 		offsets := regexp.MustCompile(`"offset": "(\d+)"`).FindAllStringSubmatch(string(index), -1)
 		last, err := strconv.ParseInt(offsets[len(offsets)-1][1], 10, 64)
-		must(t, err)
+		must.Do(t, err)
 		files, err := filepath.Glob(filepath.Join(dir, "archive", "*"))
 		if err != nil || len(files) != 1 {
 			t.Fatal(files, err)
 		}
-		must(t, c.spoil(files[0], last))
+		must.Do(t, c.spoil(files[0], last))
 		out := filepath.Join(t.TempDir(), "out")
 		res := write(t, Config{Dir: out}, dir)
 		all := check(t, out)
@@ -68,10 +69,8 @@ func TestUnpacked(t *testing.T) {
 	const long = 50_000
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := z.Write(make([]byte, long)); err != nil {
-		t.Fatal(err)
-	}
-	must(t, z.Close())
+	must.Get(z.Write(make([]byte, long)))(t)
+	must.Do(t, z.Close())
 	dir := testarchive.Write(t, map[string]string{
 		"http://a.example/bomb":  "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Encoding: gzip\r\n\r\n" + b.String(),
 		"http://a.example/plain": "a/b\n" + strings.Repeat("x", long),

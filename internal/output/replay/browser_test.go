@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
@@ -25,10 +26,7 @@ type outside struct {
 func listenOutside(t *testing.T) *outside {
 	t.Helper()
 	o := &outside{}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	o.http = ln.Addr().String()
 	done := make(chan struct{}, 2)
 	go func() {
@@ -43,10 +41,7 @@ func listenOutside(t *testing.T) *outside {
 			c.Close()
 		}
 	}()
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pc := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	o.udp = pc.LocalAddr().String()
 	go func() {
 		defer func() { done <- struct{}{} }()

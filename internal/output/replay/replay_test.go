@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -301,9 +302,7 @@ func TestUnreadable(t *testing.T) {
 	})
 	index := filepath.Join(dir, "indexes", "index.cdxj")
 	lines, err := os.ReadFile(index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var kept []string
 	for line := range strings.Lines(string(lines)) {
 		switch {
@@ -314,9 +313,7 @@ func TestUnreadable(t *testing.T) {
 		}
 		kept = append(kept, line)
 	}
-	if err := os.WriteFile(index, []byte(strings.Join(kept, "")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(index, []byte(strings.Join(kept, "")), 0o644))
 	s := New(Config{Archive: captures.New(nil, warc.Places(dir), nil), Addr: "127.0.0.1:8080", Token: "token"})
 	for u, want := range map[string]string{
 		"http://b.example/": "Give the crawl directory that has it, too.",
@@ -349,9 +346,7 @@ func TestUnreadable(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
-	if err := os.Remove(files[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(files[0]))
 	host, _ := s.contentHost(weburl.MustParse("http://g.example/"), "20260504030201")
 	if got := body(request(s, host+":8080", "/", "Sec-Fetch-Dest", "iframe")); !strings.Contains(got,
 		"This page cannot be read") || !strings.Contains(got, "no such file") {

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -27,10 +28,7 @@ type served struct {
 // serve starts a server for crawl directories.
 func serve(t testing.TB, dirs ...string) *served {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	archive := captures.New(nil, warc.Places(dirs...), nil)
 	s := &served{Server: New(Config{Archive: archive, Addr: ln.Addr().String(), Name: "test"})}
 	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

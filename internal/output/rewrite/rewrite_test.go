@@ -8,6 +8,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/text/encoding/unicode"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -177,11 +178,8 @@ func TestFeedsAndXML(t *testing.T) {
 			}
 		}
 	}
-	wide, err := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewEncoder().String(
-		`<feed><link href="//b.example/"/></feed>`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wide := must.Get(unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewEncoder().String(
+		`<feed><link href="//b.example/"/></feed>`))(t)
 	got := Document(parse.Input{URL: here, ContentType: "application/xml", Body: []byte(wide)}, Rules{Map: toArchive})
 	if string(got.Body) != wide || got.Charset != "" {
 		t.Errorf("a feed in UTF-16 became %q", got.Body)
@@ -240,11 +238,8 @@ func TestCharset(t *testing.T) {
 	if string(got.Body) != want || got.Charset != "windows-1252" {
 		t.Errorf("got %q in %s, want %q", got.Body, got.Charset, want)
 	}
-	text, err := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewEncoder().String(
-		`<meta charset=utf-16><a href="//b.example/é">ü</a>`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewEncoder().String(
+		`<meta charset=utf-16><a href="//b.example/é">ü</a>`))(t)
 	got = rewriteAs("text/html", text)
 	want = `<HEAD><meta charset=utf-16><a href="MF:b.example/%C3%A9">ü</a>`
 	if string(got.Body) != want || got.Charset != "utf-8" {

@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -44,9 +45,7 @@ func newWorld(t *testing.T, links bool) *world {
 	if err == nil && links {
 		w.links, err = linklog.Open(linklog.Config{Dir: dir, FS: w})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return w
 }
 
@@ -212,9 +211,7 @@ func TestNothingBroken(t *testing.T) {
 	if rows, _ := w.write(Config{}); len(rows) > 0 {
 		t.Errorf("%q", rows)
 	}
-	if err := w.Remove(dir + "/logs/crawl.log"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Remove(dir+"/logs/crawl.log"))
 	if rows, _ := w.write(Config{}); len(rows) > 0 {
 		t.Errorf("%q", rows)
 	}
@@ -292,14 +289,9 @@ func TestFullDisk(t *testing.T) {
 	w := newWorld(t, true)
 	story(w)
 	w.write(Config{})
-	old, err := disk.ReadFile(w, dir+"/reports/broken.csv", 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := must.Get(disk.ReadFile(w, dir+"/reports/broken.csv", 1<<20))(t)
 	w.visit(404, a+"/new", a+"/", nil)
-	if err := w.log.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.log.Flush())
 	full := testdisk.NewFaulty(w, func(c testdisk.Call) testdisk.Fault {
 		if c.Op.Grows() {
 			return testdisk.Fault{Err: syscall.ENOSPC}

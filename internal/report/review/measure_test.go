@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
@@ -158,9 +159,7 @@ func TestBoundedMemory(t *testing.T) {
 	w.log("a", lines...)
 	r := &reader{Config: Config{Top: top, Names: names}, ctx: t.Context(), fs: w.fs, out: &Review{}}
 	r.log = newLogCounts(top, names)
-	if err := r.readLog(&Dir{Path: "a"}, r.newBroken(), true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.readLog(&Dir{Path: "a"}, r.newBroken(), true))
 	c := r.log
 	if c.totals.Visits != 1600 || c.totals.Pages != 400 {
 		t.Errorf("totals: %+v", c.totals)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -312,9 +313,7 @@ func TestReadErrors(t *testing.T) {
 	w := newWorld(t)
 	w.log("a", page("http://a.example/", 1, 1))
 	faulty := testdisk.NewFaulty(w.fs, nil)
-	if _, err := Read(t.Context(), []string{"a"}, Config{FS: faulty}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Read(t.Context(), []string{"a"}, Config{FS: faulty}))(t)
 	calls, _ := faulty.Calls()
 	failures := 0
 	for n := int64(1); n <= calls; n++ {
@@ -337,9 +336,7 @@ func TestReadErrors(t *testing.T) {
 	if failures < 4 {
 		t.Errorf("%d failures", failures)
 	}
-	if err := w.fs.MkdirAll("b/logs/crawl.log", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fs.MkdirAll("b/logs/crawl.log", 0o755))
 	if _, err := Read(t.Context(), []string{"b"}, Config{FS: w.fs}); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a directory in place of the log: %v", err)
 	}

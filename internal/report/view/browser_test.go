@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/report/review"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
@@ -54,9 +55,7 @@ func TestBrowser(t *testing.T) {
 func render(t *testing.T, r *review.Review) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := HTML(&b, r, Sections(r, 25)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&b, r, Sections(r, 25)))
 	return b.String()
 }
 
@@ -66,9 +65,7 @@ func browse(t *testing.T, page string) (picture image.Image, asked []string) {
 	t.Helper()
 	dir := t.TempDir()
 	file, shot := filepath.Join(dir, "page.html"), filepath.Join(dir, "page.png")
-	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(page), 0o644))
 	b := testbrowser.Start(t)
 	b.Go("file://" + file)
 	b.Wait("document.readyState === 'complete'")
@@ -80,9 +77,7 @@ func browse(t *testing.T, page string) (picture image.Image, asked []string) {
 		}
 	}
 	f, err := os.Open(shot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	if picture, err = png.Decode(f); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/report/review"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -30,31 +31,21 @@ func FuzzFiles(f *testing.F) {
 			write(t, fs, name, text)
 		}
 		var listed int64
-		r, err := review.Read(t.Context(), []string{"a"}, review.Config{FS: fs, Top: 3, Names: 4,
+		r := must.Get(review.Read(t.Context(), []string{"a"}, review.Config{FS: fs, Top: 3, Names: 4,
 			OnBroken: func(review.Broken) error { listed++; return nil },
-			Held:     func(string) (bool, error) { return false, nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
+			Held:     func(string) (bool, error) { return false, nil }}))(t)
 		lines := int64(strings.Count(log, "\n"))
 		if counted := r.Visits + r.RobotsTxt; counted > lines || counted+r.Damaged < lines || listed != r.BrokenCount {
 			t.Fatalf("%d of %d lines counted, %d damaged; %d of %d broken", counted, lines, r.Damaged, listed,
 				r.BrokenCount)
 		}
 		var plain, b bytes.Buffer
-		if err := Text(&plain, Sections(r, 3), 30); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Text(&plain, Sections(r, 3), 30))
 		if strings.ContainsAny(plain.String(), "\x00\x1b\u202e") {
 			t.Fatal("a control character in the tables")
 		}
-		if err := HTML(&b, r, Sections(r, 3)); err != nil {
-			t.Fatal(err)
-		}
-		doc, err := html.Parse(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, HTML(&b, r, Sections(r, 3)))
+		doc := must.Get(html.Parse(&b))(t)
 		for n := range doc.Descendants() {
 			if n.Type == html.ElementNode && (n.Data == "script" || n.Data == "img" || n.Data == "a" &&
 				attr(n, "href")[0] != '#' && !linkable(attr(n, "href"))) {
@@ -66,17 +57,8 @@ func FuzzFiles(f *testing.F) {
 
 func write(t *testing.T, fs *testdisk.Mem, name, text string) {
 	t.Helper()
-	if err := fs.MkdirAll(name[:strings.LastIndexByte(name, '/')], 0o755); err != nil {
-		t.Fatal(err)
-	}
-	f, err := fs.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, fs.MkdirAll(name[:strings.LastIndexByte(name, '/')], 0o755))
+	f := must.Get(fs.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644))(t)
+	must.Get(f.Write([]byte(text)))(t)
+	must.Do(t, f.Close())
 }

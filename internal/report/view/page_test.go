@@ -19,6 +19,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/report/review"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -88,26 +89,17 @@ func sample() *review.Review {
 
 func TestText(t *testing.T) {
 	var b bytes.Buffer
-	if err := Text(&b, Sections(sample(), 10), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Text(&b, Sections(sample(), 10), 0))
 	b.WriteString("\n=== on a terminal of 60 columns\n")
 	narrow := slices.DeleteFunc(Sections(sample(), 3), func(s Section) bool {
 		return s.Name != "errors" && s.Name != "broken"
 	})
-	if err := Text(&b, narrow, 60); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Text(&b, narrow, 60))
 	name := filepath.Join("testdata", "report.txt")
 	if *update {
-		if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, b.Bytes(), 0o644))
 	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(name))(t)
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -145,13 +137,8 @@ func TestSections(t *testing.T) {
 func rendered(t *testing.T, r *review.Review) (string, []*html.Node) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := HTML(&b, r, Sections(r, 25)); err != nil {
-		t.Fatal(err)
-	}
-	doc, err := html.Parse(strings.NewReader(b.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&b, r, Sections(r, 25)))
+	doc := must.Get(html.Parse(strings.NewReader(b.String())))(t)
 	return b.String(), slices.Collect(doc.Descendants())
 }
 
@@ -312,9 +299,7 @@ func TestHostileTexts(t *testing.T) {
 		t.Error("the page has a control character")
 	}
 	var b bytes.Buffer
-	if err := Text(&b, Sections(r, 25), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Text(&b, Sections(r, 25), 0))
 	if strings.ContainsAny(b.String(), "\x00\x1b\u202e\r") || !utf8.ValidString(b.String()) {
 		t.Error("the tables have a control character")
 	}

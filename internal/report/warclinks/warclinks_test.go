@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -22,7 +23,7 @@ import (
 func read(t *testing.T, c Config, files ...string) (links, pages []string, res Result) {
 	t.Helper()
 	c.Sort.Prefix = filepath.Join(t.TempDir(), "s")
-	res, err := Read(t.Context(), files, c, func(p *linklog.PageLine, status, has bool) error {
+	res = must.Get(Read(t.Context(), files, c, func(p *linklog.PageLine, status, has bool) error {
 		if status {
 			pages = append(pages, fmt.Sprintf("%s %d", p.URL, p.Status))
 		}
@@ -33,10 +34,7 @@ func read(t *testing.T, c Config, files ...string) (links, pages []string, res R
 			links = append(links, fmt.Sprintf("%s -> %s %s", p.URL, l.Target, l.Kind))
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if left, _ := filepath.Glob(c.Sort.Prefix + "*"); len(left) > 0 {
 		t.Errorf("temporary files are left: %q", left)
 	}
@@ -134,19 +132,14 @@ func TestRevisits(t *testing.T) {
 		t.Errorf("pages %q, %+v", pages, res)
 	}
 	// Without the original the pages have no links.
-	b, err := os.ReadFile(first[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(first[0]))(t)
 	at := bytes.Index(b, []byte("Target-URI: http://b.example/y/"))
 	if at < 0 {
 		t.Fatal("the record is compressed")
 	}
 	at = bytes.LastIndex(b[:at], []byte{0x1f, 0x8b, 8})
 	later := filepath.Join(t.TempDir(), "later.warc.gz")
-	if err := os.WriteFile(later, b[at:], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(later, b[at:], 0o644))
 	links, _, res = read(t, Config{}, later)
 	if len(links) != 0 || res.NoOriginal != 2 {
 		t.Errorf("without the original: %q, %+v", links, res)
@@ -164,10 +157,7 @@ func TestDamage(t *testing.T) {
 	for i := range 6 {
 		responses[fmt.Sprintf("http://a.example/%d", i)] = fmt.Sprintf("text/html\n<a href=to%d>", i)
 	}
-	whole, err := os.ReadFile(archived(t, responses)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(archived(t, responses)[0]))(t)
 	name := filepath.Join(t.TempDir(), "x.warc.gz")
 	for at := 0; at < len(whole); at += 97 {
 		for _, cut := range []bool{true, false} {
@@ -175,9 +165,7 @@ func TestDamage(t *testing.T) {
 			if b[at] ^= 0x55; cut {
 				b = b[:at]
 			}
-			if err := os.WriteFile(name, b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(name, b, 0o644))
 			links, pages, res := read(t, Config{}, name)
 			for _, l := range links {
 				from, to, _ := strings.Cut(l, " -> ")

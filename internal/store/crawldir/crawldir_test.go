@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A directory holds a crawl if it has a Marker. A file, and what is below a file, is refused with words for people.
@@ -24,9 +25,7 @@ func TestHoldsCrawl(t *testing.T) {
 	}
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	check(dir, false, false)
 	check(filepath.Join(dir, "none"), false, false)
@@ -47,16 +46,12 @@ func TestVacant(t *testing.T) {
 	if err := Vacant(dir); err != nil {
 		t.Errorf("an empty directory: %v", err)
 	}
-	if err := os.Mkdir(state, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(state, 0o700))
 	lock, err := disk.Lock(disk.OS, state)
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	pid, err := CrawledBy(dir)
 	if pid != os.Getpid() || err != nil {
 		t.Errorf("crawled by %d, %v", pid, err)
@@ -64,9 +59,7 @@ func TestVacant(t *testing.T) {
 	if err := Vacant(dir); !errors.Is(err, disk.ErrLocked) || !strings.Contains(err.Error(), "by this process") {
 		t.Errorf("an open directory: %v", err)
 	}
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lock.Close())
 	if err := Vacant(dir); err != nil {
 		t.Errorf("a closed directory: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -50,12 +51,10 @@ var conformance = []struct {
 		if f.Name() != name {
 			t.Errorf("Name() = %q, want %q", f.Name(), name)
 		}
-		must(t, write(f, "hello "))
-		must(t, write(f, "world"))
-		must(t, f.Sync())
-		if _, err := f.Seek(-5, io.SeekEnd); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, write(f, "hello "))
+		must.Do(t, write(f, "world"))
+		must.Do(t, f.Sync())
+		must.Get(f.Seek(-5, io.SeekEnd))(t)
 		var b [3]byte
 		if n, err := f.Read(b[:]); n != 3 || err != nil || string(b[:]) != "wor" {
 			t.Errorf("Read = %d, %v, %q", n, err, b)
@@ -72,7 +71,7 @@ var conformance = []struct {
 		if _, err := f.Seek(-1, io.SeekStart); err == nil {
 			t.Error("Seek before the start succeeded")
 		}
-		must(t, f.Close())
+		must.Do(t, f.Close())
 		if _, err := f.Read(b[:]); !errors.Is(err, fs.ErrClosed) {
 			t.Errorf("Read after Close: %v", err)
 		}
@@ -89,46 +88,44 @@ var conformance = []struct {
 		wantErr(t, "create exclusively", err, fs.ErrExist)
 
 		f := open(t, fsys, name, os.O_WRONLY|os.O_APPEND)
-		must(t, write(f, "two"))
+		must.Do(t, write(f, "two"))
 		if _, err := f.Read(make([]byte, 1)); err == nil {
 			t.Error("Read of a write-only file succeeded")
 		}
-		must(t, f.Close())
+		must.Do(t, f.Close())
 		wantFile(t, fsys, name, "onetwo")
 
 		f = open(t, fsys, name, os.O_RDONLY)
 		if write(f, "x") == nil {
 			t.Error("Write to a read-only file succeeded")
 		}
-		must(t, f.Close())
-		must(t, open(t, fsys, name, os.O_WRONLY|os.O_TRUNC).Close())
+		must.Do(t, f.Close())
+		must.Do(t, open(t, fsys, name, os.O_WRONLY|os.O_TRUNC).Close())
 		wantFile(t, fsys, name, "")
 	}},
 	{"truncate and holes", func(t *testing.T, fsys disk.FS, dir string) {
 		name := filepath.Join(dir, "a")
 		put(t, fsys, name, "123456")
 		f := open(t, fsys, name, os.O_RDWR)
-		must(t, f.Truncate(3))
-		must(t, f.Truncate(5))
-		if _, err := f.Seek(7, io.SeekStart); err != nil {
-			t.Fatal(err)
-		}
-		must(t, write(f, "x"))
+		must.Do(t, f.Truncate(3))
+		must.Do(t, f.Truncate(5))
+		must.Get(f.Seek(7, io.SeekStart))(t)
+		must.Do(t, write(f, "x"))
 		if fi, err := f.Stat(); err != nil || fi.Size() != 8 {
 			t.Errorf("Stat = %v, %v, want 8 bytes", fi, err)
 		}
-		must(t, f.Close())
+		must.Do(t, f.Close())
 		wantFile(t, fsys, name, "123\x00\x00\x00\x00x")
 	}},
 	{"rename", func(t *testing.T, fsys disk.FS, dir string) {
 		a, b := filepath.Join(dir, "a"), filepath.Join(dir, "d", "b")
-		must(t, fsys.MkdirAll(filepath.Join(dir, "d"), 0o755))
+		must.Do(t, fsys.MkdirAll(filepath.Join(dir, "d"), 0o755))
 		put(t, fsys, a, "new")
 		put(t, fsys, b, "old")
 		held := open(t, fsys, b, os.O_RDONLY)
 		defer held.Close()
-		must(t, fsys.Rename(a, b))
-		must(t, fsys.SyncDir(filepath.Join(dir, "d")))
+		must.Do(t, fsys.Rename(a, b))
+		must.Do(t, fsys.SyncDir(filepath.Join(dir, "d")))
 		wantFile(t, fsys, b, "new")
 		if got, err := io.ReadAll(held); string(got) != "old" || err != nil {
 			t.Errorf("the replaced file, still open, reads %q, %v; want \"old\"", got, err)
@@ -142,17 +139,17 @@ var conformance = []struct {
 	}},
 	{"directories", func(t *testing.T, fsys disk.FS, dir string) {
 		sub := filepath.Join(dir, "x", "y")
-		must(t, fsys.MkdirAll(sub, 0o755))
-		must(t, fsys.MkdirAll(sub, 0o755))
+		must.Do(t, fsys.MkdirAll(sub, 0o755))
+		must.Do(t, fsys.MkdirAll(sub, 0o755))
 		put(t, fsys, filepath.Join(sub, "b"), "22")
 		put(t, fsys, filepath.Join(sub, "a"), "1")
-		must(t, fsys.MkdirAll(filepath.Join(sub, "c"), 0o755))
+		must.Do(t, fsys.MkdirAll(filepath.Join(sub, "c"), 0o755))
 		es, err := fsys.ReadDir(sub)
-		must(t, err)
+		must.Do(t, err)
 		var got []string
 		for _, e := range es {
 			fi, err := e.Info()
-			must(t, err)
+			must.Do(t, err)
 			if e.IsDir() {
 				got = append(got, e.Name()+"/")
 			} else {
@@ -162,7 +159,7 @@ var conformance = []struct {
 		if g, want := strings.Join(got, " "), "a* b** c/"; g != want {
 			t.Errorf("ReadDir = %q, want %q", g, want)
 		}
-		must(t, fsys.Mkdir(filepath.Join(sub, "c", "d"), 0o755))
+		must.Do(t, fsys.Mkdir(filepath.Join(sub, "c", "d"), 0o755))
 		for _, name := range []string{"a", "c"} {
 			wantErr(t, "Mkdir of "+name, fsys.Mkdir(filepath.Join(sub, name), 0o755), fs.ErrExist)
 		}
@@ -177,8 +174,8 @@ var conformance = []struct {
 		if err == nil {
 			t.Error("ReadDir of a file succeeded")
 		}
-		must(t, fsys.RemoveAll(filepath.Join(dir, "x")))
-		must(t, fsys.RemoveAll(filepath.Join(dir, "x")))
+		must.Do(t, fsys.RemoveAll(filepath.Join(dir, "x")))
+		must.Do(t, fsys.RemoveAll(filepath.Join(dir, "x")))
 		_, err = fsys.ReadDir(sub)
 		wantErr(t, "read a removed directory", err, fs.ErrNotExist)
 		wantErr(t, "sync a removed directory", fsys.SyncDir(sub), fs.ErrNotExist)
@@ -188,18 +185,18 @@ var conformance = []struct {
 		wantErr(t, "remove a missing file", fsys.Remove(name), fs.ErrNotExist)
 		put(t, fsys, name, "x")
 		f := open(t, fsys, name, os.O_RDONLY)
-		must(t, fsys.Remove(name))
+		must.Do(t, fsys.Remove(name))
 		_, err := fsys.Stat(name)
 		wantErr(t, "stat", err, fs.ErrNotExist)
 		if got, err := io.ReadAll(f); string(got) != "x" || err != nil {
 			t.Errorf("the removed file, still open, reads %q, %v; want \"x\"", got, err)
 		}
-		must(t, f.Close())
+		must.Do(t, f.Close())
 	}},
 	{"helpers", func(t *testing.T, fsys disk.FS, dir string) {
 		name := filepath.Join(dir, "a")
-		must(t, disk.WriteFile(fsys, name, []byte("one")))
-		must(t, disk.WriteFile(fsys, name, []byte("three")))
+		must.Do(t, disk.WriteFile(fsys, name, []byte("one")))
+		must.Do(t, disk.WriteFile(fsys, name, []byte("three")))
 		wantFile(t, fsys, name, "three")
 		_, err := fsys.Stat(name + ".tmp")
 		wantErr(t, "stat tmp", err, fs.ErrNotExist)
@@ -211,40 +208,33 @@ var conformance = []struct {
 	}},
 	{"secret", func(t *testing.T, fsys disk.FS, dir string) {
 		name := filepath.Join(dir, "a")
-		must(t, disk.WriteFile(fsys, name, []byte("for all")))
+		must.Do(t, disk.WriteFile(fsys, name, []byte("for all")))
 		f, err := fsys.OpenFile(name+".tmp", os.O_WRONLY|os.O_CREATE, 0o644) // as after a crash
-		must(t, err)
-		must(t, f.Close())
-		must(t, disk.WriteSecret(fsys, name, []byte("for one")))
+		must.Do(t, err)
+		must.Do(t, f.Close())
+		must.Do(t, disk.WriteSecret(fsys, name, []byte("for one")))
 		wantFile(t, fsys, name, "for one")
 		i, err := fsys.Stat(name)
-		must(t, err)
+		must.Do(t, err)
 		if got := i.Mode().Perm(); got != 0o600 {
 			t.Errorf("permissions %o, want 600", got)
 		}
 	}},
 	{"lock", func(t *testing.T, fsys disk.FS, dir string) {
 		l, err := disk.Lock(fsys, dir)
-		must(t, err)
+		must.Do(t, err)
 		_, err = disk.Lock(fsys, dir)
 		wantErr(t, "second lock", err, disk.ErrLocked)
 		if want := "in use by this process"; !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q does not contain %q", err, want)
 		}
-		must(t, l.Close())
+		must.Do(t, l.Close())
 		l, err = disk.Lock(fsys, dir)
-		must(t, err)
-		must(t, l.Close())
+		must.Do(t, err)
+		must.Do(t, l.Close())
 		_, err = disk.Lock(fsys, filepath.Join(dir, "none"))
 		wantErr(t, "lock a missing directory", err, fs.ErrNotExist)
 	}},
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func wantErr(t *testing.T, what string, err, want error) {
@@ -257,7 +247,7 @@ func wantErr(t *testing.T, what string, err, want error) {
 func open(t *testing.T, fsys disk.FS, name string, flag int) disk.File {
 	t.Helper()
 	f, err := fsys.OpenFile(name, flag, 0o644)
-	must(t, err)
+	must.Do(t, err)
 	return f
 }
 
@@ -272,14 +262,14 @@ func write(f disk.File, s string) error {
 func put(t *testing.T, fsys disk.FS, name, data string) {
 	t.Helper()
 	f := open(t, fsys, name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
-	must(t, write(f, data))
-	must(t, f.Close())
+	must.Do(t, write(f, data))
+	must.Do(t, f.Close())
 }
 
 func wantFile(t *testing.T, fsys disk.FS, name, want string) {
 	t.Helper()
 	got, err := disk.ReadFile(fsys, name, 1<<20)
-	must(t, err)
+	must.Do(t, err)
 	if !bytes.Equal(got, []byte(want)) {
 		t.Errorf("%s holds %q, want %q", name, got, want)
 	}

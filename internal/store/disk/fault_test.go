@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -19,16 +20,16 @@ func pidText() string { return fmt.Sprintf("process %d", os.Getpid()) }
 // TestCrashKeepsWhatWasSynced writes a file in steps and checks what 400 different power failures leave of it.
 func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	m := testdisk.NewMem()
-	must(t, m.MkdirAll("d", 0o755))
-	must(t, m.SyncDir("."))
+	must.Do(t, m.MkdirAll("d", 0o755))
+	must.Do(t, m.SyncDir("."))
 	f := open(t, m, "d/log", os.O_WRONLY|os.O_CREATE)
-	must(t, write(f, "synced-"))
-	must(t, f.Sync())
-	must(t, m.SyncDir("d"))
-	must(t, write(f, "later-"))
-	must(t, write(f, "latest"))
+	must.Do(t, write(f, "synced-"))
+	must.Do(t, f.Sync())
+	must.Do(t, m.SyncDir("d"))
+	must.Do(t, write(f, "later-"))
+	must.Do(t, write(f, "latest"))
 	put(t, m, "d/new", "x")
-	must(t, m.Rename("d/log", "d/moved"))
+	must.Do(t, m.Rename("d/log", "d/moved"))
 
 	const full = "synced-later-latest"
 	found := map[string]int{}
@@ -81,8 +82,8 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 func TestCrashLosesUnsyncedEntries(t *testing.T) {
 	m := testdisk.NewMem()
 	f := open(t, m, "a", os.O_WRONLY|os.O_CREATE)
-	must(t, write(f, "x"))
-	must(t, f.Sync())
+	must.Do(t, write(f, "x"))
+	must.Do(t, f.Sync())
 	there := 0
 	for seed := range uint64(100) {
 		if _, err := m.Crash(seed).Stat("a"); err == nil {
@@ -92,9 +93,9 @@ func TestCrashLosesUnsyncedEntries(t *testing.T) {
 	if there == 0 || there == 100 {
 		t.Errorf("the unsynced name survived %d of 100 crashes; want some, but not all", there)
 	}
-	must(t, m.SyncDir("."))
-	must(t, m.Remove("a"))
-	must(t, m.SyncDir("/"))
+	must.Do(t, m.SyncDir("."))
+	must.Do(t, m.Remove("a"))
+	must.Do(t, m.SyncDir("/"))
 	for seed := range uint64(20) {
 		if _, err := m.Crash(seed).Stat("a"); !errors.Is(err, fs.ErrNotExist) {
 			t.Fatalf("seed %d: a file came back after a synced removal: %v", seed, err)
@@ -106,7 +107,7 @@ func TestCrashLosesUnsyncedEntries(t *testing.T) {
 func TestWriteFileIsAtomic(t *testing.T) {
 	for n := int64(1); ; n++ {
 		m := testdisk.NewMem()
-		must(t, disk.WriteFile(m, "a", []byte("old")))
+		must.Do(t, disk.WriteFile(m, "a", []byte("old")))
 		f := testdisk.NewFaulty(m, testdisk.FailFrom(n, syscall.ENOSPC))
 		err := disk.WriteFile(f, "a", []byte("newer"))
 		if err != nil && !disk.IsFull(err) {
@@ -130,7 +131,7 @@ func TestWriteFileIsAtomic(t *testing.T) {
 			return
 		}
 		f.Heal()
-		must(t, disk.WriteFile(f, "a", []byte("healed")))
+		must.Do(t, disk.WriteFile(f, "a", []byte("healed")))
 		wantFile(t, m, "a", "healed")
 	}
 }
@@ -139,7 +140,7 @@ func TestFullAfter(t *testing.T) {
 	m := testdisk.NewMem()
 	fsys := testdisk.NewFaulty(m, testdisk.FullAfter(5))
 	f := open(t, fsys, "a", os.O_WRONLY|os.O_CREATE)
-	must(t, write(f, "123"))
+	must.Do(t, write(f, "123"))
 	n, err := f.Write([]byte("4567"))
 	if n != 2 || !disk.IsFull(err) {
 		t.Errorf("Write = %d, %v; want 2, ENOSPC", n, err)
@@ -150,10 +151,10 @@ func TestFullAfter(t *testing.T) {
 	if _, err := fsys.OpenFile("b", os.O_CREATE|os.O_WRONLY, 0o644); !disk.IsFull(err) {
 		t.Errorf("create on a full disk: %v", err)
 	}
-	must(t, f.Sync())
+	must.Do(t, f.Sync())
 	fsys.Heal()
-	must(t, write(f, "x"))
-	must(t, f.Close())
+	must.Do(t, write(f, "x"))
+	must.Do(t, f.Close())
 	wantFile(t, m, "a", "12345x")
 }
 
@@ -164,11 +165,11 @@ func TestFaultyCounts(t *testing.T) {
 		return testdisk.Fault{}
 	})
 	f := open(t, fsys, "a", os.O_RDWR|os.O_CREATE)
-	must(t, write(f, "xyz"))
+	must.Do(t, write(f, "xyz"))
 	_, err := f.ReadAt(make([]byte, 2), 0)
-	must(t, err)
-	must(t, f.Close())
-	must(t, fsys.Rename("a", "b"))
+	must.Do(t, err)
+	must.Do(t, f.Close())
+	must.Do(t, fsys.Rename("a", "b"))
 	got, want := strings.Join(calls, "; "), "1/1 create a 0; 2/2 write a 3; 3/0 read a 2; 4/0 close a 0; 5/3 rename a 0"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -187,12 +188,12 @@ func TestLockAcrossProcesses(t *testing.T) {
 	}
 	dir := t.TempDir()
 	l, err := disk.Lock(disk.OS, dir)
-	must(t, err)
+	must.Do(t, err)
 	defer l.Close()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestLockAcrossProcesses$")
 	cmd.Env = append(os.Environ(), "DISK_TEST_LOCK="+dir)
 	out, err := cmd.CombinedOutput()
-	must(t, err)
+	must.Do(t, err)
 	if want := "in use by " + pidText(); !strings.Contains(string(out), want) {
 		t.Errorf("the other process printed %q; want it to contain %q", out, want)
 	}
@@ -201,13 +202,13 @@ func TestLockAcrossProcesses(t *testing.T) {
 // TestCrashOf checks that CrashOf drops the unsynced bytes and names of the chosen files and keeps all others.
 func TestCrashOf(t *testing.T) {
 	m := testdisk.NewMem()
-	must(t, m.MkdirAll("d", 0o755))
+	must.Do(t, m.MkdirAll("d", 0o755))
 	for _, name := range []string{"d/kept", "d/lost"} {
 		f := open(t, m, name, os.O_WRONLY|os.O_CREATE)
-		must(t, write(f, "synced-"))
-		must(t, f.Sync())
-		must(t, m.SyncDir("d"))
-		must(t, write(f, "later"))
+		must.Do(t, write(f, "synced-"))
+		must.Do(t, f.Sync())
+		must.Do(t, m.SyncDir("d"))
+		must.Do(t, write(f, "later"))
 	}
 	put(t, m, "d/kept-new", "x")
 	put(t, m, "d/lost-new", "x")

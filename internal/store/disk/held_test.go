@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func TestHeld(t *testing.T) {
@@ -20,14 +21,10 @@ func TestHeld(t *testing.T) {
 	}
 	held(false) // no lock file
 	l, err := disk.Lock(disk.OS, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	held(true)
 	held(true)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Close())
 	held(false)
 	if l, err = disk.Lock(disk.OS, dir); err != nil {
 		t.Errorf("after Held: %v", err)
@@ -35,12 +32,8 @@ func TestHeld(t *testing.T) {
 		t.Error(err)
 	}
 	name := filepath.Join(dir, disk.LockName)
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("elsewhere", name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(name))
+	must.Do(t, os.Symlink("elsewhere", name))
 	if _, err := disk.Held(dir); err == nil {
 		t.Error("a symbolic link is taken for a lock")
 	}

@@ -11,30 +11,24 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func writeText(t *testing.T, name, text string) {
 	t.Helper()
-	err := disk.WriteOutput(disk.OS, name, func(w io.Writer) error {
+	must.Do(t, disk.WriteOutput(disk.OS, name, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // The file of an output is replaced, and what is no file stays what it is.
 func TestWriteOutput(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "deep", "er"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "deep", "er"), 0o755))
 	link := func(to, name string) string {
 		name = filepath.Join(dir, name)
-		if err := os.Symlink(to, name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, name))
 		return name
 	}
 	link("deep/er", "short")
@@ -63,10 +57,8 @@ func TestWriteOutput(t *testing.T) {
 
 	// Files of others that have the name of a temporary file stay.
 	kept := filepath.Join(dir, "kept")
-	if err := errors.Join(os.WriteFile(kept, []byte("kept"), 0o644), os.Symlink(kept, filepath.Join(dir, "own.tmp")),
-		os.WriteFile(filepath.Join(dir, "own.1.tmp"), []byte("kept"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(kept, []byte("kept"), 0o644), os.Symlink(kept, filepath.Join(dir, "own.tmp")),
+		os.WriteFile(filepath.Join(dir, "own.1.tmp"), []byte("kept"), 0o644)))
 	writeText(t, filepath.Join(dir, "own"), "text")
 	for name, want := range map[string]string{"own": "text", "kept": "kept", "own.tmp": "kept", "own.1.tmp": "kept"} {
 		if b, err := os.ReadFile(filepath.Join(dir, name)); string(b) != want {
@@ -92,14 +84,10 @@ func TestWriteOutputPipe(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Skip(err)
 	}
-	if err := os.Symlink("pipe", link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("pipe", link))
 	for _, name := range []string{pipe, link} {
 		r, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for a writer
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		writeText(t, name, "some text")
 		b, err := io.ReadAll(r)
 		if err := errors.Join(err, r.Close()); string(b) != "some text" || err != nil {

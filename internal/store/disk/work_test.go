@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A work folder never takes over what another program has under its name.
@@ -34,9 +35,7 @@ func TestWork(t *testing.T) {
 			return errors.Join(os.Mkdir(at, 0o755), os.Symlink(kept, filepath.Join(at, "orbweaver-unfinished")))
 		}, disk.ErrForeign},
 	} {
-		if err := errors.Join(os.RemoveAll(at), os.WriteFile(kept, nil, 0o644), c.make()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.RemoveAll(at), os.WriteFile(kept, nil, 0o644), c.make()))
 		w, err := disk.OpenWork(disk.OS, at)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
@@ -45,9 +44,7 @@ func TestWork(t *testing.T) {
 			t.Errorf("%s is gone", name)
 		}
 		if err == nil {
-			if err := os.WriteFile(filepath.Join(at, "x"), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(at, "x"), nil, 0o644))
 			if _, err := disk.OpenWork(disk.OS, at); !errors.Is(err, disk.ErrLocked) {
 				t.Errorf("%s, twice: %v", name, err)
 			}
@@ -68,19 +65,14 @@ func TestWork(t *testing.T) {
 func TestWorkOfAKilledProcess(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "out.partial")
 	w, err := disk.OpenWork(disk.OS, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	marker, err := os.ReadFile(filepath.Join(at, "orbweaver-unfinished"))
 	if err = errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(os.MkdirAll(filepath.Join(at, "tree"), 0o755),
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Join(at, "tree"), 0o755),
 		os.WriteFile(filepath.Join(at, "lock"), nil, 0o644),
-		os.WriteFile(filepath.Join(at, "orbweaver-unfinished"), marker, 0o644))
-	if err != nil {
-		t.Fatal(err)
-	}
+		os.WriteFile(filepath.Join(at, "orbweaver-unfinished"), marker, 0o644)))
 	if w, err = disk.OpenWork(disk.OS, at); err != nil {
 		t.Fatal(err)
 	}

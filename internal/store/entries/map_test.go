@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -24,23 +25,15 @@ func TestPowerFailure(t *testing.T) {
 	}
 	for seed := range uint64(3) {
 		mem := testdisk.NewMem()
-		if err := errors.Join(mem.MkdirAll("/state", 0o755), mem.SyncDir("/")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(mem.MkdirAll("/state", 0o755), mem.SyncDir("/")))
 		fails := errors.New("the power fails")
 		disk := testdisk.NewFaulty(mem, nil)
 		m, err := Open(disk, "/state/map", cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for n := range uint64(600) { // most buckets of drum are on disk
-			if err := m.Append(entry(n, "before")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Append(entry(n, "before")))
 		}
-		if err := m.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Sync())
 		disk.Break(func(c testdisk.Call) testdisk.Fault {
 			if c.Op == testdisk.OpSync && filepath.Base(c.Name) == cfg.Name {
 				return testdisk.Fault{Err: fails}
@@ -63,22 +56,16 @@ func TestPowerFailure(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := uint64(600); n < 650; n++ {
-			if err := m.Append(entry(n, "after")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Append(entry(n, "after")))
 		}
 		for n := range uint64(650) {
 			places, err := m.Look(cfg.Keys(nil, binary.LittleEndian.AppendUint64(nil, n)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			data, err := m.At(places[0].At)
 			if err != nil || binary.LittleEndian.Uint64(data) != n {
 				t.Fatalf("seed %d: key %d: known %t, entry %q, error %v", seed, n, places[0].Known, data, err)
 			}
 		}
-		if err := m.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Close())
 	}
 }

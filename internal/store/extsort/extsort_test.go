@@ -10,15 +10,14 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 func newQueue(t testing.TB, fs disk.FS, limit int) *Queue {
 	t.Helper()
-	if err := fs.MkdirAll("/s", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, fs.MkdirAll("/s", 0o755))
 	return New(fs, "/s/run", limit, nil)
 }
 
@@ -50,9 +49,7 @@ func TestPriorityQueue(t *testing.T) {
 			if rng.IntN(3) > 0 && i < 4000 {
 				rec := binary.BigEndian.AppendUint64(nil, late+rng.Uint64N(1000)-50)
 				rec = append(rec, randomRecord(rng, 60)...)
-				if err := q.Push(rec); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, q.Push(rec))
 				at, _ := slices.BinarySearchFunc(want, rec, bytes.Compare)
 				want = slices.Insert(want, at, rec)
 			} else if len(want) > 0 {
@@ -61,9 +58,7 @@ func TestPriorityQueue(t *testing.T) {
 					t.Fatalf("round %d, step %d: %x, %v, want %x", round, i, got, ok, want[0])
 				}
 				late = binary.BigEndian.Uint64(got)
-				if err := q.Pop(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, q.Pop())
 				want = want[1:]
 			}
 			if q.Memory() > q.limit && len(q.ram) > 8 || q.Len() != int64(len(want)) {
@@ -72,10 +67,7 @@ func TestPriorityQueue(t *testing.T) {
 			}
 			if i%1000 == 999 {
 				var all [][]byte
-				err := q.All(func(rec []byte) error { all = append(all, bytes.Clone(rec)); return nil })
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, q.All(func(rec []byte) error { all = append(all, bytes.Clone(rec)); return nil }))
 				slices.SortFunc(all, bytes.Compare)
 				if !slices.EqualFunc(all, want, bytes.Equal) {
 					t.Fatalf("round %d, step %d: %d records shown, want %d", round, i, len(all), len(want))
@@ -85,9 +77,7 @@ func TestPriorityQueue(t *testing.T) {
 		if round < 4 && q.made == 0 {
 			t.Errorf("round %d: no run", round)
 		}
-		if err := q.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, q.Close())
 		noFiles(t, mem)
 	}
 }
@@ -175,9 +165,7 @@ func TestStopped(t *testing.T) {
 	noFiles(t, mem)
 	q = newQueue(t, mem, 1<<20)
 	for range 2000 {
-		if err := q.Push([]byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, q.Push([]byte("x")))
 	}
 	q.stop = stopped{over}
 	if err := q.Each(func([]byte) error { return nil }); !errors.Is(err, over) {
@@ -192,15 +180,11 @@ func TestDamage(t *testing.T) {
 		mem := testdisk.NewMem()
 		q := newQueue(t, mem, 20_000)
 		for range 400 {
-			if err := q.Push(randomRecord(rng, 500)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, q.Push(randomRecord(rng, 500)))
 		}
 		r := q.runs[rng.IntN(len(q.runs))]
 		b, err := disk.ReadFile(mem, r.name, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		at := int(r.off) + rng.IntN(len(b)-int(r.off)) // the first block was read already
 		if b[at] ^= 1 << rng.IntN(8); round%4 == 0 {
 			b = b[:at]
@@ -212,9 +196,7 @@ func TestDamage(t *testing.T) {
 		if err == nil {
 			err = errors.Join(f.Truncate(int64(len(b))), f.Close())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if err := q.Each(func([]byte) error { return nil }); err == nil {
 			t.Errorf("round %d: byte %d of %d changed, without an error", round, at, len(b))
 		}
@@ -228,26 +210,16 @@ func FuzzRun(f *testing.F) {
 	mem := testdisk.NewMem()
 	q := newQueue(f, mem, 1)
 	for i := range byte(20) {
-		if err := q.Push([]byte{i, 'a', 'b'}); err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, q.Push([]byte{i, 'a', 'b'}))
 	}
-	b, err := disk.ReadFile(mem, q.runs[0].name, 1<<20)
-	if err != nil {
-		f.Fatal(err)
-	}
+	b := must.Get(disk.ReadFile(mem, q.runs[0].name, 1<<20))(f)
 	f.Add(b)
 	f.Add(b[:len(b)-1])
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		mem := testdisk.NewMem()
-		if err := disk.WriteFile(mem, "/r", b); err != nil {
-			t.Fatal(err)
-		}
-		file, err := mem.OpenFile("/r", 0, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, disk.WriteFile(mem, "/r", b))
+		file := must.Get(mem.OpenFile("/r", 0, 0))(t)
 		r := &run{name: "/r", file: file, end: int64(len(b))}
 		for n := 0; ; n++ {
 			ok, err := r.next()
@@ -270,13 +242,9 @@ func BenchmarkSort(b *testing.B) {
 		q := New(disk.OS, b.TempDir()+"/run", 16<<20, nil)
 		for range 1_000_000 {
 			binary.BigEndian.PutUint64(rec, rng.Uint64())
-			if err := q.Push(rec); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, q.Push(rec))
 		}
-		if err := q.Each(func([]byte) error { n++; return nil }); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, q.Each(func([]byte) error { n++; return nil }))
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
 }
@@ -292,17 +260,14 @@ func TestFailedRead(t *testing.T) {
 		return testdisk.Fault{}
 	})
 	q := newQueue(t, fs, 1<<20)
-	r, err := q.write(0, func(put func([]byte) error) error {
+	r := must.Get(q.write(0, func(put func([]byte) error) error {
 		for i := range 3000 {
 			if err := put(binary.BigEndian.AppendUint32(nil, uint32(i))); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	n := 1 // write has read the first record
 	for {
 		before := r.off

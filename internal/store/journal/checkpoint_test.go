@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -14,14 +15,14 @@ import (
 // return either the old records or the checkpoint, plus all records synced since.
 func TestCheckpointBesideAppends(t *testing.T) {
 	mem := testdisk.NewMem()
-	must(t, mem.MkdirAll("/j", 0o755))
+	must.Do(t, mem.MkdirAll("/j", 0o755))
 	j, err := journal.Open(mem, "/j", journal.Config{})
-	must(t, err)
+	must.Do(t, err)
 	var all []string
 	put := func(s string) {
 		t.Helper()
 		all = append(all, s)
-		must(t, j.Append([]journal.Record{{'a', []byte(s)}}))
+		must.Do(t, j.Append([]journal.Record{{'a', []byte(s)}}))
 	}
 	for i := range 5 {
 		put(fmt.Sprint("before ", i))
@@ -44,28 +45,28 @@ func TestCheckpointBesideAppends(t *testing.T) {
 	}
 
 	c, err := j.Begin()
-	must(t, err)
+	must.Do(t, err)
 	put("beside 1")
-	must(t, j.Sync())
+	must.Do(t, j.Sync())
 	both("begun", all)
 	var recent []string
-	must(t, c.Replay(true, func(_ byte, p []byte) error { recent = append(recent, string(p)); return nil }))
+	must.Do(t, c.Replay(true, func(_ byte, p []byte) error { recent = append(recent, string(p)); return nil }))
 	if !slices.Equal(recent, all[:5]) {
 		t.Errorf("Checkpoint.Replay gave %q, want %q", recent, all[:5])
 	}
-	must(t, c.Append('s', []byte("state")))
+	must.Do(t, c.Append('s', []byte("state")))
 	put("beside 2")
 	// An fsync makes durable what was committed before it began.
 	s, err := j.BeginSync()
-	must(t, err)
+	must.Do(t, err)
 	put("beside 3")
-	must(t, j.Commit())
-	must(t, j.EndSync(s, s.Run()))
+	must.Do(t, j.Commit())
+	must.Do(t, j.EndSync(s, s.Run()))
 	check("synced", mem.Clone(), all)
-	must(t, c.Finish())
-	must(t, j.Sync())
+	must.Do(t, c.Finish())
+	must.Do(t, j.Sync())
 	both("finished", all)
-	must(t, j.Adopt(c, nil))
+	must.Do(t, j.Adopt(c, nil))
 	after := append([]string{"state"}, all[5:]...)
 	both("adopted", after)
 	if got := j.SinceSnapshot(); got != j.SegmentBytes() {
@@ -74,21 +75,21 @@ func TestCheckpointBesideAppends(t *testing.T) {
 
 	// An abandoned checkpoint changes nothing.
 	c, err = j.Begin()
-	must(t, err)
-	must(t, c.Append('s', []byte("half")))
+	must.Do(t, err)
+	must.Do(t, c.Append('s', []byte("half")))
 	put("beside 4")
-	must(t, j.Sync())
+	must.Do(t, j.Sync())
 	c.Abandon()
 	after = append(after, "beside 4")
 	both("abandoned", after)
-	must(t, j.Close())
+	must.Do(t, j.Close())
 	j, err = journal.Open(mem, "/j", journal.Config{})
-	must(t, err)
+	must.Do(t, err)
 	c, err = j.Begin()
-	must(t, err)
-	must(t, c.Replay(false, func(kind byte, p []byte) error { return c.Append(kind, p) }))
-	must(t, c.Finish())
-	must(t, j.Adopt(c, nil))
+	must.Do(t, err)
+	must.Do(t, c.Replay(false, func(kind byte, p []byte) error { return c.Append(kind, p) }))
+	must.Do(t, c.Finish())
+	must.Do(t, j.Adopt(c, nil))
 	both("replaced by itself", after)
-	must(t, j.Close())
+	must.Do(t, j.Close())
 }

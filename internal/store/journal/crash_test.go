@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
@@ -184,7 +185,7 @@ func TestFaultAtEveryOperation(t *testing.T) {
 				if err := m.run(j, rng, 20); err != nil {
 					t.Fatalf("seed %d n=%d hook %d, after Heal: %v", seed, n, i, err)
 				}
-				must(t, j.Close())
+				must.Do(t, j.Close())
 				if err := m.check(fs, m.appended); err != nil {
 					t.Fatalf("seed %d n=%d hook %d, after Heal: %v", seed, n, i, err)
 				}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -20,10 +21,7 @@ func FuzzReplay(f *testing.F) {
 	for _, name := range []string{
 		"journal-00000002.log", "journal-00000004.log", "snapshot-00000002.log", "part-00000002-0000.log",
 	} {
-		b, err := os.ReadFile(filepath.Join("testdata", "v1", name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join("testdata", "v1", name)))(f)
 		typ := byte(strings.IndexByte("jsp", name[0]))
 		f.Add(b, typ, true)
 		f.Add(b[:len(b)-3], typ, false)
@@ -32,16 +30,16 @@ func FuzzReplay(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, typ byte, mend bool) {
 		snapshot := typ%3 > 0
 		m := testdisk.NewMem()
-		must(t, m.MkdirAll("j", 0o755))
+		must.Do(t, m.MkdirAll("j", 0o755))
 		if mend {
 			data = mended(data, typ%3)
 		}
 		if snapshot {
 			build(t, m, "j")
-			must(t, disk.WriteFile(m, "j/"+[...]string{1: "snapshot-00000002.log", 2: "part-00000002-0000.log"}[typ%3],
-				data))
+			name := [...]string{1: "snapshot-00000002.log", 2: "part-00000002-0000.log"}[typ%3]
+			must.Do(t, disk.WriteFile(m, "j/"+name, data))
 		} else {
-			must(t, disk.WriteFile(m, "j/journal-00000001.log", data))
+			must.Do(t, disk.WriteFile(m, "j/journal-00000001.log", data))
 		}
 		got, st, err := replay(m, "j")
 		if err != nil && !errors.Is(err, journal.ErrDamaged) && !errors.Is(err, journal.ErrVersion) {
@@ -57,8 +55,8 @@ func FuzzReplay(f *testing.F) {
 		if oerr != nil {
 			return
 		}
-		must(t, j.Append(one("more")))
-		must(t, j.Close())
+		must.Do(t, j.Append(one("more")))
+		must.Do(t, j.Close())
 		if err == nil {
 			wantReplay(t, m, "j", append(got, "a:more")...)
 		}

@@ -13,22 +13,16 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func open(t testing.TB, fs disk.FS, dir string, cfg journal.Config) *journal.Journal {
 	t.Helper()
 	j, err := journal.Open(fs, dir, cfg)
-	must(t, err)
+	must.Do(t, err)
 	return j
 }
 
@@ -48,7 +42,7 @@ func replay(fs disk.FS, dir string) ([]string, journal.Stats, error) {
 func wantReplay(t *testing.T, fs disk.FS, dir string, want ...string) journal.Stats {
 	t.Helper()
 	got, st, err := replay(fs, dir)
-	must(t, err)
+	must.Do(t, err)
 	if !slices.Equal(got, want) {
 		t.Fatalf("replayed %q, want %q", got, want)
 	}
@@ -60,14 +54,14 @@ func TestAppendAndReplay(t *testing.T) {
 	if st := wantReplay(t, m, "state/j"); st.Segments != 0 {
 		t.Errorf("Segments = %d without a journal, want 0", st.Segments)
 	}
-	must(t, m.MkdirAll("state", 0o755))
+	must.Do(t, m.MkdirAll("state", 0o755))
 	j := open(t, m, "state/j", journal.Config{})
-	must(t, j.Append([]journal.Record{{Kind: 'x', Payload: []byte("1")}, {Kind: 0},
+	must.Do(t, j.Append([]journal.Record{{Kind: 'x', Payload: []byte("1")}, {Kind: 0},
 		{Kind: 'y', Payload: []byte("22")}}))
-	must(t, j.Append(nil))
+	must.Do(t, j.Append(nil))
 	wantReplay(t, m, "state/j") // still in RAM
 	before := j.SegmentBytes()
-	must(t, j.Commit())
+	must.Do(t, j.Commit())
 	if j.SegmentBytes() != before {
 		t.Errorf("SegmentBytes() = %d before and %d after Commit", before, j.SegmentBytes())
 	}
@@ -75,15 +69,15 @@ func TestAppendAndReplay(t *testing.T) {
 	if want := (journal.Stats{Segments: 1, Batches: 1, Records: 3, Bytes: 3}); st != want {
 		t.Errorf("Stats = %+v, want %+v", st, want)
 	}
-	must(t, j.Append(one("z")))
-	must(t, j.Close())
-	must(t, j.Close())
+	must.Do(t, j.Append(one("z")))
+	must.Do(t, j.Close())
+	must.Do(t, j.Close())
 	if err := j.Append(one("late")); !errors.Is(err, journal.ErrClosed) {
 		t.Errorf("Append after Close: %v", err)
 	}
 	j = open(t, m, "state/j", journal.Config{})
-	must(t, j.Append(one("again")))
-	must(t, j.Close())
+	must.Do(t, j.Append(one("again")))
+	must.Do(t, j.Close())
 	wantReplay(t, m, "state/j", "x:1", "\x00:", "y:22", "a:z", "a:again")
 
 	boom := errors.New("boom")
@@ -98,17 +92,17 @@ func TestBufferBoundCommits(t *testing.T) {
 	j := open(t, m, "j", journal.Config{BufferBytes: 1000,
 		References: files{flush: func() error { calls++; return nil }}})
 	for range 100 {
-		must(t, j.Append(one(strings.Repeat("x", 100))))
+		must.Do(t, j.Append(one(strings.Repeat("x", 100))))
 	}
 	got, _, err := replay(m, "j")
-	must(t, err)
+	must.Do(t, err)
 	if len(got) < 90 || calls < 10 || calls > 13 {
 		t.Errorf("%d of 100 batches on disk after %d commits; want at least 90 after 10 to 13", len(got), calls)
 	}
 	if err := j.Append(one(strings.Repeat("x", journal.MaxBatch))); !errors.Is(err, journal.ErrTooLarge) {
 		t.Errorf("Append of a batch over MaxBatch: %v", err)
 	}
-	must(t, j.Close())
+	must.Do(t, j.Close())
 }
 
 // TestHooks checks the order of hooks, writes and syncs: the archive is written before the journal.
@@ -128,18 +122,18 @@ func TestHooks(t *testing.T) {
 		},
 	})
 	log = nil
-	must(t, j.Commit())
-	must(t, j.Sync())
-	must(t, j.Append(one("1")))
-	must(t, j.Commit())
-	must(t, j.Append(one("2")))
-	must(t, j.Sync())
-	must(t, j.Sync())
+	must.Do(t, j.Commit())
+	must.Do(t, j.Sync())
+	must.Do(t, j.Append(one("1")))
+	must.Do(t, j.Commit())
+	must.Do(t, j.Append(one("2")))
+	must.Do(t, j.Sync())
+	must.Do(t, j.Sync())
 	if got, want := strings.Join(log, " "), "before write before write beforesync sync"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	fail = errors.New("archive full")
-	must(t, j.Append(one("3")))
+	must.Do(t, j.Append(one("3")))
 	for range 2 {
 		if err := j.Sync(); err != fail {
 			t.Errorf("Sync = %v, want the hook's error", err)
@@ -157,18 +151,18 @@ func TestHooks(t *testing.T) {
 func TestSnapshot(t *testing.T) {
 	m := testdisk.NewMem()
 	j := open(t, m, "j", journal.Config{})
-	must(t, j.Append(one("old")))
-	must(t, snapshot(j, func(add func(byte, []byte) error) error {
+	must.Do(t, j.Append(one("old")))
+	must.Do(t, snapshot(j, func(add func(byte, []byte) error) error {
 		for i := range 3 {
-			must(t, add('s', fmt.Append(nil, i)))
+			must.Do(t, add('s', fmt.Append(nil, i)))
 		}
 		return nil
 	}))
-	must(t, j.Append(one("new")))
+	must.Do(t, j.Append(one("new")))
 	if got := j.SinceSnapshot(); got != j.SegmentBytes() {
 		t.Errorf("SinceSnapshot() = %d after a snapshot, want SegmentBytes() = %d", got, j.SegmentBytes())
 	}
-	must(t, j.Sync())
+	must.Do(t, j.Sync())
 	st := wantReplay(t, m, "j", "s:0", "s:1", "s:2", "a:new")
 	if st.Snapshot != 2 || st.Segments != 1 {
 		t.Errorf("Stats = %+v, want snapshot 2 and one segment", st)
@@ -177,13 +171,13 @@ func TestSnapshot(t *testing.T) {
 
 	// A failed snapshot changes nothing else.
 	boom := errors.New("boom")
-	err := snapshot(j, func(add func(byte, []byte) error) error { must(t, add('s', []byte("half"))); return boom })
+	err := snapshot(j, func(add func(byte, []byte) error) error { must.Do(t, add('s', []byte("half"))); return boom })
 	if !errors.Is(err, boom) || j.Err() != nil {
 		t.Errorf("snapshot: %v, Err = %v; want boom and nil", err, j.Err())
 	}
-	must(t, j.Append(one("more")))
+	must.Do(t, j.Append(one("more")))
 	since := j.SinceSnapshot()
-	must(t, j.Close())
+	must.Do(t, j.Close())
 	wantReplay(t, m, "j", "s:0", "s:1", "s:2", "a:new", "a:more")
 	wantFiles(t, m, "journal-00000002.log", "journal-00000003.log", "snapshot-00000002.log")
 
@@ -191,8 +185,8 @@ func TestSnapshot(t *testing.T) {
 	if got := j.SinceSnapshot(); got != since {
 		t.Errorf("SinceSnapshot() = %d after Open, %d before", got, since)
 	}
-	must(t, snapshot(j, func(func(byte, []byte) error) error { return nil })) // of an empty state
-	must(t, j.Close())
+	must.Do(t, snapshot(j, func(func(byte, []byte) error) error { return nil })) // of an empty state
+	must.Do(t, j.Close())
 	wantReplay(t, m, "j")
 	wantFiles(t, m, "journal-00000004.log", "snapshot-00000004.log")
 }
@@ -213,7 +207,7 @@ func snapshot(j *journal.Journal, write func(add func(byte, []byte) error) error
 func wantFiles(t *testing.T, fs disk.FS, want ...string) {
 	t.Helper()
 	es, err := fs.ReadDir("j")
-	must(t, err)
+	must.Do(t, err)
 	var got []string
 	for _, e := range es {
 		got = append(got, e.Name())
@@ -226,14 +220,14 @@ func wantFiles(t *testing.T, fs disk.FS, want ...string) {
 // build makes a journal of a snapshot, a part and three segments, and syncs each batch.
 func build(t testing.TB, fs disk.FS, dir string) []string {
 	j := open(t, fs, dir, journal.Config{})
-	must(t, j.Append(one("replaced")))
+	must.Do(t, j.Append(one("replaced")))
 	c, err := j.Begin()
-	must(t, err)
+	must.Do(t, err)
 	for _, s := range []string{"state", ""} {
-		must(t, c.Append('s', []byte(s)))
+		must.Do(t, c.Append('s', []byte(s)))
 	}
-	must(t, put(c, "label", "in a part"))
-	must(t, j.Adopt(c, c.Finish()))
+	must.Do(t, put(c, "label", "in a part"))
+	must.Do(t, j.Adopt(c, c.Finish()))
 	want := []string{"s:state", "s:", "p:in a part"}
 	for seg := range 3 {
 		if seg > 0 {
@@ -244,12 +238,12 @@ func build(t testing.TB, fs disk.FS, dir string) []string {
 		}
 		for i := range 3 {
 			s := fmt.Sprintf("%d.%d", seg, i)
-			must(t, j.Append([]journal.Record{{Kind: 'b', Payload: []byte(s)}, {Kind: 'c', Payload: []byte{}}}))
-			must(t, j.Sync())
+			must.Do(t, j.Append([]journal.Record{{Kind: 'b', Payload: []byte(s)}, {Kind: 'c', Payload: []byte{}}}))
+			must.Do(t, j.Sync())
 			want = append(want, "b:"+s, "c:")
 		}
 	}
-	must(t, j.Close())
+	must.Do(t, j.Close())
 	return want
 }
 
@@ -260,7 +254,7 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 	want := build(t, m, "j")
 	wantReplay(t, m, "j", want...)
 	es, err := m.ReadDir("j")
-	must(t, err)
+	must.Do(t, err)
 	if len(es) != 5 {
 		t.Fatalf("%d files, want 5", len(es))
 	}
@@ -268,13 +262,13 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 	for _, e := range es {
 		name := filepath.Join("j", e.Name())
 		whole, err := disk.ReadFile(m, name, 1<<20)
-		must(t, err)
+		must.Do(t, err)
 		lastFrame := len(whole) - 24 - 7 // b:2.2 and c:
 		for i := range whole {
 			c := m.Clone()
 			b := bytes.Clone(whole)
 			b[i] ^= 1 << (i % 8)
-			must(t, disk.WriteFile(c, name, b))
+			must.Do(t, disk.WriteFile(c, name, b))
 			got, st, err := replay(c, "j")
 			var d *journal.DamageError
 			switch {
@@ -303,10 +297,10 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 		// Cut the file short: only the last segment may be short.
 		for size := range whole {
 			c := m.Clone()
-			must(t, disk.WriteFile(c, name, whole[:size]))
+			must.Do(t, disk.WriteFile(c, name, whole[:size]))
 			got, _, err := replay(c, "j")
 			if e.Name() == last {
-				must(t, err)
+				must.Do(t, err)
 			} else if !errors.Is(err, journal.ErrDamaged) {
 				t.Fatalf("%s cut to %d bytes: %v", name, size, err)
 			}
@@ -315,7 +309,7 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 			}
 		}
 		c := m.Clone()
-		must(t, c.Remove(name))
+		must.Do(t, c.Remove(name))
 		if _, _, err := replay(c, "j"); e.Name() != last && !errors.Is(err, journal.ErrDamaged) {
 			t.Errorf("without %s: %v", name, err)
 		}
@@ -328,17 +322,17 @@ func TestGolden(t *testing.T) {
 	want := build(t, m, "j")
 	dir := filepath.Join("testdata", "v1")
 	es, err := m.ReadDir("j")
-	must(t, err)
+	must.Do(t, err)
 	for _, e := range es {
 		got, err := disk.ReadFile(m, filepath.Join("j", e.Name()), 1<<20)
-		must(t, err)
+		must.Do(t, err)
 		golden := filepath.Join(dir, e.Name())
 		if *update {
-			must(t, os.MkdirAll(dir, 0o755))
-			must(t, os.WriteFile(golden, got, 0o644))
+			must.Do(t, os.MkdirAll(dir, 0o755))
+			must.Do(t, os.WriteFile(golden, got, 0o644))
 		}
 		b, err := os.ReadFile(golden)
-		must(t, err)
+		must.Do(t, err)
 		if !bytes.Equal(got, b) {
 			t.Errorf("%s: got\n%x\nwant\n%x", e.Name(), got, b)
 		}
@@ -353,12 +347,12 @@ func TestAppendAllocatesNothing(t *testing.T) {
 		batch[i] = journal.Record{Kind: 1, Payload: make([]byte, 100)}
 	}
 	for range 20 {
-		must(t, j.Append(batch))
+		must.Do(t, j.Append(batch))
 	}
-	if n := testing.AllocsPerRun(200, func() { must(t, j.Append(batch)) }); n != 0 {
+	if n := testing.AllocsPerRun(200, func() { must.Do(t, j.Append(batch)) }); n != 0 {
 		t.Errorf("%v allocations per Append, want 0", n)
 	}
-	must(t, j.Close())
+	must.Do(t, j.Close())
 }
 
 func BenchmarkAppend(b *testing.B) {
@@ -369,10 +363,10 @@ func BenchmarkAppend(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		must(b, j.Append(batch))
+		must.Do(b, j.Append(batch))
 	}
 	b.ReportMetric(float64(b.N*len(batch))/b.Elapsed().Seconds(), "records/s")
-	must(b, j.Close())
+	must.Do(b, j.Close())
 }
 
 func BenchmarkReplay(b *testing.B) {
@@ -383,14 +377,14 @@ func BenchmarkReplay(b *testing.B) {
 		batch[i] = journal.Record{Kind: 1, Payload: make([]byte, 120)}
 	}
 	for range 100_000 {
-		must(b, j.Append(batch))
+		must.Do(b, j.Append(batch))
 	}
-	must(b, j.Close())
+	must.Do(b, j.Close())
 	var st journal.Stats
 	for b.Loop() {
 		var err error
 		st, err = journal.Replay(disk.OS, dir, func(byte, []byte) error { return nil })
-		must(b, err)
+		must.Do(b, err)
 	}
 	b.ReportMetric(float64(b.N)*float64(st.Records)/b.Elapsed().Seconds(), "records/s")
 }
@@ -405,17 +399,17 @@ func TestEndWith(t *testing.T) {
 	j.EndWith(func() (journal.Record, bool) {
 		return journal.Record{Kind: 'e', Payload: fmt.Append(nil, writes)}, on
 	})
-	must(t, j.Append(one("1")))
-	must(t, j.Append(one("2")))
-	must(t, j.Commit())
-	must(t, j.Commit()) // nothing to write
-	must(t, j.Append(one(strings.Repeat("x", 100))))
+	must.Do(t, j.Append(one("1")))
+	must.Do(t, j.Append(one("2")))
+	must.Do(t, j.Commit())
+	must.Do(t, j.Commit()) // nothing to write
+	must.Do(t, j.Append(one(strings.Repeat("x", 100))))
 	on = false
-	must(t, j.Append(one("3")))
-	must(t, j.Sync())
+	must.Do(t, j.Append(one("3")))
+	must.Do(t, j.Sync())
 	on = true
-	must(t, j.Append(one("4")))
-	must(t, j.Close())
+	must.Do(t, j.Append(one("4")))
+	must.Do(t, j.Close())
 	wantReplay(t, m, "j", "a:1", "a:2", "e:1", "a:"+strings.Repeat("x", 100), "e:2", "a:3", "a:4", "e:4")
 }
 
@@ -436,10 +430,10 @@ func TestSure(t *testing.T) {
 	} {
 		j := open(t, fs, "j", journal.Config{})
 		for i := range c.commit {
-			must(t, j.Append(one("x")))
-			must(t, j.Commit())
+			must.Do(t, j.Append(one("x")))
+			must.Do(t, j.Commit())
 			if i+1 == c.sync {
-				must(t, j.Sync())
+				must.Do(t, j.Sync())
 			}
 		}
 		fs = fs.Clone()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
@@ -35,7 +36,7 @@ func put(c *journal.Checkpoint, label string, records ...string) error {
 func namesIn(t *testing.T, fs disk.FS, prefix string) (names []string) {
 	t.Helper()
 	es, err := fs.ReadDir("j")
-	must(t, err)
+	must.Do(t, err)
 	for _, e := range es {
 		if strings.HasPrefix(e.Name(), prefix) {
 			names = append(names, e.Name())
@@ -47,56 +48,56 @@ func namesIn(t *testing.T, fs disk.FS, prefix string) (names []string) {
 func TestParts(t *testing.T) {
 	m := testdisk.NewMem()
 	j := open(t, m, "j", journal.Config{})
-	must(t, j.Append(one("old")))
+	must.Do(t, j.Append(one("old")))
 	c, err := j.Begin()
-	must(t, err)
+	must.Do(t, err)
 	files := func() *journal.Files {
 		f, err := c.Files()
-		must(t, err)
+		must.Do(t, err)
 		return f
 	}
 	if ps, err := files().Parts(); err != nil || len(ps) != 0 {
 		t.Fatalf("Parts without an older snapshot: %v, %v; want none", ps, err)
 	}
-	must(t, c.Append('s', []byte("state")))
-	must(t, put(c, "keys", "k1", "k2"))
+	must.Do(t, c.Append('s', []byte("state")))
+	must.Do(t, put(c, "keys", "k1", "k2"))
 	w, err := c.NewPart()
-	must(t, err)
-	must(t, w.Append('p', []byte("given up")))
+	must.Do(t, err)
+	must.Do(t, w.Append('p', []byte("given up")))
 	w.Abandon()
-	must(t, put(c, "links", "l1"))
-	must(t, j.Append(one("beside")))
-	must(t, j.Adopt(c, c.Finish()))
-	must(t, j.Sync())
+	must.Do(t, put(c, "links", "l1"))
+	must.Do(t, j.Append(one("beside")))
+	must.Do(t, j.Adopt(c, c.Finish()))
+	must.Do(t, j.Sync())
 	wantReplay(t, m, "j", "s:state", "p:k1", "p:k2", "p:l1", "a:beside")
 
 	// The next snapshot keeps one part and leaves out the other.
 	c, err = j.Begin()
-	must(t, err)
+	must.Do(t, err)
 	ps, err := files().Parts()
-	must(t, err)
+	must.Do(t, err)
 	if len(ps) != 2 || string(ps[0].Label) != "keys" || ps[0].Records != 2 || string(ps[1].Label) != "links" {
 		t.Fatalf("Parts() = %+v", ps)
 	}
 	var got []string
-	must(t, files().Part(ps[1], func(_ byte, p []byte) error { got = append(got, string(p)); return nil }))
+	must.Do(t, files().Part(ps[1], func(_ byte, p []byte) error { got = append(got, string(p)); return nil }))
 	if !slices.Equal(got, []string{"l1"}) {
 		t.Errorf("Part gave %q", got)
 	}
 	got = nil
-	must(t, files().Snapshot(func(_ byte, p []byte) error { got = append(got, string(p)); return nil }))
-	must(t, files().Segments(func(last bool, _ byte, p []byte) error {
+	must.Do(t, files().Snapshot(func(_ byte, p []byte) error { got = append(got, string(p)); return nil }))
+	must.Do(t, files().Segments(func(last bool, _ byte, p []byte) error {
 		got = append(got, fmt.Sprint(string(p), " ", last))
 		return nil
 	}))
 	if want := []string{"state", "beside true"}; !slices.Equal(got, want) {
 		t.Errorf("snapshot and segments gave %q, want %q", got, want)
 	}
-	must(t, c.Append('s', []byte("state 2")))
-	must(t, put(c, "links", "l2"))
+	must.Do(t, c.Append('s', []byte("state 2")))
+	must.Do(t, put(c, "links", "l2"))
 	c.Keep(ps[0])
-	must(t, j.Adopt(c, c.Finish()))
-	must(t, j.Sync())
+	must.Do(t, j.Adopt(c, c.Finish()))
+	must.Do(t, j.Sync())
 	wantReplay(t, m, "j", "s:state 2", "p:l2", "p:k1", "p:k2")
 	if names := namesIn(t, m, "part-"); len(names) != 2 {
 		t.Errorf("parts on disk: %q, want the kept one and the new one", names)
@@ -104,17 +105,17 @@ func TestParts(t *testing.T) {
 
 	// Abandon deletes the new parts.
 	c, err = j.Begin()
-	must(t, err)
-	must(t, put(c, "links", "l3"))
+	must.Do(t, err)
+	must.Do(t, put(c, "links", "l3"))
 	c.Abandon()
-	must(t, j.Close())
+	must.Do(t, j.Close())
 	if names := namesIn(t, m, "part-"); len(names) != 2 {
 		t.Errorf("parts on disk after Abandon: %q, want two", names)
 	}
 	// Open deletes what a crash left, but no file with a foreign name.
-	must(t, disk.WriteFile(m, "j/part-00000009-0001.log", []byte("half")))
-	must(t, disk.WriteFile(m, "j/part-9-1.log", []byte("not ours")))
-	must(t, open(t, m, "j", journal.Config{}).Close())
+	must.Do(t, disk.WriteFile(m, "j/part-00000009-0001.log", []byte("half")))
+	must.Do(t, disk.WriteFile(m, "j/part-9-1.log", []byte("not ours")))
+	must.Do(t, open(t, m, "j", journal.Config{}).Close())
 	if names := namesIn(t, m, "part-"); len(names) != 3 || !slices.Contains(names, "part-9-1.log") {
 		t.Errorf("parts on disk after Open: %q, want two and part-9-1.log", names)
 	}
@@ -126,11 +127,11 @@ func TestDamagedParts(t *testing.T) {
 	m := testdisk.NewMem()
 	j := open(t, m, "j", journal.Config{})
 	c, err := j.Begin()
-	must(t, err)
-	must(t, put(c, "a", "first", "second"))
-	must(t, put(c, "b", "third", "fourth"))
-	must(t, j.Adopt(c, c.Finish()))
-	must(t, j.Close())
+	must.Do(t, err)
+	must.Do(t, put(c, "a", "first", "second"))
+	must.Do(t, put(c, "b", "third", "fourth"))
+	must.Do(t, j.Adopt(c, c.Finish()))
+	must.Do(t, j.Close())
 	damaged := func(what string, fs disk.FS, file string) {
 		t.Helper()
 		_, _, err := replay(fs, "j")
@@ -142,7 +143,7 @@ func TestDamagedParts(t *testing.T) {
 	names := append(namesIn(t, m, "part-"), namesIn(t, m, "snapshot-")...)
 	for _, name := range names {
 		whole, err := disk.ReadFile(m, "j/"+name, 1<<20)
-		must(t, err)
+		must.Do(t, err)
 		for i := range whole {
 			if i == 8 || i == 9 {
 				continue // the version
@@ -150,22 +151,22 @@ func TestDamagedParts(t *testing.T) {
 			fs := m.Clone()
 			b := bytes.Clone(whole)
 			b[i] ^= 1 << (i % 8)
-			must(t, disk.WriteFile(fs, "j/"+name, b))
+			must.Do(t, disk.WriteFile(fs, "j/"+name, b))
 			damaged(fmt.Sprint(name, " byte ", i), fs, name)
 		}
 		for n := range whole {
 			fs := m.Clone()
-			must(t, disk.WriteFile(fs, "j/"+name, whole[:n]))
+			must.Do(t, disk.WriteFile(fs, "j/"+name, whole[:n]))
 			damaged(fmt.Sprint(name, " cut to ", n), fs, name)
 		}
 	}
 	fs := m.Clone()
-	must(t, fs.Remove("j/"+names[1]))
+	must.Do(t, fs.Remove("j/"+names[1]))
 	damaged("missing", fs, names[1])
 	other, err := disk.ReadFile(m, "j/"+names[0], 1<<20)
-	must(t, err)
+	must.Do(t, err)
 	fs = m.Clone()
-	must(t, disk.WriteFile(fs, "j/"+names[1], other))
+	must.Do(t, disk.WriteFile(fs, "j/"+names[1], other))
 	damaged("exchanged", fs, names[1])
 }
 
@@ -204,11 +205,11 @@ func TestPartsOverCrashes(t *testing.T) {
 					if err != nil {
 						t.Fatalf("seed %d n=%d, %s: %v", seed, n, how, err)
 					}
-					must(t, j.Close())
+					must.Do(t, j.Close())
 				}
 			}
 			if changes < n {
-				must(t, err)
+				must.Do(t, err)
 				break
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -188,10 +189,7 @@ func TestSmall(t *testing.T) {
 	mem := testdisk.NewMem()
 	var got int
 	emit := func(items []keyset.Item) error { got += len(items); return nil }
-	s, err := keyset.Open(mem, "seen", keyset.Config{}, emit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(keyset.Open(mem, "seen", keyset.Config{}, emit))(t)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for n := 0; n < 100_000; n += 50 {
 		items := make([]keyset.Item, 0, 100)
@@ -199,9 +197,7 @@ func TestSmall(t *testing.T) {
 			k := link.Key{Host: rng.Uint64N(1000), Path: rng.Uint64()}
 			items = append(items, keyset.Item{Key: k}, keyset.Item{Key: k})
 		}
-		if err := s.Add(items); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Add(items))
 		if got != n+50 {
 			t.Fatalf("%d of %d new keys were emitted at once", got, n+50)
 		}
@@ -209,9 +205,7 @@ func TestSmall(t *testing.T) {
 	if st := s.Stats(); st.DiskBytes != 0 || st.Held != 0 || s.Len() != 100_000 {
 		t.Errorf("%+v, want no disk use, nothing held and 100000 keys", st)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
 }
 
 // TestDamage checks that a damaged run is rebuilt from the owner's keys, and that a Store with a damaged manifest is

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
@@ -12,14 +13,9 @@ import (
 func TestBind(t *testing.T) {
 	fs := testdisk.NewMem()
 	nothing := func([]Item) error { return nil }
-	s, err := Open(fs, "seen", Config{MemoryBytes: 1}, nothing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(fs, "seen", Config{MemoryBytes: 1}, nothing))(t)
 	mine, other := Crawl{1, 2}, Crawl{3}
-	if err := s.Bind(mine); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Bind(mine))
 	var keys []link.Key
 	for i := range uint64(200) {
 		keys = append(keys, link.Key{Host: i << 56, Path: i})
@@ -27,13 +23,8 @@ func TestBind(t *testing.T) {
 	if err := s.Restore(keys); err != nil { // this writes some of them to disk
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s, err = Open(fs, "seen", Config{MemoryBytes: 1}, nothing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
+	s = must.Get(Open(fs, "seen", Config{MemoryBytes: 1}, nothing))(t)
 	if s.Mark() != 0 || s.Len() == 0 {
 		t.Errorf("mark %d, %d keys; want mark 0 and some keys", s.Mark(), s.Len())
 	}
@@ -43,9 +34,7 @@ func TestBind(t *testing.T) {
 	if err := s.Bind(mine); err != nil {
 		t.Error(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
 }
 
 func FuzzMark(f *testing.F) {

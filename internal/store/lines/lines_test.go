@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -19,25 +20,13 @@ func TestOpenCutsWhatAPowerFailureLeft(t *testing.T) {
 		{"a\n\x00", "a\nnew\n"},
 	} {
 		fs := testdisk.NewMem()
-		if err := fs.MkdirAll("/l", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		f, err := fs.OpenFile("/l/x", os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write([]byte(c.have)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, fs.MkdirAll("/l", 0o755))
+		f := must.Get(fs.OpenFile("/l/x", os.O_CREATE|os.O_WRONLY, 0o644))(t)
+		must.Get(f.Write([]byte(c.have)))(t)
 		f.Close()
-		a, err := Open(fs, "/l/x", 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(Open(fs, "/l/x", 1<<20))(t)
 		a.Add(func(b []byte) []byte { return append(b, "new\n"...) })
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Close())
 		if got, err := disk.ReadFile(fs, "/l/x", 1<<20); err != nil || string(got) != c.want {
 			t.Errorf("%q became %q, want %q; %v", c.have, got, c.want, err)
 		}

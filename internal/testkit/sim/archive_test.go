@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -41,14 +42,9 @@ func responseOf(body string) string {
 func TestReadWARC(t *testing.T) {
 	good := member("response", "http://a.example/", responseOf("hello"))
 	plain := func(change func(string) string) []byte {
-		z, err := gzip.NewReader(bytes.NewReader(good))
-		if err != nil {
-			t.Fatal(err)
-		}
+		z := must.Get(gzip.NewReader(bytes.NewReader(good)))(t)
 		var b bytes.Buffer
-		if _, err := b.ReadFrom(z); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.ReadFrom(z))(t)
 		return compressed(change(b.String()))
 	}
 	replace := func(from, to string) []byte {
@@ -84,14 +80,8 @@ func TestReadWARC(t *testing.T) {
 
 // TestArchived checks that a page without a record is found, and a record with a body that the web does not have.
 func TestArchived(t *testing.T) {
-	made, err := gen.New(gen.Plain(1, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	truth, err := made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(gen.New(gen.Plain(1, 2)))(t)
+	truth := must.Get(made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true}))(t)
 	url := made.URL(0, 0)
 	now := start.Add(time.Minute)
 	for name, c := range map[string]struct {

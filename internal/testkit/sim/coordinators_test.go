@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	logic "github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -158,10 +159,7 @@ func coordinated(t *testing.T, seed uint64) {
 	for i := range 3 {
 		f := &follower{s: s, name: fmt.Sprintf("a%d", i+1), number: i + 1, of: map[string]string{},
 			asked: map[string]bool{}}
-		keys, err := rpc.LoadKeys(s.keys[f.name], keysDir, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		keys := must.Get(rpc.LoadKeys(s.keys[f.name], keysDir, nil))(t)
 		f.client = rpc.NewClient(rpc.ClientConfig{Keys: keys, Seed: seed, Self: func() rpc.Caller {
 			f.mu.Lock()
 			defer f.mu.Unlock()

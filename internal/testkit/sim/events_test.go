@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A panic and a deadlock end the process before the story, and with it all logs of tests. So the
@@ -43,10 +45,7 @@ func withEvents(f func() int) int {
 func openEvents(t *testing.T, p Plan) *os.File {
 	t.Helper()
 	name := strings.NewReplacer("/", "-", " ", "-").Replace(t.Name()) + ".log"
-	f, err := os.Create(filepath.Join(eventsDir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(filepath.Join(eventsDir, name)))(t)
 	t.Cleanup(func() { f.Close() })
 	fmt.Fprintf(f, "%s\n\n%s\n\n", p, p.JSON())
 	return f

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -15,14 +16,8 @@ import (
 // newTestJudge returns a judge with a delay of 100 ms of a host, and of 50 ms of an address and a site.
 func newTestJudge(t *testing.T) *judge {
 	t.Helper()
-	made, err := gen.New(gen.Plain(1, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	truth, err := made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(gen.New(gen.Plain(1, 2)))(t)
+	truth := must.Get(made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true}))(t)
 	return newJudge(made, truth, 100*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond)
 }
 

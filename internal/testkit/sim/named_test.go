@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -192,10 +193,7 @@ func (s *story) checkNamed(t *testing.T) {
 // importedAt returns when the lines of an agent's imported pages were logged, by URL.
 func importedAt(t *testing.T, mem *testdisk.Mem) map[string]string {
 	t.Helper()
-	log, err := disk.ReadFile(mem, crawlDir+"/logs/crawl.log", 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(disk.ReadFile(mem, crawlDir+"/logs/crawl.log", 1<<30))(t)
 	at := map[string]string{}
 	for line := range strings.Lines(string(log)) {
 		if f := strings.Fields(line); len(f) > 11 && strings.Contains(f[11], "imported:") {
@@ -235,19 +233,13 @@ func (j *judge) unshipped(t *testing.T, agent int, date string) bool {
 func listed(t *testing.T, mem *testdisk.Mem) (urls []string) {
 	t.Helper()
 	const dir = crawlDir + "/reports/"
-	entries, err := mem.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(mem.ReadDir(dir))(t)
 	for _, e := range entries {
 		of, is := strings.CutPrefix(e.Name(), "lost-")
 		if !is {
 			continue
 		}
-		text, err := disk.ReadFile(mem, dir+e.Name(), 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(disk.ReadFile(mem, dir+e.Name(), 1<<30))(t)
 		agent, _, _ := strings.Cut(of, "-")
 		if want := fmt.Sprintf("archive of agent %s (", agent); !strings.Contains(string(text), want) {
 			t.Errorf("%s: no comment has %q", e.Name(), want)

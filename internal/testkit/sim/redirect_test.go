@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -13,14 +14,8 @@ func newRoughJudge(t *testing.T) *judge {
 	t.Helper()
 	spec := gen.Plain(1, 6)
 	spec.PagesMean, spec.MaxPages, spec.Redirects, spec.DeadLinks, spec.Gone = 20, 100, 0.2, 0.1, 0.1
-	made, err := gen.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	truth, err := made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(gen.New(spec))(t)
+	truth := must.Get(made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true}))(t)
 	return newJudge(made, truth, 0, 0, 0)
 }
 

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // machines adds machines to a new network. The machine i has the address 10.0.0.i, and each listens on
@@ -29,9 +31,7 @@ func machines(t *testing.T, count int) (*Network, []*Machine, []net.Listener, []
 	for i := range count {
 		m := n.Machine(i, netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}))
 		l, p, err := m.Listen(at(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ms, ls, ps = append(ms, m), append(ls, l), append(ps, p)
 	}
 	return n, ms, ls, ps
@@ -43,9 +43,7 @@ func at(machine int) string { return fmt.Sprintf("10.0.0.%d:1", machine) }
 func dialed(t *testing.T, m *Machine, l net.Listener) (ours, theirs net.Conn) {
 	t.Helper()
 	ours, err := m.Dial(t.Context(), "tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if theirs, err = l.Accept(); err != nil {
 		t.Fatal(err)
 	}
@@ -105,9 +103,7 @@ func TestSlowLine(t *testing.T) {
 				t.Errorf("a packet from %s after %s, %v", from, time.Since(began), err)
 			}
 			for _, in := range ins {
-				if _, err := io.ReadFull(in, make([]byte, writes/conns*size)); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(io.ReadFull(in, make([]byte, writes/conns*size)))(t)
 			}
 			want := latency + writes*size*time.Second/rate
 			if got := time.Since(began); got.Round(time.Millisecond) != want.Round(time.Millisecond) {
@@ -269,9 +265,7 @@ func TestMachine(t *testing.T) {
 		n.Follow(func(int, int) Path { return Path{Latency: time.Second} })
 		began := time.Now()
 		asks, err := ms[0].Dial(t.Context(), "udp", "10.0.0.1:53")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		write(t, asks, "why")
 		reads(t, asks, "why!", began, 2*time.Second)
 		asks.Close()
@@ -279,9 +273,7 @@ func TestMachine(t *testing.T) {
 		away := 2
 		ours, theirs, err := ms[0].Connect(t.Context(), ms[1], netip.MustParseAddrPort("192.0.2.1:80"),
 			func() (time.Duration, bool) { away--; return time.Minute, away < 0 })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if took := time.Since(began) - 2*time.Second; took != firstResend+2*firstResend+time.Minute+2*time.Second {
 			t.Errorf("connecting took %s", took)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
@@ -25,10 +26,7 @@ func TestPick(t *testing.T) {
 	}
 	pick := func(name string, pairs ...string) uint64 {
 		t.Helper()
-		seed, err := pick(name, env(pairs...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		seed := must.Get(pick(name, env(pairs...)))(t)
 		return seed
 	}
 	const soak = "ORBWEAVER_SOAK=true"

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testweb"
@@ -26,10 +27,7 @@ func TestDebianDocs(t *testing.T) {
 	}
 	w, pool := serving(t, testweb.Config{Folders: folders})
 	began := time.Now()
-	res, err := Walk(context.Background(), Config{Seeds: seeds, DialContext: w.DialContext, RootCAs: pool})
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(Walk(context.Background(), Config{Seeds: seeds, DialContext: w.DialContext, RootCAs: pool}))(t)
 	took := time.Since(began)
 	t.Logf("%v in %v", res, took.Round(time.Millisecond))
 	for _, s := range seeds {

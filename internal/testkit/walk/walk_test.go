@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
@@ -22,10 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func serving(t testing.TB, cfg testweb.Config) (*testweb.Web, *x509.CertPool) {
 	t.Helper()
-	w, err := testweb.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(testweb.New(cfg))(t)
 	stop := w.Start()
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
@@ -68,12 +66,9 @@ func TestWalk(t *testing.T) {
 			Robots: "User-agent: *\nDisallow: /private\nAllow: /private/ok$\n"},
 		{Host: "b.example", Handler: testweb.Pages(map[string]string{"/": "<a href=https://a.example/from-b>"})},
 		{Host: "elsewhere.example", Handler: http.NotFoundHandler()}}})
-	res, err := Walk(context.Background(), Config{Seeds: []string{"https://a.example"},
+	res := must.Get(Walk(context.Background(), Config{Seeds: []string{"https://a.example"},
 		DialContext: w.DialContext, RootCAs: pool,
-		Scope: func(u *url.URL) bool { return u.Hostname() != "elsewhere.example" }})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Scope: func(u *url.URL) bool { return u.Hostname() != "elsewhere.example" }}))(t)
 	var got []string
 	for u := range res.Pages {
 		got = append(got, strings.TrimPrefix(u, "https://a.example"))
@@ -139,9 +134,7 @@ func TestResolveAgainstStandard(t *testing.T) {
 		testneed.Missing(t, err)
 	}
 	var raw []json.RawMessage
-	if err := json.Unmarshal(b, &raw); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b, &raw))
 	n, odd := 0, 0
 	for _, m := range raw {
 		var c struct {

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/walk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
@@ -20,30 +21,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestDemo walks the demo web and checks what a crawler finds there.
 func TestDemo(t *testing.T) {
 	sites := Sites()
-	w, err := testweb.New(testweb.Config{Sites: sites})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(testweb.New(testweb.Config{Sites: sites}))(t)
 	stop := w.Start()
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	res, err := walk.Walk(context.Background(), walk.Config{Seeds: Seeds(), DialContext: w.DialContext,
-		Scope: func(u *url.URL) bool { return u.Hostname() != "elsewhere.example" }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(walk.Walk(context.Background(), walk.Config{Seeds: Seeds(), DialContext: w.DialContext,
+		Scope: func(u *url.URL) bool { return u.Hostname() != "elsewhere.example" }}))(t)
 	t.Logf("%v, %d denied", res, len(res.Denied))
 	perHost := map[string]int{}
 	traps := 0
 	var missing []string
 	for u, p := range res.Pages {
-		at, err := url.Parse(u)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := must.Get(url.Parse(u))(t)
 		perHost[at.Host]++
 		if strings.Contains(u, "/events/?") || strings.Contains(u, "/tour/") {
 			traps++

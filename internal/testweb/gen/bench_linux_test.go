@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -109,9 +110,7 @@ func BenchmarkReachable(b *testing.B) {
 	w := newWeb(b, Plain(1, 2000))
 	reportCPU(b, "page", func() int64 {
 		tr, err := w.Reachable(Bounds{Seeds: []Seed{{0, 0}}, Robots: true})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		return tr.Reachable()
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testweb"
@@ -27,7 +28,7 @@ func TestCrosslinkedPages(t *testing.T) {
 				two := Bounds{Seeds: []Seed{{}}, TwoLevel: true}
 				inside := compareTruth(t, w, two)
 				truth, err := w.Reachable(two)
-				must(t, err)
+				must.Do(t, err)
 				for page, isAlone := range alone {
 					if truth.Has(page.Host, page.Page) == isAlone || w.Crosslinked(page.Host, page.Page) != isAlone {
 						t.Errorf("%s: linked only from other hosts: %v; in the truth of two levels: %v",
@@ -58,7 +59,7 @@ func linkedAlone(t *testing.T, w *Web) (all int64, alone map[Seed]bool, most int
 	for h := range w.Hosts() {
 		for p := range w.Pages(h) {
 			base, err := url.Parse(w.URL(h, p))
-			must(t, err)
+			must.Do(t, err)
 			q := testweb.Query{Host: h, Target: base.RequestURI(), Secure: base.Scheme == "https"}
 			out, r := w.Answer(nil, q)
 			if r.Status != 200 || r.Page != p {
@@ -68,7 +69,7 @@ func linkedAlone(t *testing.T, w *Web) (all int64, alone map[Seed]bool, most int
 			most = max(most, len(list))
 			for _, ref := range list {
 				to, err := base.Parse(ref)
-				must(t, err)
+				must.Do(t, err)
 				if to.Host == base.Host {
 					linked[to.String()] = true
 				}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/publicsuffix"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -17,7 +18,7 @@ var _ testweb.Origin = (*Web)(nil)
 func newWeb(t testing.TB, s Spec) *Web {
 	t.Helper()
 	w, err := New(s)
-	must(t, err)
+	must.Do(t, err)
 	return w
 }
 
@@ -62,15 +63,4 @@ func header(head []byte, name string) string {
 	_, rest, _ := strings.Cut(string(head), "\r\n"+name+": ")
 	value, _, _ := strings.Cut(rest, "\r\n")
 	return value
-}
-
-// must ends the test if there is an error.
-func must(t interface {
-	Helper()
-	Fatal(...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 )
 
@@ -24,7 +25,7 @@ func testGraph() *Graph {
 
 func TestReadGraph(t *testing.T) {
 	g, err := ReadGraph(strings.NewReader("0\t1\n0\t2\n3\t0\n3\t7\n"))
-	must(t, err)
+	must.Do(t, err)
 	if g.Nodes() != 8 || g.Links() != 4 || len(g.Out(0)) != 2 || len(g.Out(1)) != 0 || g.Out(3)[1] != 7 ||
 		len(g.Out(7)) != 0 {
 		t.Errorf("got %+v, want 8 nodes and 4 links", g)
@@ -46,7 +47,7 @@ func TestRealGraph(t *testing.T) {
 		testneed.Missing(t, err)
 	}
 	g, err := OpenGraph(realGraph)
-	must(t, err)
+	must.Do(t, err)
 	if g.Nodes() != 100_000 || g.Links() != 3_050_615 {
 		t.Fatalf("got %d nodes and %d links, want 100000 and 3050615", g.Nodes(), g.Links())
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestLimitedCodes: no code is longer than the limit, and the codes are complete (the Kraft sum is one), as decoders
@@ -72,7 +74,7 @@ func TestFarMatches(t *testing.T) {
 	want, _ := fetched(t, w, 0, 0, false)
 	z, _ := fetched(t, w, 0, 0, true)
 	zr, err := gzip.NewReader(bytes.NewReader(z))
-	must(t, err)
+	must.Do(t, err)
 	if got, err := io.ReadAll(zr); err != nil || !bytes.Equal(got, want) || len(want) < 60_000 {
 		t.Errorf("%v: got %d bytes, want %d", err, len(got), len(want))
 	}

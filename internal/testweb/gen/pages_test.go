@@ -16,6 +16,7 @@ import (
 	kgzip "github.com/klauspost/compress/gzip"
 	"pgregory.net/rapid"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -99,7 +100,7 @@ func TestLinksAreOnThePage(t *testing.T) {
 					t.Fatalf("%s: %+v", w.URL(h, p), r)
 				}
 				base, err := url.Parse(w.URL(h, p))
-				must(t, err)
+				must.Do(t, err)
 				refs, found := w.Links(h, p, nil), hrefs(t, body)
 				if len(refs) != len(found) {
 					t.Fatalf("%s: %d links on the page, want %d", base, len(found), len(refs))
@@ -107,7 +108,7 @@ func TestLinksAreOnThePage(t *testing.T) {
 				for i, ref := range refs {
 					kinds[ref.Kind]++
 					u, err := base.Parse(found[i])
-					must(t, err)
+					must.Do(t, err)
 					if err := leadsTo(w, u, h, ref); err != nil {
 						t.Fatalf("%s: link %d, %s: %v", base, i, found[i], err)
 					}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -18,7 +19,7 @@ func TestServed(t *testing.T) {
 	s := smallWild(11)
 	w := newWeb(t, s)
 	web, err := testweb.New(testweb.Config{Origin: w})
-	must(t, err)
+	must.Do(t, err)
 	stop := web.Start()
 	defer func() {
 		if err := stop(); err != nil {
@@ -38,9 +39,9 @@ func TestServed(t *testing.T) {
 			continue
 		}
 		req, err := http.NewRequestWithContext(ctx, "GET", w.URL(h, p), nil)
-		must(t, err)
+		must.Do(t, err)
 		resp, err := tr.RoundTrip(req)
-		must(t, err)
+		must.Do(t, err)
 		got, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		want, _ := fetched(t, w, h, p, false)
@@ -62,7 +63,7 @@ func TestChangesAreServed(t *testing.T) {
 		Changes: &Changes{Start: time.Now(), Day: 1000 * time.Hour, Neither: -1, ETagOnly: 0.3, ModifiedOnly: 0.3,
 			Rates: []Rate{{0.8, webDay, 30 * webDay}}}})
 	web, err := testweb.New(testweb.Config{Origin: w, Changes: w})
-	must(t, err)
+	must.Do(t, err)
 	stop := web.Start()
 	defer func() {
 		if err := stop(); err != nil {
@@ -76,13 +77,11 @@ func TestChangesAreServed(t *testing.T) {
 	get := func(url string, fields http.Header) *http.Response {
 		t.Helper()
 		req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
-		must(t, err)
+		must.Do(t, err)
 		req.Header = fields
 		resp, err := tr.RoundTrip(req)
-		must(t, err)
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Get(io.Copy(io.Discard, resp.Body))(t)
 		resp.Body.Close()
 		return resp
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -25,10 +26,7 @@ func someTexts() (texts []Text) {
 
 func textWeb(t *testing.T, s TextSpec) *TextWeb {
 	t.Helper()
-	w, err := FromTexts(s, someTexts())
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(FromTexts(s, someTexts()))(t)
 	return w
 }
 
@@ -146,10 +144,7 @@ func TestFromArticles(t *testing.T) {
 		{ID: 9, Title: "Mouse", Text: "An animal"},
 		{ID: 10, Title: "Lonely", Topics: []string{"Art"}, Links: []int{7}, Text: "No link leads here"},
 	}
-	w, err := FromArticles(all, TextSpec{Hosts: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(FromArticles(all, TextSpec{Hosts: 2}))(t)
 	seed, ok := w.Page(w.Seeds()[0])
 	if !ok || w.Title(seed) != "Tom & Jerry" || !slices.Equal(w.Categories(seed), []string{"Art", "Life"}) {
 		t.Fatalf("the seed is %q, %v", w.Title(seed), w.Categories(seed))
@@ -239,9 +234,7 @@ func TestTextErrors(t *testing.T) {
 // BenchmarkTextAnswer serves pages of a web of a million.
 func BenchmarkTextAnswer(b *testing.B) {
 	w, err := FromTexts(TextSpec{}, someTexts())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	var buf []byte
 	page := int64(0)
 	for b.Loop() {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
@@ -28,7 +29,7 @@ func sitemapURLs(t *testing.T, w *Web, robotsURL string) (pages []string) {
 	file := func(target string) string {
 		for range 5 {
 			u, err := url.Parse(target)
-			must(t, err)
+			must.Do(t, err)
 			host, ok := w.Find(u.Host)
 			if !ok || u.Scheme == "https" && w.Host(host).TLS != "" {
 				return ""
@@ -112,7 +113,7 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 		j := queue[0]
 		queue = queue[1:]
 		u, err := url.Parse(j.url)
-		must(t, err)
+		must.Do(t, err)
 		host, ok := w.Find(u.Host)
 		if !ok {
 			t.Fatalf("there is no host for %s", j.url)
@@ -143,7 +144,7 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 		case r.Status >= 300 && r.Status < 400:
 			if j.steps < 6 {
 				to, err := u.Parse(header(out[:r.HeadLen], "Location"))
-				must(t, err)
+				must.Do(t, err)
 				follow(u, to, j.depth, j.steps+1)
 			}
 		case r.Status == 200:
@@ -155,7 +156,7 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 			}
 			for _, ref := range hrefs(t, out[r.HeadLen:]) {
 				to, err := u.Parse(ref)
-				must(t, err)
+				must.Do(t, err)
 				follow(u, to, j.depth+1, 0)
 			}
 		}
@@ -167,7 +168,7 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 func compareTruth(t *testing.T, w *Web, b Bounds) (pages int64) {
 	t.Helper()
 	truth, err := w.Reachable(b)
-	must(t, err)
+	must.Do(t, err)
 	found := crawl(t, w, b)
 	truth.Each(func(h, p int64) {
 		if pages++; !found[Seed{h, p}] || !truth.Has(h, p) {
@@ -188,7 +189,7 @@ func compareTruth(t *testing.T, w *Web, b Bounds) (pages int64) {
 func TestTruthIsWhatACrawlFinds(t *testing.T) {
 	w := wildWeb(t)
 	graph, err := New(Spec{Graph: testGraph(), Hosts: 30, PageBytes: 1, Broken: 0.05, Denied: 0.1, Redirects: 0.05})
-	must(t, err)
+	must.Do(t, err)
 	listed := newWeb(t, Spec{
 		Seed: 8, Hosts: 40, PagesMean: 6, Links: 4, PageBytes: 1, Sitemaps: 0.7, Denied: 0.5, NoRobots: 0.1,
 		Broken: 0.2, ClosedHosts: 0.1, DeadHosts: 0.2, Redirects: 0.2,
@@ -274,7 +275,7 @@ func TestTruthOfAnyWeb(t *testing.T) {
 			}
 			w, err = New(s)
 		}
-		must(t, err)
+		must.Do(t, err)
 		b := Bounds{
 			Scope: Scope(r.IntN(3)), Robots: r.IntN(2) == 0, Roots: r.IntN(4) == 0, TwoLevel: r.IntN(4) == 0,
 		}
@@ -332,7 +333,7 @@ func TestAllHostsAreReached(t *testing.T) {
 	w := newWeb(t, Spec{Hosts: 20000, PagesMean: 10, Links: 20})
 	start := time.Now()
 	truth, err := w.Reachable(Bounds{Seeds: []Seed{{0, 0}}})
-	must(t, err)
+	must.Do(t, err)
 	want := int64(0)
 	for h := range w.Hosts() {
 		want += w.Pages(h)

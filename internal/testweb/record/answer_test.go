@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -167,10 +168,7 @@ func TestAnswerQueries(t *testing.T) {
 // TestAnswerUnread: if a file cannot be read any more, the answer is a 500 and is counted.
 func TestAnswerUnread(t *testing.T) {
 	names := write(t, response("http://a.example/", ok("home")))
-	a, err := Open(names, Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(Open(names, Config{}))(t)
 	if err := errors.Join(a.files[0].Close(), a.Close()); err == nil {
 		t.Fatal("to close a file twice gives no error")
 	}

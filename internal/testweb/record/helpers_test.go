@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
@@ -61,9 +62,7 @@ func write(t testing.TB, contents ...string) (names []string) {
 	dir := t.TempDir()
 	for i, c := range contents {
 		name := filepath.Join(dir, fmt.Sprintf("%d.warc", i))
-		if err := os.WriteFile(name, []byte(c), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(c), 0o644))
 		names = append(names, name)
 	}
 	return names
@@ -71,10 +70,7 @@ func write(t testing.TB, contents ...string) (names []string) {
 
 func open(t testing.TB, cfg Config, contents ...string) *Archive {
 	t.Helper()
-	a, err := Open(write(t, contents...), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(Open(write(t, contents...), cfg))(t)
 	t.Cleanup(func() { a.Close() })
 	return a
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -34,11 +35,8 @@ func TestIPs(t *testing.T) {
 			t.Errorf("%s: got %+v, want the address 127.0.0.1", name, a.Host(n))
 		}
 	}
-	w, err := testweb.New(testweb.Config{Origin: a, Ports: a.Ports(), IPs: a.IPs(),
-		Promise: testweb.Promise{SiteDelay: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(testweb.New(testweb.Config{Origin: a, Ports: a.Ports(), IPs: a.IPs(),
+		Promise: testweb.Promise{SiteDelay: 1}}))(t)
 	stop := w.Start()
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
@@ -67,9 +65,7 @@ func TestIPs(t *testing.T) {
 		"http://127.0.0.1:8000/": "4", "http://localhost:8000/": "5",
 	} {
 		res, err := c.Get(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		b, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		if err != nil || string(b) != want {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -74,10 +75,7 @@ func TestManyPorts(t *testing.T) {
 func TestPortsServed(t *testing.T) {
 	a := open(t, Config{}, response("http://a.example/x", ok("80"))+response("http://a.example:8080/x", ok("8080"))+
 		response("https://a.example:8443/x", ok("8443")))
-	w, err := testweb.New(testweb.Config{Origin: a, Truth: a.Truth(), Ports: a.Ports(), LogEntries: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(testweb.New(testweb.Config{Origin: a, Truth: a.Truth(), Ports: a.Ports(), LogEntries: 100}))(t)
 	stop := w.Start()
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
@@ -96,9 +94,7 @@ func TestPortsServed(t *testing.T) {
 		{"http://a.example:8080/none", "This URL was not recorded.\n"},
 	} {
 		res, err := c.Get(tt.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		b, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		if err != nil || string(b) != tt.want {

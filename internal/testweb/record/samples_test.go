@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
@@ -22,10 +23,7 @@ func sampleFiles(t testing.TB) []string {
 	needSamples(t)
 	var all []string
 	for _, pattern := range []string{"*.warc", "*.warc.gz"} {
-		names, err := filepath.Glob(filepath.Join(samples, "*", pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		names := must.Get(filepath.Glob(filepath.Join(samples, "*", pattern)))(t)
 		all = append(all, names...)
 	}
 	return all
@@ -44,10 +42,7 @@ func TestSamples(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		rd := warc.NewReader(bytes.NewReader(b))
 		for {
 			rec, err := rd.Next()
@@ -95,10 +90,7 @@ func TestSamples(t *testing.T) {
 // want returns the hash of the payload that package warc reads from a record.
 func want(t *testing.T, rec *warc.Record) [20]byte {
 	t.Helper()
-	in, err := rec.Payload(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(rec.Payload(t.Context()))(t)
 	return sum(t, in)
 }
 
@@ -111,10 +103,7 @@ func payloadOf(t *testing.T, response []byte) [20]byte {
 	}
 	in := bufio.NewReader(resp.Body)
 	if magic, _ := in.Peek(2); resp.Header.Get("Content-Encoding") == "gzip" && len(magic) == 2 && magic[0] == 0x1f {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		z := must.Get(gzip.NewReader(in))(t)
 		return sum(t, z)
 	}
 	return sum(t, in)
@@ -140,9 +129,7 @@ func FuzzOpen(f *testing.F) {
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		name := filepath.Join(t.TempDir(), "x.warc")
-		if err := os.WriteFile(name, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, b, 0o644))
 		a, err := Open([]string{name}, Config{MaxResponse: 1 << 20})
 		if err != nil {
 			return

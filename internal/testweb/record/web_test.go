@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/walk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/record"
@@ -29,10 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // serve runs a web until the test ends.
 func serve(t *testing.T, cfg testweb.Config) *testweb.Web {
 	t.Helper()
-	w, err := testweb.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(testweb.New(cfg))(t)
 	stop := w.Start()
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
@@ -86,13 +84,10 @@ func explore(t *testing.T, w *testweb.Web) *walk.Result {
 	t.Helper()
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(w.CAPEM())
-	res, err := walk.Walk(context.Background(), walk.Config{
+	res := must.Get(walk.Walk(context.Background(), walk.Config{
 		Seeds: []string{"http://a.example/"}, DialContext: w.DialContext, RootCAs: pool,
 		Scope: func(*url.URL) bool { return true },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return res
 }
 
@@ -100,13 +95,8 @@ func explore(t *testing.T, w *testweb.Web) *walk.Result {
 func raw(t *testing.T, w *testweb.Web, u string) []byte {
 	t.Helper()
 	at, err := url.Parse(u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := w.DialContext(context.Background(), "tcp", at.Host+":80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	c := must.Get(w.DialContext(context.Background(), "tcp", at.Host+":80"))(t)
 	defer c.Close()
 	io.WriteString(c, "GET "+at.RequestURI()+" HTTP/1.1\r\nHost: "+at.Host+"\r\nConnection: close\r\n\r\n")
 	b, err := io.ReadAll(c)
@@ -128,9 +118,7 @@ func TestWebAgain(t *testing.T) {
 	}
 	dir := t.TempDir()
 	ar, _, err := warc.Open(warc.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	responses := map[string][]byte{}
 	for _, u := range urls {
 		if !strings.HasPrefix(u, "http://") || was.Pages[u].Err != "" {
@@ -138,23 +126,13 @@ func TestWebAgain(t *testing.T) {
 		}
 		b := raw(t, live, u)
 		responses[u] = b
-		if _, err := ar.Write(&warc.Exchange{URL: u, Began: time.Now(), Response: warc.Bytes(b), HTTP: true,
-			HeadLen: bytes.Index(b, []byte("\r\n\r\n")) + 4}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(ar.Write(&warc.Exchange{URL: u, Began: time.Now(), Response: warc.Bytes(b), HTTP: true,
+			HeadLen: bytes.Index(b, []byte("\r\n\r\n")) + 4}))(t)
 	}
-	if err := ar.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ar.Close())
 
-	files, err := filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err := record.Open(files, record.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz")))(t)
+	rec := must.Get(record.Open(files, record.Config{}))(t)
 	t.Cleanup(func() { rec.Close() })
 	again := serve(t, testweb.Config{Origin: rec})
 	is := explore(t, again)

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // tongues returns a model that tells two languages by their letters.
@@ -15,10 +17,7 @@ func tongues(t *testing.T) *Model {
 		texts = append(texts, Text{"en", "", "the house of that other alpha beta gamma"},
 			Text{"xx", "", "zza qqo zzi qqu zzo qqa"})
 	}
-	m, err := Train(texts, Training{Kind: Bayes, Features: Grams})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Train(texts, Training{Kind: Bayes, Features: Grams}))(t)
 	return m
 }
 
@@ -28,10 +27,7 @@ func trained(t *testing.T, training Training) *Model {
 	for range 10 {
 		texts = append(texts, Text{World, "", strings.Repeat("zza qqo ", 60)})
 	}
-	m, err := Train(texts, training)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Train(texts, training))(t)
 	return m
 }
 
@@ -43,10 +39,7 @@ func TestClassifier(t *testing.T) {
 		if len(m.Categories()) != 2 {
 			t.Errorf("%s: categories %q, want two without WORLD", kind, m.Categories())
 		}
-		c, err := New(m, tongues(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(New(m, tongues(t)))(t)
 		var s Scratch
 		for _, test := range []struct {
 			text, category, language string
@@ -80,10 +73,7 @@ func TestClassifier(t *testing.T) {
 
 // TestNoGate: a model for any language has a category World only if it was trained with one.
 func TestNoGate(t *testing.T) {
-	c, err := New(trained(t, Training{Kind: Bayes}), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(trained(t, Training{Kind: Bayes}), nil))(t)
 	a := c.Classify([]byte(strings.Repeat("zza qqo ", 30)), new(Scratch))
 	if a.Category != World || a.Language != "" || len(a.Chances) != 3 {
 		t.Errorf("%+v", a)

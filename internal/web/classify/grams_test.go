@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 )
 
@@ -43,18 +44,13 @@ func TestLanguages(t *testing.T) {
 		testneed.Missing(t, err)
 	}
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(f))(t)
 	type row struct{ Lang, Kind, Text string }
 	var rows []row
 	named := map[string]bool{}
 	for d := json.NewDecoder(bufio.NewReader(z)); d.More(); {
 		var r row
-		if err := d.Decode(&r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Decode(&r))
 		if rows = append(rows, r); r.Kind == "sentences" {
 			named[r.Lang] = true
 		}
@@ -71,10 +67,7 @@ func TestLanguages(t *testing.T) {
 			test = append(test, Text{r.Lang, r.Kind, r.Text})
 		}
 	}
-	m, err := Train(train, Training{Kind: Bayes, Features: Grams, MinTexts: 16})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Train(train, Training{Kind: Bayes, Features: Grams, MinTexts: 16}))(t)
 	e := Evaluate(classifier(t, m), test)
 	sentences, pairs := e.BySource["sentences"], e.BySource["word-pairs"]
 	t.Logf("%d languages, %d runs; sentences %.4f of %d, pairs of words %.4f of %d", len(m.Categories()),

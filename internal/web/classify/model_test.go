@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
@@ -27,17 +28,12 @@ func odp(t testing.TB) (train, test []Text) {
 		testneed.Missing(t, err)
 	}
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(f))(t)
 	lines := bufio.NewScanner(z)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var r struct{ Category, Source, Split, Text string }
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(lines.Bytes(), &r))
 		half := &train
 		if r.Split == "test" {
 			half = &test
@@ -60,10 +56,7 @@ func TestAccuracy(t *testing.T) {
 				testtier.OnlySoak(t, "it trains for 12 s of CPU time")
 			}
 			t.Parallel()
-			m, err := Train(train, Training{Kind: kind})
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(Train(train, Training{Kind: kind}))(t)
 			e := Evaluate(classifier(t, m), test)
 			low, high := e.All.Interval()
 			t.Logf("%s: %.4f (%.4f to %.4f) of %d texts; calibration error %.3f; %d terms", kind, e.All.Accuracy(), low,
@@ -151,10 +144,7 @@ func TestFormulas(t *testing.T) {
 	var d Document
 	d.words([]byte(probe), false)
 	for kind, formula := range map[string]func(string) float64{Bayes: bayes, Lewis: lewis} {
-		m, err := Train(texts, Training{Kind: kind})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(Train(texts, Training{Kind: kind}))(t)
 		// What both scores have in common decides nothing. A weight has 8 bits.
 		got, want := m.Scores(&d, nil), formula("first")-formula("second")
 		if math.Abs(got[0]-got[1]-want) > 0.05 {
@@ -167,10 +157,7 @@ func TestFormulas(t *testing.T) {
 func TestCosine(t *testing.T) {
 	texts := []Text{{"x", "", "one two two three"}, {"x", "", "one two two three"}, {"y", "", "three four four five"},
 		{"y", "", "three four four five"}}
-	m, err := Train(texts, Training{Kind: Rocchio})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Train(texts, Training{Kind: Rocchio}))(t)
 	var d Document
 	d.words([]byte("four five four"), false)
 	s := m.Scores(&d, nil)
@@ -192,9 +179,7 @@ func TestFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			var b bytes.Buffer
-			if err := m.Write(&b, "made up"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Write(&b, "made up"))
 			files[i] = b.Bytes()
 		}
 		if !bytes.Equal(files[0], files[1]) {
@@ -235,9 +220,7 @@ func TestHugeHead(t *testing.T) {
 		head.Categories = append(head.Categories, fmt.Sprintf("c%03d", i))
 	}
 	line, err := json.Marshal(head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	file := fmt.Appendf(nil, "%s\n%s\n", fileMagic, line)
 	sum := sha256.Sum256(file)
 	file = append(file, sum[:]...)
@@ -251,10 +234,7 @@ func TestHugeHead(t *testing.T) {
 }
 
 func TestShortAndForeign(t *testing.T) {
-	m, err := Train(some(rand.New(rand.NewPCG(5, 6)), 20), Training{Kind: Bayes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Train(some(rand.New(rand.NewPCG(5, 6)), 20), Training{Kind: Bayes}))(t)
 	var d Document
 	for n, want := range map[int]string{MinTerms - 1: Unclassifiable, MinTerms: "first"} {
 		d.words([]byte(strings.Repeat("alpha ", n)), false)
@@ -290,10 +270,7 @@ func TestBadTraining(t *testing.T) {
 		}
 	}
 	for _, kind := range Kinds() { // texts without a term in common with others
-		m, err := Train([]Text{{"a", "", "x"}, {"b", "", ""}}, Training{Kind: kind})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(Train([]Text{{"a", "", "x"}, {"b", "", ""}}, Training{Kind: kind}))(t)
 		var d Document
 		m.Read(&d, []byte("x y"))
 		for _, s := range m.Scores(&d, nil) {
@@ -318,14 +295,9 @@ func TestControlCharacter(t *testing.T) {
 	for i := range texts {
 		texts[i].Category += "\nvia: http://elsewhere.example/"
 	}
-	m, err := Train(texts, Training{Kind: Rocchio})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Train(texts, Training{Kind: Rocchio}))(t)
 	var b bytes.Buffer
-	if err := m.Write(&b, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Write(&b, ""))
 	if _, _, err := Parse(b.Bytes()); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "control character") {
 		t.Error(err)
 	}
@@ -333,14 +305,9 @@ func TestControlCharacter(t *testing.T) {
 
 // FuzzParse: no file breaks Parse.
 func FuzzParse(f *testing.F) {
-	m, err := Train(some(rand.New(rand.NewPCG(3, 4)), 6), Training{Kind: Rocchio})
-	if err != nil {
-		f.Fatal(err)
-	}
+	m := must.Get(Train(some(rand.New(rand.NewPCG(3, 4)), 6), Training{Kind: Rocchio}))(f)
 	var b bytes.Buffer
-	if err := m.Write(&b, ""); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, m.Write(&b, ""))
 	f.Add(b.Bytes()[:b.Len()-sha256.Size])
 	f.Add([]byte(fileMagic + "\n{}\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -356,10 +323,7 @@ func FuzzParse(f *testing.F) {
 // classifier returns a classifier by a model for any language.
 func classifier(t *testing.T, m *Model) *Classifier {
 	t.Helper()
-	c, err := New(m, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(m, nil))(t)
 	return c
 }
 
@@ -369,13 +333,9 @@ func TestDigest(t *testing.T) {
 		{Category: "A", Text: strings.Repeat("ship ", 50)}, {Category: "B", Text: strings.Repeat("plane ", 60)},
 		{Category: "B", Text: strings.Repeat("plane ", 50)}}
 	m, err := Train(texts, Training{Kind: Bayes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var b bytes.Buffer
-	if err := m.Write(&b, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Write(&b, ""))
 	got, digest, err := Parse(b.Bytes())
 	if err != nil || m.Digest() != "" || got.Digest() != digest || len(digest) != 64 {
 		t.Errorf("%v, %q, %q, want %q", err, m.Digest(), got.Digest(), digest)

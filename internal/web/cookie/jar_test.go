@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -125,9 +126,7 @@ func TestParse(t *testing.T) {
 func TestBounds(t *testing.T) {
 	const most = 1 << 20
 	j := New(most)
-	if _, err := j.Load("c", []byte("a.example\tFALSE\t/\tFALSE\t0\tlogin\tme\n"), now); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(j.Load("c", []byte("a.example\tFALSE\t/\tFALSE\t0\tlogin\tme\n"), now))(t)
 	a := weburl.MustParse("http://a.example/")
 	for i := range 1000 {
 		j.Learn(a, []string{fmt.Sprintf("n%d=1", i)}, now)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testcost"
 )
 
@@ -74,10 +75,7 @@ func BenchmarkCacheMemory(b *testing.B) {
 // and AAAA with no address.
 func TestBenchServer(t *testing.T) {
 	testcost.IsServer(t)
-	pc, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pc := must.Get(net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
 	pc.SetReadBuffer(4 << 20)
 	fmt.Println(pc.LocalAddr())
 	b := make([]byte, 4096)

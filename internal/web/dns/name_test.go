@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A name that cannot exist costs no query.
@@ -36,9 +38,7 @@ func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 		return name
 	}
 	hosts := write("hosts", "127.0.0.1 localhost # a comment\n::1 localhost six\n192.0.2.1\tA.Example b.example.\r\n"+
@@ -94,10 +94,7 @@ func FuzzHosts(f *testing.F) {
 	f.Add("127.0.0.1 localhost # x\n::1 a b\r\n")
 	f.Add("\x00 \n1.2.3.4")
 	f.Fuzz(func(t *testing.T, s string) {
-		hosts, err := parseHosts(&onlyReader{s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		hosts := must.Get(parseHosts(&onlyReader{s}))(t)
 		for name, list := range hosts {
 			if c, err := canonical(name); err != nil || c != name || len(list) == 0 || len(list) > maxAddrs {
 				t.Fatalf("%q: %v", name, list)

@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,9 +42,7 @@ func listenBoth(t testing.TB) (net.PacketConn, net.Listener) {
 	t.Helper()
 	for {
 		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		l, err := net.Listen("tcp", pc.LocalAddr().String())
 		if err == nil {
 			return pc, l
@@ -92,10 +92,7 @@ func serve(t testing.TB, handle func(q dns.Question, m *dns.Msg, tcp bool) bool)
 func zone(t testing.TB, records ...string) func(dns.Question, *dns.Msg, bool) bool {
 	var answer, authority []dns.RR
 	for _, s := range records {
-		rr, err := dns.NewRR(strings.TrimPrefix(s, "!"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rr := must.Get(dns.NewRR(strings.TrimPrefix(s, "!")))(t)
 		if s[0] == '!' {
 			authority = append(authority, rr)
 		} else {
@@ -139,10 +136,7 @@ func open(t testing.TB, cfg Config) *Resolver {
 	if cfg.HostsFile == "" {
 		cfg.HostsFile = "-"
 	}
-	r, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(New(cfg))(t)
 	t.Cleanup(func() { r.Close() })
 	return r
 }
@@ -247,10 +241,7 @@ func TestBrokenChain(t *testing.T) {
 	})
 	var clk setClock
 	r := open(t, Config{Servers: []string{ns.addr}, Clock: &clk})
-	got, err := r.Lookup(t.Context(), "www.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(r.Lookup(t.Context(), "www.example"))(t)
 	want := Answer{Addrs: addrs("192.0.2.1"), Expires: clk.Now().Add(100 * time.Second)}
 	if d := cmp.Diff(want, got, cmpAddrs); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
@@ -279,10 +270,7 @@ func TestTruncatedGoesToTCP(t *testing.T) {
 		return true
 	})
 	r := open(t, Config{Servers: []string{ns.addr}})
-	got, err := r.Lookup(t.Context(), "big.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(r.Lookup(t.Context(), "big.example"))(t)
 	if len(got.Addrs) != maxAddrs || got.Addrs[0] != netip.MustParseAddr("192.0.2.0") {
 		t.Errorf("got %d addresses from %v, want %d from 192.0.2.0", len(got.Addrs), got.Addrs[0], maxAddrs)
 	}
@@ -366,10 +354,7 @@ func TestFailover(t *testing.T) {
 			t.Parallel() // a silent server takes half a second
 			one, two := serve(t, bad), serve(t, good)
 			r := open(t, Config{Servers: []string{one.addr, two.addr}, Timeout: 500 * time.Millisecond, Attempts: 20})
-			got, err := r.Lookup(t.Context(), "h.example")
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(r.Lookup(t.Context(), "h.example"))(t)
 			if d := cmp.Diff(addrs("192.0.2.1"), got.Addrs, cmpAddrs); d != "" {
 				t.Errorf("(-want +got)\n%s", d)
 			}
@@ -383,10 +368,7 @@ func TestFailover(t *testing.T) {
 // If a server does not support EDNS, the resolver asks without it.
 func TestWithoutEDNS(t *testing.T) {
 	var plain atomic.Int64
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pc := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	s := &dns.Server{PacketConn: pc, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg)
 		if q.IsEdns0() != nil { // reply with only a header, as old servers do

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // watched is a Dial that counts the queries of each socket and records which sockets are closed.
@@ -79,9 +81,7 @@ func TestSockets(t *testing.T) {
 				w := &watched{reply: tc.reply}
 				r := open(t, Config{Servers: []string{"192.0.2.53"}, Dial: w.dial})
 				for i := range tc.lookups {
-					if _, err := r.Lookup(t.Context(), fmt.Sprintf("h%d.example", i)); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(r.Lookup(t.Context(), fmt.Sprintf("h%d.example", i)))(t)
 					time.Sleep(tc.pause)
 				}
 				if !slices.Equal(w.asked, tc.want) {
@@ -172,9 +172,7 @@ func TestShortage(t *testing.T) {
 						return w.dial(ctx, n, addr)
 					},
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				defer r.Close()
 				ans, err := r.Lookup(t.Context(), "a.example")
 				took := time.Since(began)

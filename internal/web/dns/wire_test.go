@@ -19,6 +19,8 @@ import (
 	"pgregory.net/rapid"
 
 	_ "github.com/orbweaver/orbweaver/internal/testkit/testseed" // sets rapid's seed
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // A script is a connection to a server that answers a query with the given datagrams and then stays
@@ -109,10 +111,7 @@ func TestForgeries(t *testing.T) {
 			answer(q, "192.0.2.1"),
 		}
 	})})
-	got, err := r.Lookup(t.Context(), "h.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(r.Lookup(t.Context(), "h.example"))(t)
 	if want := netip.MustParseAddr("192.0.2.1"); len(got.Addrs) != 1 || got.Addrs[0] != want {
 		t.Errorf("got %v, want %v", got.Addrs, want)
 	}
@@ -258,10 +257,7 @@ func TestHalfAnswer(t *testing.T) {
 			}
 			return [][]byte{answer(q, "192.0.2.1")}
 		})})
-	got, err := r.Lookup(t.Context(), "h.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(r.Lookup(t.Context(), "h.example"))(t)
 	if ttl := got.Expires.Sub(clk.Now()); len(got.Addrs) != 1 || ttl != time.Minute {
 		t.Errorf("got %v for %v, want one address for 1m", got.Addrs, ttl)
 	}
@@ -318,10 +314,7 @@ func TestCacheModel(t *testing.T) {
 func FuzzReply(f *testing.F) {
 	q := new(dns.Msg)
 	q.SetQuestion("h.example.", dns.TypeA)
-	query, err := q.Pack()
-	if err != nil {
-		f.Fatal(err)
-	}
+	query := must.Get(q.Pack())(f)
 	whole := answer(query, "192.0.2.1")
 	f.Add(byte(0), whole)
 	f.Add(byte(1), whole[2:])

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 type rawReply struct {
@@ -25,9 +27,7 @@ type rawReply struct {
 func rawReplies(tb testing.TB) []rawReply {
 	dir := dataDir(tb, "http")
 	index, err := os.Open(filepath.Join(dir, "index.jsonl"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	defer index.Close()
 	var all []rawReply
 	for d := json.NewDecoder(index); ; {

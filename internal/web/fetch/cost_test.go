@@ -24,6 +24,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testcost"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -63,9 +64,7 @@ func BenchmarkCost(b *testing.B) {
 			reqs := make([]Request, c.hosts)
 			for i := range reqs {
 				u, err := weburl.Parse(s.url(i, c.tls, c.path))
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, err)
 				reqs[i] = Request{URL: u, Addr: hostAddr(i)}
 			}
 			ctx, cancel := context.WithCancel(context.Background())
@@ -116,9 +115,7 @@ func crowd(b *testing.B, hosts int, worker func(g int) func(host int) error) {
 	for g := range fs {
 		fs[g] = worker(g)
 		for n := g; n < min(hosts, 256); n += benchWorkers { // fill connections and pools first
-			if err := fs[g](n); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, fs[g](n))
 		}
 	}
 	runtime.GC()
@@ -241,9 +238,7 @@ func (s *benchServer) url(i int, tls bool, path string) string {
 // startBenchServer starts the server in another process.
 func startBenchServer(b *testing.B) *benchServer {
 	s := new(benchServer)
-	if err := json.Unmarshal([]byte(testcost.StartServer(b)), s); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, json.Unmarshal([]byte(testcost.StartServer(b)), s))
 	return s
 }
 
@@ -286,10 +281,7 @@ func TestBenchServer(t *testing.T) {
 	s.CA = ca.cert.Raw
 	var open sync.WaitGroup
 	for i, port := range []*int{&s.Plain, &s.TLS} {
-		l, err := net.Listen("tcp4", "0.0.0.0:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp4", "0.0.0.0:0"))(t)
 		defer l.Close()
 		*port = l.Addr().(*net.TCPAddr).Port
 		open.Go(func() {

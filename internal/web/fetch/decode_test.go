@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // coded returns body with the codings applied, the first one first.
@@ -41,12 +42,8 @@ func coded(tb testing.TB, body []byte, codings ...string) []byte {
 		case "zstd":
 			w, _ = zstd.NewWriter(&b, zstd.WithEncoderConcurrency(1))
 		}
-		if _, err := w.Write(body); err != nil {
-			tb.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			tb.Fatal(err)
-		}
+		must.Get(w.Write(body))(tb)
+		must.Do(tb, w.Close())
 		body = b.Bytes()
 	}
 	return body

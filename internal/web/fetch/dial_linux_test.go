@@ -11,27 +11,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 )
 
 // unresponsive returns an address that answers no further SYN: a listener with a full queue.
 func unresponsive(t *testing.T) netip.AddrPort {
 	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Get(syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
 	t.Cleanup(func() { syscall.Close(fd) })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Listen(fd, 0); err != nil {
-		t.Fatal(err)
-	}
-	sa, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	must.Do(t, syscall.Listen(fd, 0))
+	sa := must.Get(syscall.Getsockname(fd))(t)
 	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(sa.(*syscall.SockaddrInet4).Port))
 	for n, failed := 0, 0; failed < 2 || n == 0; { // the queue takes one; other failures may be a busy machine's
 		c, err := net.DialTimeout("tcp4", at.String(), 100*time.Millisecond)
@@ -96,10 +87,7 @@ func TestDialUnresponsive(t *testing.T) {
 		t.Errorf("got %d open descriptors, before the test %d", after, before)
 	}
 	// Refused, and the text in the log.
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dead := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	gone := dead.Addr().String()
 	dead.Close()
 	r = mustFetch(t, f, Request{URL: mustURL(t, "http://"+gone+"/")})

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // addressTable has every kind of address that must not be dialled, and some that may be.
@@ -100,10 +102,7 @@ func TestRefusedAddresses(t *testing.T) {
 }
 
 func TestDialFailures(t *testing.T) {
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dead := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	addr := dead.Addr().String()
 	dead.Close()
 	noName := errors.New("no such name")
@@ -263,10 +262,7 @@ func forget(f *Fetcher, host string) {
 
 func mustParseProxy(t *testing.T, s string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(s))(t)
 	return u
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -44,10 +45,7 @@ func cannedFetcher(tb testing.TB, reply []byte, piece int, c Config) *Fetcher {
 	c.Dial = func(context.Context, string, string) (net.Conn, error) {
 		return &canned{rest: reply, piece: piece}, nil
 	}
-	f, err := New(c)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	f := must.Get(New(c))(tb)
 	return f
 }
 
@@ -63,18 +61,12 @@ func FuzzResponse(f *testing.F) {
 		[]byte("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
 		uint16(1))
 	f.Add([]byte("\r\nHTTP/1.1 100 C\r\n\r\nHTTP/1.0 200\n a\nb\nContent-Length: 1\n\nxy"), uint16(3))
-	u, err := weburl.Parse("http://a.example/")
-	if err != nil {
-		f.Fatal(err)
-	}
+	u := must.Get(weburl.Parse("http://a.example/"))(f)
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, reply []byte, piece uint16) {
 		req := Request{URL: u, Addr: netip.MustParseAddr("93.184.216.34")}
 		cfg := Config{MaxHeader: 8 << 10, MaxBody: 16 << 10, SpillBytes: 12 << 10, SpillDir: dir}
-		whole, err := cannedFetcher(t, reply, 1<<20, cfg).Fetch(context.Background(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		whole := must.Get(cannedFetcher(t, reply, 1<<20, cfg).Fetch(context.Background(), req))(t)
 		defer whole.Release()
 		check(t, whole)
 		wire := wireBytes(t, whole)
@@ -88,10 +80,7 @@ func FuzzResponse(f *testing.F) {
 			t.Fatalf("Decode: got %d bytes, %v; the payload has %d", len(got), err, len(body))
 		}
 		// The same bytes give the same response, in pieces of any size.
-		parts, err := cannedFetcher(t, reply, 1+int(piece), cfg).Fetch(context.Background(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parts := must.Get(cannedFetcher(t, reply, 1+int(piece), cfg).Fetch(context.Background(), req))(t)
 		defer parts.Release()
 		if outcome(parts) != outcome(whole) || parts.Status != whole.Status || parts.HeadLen != whole.HeadLen ||
 			whole.Failure == nil && !bytes.Equal(payloadBytes(t, parts), body) {
@@ -131,17 +120,12 @@ func FuzzDecode(f *testing.F) {
 	for i, k := range kinds {
 		f.Add(coded(f, text, strings.Split(k, ", ")...), uint8(i))
 	}
-	u, err := weburl.Parse("http://a.example/")
-	if err != nil {
-		f.Fatal(err)
-	}
+	u := must.Get(weburl.Parse("http://a.example/"))(f)
 	f.Fuzz(func(t *testing.T, body []byte, kind uint8) {
 		reply := append([]byte("HTTP/1.1 200 OK\r\nContent-Encoding: "+kinds[int(kind)%len(kinds)]+"\r\n\r\n"), body...)
 		r, err := cannedFetcher(t, reply, 1<<20, Config{}).Fetch(context.Background(),
 			Request{URL: u, Addr: netip.MustParseAddr("93.184.216.34")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer r.Release()
 		const limit = 1 << 16
 		long, cut, err := r.Decode(limit)

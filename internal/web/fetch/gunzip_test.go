@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	kgzip "github.com/klauspost/compress/gzip"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // gzipOf returns one gzip member. level is a level of compress/flate; -2 is Huffman coding only, 0
@@ -20,16 +22,9 @@ import (
 func gzipOf(tb testing.TB, body []byte, level int) []byte {
 	tb.Helper()
 	var b bytes.Buffer
-	w, err := kgzip.NewWriterLevel(&b, level)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if _, err := w.Write(body); err != nil {
-		tb.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	w := must.Get(kgzip.NewWriterLevel(&b, level))(tb)
+	must.Get(w.Write(body))(tb)
+	must.Do(tb, w.Close())
 	return b.Bytes()
 }
 
@@ -219,9 +214,7 @@ func BenchmarkGunzip(b *testing.B) {
 		var r kgzip.Reader
 		plain := make([]byte, 1<<20)
 		for b.Loop() {
-			if err := r.Reset(bytes.NewReader(z)); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, r.Reset(bytes.NewReader(z)))
 			if n, err := io.ReadFull(&r, plain); n != len(text) || err != io.ErrUnexpectedEOF {
 				b.Fatal(n, err)
 			}

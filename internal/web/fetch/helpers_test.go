@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -44,10 +45,7 @@ func mustURL(tb testing.TB, s string) weburl.URL {
 
 func mustNew(tb testing.TB, c Config) *Fetcher {
 	tb.Helper()
-	f, err := New(c)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	f := must.Get(New(c))(tb)
 	tb.Cleanup(func() { f.Close() })
 	return f
 }
@@ -91,10 +89,7 @@ func piped(tb testing.TB, c Config, serve func(net.Conn)) (*Fetcher, *network) {
 	if c.Lookup == nil {
 		c.Lookup = func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{somewhere}, nil }
 	}
-	f, err := New(c)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	f := must.Get(New(c))(tb)
 	tb.Cleanup(func() { f.Close(); n.open.Wait() })
 	return f, n
 }
@@ -143,10 +138,7 @@ func each(reply string) func(net.Conn) {
 // loopback listens on 127.0.0.1 and serves each connection.
 func loopback(tb testing.TB, serve func(net.Conn)) (addr string) {
 	tb.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(tb)
 	var open sync.WaitGroup
 	var mu sync.Mutex
 	conns := map[net.Conn]bool{}

@@ -10,15 +10,14 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // TestReplay: a response that is made of received bytes has the body that the server sent, whatever its framing.
 func TestReplay(t *testing.T) {
 	f, err := New(Config{SpillDir: t.TempDir(), SpillBytes: 64 << 10, LoopbackOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	large := strings.Repeat("a large body, which is spilled to a file. ", 10_000)
 	for _, c := range []struct{ name, head, body, want string }{
@@ -36,9 +35,7 @@ func TestReplay(t *testing.T) {
 			halves := iotest.HalfReader(strings.NewReader(wire))
 			for _, r := range []io.Reader{strings.NewReader(wire + "more"), halves} {
 				resp, err := f.Replay(x, r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				body, cut, err := resp.Decode(1 << 20)
 				if err != nil || cut || string(body) != c.want {
 					t.Errorf("%d octets, %v, %v; want %d", len(body), cut, err, len(c.want))
@@ -65,10 +62,7 @@ func TestReplay(t *testing.T) {
 
 // FuzzReplay: any bytes are a response or an error, and a response has all of them.
 func FuzzReplay(f *testing.F) {
-	fetcher, err := New(Config{SpillDir: f.TempDir(), LoopbackOnly: true})
-	if err != nil {
-		f.Fatal(err)
-	}
+	fetcher := must.Get(New(Config{SpillDir: f.TempDir(), LoopbackOnly: true}))(f)
 	f.Cleanup(func() { fetcher.Close() })
 	f.Add([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"))
 	f.Add([]byte("HTTP/1.1 200 OK\n\n"))

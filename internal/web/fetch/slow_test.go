@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // drip serves head at once, and then text: part bytes in each interval.
@@ -86,10 +88,7 @@ func TestMinRate(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, _ := piped(t, c.cfg, drip(c.head, c.text, c.part, c.every))
-				r, err := f.Fetch(context.Background(), Request{URL: mustURL(t, "http://a.example/")})
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(f.Fetch(context.Background(), Request{URL: mustURL(t, "http://a.example/")}))(t)
 				defer r.Release()
 				check(t, r)
 				if got := outcome(r) + " " + r.Note; got != c.want || r.Duration < c.from || r.Duration > c.to {
@@ -132,9 +131,7 @@ func TestSlowResponseSpills(t *testing.T) {
 					held = append(held, watch.Held())
 				}()
 				r, err := f.Fetch(context.Background(), Request{URL: mustURL(t, "http://a.example/"), Watch: watch})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				defer r.Release()
 				check(t, r)
 				if got := string(payloadBytes(t, r)); outcome(r) != "complete" || got != text {
@@ -175,9 +172,7 @@ func TestSlowHeader(t *testing.T) {
 				return true
 			})
 			r, err := f.Fetch(context.Background(), Request{URL: mustURL(t, "http://a.example/"), Watch: &watch})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer r.Release()
 			got, charged := strings.TrimSpace(outcome(r)), c.room-room
 			if got != c.want || watch.Held() != c.held || charged != c.held-firstBuffer {

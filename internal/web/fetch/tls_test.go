@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testcost"
 )
@@ -48,10 +49,7 @@ func newAuthority(tb testing.TB) *authority {
 }
 
 func newKey(tb testing.TB) *ecdsa.PrivateKey {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(tb)
 	return key
 }
 
@@ -172,10 +170,8 @@ func TestTLSNameAndResumption(t *testing.T) {
 		io.WriteString(tc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 	})
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw}),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw}),
+		0o600))
 	f := mustNew(t, Config{CAFile: file, ConnectTo: []string{"a.example:443:" + addr}})
 	for range 2 {
 		r := mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/")})
@@ -186,9 +182,7 @@ func TestTLSNameAndResumption(t *testing.T) {
 	if len(names) != 2 || names[0] != "a.example" || len(resumed) != 2 || resumed[0] || !resumed[1] {
 		t.Errorf("got server names %q, resumed %v", names, resumed)
 	}
-	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("no certificate"), 0o600))
 	if _, err := New(Config{CAFile: file}); err == nil {
 		t.Error("New with a CA file without certificates: got no error")
 	}
@@ -334,11 +328,8 @@ func BenchmarkIdleMemory(b *testing.B) {
 					MaxIdle: 4096})
 				const conns = 1000
 				for i := range conns {
-					err := fetchOnce(context.Background(), f,
-						Request{URL: mustURL(b, server.url(i, secure, "/i")), Addr: hostAddr(i)})
-					if err != nil {
-						b.Fatal(err)
-					}
+					must.Do(b, fetchOnce(context.Background(), f,
+						Request{URL: mustURL(b, server.url(i, secure, "/i")), Addr: hostAddr(i)}))
 				}
 				with := testcost.Heap()
 				f.Close()

@@ -4,14 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 func TestApp(t *testing.T) {
-	u, err := weburl.Parse("http://a.example/x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(weburl.Parse("http://a.example/x"))(t)
 	plain := Link{URL: u, Hops: "L", Seed: "a.example"}
 	news, list := plain, plain
 	news.SetHostDepth(3)

@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -12,9 +13,7 @@ import (
 func TestExtFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u, err := weburl.Parse("http://a.example/x")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		l := Link{URL: u, Via: "http://a.example/", Hops: "L", Seed: "a.example"}
 		depth := rapid.IntRange(0, 1000).Draw(t, "depth")
 		l.SetHostDepth(depth)
@@ -37,9 +36,7 @@ func TestExtFields(t *testing.T) {
 			}
 		}
 		back, _, err := Decode(l.AppendTo(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got, ok := back.Destination(); got != to || ok != (to != Destination{}) && to != (Destination{}) {
 			t.Fatalf("Destination() = %v, %v; want %v", got, ok, to)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	_ "github.com/orbweaver/orbweaver/internal/testkit/testseed" // the seed of rapid
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -67,10 +68,7 @@ func TestLink(t *testing.T) {
 
 // The file has the encoding of each link in hex. Journals, queues and messages contain these bytes.
 func TestLinkFormat(t *testing.T) {
-	b, err := os.ReadFile("testdata/links.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("testdata/links.txt"))(t)
 	lines := slices.Collect(strings.Lines(string(b)))
 	links := []Link{
 		{},
@@ -84,10 +82,7 @@ func TestLinkFormat(t *testing.T) {
 		t.Fatalf("%d lines for %d links", len(lines), len(links))
 	}
 	for i, l := range links {
-		enc, err := hex.DecodeString(strings.TrimSpace(lines[i]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		enc := must.Get(hex.DecodeString(strings.TrimSpace(lines[i])))(t)
 		if got := l.AppendTo(nil); !bytes.Equal(got, enc) {
 			t.Errorf("%+v: got %x, want %x", l, got, enc)
 		}

@@ -14,6 +14,8 @@ import (
 	"testing/iotest"
 
 	"github.com/andybalholm/brotli"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // TestStoredChunks: a broken chunk ends a body. A body that does not begin with a chunk size has none.
@@ -58,12 +60,8 @@ func packed(t *testing.T, body []byte, codings ...string) []byte {
 		case "br":
 			w = brotli.NewWriter(&b)
 		}
-		if _, err := w.Write(body); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(body))(t)
+		must.Do(t, w.Close())
 		body = b.Bytes()
 	}
 	return body
@@ -139,9 +137,7 @@ func TestContentIsBounded(t *testing.T) {
 	} {
 		h := ReadHead([]byte("HTTP/1.1 200 OK\r\nContent-Encoding: " + c.fields + "\r\n\r\n"))
 		codings, err := AppendCodings(nil, h.Header)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		d := NewDecoder(t.Context(), bytes.NewReader(c.body), codings, c.most)
 		n, err := io.Copy(io.Discard, d)
 		if !errors.Is(err, c.want) || n > c.most {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
@@ -384,12 +385,8 @@ func TestSitemaps(t *testing.T) {
 		"url/loc"
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	if _, err := z.Write([]byte(urlset)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(z.Write([]byte(urlset)))(t)
+	must.Do(t, z.Close())
 	const images = `<urlset><url><loc>http://h.example/1</loc><ns2:image><ns2:loc>http://h.example/no</ns2:loc>
 		<ns2:title>t</ns2:title></ns2:image><ns2:image/><xhtml:link rel="alternate" href="http://h.example/2"/></url>
 		<url><image><loc>http://h.example/no2</loc></image><loc>http://h.example/3</loc><image><loc>http://h.example/no3</loc></url>
@@ -438,9 +435,7 @@ func TestSitemapBounds(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(z, "<url><loc>https://a.example/%d</loc></url>", i)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, z.Close())
 	in := Input{URL: mustURL(t, "https://a.example/s.xml.gz"), Body: b.Bytes(), Sitemap: true}
 	var p Page
 	Parse(in, Options{MaxLinks: 10}, &p)

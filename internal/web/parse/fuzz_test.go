@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 	"golang.org/x/text/encoding/unicode"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // snippets are the parts of random documents. Each is a difficulty for a scanner.
@@ -81,10 +83,7 @@ func compose(pick []byte, from []string) []byte {
 func tokens(t testing.TB, body []byte) *oracle {
 	u := mustURL(t, fuzzBase)
 	o := &oracle{doc: u, base: u, req: true, at: map[string]int{}}
-	body, err := unicode.UTF8.NewDecoder().Bytes(bytes.TrimPrefix(body, []byte("\xEF\xBB\xBF")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	body = must.Get(unicode.UTF8.NewDecoder().Bytes(bytes.TrimPrefix(body, []byte("\xEF\xBB\xBF"))))(t)
 	z := html.NewTokenizer(bytes.NewReader(body))
 	var nodes []*html.Node
 	for tt := z.Next(); tt != html.ErrorToken; tt = z.Next() {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // parsed parses a text/html page at https://a.example/dir/page?q.
@@ -256,10 +258,7 @@ func TestTreeBuilder(t *testing.T) {
 		return strings.Join(lines, " ")
 	}
 	for _, tt := range tests {
-		o, err := walk(mustURL(t, fuzzBase), "text/html; charset=utf-8", []byte(tt.in), true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(walk(mustURL(t, fuzzBase), "text/html; charset=utf-8", []byte(tt.in), true))(t)
 		if tree := render(o.links); tree != tt.tree {
 			t.Errorf("%s: the tree has %q, want %q", tt.name, tree, tt.tree)
 		}

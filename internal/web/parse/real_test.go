@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
@@ -64,9 +65,7 @@ func realPages(t testing.TB, every int, f func(url string, body []byte)) (n int)
 			f("https://"+w.host+"/"+filepath.ToSlash(rel), body)
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	if n == 0 {
 		testneed.Missing(t, "documentation packages under /usr/share/doc")
@@ -121,10 +120,7 @@ func generatedPages(t testing.TB, f func(url string, body []byte)) {
 		t.Fatal("no pages in testdata/generated: ", err)
 	}
 	for _, name := range names {
-		body, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must.Get(os.ReadFile(name))(t)
 		f("http://"+strings.TrimSuffix(filepath.Base(name), ".html")+"/", body)
 	}
 }
@@ -133,10 +129,7 @@ func TestGeneratedPages(t *testing.T) {
 	var p Page
 	generatedPages(t, func(url string, body []byte) {
 		u := mustURL(t, url)
-		want, err := walk(u, "text/html; charset=utf-8", body, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(walk(u, "text/html; charset=utf-8", body, false))(t)
 		Parse(Input{URL: u, ContentType: "text/html; charset=utf-8", Body: body}, Options{}, &p)
 		if got := lines(&p); !slices.Equal(got, want.links) || len(got) < 10 || p.Title != want.title {
 			t.Errorf("%s: got title %q, want %q, links: %s", url, p.Title, want.title, cmp.Diff(want.links, got))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -12,9 +13,7 @@ import (
 // enter adds a link with a key of the test's choice, as note does.
 func enter(t testing.TB, p *Page, url string, key link.Key, hop byte) (int, int) {
 	t.Helper()
-	if _, err := p.work.urls.Resolve([]byte(url)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.work.urls.Resolve([]byte(url)))(t)
 	i, found := p.work.table.find(key, hop, len(p.Links), p)
 	if found == isNew {
 		p.Links = append(p.Links, Link{Key: key, Hop: hop})

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -70,20 +71,14 @@ func responses(file []byte, f func(target string, r *http.Response, body []byte)
 // TestArchivedPages compares the scanner with a walk of the tree on the HTML in archives of other
 // crawlers: pages of 2008 to 2022.
 func TestArchivedPages(t *testing.T) {
-	files, err := filepath.Glob("../../../../shared/data/warc/*/*.warc*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("../../../../shared/data/warc/*/*.warc*"))(t)
 	if len(files) == 0 {
 		testneed.Missing(t, "shared test data for WARC files")
 	}
 	var p Page
 	pages, links := 0, 0
 	for _, name := range files {
-		file, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(os.ReadFile(name))(t)
 		responses(file, func(target string, r *http.Response, body []byte) {
 			contentType := r.Header.Get("Content-Type")
 			if !strings.HasPrefix(contentType, "text/html") {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	_ "github.com/orbweaver/orbweaver/internal/testkit/testseed" // sets rapid's seed
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -19,10 +20,7 @@ var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 func mustParse(t testing.TB, s string) weburl.URL {
 	t.Helper()
-	u, err := weburl.Parse(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(weburl.Parse(s))(t)
 	return u
 }
 

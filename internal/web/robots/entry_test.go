@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -37,7 +38,7 @@ func TestEntries(t *testing.T) {
 	d := NewCache(Config{Agent: "OrbWeaver"})
 	other := NewCache(Config{Agent: "other"})
 	n := 0
-	if err := c.Each(func(e Entry) error {
+	must.Do(t, c.Each(func(e Entry) error {
 		n++
 		b := e.AppendTo([]byte("x"))[1:]
 		got, err := DecodeEntry(b)
@@ -53,9 +54,7 @@ func TestEntries(t *testing.T) {
 		d.Restore(got)
 		other.Restore(got)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if n != 7 { // all but the chain without earlier rules
 		t.Errorf("got %d entries, want 7", n)
 	}
@@ -123,10 +122,7 @@ func FuzzEntry(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := DecodeEntry(e.AppendTo(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(DecodeEntry(e.AppendTo(nil)))(t)
 		if d := cmp.Diff(e, again); d != "" {
 			t.Fatalf("(-want +got)\n%s", d)
 		}
@@ -145,14 +141,8 @@ func TestEntryGolden(t *testing.T) {
 		Origin: "https://a.example:8443", Agent: "orbweaver", Class: ClassStale, Failures: 3,
 		Fetched: start, Expires: start.Add(24 * time.Hour), Body: []byte("\n\nUser-agent: *\nDisallow: /p"),
 	}
-	b, err := os.ReadFile("testdata/entry-v1.bin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := DecodeEntry(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("testdata/entry-v1.bin"))(t)
+	got := must.Get(DecodeEntry(b))(t)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("decode (-want +got)\n%s", d)
 	}
@@ -176,10 +166,7 @@ func TestFailuresSurviveRestart(t *testing.T) {
 		if !ok {
 			t.Fatal("no entry")
 		}
-		e, err := DecodeEntry(e.AppendTo(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e = must.Get(DecodeEntry(e.AppendTo(nil)))(t)
 		c = NewCache(Config{Agent: "x", RetryWait: time.Second})
 		c.Restore(e)
 		if got := brief(c.Ask(u, now), now); got != want {

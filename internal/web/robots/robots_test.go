@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 )
 
@@ -29,23 +30,15 @@ func shared(t testing.TB, name string) *os.File {
 
 // realFiles returns the robots.txt files of real hosts.
 func realFiles(t testing.TB) map[string][]byte {
-	z, err := gzip.NewReader(shared(t, "real.tar.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(shared(t, "real.tar.gz")))(t)
 	files := map[string][]byte{}
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if err == io.EOF {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		b := must.Get(io.ReadAll(r))(t)
 		files[strings.TrimPrefix(h.Name, "real/")] = b
 	}
 }
@@ -78,10 +71,7 @@ var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 // differ only where the RFC does.
 func TestExpected(t *testing.T) {
 	files := realFiles(t)
-	z, err := gzip.NewReader(shared(t, "expected.jsonl.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(shared(t, "expected.jsonl.gz")))(t)
 	type key struct{ file, agent string }
 	rules, groups := map[string]*Rules{}, map[key]Group{}
 	rows, stricter := 0, map[string]int{}
@@ -91,9 +81,7 @@ func TestExpected(t *testing.T) {
 			Allowed                bool
 			Quirk                  []string
 		}
-		if err := json.Unmarshal(sc.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(sc.Bytes(), &row))
 		k := key{row.File, row.Agent}
 		g, ok := groups[k]
 		if !ok {
@@ -148,10 +136,7 @@ func TestConformance(t *testing.T) {
 	shared(t, "README.md")
 	var names []string
 	for _, dir := range []string{"correctness", "stress"} {
-		found, err := filepath.Glob(filepath.Join(data, "spec", dir, "*.textproto"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(filepath.Glob(filepath.Join(data, "spec", dir, "*.textproto")))(t)
 		names = append(names, found...)
 	}
 	if len(names) != 41 {
@@ -160,9 +145,7 @@ func TestConformance(t *testing.T) {
 	cases := 0
 	for _, name := range names {
 		src, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		spec, err := readSpec(string(src))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

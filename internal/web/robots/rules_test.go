@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func TestAllowed(t *testing.T) {
@@ -329,19 +331,10 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s), "/a/b")
 	}
 	// The robots.txt files of the conformance data, if it is present.
-	names, err := filepath.Glob(filepath.Join(data, "spec", "*", "*.textproto"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	names := must.Get(filepath.Glob(filepath.Join(data, "spec", "*", "*.textproto")))(f)
 	for _, name := range names {
-		src, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		spec, err := readSpec(string(src))
-		if err != nil {
-			f.Fatal(err)
-		}
+		src := must.Get(os.ReadFile(name))(f)
+		spec := must.Get(readSpec(string(src)))(f)
 		for i, c := range spec {
 			if i == 0 || c.robots != spec[i-1].robots {
 				f.Add([]byte(c.robots), target(c.url))

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -36,9 +37,7 @@ func TestAmendSeeds(t *testing.T) {
 		if want := kind != Any; got[0] != want || got[1] || got[2] {
 			t.Errorf("%s: widens: %v, want %v for the first alone", kind, got, want)
 		}
-		if err := s.Amend(Amendment{Seeds: []weburl.URL{seed}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Amend(Amendment{Seeds: []weburl.URL{seed}}))
 		if got := judge(); !slices.Equal(got, in) {
 			t.Errorf("%s: amended: %v, want %v", kind, got, in)
 		}
@@ -46,9 +45,7 @@ func TestAmendSeeds(t *testing.T) {
 		if kind == Host && !strings.Contains(text, "the seeds have a.example, b.example") {
 			t.Errorf("%s: %s", kind, text)
 		}
-		if err := s.Amend(Amendment{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Amend(Amendment{}))
 		if got := judge(); !slices.Equal(got, before) {
 			t.Errorf("%s: taken back: %v, want %v", kind, got, before)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -45,14 +46,11 @@ func testScopes(t testing.TB) (all []*Scope) {
 func sheets(t testing.TB) *sheet.Live {
 	t.Helper()
 	setting := func(key, value string) []sheet.Setting { return []sheet.Setting{{Key: key, Values: []string{value}}} }
-	tab, err := sheet.New([]sheet.Entry{
+	tab := must.Get(sheet.New([]sheet.Entry{
 		{Prefix: "*.a.example", Settings: setting("depth", "-1")},
 		{Prefix: "a.example/docs/", Settings: setting("exclude", "b")},
 		{Prefix: "*.b.co.uk", Settings: setting("include", "a")},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	live := &sheet.Live{}
 	live.Set(tab)
 	return live

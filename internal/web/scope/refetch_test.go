@@ -3,6 +3,7 @@ package scope
 import (
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -11,11 +12,8 @@ import (
 // An excluded page stays excluded.
 func TestRefetchesAreInScope(t *testing.T) {
 	none := 0
-	s, err := New(Config{Depth: &none, HostDepth: &none, Exclude: []string{"/private"}, Include: []string{"/only"}},
-		[]weburl.URL{weburl.MustParse("http://a.example/")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(Config{Depth: &none, HostDepth: &none, Exclude: []string{"/private"}, Include: []string{"/only"}},
+		[]weburl.URL{weburl.MustParse("http://a.example/")}))(t)
 	for url, want := range map[string]Reason{"http://a.example/deep": "", "http://cdn.example/embed.png": "",
 		"http://a.example/private/x": Excluded} {
 		l := link.Link{URL: weburl.MustParse(url), Hops: "I"}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -11,10 +12,7 @@ import (
 // TestRoot compares the limits of a Root with those of the same seed.
 func TestRoot(t *testing.T) {
 	parse := func(s string) weburl.URL {
-		u, err := weburl.Parse(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(weburl.Parse(s))(t)
 		return u
 	}
 	urls := []weburl.URL{
@@ -23,15 +21,9 @@ func TestRoot(t *testing.T) {
 		parse("http://ba.example/docs/"), parse("http://b.example/"), parse("http://[::1]/docs/"),
 	}
 	for _, kind := range []Kind{Host, Page, Prefix, Domain, Any} {
-		empty, err := New(Config{Scope: kind}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		empty := must.Get(New(Config{Scope: kind}, nil))(t)
 		for _, seed := range urls {
-			full, err := New(Config{Scope: kind}, []weburl.URL{seed})
-			if err != nil {
-				t.Fatal(err)
-			}
+			full := must.Get(New(Config{Scope: kind}, []weburl.URL{seed}))(t)
 			for _, u := range urls {
 				if kind == Page && u == seed {
 					continue // the URL is known, so no link to it is judged
@@ -46,10 +38,7 @@ func TestRoot(t *testing.T) {
 			}
 		}
 	}
-	s, err := New(Config{Scope: Prefix}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(Config{Scope: Prefix}, nil))(t)
 	if root := s.Root(parse("http://a.example/" + strings.Repeat("d/", link.MaxRoot/2))); root != "" {
 		t.Errorf("a root of %d octets", len(root))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -23,10 +24,7 @@ func urls(raw ...string) (us []weburl.URL) {
 
 func mustNew(t testing.TB, cfg Config, seeds ...string) *Scope {
 	t.Helper()
-	s, err := New(cfg, urls(seeds...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(cfg, urls(seeds...)))(t)
 	return s
 }
 
@@ -511,10 +509,7 @@ func TestAccept(t *testing.T) {
 		{"http://b.example/embed", "LE", Judgement{Reason: Rejected}},
 		{"http://b.example/moved", "R", Judgement{In: true}},
 	} {
-		u, err := weburl.Parse(c.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(weburl.Parse(c.url))(t)
 		if got := s.Judge(link.Link{URL: u, Hops: c.hops}); got != c.want {
 			t.Errorf("%s, hops %q: got %+v, want %+v", c.url, c.hops, got, c.want)
 		}

@@ -4,13 +4,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 func TestHeaders(t *testing.T) {
-	hs, err := ParseHeaders([]string{"Accept-Language: de", "X-API-Key:  s3cret ", "X-Monkey: a: b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	hs := must.Get(ParseHeaders([]string{"Accept-Language: de", "X-API-Key:  s3cret ", "X-Monkey: a: b"}))(t)
 	want := []Header{{Name: "Accept-Language", Value: "de"}, {Name: "X-API-Key", Value: "s3cret", Secret: true},
 		{Name: "X-Monkey", Value: "a: b"}}
 	if !slices.Equal(hs, want) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	_ "github.com/orbweaver/orbweaver/internal/testkit/testseed" // sets rapid's seed
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -26,10 +27,7 @@ func entry(prefix string, pairs ...string) Entry {
 
 func table(t testing.TB, entries ...Entry) *Table {
 	t.Helper()
-	tab, err := New(entries)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tab := must.Get(New(entries))(t)
 	return tab
 }
 
@@ -300,9 +298,7 @@ func FuzzReadAuth(f *testing.F) {
 func TestReadAuth(t *testing.T) {
 	es, err := ReadAuth("netrc", []byte("# mine\nmachine a.example login me password s3cret\n\nmachine http://b.example\n"+
 		"  login \"a b\" account x\n  password \"x \\\" y\"\nmachine c.example:8443 bearer t0ken\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	at := func(prefix, value string, line int) Entry {
 		e := entry(prefix, "auth="+value)
 		e.At, e.Word = fmt.Sprintf("netrc, line %d", line), "machine"

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
@@ -138,10 +139,7 @@ var hrefOf = regexp.MustCompile(`(?i)(?:href|src)=["']([^"']*)["']`)
 // On real pages nearly all references are plain.
 func TestPlainOnRealPages(t *testing.T) {
 	testtier.OnlySoak(t, "Debian's documentation is slow to install")
-	pages, err := filepath.Glob("/usr/share/doc/python3.11-doc/html/library/*.html")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := must.Get(filepath.Glob("/usr/share/doc/python3.11-doc/html/library/*.html"))(t)
 	if len(pages) == 0 {
 		testneed.Missing(t, "python3.11-doc")
 	}
@@ -151,10 +149,7 @@ func TestPlainOnRealPages(t *testing.T) {
 		if i%4 > 0 {
 			continue
 		}
-		body, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must.Get(os.ReadFile(name))(t)
 		base := MustParse("https://docs.python.org/3/library/" + filepath.Base(name))
 		for _, m := range hrefOf.FindAllSubmatch(body, -1) {
 			ref := string(m[1])

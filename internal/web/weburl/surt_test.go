@@ -3,15 +3,14 @@ package weburl
 import (
 	"runtime"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // Every page has a line in the index, so a key must cost only its own memory and one buffer of the
 // same size.
 func TestSURTAllocates(t *testing.T) {
-	u, err := Parse("http://forum.computers1083412.example/email/though-sure-1.html")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(Parse("http://forum.computers1083412.example/email/though-sure-1.html"))(t)
 	const runs = 1000
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/idna"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 )
 
@@ -175,10 +176,7 @@ func TestText(t *testing.T) {
 }
 
 func TestSURT(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("testdata", "surt.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join("testdata", "surt.tsv")))(t)
 	for line := range strings.Lines(string(b)) {
 		in, want, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		if !ok {
@@ -206,10 +204,7 @@ func TestSURTOfArchives(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^(\S+) \d{14} .*?"url": "(https?:[^"]+)"`)
 	n := 0
 	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(f))(t)
 		for _, m := range line.FindAllSubmatch(b, -1) {
 			want := string(m[1])
 			if bytes.Contains(m[1], []byte("__wb_method")) {

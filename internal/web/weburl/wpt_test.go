@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/idna"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 )
 
@@ -50,17 +51,13 @@ type wptCase struct {
 func wptCases[T any](t testing.TB, name string) (cs []T) {
 	t.Helper()
 	var raw []json.RawMessage
-	if err := json.Unmarshal(shared(t, name), &raw); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(shared(t, name), &raw))
 	for _, r := range raw {
 		if r[0] == '"' {
 			continue
 		}
 		var c T
-		if err := json.Unmarshal(r, &c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(r, &c))
 		cs = append(cs, c)
 	}
 	return cs
@@ -205,10 +202,7 @@ func csvRows(t *testing.T, name string, fields int) (rows [][]string) {
 	r.TrimLeadingSpace = true
 	r.FieldsPerRecord = fields
 	r.LazyQuotes = true
-	rows, err := r.ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows = must.Get(r.ReadAll())(t)
 	return rows
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
@@ -80,10 +81,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 	experiments := 0
 	for _, name := range names {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		for _, m := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(string(b), -1) {
 			for line := range strings.Lines(strings.ReplaceAll(m[1], "\\\n", "")) {
 				args, ok := strings.CutPrefix(strings.TrimSpace(line), "orblab ")
@@ -92,10 +90,7 @@ func TestDocumentedCommands(t *testing.T) {
 				}
 				experiments++
 				discard := cli.NewOutput(new(strings.Builder))
-				parser, err := newParser(new(commands), discard, discard, func(int) {})
-				if err != nil {
-					t.Fatal(err)
-				}
+				parser := must.Get(newParser(new(commands), discard, discard, func(int) {}))(t)
 				if _, err := parser.Parse(strings.Fields(args)); err != nil {
 					t.Errorf("%s: orblab %s: %v", name, args, err)
 				}

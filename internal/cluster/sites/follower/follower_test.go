@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -189,7 +190,7 @@ func story(t *testing.T, play func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := testdisk.NewMem()
 		events, err := report.OpenEvents(fs, "events.jsonl", clock.System)
-		must(t, err)
+		must.Do(t, err)
 		w := &world{news: make(chan struct{}), crawl: ours, silent: map[string]bool{}, meets: map[string]int{}}
 		of := &members.Members{Self: gossip.Agent{Name: "a", Instance: [16]byte{1}, Boot: 1, Capacity: 2,
 			Addr: "192.0.2.9:7470"}}
@@ -197,7 +198,7 @@ func story(t *testing.T, play func(t *testing.T, w *world)) {
 		w.Follower, err = Open(Config{Sites: sites.Config{FS: fs, Dir: "sites", Coordinators: []string{addr},
 			MemoryBytes: 1 << 20, Clock: clock.System}, Members: of, Calls: w, Agent: w, Events: events,
 			Settings: map[string]string{"partition": "sites"}})
-		must(t, err)
+		must.Do(t, err)
 		w.Answer()
 		w.Attach(w, w)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -206,15 +207,8 @@ func story(t *testing.T, play func(t *testing.T, w *world)) {
 		play(t, w)
 		cancel()
 		<-ended
-		must(t, errors.Join(w.Close(), events.Close()))
+		must.Do(t, errors.Join(w.Close(), events.Close()))
 	})
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // An agent reads all that was decided before it asks to be up. It owns hosts when a roster has it, and the crawl begins
@@ -347,7 +341,7 @@ func TestDiscover(t *testing.T) {
 			t.Errorf("%+v, %v; want %+v", got, err, want)
 		}
 		_, err = w.Follower.Discover(t.Context(), addr, hosts[:2], true)
-		must(t, err)
+		must.Do(t, err)
 		asked := "discover coming dead assigned false; discover free-a true; discover coming free-a true"
 		if s := w.heard(); s != asked {
 			t.Errorf("asked: %s\nwant: %s", s, asked)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -25,9 +26,9 @@ func fillStore(tb testing.TB, s *Store, n int) {
 		for j := i; j < min(n, i+1000); j++ {
 			items = append(items, Item{Key: nth(uint64(j)*0x9e3779b1%uint64(n), 50)})
 		}
-		must(tb, s.Add(items))
+		must.Do(tb, s.Add(items))
 	}
-	must(tb, s.Save(nil))
+	must.Do(tb, s.Save(nil))
 }
 
 // BenchmarkAdd measures Add with nine known keys, chosen uniformly, for each new one.
@@ -36,7 +37,7 @@ func BenchmarkAdd(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			s, err := Open(disk.OS, b.TempDir(), Config{MemoryBytes: int64(max(16<<20, n*5))},
 				func([]Item) error { return nil })
-			must(b, err)
+			must.Do(b, err)
 			start := time.Now()
 			fillStore(b, s, n)
 			fill := time.Since(start)
@@ -56,11 +57,11 @@ func BenchmarkAdd(b *testing.B) {
 					items[i] = Item{Key: nth(k, 50), Aux: aux}
 				}
 				start := time.Now()
-				must(b, s.Add(items))
+				must.Do(b, s.Add(items))
 				waits = append(waits, time.Since(start))
 				checks += len(items)
 			}
-			must(b, s.Flush())
+			must.Do(b, s.Flush())
 			st := s.Stats()
 			slices.Sort(waits)
 			b.ReportMetric(float64(checks)/b.Elapsed().Seconds(), "checks/s")
@@ -70,7 +71,7 @@ func BenchmarkAdd(b *testing.B) {
 			b.ReportMetric(float64(st.DiskBytes)/float64(st.Keys), "disk-B/key")
 			b.ReportMetric(float64(st.FilterBytes)/float64(st.Keys), "filter-B/key")
 			b.Logf("%+v", st)
-			must(b, s.Close())
+			must.Do(b, s.Close())
 			runtime.GC()
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
@@ -65,7 +66,7 @@ func (o *owner) open() {
 	}
 	for _, r := range o.journal[from:] {
 		if r.kind == 'a' {
-			must(o.t, s.Restore([]link.Key{r.key}))
+			must.Do(o.t, s.Restore([]link.Key{r.key}))
 		}
 	}
 	o.committed, o.synced, o.sync = len(o.journal), len(o.journal), nil // a crashed Mem has everything synced
@@ -134,7 +135,7 @@ func (o *owner) check() {
 	o.t.Helper()
 	if err := o.s.Flush(); errors.Is(err, errInjected) { // a pass met the fault before Heal
 		o.crash()
-		must(o.t, o.s.Flush())
+		must.Do(o.t, o.s.Flush())
 	} else if err != nil {
 		o.t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func (o *owner) check() {
 	}
 	got := map[link.Key]bool{}
 	for h := range hostsOf(accepted) {
-		must(o.t, o.s.Range(h, func(l List) error {
+		must.Do(o.t, o.s.Range(h, func(l List) error {
 			for _, p := range l.Paths {
 				got[link.Key{Host: h, Path: p << (64 - l.Width)}] = true
 			}
@@ -280,7 +281,7 @@ func TestCrashes(t *testing.T) {
 			o.check()
 			t.Logf("%d crashes, %d flushes, %d records, %d forgotten",
 				o.crashes, flushes+o.s.Stats().Flushes, len(o.journal), o.forgotten)
-			must(t, o.s.Close())
+			must.Do(t, o.s.Close())
 		})
 	}
 }
@@ -299,11 +300,11 @@ func TestHeldDamaged(t *testing.T) {
 		for i := range uint64(200) {
 			items = append(items, Item{Key: nth(i, 10), Aux: make([]byte, rng.IntN(50))})
 		}
-		must(t, s.Add(items[:100]))
-		must(t, s.Save(nil))
+		must.Do(t, s.Add(items[:100]))
+		must.Do(t, s.Save(nil))
 		for n := 100; n < 200; n += 20 {
-			must(t, s.Add(items[n:n+20]))
-			must(t, s.Commit()) // one frame for each
+			must.Do(t, s.Add(items[n:n+20]))
+			must.Do(t, s.Commit()) // one frame for each
 		}
 		held := s.Held(nil)
 		if len(held) == 0 {
@@ -314,12 +315,12 @@ func TestHeldDamaged(t *testing.T) {
 		flip(t, mem, name, int64(len(heldMagic))+rng.Int64N(held[0].End-int64(len(heldMagic))), 1<<rng.IntN(8))
 		reopen := rng.IntN(2) == 0
 		if reopen {
-			must(t, s.Close())
+			must.Do(t, s.Close())
 			again, more := openCollecting(t, mem, "drum", Config{tune: tune})
 			s = again
 			for k, n := range got {
 				more[k] += n
-				must(t, s.Restore([]link.Key{k}))
+				must.Do(t, s.Restore([]link.Key{k}))
 			}
 			got = more
 			if s.Missing(held[0]) == 0 && len(s.Lost()) > 0 {
@@ -327,7 +328,7 @@ func TestHeldDamaged(t *testing.T) {
 			}
 		}
 		missing := s.Missing(held[0])
-		must(t, s.Flush())
+		must.Do(t, s.Flush())
 		lost := int64(0)
 		for _, d := range s.Lost() {
 			lost += d.Items
@@ -339,14 +340,14 @@ func TestHeldDamaged(t *testing.T) {
 			t.Fatalf("seed %d: %d keys have no answer (%d had one before), %d of %d held items are lost",
 				seed, n, before, lost, held[0].Items)
 		}
-		must(t, s.Add(items))
-		must(t, s.Flush())
+		must.Do(t, s.Add(items))
+		must.Do(t, s.Flush())
 		for _, it := range items {
 			if got[it.Key] != 1 {
 				t.Fatalf("seed %d: %v was emitted %d times, want once", seed, it.Key, got[it.Key])
 			}
 		}
-		must(t, s.Close())
+		must.Do(t, s.Close())
 	}
 }
 
@@ -366,11 +367,11 @@ func TestDamagedInRestore(t *testing.T) {
 			keys = append(keys, nth(i, 10))
 			items = append(items, Item{Key: nth(i, 10)})
 		}
-		must(t, s.Restore(keys[:1000]))
-		must(t, s.Close())
+		must.Do(t, s.Restore(keys[:1000]))
+		must.Do(t, s.Close())
 		s, got := openCollecting(t, mem, "drum", Config{Journal: true, tune: tune})
 		es, err := mem.ReadDir("drum")
-		must(t, err)
+		must.Do(t, err)
 		for _, e := range es {
 			if strings.HasPrefix(e.Name(), "run") {
 				flip(t, mem, "drum/"+e.Name(), 30, 4)
@@ -384,18 +385,18 @@ func TestDamagedInRestore(t *testing.T) {
 				if !errors.As(err, &d) || rebuilt > 100 {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
-				must(t, rebuild(s, d.Bucket, keys[:n+100]))
+				must.Do(t, rebuild(s, d.Bucket, keys[:n+100]))
 				rebuilt++
 			}
 		}
 		if rebuilt == 0 {
 			t.Fatalf("seed %d: no damage was found", seed)
 		}
-		must(t, s.Add(items))
-		must(t, s.Flush())
+		must.Do(t, s.Add(items))
+		must.Do(t, s.Flush())
 		if len(got) != 0 || len(s.Damaged()) > 0 {
 			t.Fatalf("seed %d: %d keys are new, damaged %v; want none", seed, len(got), s.Damaged())
 		}
-		must(t, s.Close())
+		must.Do(t, s.Close())
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/s2"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -81,15 +82,11 @@ func TestLists(t *testing.T) {
 		}
 		buf := append(slices.Clone(w.finish()), bytes.Repeat([]byte{0xff}, slack)...)
 		var b block
-		if err := b.parse(buf, withValues); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.parse(buf, withValues))
 		var l list
 		out := make([]uint64, listKeys)
 		for i, x := range wants {
-			if err := b.next(&l); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, b.next(&l))
 			got, err := b.read(&l, out)
 			if err != nil {
 				t.Fatalf("list %d: %v", i, err)
@@ -145,12 +142,12 @@ var smallFrames int
 func golden(t *testing.T) map[string][]byte {
 	mem := testdisk.NewMem()
 	v := &volume{fs: mem, dir: "g", blockBytes: 400}
-	must(t, mem.MkdirAll("g", 0o755))
+	must.Do(t, mem.MkdirAll("g", 0o755))
 	s := &Store{vol: v, seed: 42, bucketBits: 1, shift: 63, buckets: make([]bucket, 2), pool: &pool{}}
 	s.gen, s.heldWriter = &generation{slab: log{pool: s.pool}}, newHeldWriter(1)
 	s.tune.slabKeys = 1 << 20
 	w, err := v.newRun(7, 1)
-	must(t, err)
+	must.Do(t, err)
 	h := uint64(1) << 63
 	for i := range uint64(40) {
 		class := uint8(i % 4)
@@ -160,7 +157,7 @@ func golden(t *testing.T) map[string][]byte {
 			vals = append(vals, mix(i*100+j)>>(64-width(class)))
 		}
 		slices.Sort(vals)
-		must(t, w.add(h, class, vals, nil))
+		must.Do(t, w.add(h, class, vals, nil))
 		h++
 	}
 	long := make([]uint64, 1500)
@@ -168,26 +165,26 @@ func golden(t *testing.T) map[string][]byte {
 		long[i] = mix(uint64(i)) >> (64 - width(6))
 	}
 	slices.Sort(long)
-	must(t, w.add(^uint64(0), 6, long, nil))
+	must.Do(t, w.add(^uint64(0), 6, long, nil))
 	r, err := w.finish()
-	must(t, err)
-	must(t, s.writeManifest([][]*run{{}, {r}}, []byte("a mark")))
+	must.Do(t, err)
+	must.Do(t, s.writeManifest([][]*run{{}, {r}}, []byte("a mark")))
 	s.num.Store(7)
 	for i := range 3 {
 		it := Item{Key: nth(uint64(i), 1), Aux: fmt.Appendf(nil, "aux %d", i)}
-		must(t, s.hold(opAdd, &it, keyOf(it.Key, s.seed)))
+		must.Do(t, s.hold(opAdd, &it, keyOf(it.Key, s.seed)))
 	}
-	must(t, s.commit())
+	must.Do(t, s.commit())
 	smallFrames = int(s.part.size)
 	for i := range 100 { // enough to be compressed
 		it := Item{Key: nth(uint64(3+i), 1), Aux: fmt.Appendf(nil, "%d%s", i, strings.Repeat(" an aux", i))}
-		must(t, s.hold(opAdd, &it, keyOf(it.Key, s.seed)))
+		must.Do(t, s.hold(opAdd, &it, keyOf(it.Key, s.seed)))
 	}
-	must(t, s.commit())
+	must.Do(t, s.commit())
 	files := map[string][]byte{}
 	for _, name := range []string{"run-00000007", "manifest", "held-00000008"} {
 		b, err := disk.ReadFile(mem, "g/"+name, 1<<20)
-		must(t, err)
+		must.Do(t, err)
 		files[name] = b
 	}
 	return files
@@ -200,11 +197,11 @@ func TestGolden(t *testing.T) {
 	for name, got := range golden(t) {
 		file := filepath.Join("testdata", last, name)
 		if os.Getenv("UPDATE_GOLDEN") != "" {
-			must(t, os.MkdirAll(filepath.Dir(file), 0o755))
-			must(t, os.WriteFile(file, got, 0o644))
+			must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			must.Do(t, os.WriteFile(file, got, 0o644))
 		}
 		want, err := os.ReadFile(file)
-		must(t, err)
+		must.Do(t, err)
 		if strings.HasPrefix(name, "held") {
 			got, want = got[:smallFrames], want[:smallFrames]
 		}
@@ -214,22 +211,22 @@ func TestGolden(t *testing.T) {
 	}
 	const held = 103
 	mem := testdisk.NewMem()
-	must(t, mem.MkdirAll("g", 0o755))
+	must.Do(t, mem.MkdirAll("g", 0o755))
 	for _, name := range []string{"run-00000007", "manifest", "held-00000008"} {
 		b, err := os.ReadFile(filepath.Join("testdata", last, name))
-		must(t, err)
-		must(t, disk.WriteFile(mem, "g/"+name, b))
+		must.Do(t, err)
+		must.Do(t, disk.WriteFile(mem, "g/"+name, b))
 	}
 	s, got := openCollecting(t, mem, "g", Config{})
 	st := s.Stats()
 	if len(s.Damaged()) > 0 || st.Held != held || st.Runs != 1 || st.Keys < 1500 || string(s.Mark()) != "a mark" {
 		t.Errorf("%+v, mark %q, damaged %v", st, s.Mark(), s.Damaged())
 	}
-	must(t, s.Flush())
+	must.Do(t, s.Flush())
 	if len(got) != held || got[nth(held-1, 1)] != 1 {
 		t.Errorf("%d held items were emitted, want %d: %v", len(got), held, got)
 	}
-	must(t, s.Close())
+	must.Do(t, s.Close())
 }
 
 // FuzzBlock checks that no input makes the decoder panic, hang or read beyond the buffer.
@@ -362,9 +359,7 @@ func TestFrameSharesAux(t *testing.T) {
 		for range n {
 			var it Item
 			whole := rng.IntN(3) > 0
-			if _, err := r.next(&it, whole); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(r.next(&it, whole))(t)
 			if !whole {
 				it.Aux = nil
 			}

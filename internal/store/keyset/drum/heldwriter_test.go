@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -23,7 +24,7 @@ func holding(
 	}}
 	reopen = func(mem *testdisk.Mem) *Store {
 		s, err := Open(mem, "drum", cfg, func([]Item) error { return nil })
-		must(t, err)
+		must.Do(t, err)
 		return s
 	}
 	item = func() Item {
@@ -37,7 +38,7 @@ func holding(
 	}
 	s = reopen(mem)
 	for !s.onDisk {
-		must(t, s.Add([]Item{item()}))
+		must.Do(t, s.Add([]Item{item()}))
 		synced(t, s)
 	}
 	return s, reopen, item
@@ -45,8 +46,8 @@ func holding(
 
 func synced(t *testing.T, s *Store) {
 	sync, err := s.BeginSync()
-	must(t, err)
-	must(t, s.EndSync(sync, sync.Run(), []byte{1}))
+	must.Do(t, err)
+	must.Do(t, s.EndSync(sync, sync.Run(), []byte{1}))
 }
 
 // TestSyncOfPendingFrames checks that frames that are pending when a sync begins are durable when it ends, even if
@@ -63,7 +64,7 @@ func TestSyncOfPendingFrames(t *testing.T) {
 			for range n {
 				items = append(items, item())
 			}
-			must(t, s.Add(items))
+			must.Do(t, s.Add(items))
 		}
 		for range 4 {
 			for range 1 + rng.IntN(10) {
@@ -71,7 +72,7 @@ func TestSyncOfPendingFrames(t *testing.T) {
 			}
 			n := s.gen.n
 			sync, err := s.BeginSync()
-			must(t, err)
+			must.Do(t, err)
 			if s.heldWriter.pending > 0 {
 				pending++
 			}
@@ -80,10 +81,10 @@ func TestSyncOfPendingFrames(t *testing.T) {
 			for range rng.IntN(6) {
 				add(rng.IntN(20))
 				if rng.IntN(3) == 0 {
-					must(t, s.Commit())
+					must.Do(t, s.Commit())
 				}
 			}
-			must(t, s.EndSync(sync, <-ran, []byte{1}))
+			must.Do(t, s.EndSync(sync, <-ran, []byte{1}))
 			if rng.IntN(3) > 0 {
 				continue
 			}
@@ -95,7 +96,7 @@ func TestSyncOfPendingFrames(t *testing.T) {
 				t.Fatalf("seed %d: %d of %d synced items were found, lost %v", seed, s.gen.n, n, lost)
 			}
 		}
-		must(t, s.Close())
+		must.Do(t, s.Close())
 	}
 	if pending == 0 || crashes == 0 {
 		t.Errorf("%d syncs with pending frames, %d crashes; the test needs both", pending, crashes)
@@ -112,19 +113,19 @@ func TestSyncedDamageIsReported(t *testing.T) {
 	for range 50 {
 		items = append(items, item())
 	}
-	must(t, s.Add(items))
+	must.Do(t, s.Add(items))
 	synced(t, s)
-	must(t, s.Commit())
+	must.Do(t, s.Commit())
 	synced(t, s)
 	held := s.Held(nil)
-	must(t, s.Close())
+	must.Do(t, s.Close())
 	last := held[len(held)-1]
 	flip(t, mem, "drum/"+heldName(last.Num), last.End-1, 1)
 	s = reopen(mem)
 	if lost := s.Lost(); len(lost) == 0 || s.Missing(last) == 0 {
 		t.Errorf("missing %d, lost %v; want both", s.Missing(last), lost)
 	}
-	must(t, s.Close())
+	must.Do(t, s.Close())
 }
 
 // TestCompressesIfItPays checks that a frame is compressed if that takes less time than it saves, and that its items
@@ -143,7 +144,7 @@ func TestCompressesIfItPays(t *testing.T) {
 	} {
 		rng := rand.New(rand.NewPCG(1, 1))
 		s, _, item := holding(t, rng, testdisk.NewMem())
-		must(t, s.commit())
+		must.Do(t, s.commit())
 		before := len(s.gen.frames)
 		s.heldWriter.packs, s.heldWriter.writes, s.heldWriter.saves = c.packs, c.writes, c.saves
 		var all []Item
@@ -152,25 +153,25 @@ func TestCompressesIfItPays(t *testing.T) {
 			it.Aux = []byte(text)
 			all = append(all, it)
 		}
-		must(t, s.Add(all))
-		must(t, s.writeFrame())
+		must.Do(t, s.Add(all))
+		must.Do(t, s.writeFrame())
 		if s.heldWriter.bytes() == 0 {
 			t.Errorf("%s: bytes() does not count the memory of frames", c.name)
 		}
-		must(t, s.collectFrames(0))
+		must.Do(t, s.collectFrames(0))
 		f := s.gen.frames[before] // the averages change after this frame
 		var head [frameHead]byte
 		_, err := f.part.file.ReadAt(head[:], f.off)
-		must(t, err)
+		must.Do(t, err)
 		if packed := binary.LittleEndian.Uint32(head[24:]) > 0; packed != c.want ||
 			packed != (int(f.size) < len(text)) {
 			t.Errorf("%s: packed = %t in %d bytes, want %t", c.name, packed, f.size, c.want)
 		}
 		items, back, _, err := s.frameAt(f.part, f.off)
-		must(t, err)
+		must.Do(t, err)
 		if back.n == 0 || !strings.Contains(string(items), text) {
 			t.Errorf("%s: the frame returned %d items, without the text", c.name, back.n)
 		}
-		must(t, s.Close())
+		must.Do(t, s.Close())
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -24,7 +25,7 @@ func openCollecting(t *testing.T, fs disk.FS, dir string, cfg Config) (*Store, m
 		}
 		return nil
 	})
-	must(t, err)
+	must.Do(t, err)
 	return s, got
 }
 
@@ -44,15 +45,15 @@ func TestHandOver(t *testing.T) {
 				for range rng.IntN(300) {
 					k := randomKey(rng)
 					s := stores[owner[k.Host]]
-					must(t, s.Add([]Item{{Key: k}}))
+					must.Do(t, s.Add([]Item{{Key: k}}))
 					model[k] = true
 				}
 				hosts := map[uint64]bool{randomKey(rng).Host: true, randomKey(rng).Host: true}
 				for h := range hosts {
 					from := owner[h]
 					to := 1 - from
-					must(t, stores[from].Flush())
-					must(t, stores[to].Insert(func(add func(uint64, List) error) error {
+					must.Do(t, stores[from].Flush())
+					must.Do(t, stores[to].Insert(func(add func(uint64, List) error) error {
 						return stores[from].Range(h, func(l List) error {
 							if !slices.IsSorted(l.Paths) {
 								t.Error("the paths of a List are not sorted")
@@ -64,7 +65,7 @@ func TestHandOver(t *testing.T) {
 				}
 			}
 			for _, s := range stores {
-				must(t, s.Flush())
+				must.Do(t, s.Flush())
 			}
 			for k := range model {
 				if n := got[0][k] + got[1][k]; n != 1 {
@@ -72,7 +73,7 @@ func TestHandOver(t *testing.T) {
 				}
 			}
 			for _, s := range stores {
-				must(t, s.Close())
+				must.Do(t, s.Close())
 			}
 		})
 	}
@@ -108,21 +109,21 @@ func TestDamage(t *testing.T) {
 			keys = append(keys, k)
 			items = append(items, Item{Key: k})
 		}
-		must(t, s.Add(items))
-		must(t, s.Save([]byte("mark")))
+		must.Do(t, s.Add(items))
+		must.Do(t, s.Save([]byte("mark")))
 	}
-	must(t, s.Close())
+	must.Do(t, s.Close())
 	// Open once more, so that runs that a merge has replaced are removed.
 	s, _ = openCollecting(t, mem, "drum", cfg)
-	must(t, s.Close())
+	must.Do(t, s.Close())
 	es, err := mem.ReadDir("drum")
-	must(t, err)
+	must.Do(t, err)
 	for _, e := range es {
 		if !strings.HasPrefix(e.Name(), "run") {
 			continue
 		}
 		fi, err := e.Info()
-		must(t, err)
+		must.Do(t, err)
 		for off := int64(rng.IntN(5)); off < fi.Size(); off += 1 + rng.Int64N(60) {
 			m := mem.Clone()
 			flip(t, m, "drum/"+e.Name(), off, 1<<rng.IntN(8))
@@ -149,26 +150,26 @@ func TestDamage(t *testing.T) {
 				if i > 10 {
 					t.Fatalf("still damaged: %v", s.Damaged())
 				}
-				must(t, rebuild(s, s.Damaged()[0].Bucket, keys))
+				must.Do(t, rebuild(s, s.Damaged()[0].Bucket, keys))
 			}
 			fresh := link.Key{Host: 1 << 60, Path: 12345}
-			must(t, s.Add([]Item{{Key: fresh}}))
-			must(t, s.Flush())
+			must.Do(t, s.Add([]Item{{Key: fresh}}))
+			must.Do(t, s.Flush())
 			if len(got) != 1 || got[fresh] != 1 {
 				t.Fatalf("after Rebuild: emitted %v, want only %v", got, fresh)
 			}
-			must(t, s.Close())
+			must.Do(t, s.Close())
 			// The repair is permanent.
 			s, got = openCollecting(t, m, "drum", cfg)
 			if ds := s.Damaged(); len(ds) > 0 || string(s.Mark()) != "mark" {
 				t.Fatalf("after a second Open: damaged %v, mark %q; want none and \"mark\"", ds, s.Mark())
 			}
-			must(t, s.Add(items))
-			must(t, s.Flush())
+			must.Do(t, s.Add(items))
+			must.Do(t, s.Flush())
 			if len(got) > 0 {
 				t.Fatalf("after a second Open: known keys were emitted: %v", got)
 			}
-			must(t, s.Close())
+			must.Do(t, s.Close())
 		}
 	}
 	for off := range int64(40) {
@@ -183,17 +184,17 @@ func TestDamage(t *testing.T) {
 func flip(t *testing.T, fs disk.FS, name string, off int64, bit byte) {
 	t.Helper()
 	f, err := fs.OpenFile(name, os.O_RDWR, 0)
-	must(t, err)
+	must.Do(t, err)
 	var b [1]byte
 	_, err = f.ReadAt(b[:], off)
-	must(t, err)
+	must.Do(t, err)
 	b[0] ^= bit
 	_, err = f.Seek(off, 0)
-	must(t, err)
+	must.Do(t, err)
 	_, err = f.Write(b[:])
-	must(t, err)
-	must(t, f.Sync())
-	must(t, f.Close())
+	must.Do(t, err)
+	must.Do(t, f.Sync())
+	must.Do(t, f.Close())
 }
 
 // TestDamagedWhileRunning damages a run of an open Store.
@@ -207,11 +208,11 @@ func TestDamagedWhileRunning(t *testing.T) {
 		keys = append(keys, nth(i, 10))
 		items = append(items, Item{Key: nth(i, 10)})
 	}
-	must(t, s.Add(items))
-	must(t, s.Save(nil))
+	must.Do(t, s.Add(items))
+	must.Do(t, s.Save(nil))
 	clear(got)
 	es, err := mem.ReadDir("drum")
-	must(t, err)
+	must.Do(t, err)
 	for _, e := range es {
 		if strings.HasPrefix(e.Name(), "run") {
 			flip(t, mem, "drum/"+e.Name(), 300, 4)
@@ -226,7 +227,7 @@ func TestDamagedWhileRunning(t *testing.T) {
 			if !errors.As(err, &d) || rebuilt > 5 {
 				t.Fatal(err)
 			}
-			must(t, rebuild(s, d.Bucket, keys))
+			must.Do(t, rebuild(s, d.Bucket, keys))
 			err = s.Flush()
 		}
 	}
@@ -238,7 +239,7 @@ func TestDamagedWhileRunning(t *testing.T) {
 	if rebuilt == 0 || len(s.Damaged()) > 0 {
 		t.Errorf("%d rebuilds, damaged %v; want some rebuilds and no damage", rebuilt, s.Damaged())
 	}
-	must(t, s.Close())
+	must.Do(t, s.Close())
 }
 
 // rebuild rebuilds a bucket from all keys, in parts.

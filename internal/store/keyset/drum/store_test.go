@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -19,13 +20,6 @@ func small(rng *rand.Rand) tuning {
 		slabKeys: 50 + rng.IntN(400), cacheSets: 1 + rng.IntN(20), blockBytes: 64 << rng.IntN(6),
 		filterBytes: 1 << (4 + rng.IntN(14)), heldMin: 1 + rng.IntN(1000),
 		age: time.Duration(1+rng.IntN(20)) * time.Millisecond,
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -63,7 +57,7 @@ func TestSetAgainstMap(t *testing.T) {
 				}
 				return nil
 			})
-			must(t, err)
+			must.Do(t, err)
 			for range 200 {
 				var items []Item
 				for range rng.IntN(150) {
@@ -72,9 +66,9 @@ func TestSetAgainstMap(t *testing.T) {
 					items = append(items, Item{Key: k, Aux: fmt.Append(nil, len(asked))})
 					asked = append(asked, k)
 				}
-				must(t, s.Add(items))
+				must.Do(t, s.Add(items))
 				if rng.IntN(10) == 0 {
-					must(t, s.Flush())
+					must.Do(t, s.Flush())
 					if len(emitted) != len(model) {
 						t.Fatalf("emitted %d, want %d", len(emitted), len(model))
 					}
@@ -85,14 +79,14 @@ func TestSetAgainstMap(t *testing.T) {
 					}
 				}
 			}
-			must(t, s.Flush())
+			must.Do(t, s.Flush())
 			if len(emitted) != len(model) {
 				t.Fatalf("emitted %d, want %d", len(emitted), len(model))
 			}
 			if st := s.Stats(); st.Keys != int64(len(model)) {
 				t.Errorf("%+v, want %d keys", st, len(model))
 			}
-			must(t, s.Close())
+			must.Do(t, s.Close())
 		})
 	}
 }
@@ -102,14 +96,14 @@ func TestSetAgainstMap(t *testing.T) {
 func TestPace(t *testing.T) {
 	cfg := Config{tune: tuning{bucketBits: 1, memKeys: 500, firstKeys: 50_000}}
 	s, err := Open(testdisk.NewMem(), "d", cfg, func([]Item) error { return nil })
-	must(t, err)
+	must.Do(t, err)
 	items := make([]Item, 100)
 	most := 0
 	for n := uint64(0); n < 150_000; n += uint64(len(items)) {
 		for i := range items {
 			items[i] = Item{Key: nth(n+uint64(i), 50)}
 		}
-		must(t, s.Add(items))
+		must.Do(t, s.Add(items))
 		if s.onDisk {
 			most = max(most, s.mem.n)
 		}
@@ -117,9 +111,9 @@ func TestPace(t *testing.T) {
 	if limit := 2 * s.mostKeys(); most > limit { // the table may grow by a few Adds between two checks
 		t.Errorf("a table had %d keys, want at most %d", most, limit)
 	}
-	must(t, s.Flush())
+	must.Do(t, s.Flush())
 	if got := s.Len(); got < 150_000 {
 		t.Errorf("%d keys, want 150000", got)
 	}
-	must(t, s.Close())
+	must.Do(t, s.Close())
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -28,7 +29,7 @@ func TestValuesAgainstMap(t *testing.T) {
 				return nil
 			}
 			s, err := Open(mem, "drum", cfg, emit)
-			must(t, err)
+			must.Do(t, err)
 			model := map[link.Key]uint64{}
 			for round := range 120 {
 				answers = answers[:0]
@@ -59,13 +60,13 @@ func TestValuesAgainstMap(t *testing.T) {
 				}
 				switch o {
 				case 0:
-					must(t, s.Check(items))
+					must.Do(t, s.Check(items))
 				case 1:
-					must(t, s.Update(items))
+					must.Do(t, s.Update(items))
 				default:
-					must(t, s.Add(items))
+					must.Do(t, s.Add(items))
 				}
-				must(t, s.Flush())
+				must.Do(t, s.Flush())
 				for _, a := range answers {
 					i, _ := strconv.Atoi(string(a.Aux))
 					w, ok := want[i]
@@ -78,13 +79,13 @@ func TestValuesAgainstMap(t *testing.T) {
 					t.Fatalf("round %d: no answer for %v", round, want)
 				}
 				if rng.IntN(20) == 0 { // a clean stop
-					must(t, s.Save([]byte{1}))
-					must(t, s.Close())
+					must.Do(t, s.Save([]byte{1}))
+					must.Do(t, s.Close())
 					s, err = Open(mem, "drum", cfg, emit)
-					must(t, err)
+					must.Do(t, err)
 				}
 			}
-			must(t, s.Close())
+			must.Do(t, s.Close())
 		})
 	}
 }
@@ -111,38 +112,38 @@ func TestRestoreValues(t *testing.T) {
 		return nil
 	}
 	s, err := Open(mem, "drum", cfg, emit)
-	must(t, err)
+	must.Do(t, err)
 	var first, second []Item
 	for i := range uint64(200) {
 		first = append(first, Item{Key: link.Key{Host: mix(i), Path: mix(i)}, Value: i})
 		second = append(second, Item{Key: link.Key{Host: mix(1000 + i), Path: mix(i)}, Value: 1000 + i})
 	}
-	must(t, s.Add(first))
-	must(t, s.Save([]byte{1}))
+	must.Do(t, s.Add(first))
+	must.Do(t, s.Save([]byte{1}))
 	mark := len(journal)
-	must(t, s.Add(second))
-	must(t, s.Commit())
-	must(t, s.Flush())
+	must.Do(t, s.Add(second))
+	must.Do(t, s.Commit())
+	must.Do(t, s.Flush())
 	mem = mem.Clone() // a kill: nothing was synced since the mark
-	must(t, s.Close())
+	must.Do(t, s.Close())
 	old := journal
 	s, err = Open(mem, "drum", cfg, emit)
-	must(t, err)
+	must.Do(t, err)
 	if s.Stats().Held == 0 {
 		t.Fatal("no item was held; the test needs some")
 	}
 	for i := mark; i < len(old); i += 10 {
-		must(t, s.RestoreValues(old[i:min(len(old), i+10)]))
+		must.Do(t, s.RestoreValues(old[i:min(len(old), i+10)]))
 	}
-	must(t, s.Flush())
+	must.Do(t, s.Flush())
 	for k, n := range unknown {
 		if n != 1 {
 			t.Fatalf("%v was emitted as unknown %d times, want once", k, n)
 		}
 	}
 	clear(known)
-	must(t, s.Check(append(first, second...)))
-	must(t, s.Flush())
+	must.Do(t, s.Check(append(first, second...)))
+	must.Do(t, s.Flush())
 	for _, it := range append(first, second...) {
 		if v, ok := known[it.Key]; !ok || v != it.Value {
 			t.Errorf("%v has value %d, known %t; want %d, true", it.Key, v, ok, it.Value)
@@ -151,5 +152,5 @@ func TestRestoreValues(t *testing.T) {
 	if err := s.Rebuild(0, nil); err == nil {
 		t.Error("Rebuild of a Store with values succeeded; it would lose the values")
 	}
-	must(t, s.Close())
+	must.Do(t, s.Close())
 }

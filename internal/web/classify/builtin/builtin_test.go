@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -32,15 +33,10 @@ func read(t testing.TB, name string) (rows []row) {
 		testneed.Missing(t, err)
 	}
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(f))(t)
 	for d := json.NewDecoder(bufio.NewReader(z)); d.More(); {
 		var r row
-		if err := d.Decode(&r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Decode(&r))
 		rows = append(rows, r)
 	}
 	return rows
@@ -49,29 +45,19 @@ func read(t testing.TB, name string) (rows []row) {
 // same trains a model again, and compares it with the file in the program.
 func same(t *testing.T, name string, have []byte, texts []classify.Text, training classify.Training, about string) {
 	t.Helper()
-	m, err := classify.Train(texts, training)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(classify.Train(texts, training))(t)
 	var want bytes.Buffer
-	if err := m.Write(&want, about); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Write(&want, about))
 	if *update {
 		var file bytes.Buffer
 		z, _ := gzip.NewWriterLevel(&file, gzip.BestCompression)
 		if _, err := z.Write(want.Bytes()); err != nil || z.Close() != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(name, file.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, file.Bytes(), 0o644))
 		t.Skipf("wrote %s: %d bytes, %d terms; test again", name, file.Len(), m.Vocabulary())
 	}
-	z, err := gzip.NewReader(bytes.NewReader(have))
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(bytes.NewReader(have)))(t)
 	if got, err := io.ReadAll(z); err != nil || !bytes.Equal(got, want.Bytes()) {
 		t.Errorf("%s: the training gives another model, %v; -update writes it", name, err)
 	}
@@ -80,10 +66,7 @@ func same(t *testing.T, name string, have []byte, texts []classify.Text, trainin
 // judged returns what a classifier with the models in the program says of texts.
 func judged(t *testing.T, m *classify.Model, texts []classify.Text) *classify.Evaluation {
 	t.Helper()
-	c, err := classify.New(m, Languages())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(classify.New(m, Languages()))(t)
 	return classify.Evaluate(c, texts)
 }
 
@@ -186,9 +169,7 @@ func BenchmarkPage(b *testing.B) {
 	}
 	body := page.Bytes()[:22_300]
 	c, err := classify.New(Topics(), Languages())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	var p parse.Page
 	parse.Parse(parse.Input{URL: weburl.MustParse("http://a.example/"), ContentType: "text/html; charset=utf-8",
 		Body: body}, parse.Options{}, &p)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/near"
@@ -32,10 +33,7 @@ type running struct {
 
 func start(t *testing.T, fs disk.FS, cfg Config) *running {
 	t.Helper()
-	x, err := Open(fs, dir, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(Open(fs, dir, cfg))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	r := &running{x, t, stop, make(chan error, 1)}
 	go func() { r.ended <- x.Run(ctx) }()
@@ -91,9 +89,7 @@ func text(n uint64, changed int) string {
 func memory(t *testing.T) *testdisk.Mem {
 	t.Helper()
 	m := testdisk.NewMem()
-	if err := errors.Join(m.MkdirAll("/state", 0o755), m.SyncDir("/")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(m.MkdirAll("/state", 0o755), m.SyncDir("/")))
 	return m
 }
 
@@ -166,9 +162,7 @@ func TestPatience(t *testing.T) {
 	r := start(t, memory(t), Config{Patience: time.Millisecond})
 	defer r.end()
 	_, claim, err := r.Find(t.Context(), sketchOf(text(1, 0)), Original{URL: "http://a.example/"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer claim.Release()
 	if got := r.find(text(1, 0), "http://b.example/"); got != "" {
 		t.Errorf("a page that is not archived counts: %q", got)
