@@ -39,7 +39,8 @@ func TestHostile(t *testing.T) {
 	}
 	for want, unknown := range map[error][]string{nil: slices.Repeat([]string{strings.Repeat("v", 64)}, 64),
 		rpc.ErrTooLarge: slices.Repeat([]string{"v"}, 65)} {
-		if err := standing.Call.Response(nil, &pb.OrdersResponse{Digest: digest, Unknown: unknown}); !errors.Is(err, want) {
+		r := &pb.OrdersResponse{Digest: digest, Unknown: unknown}
+		if err := standing.Call.Response(nil, r); !errors.Is(err, want) {
 			t.Errorf("an answer with %d unknown verbs: %v, want %v", len(unknown), err, want)
 		}
 	}
