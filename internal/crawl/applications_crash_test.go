@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
@@ -147,7 +147,7 @@ func (a *appTrial) play(ctx context.Context, t *testing.T, w *world) {
 	must.Do(t, w.close())
 }
 
-func (a *appTrial) collect(t *testing.T, w *world, app string, ds []crawl.Delivery) {
+func (a *appTrial) collect(t *testing.T, w *world, app string, ds []applications.Delivery) {
 	for i, d := range ds {
 		a.mu.Lock()
 		page := app + " " + d.URL

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -95,7 +96,7 @@ func TestApplicationsShareACrawl(t *testing.T) {
 			t.Errorf("fates %v", fates)
 		}
 		feed(t, w, "list", "http://a.example/", "http://b.example/1")
-		if _, err := w.Intake.Feed(t.Context(), "nobody", nil); !errors.Is(err, crawl.ErrNoApplication) {
+		if _, err := w.Intake.Feed(t.Context(), "nobody", nil); !errors.Is(err, applications.ErrUnknown) {
 			t.Errorf("an application that is not defined: %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -120,7 +121,7 @@ func TestApplicationsShareACrawl(t *testing.T) {
 			t.Errorf("after the acknowledgement: %v", news)
 		}
 		for _, st := range w.Applications.States() {
-			want := crawl.AppState{Name: st.Name, Fetched: st.Fetched, Shared: st.Shared,
+			want := applications.State{Name: st.Name, Fetched: st.Fetched, Shared: st.Shared,
 				Unacknowledged: int64(len(list))}
 			if st.Name == "news" {
 				want.Unacknowledged, want.Fetched = 0, 6
@@ -255,7 +256,7 @@ func TestRemovedApplication(t *testing.T) {
 			if after := len(s.asked("b.example")); after > before+1 {
 				t.Errorf("%d requests after the removal", after-before)
 			}
-			if _, err := w.Applications.Deliveries("news", 0, 9); !errors.Is(err, crawl.ErrNoApplication) {
+			if _, err := w.Applications.Deliveries("news", 0, 9); !errors.Is(err, applications.ErrUnknown) {
 				t.Errorf("pages of a removed application: %v", err)
 			}
 			s.accounts(t, w)
@@ -272,7 +273,7 @@ func TestManyApplications(t *testing.T) {
 		w, cancel, end := s.start(t)
 		synctest.Wait()
 		stays := newsAndList(t)[:1]
-		for i := range 2 * crawl.MaxApplications {
+		for i := range 2 * applications.Max {
 			next := newsAndList(t)[1]
 			next.Name = fmt.Sprint("app-", i)
 			must.Do(t, w.Orders.SetApplications(append(stays[:1:1], next)))

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -35,7 +36,7 @@ func (b *bench) define(pages bool, names ...string) {
 		all = append(all, visit.Application{Name: name, Scope: anyURL(b.T), Pages: pages})
 	}
 	must.Do(b.T, b.orders.SetApplications(all))
-	b.apps.heed() // as the dispatcher does in each turn
+	b.apps.Heed() // as the dispatcher does in each turn
 }
 
 func ofApp(app, url string) link.Link {
@@ -48,7 +49,7 @@ func ofApp(app, url string) link.Link {
 func TestWrongApplications(t *testing.T) {
 	b := on(t, testdisk.NewMem())
 	b.define(false, "news")
-	many := make([]visit.Application, MaxApplications+1)
+	many := make([]visit.Application, applications.Max+1)
 	for i := range many {
 		many[i] = visit.Application{Name: fmt.Sprint("a", i), Scope: anyURL(t)}
 	}
@@ -59,11 +60,11 @@ func TestWrongApplications(t *testing.T) {
 			t.Errorf("%s: %v, the one before is defined: %v", name, err, b.apps.Of("news") != nil)
 		}
 	}
-	if must.Do(t, b.orders.SetApplications(many[:MaxApplications])); b.apps.Of("news") != nil || !b.apps.Any() {
+	if must.Do(t, b.orders.SetApplications(many[:applications.Max])); b.apps.Of("news") != nil || !b.apps.Any() {
 		t.Error("the application before is still defined")
 	}
 	without := on(t, testdisk.NewMem())
-	without.apps.delivery = nil
+	without.apps.Pages = nil
 	if without.orders.SetApplications([]visit.Application{{Name: "a", Scope: anyURL(t), Pages: true}}) == nil {
 		t.Error("pages are to be collected, and nothing keeps them")
 	}
@@ -77,12 +78,12 @@ func TestLinksOfUndefinedApplications(t *testing.T) {
 		b.define(false, "news", "old")
 		b.define(false, "news")
 		l := ofApp("old", "http://a.example/1")
-		if waits := b.apps.awaits(&frontier.Task{Link: l, Host: "a.example"}, time.Now()); waits ||
-			!b.apps.without(&l) {
+		if waits := b.apps.Awaits(&frontier.Task{Link: l, Host: "a.example"}, time.Now()); waits ||
+			!b.apps.Without(&l) {
 			t.Errorf("a link of a removed application waits: %v", waits)
 		}
 		for _, own := range []link.Link{foundAt("http://a.example/1"), ofApp("news", "http://a.example/1")} {
-			if b.apps.without(&own) {
+			if b.apps.Without(&own) {
 				t.Errorf("%q is removed", own.App())
 			}
 		}
@@ -94,17 +95,17 @@ func TestLinksOfUndefinedApplications(t *testing.T) {
 				time.Sleep(time.Until(wake))
 				continue
 			}
-			if asked++; !b.apps.awaits(&task, time.Now()) {
+			if asked++; !b.apps.Awaits(&task, time.Now()) {
 				break
 			}
 		}
-		if took := time.Since(began); took < unknownWait || took > unknownWait+10*time.Second || asked < 5 ||
-			asked > 20 {
+		const wait = applications.UnknownWait
+		if took := time.Since(began); took < wait || took > wait+10*time.Second || asked < 5 || asked > 20 {
 			t.Errorf("it waits for %s, and is asked about %d times", took, asked)
 		}
 		b.define(false, "later")
 		b.define(false)
-		if l := ofApp("later", "http://a.example/2"); b.apps.awaits(&frontier.Task{Link: l}, time.Now()) {
+		if l := ofApp("later", "http://a.example/2"); b.apps.Awaits(&frontier.Task{Link: l}, time.Now()) {
 			t.Error("it waits, although it was removed after it was defined")
 		}
 	})
@@ -114,7 +115,7 @@ func TestLinksOfUndefinedApplications(t *testing.T) {
 func TestClassesOfApplications(t *testing.T) {
 	b := on(t, testdisk.NewMem())
 	var names []string
-	for i := range MaxApplications {
+	for i := range applications.Max {
 		names = append(names, fmt.Sprint("a", i))
 	}
 	b.define(false, names...)
@@ -127,20 +128,20 @@ func TestClassesOfApplications(t *testing.T) {
 		}
 	}
 	own := foundAt("http://a.example/")
-	if seen[0] || len(seen) != MaxApplications || b.apps.ClassOf(&own) != 0 {
-		t.Errorf("%d applications have the classes %v", MaxApplications, seen)
+	if seen[0] || len(seen) != applications.Max || b.apps.ClassOf(&own) != 0 {
+		t.Errorf("%d applications have the classes %v", applications.Max, seen)
 	}
 	if class("another") != 0 {
 		t.Error("there is a class for one more")
 	}
 	gone := ofApp(names[3], "http://a.example/")
-	b.apps.accepted(&gone)
+	b.apps.Accepted(&gone)
 	b.define(false, append([]string{"new"}, slices.Delete(slices.Clone(names), 3, 4)...)...)
 	if class("new") != 0 {
 		t.Error("the class of a removed application is taken while its links wait")
 	}
-	delete(b.apps.slots, "new")
-	if b.apps.left(&gone); class("new") == 0 {
+	b.apps.Left(&gone)
+	if b.define(false, append([]string{"newer"}, slices.Delete(slices.Clone(names), 3, 4)...)...); class("newer") == 0 {
 		t.Error("the class of a removed application is not free when its links are finished")
 	}
 }
@@ -158,9 +159,9 @@ func TestPagesAreCollected(t *testing.T) {
 			v.Notes = []string{"refetch:255"}
 		}
 		f := state.Finish{Link: v.Task.Link, Code: 200}
-		b.apps.deliver(v, &f, time.Now())
-		b.apps.deliver(v, &state.Finish{Link: foundAt("http://a.example/own")}, time.Now())
-		b.apps.heed()
+		b.apps.Deliver(v, &f, time.Now())
+		b.apps.Deliver(v, &state.Finish{Link: foundAt("http://a.example/own")}, time.Now())
+		b.apps.Heed()
 		if got, want := b.apps.States()[0].Held, i >= 1; got != want {
 			t.Errorf("after %d pages its links wait: %v", i+1, got)
 		}
@@ -184,15 +185,16 @@ func TestPagesAreCollected(t *testing.T) {
 	}
 	must.Do(t, b.apps.Acknowledge(t.Context(), "news", pages[1].Position))
 	must.Do(t, b.apps.Acknowledge(t.Context(), "news", pages[0].Position)) // a late one changes nothing
-	if b.apps.heed(); b.apps.States()[0].Held || b.apps.Uncollected() != 1 {
+	if b.apps.Heed(); b.apps.States()[0].Held || b.apps.Uncollected() != 1 {
 		t.Errorf("after two are collected: %+v", b.apps.States())
 	}
 	if must.Do(t, done(t.Context())); b.apps.Uncollected() != 0 {
 		t.Error("pages that another agent fetches again wait here")
 	}
 	b.define(false, "news")
-	if _, err := b.apps.Deliveries("news", 0, 9); !errors.Is(err, ErrNoApplication) ||
-		!errors.Is(b.apps.Acknowledge(t.Context(), "news", 1), ErrNoApplication) || b.apps.Changed("news") != nil {
+	if _, err := b.apps.Deliveries("news", 0, 9); !errors.Is(err, applications.ErrUnknown) ||
+		!errors.Is(b.apps.Acknowledge(t.Context(), "news", 1), applications.ErrUnknown) ||
+		b.apps.Changed("news") != nil {
 		t.Errorf("pages of an application that does not collect them: %v", err)
 	}
 	must.Do(t, done(t.Context())) // it was removed meanwhile
@@ -215,7 +217,7 @@ func TestCountsOfApplications(t *testing.T) {
 		}
 		b.ledger.Finish(&f)
 	}
-	want := AppState{Name: "news", Queued: 1, Fetched: 2, Shared: 1}
+	want := applications.State{Name: "news", Queued: 1, Fetched: 2, Shared: 1}
 	if got := b.apps.States(); len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -231,7 +233,7 @@ func TestCountsOfApplications(t *testing.T) {
 			t.Error("after a restart visits do not look into the archive")
 		}
 		for i := range again.left {
-			again.apps.accepted(&again.left[i])
+			again.apps.Accepted(&again.left[i])
 		}
 		again.define(false, "news")
 		if got := again.apps.States(); len(got) != 1 || got[0] != want {

@@ -130,8 +130,8 @@ func (c *Cluster) isSpread(l link.Link) bool {
 // mustWait reports that the loop, which has no work itself, has to wait for other agents.
 func (c *Cluster) mustWait(now time.Time) bool { return c.Turns != nil && c.Turns.Waits(now) }
 
-// ending reports that this agent is ending the run together with all others.
-func (c *Cluster) ending() bool { return c.Turns != nil && c.Turns.Ending() }
+// Ending reports that this agent is ending the run together with all others.
+func (c *Cluster) Ending() bool { return c.Turns != nil && c.Turns.Ending() }
 
 // deliver acknowledges and ships what is durable.
 func (c *Cluster) deliver(work context.Context, now time.Time) (wake time.Time) {

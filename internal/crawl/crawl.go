@@ -8,12 +8,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
+	"github.com/orbweaver/orbweaver/internal/crawl/applications/delivery"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
-	"github.com/orbweaver/orbweaver/internal/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/rate"
@@ -142,10 +143,10 @@ func stopOf(ctx context.Context) Stop {
 // dispatcher, and owns the order of things; its parts own the rest. Methods are for one goroutine unless their comment
 // says that they are safe for concurrent use.
 type Crawler struct {
-	Intake       *Intake       // accepts links
-	Orders       *Orders       // of operators
-	Applications *Applications // which share the crawl
-	View         *View         // what a person asks
+	Intake       *Intake           // accepts links
+	Orders       *Orders           // of operators
+	Applications *applications.Set // which share the crawl
+	View         *View             // what a person asks
 
 	cfg      Config
 	cluster  *Cluster
@@ -193,8 +194,8 @@ func New(cfg Config, parts Parts) *Crawler {
 	planner, _ := p.Strategy.(visit.Planner)
 	widened := &widened{scope: p.Scope}
 	rated := &rateLimit{&c.cfg, p.Rate, p.Frontier}
-	c.Applications = &Applications{cfg: &c.cfg, run: c.run, frontier: p.Frontier, delivery: p.Delivery,
-		cluster: c.cluster}
+	c.Applications = &applications.Set{Run: c.run, Frontier: p.Frontier, Pages: p.Delivery, Cluster: c.cluster,
+		MostUncollected: cfg.Uncollected}
 	c.gate = orders.NewGate(c.run, gateLoop{c.cluster, p.Seen, &c.origins, &c.plan}, p.Frontier, p.Events)
 	c.visits = visit.New(cfg.Config, visit.Parts{Scope: p.Scope, Robots: p.Robots, Sheets: p.Sheets,
 		Fetch: p.Fetch, Archive: p.Archive, Near: p.Near, Rate: p.Rate, Events: p.Events,
@@ -203,7 +204,7 @@ func New(cfg Config, parts Parts) *Crawler {
 		Sharing: p.Cluster.Sharing}, resolversMax)
 	c.progress = progress{cfg: &c.cfg, visits: c.visits}
 	c.ledger = newLedger(c, p, widened, planner != nil)
-	c.Applications.ledger = c.ledger
+	c.Applications.Ledger = c.ledger
 	c.origins = retry.NewOrigins(cfg.Config, retry.Parts{Run: c.run, Book: c.retries, Frontier: p.Frontier,
 		Robots: p.Robots, Tally: p.Tally, Events: p.Events, Visits: c.visits, Gate: c.gate, Ledger: c.ledger})
 	c.plan = plan{run: c.run, ledger: c.ledger, origins: &c.origins, archive: p.Archive, owners: p.Cluster.Owners,
@@ -366,7 +367,7 @@ func (c *Crawler) finished() {
 // idle ends the run if no work is left, and no pages of an application are collected. It reports whether the dispatcher
 // has to look for work again.
 func (c *Crawler) idle() bool {
-	if !c.Applications.table.Load().collected() {
+	if !c.Applications.Collected() {
 		c.finished()
 		return true
 	}
@@ -396,7 +397,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	}
 	c.gate.HeedBars()
 	c.gate.HeedExclusions()
-	c.Applications.heed()
+	c.Applications.Heed()
 	quota := quotaMax
 	for {
 		if held, ask := obstructed(c.obstacles.ofVisit, now); held {
@@ -417,7 +418,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		if held != retry.VisitIt && c.needsNoTry(&t) {
 			held = retry.VisitIt
 		}
-		kept := c.bar(&t, now) || c.setAside(&t, now) || c.Applications.awaits(&t, now)
+		kept := c.bar(&t, now) || c.setAside(&t, now) || c.Applications.Awaits(&t, now)
 		if kept || held == retry.AwaitIt {
 			if !kept {
 				wake = run.Earlier(wake, c.origins.Await(origin, &t, now))
@@ -439,7 +440,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		c.begins(v)
 		host := t.Host
 		switch {
-		case c.gate.Dropped(host, t.Number) || c.Applications.without(&t.Link):
+		case c.gate.Dropped(host, t.Number) || c.Applications.Without(&t.Link):
 			// The operator dropped the host, and the URL came back to the queue after that; or removed the application.
 			v.Outcome = visit.Dropped
 			c.settle(v, now)
@@ -478,7 +479,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 // needsNoTry reports that a URL whose origin fails need not wait for a try: it ends without a request, or another URL
 // takes its place.
 func (c *Crawler) needsNoTry(t *frontier.Task) bool {
-	return visit.IsErrand(t.Link) || c.gate.Dropped(t.Host, t.Number) || c.Applications.without(&t.Link) ||
+	return visit.IsErrand(t.Link) || c.gate.Dropped(t.Host, t.Number) || c.Applications.Without(&t.Link) ||
 		c.limits.full(t.Host) || c.plain.replaces(t.Link)
 }
 

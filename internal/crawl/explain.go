@@ -210,12 +210,7 @@ func (v *View) hindrances(now time.Time) (all []Hindrance) {
 		add("%s held until other agents have told which of their pages they have fetched",
 			english.Plural(m.Held, "host is", "hosts are"))
 	}
-	if held := v.apps.held; len(held) > 0 {
-		var names []string
-		for name := range held {
-			names = append(names, name)
-		}
-		slices.Sort(names)
+	if names := v.apps.Held(); len(names) > 0 {
 		add("the links of %s wait: %d or more of its pages wait to be collected", english.WordSeries(names, "and"),
 			v.cfg.Uncollected)
 	}

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -95,12 +93,10 @@ func (e *urlTurn) ask(v *View, now time.Time) {
 	e.unsure = v.parts.Seen.Holds()
 	e.elsewhere = v.parts.Cluster.pagesElsewhere(e.u.Host())
 	links := []link.Link{{URL: e.u}}
-	if t := v.apps.table.Load(); t != nil {
-		for name := range *t {
-			l := link.Link{URL: e.u}
-			l.SetApp(name, "")
-			links = append(links, l)
-		}
+	for _, app := range v.apps.All() {
+		l := link.Link{URL: e.u}
+		l.SetApp(app.Name, "")
+		links = append(links, l)
 	}
 	keys := v.ledger.Keys()
 	for _, l := range links {
@@ -311,13 +307,9 @@ func tellScope(line func(string, ...any), s *scope.Scope, l link.Link) (in bool)
 // tellApps names the applications that would follow a link to the URL on a page of theirs, and reports whether there
 // are any.
 func (v *View) tellApps(line func(string, ...any), l link.Link) (some bool) {
-	t := v.apps.table.Load()
-	if t == nil {
-		return false
-	}
-	for _, name := range slices.Sorted(maps.Keys(*t)) {
-		if (*t)[name].Scope.Judge(l).In {
-			line("if a page of the application %s links to it, the application accepts it", name)
+	for _, app := range v.apps.All() {
+		if app.Scope.Judge(l).In {
+			line("if a page of the application %s links to it, the application accepts it", app.Name)
 			some = true
 		}
 	}

@@ -20,7 +20,7 @@ type gateLoop struct {
 }
 
 func (l gateLoop) Foreign(host string) bool { return l.cluster.agentOf(host) != "" }
-func (l gateLoop) Ending() bool             { return l.cluster.ending() }
+func (l gateLoop) Ending() bool             { return l.cluster.Ending() }
 func (l gateLoop) HostBlocked(host string)  { l.origins.OpenHost(host) } // no try of an origin may come
 
 func (l gateLoop) Hides() bool {

@@ -3,6 +3,7 @@ package crawl
 import (
 	"fmt"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
@@ -29,7 +30,7 @@ type Intake struct {
 	queries  *scope.Queries // nil: no bound on the queries of a path
 	strategy visit.Strategy
 	cluster  *Cluster
-	apps     *Applications
+	apps     *applications.Set
 	origins  *retry.Origins
 	failures *retry.Failures
 	plan     *plan
@@ -125,7 +126,7 @@ func (n *Intake) Accept(items []keyset.Item) error {
 			return err
 		}
 		if kind == state.Accept {
-			n.apps.accepted(&l)
+			n.apps.Accepted(&l)
 		}
 		if dropped {
 			if err := n.loop.acceptDropped(enc, n.ledger.AcceptUnlisted(kind, enc)); err != nil {

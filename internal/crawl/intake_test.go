@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -243,7 +244,7 @@ func TestFeed(t *testing.T) {
 	b.serve()
 	u := weburl.MustParse("http://far.example/1")
 	feed := func(app string, urls ...AppURL) ([]SeedFate, error) { return b.intake.Feed(t.Context(), app, urls) }
-	if _, err := feed("news", AppURL{URL: u}); !errors.Is(err, ErrNoApplication) {
+	if _, err := feed("news", AppURL{URL: u}); !errors.Is(err, applications.ErrUnknown) {
 		t.Errorf("an unknown application: %v", err)
 	}
 	any, err := scope.New(scope.Config{Scope: scope.Any}, nil)

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
@@ -29,7 +30,7 @@ type Loop struct {
 	Retries      *retry.Book
 	Links        *visit.Follower
 	Hosts        Hosts
-	Applications *Applications
+	Applications *applications.Set
 	Sharer       visit.Sharer // the strategy, if it is one; otherwise nil
 }
 
@@ -77,7 +78,7 @@ func (l *Loop) Intake(ls *visit.Links) {
 func (l *Loop) Forget(link link.Link, number uint64) uint64 {
 	k := link.Key()
 	number = l.Retries.Number(k, number)
-	l.c.Applications.left(&link)
+	l.c.Applications.Left(&link)
 	l.Retries.Forget(k)
 	l.c.plan.leaves(link, l.c.cfg.Clock.Now())
 	return number

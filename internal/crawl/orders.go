@@ -7,6 +7,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
@@ -42,7 +43,7 @@ type Orders struct {
 	scope    *scope.Scope
 	cluster  *Cluster
 	plan     *plan
-	apps     *Applications
+	apps     *applications.Set
 	progress *progress
 }
 
@@ -81,7 +82,7 @@ func (o *Orders) Pause(ctx context.Context, on bool) error {
 
 // SetApplications replaces all applications. The waiting links of an application that is no longer there are finished
 // without a visit, and its pages that were not collected are deleted. Safe for concurrent use, also before Run.
-func (o *Orders) SetApplications(all []visit.Application) error { return o.apps.set(all) }
+func (o *Orders) SetApplications(all []visit.Application) error { return o.apps.Define(all) }
 
 // Repace tells the Frontier of domains that its Pace may hold back; see Frontier.Repace. Safe for concurrent use,
 // also before Run; ctx bounds the wait.

@@ -204,23 +204,6 @@ func (q queryCounts) Load(_ byte, p []byte) error {
 	return nil
 }
 
-func (a *Applications) Kinds() []ledger.Kind {
-	return []ledger.Kind{{Kind: state.Application, Name: "application"}}
-}
-
-// Load reads the counts of an application. A later record only says that it exists.
-func (a *Applications) Load(_ byte, p []byte) error {
-	app, fetched, shared, err := state.DecodeApplication(p)
-	if err != nil {
-		return err
-	}
-	a.some.Store(true)
-	if isNew := a.define(app); isNew {
-		a.count(app, func(n *appCount) { n.fetched, n.shared = fetched, shared })
-	}
-	return nil
-}
-
 // archiveDigests are the payloads that the archive recognizes.
 type archiveDigests struct{ of *warc.Writer }
 

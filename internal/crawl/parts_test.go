@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
@@ -40,7 +41,7 @@ type bench struct {
 	origins  retry.Origins
 	failures retry.Failures
 	cluster  Cluster
-	apps     *Applications
+	apps     *applications.Set
 	plan     plan
 	progress progress
 	skips    skips
@@ -73,8 +74,8 @@ func on(t *testing.T, mem *testdisk.Mem, with ...setting) *bench {
 	var err error
 	b.Parts, err = testparts.Open(b.fs, open)
 	must.Do(t, err)
-	b.apps = &Applications{cfg: &b.cfg, run: b.run, frontier: b.Frontier, delivery: b.Delivery,
-		cluster: &b.cluster}
+	b.apps = &applications.Set{Run: b.run, Frontier: b.Frontier, Pages: b.Delivery, Cluster: &b.cluster,
+		MostUncollected: b.cfg.Uncollected}
 	b.gate = orders.NewGate(b.run, gateLoop{&b.cluster, b.Seen, &b.origins, &b.plan}, b.Frontier, b.Events)
 	parts.Scope, parts.Robots, parts.Fetch, parts.Archive = b.Scope, b.Robots, b.Fetch, b.Archive
 	parts.Events, parts.Applications, parts.Gate, parts.Owners = b.Events, b.apps, b.gate, b.cluster.Owners
@@ -91,7 +92,7 @@ func on(t *testing.T, mem *testdisk.Mem, with ...setting) *bench {
 		Journal: b.Journal, Seen: b.Seen, Tally: b.Tally, Events: b.Events, Syncers: []ledger.Syncer{b.Delivery},
 		Participants: []ledger.Participant{spans, widened, &tallyCounts{tally: b.Tally, skips: &b.skips}, &b.failures,
 			queryCounts{b.Queries}, b.gate, b.apps, hostStates{&b.origins, past}, sealer{b}}})
-	b.apps.ledger = b.ledger
+	b.apps.Ledger = b.ledger
 	b.origins = retry.NewOrigins(b.cfg.Config, retry.Parts{Run: b.run, Book: b.book, Frontier: b.Frontier,
 		Robots: b.Robots, Tally: b.Tally, Events: b.Events, Visits: b.visits, Gate: b.gate, Ledger: b.ledger})
 	planner, _ := parts.Strategy.(visit.Planner)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
@@ -37,7 +38,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	if err != nil {
 		return Recovered{}, err
 	}
-	pages, err := c.Applications.tails()
+	pages, err := c.Applications.Tails()
 	if err != nil {
 		return Recovered{}, err
 	}
@@ -79,7 +80,7 @@ type recovery struct {
 	queries  *scope.Queries // nil: the spellings of queries do not count
 	gate     *orders.Gate
 	plan     *plan
-	apps     *Applications
+	apps     *applications.Set
 	frontier *frontier.Frontier
 	robots   *robots.Cache
 	origins  *retry.Origins
@@ -120,13 +121,13 @@ func (r *recovery) Dropped(number uint64, l link.Link) (taken bool, err error) {
 	if _, page := l.Stored(); page || !r.gate.Dropped(l.URL.Host(), number) {
 		return false, nil
 	}
-	r.apps.accepted(&l)
+	r.apps.Accepted(&l)
 	return true, r.frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
 }
 
 // Pending implements ledger.Past. It queues the link.
 func (r *recovery) Pending(number uint64, l link.Link) error {
-	r.apps.accepted(&l)
+	r.apps.Accepted(&l)
 	if r.batch, r.numbers = append(r.batch, l), append(r.numbers, number); len(r.batch) == 1024 {
 		return r.Queued()
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
@@ -72,7 +72,7 @@ func TestRecollect(t *testing.T) {
 	})
 }
 
-func mustDeliveries(t *testing.T, w *world, app string) []crawl.Delivery {
+func mustDeliveries(t *testing.T, w *world, app string) []applications.Delivery {
 	t.Helper()
 	pages, err := w.Applications.Deliveries(app, 0, 1000)
 	must.Do(t, err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -54,7 +55,7 @@ func (n *Intake) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 // Safe for concurrent use; ctx bounds the wait (ErrUnderWay).
 func (n *Intake) AddSeeds(ctx context.Context, seeds []NewSeed) (fates []SeedFate, err error) {
 	_, err = n.run.Command(ctx, "seed", fmt.Sprintf("%d URLs", len(seeds)), func(time.Time) (string, error) {
-		if n.cluster.ending() {
+		if n.cluster.Ending() {
 			return "", ErrEnding
 		}
 		links := make([]link.Link, len(seeds))
@@ -132,11 +133,11 @@ type AppURL struct {
 // wait (ErrUnderWay).
 func (n *Intake) Feed(ctx context.Context, app string, urls []AppURL) (fates []SeedFate, err error) {
 	_, err = n.run.Command(ctx, "feed", app, func(time.Time) (string, error) {
-		a := n.apps.table.Load().of(app)
+		a := n.apps.Of(app)
 		switch {
 		case a == nil:
-			return "", fmt.Errorf("application %q: %w", app, ErrNoApplication)
-		case n.cluster.ending():
+			return "", fmt.Errorf("application %q: %w", app, applications.ErrUnknown)
+		case n.cluster.Ending():
 			return "", ErrEnding
 		}
 		seeds := make([]link.Link, len(urls))

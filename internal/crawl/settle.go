@@ -129,7 +129,7 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 	}
 	c.logs.write(v, f, now)
 	c.logs.writeLinks(v, &f, now)
-	c.Applications.deliver(v, &f, now)
+	c.Applications.Deliver(v, &f, now)
 	c.View.shown.lastURL = v.Asked.URL.String()
 	c.retries.Forget(v.Task.Link.Key())
 	if v.Plain { // it counts as skipped, not as failed

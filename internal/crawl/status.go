@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
@@ -88,7 +89,7 @@ type View struct {
 	origins   *retry.Origins
 	failures  *retry.Failures
 	visits    *visit.Pool
-	apps      *Applications
+	apps      *applications.Set
 	plan      *plan
 	limits    *limits
 	delays    *delays

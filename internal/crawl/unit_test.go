@@ -2,19 +2,12 @@ package crawl
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"maps"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
-	"github.com/orbweaver/orbweaver/internal/delivery"
-	"github.com/orbweaver/orbweaver/internal/testkit/must"
-	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/near/index"
@@ -22,7 +15,7 @@ import (
 )
 
 // A page that is fetched again because its agent left, and not because its archive was lost, does not count as one of a
-// lost archive. The note tells how often it was fetched again.
+// lost archive.
 func TestCountsOfRefetches(t *testing.T) {
 	again, ok := visit.RefetchLink(link.Link{URL: weburl.MustParse("http://a.example/")})
 	if !ok || !visitOf(&state.Finish{Link: again}).Refetched {
@@ -32,43 +25,6 @@ func TestCountsOfRefetches(t *testing.T) {
 	if visitOf(&state.Finish{Link: again}).Refetched {
 		t.Error("an application's page counts as one of a lost archive")
 	}
-	for note, n := range map[string]uint8{"": 0, "refetch:1": 1, "shared,refetch:12,2t": 12, "refetch:x": 0,
-		"near-duplicate:refetch:3": 0} {
-		if got := (&Delivery{Note: note}).refetches(); got != n {
-			t.Errorf("note %q: %d, want %d", note, got, n)
-		}
-	}
-}
-
-// While the dispatcher is busy, an acknowledgement waits as long as its caller does. The pages are marked then, and
-// another call lets the application's links go on.
-func TestAcknowledgeWaitsNoLonger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, err := delivery.Open(testdisk.NewMem(), "/pages")
-		must.Do(t, err)
-		log, err := store.Create("news")
-		must.Do(t, err)
-		must.Do(t, log.Append(func(b []byte) []byte { return append(b, `{"url":"http://a.example/"}`...) }))
-		durable := store.Syncing()
-		must.Do(t, errors.Join(store.Flush(), store.Sync()))
-		durable()
-		a := Applications{cfg: &Config{Uncollected: 1}, run: run.New(), delivery: store}
-		a.heldNow.Store(&map[string]bool{"news": true})
-		a.run.Begin()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		pages, err := a.Deliveries("news", 0, 1)
-		must.Do(t, err)
-		if err := a.Acknowledge(ctx, "news", pages[0].Position); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the dispatcher is busy: %v", err)
-		}
-		if n := log.Waiting(); n != 0 {
-			t.Errorf("%d pages wait", n)
-		}
-		go func() { (<-a.run.Calls())(time.Now()) }()
-		must.Do(t, a.Acknowledge(t.Context(), "news", pages[0].Position))
-		must.Do(t, store.Close())
-	})
 }
 
 func TestRecentIsBounded(t *testing.T) {

@@ -20,7 +20,7 @@ type questions struct {
 
 // collecting are the parts of the crawl that serve applications.
 type collecting struct {
-	*crawl.Applications
+	local.Collected
 	*crawl.Intake
 }
 

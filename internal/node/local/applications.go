@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
@@ -46,11 +47,16 @@ type Defined interface {
 // An ApplicationCrawl crawls for applications, which it knows by their IDs.
 type ApplicationCrawl interface {
 	Feed(ctx context.Context, app string, urls []crawl.AppURL) ([]crawl.SeedFate, error)
+	Collected
+}
+
+// Collected are the pages that applications collect.
+type Collected interface {
 	// Deliveries returns pages from a position on. Changed is closed when there are more.
-	Deliveries(app string, from int64, max int) ([]crawl.Delivery, error)
+	Deliveries(app string, from int64, max int) ([]applications.Delivery, error)
 	Changed(app string) <-chan struct{}
 	Acknowledge(ctx context.Context, app string, position int64) error
-	States() []crawl.AppState
+	States() []applications.State
 }
 
 func (o *Applications) PlanFeed(urls []string) []operate.SeedPlan {
@@ -133,7 +139,7 @@ func (o *Applications) ListPages(ctx context.Context, q *pb.ListPages) (*pb.List
 	}
 }
 
-func fetchedPage(d crawl.Delivery) *pb.FetchedPage {
+func fetchedPage(d applications.Delivery) *pb.FetchedPage {
 	p := &pb.FetchedPage{Url: d.URL, Status: int32(d.Status), Error: d.Error, Via: d.Via, Hops: d.Hops, Mime: d.MIME,
 		Size: d.Size, Digest: d.Digest, File: d.File, Offset: d.Offset, Note: d.Note, Robots: d.Robots}
 	if t, err := time.Parse(time.RFC3339Nano, d.Time); err == nil {
@@ -170,7 +176,7 @@ func (o *Applications) AcknowledgePages(ctx context.Context, q *pb.AcknowledgePa
 }
 
 // Uncollected says which pages applications have still to collect from an agent, such as "3 pages of shop".
-func Uncollected(states []crawl.AppState) string {
+func Uncollected(states []applications.State) string {
 	var all []string
 	for _, s := range states {
 		if n := s.Unacknowledged; n > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/rate"
@@ -34,8 +35,8 @@ type fake struct {
 	taken   []crawl.NewSeed
 	copied  []link.Link
 	uncopy  error
-	pages   []crawl.Delivery
-	coming  []crawl.Delivery // after the next look, within a second
+	pages   []applications.Delivery
+	coming  []applications.Delivery // after the next look, within a second
 	changed chan struct{}
 	acked   int64
 	rate    rate.Schedule
@@ -46,7 +47,7 @@ func (f *fake) Waits() (Waiting, bool)             { return Waiting{For: f.waits
 func (f *fake) Sizes(*crawl.Status) []Size         { return []Size{{Name: "frontier", Memory: 7}} }
 func (f *fake) Cluster() (string, []string)        { return "192.0.2.1:7470", []string{"gone"} }
 func (f *fake) State() (rate.Schedule, float64)    { return f.rate, 0.25 }
-func (f *fake) States() []crawl.AppState           { return nil }
+func (f *fake) States() []applications.State       { return nil }
 func (f *fake) Peek(string) (string, bool)         { return f.owner, f.owner == "" }
 func (f *fake) SeedAgent(string) string            { return f.owner }
 func (f *fake) Standing() []orders.Order           { return nil }
@@ -92,7 +93,7 @@ func (f *fake) Feed(_ context.Context, app string, urls []crawl.AppURL) (fates [
 	return fates, f.err
 }
 
-func (f *fake) Deliveries(_ string, from int64, most int) ([]crawl.Delivery, error) {
+func (f *fake) Deliveries(_ string, from int64, most int) ([]applications.Delivery, error) {
 	defer f.deliver()
 	if from >= int64(len(f.pages)) {
 		return nil, f.err
@@ -320,7 +321,8 @@ func TestPages(t *testing.T) {
 		if n, took := list("log", 0, 700); n != 0 || took != 700*time.Millisecond {
 			t.Errorf("%d pages after %v", n, took)
 		}
-		f.coming = []crawl.Delivery{{URL: "http://a.example/", Position: 1}, {URL: "http://b.example/", Position: 2}}
+		f.coming = []applications.Delivery{{URL: "http://a.example/", Position: 1},
+			{URL: "http://b.example/", Position: 2}}
 		if n, took := list("log", 0, 9000); n != 2 || took != time.Second {
 			t.Errorf("%d pages after %v", n, took)
 		}
@@ -336,7 +338,7 @@ func TestPages(t *testing.T) {
 			}
 		}
 	})
-	got := Uncollected([]crawl.AppState{{Name: "a-1", Unacknowledged: 1}, {Name: "b-1"},
+	got := Uncollected([]applications.State{{Name: "a-1", Unacknowledged: 1}, {Name: "b-1"},
 		{Name: "c-1", Unacknowledged: 2}})
 	if !strings.HasPrefix(got, "1 page of a") || !strings.Contains(got, " and 2 pages of c") {
 		t.Error(got)

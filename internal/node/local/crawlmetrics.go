@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 )
@@ -20,7 +21,7 @@ type CrawlMetrics struct {
 }
 
 // ApplicationCounts are those of the applications.
-type ApplicationCounts interface{ States() []crawl.AppState }
+type ApplicationCounts interface{ States() []applications.State }
 
 var (
 	descPages     = Desc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.")

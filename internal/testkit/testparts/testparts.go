@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
-	"github.com/orbweaver/orbweaver/internal/delivery"
+	"github.com/orbweaver/orbweaver/internal/crawl/applications/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"

@@ -1,4 +1,4 @@
-package crawl
+package applications
 
 import (
 	"context"
@@ -45,16 +45,16 @@ type Delivery struct {
 	Robots string `json:"robots,omitempty"` // what the page says to robots, as in its metadata record
 }
 
-// deliver adds a finished URL to the log of its application.
-func (a *Applications) deliver(v *visit.Attempt, f *state.Finish, now time.Time) {
-	if f.Link.Ext == "" || a.delivery == nil || a.run.Failed() {
+// Deliver adds a finished URL to the log of its application.
+func (a *Set) Deliver(v *visit.Attempt, f *state.Finish, now time.Time) {
+	if f.Link.Ext == "" || a.Pages == nil || a.Run.Failed() {
 		return
 	}
 	app := f.Link.App()
 	if app == "" {
 		return
 	}
-	log := a.delivery.Log(app)
+	log := a.Pages.Log(app)
 	if log == nil {
 		return
 	}
@@ -78,20 +78,20 @@ func (a *Applications) deliver(v *visit.Attempt, f *state.Finish, now time.Time)
 		err = log.Append(func(b []byte) []byte { return append(b, line...) })
 	}
 	if err != nil {
-		a.run.Fail(fmt.Errorf("pages of application %q: %w", app, err))
+		a.Run.Fail(fmt.Errorf("pages of application %q: %w", app, err))
 	}
 }
 
-// pageTails are hashes of the URLs in the logs of applications, by name. After a power failure, a finish whose line is
+// PageTails are hashes of the URLs in the logs of applications, by name. After a power failure, a finish whose line is
 // lost does not count.
-type pageTails map[string]map[uint64]struct{}
+type PageTails map[string]map[uint64]struct{}
 
-// tails reads the logs as the last process left them.
-func (a *Applications) tails() (pageTails, error) {
-	tails := pageTails{}
-	for _, app := range a.delivery.Names() {
+// Tails reads the logs as the last process left them.
+func (a *Set) Tails() (PageTails, error) {
+	tails := PageTails{}
+	for _, app := range a.Pages.Names() {
 		urls := map[uint64]struct{}{}
-		err := a.delivery.Log(app).Each(func(line []byte) error {
+		err := a.Pages.Log(app).Each(func(line []byte) error {
 			var d struct{ URL string }
 			if err := json.Unmarshal(line, &d); err != nil {
 				return err
@@ -109,7 +109,7 @@ func (a *Applications) tails() (pageTails, error) {
 
 // Has implements ledger.Witness. Each application has a log of its own, so a line says nothing of the finishes of
 // others: all before must have theirs.
-func (p pageTails) Has(f *state.Finish, all, synced bool) bool {
+func (p PageTails) Has(f *state.Finish, all, synced bool) bool {
 	urls, ok := p[f.Link.App()]
 	switch {
 	case synced:
@@ -124,12 +124,12 @@ func (p pageTails) Has(f *state.Finish, all, synced bool) bool {
 }
 
 // Deliveries returns up to max durable pages of an application, from a position on; 0 means the first one that is not
-// acknowledged. No page before that one is returned again. The error is ErrNoApplication if the pages of no such
+// acknowledged. No page before that one is returned again. The error is ErrUnknown if the pages of no such
 // application are collected. Safe for concurrent use.
-func (a *Applications) Deliveries(app string, from int64, max int) ([]Delivery, error) {
-	log := a.delivery.Log(app)
+func (a *Set) Deliveries(app string, from int64, max int) ([]Delivery, error) {
+	log := a.Pages.Log(app)
 	if log == nil {
-		return nil, fmt.Errorf("application %q: %w", app, ErrNoApplication)
+		return nil, fmt.Errorf("application %q: %w", app, ErrUnknown)
 	}
 	lines, err := log.Read(from, max)
 	if err != nil {
@@ -149,24 +149,24 @@ func (a *Applications) Deliveries(app string, from int64, max int) ([]Delivery, 
 // before an earlier one changes nothing. ctx bounds the wait for the dispatcher, which lets the application's links go
 // on if they were held. After an error of ctx the pages are marked, and another call lets the links go on. Safe for
 // concurrent use.
-func (a *Applications) Acknowledge(ctx context.Context, app string, position int64) error {
-	log := a.delivery.Log(app)
+func (a *Set) Acknowledge(ctx context.Context, app string, position int64) error {
+	log := a.Pages.Log(app)
 	if log == nil {
-		return fmt.Errorf("application %q: %w", app, ErrNoApplication)
+		return fmt.Errorf("application %q: %w", app, ErrUnknown)
 	}
 	if err := log.Acknowledge(position); err != nil {
 		return fmt.Errorf("pages of application %q: %w", app, err)
 	}
-	if held := a.heldNow.Load(); held != nil && (*held)[app] && log.Waiting() < a.cfg.Uncollected {
-		return a.run.Heed(ctx, "acknowledge pages", func(time.Time) {}) // its links need not wait any longer
+	if held := a.heldNow.Load(); held != nil && (*held)[app] && log.Waiting() < a.MostUncollected {
+		return a.Run.Heed(ctx, "acknowledge pages", func(time.Time) {}) // its links need not wait any longer
 	}
 	return nil
 }
 
 // Changed returns a channel that is closed when more pages may be there, or when the application is removed.
 // It never is if there is no such application. Get it before Deliveries. Safe for concurrent use.
-func (a *Applications) Changed(app string) <-chan struct{} {
-	if log := a.delivery.Log(app); log != nil {
+func (a *Set) Changed(app string) <-chan struct{} {
+	if log := a.Pages.Log(app); log != nil {
 		return log.Changed()
 	}
 	return nil
@@ -179,7 +179,7 @@ const recollectMost = 1000
 // thousands. When another agent has accepted them, call done: it marks the pages as collected. The links on these pages
 // were followed, and are not followed again. spent counts the pages that are given up, because they were fetched again
 // too often: done marks them, too. Safe for concurrent use.
-func (a *Applications) Recollect() (links []link.Link, spent int, done func(context.Context) error, err error) {
+func (a *Set) Recollect() (links []link.Link, spent int, done func(context.Context) error, err error) {
 	upTo := map[string]int64{}
 	t := a.table.Load()
 	if t == nil {
@@ -215,7 +215,7 @@ func (a *Applications) Recollect() (links []link.Link, spent int, done func(cont
 	}
 	return links, spent, func(ctx context.Context) (err error) {
 		for name, position := range upTo {
-			if e := a.Acknowledge(ctx, name, position); !errors.Is(e, ErrNoApplication) { // it was removed meanwhile
+			if e := a.Acknowledge(ctx, name, position); !errors.Is(e, ErrUnknown) { // it was removed meanwhile
 				err = errors.Join(err, e)
 			}
 		}
@@ -235,8 +235,8 @@ func (d *Delivery) refetches() uint8 {
 	return 0
 }
 
-// An AppState tells how far an application is at this agent.
-type AppState struct {
+// A State tells how far an application is at this agent.
+type State struct {
 	Name           string `json:"name"`
 	Queued         int64  `json:"queued"`         // links that wait
 	Fetched        int64  `json:"fetched"`        // finished URLs
@@ -246,17 +246,17 @@ type AppState struct {
 }
 
 // States returns the states of the applications, by name. Safe for concurrent use.
-func (a *Applications) States() []AppState {
+func (a *Set) States() []State {
 	t := a.table.Load()
 	if t == nil {
 		return nil
 	}
-	var states []AppState
+	var states []State
 	held := a.heldNow.Load()
 	for _, name := range slices.Sorted(maps.Keys(*t)) {
 		n := a.of(name)
-		s := AppState{Name: name, Queued: n.queued, Fetched: n.fetched + n.shared, Shared: n.shared}
-		if log := a.delivery.Log(name); log != nil {
+		s := State{Name: name, Queued: n.queued, Fetched: n.fetched + n.shared, Shared: n.shared}
+		if log := a.Pages.Log(name); log != nil {
 			s.Unacknowledged = int64(log.Waiting())
 		}
 		s.Held = held != nil && (*held)[name]
@@ -267,7 +267,7 @@ func (a *Applications) States() []AppState {
 
 // Uncollected returns the number of pages of all applications that this agent keeps to be collected. Safe for
 // concurrent use.
-func (a *Applications) Uncollected() (n int64) {
+func (a *Set) Uncollected() (n int64) {
 	for _, s := range a.States() {
 		n += s.Unacknowledged
 	}

@@ -1,17 +1,18 @@
-package crawl
+package applications
 
 import (
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
-// ClassOf returns the class of a link in the frontier: 0 for the crawl's own links, and from 1 to MaxApplications for
+// ClassOf returns the class of a link in the frontier: 0 for the crawl's own links, and from 1 to Max for
 // those of an application. It is for frontier.Config. Only the dispatcher may call it.
-func (a *Applications) ClassOf(l *link.Link) uint8 {
+func (a *Set) ClassOf(l *link.Link) uint8 {
 	if l.Ext == "" {
 		return 0
 	}
@@ -24,11 +25,11 @@ func (a *Applications) ClassOf(l *link.Link) uint8 {
 
 // slot returns the class of an application. The name keeps it. If no class is left, a new name gets that of a removed
 // application without waiting links, or else that of the crawl's own links.
-func (a *Applications) slot(app string) uint8 {
+func (a *Set) slot(app string) uint8 {
 	if n, ok := a.slots[app]; ok {
 		return n
 	}
-	used := [MaxApplications + 1]bool{true}
+	used := [Max + 1]bool{true}
 	for _, n := range a.slots {
 		used[n] = true
 	}
@@ -44,7 +45,7 @@ func (a *Applications) slot(app string) uint8 {
 }
 
 // reclaim takes a class from a removed application without waiting links, and returns it; 0 if there is none.
-func (a *Applications) reclaim() uint8 {
+func (a *Set) reclaim() uint8 {
 	for name, n := range a.slots {
 		if n > 0 && a.heeded.of(name) == nil && a.table.Load().of(name) == nil && a.of(name).queued <= 0 {
 			delete(a.slots, name)
@@ -59,7 +60,7 @@ func (a *Applications) reclaim() uint8 {
 type appCount struct{ queued, fetched, shared int64 }
 
 // count calls fn with the counts of an application.
-func (a *Applications) count(app string, fn func(n *appCount)) {
+func (a *Set) count(app string, fn func(n *appCount)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.counts[app]
@@ -74,7 +75,7 @@ func (a *Applications) count(app string, fn func(n *appCount)) {
 }
 
 // of returns the counts of an application.
-func (a *Applications) of(app string) appCount {
+func (a *Set) of(app string) appCount {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n := a.counts[app]; n != nil {
@@ -84,7 +85,7 @@ func (a *Applications) of(app string) appCount {
 }
 
 // define reports whether an application is new to this crawl.
-func (a *Applications) define(app string) (isNew bool) {
+func (a *Set) define(app string) (isNew bool) {
 	a.mu.Lock()
 	_, known := a.counts[app]
 	a.mu.Unlock()
@@ -92,8 +93,8 @@ func (a *Applications) define(app string) (isNew bool) {
 	return !known
 }
 
-// accepted, left and Finished are told what becomes of a link that this agent crawls.
-func (a *Applications) accepted(l *link.Link) {
+// Accepted, Left and Finished are told what becomes of a link that this agent crawls.
+func (a *Set) Accepted(l *link.Link) {
 	if l.Ext == "" {
 		return
 	}
@@ -102,7 +103,7 @@ func (a *Applications) accepted(l *link.Link) {
 	}
 }
 
-func (a *Applications) left(l *link.Link) {
+func (a *Set) Left(l *link.Link) {
 	if l.Ext == "" {
 		return
 	}
@@ -112,7 +113,7 @@ func (a *Applications) left(l *link.Link) {
 }
 
 // Finished counts a finish. This run has not counted the link of a finish of an earlier run among those that wait.
-func (a *Applications) Finished(f *state.Finish, before bool) {
+func (a *Set) Finished(f *state.Finish, before bool) {
 	if f.Link.Ext == "" || f.IsRobots() {
 		return
 	}
@@ -134,13 +135,30 @@ func (a *Applications) Finished(f *state.Finish, before bool) {
 }
 
 // Save writes the counts into a checkpoint.
-func (a *Applications) Save(put func(kind byte, p []byte) error, _ time.Time) error {
+func (a *Set) Save(put func(kind byte, p []byte) error, _ time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for app, n := range a.counts {
 		if err := put(state.Application, state.AppendApplication(nil, app, n.fetched, n.shared)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func (a *Set) Kinds() []ledger.Kind {
+	return []ledger.Kind{{Kind: state.Application, Name: "application"}}
+}
+
+// Load reads the counts of an application. A later record only says that it exists.
+func (a *Set) Load(_ byte, p []byte) error {
+	app, fetched, shared, err := state.DecodeApplication(p)
+	if err != nil {
+		return err
+	}
+	a.some.Store(true)
+	if isNew := a.define(app); isNew {
+		a.count(app, func(n *appCount) { n.fetched, n.shared = fetched, shared })
 	}
 	return nil
 }
