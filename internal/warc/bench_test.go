@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // benchPages returns exchanges of 22.3 KB, the average page of the generated web. Their text compresses like that of a
@@ -63,9 +65,7 @@ func BenchmarkWrite(b *testing.B) {
 				cfg := testConfig(b.TempDir())
 				cfg.Level, cfg.RevisitBytes = c.level, -1
 				w, _, err := Open(cfg)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, err)
 				xs := benchPages(c.coding)
 				var end, pages int64
 				runtime.GC()
@@ -84,9 +84,7 @@ func BenchmarkWrite(b *testing.B) {
 				} else {
 					for i := 0; b.Loop(); i++ {
 						done, err := w.Write(xs[i%len(xs)])
-						if err != nil {
-							b.Fatal(err)
-						}
+						must.Do(b, err)
 						end = done.End
 						pages++
 					}
@@ -97,9 +95,7 @@ func BenchmarkWrite(b *testing.B) {
 					b.ReportMetric(float64(end)/float64(pages), "B/page")
 				}
 				b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(pages), "mallocs/page")
-				if err := w.Close(); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, w.Close())
 			})
 		}
 	}
@@ -108,9 +104,7 @@ func BenchmarkWrite(b *testing.B) {
 // BenchmarkRevisit archives pages whose payload the Writer knows.
 func BenchmarkRevisit(b *testing.B) {
 	w, _, err := Open(testConfig(b.TempDir()))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	xs := benchPages("")
 	for _, x := range xs {
 		if _, err := w.Write(x); err != nil {
@@ -126,7 +120,5 @@ func BenchmarkRevisit(b *testing.B) {
 		n++
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "pages/s")
-	if err := w.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, w.Close())
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testcost"
 )
 
@@ -168,13 +169,9 @@ func BenchmarkAgainstBare(b *testing.B) {
 				cfg := testConfig(dir)
 				cfg.MaxBytes = 1 << 40
 				w, _, err := Open(cfg)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, err)
 				f, err := os.Create(filepath.Join(dir, "bare"))
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, err)
 				out := bufio.NewWriterSize(f, 1<<20)
 				const round = 512
 				pages := visitedPages(round, coding)
@@ -207,18 +204,14 @@ func BenchmarkAgainstBare(b *testing.B) {
 						}
 					}, n)
 					from := testcost.CPU()
-					if err := w.Flush(); err != nil {
-						b.Fatal(err)
-					}
+					must.Do(b, w.Flush())
 					us += testcost.CPU() - from
 					runtime.ReadMemStats(&after)
 					mallocs += after.Mallocs - before.Mallocs
 					them += run(func(k int, v *visited, serial uint64) { bares[k].write(v, coding == "gzip", serial) },
 						n)
 					n += round
-					if err := f.Truncate(0); err != nil {
-						b.Fatal(err)
-					}
+					must.Do(b, f.Truncate(0))
 				}
 				_, end := w.Position()
 				b.ReportMetric(us.Seconds()*1e6/float64(n), "ours-µs/page")
@@ -227,12 +220,8 @@ func BenchmarkAgainstBare(b *testing.B) {
 				b.ReportMetric(float64(mallocs)/float64(n), "mallocs/page")
 				b.ReportMetric(float64(end)/float64(n), "B/page")
 				b.ReportMetric(0, "ns/op")
-				if err := w.Close(); err != nil {
-					b.Fatal(err)
-				}
-				if err := f.Close(); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, w.Close())
+				must.Do(b, f.Close())
 			})
 		}
 	}
@@ -271,9 +260,7 @@ func BenchmarkAppend(b *testing.B) {
 			cfg := testConfig(b.TempDir())
 			cfg.RevisitBytes = 1 << 30 // so that all payloads are new
 			w, _, err := Open(cfg)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, err)
 			v := &visitedPages(1, coding)[0]
 			g := newGroup(1, largeBytes, nil)
 			x := Exchange{
@@ -293,13 +280,9 @@ func BenchmarkAppend(b *testing.B) {
 					err = w.runTasks()
 					b.StartTimer()
 				}
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, err)
 			}
-			if err := w.Close(); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, w.Close())
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
@@ -255,14 +256,14 @@ func TestCutAnywhere(t *testing.T) {
 	cfg.FS = mem
 	ws := writeAll(t, cfg, everyKind()[:5])
 	whole, err := disk.ReadFile(mem, "/c/archive/"+ws[0].File, 1<<20)
-	must(t, err)
+	must.Do(t, err)
 	var ends []int64 // of records
 	err = List(bytes.NewReader(whole), func(r Row) error { ends = append(ends, r.Offset+r.Length); return nil })
-	must(t, err)
+	must.Do(t, err)
 	for cut := 0; cut < len(whole); cut += testtier.Rounds(5, 1) {
 		for _, tail := range []string{"", "\x00\x00\x00\x00", "WARC/1.1\r\n", string(whole[:40])} {
 			mem := testdisk.NewMem()
-			must(t, mem.MkdirAll("/c/archive", 0o755))
+			must.Do(t, mem.MkdirAll("/c/archive", 0o755))
 			torn := append(bytes.Clone(whole[:cut]), tail...)
 			good := cut // the tail may begin with the bytes that were cut off
 			for good < min(len(torn), len(whole)) && torn[good] == whole[good] {
@@ -276,7 +277,7 @@ func TestCutAnywhere(t *testing.T) {
 					}
 				}
 			}
-			must(t, disk.WriteFile(mem, "/c/archive/"+ws[0].File+openSuffix, torn))
+			must.Do(t, disk.WriteFile(mem, "/c/archive/"+ws[0].File+openSuffix, torn))
 			cfg.FS = mem
 			w, rec, err := Open(cfg)
 			if err != nil {
@@ -307,10 +308,10 @@ func TestVerifyFindsDamage(t *testing.T) {
 	writeAll(t, testConfig(dir), everyKind()[:9])
 	file := warcFiles(t, dir)[0]
 	whole, err := os.ReadFile(file)
-	must(t, err)
+	must.Do(t, err)
 	ends := map[int]bool{0: true}
 	err = List(bytes.NewReader(whole), func(r Row) error { ends[int(r.Offset+r.Length)] = true; return nil })
-	must(t, err)
+	must.Do(t, err)
 	var plain []byte
 	{
 		r := NewReader(bytes.NewReader(whole))
@@ -319,13 +320,13 @@ func TestVerifyFindsDamage(t *testing.T) {
 			if err == io.EOF {
 				break
 			}
-			must(t, err)
+			must.Do(t, err)
 			plain = append(plain, rec.Version+"\r\n"...)
 			for _, f := range rec.Header {
 				plain = append(plain, f.Name+": "+f.Value+"\r\n"...)
 			}
 			b, err := io.ReadAll(rec)
-			must(t, err)
+			must.Do(t, err)
 			plain = append(append(append(plain, "\r\n"...), b...), recordEnd...)
 		}
 	}
@@ -354,7 +355,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 		bad := bytes.Clone(whole)
 		bad[i] ^= 1 << (i % 8)
 		rep, err := Verify(bytes.NewReader(bad))
-		must(t, err)
+		must.Do(t, err)
 		if rep.OK() && !harmless(bad) {
 			t.Errorf("a flip of bit %d of byte %d was not found", i%8, i)
 		}

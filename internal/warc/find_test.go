@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
@@ -27,9 +28,7 @@ func TestFindLines(t *testing.T) {
 		for i := range n {
 			url := fmt.Sprintf("http://h%d.example/p%04d", i%3, from+i)
 			body := fmt.Sprintf("page %d", from+i)
-			if _, err := w.Write(page(url, "HTTP/1.1 200 OK\nContent-Type: text/html", body)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.Write(page(url, "HTTP/1.1 200 OK\nContent-Type: text/html", body)))(t)
 			want = append(want, SURT(url)+" ")
 		}
 		slices.Sort(want)
@@ -40,7 +39,7 @@ func TestFindLines(t *testing.T) {
 			now = now.Add(time.Second)
 			return now
 		})})
-		must(t, err)
+		must.Do(t, err)
 		return w
 	}
 	check := func(w *Writer) {
@@ -50,7 +49,7 @@ func TestFindLines(t *testing.T) {
 		after := ""
 		for {
 			lines, err := FindLines(t.Context(), nil, p, "example,h", after, 7)
-			must(t, err)
+			must.Do(t, err)
 			for _, l := range lines {
 				key, _, _ := strings.Cut(l, " ")
 				got = append(got, key+" ")
@@ -79,24 +78,24 @@ func TestFindLines(t *testing.T) {
 		t.Fatalf("runs: %q, %v", finished, err)
 	}
 	check(w) // finished files, too
-	must(t, w.Close())
-	must(t, BuildIndex(nil, dir))
+	must.Do(t, w.Close())
+	must.Do(t, BuildIndex(nil, dir))
 	w = open()
 	check(w)
 	later := time.Now().Add(time.Hour)
-	must(t, os.Chtimes(indexPath(dir), later, later))
+	must.Do(t, os.Chtimes(indexPath(dir), later, later))
 	if files, err := indexFiles(w.cfg.FS, Place{Dir: dir}); err != nil || len(files) != 1 {
 		t.Errorf("old runs are read: %q, %v", files, err)
 	}
 	check(w)
-	must(t, w.Close())
+	must.Do(t, w.Close())
 }
 
 // A reader finds each capture while others write, also while a run of lines is on its way to the disk.
 func TestFindMeanwhile(t *testing.T) {
 	dir := t.TempDir()
 	w, _, err := Open(Config{Dir: dir, MaxBytes: 4 << 10})
-	must(t, err)
+	must.Do(t, err)
 	pages := testtier.Rounds(60, 300)
 	var written atomic.Int64
 	done := make(chan error, 1)
@@ -116,7 +115,7 @@ func TestFindMeanwhile(t *testing.T) {
 		over = written.Load() == int64(pages)
 		least := int(written.Load())
 		lines, err := FindLines(t.Context(), nil, Place{Dir: dir, Live: w}, "example,a)", "", pages)
-		must(t, err)
+		must.Do(t, err)
 		if len(lines) < least || !slices.IsSorted(lines) || len(slices.Compact(lines)) != len(lines) {
 			t.Fatalf("%d lines, want at least %d", len(lines), least)
 		}
@@ -124,16 +123,14 @@ func TestFindMeanwhile(t *testing.T) {
 			break
 		}
 	}
-	must(t, errors.Join(<-done, w.Close()))
+	must.Do(t, errors.Join(<-done, w.Close()))
 }
 
 // A search in a crawl that has finished a thousand files since its index was built.
 func BenchmarkFindLines(b *testing.B) {
 	dir := b.TempDir()
 	r := runs{fs: disk.OS, dir: runsDir(dir)}
-	if err := os.MkdirAll(r.dir, 0o755); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, os.MkdirAll(r.dir, 0o755))
 	for f := range 1000 {
 		name := fmt.Sprintf("f%04d.warc.gz", f)
 		for i := range 300 {
@@ -141,9 +138,7 @@ func BenchmarkFindLines(b *testing.B) {
 			l := Line{SURT: SURT(url), Time: "20260102030405", URL: url, MIME: "text/html", Status: "200", File: name}
 			r.add(l.AppendTo(nil))
 		}
-		if err := r.finish(name); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, r.finish(name))
 	}
 	for b.Loop() {
 		lines, err := FindLines(b.Context(), nil, Place{Dir: dir}, "example,h7)", "", 50)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
@@ -98,14 +99,14 @@ func TestFlaws(t *testing.T) {
 				}
 			}
 			mem := testdisk.NewMem()
-			must(t, mem.MkdirAll("/c/archive", 0o755))
-			must(t, mem.MkdirAll("/t", 0o755))
-			must(t, disk.WriteFile(mem, "/c/archive/f.warc.gz", []byte(f.file)))
+			must.Do(t, mem.MkdirAll("/c/archive", 0o755))
+			must.Do(t, mem.MkdirAll("/t", 0o755))
+			must.Do(t, disk.WriteFile(mem, "/c/archive/f.warc.gz", []byte(f.file)))
 			for range 2 { // the second time, the runs are there
 				keys = ""
 				err = BuildIndex(mem, "/c")
 				for l, err := range Lines(mem, Place{Dir: "/c"}, "") {
-					must(t, err)
+					must.Do(t, err)
 					keys += last(l.URL)
 				}
 				check("BuildIndex", keys, f.index, err)
@@ -271,7 +272,7 @@ func TestOriginalByDate(t *testing.T) {
 		text += foreign("revisit", "http://h.example/r", "2020-01-01T00:00:00Z", more, "HTTP/1.1 200 OK\r\n\r\n", 0)
 		r := strings.NewReader(text)
 		rec, err := At(r, int64(at))
-		must(t, err)
+		must.Do(t, err)
 		original, err := FindOriginal(r, rec.Reference())
 		if (err == nil) != c.want || err != nil && !errors.Is(err, ErrNoOriginal) {
 			t.Errorf("%+v: %v", c, err)
@@ -280,7 +281,7 @@ func TestOriginalByDate(t *testing.T) {
 			continue
 		}
 		body, err := original.Payload(t.Context())
-		must(t, err)
+		must.Do(t, err)
 		if b, err := io.ReadAll(body); string(b) != "the original" || err != nil {
 			t.Errorf("%+v: got %q, %v", c, b, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
@@ -76,11 +77,11 @@ func sampleWARCs(t testing.TB) (list []sample) {
 	t.Helper()
 	needSamples(t)
 	b, err := os.ReadFile(filepath.Join(samples, "index.jsonl"))
-	must(t, err)
+	must.Do(t, err)
 	sc := bufio.NewScanner(bytes.NewReader(b))
 	for sc.Scan() {
 		var s sample
-		must(t, json.Unmarshal(sc.Bytes(), &s))
+		must.Do(t, json.Unmarshal(sc.Bytes(), &s))
 		if s.Errors != nil {
 			list = append(list, s)
 		}
@@ -105,7 +106,7 @@ func TestVerifySamples(t *testing.T) {
 	}
 	for _, s := range sampleWARCs(t) {
 		b, err := os.ReadFile(filepath.Join(samples, s.File))
-		must(t, err)
+		must.Do(t, err)
 		rep, err := Verify(bytes.NewReader(b))
 		if err != nil {
 			t.Errorf("%s: %v", s.File, err)
@@ -128,7 +129,7 @@ func TestIndexMatchesPywb(t *testing.T) {
 	needSamples(t)
 	for _, name := range []string{"iana", "dupes", "example2"} {
 		want, err := os.ReadFile(filepath.Join(samples, "pywb", name+".cdxj"))
-		must(t, err)
+		must.Do(t, err)
 		compareLinesOf(t, name, indexOf(t, filepath.Join(samples, "pywb", name+".warc.gz")), string(want))
 	}
 }
@@ -149,7 +150,7 @@ func TestIndexMatchesTool(t *testing.T) {
 func indexOf(t testing.TB, file string) string {
 	t.Helper()
 	f, err := os.Open(file)
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	var b strings.Builder
 	err = Index(f, filepath.Base(file), func(line []byte) error { b.Write(line); return nil })
@@ -200,14 +201,14 @@ func TestToolsAcceptOurs(t *testing.T) {
 		xs = append(xs, page("http://example.com/large", "HTTP/1.1 200 OK\nContent-Type: text/plain",
 			strings.Repeat(lorem, 1500)))
 		writeAll(t, cfg, xs)
-		must(t, BuildIndex(nil, dir))
+		must.Do(t, BuildIndex(nil, dir))
 		file := warcFiles(t, dir)[0]
 		verifyClean(t, file)
 		if out := output(t, warcio, "check", file); out != "" {
 			t.Errorf("warcio check: %s", out)
 		}
 		index, err := os.ReadFile(indexPath(dir))
-		must(t, err)
+		must.Do(t, err)
 		if testtier.Soak() {
 			compareLinesOf(t, "cdx-indexer", string(index), output(t, tool(t, "cdx-indexer"), "-s", "-j", file))
 		}
@@ -236,7 +237,7 @@ func rawReplies(t testing.TB) (xs []*Exchange) {
 			continue
 		}
 		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		must(t, err)
+		must.Do(t, err)
 		x := &Exchange{
 			URL: "http://raw.example.com/" + e.Name(), Began: testTime,
 			Response: Bytes(b), Request: []byte("GET / HTTP/1.1\r\n\r\n"),
@@ -258,7 +259,7 @@ func TestPywbReplays(t *testing.T) {
 	python := tool(t, "python")
 	dir := t.TempDir()
 	writeAll(t, testConfig(dir), everyKind())
-	must(t, BuildIndex(nil, dir))
+	must.Do(t, BuildIndex(nil, dir))
 	want := map[string]string{
 		"20240506070809id_/http://example.com/":                lorem,
 		"20240506070812id_/http://example.com/":                lorem, // a revisit
@@ -282,7 +283,7 @@ func TestPywbReplays(t *testing.T) {
 			Status int
 			Body   []byte
 		}
-		must(t, json.Unmarshal([]byte(lines[i]), &got))
+		must.Do(t, json.Unmarshal([]byte(lines[i]), &got))
 		if got.Status != 200 {
 			t.Errorf("%s: got status %d, want 200", c, got.Status)
 		}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // seedWARCs adds small files of every form to the corpus.
@@ -84,7 +86,7 @@ func FuzzVerify(f *testing.F) {
 	seedWARCs(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		rep, err := Verify(bytes.NewReader(b))
-		must(t, err)
+		must.Do(t, err)
 		if len(rep.Problems) > maxProblems || rep.Skipped < 0 || rep.Skipped > int64(len(b)) {
 			t.Fatalf("got %d problems, %d of %d bytes skipped", len(rep.Problems), rep.Skipped, len(b))
 		}
@@ -99,7 +101,7 @@ func FuzzIndex(f *testing.F) {
 				t.Fatalf("%q is not one line", line)
 			}
 			l, err := ParseLine(line)
-			must(t, err)
+			must.Do(t, err)
 			if back := l.AppendTo(nil); !bytes.Equal(back, line) && l.MIME != "" {
 				t.Fatalf("line %q reads as %q", line, back)
 			}

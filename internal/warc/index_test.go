@@ -14,6 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"pgregory.net/rapid"
 )
@@ -21,7 +22,7 @@ import (
 // TestMerge compares the external sort with a sort in memory, and with a merge of what is sorted.
 func TestMerge(t *testing.T) {
 	mem := testdisk.NewMem()
-	must(t, mem.MkdirAll("/t", 0o755))
+	must.Do(t, mem.MkdirAll("/t", 0o755))
 	const seed = 7
 	rnd := rand.New(rand.NewPCG(seed, seed))
 	var inputs, want []string
@@ -30,10 +31,10 @@ func TestMerge(t *testing.T) {
 		for range rnd.IntN(50) {
 			line := fmt.Sprintf("com,h%d)/%s %d {}\n", rnd.IntN(9), strings.Repeat("x", rnd.IntN(200)), rnd.IntN(100))
 			want = append(want, line)
-			must(t, r.put("", []byte(line)))
+			must.Do(t, r.put("", []byte(line)))
 		}
 		name := fmt.Sprintf("run%d", i)
-		must(t, r.finish(name))
+		must.Do(t, r.finish(name))
 		inputs = append(inputs, "/t/"+name+".cdxj")
 	}
 	slices.SortFunc(want, func(a, b string) int {
@@ -41,14 +42,14 @@ func TestMerge(t *testing.T) {
 	})
 	want = slices.Compact(want)
 	q := extsort.New(mem, "/t/"+sortFiles, 4<<10, nil)
-	must(t, pushRuns(q, mem, append(inputs, "/t/absent.cdxj")))
+	must.Do(t, pushRuns(q, mem, append(inputs, "/t/absent.cdxj")))
 	var got, merged strings.Builder
-	must(t, writeLines(q, &got))
-	must(t, q.Close())
+	must.Do(t, writeLines(q, &got))
+	must.Do(t, q.Close())
 	if got.String() != strings.Join(want, "") {
 		t.Errorf("seed %d: %d bytes, want %d", seed, got.Len(), len(strings.Join(want, "")))
 	}
-	must(t, merge(mem, inputs, "", func(line []byte) (bool, error) {
+	must.Do(t, merge(mem, inputs, "", func(line []byte) (bool, error) {
 		merged.Write(append(line, '\n'))
 		return true, nil
 	}))
@@ -65,15 +66,15 @@ func TestMerge(t *testing.T) {
 func TestManyRuns(t *testing.T) {
 	mem := testdisk.NewMem()
 	r := runs{fs: mem, dir: "/r"}
-	must(t, mem.MkdirAll("/r", 0o755))
+	must.Do(t, mem.MkdirAll("/r", 0o755))
 	line := strings.Repeat("z", 9999)
 	n := 3 * runBytes / 10000
 	for i := range n {
-		must(t, r.put("a.warc.gz", fmt.Appendf(nil, "%08d%s\n", n-i, line[8:])))
+		must.Do(t, r.put("a.warc.gz", fmt.Appendf(nil, "%08d%s\n", n-i, line[8:])))
 	}
-	must(t, r.finish("a.warc.gz"))
+	must.Do(t, r.finish("a.warc.gz"))
 	entries, err := mem.ReadDir("/r")
-	must(t, err)
+	must.Do(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -81,11 +82,11 @@ func TestManyRuns(t *testing.T) {
 	if want := []string{"a.cdxj", "a.cdxj.0", "a.cdxj.1"}; !slices.Equal(names, want) {
 		t.Errorf("runs %v, want %v", names, want)
 	}
-	must(t, r.discard("b.warc.gz"))
+	must.Do(t, r.discard("b.warc.gz"))
 	if entries, _ := mem.ReadDir("/r"); len(entries) != 3 {
 		t.Errorf("discard removed the runs of another file")
 	}
-	must(t, r.discard("a.warc.gz"))
+	must.Do(t, r.discard("a.warc.gz"))
 	if entries, _ := mem.ReadDir("/r"); len(entries) != 0 {
 		t.Errorf("discard left %d runs", len(entries))
 	}
@@ -141,7 +142,7 @@ func TestLineRoundTrip(t *testing.T) {
 // TestLookup compares the binary search with a scan.
 func TestLookup(t *testing.T) {
 	mem := testdisk.NewMem()
-	must(t, mem.MkdirAll("/c/indexes", 0o755))
+	must.Do(t, mem.MkdirAll("/c/indexes", 0o755))
 	want := make(map[string]int)
 	var all []byte
 	rnd := rand.New(rand.NewPCG(3, 3))
@@ -155,7 +156,7 @@ func TestLookup(t *testing.T) {
 			File: "f"}.AppendTo(all)
 	}
 	sorted := bytes.Join(sortLines(all), nil)
-	must(t, disk.WriteFile(mem, "/c/indexes/index.cdxj", sorted))
+	must.Do(t, disk.WriteFile(mem, "/c/indexes/index.cdxj", sorted))
 	for url, n := range want {
 		found, err := Lookup(mem, Place{Dir: "/c"}, url)
 		if err != nil || len(found) != n {
@@ -180,11 +181,11 @@ func TestForeignFileIsIndexed(t *testing.T) {
 	cfg := testConfig("/c")
 	cfg.FS = mem
 	writeAll(t, cfg, everyKind()[:1])
-	must(t, disk.WriteFile(mem, "/c/archive/theirs.warc.gz", []byte(gzipped(plainRecord))))
+	must.Do(t, disk.WriteFile(mem, "/c/archive/theirs.warc.gz", []byte(gzipped(plainRecord))))
 	for range 2 { // the second time BuildIndex uses the run of the first
-		must(t, BuildIndex(mem, "/c"))
+		must.Do(t, BuildIndex(mem, "/c"))
 		got, err := disk.ReadFile(mem, "/c/indexes/index.cdxj", 1<<20)
-		must(t, err)
+		must.Do(t, err)
 		sc := bufio.NewScanner(bytes.NewReader(got))
 		var keys []string
 		for sc.Scan() {
@@ -199,7 +200,7 @@ func TestForeignFileIsIndexed(t *testing.T) {
 		t.Errorf("got %d runs (%v), want 2", len(entries), err)
 	}
 	f, err := OpenWARC(mem, "/c", "theirs.warc.gz")
-	must(t, err)
+	must.Do(t, err)
 	f.Close()
 	if _, err := OpenWARC(mem, "/c", filepath.Join("..", "crawl.yaml")); err == nil {
 		t.Error("OpenWARC opens a file outside the archive")
@@ -255,13 +256,13 @@ func TestLongFieldsStayOut(t *testing.T) {
 		"HTTP/1.1 200 OK\nContent-Type: text/"+long+"; charset=utf-8", "hello")})
 	build := func() []byte {
 		t.Helper()
-		must(t, BuildIndex(mem, "/c"))
+		must.Do(t, BuildIndex(mem, "/c"))
 		b, err := disk.ReadFile(mem, "/c/indexes/index.cdxj", 1<<20)
-		must(t, err)
+		must.Do(t, err)
 		return b
 	}
 	ours := build() // from the writer's lines
-	must(t, mem.RemoveAll("/c/state/index"))
+	must.Do(t, mem.RemoveAll("/c/state/index"))
 	if again := build(); !bytes.Equal(ours, again) {
 		t.Errorf("the indexer produces\n%.500s\nthe Writer\n%.500s", again, ours)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // Original tells where the payload of a record is: in itself, or in the record to which it refers.
@@ -29,7 +31,7 @@ func TestOriginalOf(t *testing.T) {
 		rec, err := NewReader(strings.NewReader("WARC/1.1\r\nWARC-Type: " + c.kind + "\r\nWARC-Record-ID: " + id +
 			"\r\nWARC-Date: 2024-05-06T07:08:09.012Z\r\nWARC-Target-URI: http://a.example/\r\n" + c.more +
 			"Content-Length: 0\r\n\r\n\r\n\r\n")).Next()
-		must(t, err)
+		must.Do(t, err)
 		if got, ok := rec.Original(); got != c.want || ok != (c.want != Original{}) {
 			t.Errorf("%s, %q: %+v, %v, want %+v", c.kind, c.more, got, ok, c.want)
 		}
@@ -56,14 +58,14 @@ func TestDigestLabel(t *testing.T) {
 			"HTTP/1.1 200 OK\r\n\r\n")
 		r := strings.NewReader(text)
 		rec, err := At(r, int64(at))
-		must(t, err)
+		must.Do(t, err)
 		original, err := FindOriginal(r, rec.Reference())
 		if err != nil {
 			t.Errorf("original %s, revisit %s: %v", labels[0], labels[1], err)
 			continue
 		}
 		body, err := original.Payload(t.Context())
-		must(t, err)
+		must.Do(t, err)
 		if b, err := io.ReadAll(body); string(b) != "here" || err != nil {
 			t.Errorf("payload of the original: got %q, %v, want \"here\"", b, err)
 		}

@@ -13,6 +13,8 @@ import (
 	"testing/iotest"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 const plainRecord = "WARC/1.0\r\nWARC-Type: resource\r\nWARC-Record-ID: <urn:x:1>\r\n" +
@@ -95,7 +97,7 @@ func TestRecordFields(t *testing.T) {
 	r := NewReader(strings.NewReader("WARC/1.1 \r\nwarc-type:Response\r\nX-Long: a\r\n  b\r\n\tc\r\n" +
 		"WARC-Target-URI: <http://a/>\r\nCONTENT-LENGTH: 3\r\n\r\nabc\r\n\r\n"))
 	rec, err := r.Next()
-	must(t, err)
+	must.Do(t, err)
 	got := []string{rec.Version, rec.Type(), rec.Header.Value("x-long"), rec.URL(), rec.Header[0].Name,
 		fmt.Sprint(rec.Size)}
 	want := []string{"WARC/1.1", "response", "a b c", "http://a/", "warc-type", "3"}
@@ -118,7 +120,7 @@ func TestFoldedFields(t *testing.T) {
 		"X:  \r\n \r\nY: a" + many +
 		"\r\nZ: z\r\n\r\nabc\r\n\r\n"))
 	rec, err := r.Next()
-	must(t, err)
+	must.Do(t, err)
 	got := []string{fmt.Sprint(rec.Size), rec.URL(), rec.Header.Value("X"), rec.Header.Value("Z")}
 	if want := []string{"3", "http://a/", "", "z"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -139,9 +141,7 @@ func TestSkipToLowerCase(t *testing.T) {
 		if _, err := r.Next(); !errors.Is(err, ErrDamaged) {
 			t.Fatalf("rubbish: got %v, want ErrDamaged", err)
 		}
-		if _, err := r.Skip(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Skip())(t)
 		if rec, err := r.Next(); err != nil || rec.Offset != 8 {
 			t.Errorf("behind rubbish: got %+v, %v, want the record at offset 8", rec, err)
 		}
@@ -177,7 +177,7 @@ func TestVerifySegments(t *testing.T) {
 			"warning: another record has the same WARC-Record-ID"},
 	} {
 		rep, err := Verify(strings.NewReader(c.file))
-		must(t, err)
+		must.Do(t, err)
 		var got []string
 		for _, p := range rep.Problems {
 			_, text, _ := strings.Cut(p.String(), ": ")
@@ -254,7 +254,7 @@ func TestPayload(t *testing.T) {
 		dir := t.TempDir()
 		ws := writeAll(t, testConfig(dir), []*Exchange{page("http://a.example/", "HTTP/1.1 200 OK\n"+c.head, c.body)})
 		f, err := OpenWARC(nil, dir, ws[0].File)
-		must(t, err)
+		must.Do(t, err)
 		defer f.Close()
 		rec, err := Find(f, "http://A.example")
 		if err != nil || rec == nil {

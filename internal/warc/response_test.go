@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -43,7 +44,7 @@ func TestFind(t *testing.T) {
 	want := map[string]string{}
 	open := func() *Writer {
 		w, _, err := Open(Config{Dir: "/crawl", FS: fsys, MaxBytes: 20_000, Agent: "a"})
-		must(t, err)
+		must.Do(t, err)
 		return w
 	}
 	check := func(w *Writer) {
@@ -97,10 +98,10 @@ func TestFind(t *testing.T) {
 		wg.Wait()
 		switch round % 3 {
 		case 0:
-			must(t, w.Close())
+			must.Do(t, w.Close())
 			w = open()
 		case 1: // the process is killed
-			must(t, w.Flush())
+			must.Do(t, w.Flush())
 			fsys = fsys.Clone()
 			w.Close() // its disk is gone
 			w = open()
@@ -112,40 +113,36 @@ func TestFind(t *testing.T) {
 	again := page("http://a.example/p1", "HTTP/1.1 404 Not Found", "gone")
 	again.Began = testTime.Add(time.Hour)
 	wire, _ := again.Response.Bytes()
-	if _, err := w.Write(again); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write(again))(t)
 	if got, err := readFound(w, again.URL); err != nil || got != string(wire) {
 		t.Errorf("found %q, %v; want the newer response", got, err)
 	}
 	// A file that was moved away.
 	c, err := w.Find("http://a.example/p2")
-	must(t, err)
-	must(t, fsys.Remove("/crawl/archive/"+c[0].File))
+	must.Do(t, err)
+	must.Do(t, fsys.Remove("/crawl/archive/"+c[0].File))
 	if _, err = w.OpenCapture(c); err == nil {
 		t.Error("a record without its file was opened")
 	} else if _, ok := errors.AsType[*UnreadableError](err); !ok {
 		t.Errorf("%v is not an UnreadableError", err)
 	}
-	must(t, w.Close())
+	must.Do(t, w.Close())
 }
 
 // TestFindWithoutFilters checks the search of runs for which there are no filters.
 func TestFindWithoutFilters(t *testing.T) {
 	fsys := testdisk.NewMem()
 	w, _, err := Open(Config{Dir: "/crawl", FS: fsys, MaxBytes: 1})
-	must(t, err)
+	must.Do(t, err)
 	defer w.Close()
 	for i := range 20 {
 		if i == 10 {
 			d, err := w.finder()
-			must(t, err)
+			must.Do(t, err)
 			d.room = 0
 		}
 		x := page(fmt.Sprintf("http://a.example/%d", i), "HTTP/1.1 200 OK", fmt.Sprint("page ", i))
-		if _, err := w.Write(x); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(x))(t)
 	}
 	for i := range 21 {
 		got, err := readFound(w, fmt.Sprintf("http://a.example/%d", i))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
@@ -25,9 +26,9 @@ func TestDigests(t *testing.T) {
 	for i, x := range everyKind() {
 		dir := t.TempDir()
 		w, _, err := Open(testConfig(dir))
-		must(t, err)
+		must.Do(t, err)
 		body, digest, ok, err := Digests(x)
-		must(t, err)
+		must.Do(t, err)
 		outside := *x
 		if b, is := x.Response.(Bytes); is {
 			outside.Response = lazy{b}
@@ -45,7 +46,7 @@ func TestDigests(t *testing.T) {
 		if err == nil {
 			err = w.Close() // so that checkWritten can read the record
 		}
-		must(t, err)
+		must.Do(t, err)
 		if ok && (done.PayloadDigest != digest || done.BodyDigest != body || !done.Revisit ||
 			done.Original.URL != from.URL || (done.Original.Stored == digest) != (body != digest)) {
 			t.Errorf("%d: digest %x, but written as %+v", i, digest, done)
@@ -69,14 +70,14 @@ func TestDigests(t *testing.T) {
 // TestSameIsNotRemembered: a revisit of a page in another archive must not become an original in this one.
 func TestSameIsNotRemembered(t *testing.T) {
 	w, _, err := Open(testConfig(t.TempDir()))
-	must(t, err)
+	must.Do(t, err)
 	defer w.Close()
 	write := func(url string, same *Original) Written {
 		t.Helper()
 		x := page(url, "HTTP/1.1 200 OK\nContent-Type: text/html", strings.Repeat("a page ", 9))
 		x.Same = same
 		done, err := w.Write(x)
-		must(t, err)
+		must.Do(t, err)
 		return done
 	}
 	if !write("http://a.example/1", &Original{URL: "http://b.example/", Date: testTime}).Revisit {
@@ -116,7 +117,7 @@ func TestFraming(t *testing.T) {
 			for _, restart := range []bool{true, false} {
 				dir := t.TempDir()
 				w, _, err := Open(testConfig(dir))
-				must(t, err)
+				must.Do(t, err)
 				var original Written
 				for i := range kinds {
 					kind := (first + i) % len(kinds)
@@ -125,9 +126,9 @@ func TestFraming(t *testing.T) {
 						x.Response = lazy{x.Response.(Bytes)}
 					}
 					body, stored, ok, err := Digests(x)
-					must(t, err)
+					must.Do(t, err)
 					done, err := w.Write(x)
-					must(t, err)
+					must.Do(t, err)
 					if !ok || body != sha1.Sum([]byte(content)) || done.BodyDigest != body || done.Revisit != (i > 0) {
 						t.Fatalf("first %d, then %d: %+v", first, kind, done)
 					}
@@ -141,32 +142,32 @@ func TestFraming(t *testing.T) {
 					}
 					if restart { // the next run gets what is remembered
 						again, _, err := Open(testConfig(t.TempDir()))
-						must(t, err)
-						must(t, w.EachRemembered(func(digest [20]byte, o Original) error {
+						must.Do(t, err)
+						must.Do(t, w.EachRemembered(func(digest [20]byte, o Original) error {
 							again.RememberRecord(digest, o)
 							return nil
 						}))
 						w.table, again.table = again.table, w.table
-						must(t, again.Close())
+						must.Do(t, again.Close())
 					}
 				}
 				for i := range kinds {
 					found, err := w.Find(fmt.Sprintf("http://a.example/%d", i))
-					must(t, err)
+					must.Do(t, err)
 					if len(found) != 1+min(1, (i-first+len(kinds))%len(kinds)) {
 						t.Fatalf("first %d, %d: found %+v", first, i, found)
 					}
 					r, err := w.OpenCapture(found)
-					must(t, err)
+					must.Do(t, err)
 					_, wire, size, err := ReadCapture(r)
-					must(t, err)
+					must.Do(t, err)
 					b, err := io.ReadAll(wire)
-					must(t, err)
-					must(t, r.Close())
+					must.Do(t, err)
+					must.Do(t, r.Close())
 					end, _ := headEnd(b)
 					h := message.ReadHead(b[:end])
 					body, _, err := h.Content(t.Context(), bytes.NewReader(b[end:]), 0)
-					must(t, err)
+					must.Do(t, err)
 					got, err := io.ReadAll(body)
 					if chunks, _ := h.Transfer(); err != nil || string(got) != content || size != int64(len(b)) ||
 						chunks != (first > 0) || h.Header.Get("X-A") != "b" ||
@@ -174,13 +175,13 @@ func TestFraming(t *testing.T) {
 						t.Errorf("first %d, %d: %q, %v", first, i, b, err)
 					}
 				}
-				must(t, w.Close())
+				must.Do(t, w.Close())
 				f, err := OpenWARC(nil, dir, original.File)
-				must(t, err)
+				must.Do(t, err)
 				if rep, err := Verify(f); err != nil || rep.Errors+rep.Warnings > 0 {
 					t.Errorf("%v %+v", err, rep)
 				}
-				must(t, f.Close())
+				must.Do(t, f.Close())
 			}
 		}
 	}
@@ -196,19 +197,19 @@ func TestFramingElsewhere(t *testing.T) {
 	}
 	for i := range kinds {
 		w, _, err := Open(testConfig(t.TempDir()))
-		must(t, err)
+		must.Do(t, err)
 		original, err := w.Write(kinds[i])
-		must(t, errors.Join(err, w.Close()))
+		must.Do(t, errors.Join(err, w.Close()))
 		for k := range kinds {
 			dir := t.TempDir()
 			w, _, err := Open(testConfig(dir))
-			must(t, err)
+			must.Do(t, err)
 			x := *kinds[k]
 			from := original.Original
 			from.ID = [16]byte{} // no agent tells it
 			x.Same = &from
 			done, err := w.Write(&x)
-			must(t, errors.Join(err, w.Close()))
+			must.Do(t, errors.Join(err, w.Close()))
 			rec := checkWritten(t, dir, done, x.URL)
 			head := rec.Header.Value("test-content")
 			h := message.ReadHead([]byte(head))

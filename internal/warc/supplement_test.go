@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
 // supplemented returns the keys of all captures that a reader of dir finds, and what the index lacked.
@@ -18,9 +20,9 @@ func supplemented(t *testing.T, dir string) (keys []string, s Supplement) {
 		}
 		return nil
 	})
-	must(t, err)
+	must.Do(t, err)
 	for l, err := range Lines(nil, Place{Dir: dir, Extra: s.Path}, "") {
-		must(t, err)
+		must.Do(t, err)
 		keys = append(keys, l.SURT)
 	}
 	return keys, s
@@ -43,37 +45,35 @@ func TestSupplement(t *testing.T) {
 	run := func(url string, while func()) {
 		t.Helper()
 		w, _, err := Open(testConfig(dir))
-		must(t, err)
-		if _, err := w.Write(page("http://example.com/"+url, "HTTP/1.1 200 OK", url)); err != nil {
-			t.Fatal(err)
-		}
-		must(t, w.Flush())
+		must.Do(t, err)
+		must.Get(w.Write(page("http://example.com/"+url, "HTTP/1.1 200 OK", url)))(t)
+		must.Do(t, w.Flush())
 		while()
-		must(t, w.Close())
+		must.Do(t, w.Close())
 	}
 	run("1", func() { check("running", 1, "1") })
 	check("without an index", 1, "1")
-	must(t, BuildIndex(nil, dir))
+	must.Do(t, BuildIndex(nil, dir))
 	check("indexed", 0, "1")
 	run("2", func() { check("continued", 1, "1", "2") })
 	check("with an old index", 1, "1", "2")
-	must(t, BuildIndex(nil, dir))
+	must.Do(t, BuildIndex(nil, dir))
 	check("indexed again", 0, "1", "2")
 
 	// A kill leaves a file that is not finished. BuildIndex reads it, too.
 	last := slices.Max(warcFiles(t, dir))
 	b, err := os.ReadFile(last)
-	must(t, err)
-	must(t, os.WriteFile(last+openSuffix, b[:len(b)-10], 0o644))
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(last+openSuffix, b[:len(b)-10], 0o644))
 	for _, name := range []string{last, filepath.Join(dir, "indexes", "index.cdxj")} {
-		must(t, os.Remove(name))
+		must.Do(t, os.Remove(name))
 	}
 	check("killed", 2, "1", "2")
-	must(t, BuildIndex(nil, dir))
+	must.Do(t, BuildIndex(nil, dir))
 	check("killed, and indexed", 0, "1", "2")
 
 	// Damage of a finished file is reported.
-	must(t, os.WriteFile(filepath.Join(dir, "archive", "damaged.warc.gz"), b[:len(b)/3], 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "archive", "damaged.warc.gz"), b[:len(b)/3], 0o644))
 	keys, s := supplemented(t, dir)
 	if len(keys) != 2 || len(s.Flaws.Places) != 1 || s.Flaws.Places[0].File != "damaged.warc.gz" {
 		t.Errorf("damaged: found %q, %v", keys, s.Flaws.Places)
@@ -81,12 +81,12 @@ func TestSupplement(t *testing.T) {
 
 	// A damaged record does not hide the next one.
 	rec := gzipped(hello("b", 0))
-	must(t, os.WriteFile(filepath.Join(dir, "archive", "damaged.warc.gz"),
+	must.Do(t, os.WriteFile(filepath.Join(dir, "archive", "damaged.warc.gz"),
 		[]byte(gzipped(hello("a", 0))+rec[:len(rec)/2]+gzipped(hello("c", 0))), 0o644))
 	if keys, s = supplemented(t, dir); len(keys) != 4 || !slices.Contains(keys, "example,h)/c") {
 		t.Errorf("damaged: found %q, %v", keys, s.Flaws.Places)
 	}
-	must(t, os.Remove(filepath.Join(dir, "archive", "damaged.warc.gz")))
+	must.Do(t, os.Remove(filepath.Join(dir, "archive", "damaged.warc.gz")))
 
 	// A reader may stop it.
 	late := errors.New("late")
@@ -94,7 +94,7 @@ func TestSupplement(t *testing.T) {
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without an archive: %v", err)
 	}
-	must(t, os.RemoveAll(filepath.Join(dir, "indexes")))
+	must.Do(t, os.RemoveAll(filepath.Join(dir, "indexes")))
 	tmp := t.TempDir()
 	_, err = WriteSupplement(nil, dir, func() (string, error) { return tmp, nil },
 		func(done, total int64) error { return late })

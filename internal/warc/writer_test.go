@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -131,21 +132,21 @@ func everyKind() []*Exchange {
 func writeAll(t testing.TB, cfg Config, xs []*Exchange) []Written {
 	t.Helper()
 	w, _, err := Open(cfg)
-	must(t, err)
+	must.Do(t, err)
 	var ws []Written
 	for _, x := range xs {
 		done, err := w.Write(x)
-		must(t, err)
+		must.Do(t, err)
 		ws = append(ws, done)
 	}
-	must(t, w.Close())
+	must.Do(t, w.Close())
 	return ws
 }
 
 func warcFiles(t testing.TB, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "archive", "*"))
-	must(t, err)
+	must.Do(t, err)
 	return files
 }
 
@@ -165,7 +166,7 @@ func TestRotation(t *testing.T) {
 	name := regexp.MustCompile(`^test-20240506070809123-000(\d\d)-a1\.warc\.gz$`)
 	for i, f := range files {
 		info, err := os.Stat(f)
-		must(t, err)
+		must.Do(t, err)
 		if info.Size() > cfg.MaxBytes {
 			t.Errorf("%s has %d bytes, want at most %d", f, info.Size(), cfg.MaxBytes)
 		}
@@ -191,7 +192,7 @@ func TestRotation(t *testing.T) {
 func recordTypesOf(t testing.TB, file string) (types []string) {
 	t.Helper()
 	f, err := os.Open(file)
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	if err := List(f, func(r Row) error { types = append(types, r.Type); return nil }); err != nil {
 		t.Fatalf("%s: %v", file, err)
@@ -204,16 +205,16 @@ func recordTypesOf(t testing.TB, file string) (types []string) {
 func checkWritten(t testing.TB, dir string, w Written, url string) *Record {
 	t.Helper()
 	f, err := OpenWARC(nil, dir, w.File)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { f.Close() })
 	rec, err := At(f, w.Offset)
-	must(t, err)
+	must.Do(t, err)
 	if rec.URL() != url {
 		t.Errorf("record of %s, want %s", rec.URL(), url)
 	}
 	content, err := io.ReadAll(rec)
-	must(t, err)
-	must(t, rec.r.Finish())
+	must.Do(t, err)
+	must.Do(t, rec.r.Finish())
 	if rec.Length != w.Length {
 		t.Errorf("length %d, want %d", rec.Length, w.Length)
 	}
@@ -340,10 +341,10 @@ func TestSpilledAndLarge(t *testing.T) {
 func verifyClean(t testing.TB, file string) *Report {
 	t.Helper()
 	f, err := os.Open(file)
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	rep, err := Verify(f)
-	must(t, err)
+	must.Do(t, err)
 	if rep.Errors+rep.Warnings > 0 {
 		t.Errorf("%s: %v", file, rep.Problems)
 	}
@@ -353,13 +354,13 @@ func verifyClean(t testing.TB, file string) *Report {
 func TestRemember(t *testing.T) {
 	dir := t.TempDir()
 	w, _, err := Open(testConfig(dir))
-	must(t, err)
+	must.Do(t, err)
 	x := page("http://example.com/new", "HTTP/1.1 200 OK", lorem)
 	w.RememberRecord(sha1.Sum([]byte(lorem)),
 		Original{URL: "http://example.com/old", Date: testTime.Add(-time.Hour)})
 	done, err := w.Write(x)
-	must(t, err)
-	must(t, w.Close())
+	must.Do(t, err)
+	must.Do(t, w.Close())
 	rec := checkWritten(t, dir, done, x.URL)
 	got := []string{rec.Header.Value("WARC-Refers-To"), rec.Header.Value("WARC-Refers-To-Target-URI"),
 		rec.Header.Value("WARC-Refers-To-Date")}
@@ -403,7 +404,7 @@ func TestConcurrentWrites(t *testing.T) {
 	cfg := testConfig(dir)
 	cfg.MaxBytes = 40000
 	w, _, err := Open(cfg)
-	must(t, err)
+	must.Do(t, err)
 	var wg sync.WaitGroup
 	results := make([][]Written, 4)
 	for i := range results {
@@ -429,13 +430,13 @@ func TestConcurrentWrites(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	must(t, w.Close())
+	must.Do(t, w.Close())
 	for i, ws := range results {
 		for k, done := range ws {
 			checkWritten(t, dir, done, fmt.Sprintf("http://h%d.example.com/%d", i, k))
 		}
 	}
-	must(t, BuildIndex(nil, dir))
+	must.Do(t, BuildIndex(nil, dir))
 	for i := range results {
 		url := fmt.Sprintf("http://h%d.example.com/%d", i, 7)
 		found, err := Lookup(nil, Place{Dir: dir}, url)
@@ -475,7 +476,7 @@ func TestWritesGoOnWhileAFileIsFinished(t *testing.T) {
 	cfg := testConfig("/c")
 	cfg.FS, cfg.MaxBytes, cfg.Level = slow, 7000, -1
 	w, _, err := Open(cfg)
-	must(t, err)
+	must.Do(t, err)
 	write := func(i int) Written {
 		done, err := w.Write(page(fmt.Sprintf("http://example.com/%d", i), "HTTP/1.1 200 OK\nContent-Type: image/gif",
 			fmt.Sprint(i, lorem[:700])))
@@ -492,7 +493,7 @@ func TestWritesGoOnWhileAFileIsFinished(t *testing.T) {
 	})
 	<-slow.entered // the first file's index: the goroutine that filled the file waits
 	second := write(100)
-	must(t, w.Flush())
+	must.Do(t, w.Flush())
 	if file, n := w.Position(); second.File == first.File || file != second.File || n < second.End {
 		t.Errorf("wrote to %s after %s; %d bytes of %s are flushed", second.File, first.File, n, file)
 	}
@@ -547,7 +548,7 @@ func (w waiting) ReadAt(p []byte, off int64) (int, error) {
 // TestLargeResponsesStopNobody: while a response that is not in memory is compressed, other goroutines can write.
 func TestLargeResponsesStopNobody(t *testing.T) {
 	w, _, err := Open(testConfig(t.TempDir()))
-	must(t, err)
+	must.Do(t, err)
 	x := page("http://example.com/large", "HTTP/1.1 200 OK\nContent-Type: text/html", strings.Repeat(lorem, 400))
 	body := waiting{x.Response.(Bytes), make(chan struct{}), make(chan struct{})}
 	x.Response = body
@@ -561,29 +562,16 @@ func TestLargeResponsesStopNobody(t *testing.T) {
 		select {
 		case <-body.reached:
 			n++
-			if _, err := w.Write(page(fmt.Sprintf("http://example.com/%d", n), "HTTP/1.1 200 OK",
-				fmt.Sprint(n))); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.Write(page(fmt.Sprintf("http://example.com/%d", n), "HTTP/1.1 200 OK",
+				fmt.Sprint(n))))(t)
 			body.release <- struct{}{}
 		case err := <-done:
-			must(t, err)
+			must.Do(t, err)
 			open = false
 		}
 	}
 	if n < 2*len(body.b)/chunkSize {
 		t.Errorf("the body was read in %d pieces, want two passes: digests and file", n)
 	}
-	must(t, w.Close())
-}
-
-// must ends the test if there is an error.
-func must(t interface {
-	Helper()
-	Fatal(...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 }
