@@ -82,10 +82,28 @@ func (p *page) panel(text string, with ...string) (string, error) {
 			}
 		}
 	}
-	if len(panel.Lines)+len(panel.Bars) > 0 {
+	panel.dropEmpty()
+	if len(panel.Lines)+len(panel.Groups) > 0 {
 		p.fig.Panels = append(p.fig.Panels, panel)
 	}
 	return "", nil
+}
+
+// dropEmpty removes the groups without a bar.
+func (p *Panel) dropEmpty() {
+	for g := len(p.Groups) - 1; g >= 0; g-- {
+		if slices.ContainsFunc(p.Bars, func(b Bars) bool { return !math.IsNaN(b.Values[g]) }) {
+			continue
+		}
+		p.Groups = slices.Delete(p.Groups, g, g+1)
+		for i := range p.Bars {
+			b := &p.Bars[i]
+			b.Values = slices.Delete(b.Values, g, g+1)
+			if b.Low != nil {
+				b.Low, b.High = slices.Delete(b.Low, g, g+1), slices.Delete(b.High, g, g+1)
+			}
+		}
+	}
 }
 
 // A grouping narrows a subset to a group of bars.

@@ -2,7 +2,7 @@ package lab
 
 import (
 	"context"
-	"math"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -200,35 +200,33 @@ func TestVerdict(t *testing.T) {
 			ms = append(ms, m)
 		}
 	}
-	ms = append(ms, measurement{Kind: "gzip", Who: "agent", Round: 0, PagesPerS: 1, Pages: 10,
-		tree: &Node{Time: time.Second, Kids: []*Node{{Name: "a package", Time: time.Second}}}})
-	r := x.result(&Trial{Seed: 3}, []kind{kinds[1]}, ms)
-	row := r.Figures["gzip_agent"].(map[string]any)
-	if got := row["ratio"].(float64); math.Abs(got-0.5) > 1e-9 {
-		t.Errorf("ratio %v, want 0.5, the middle of 0.4, 0.5 and 0.6", got)
-	}
-	if got := row["pages_per_s"]; got != 4500.0 {
-		t.Errorf("pages/s %v, want 4500: the profiled run does not count", got)
-	}
-	ms = append(ms, measurement{Kind: "tls", Who: "agent", Round: 2, PagesPerS: 900, FetchingPerS: 900, Pages: 10})
-	if got := x.result(&Trial{}, kinds, ms).Figures["tls_agent"].(map[string]any)["to_gzip_kept"]; got != 0.2 {
-		t.Errorf("TLS to gzip: %v, want 0.2: 900 to the 4500 of the same round", got)
-	}
-	md := r.markdown(Machine{Cores: 2}, false)
-	for _, want := range []string{"above the floor", "  0.50 |", "a package", "seed 3", " 75.0 |"} {
-		if !strings.Contains(md, want) {
-			t.Errorf("the text does not say %q:\n%s", want, md)
+	ms = append(ms, measurement{Kind: "gzip", Who: "agent", Round: 0, PagesPerS: 1, FetchingPerS: 1, Pages: 10,
+		CPU: time.Millisecond})
+	r := x.result([]kind{kinds[1]}, ms)
+	ratio := `at(pages_per_s, "program", "agent", "round", %d)/at(pages_per_s, "program", "bare", "round", %d)`
+	holds(t, r, fmt.Sprintf(ratio+" == 0.4", 1, 1), fmt.Sprintf(ratio+" == 0.5", 2, 2), "size(wall_s) == 7")
+	text := rendered(t, r)
+	// The ratio is the middle of 0.4, 0.5 and 0.6, and the rate that of 4000, 4500 and 6600: round 0 does not count.
+	for _, want := range []string{"above the floor", "|  0.50 |", "|           4,500 |", "seed 1", " 75.0 |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text does not say %q:\n%s", want, text)
 		}
 	}
-	if n := len(r.Data.Rows); n != 7 {
-		t.Errorf("%d lines of data, want one for each of 7 runs", n)
+	for i, rate := range []float64{900, 900} { // in the first two of three rounds, with 4000 and 4500 with gzip
+		ms = append(ms, measurement{Kind: "tls", Who: "agent", Round: i + 1, Pages: 10, PagesPerS: rate,
+			FetchingPerS: rate})
+	}
+	if text := rendered(t, x.result(kinds, ms)); !strings.Contains(text, "|          0.21 |") {
+		t.Errorf("TLS to gzip is not 0.21, the middle of 0.225 and 0.2:\n%s", text)
 	}
 	for _, c := range []struct {
-		ratio float64
-		want  string
-	}{{0.399, "below the floor"}, {0.4, "above the floor"}, {0.75, "the aim is reached"}} {
-		if got := verdict(c.ratio); got != c.want {
-			t.Errorf("verdict(%v) = %q, want %q", c.ratio, got, c.want)
+		rate float64
+		want string
+	}{{3990, "below the floor"}, {4000, "above the floor"}, {7500, "the aim is reached"}} {
+		ms := []measurement{{Kind: "gzip", Who: "bare", Round: 1, PagesPerS: 10000, FetchingPerS: 10000},
+			{Kind: "gzip", Who: "agent", Round: 1, PagesPerS: c.rate, FetchingPerS: 9000}}
+		if text := rendered(t, x.result(kinds, ms)); !strings.Contains(text, c.want) {
+			t.Errorf("with %g of 10000 pages/s the text does not say %q:\n%s", c.rate, c.want, text)
 		}
 	}
 }

@@ -37,6 +37,7 @@ var templates embed.FS
 //	across DIM                the columns whose titles have a %s repeat for each value of DIM; with "short" behind it
 //	                          the title has 20 M for 20,000,000
 //	head TITLE | TITLE        the columns of a table without rows; cells of more columns follow a semicolon
+//	only E                    only the rows of which E has a value
 //	total TITLE               one more row, of all lines
 //	more TITLE: DIM=VALUE     one more row, of the lines where the dimension has another value than in where
 //	hidden                    the terminal does not show the table
@@ -186,8 +187,8 @@ type declared struct {
 }
 
 // options are the first words of lines that are no columns.
-var options = []string{"where", "rows", "across", "head", "total", "more", "hidden", "title", "x", "y", "top", "digits",
-	"first", "log", "stack", "aside", "stagger", "by", "groups", "bold", "whiskers"}
+var options = []string{"where", "only", "rows", "across", "head", "total", "more", "hidden", "title", "x", "y", "top",
+	"digits", "first", "log", "stack", "aside", "stagger", "by", "groups", "bold", "whiskers"}
 
 // read reads a declaration, in which @ stands for the first of with.
 func (p *page) read(text string, with []string) (s spec, err error) {
@@ -210,7 +211,7 @@ func (p *page) read(text string, with []string) (s spec, err error) {
 				return s, fmt.Errorf("%w: %q is not NAME%sE", ErrQuery, line, separator)
 			}
 			s.parts = append(s.parts, declared{kind: word, name: name, e: strings.Split(e, "; ")})
-		case strings.Contains(line, " = ") && word != "x" && word != "where" && word != "more":
+		case strings.Contains(line, " = ") && !slices.Contains([]string{"x", "where", "only", "more"}, word):
 			name, e, _ := strings.Cut(line, " = ")
 			c := declared{}
 			var digits int
@@ -381,6 +382,13 @@ func (p *page) rows(t *Table, s spec) error {
 		var row []any
 		for _, v := range k {
 			row = append(row, numeric(v))
+		}
+		if only := s.said["only"]; only != nil {
+			if v, err := s.subset.at(dims, k).value(only[0]); err != nil {
+				return err
+			} else if len(v) == 0 {
+				continue
+			}
 		}
 		if err := add(row, s.subset.at(dims, k)); err != nil {
 			return err

@@ -30,9 +30,8 @@ type Throughput struct {
 	// Duration is the time of a run of the yardstick. With --quick it also bounds the runs of
 	// the agents. Zero means 30 s, with --quick 3 s.
 	Duration time.Duration
-	// Profile adds a run of each agent with a profiler for each kind, which does not count.
-	// Profiles is the folder in which the profiles stay. Empty deletes them.
-	Profile  bool
+	// Profiles is a folder for processor profiles. If it is not empty, each agent has one run more for each kind, with
+	// a profiler, which does not count.
 	Profiles string
 	// Kinds names the ways of serving to measure. Nil means all.
 	Kinds []string
@@ -77,19 +76,6 @@ type measurement struct {
 	Peak           int64
 
 	Crawl *crawlRun // nil for the yardstick
-	tree  *Node     // the profile; nil: none
-}
-
-// Resumed returns the share of TLS handshakes that resumed a session, or -1 if there were none.
-func (m *measurement) Resumed() float64 {
-	if m.Crawl == nil {
-		return -1
-	}
-	full, resumed := float64(m.Crawl.Report.TLS.Full), float64(m.Crawl.Report.TLS.Resumed)
-	if full+resumed == 0 {
-		return -1
-	}
-	return resumed / (full + resumed)
 }
 
 func (x *Throughput) defaults(quick bool) {
@@ -167,7 +153,7 @@ func (x *Throughput) Run(ctx context.Context, t *Trial) (*Result, error) {
 			}
 		}
 	}
-	if y.Profile {
+	if y.Profiles != "" {
 		for _, k := range ks {
 			for _, p := range y.Agents {
 				if err := add(b.agent(ctx, k, p, 0)); err != nil {
@@ -176,7 +162,7 @@ func (x *Throughput) Run(ctx context.Context, t *Trial) (*Result, error) {
 			}
 		}
 	}
-	return y.result(t, ks, ms), nil
+	return y.result(ks, ms), nil
 }
 
 // bench holds what the runs have in common.
@@ -261,10 +247,7 @@ func (b *bench) agent(ctx context.Context, k kind, p Program, round int) (m meas
 			job.TimeLimit = 2 * b.x.Duration
 		}
 		if round == 0 {
-			job.Profile = filepath.Join(dir, "cpu.pprof")
-			if b.x.Profiles != "" {
-				job.Profile = filepath.Join(b.x.Profiles, p.Name+"-"+k.name+".pprof")
-			}
+			job.Profile = filepath.Join(b.x.Profiles, p.Name+"-"+k.name+".pprof")
 		}
 		r, err := job.run(ctx)
 		if err != nil {
@@ -277,11 +260,6 @@ func (b *bench) agent(ctx context.Context, k kind, p Program, round int) (m meas
 			PagesPerS: r.PagesPerS(), FetchingPerS: r.FetchingPerS(),
 			MBPerS: float64(s.Bytes) / 1e6 / r.Usage.Wall.Seconds(),
 			CPU:    r.Usage.CPU / pages, WebCPU: r.WebCPU / pages, Peak: r.Usage.Peak, Crawl: r}
-		if job.Profile != "" {
-			if m.tree, err = ReadProfile(job.Profile); err != nil {
-				return err
-			}
-		}
 		done("%s pages/s, %s of CPU a page, %d MB", count(m.PagesPerS), micros(m.CPU), m.Peak/1e6)
 		return nil
 	})
@@ -291,10 +269,49 @@ func (b *bench) agent(ctx context.Context, k kind, p Program, round int) (m meas
 	return m, err
 }
 
-// The depth of the profile's tree in the text, and the least share of its nodes.
+// Targets for the agent's pages/s, as a share of the yardstick's.
 const (
-	flameDepth = 3
-	flameLeast = 0.007
-	// compareLeast is the least share in the comparison of versions.
-	compareLeast = 0.01
+	floorRatio = 0.40
+	aimRatio   = 0.75
 )
+
+// result returns the measurements: a place for each kind of web, and for each run of a program in it. Round 0 has
+// the runs with a profiler.
+func (x *Throughput) result(ks []kind, ms []measurement) *Result {
+	d := newData("web", "program", "round")
+	d.Fact("hosts", x.Hosts)
+	d.Fact("pages_mean", x.PagesMean)
+	d.Fact("connections", bareConns)
+	d.Fact("duration", x.Duration.String())
+	d.Fact("limit", (2 * x.Duration).String())
+	d.Fact("urls", bareURLs)
+	d.Fact("runs", x.Runs)
+	d.Fact("least_ratio", floorRatio)
+	d.Fact("aim_ratio", aimRatio)
+	for _, k := range ks {
+		d.At(k.name).Set("title", k.title)
+	}
+	for _, m := range ms {
+		at := d.At(m.Kind, m.Who, m.Round).Set("pages", m.Pages).Set("wall_s", m.Wall).Set("fetching_s", m.Fetching).
+			Set("pages_per_s", m.PagesPerS).Set("fetching_pages_per_s", m.FetchingPerS).Set("mb_per_s", m.MBPerS).
+			Set("cpu_us", 1e6*m.CPU.Seconds()).Set("web_cpu_us", 1e6*m.WebCPU.Seconds()).Set("peak_bytes", m.Peak)
+		if m.Crawl == nil {
+			continue
+		}
+		r, stop := m.Crawl.Report, m.Crawl.Summary.StopReason
+		at.Set("robots_txt", m.Crawl.Summary.RobotsTxt).Set("violations", violationCount(r)).Set("stop", stop)
+		if o := r.Origin; o != nil {
+			at.Set("twice", o.Twice).Set("reachable", o.Reachable)
+			if o.Reachable > 0 && stop == finished {
+				at.Set("missed", o.Missed)
+			}
+		}
+		for n := range r.AtOnce["host"] {
+			at.Set("at_once", n)
+		}
+		if n := r.TLS.Full + r.TLS.Resumed; n > 0 {
+			at.Set("handshakes", n).Set("resumed", r.TLS.Resumed)
+		}
+	}
+	return &Result{Name: "throughput", Rows: d}
+}

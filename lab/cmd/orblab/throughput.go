@@ -23,7 +23,7 @@ type ThroughputCmd struct {
 	Runs       int           `placeholder:"N" help:"Measure each program N times (default: 3, quick 1)."`
 	Duration   time.Duration `placeholder:"D" help:"${duration}"`
 	Only       []string      `placeholder:"KIND" help:"Serve the web only in these ways: ${kinds}."`
-	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Write processor profiles to DIR, with --quick, too."`
+	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Run each agent once more for each way, and write processor profiles to DIR, for \"go tool pprof\"."`
 
 	MemoryRun bool              `help:"Instead, crawl many pages, and record memory and speed each second."`
 	Pages     int64             `placeholder:"N" help:"With --memory-run: crawl N pages (default: 3000000, quick 60000)."`
@@ -89,7 +89,7 @@ func (c *ThroughputCmd) Run(out io.Writer) error {
 	}
 	return c.measure(out, true, &lab.Throughput{
 		Agents: agents, Hosts: c.Hosts, PagesMean: c.PagesMean, Runs: c.Runs, Duration: c.Duration,
-		Profile: !c.Quick || c.CPUProfile != "", Profiles: c.CPUProfile, Kinds: c.Only,
+		Profiles: c.CPUProfile, Kinds: c.Only,
 	})
 }
 
