@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"encoding/json"
 	"math"
 	"os"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cost"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
@@ -167,7 +165,9 @@ func TestReckonAt(t *testing.T) {
 		all = append(all, a)
 	}
 	p, err := reckonAt(all, 120) // 60 of each agent, after 6 s
-	must.Do(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	near := func(what string, got, want float64) {
 		if math.Abs(got-want) > 1e-3 {
 			t.Errorf("%s: %g, want %g", what, got, want)
@@ -193,20 +193,61 @@ func TestTwoLevelExperiment(t *testing.T) {
 	finishes(t, &TwoLevel{Agents: []int{1, 2}, Pages: []int64{100, 200}, Hosts: 30}, buildTrial(t))
 }
 
+// pointsOf reads the points from stored measurements.
+func pointsOf(t *testing.T, d *Data) (ps []TwoLevelPoint) {
+	t.Helper()
+	dims := []string{"way", "agents", "pages"}
+	all, err := subset{d: d}.and("figure=, pages!=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := all.keys(dims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := func(s subset, e string) float64 {
+		v, err := s.value(e)
+		f, ok := v.one().(float64)
+		if err != nil || !ok {
+			t.Fatalf("%s is %v, %v", e, v, err)
+		}
+		return f
+	}
+	for _, k := range keys {
+		s := all.at(dims, k)
+		p := TwoLevelPoint{Way: k[0], Agents: int(number(s, "agents")), Pages: number(s, "pages"),
+			Speed: number(s, "speed"), Received: number(s, "received"), Kinds: map[string]float64{}}
+		kinds, _ := s.keys("kind")
+		for _, kind := range kinds {
+			p.Kinds[kind[0]] = number(s.at([]string{"kind"}, kind), "bytes")
+		}
+		ps = append(ps, p)
+	}
+	return ps
+}
+
 // TestConstants: the constants of "orbweaver plan" are those that the published crawls give.
 func TestConstants(t *testing.T) {
-	b := must.Get(os.ReadFile("../docs/lab/twolevel.json"))(t)
-	var run struct {
-		Figures struct{ Points []TwoLevelPoint }
+	file, err := os.Open("../docs/lab/twolevel.csv")
+	if err != nil {
+		t.Fatal(err)
 	}
-	must.Do(t, json.Unmarshal(b, &run))
+	defer file.Close()
+	d, err := ReadData(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	points := pointsOf(t, d)
 	for _, m := range []*cost.Model{cost.Rendezvous(), cost.Sites()} {
-		f := must.Get(fitLost(run.Figures.Points, m.Name, formOurs))(t)
+		f, err := fitLost(points, m.Name, formOurs)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if f.MostPages != m.MostPages {
 			t.Errorf("%s: %g pages, want %g", m.Name, m.MostPages, f.MostPages)
 		}
 		most := 0
-		for _, p := range run.Figures.Points {
+		for _, p := range points {
 			most = max(most, p.Agents)
 		}
 		if m.MostAgents != most {

@@ -1,11 +1,8 @@
 package lab
 
 import (
-	"fmt"
 	"math"
 	"slices"
-
-	"gonum.org/v1/plot/plotter"
 
 	"github.com/orbweaver/orbweaver/internal/cost"
 )
@@ -133,7 +130,7 @@ type TwoLevelCheck struct {
 	WorstAt   int     `json:"worst_agents"`
 	WorstWith float64 `json:"worst_pages"`
 	// Pairs are the points themselves, for "all overheads" and "speed".
-	Pairs []TwoLevelPair `json:"pairs,omitempty"`
+	Pairs []TwoLevelPair `json:"-"`
 }
 
 // A TwoLevelPair is a point that was not fitted, as estimated and as measured, in pages a second of an agent.
@@ -281,72 +278,3 @@ func project(ps []TwoLevelPoint) (out []TwoLevelProjection) {
 	}
 	return out
 }
-
-// modelResult adds Eq. 4 and figure 12.
-func (x *TwoLevel) modelResult(res *Result, r *twoLevelRun) {
-	table := &Table{Columns: []Column{{Name: "what"}, {Name: "paper", Digits: 2}, {Name: "model", Digits: 2},
-		{Name: "difference", Unit: "%", Digits: 1}}}
-	for _, a := range answers() {
-		table.Add(a.What, a.Paper, a.Ours, percent*(a.Ours/a.Paper-1))
-		res.Data.Add(partModel, "paper", nil, nil, a.What, "paper", a.Paper)
-		res.Data.Add(partModel, "paper", nil, nil, a.What, "model", a.Ours)
-	}
-	res.Sections = append(res.Sections, Section{Heading: "The paper's estimates, from its constants", Table: table,
-		Shown: true, Text: "*Model* is Eq. 2 to 4 with the paper's constants (`orbweaver plan --constants paper`). " +
-			"Figure 8 is measured, and each constant is the greatest difference that was measured, so the model is " +
-			"slower. The paper divides 30 billion pages by the speed that it measured with one million; the model's " +
-			"overhead grows with the pages. Figure 12 has a point every 20 agents."})
-	points := project(r.points)
-	res.Figures["projection"] = points
-	projection := &Table{Columns: []Column{{Name: "agents"}, {Name: "paper", Digits: 0}}}
-	panel := Panel{Title: "Figure 12: pages a second for 30 billion pages", X: "agents", Y: "pages/s", Aside: true}
-	line := func(name string, f func(p *TwoLevelProjection) float64) {
-		l := Line{Name: name}
-		for i := range points {
-			l.Points = append(l.Points, plotter.XY{X: float64(points[i].Agents), Y: f(&points[i])})
-		}
-		panel.Lines = append(panel.Lines, l)
-	}
-	line("paper", func(p *TwoLevelProjection) float64 { return p.Paper })
-	var ways []string
-	for _, way := range projectedWays {
-		if _, ok := points[0].Ours[way]; !ok {
-			continue
-		}
-		ways = append(ways, way)
-		projection.Columns = append(projection.Columns, Column{Name: way, Digits: 0},
-			Column{Name: "at least", Digits: 0},
-			Column{Name: "at most", Digits: 0})
-		line(way, func(p *TwoLevelProjection) float64 { return p.Ours[way].Speed })
-		line(way+", at least", func(p *TwoLevelProjection) float64 { return p.Ours[way].Low })
-		line(way+", at most", func(p *TwoLevelProjection) float64 { return p.Ours[way].High })
-	}
-	for _, p := range points {
-		row := []any{p.Agents, p.Paper}
-		res.Data.Add(partModel, "paper", p.Agents, googlePages, "projection", "pages/s", p.Paper)
-		for _, way := range ways {
-			o := p.Ours[way]
-			row = append(row, o.Speed, o.Low, o.High)
-			res.Data.Add(partModel, way, p.Agents, googlePages, "projection", "pages/s", o.Speed)
-		}
-		projection.Add(row...)
-	}
-	text := "Speeds in pages/s of all agents together."
-	if len(ways) > 0 {
-		text += " Ours are fits to the crawls of this experiment, with bands of 95 % confidence: what an agent " +
-			"would lose on the paper's line of 320 Mbit/s, with pages of 22.3 KB, if the messages between agents " +
-			"used the same line. They do not include processor time. The band is that of the jackknife over the " +
-			"numbers of agents. Beyond the pages of the largest crawl, and of each agent in it, overheads stay as " +
-			"they are there."
-		for _, way := range ways {
-			o := points[slices.IndexFunc(points, func(p TwoLevelProjection) bool { return p.Agents == 31 })].Ours[way]
-			text += fmt.Sprintf(" With %s, 31 agents take %.2f days (%.2f to %.2f).", way, days(o.Speed), days(o.High),
-				days(o.Low))
-		}
-	}
-	res.Sections = append(res.Sections, Section{Heading: "Figure 12: up to 300 agents", Table: projection, Text: text})
-	res.Figure.Panels = append(res.Figure.Panels, panel)
-}
-
-// days returns how long 30 billion pages take.
-func days(speed float64) float64 { return googlePages / speed / 86400 }

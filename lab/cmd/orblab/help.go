@@ -42,8 +42,6 @@ var help = cli.Texts{
 	"twolevel_bandwidth":  "Limit the line of each agent to RATE (default: 20Mbit, quick 4Mbit).",
 	"twolevel_hosts": "Give the webs of the part coverage N hosts with 20 pages each on average (default: 2000, " +
 		"quick 100).",
-	"twolevel_from": "Measure nothing: write the result of the run whose JSON is FILE again; several add up to one " +
-		"result.",
 	"freshness": "Measure how fresh the copies of changing pages are with --strategy recrawl, beside one fixed " +
 		"interval with as many visits.",
 	"chaos": "Let random faults hit single agents and clusters, in virtual time, and check that each crawl keeps its " +

@@ -18,7 +18,6 @@ type TwoLevelCmd struct {
 	PageBytes *quantity.ByteSize  `placeholder:"BYTES" help:"${twolevel_page_bytes}"`
 	Bandwidth *quantity.Bandwidth `placeholder:"RATE" help:"${twolevel_bandwidth}"`
 	Hosts     int64               `placeholder:"N" help:"${twolevel_hosts}"`
-	From      []string            `placeholder:"FILE" help:"${twolevel_from}"`
 }
 
 // Help explains the result.
@@ -47,9 +46,6 @@ func (c *TwoLevelCmd) Run(out io.Writer) error {
 		}
 	}
 	switch {
-	case len(c.From) > 0 && (len(c.Part) > 0 || len(c.Agents) > 0 || len(c.Pages) > 0 || c.PageBytes != nil ||
-		c.Bandwidth != nil || c.Hosts != 0 || c.Quick || c.Seed != 1):
-		return usageErrorf("--from writes what earlier runs have measured; leave out all other flags but --out")
 	case len(c.Agents) > 0 && (slices.Min(c.Agents) < 1 || slices.Max(c.Agents) > 64):
 		return usageErrorf("--agents %v: give numbers from 1 to 64", c.Agents)
 	case len(c.Agents) > 0 && c.Agents[0] != 1:
@@ -68,10 +64,9 @@ func (c *TwoLevelCmd) Run(out io.Writer) error {
 	if c.Bandwidth != nil {
 		x.Bandwidth = int64(*c.Bandwidth)
 	}
-	x.From = c.From
 	crawls := len(c.Part) == 0
 	for _, p := range []string{"coverage", "crawls", "fast"} {
 		crawls = crawls || slices.Contains(c.Part, p)
 	}
-	return c.measure(out, crawls && len(c.From) == 0, x)
+	return c.measure(out, crawls, x)
 }
