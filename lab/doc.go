@@ -9,7 +9,6 @@
 //	                                            NAME.svg  the picture
 //
 // A template has the text, and a query for each table and each panel of the picture; see page.
-// Some experiments make their tables and panels themselves, and write NAME.json.
 //
 // What always holds: the web, the crawler and the yardstick are processes of their own, so that the
 // use of memory and processors is known for each. Every crawl is compared with the web's own

@@ -1,45 +1,28 @@
 package lab
 
 import (
-	"encoding/csv"
 	"fmt"
-	"io"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/mattn/go-runewidth"
 )
 
-// A Table holds measurements in rows. Markdown and Text format it for people, with rounded
-// numbers; CSV writes the full numbers.
+// A Table holds values in rows. Markdown and Text format it for people, with rounded numbers.
 type Table struct {
 	Columns []Column
-	Rows    [][]any // strings, integers, float64s, time.Durations or nil, one for each column
+	Rows    [][]any // strings, float64s, shownNumbers or nil, one for each column
 }
 
 // A Column is a column of a Table.
 type Column struct {
 	Name string
-	Unit string // of the numbers; durations are shown in it: s, ms or µs
-	// Digits is the number of digits after the decimal point, for people.
+	// Digits is the number of digits after the decimal point.
 	Digits int
 }
 
 // Add appends a row.
 func (t *Table) Add(cells ...any) { t.Rows = append(t.Rows, cells) }
-
-// unit returns a column's unit of time.
-func (c Column) unit() time.Duration {
-	switch c.Unit {
-	case "ms":
-		return time.Millisecond
-	case "µs":
-		return time.Microsecond
-	}
-	return time.Second
-}
 
 // show formats a cell for people. right reports whether it is a number, aligned to the right.
 func (c Column) show(cell any) (s string, right bool) {
@@ -48,12 +31,6 @@ func (c Column) show(cell any) (s string, right bool) {
 		return "", true
 	case string:
 		return v, false
-	case int:
-		return humanize.Comma(int64(v)), true
-	case int64:
-		return humanize.Comma(v), true
-	case time.Duration:
-		return humanize.FormatFloat(format(c.Digits), float64(v)/float64(c.unit())), true
 	case float64:
 		return humanize.FormatFloat(format(c.Digits), v), true
 	case shownNumber:
@@ -65,33 +42,12 @@ func (c Column) show(cell any) (s string, right bool) {
 // format returns the format of numbers with separators of thousands and a number of decimals.
 func format(digits int) string { return "#,###." + strings.Repeat("#", digits) }
 
-// raw formats a cell for programs.
-func (c Column) raw(cell any) string {
-	switch v := cell.(type) {
-	case nil:
-		return ""
-	case time.Duration:
-		return strconv.FormatFloat(float64(v)/float64(c.unit()), 'f', -1, 64)
-	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	return fmt.Sprint(cell)
-}
-
-// title returns the head of a column: its name, and its unit if the name does not contain it.
-func (c Column) title() string {
-	if c.Unit == "" {
-		return c.Name
-	}
-	return c.Name + " (" + c.Unit + ")"
-}
-
 // shown returns the head and the cells for people, and which columns hold numbers.
 func (t *Table) shown() (rows [][]string, right []bool) {
 	right = make([]bool, len(t.Columns))
 	head := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
-		head[i] = c.title()
+		head[i] = c.Name
 		right[i] = true
 	}
 	rows = append(rows, head)
@@ -158,33 +114,6 @@ func (t *Table) Text() string {
 		}
 	}
 	return b.String()
-}
-
-// CSV writes the table with a line of names. A unit follows the name: pages_per_s, cpu_us.
-func (t *Table) CSV(w io.Writer) error {
-	c := csv.NewWriter(w)
-	row := make([]string, len(t.Columns))
-	for i, col := range t.Columns {
-		row[i] = key(col.Name)
-		if col.Unit != "" {
-			row[i] += "_" + key(col.Unit)
-		}
-	}
-	c.Write(row) // Flush returns the errors
-	for _, r := range t.Rows {
-		for i := range row {
-			row[i] = ""
-			if i < len(r) {
-				row[i] = t.Columns[i].raw(r[i])
-			}
-		}
-		c.Write(row)
-	}
-	c.Flush()
-	if err := c.Error(); err != nil {
-		return fmt.Errorf("csv: %w", err)
-	}
-	return nil
 }
 
 // key returns a name in lower case with underscores, for programs.

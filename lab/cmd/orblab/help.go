@@ -54,7 +54,7 @@ var help = cli.Texts{
 		"about every minute. Seeds that FILE has from the same commit are refused (default: report this run alone).",
 	"chaos_keep": "Write the event logs of failures to DIR (default: orblab-chaos in the folder for temporary files).",
 	"chaos_jobs": "Tell N stories at a time, each in a process of its own (default: one for each processor).",
-	"chaos_out": "Write chaos.md, chaos.csv, chaos.svg and chaos.json to DIR (default: docs/lab of this checkout; " +
+	"chaos_out": "Write chaos.md, chaos.csv and chaos.svg to DIR (default: docs/lab of this checkout; " +
 		"with --quick, orbweaver-lab in the folder for temporary files).",
 	"duration": "Run the yardstick for D each time (default: 30s, quick 3s), and the memory run for at most D " +
 		"(default: 0, no limit).",

@@ -61,8 +61,8 @@ const description = `Orblab runs Orbweaver's experiments.
   orblab throughput --quick
   orblab seen --quick --out results
 
-Each experiment prints its figures and writes NAME.md, NAME.csv and NAME.svg, and
-some write NAME.json. "orblab EXPERIMENT --help" explains what it measures.`
+Each experiment prints its figures and writes NAME.md, NAME.csv and NAME.svg.
+"orblab EXPERIMENT --help" explains what it measures.`
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
