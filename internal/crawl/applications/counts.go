@@ -93,7 +93,7 @@ func (a *Set) define(app string) (isNew bool) {
 	return !known
 }
 
-// Accepted, Left and Finished are told what becomes of a link that this agent crawls.
+// Accepted counts a link that this agent will crawl.
 func (a *Set) Accepted(l *link.Link) {
 	if l.Ext == "" {
 		return
@@ -103,6 +103,7 @@ func (a *Set) Accepted(l *link.Link) {
 	}
 }
 
+// Left counts a link that this agent no longer has to crawl.
 func (a *Set) Left(l *link.Link) {
 	if l.Ext == "" {
 		return
