@@ -92,7 +92,7 @@ func canceled(ctx context.Context) error { return fmt.Errorf("orbweaver: %w", co
 // ownOptions are the options of settings that a crawl of the program has in another way.
 var ownOptions = map[string]string{"dir": "Options.Dir", "seeds": "Options.Seeds",
 	"overwrite": "Options.Overwrite", "delay-min": "Options.Delay", "ip-delay": "Options.Delay",
-	"site-delay": "Options.Delay"}
+	"site-delay": "Options.Delay", "strategy": "Options.Strategy"}
 
 // optionOf returns how a program gives a setting. A setting without an option keeps its name.
 func optionOf(field string) string {

@@ -47,7 +47,7 @@ func TestSettingsAreOptions(t *testing.T) {
 func TestOptionsAreSettings(t *testing.T) {
 	alone := []string{"Options.Dir", "Options.Overwrite", "Options.Seeds", "Options.OnPage", "Options.Callbacks",
 		"Options.AllResponses", "Options.Scope.Func", "Options.MaxPageBytes", "Options.RootCAs", "Options.Note",
-		"Walk.Seed"}
+		"Options.Strategy", "Walk.Seed"}
 	fields := map[string]bool{} // whether a setting is made from it
 	var add func(of reflect.Type, prefix string)
 	add = func(of reflect.Type, prefix string) {
@@ -98,5 +98,22 @@ func TestConfigError(t *testing.T) {
 	if !errors.Is(err, ErrInUse) || errors.Is(err, ErrOptions) ||
 		err.Error() != "orbweaver: x is in use; choose another Options.Dir" {
 		t.Errorf("in use: %v", err)
+	}
+}
+
+// named is a Strategy with the name of one of the program.
+type named struct{ FollowFunc }
+
+func (named) String() string { return "focused" }
+
+// A Strategy of a program is its own, whatever its String says.
+func TestStrategyWithString(t *testing.T) {
+	o := Options{Dir: filepath.Join(t.TempDir(), "crawl"), Strategy: named{func(*Page, Link) Choice { return Take }}}
+	s, err := o.settings()
+	if err != nil || s.Order.Strategy != "bfs" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if cfg, err := o.config(); err != nil || cfg.Strategy == nil {
+		t.Errorf("%v", err)
 	}
 }

@@ -138,9 +138,9 @@ func TestFocusedOptions(t *testing.T) {
 	}{
 		{orbweaver.FocusedOptions{}, "name some with FocusedOptions.Topics"},
 		{orbweaver.FocusedOptions{Topics: []string{"fire"}},
-			"FocusedOptions.Topics fire: give some of the model's categories"},
+			`FocusedOptions.Topics fire: "fire" is not a category`},
 		{orbweaver.FocusedOptions{Topics: []string{"sea", "air"}, Model: seaModel(t, classify.Bayes)},
-			"FocusedOptions.Topics sea,air: give some of the model's categories"},
+			"FocusedOptions.Topics sea,air: 2 of 2 categories are wanted"},
 		{orbweaver.FocusedOptions{Topics: []string{"en"}, Model: filepath.Join(dir, "none")},
 			"FocusedOptions.Model " + filepath.Join(dir, "none") + ": no such file or directory; give topics"},
 		{orbweaver.FocusedOptions{Topics: []string{"en"}, Model: broken}, "FocusedOptions.Model " + broken + ": "},

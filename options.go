@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/quantity"
@@ -85,8 +86,8 @@ type Options struct {
 	// and the archive name the other page; with "drop" the archive gets only a note that names it, and the links are
 	// not followed. Empty or "off" does not compare texts.
 	NearDuplicates string
-	// Headers lists fields of the form "Name: value" that every request has, to every host.
-	// Authorization and Cookie cannot be among them.
+	// Headers lists fields of the form "Name: value" that every request has, to every host. Each name
+	// is in it once. Authorization and Cookie cannot be among them.
 	Headers []string
 
 	// Links also writes the link log, in the folder links of Dir: which page links to which URL, with the anchor text.
@@ -106,14 +107,14 @@ type Options struct {
 
 	// Delay is the quiet time between the end of a response and the next request to the same
 	// host. A quarter of it applies to hosts with the same address or registered domain. The
-	// Crawl-delay of a robots.txt may raise it. Zero means 2 s. A negative Delay means none;
-	// use it for your own hosts only.
+	// Crawl-delay of a robots.txt may raise it. Zero means 2 s, and a week is the most. A
+	// negative Delay means none; use it for your own hosts only.
 	Delay time.Duration
 	// DelayFactor lets the delay of a host follow its response times: it is this multiple of them,
 	// at least Delay and at most DelayMax. A slower response counts at once, a faster one by half.
 	// 5 is gentle. Zero means that the delay does not follow them.
 	DelayFactor float64
-	// DelayMax bounds the delay with DelayFactor. Zero means 30 s.
+	// DelayMax bounds the delay with DelayFactor, at most a week. Zero means 30 s.
 	DelayMax time.Duration
 	// Rate bounds the requests or the bits a second of the crawl, such as "40/s" or "20Mbit", also
 	// by time of day: "40/s 8-18 mon-fri, else 300/s". Several agents share it, and should have the
@@ -332,9 +333,10 @@ func (o *Options) settings() (*settings.Settings, error) {
 		s.Cluster.Coverage = "two-level"
 	}
 	for _, h := range o.Headers {
-		if name, _, _ := strings.Cut(h, ":"); slices.Contains([]string{"cookie", "authorization"},
-			strings.ToLower(strings.TrimSpace(name))) {
-			return nil, badOption("Options.Headers: every host would get the %s; leave it out", name)
+		name, _, _ := strings.Cut(h, ":")
+		name = strings.TrimSpace(name)
+		if slices.Contains([]string{"cookie", "authorization"}, strings.ToLower(name)) {
+			return nil, input.Errorf("{header}: every host would get the %s; leave it out", name)
 		}
 	}
 	return s, nil

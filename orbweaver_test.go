@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -484,6 +485,8 @@ func TestBadOptions(t *testing.T) {
 		{"Options.Headers: every host", func(o *orbweaver.Options) { o.Headers = []string{"Cookie: a=b"} }},
 		{"Options.Headers: a header has", func(o *orbweaver.Options) { o.Headers = []string{"Accept"} }},
 		{"Options.DNS", func(o *orbweaver.Options) { o.DNS = []string{"here"} }},
+		{"Options.Proxy is empty", func(o *orbweaver.Options) { o.Proxy = new(url.URL) }},
+		{"Options.HostShare NaN: give", func(o *orbweaver.Options) { o.HostShare = math.NaN() }},
 		{"Options.Proxy", func(o *orbweaver.Options) { o.Proxy = &url.URL{Scheme: "ftp", Host: "a.example"} }},
 		{"Options.Scope.Exclude", func(o *orbweaver.Options) { o.Scope.Exclude = []string{"."} }},
 		{"Max", func(o *orbweaver.Options) {

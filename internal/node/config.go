@@ -85,8 +85,8 @@ type Config struct {
 	// Effective is the content of crawl.yaml: the flags in effect. Empty writes an empty
 	// set of flags.
 	Effective []byte
-	// Settings are those of which a person has made the configuration, without secrets, for the console. Nil: a program
-	// has made it itself.
+	// Settings are those of which the configuration was made, without secrets, for the console (package settings). Nil:
+	// it was made by hand.
 	Settings []admin.Setting
 	// FS is the file system that the agent writes to. Nil means the machine's disk.
 	FS disk.FS

@@ -135,10 +135,9 @@ func (d *Documents) put(target string, f *file) {
 
 func (d *Documents) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	f := d.files[req.URL.RequestURI()]
-	if f == nil {
-		f = d.files[req.URL.EscapedPath()]
-	}
 	switch {
+	case f != nil && f.redirect != "":
+		http.Redirect(rw, req, f.redirect, f.status)
 	case f != nil:
 		f.serve(rw, req, d.Gzip)
 	case d.Missing != "":

@@ -180,6 +180,7 @@ func lineAfter(f io.ReaderAt, at, size int64) (line []byte, start int64, err err
 	}
 	skip := at > 0
 	s := lineSource{name: "index", r: lines.NewReader(io.NewSectionReader(f, at, size-at), 8<<10, lineLimit)}
+	s.r.Strict = true
 	if skip {
 		if err := s.next(); err != nil {
 			if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {

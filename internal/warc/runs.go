@@ -376,7 +376,9 @@ type lineSource struct {
 }
 
 func source(r io.Reader, name string) *lineSource {
-	return &lineSource{r: lines.NewReader(r, mergeBuf, lineLimit), name: name}
+	s := &lineSource{r: lines.NewReader(r, mergeBuf, lineLimit), name: name}
+	s.r.Strict = true
+	return s
 }
 
 func (s *lineSource) next() (err error) {

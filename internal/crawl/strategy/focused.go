@@ -163,7 +163,7 @@ func OpenFocused(cfg FocusedConfig) (*Focused, error) {
 		same := func(name string) bool { return strings.EqualFold(name, topic) }
 		i := slices.IndexFunc(c.Categories(), same)
 		if i < 0 {
-			return nil, fmt.Errorf("%q is %w, which has %s", topic, ErrTopic, strings.Join(c.Categories(), ", "))
+			return nil, fmt.Errorf("%q is %w", topic, ErrTopic)
 		}
 		if wanted[i] == 0 {
 			wanted[i] = 1

@@ -98,7 +98,7 @@ func (o Setting) check(s *Settings) error {
 	switch {
 	case isNumber && high <= 0 && (low > 0 || low == 0 && above == "" || least+above == ""):
 		return nil
-	case low < 0 && least != "" && o.read(least).IsZero():
+	case isNumber && low < 0 && least != "" && o.read(least).IsZero():
 		return input.Errorf("{"+o.Name+"} %s is negative; give %s", Text(v.Interface()), o.bounds())
 	}
 	return input.Errorf("{"+o.Name+"} %s: give %s", Text(v.Interface()), o.bounds())
@@ -127,7 +127,7 @@ func (o Setting) bounds() (text string) {
 	case above != "" && most != "":
 		text = what + "above " + above + ", at most " + most
 	case above != "":
-		text = what + "above " + above + ", such as " + tag.Get("default")
+		text = what + "above 0, such as " + tag.Get("default")
 	default:
 		text = "at most " + most
 	}
@@ -136,7 +136,7 @@ func (o Setting) bounds() (text string) {
 
 // notes tell what a number means, after the bounds of the setting.
 var notes = map[string]string{"page-limit": " (0: no limit)", "host-page-limit": " (0: no limit)",
-	"depth": " (-1: no limit)", "host-depth": " (-1: no limit)", "retries": " (0: never)",
+	"depth": " (0: the seeds alone, -1: no limit)", "host-depth": " (-1: no limit)", "retries": " (0: never)",
 	"delay": " (auto: by response times)"}
 
 // CheckUnused returns an *input.ConfigError if a setting is not as usual and has no effect together with the others.

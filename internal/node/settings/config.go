@@ -175,11 +175,13 @@ func (s *Settings) Take(from any) error {
 // take reads an option that is not zero into the value of the setting.
 func (o Setting) take(dst, v reflect.Value) error {
 	if v.CanInt() && v.Int() < 0 || v.CanFloat() && v.Float() < 0 {
-		instead, ok := o.field.Tag.Lookup("negative")
-		if !ok {
-			return input.Errorf("{"+o.Name+"} %v is negative; leave it out, or give %s", v.Interface(), o.bounds())
+		switch instead, ok := o.field.Tag.Lookup("negative"); {
+		case ok:
+			return parse(dst, instead)
+		case o.field.Tag.Get("least") == "-1": // which a program leaves out
+			return input.Errorf("{"+o.Name+"} %v is negative; leave it out for no limit", v.Interface())
 		}
-		return parse(dst, instead)
+		return input.Errorf("{"+o.Name+"} %v is negative; leave it out, or give %s", v.Interface(), o.bounds())
 	}
 	text, isText := v.Interface().(fmt.Stringer)
 	_, reads := dst.Addr().Interface().(encoding.TextUnmarshaler)
@@ -193,6 +195,9 @@ func (o Setting) take(dst, v reflect.Value) error {
 			return input.Errorf("{"+o.Name+"} %d: %v", v.Uint(), err)
 		}
 	case isText && dst.Kind() == reflect.String: // a *url.URL
+		if text.String() == "" {
+			return input.Errorf("{"+o.Name+"} is empty; leave it out, or give %s", "one")
+		}
 		dst.SetString(text.String())
 	case dst.Kind() == reflect.Pointer:
 		dst.Set(reflect.New(dst.Type().Elem()))
@@ -272,8 +277,8 @@ func (s *Settings) focused(cfg *node.Config, model *classify.Classifier, byTopic
 	case errors.Is(err, strategy.ErrNoChances):
 		return input.Errorf("{model} %s: %v; train one of another kind", s.Order.Model, err)
 	case errors.Is(err, strategy.ErrTopic):
-		return input.Errorf("{topic} %s: give some of the model's categories, but not all:\n%s",
-			strings.Join(s.Order.Topic, ","), strings.Join(model.Categories(), ", "))
+		return input.Errorf("{topic} %s: %v; give some of the model's categories, but not all:\n%s",
+			strings.Join(s.Order.Topic, ","), err, strings.Join(model.Categories(), ", "))
 	case err != nil:
 		return err
 	}

@@ -52,7 +52,7 @@ type Limits struct {
 	Blacklist     string            `placeholder:"FILE" at:"Blacklist"`
 	PageLimit     int64             `placeholder:"N" least:"0" option:"" into:"Crawl.PageLimit"`
 	HostPageLimit int64             `placeholder:"N" least:"0" option:"" into:"Crawl.HostPageLimit"`
-	SizeLimit     quantity.ByteSize `placeholder:"BYTES" option:"" into:"Crawl.SizeLimit"`
+	SizeLimit     quantity.ByteSize `placeholder:"BYTES" least:"0" option:"" into:"Crawl.SizeLimit"`
 	TimeLimit     time.Duration     `placeholder:"D" least:"0s" option:"" into:"Crawl.TimeLimit" for:"run"`
 	Requisites    bool              `option:"" into:"Crawl.Requisites"`
 	Sitemaps      bool              `option:"" into:"Crawl.Sitemaps"`
@@ -65,14 +65,14 @@ type Limits struct {
 
 // Order is in which order URLs are visited, and which are visited again.
 type Order struct {
-	Strategy string `enum:"bfs,focused,list,recrawl,walk" default:"bfs" placeholder:"KIND" option:""`
+	Strategy string `enum:"bfs,focused,list,recrawl,walk" default:"bfs" placeholder:"KIND"`
 
 	Topic []string `placeholder:"NAME" with:"strategy=focused" option:"Focused.Topics"`
 
 	Model string `default:"topics" placeholder:"FILE" with:"strategy=focused,partition=topic" option:"Focused.Model"`
 
-	RecrawlMin    time.Duration `default:"1h" placeholder:"D" with:"strategy=recrawl" at:"Recrawl.Min"`
-	RecrawlMax    time.Duration `default:"720h" placeholder:"D" with:"strategy=recrawl" at:"Recrawl.Max"`
+	RecrawlMin    time.Duration `default:"1h" placeholder:"D" above:"0s" with:"strategy=recrawl" at:"Recrawl.Min"`
+	RecrawlMax    time.Duration `default:"720h" placeholder:"D" above:"0s" with:"strategy=recrawl" at:"Recrawl.Max"`
 	RecrawlRounds int           `placeholder:"N" least:"0" with:"strategy=recrawl" at:"Recrawl.Rounds"`
 
 	Walkers int `default:"16" placeholder:"N" least:"1" most:"10000" with:"strategy=walk" at:"Walk.Walkers"`
@@ -88,7 +88,7 @@ type Politeness struct {
 
 	DelayFactor float64       `default:"5" placeholder:"N" above:"0" most:"1000" with:"delay=auto" option:""`
 	DelayMin    time.Duration `default:"2s" placeholder:"D" least:"0s" with:"delay=auto"`
-	DelayMax    time.Duration `default:"30s" placeholder:"D" most:"168h" with:"delay=auto" option:""`
+	DelayMax    time.Duration `default:"30s" placeholder:"D" least:"0s" most:"168h" with:"delay=auto" option:""`
 
 	IPDelay   *time.Duration `name:"ip-delay" placeholder:"D" least:"0s" into:"Frontier.IPDelay"`
 	SiteDelay *time.Duration `placeholder:"D" least:"0s" into:"Frontier.SiteDelay"`
@@ -146,7 +146,7 @@ type Cluster struct {
 
 	ContentHash string `default:"exact" enum:"${hashes}" placeholder:"KIND" with:"listen" at:"Cluster.ContentHash"`
 
-	Kappa       *int     `placeholder:"N" with:"listen" at:"Cluster.Kappa"`
+	Kappa       *int     `placeholder:"N" least:"1" most:"1000" with:"listen" at:"Cluster.Kappa"`
 	Coordinator []string `placeholder:"ADDR" with:"listen" at:"Cluster.Coordinators"`
 
 	Coverage string `default:"full" enum:"full,two-level" placeholder:"KIND" with:"listen" option:"Cluster.TwoLevel"`

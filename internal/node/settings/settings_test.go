@@ -208,6 +208,12 @@ func TestBounds(t *testing.T) {
 			}
 		}
 	}
+	for o := range All() {
+		if v := reflect.Indirect(o.of(Defaults())); v.IsValid() && (v.CanInt() || v.CanFloat()) && o.Option() != "" &&
+			strings.HasSuffix(strings.TrimSpace(o.bounds()), "at most") {
+			t.Errorf("%s: give %q", o.Name, o.bounds())
+		}
+	}
 	if bounded < 40 {
 		t.Errorf("%d bounds", bounded)
 	}

@@ -225,7 +225,7 @@ func TestAnotherVersion(t *testing.T) {
 
 // The giver of orders tells which agents do not obey them, and only of these orders.
 func TestLacking(t *testing.T) {
-	given := []orders.Order{{Verb: "pause"}, {Verb: "page-limit", About: "a.example"}}
+	given := []orders.Order{{Verb: "pause"}, {Verb: "rest", Off: true}, {Verb: "page-limit", About: "a.example"}}
 	if err := lacking(given, []string{"rest", "page-limit"}); err == nil ||
 		!strings.Contains(err.Error(), "does not know the verb page-limit") {
 		t.Error(err)

@@ -46,7 +46,7 @@ func (r *reader) eachLine(name string, damaged *int64, fn func(line []byte) bool
 		return fmt.Errorf("read %s: not a regular file", name)
 	}
 	p := Progress{File: name, Total: st.Size()}
-	in := lines.NewReader(io.LimitReader(f, st.Size()), 256<<10, maxLine)
+	in := lines.NewReader(cancelled{r.ctx, io.LimitReader(f, st.Size())}, 256<<10, maxLine)
 	for next := int64(progressBytes); ; {
 		line, err := in.Next()
 		if p.Read += int64(in.Size()); p.Read >= next {
@@ -64,10 +64,25 @@ func (r *reader) eachLine(name string, damaged *int64, fn func(line []byte) bool
 		case io.EOF, io.ErrUnexpectedEOF:
 			r.progress(p)
 			return r.ctx.Err()
+		case r.ctx.Err():
+			return err
 		default:
 			return fmt.Errorf("read %s: %w", name, err)
 		}
 	}
+}
+
+// cancelled reads until ctx is done, also within a line.
+type cancelled struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+func (c cancelled) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.in.Read(p)
 }
 
 // Config tunes a Review. The zero Config is usual.

@@ -7,6 +7,9 @@ import (
 
 // A Reader reads lines, however long and however they end. It holds one of them.
 type Reader struct {
+	// Strict ends at a line that is left out: Next does not look for its end.
+	Strict bool
+
 	in   *bufio.Reader
 	most int
 	long []byte
@@ -33,6 +36,8 @@ func (r *Reader) Next() ([]byte, error) {
 				r.long = append(r.long, part...)
 			}
 			switch {
+			case tooLong && r.Strict:
+				return nil, bufio.ErrTooLong
 			case err != nil:
 			case tooLong:
 				return nil, bufio.ErrTooLong

@@ -100,9 +100,13 @@ func newNames(of []string) *names {
 			t.words, t.ids = append(t.words, word), append(t.ids, uint8(n))
 		}
 	}
+	tries := 0
 	for i := 1; i < len(t.words); i++ {
 		at := &t.at[t.place([]byte(t.words[i]))]
 		if *at != 0 { // begin again with another hash
+			if tries++; tries > 1<<20 {
+				panic("parse: two names have the same length, first, middle and last letter: " + t.words[i])
+			}
 			t.at, t.seed, i = [1024]uint8{}, t.seed+0x9e3779b2, 0
 			continue
 		}
