@@ -128,9 +128,9 @@ type AppURL struct {
 }
 
 // Feed accepts URLs for an application. They are durable when it returns, at this agent or on the way to the agents of
-// their hosts. The fates are those of AddSeeds, in the order of urls. The error is ErrNoApplication if the application
-// is not defined at this agent, and ErrEnding if the agents are ending the run. Safe for concurrent use; ctx bounds the
-// wait (ErrUnderWay).
+// their hosts. The fates are those of AddSeeds, in the order of urls. The error is applications.ErrUnknown if the
+// application is not defined at this agent, and ErrEnding if the agents are ending the run. Safe for concurrent use;
+// ctx bounds the wait (ErrUnderWay).
 func (n *Intake) Feed(ctx context.Context, app string, urls []AppURL) (fates []SeedFate, err error) {
 	_, err = n.run.Command(ctx, "feed", app, func(time.Time) (string, error) {
 		a := n.apps.Of(app)

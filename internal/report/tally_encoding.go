@@ -18,7 +18,7 @@ const tallyVersion = 1
 
 // AppendTo appends t's encoding to dst and returns the result. The time at which the crawl began is not in it.
 //
-//	byte    version, 5
+//	byte    tallyVersion
 //	uvarint totals: pages, fetched, finished, bytes, duplicates, denied,
 //	        truncated, robots, bytes of robots, found, unique, sent, retried,
 //	        revisits, unchanged, changed, unkept, exported and their bytes,

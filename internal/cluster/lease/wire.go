@@ -113,7 +113,7 @@ const wireVersion = 1
 
 // AppendTo appends b's encoding to dst. It rounds waits up and lease times down to microseconds.
 //
-//	byte    version, 5
+//	byte    wireVersion
 //	byte    flags: 1 answer, 2 survey
 //	uint64  from, to, stamp, view; big-endian
 //	uvarint number of gives, each:   uint64 point, uvarint serial, rest, notes

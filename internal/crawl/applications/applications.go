@@ -59,7 +59,7 @@ type Set struct {
 	counts map[string]*appCount // by name; of removed applications, too
 
 	// The dispatcher owns the fields below.
-	heeded  *appTable            // see heed
+	heeded  *appTable            // see Heed
 	classed *appTable            // see hold
 	removed map[string]bool      // applications that were defined in this run and are not any more
 	slots   map[string]uint8     // classes of the frontier, by name
