@@ -32,7 +32,8 @@ func (a *answered) Read(b []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n, err := a.Conn.Read(b)
-	if n > 0 && !a.looked.Swap(true) {
+	if n > 0 && !a.looked.Load() { // a second caller may have waited for the first one
+		defer a.looked.Store(true) // behind the judgement: a Write that fails meanwhile waits for it
 		a.peer.stage.Store(heard)
 		if why := notOurs(b[:n], a.peer.client.config.Keys != nil, a.peer.role); why != nil {
 			return 0, a.peer.setApart(why)
