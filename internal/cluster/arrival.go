@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
@@ -48,7 +49,7 @@ func (o *links) fromAgent(ctx context.Context, links []link.Link, hops int) erro
 // again does the work of Clustered.Refetch.
 func (o *links) again(ctx context.Context, links []link.Link) error {
 	return o.receive(ctx, links, 0, func(l link.Link) link.Link {
-		o.direct(&l)
+		boundary.Direct(o.Boundary, &l)
 		return l
 	})
 }
@@ -112,7 +113,7 @@ func (o *links) pass(enc []byte, hops int, now time.Time) error {
 		return fmt.Errorf("link received: %w", err)
 	}
 	number := o.loop.Ledger.AcceptUnlisted(state.Passed, enc)
-	o.shipping.copyAccept(number, link.HostKey(l.URL.Host()), enc)
+	o.shipping.CopyAccept(number, link.HostKey(l.URL.Host()), enc)
 	o.passed++
 	o.shipping.countOutgoing()
 	if hops > MaxHops {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/known"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -22,21 +23,21 @@ type Others struct {
 	Placement Placement
 	Exchange  Exchange
 	Outbox    *outbox.Outbox
-	Durable   *known.Durable // nil: no agent asks which URLs this one has
-	Copies    *Copies        // nil: replication is off
-	Contents  Contents       // nil: contents are not compared with those of other agents
-	Boundary  Boundary       // nil: pages and links are divided by their hosts alone
-	Pages     PageStore      // has the pages for other agents; nil without Boundary
+	Durable   *known.Durable     // nil: no agent asks which URLs this one has
+	Copies    *Copies            // nil: replication is off
+	Contents  Contents           // nil: contents are not compared with those of other agents
+	Boundary  boundary.Division  // nil: pages and links are divided by their hosts alone
+	Pages     boundary.PageStore // has the pages for other agents; nil without Boundary
 	// PageBox holds the pages for other agents. It is apart from Outbox, because an agent acknowledges a page when
 	// the page's links have arrived: links must not wait behind pages. Nil: an agent keeps the pages that it has
 	// fetched.
 	PageBox      *outbox.Outbox
-	Names        Names        // nil: it is not known what archives have
-	Counter      uint64       // of this agent: handoff.Source.Counter
-	Leases       Leases       // nil: no leases; otherwise the Frontier's Config has them, too
-	Archives     Archives     // nil: other agents are not asked what their archives have
-	Coordinators Coordinators // nil: no coordinators assign hosts
-	End          End          // nil: the agents do not end together, and applications collect no pages
+	Names        Names             // nil: it is not known what archives have
+	Counter      uint64            // of this agent: handoff.Source.Counter
+	Leases       Leases            // nil: no leases; otherwise the Frontier's Config has them, too
+	Archives     boundary.Archives // nil: other agents are not asked what their archives have
+	Coordinators Coordinators      // nil: no coordinators assign hosts
+	End          End               // nil: the agents do not end together, and applications collect no pages
 }
 
 // base is what all parts of a Clustered work with.
@@ -46,21 +47,53 @@ type base struct {
 	run  *run.Run // of loop
 }
 
+// pagesOut returns the number of pages that wait for other agents.
+func (b *base) pagesOut() int64 {
+	if b.PageBox == nil {
+		return 0
+	}
+	return b.PageBox.Len()
+}
+
+// outgoing returns the number of links and pages that wait for other agents.
+func (b *base) outgoing() int64 { return b.Outbox.Len() + b.pagesOut() }
+
+// byPages reports that every agent may crawl any host.
+func (b *base) byPages() bool { return b.Boundary != nil && b.Boundary.ByPages() }
+
+// owns reports whether this agent crawls a host.
+func (b *base) owns(host string) bool {
+	_, mine := b.Placement.Owner(host)
+	return mine
+}
+
+// directed returns the agent that gets a link with a destination.
+func (b *base) directed(l link.Link) (agent string, mine, ok bool) {
+	if b.Boundary == nil {
+		return "", false, false
+	}
+	to, ok := l.Destination()
+	if ok {
+		agent, mine = b.Boundary.Keeper(to)
+	}
+	return agent, mine, ok
+}
+
 // Clustered is the Cluster of an agent that crawls together with others. Each of its parts uses those before it
 // alone. It implements crawl.Moves, crawl.Owners, crawl.Turns, ledger.Cluster and ledger.Participant.
 type Clustered struct {
 	*base
-	ranges   *ranges       // keys in the seen-set
-	counts   *pageCounts   // pages of hosts
-	shipping *shipping     // records for heirs
-	receipts *receipts     // what waits for a sync, or for heirs
-	links    *links        // links on their way
-	tenants  *tenants      // hosts that move
-	recalls  *recalls      // a strategy's questions
-	exports  *exports      // pages for other agents
-	contents *sameContents // pages with the content of others
-	leaving  *leaving      // how this agent leaves
-	Permits  *Permits      // of visits
+	ranges   *ranges           // keys in the seen-set
+	counts   *pageCounts       // pages of hosts
+	shipping *shipping         // records for heirs
+	receipts *receipts         // what waits for a sync, or for heirs
+	links    *links            // links on their way
+	tenants  *tenants          // hosts that move
+	recalls  *recalls          // a strategy's questions
+	exports  *boundary.Exports // pages for other agents
+	contents *sameContents     // pages with the content of others
+	leaving  *leaving          // how this agent leaves
+	Permits  *Permits          // of visits
 
 	ration      ration
 	pagesBefore int64   // of earlier runs
@@ -77,7 +110,12 @@ func New(others Others) *Clustered {
 	l := &links{base: b, shipping: s, receipts: d}
 	t := newTenants(b, r, n, s, d, l)
 	return &Clustered{base: b, ranges: r, counts: n, shipping: s, receipts: d, links: l, tenants: t,
-		exports: &exports{base: b, ranges: r, shipping: s, receipts: d, links: l},
+		exports: &boundary.Exports{ExportParts: boundary.ExportParts{Division: others.Boundary, Pages: others.Pages,
+			Box: others.PageBox, Durable: others.Durable, Archives: others.Archives, Keys: r, Links: l,
+			Heirs: struct {
+				*shipping
+				*receipts
+			}{s, d}}},
 		recalls: &recalls{base: b, ranges: r, tenants: t, open: map[link.Key]*question{}, asking: map[turn]bool{},
 			stale: true},
 		contents: &sameContents{base: b, shipping: s, receipts: d},
@@ -107,7 +145,7 @@ var _ interface {
 } = (*Clustered)(nil)
 
 func (cl *Clustered) Bind(loop *crawl.Loop) []crawl.Obstacle {
-	cl.loop, cl.run = loop, loop.Run
+	cl.loop, cl.run, cl.exports.Loop = loop, loop.Run, loop
 	loop.Ledger.Join(cl)
 	return []crawl.Obstacle{lostHosts{&cl.Others}, spentShare{loop, &cl.ration}}
 }
@@ -196,11 +234,11 @@ func (cl *Clustered) accepted(kind byte, number uint64, enc []byte) error {
 	}
 	if kind == state.Accept {
 		cl.receipts.found(l.Key())
-		cl.shipping.copyAccept(number, link.HostKey(l.URL.Host()), enc)
+		cl.shipping.CopyAccept(number, link.HostKey(l.URL.Host()), enc)
 		return nil
 	}
 	if _, page := l.Stored(); page && cl.PageBox != nil {
-		return cl.exports.depart(number, l, enc)
+		return cl.exports.Depart(number, l, enc)
 	}
 	cl.shipping.countOutgoing()
 	return cl.links.post(number, l, 0, enc)
@@ -231,7 +269,7 @@ func (cl *Clustered) Committed() {
 }
 
 func (cl *Clustered) Syncing() (durable func()) {
-	synced, forgetPages := cl.receipts.beginSync(), cl.exports.forgetPages()
+	synced, forgetPages := cl.receipts.beginSync(), cl.exports.Forget()
 	return func() {
 		forgetPages()
 		synced()
@@ -284,7 +322,7 @@ func (cl *Clustered) Load(kind byte, p []byte) error {
 // new owner if its host was handed over later, and to the agent that has finished it, which drops it.
 func (cl *Clustered) Pending(number uint64, l link.Link, enc []byte, outgoing bool) (mine, again bool, err error) {
 	if outgoing {
-		page, whole, err := cl.exports.requeuePage(number, enc)
+		page, whole, err := cl.exports.Requeue(number, enc)
 		if page || err != nil {
 			return page && !whole, page && !whole, err
 		}
@@ -316,7 +354,7 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 	wake = run.Earlier(wake, cl.recalls.askStates(work, now, cl.resting))
 	wake = run.Earlier(wake, cl.leaving.goOn(work, now, cl.settled))
 	wake = run.Earlier(wake, cl.tenants.settleIn(work, now))
-	wake = run.Earlier(wake, cl.exports.sendPages(work, now))
+	wake = run.Earlier(wake, cl.exports.Send(work, now))
 	return run.Earlier(wake, cl.links.send(work, now))
 }
 
@@ -340,7 +378,7 @@ func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
 	return crawl.ClusterStatus{Waits: waits, Leaving: cl.leaving.waitsFor(now), Outgoing: cl.Outgoing(),
 		Received: cl.links.received, Copying: cl.shipping.copying(),
 		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.Permits.counts(cl.pagesBefore), Moves: cl.tenants.moves(),
-		Contents: cl.contents.counts(), Boundary: cl.exports.exportCounts(), Categories: cl.exports.categories()}
+		Contents: cl.contents.counts(), Boundary: cl.exports.Counts(), Categories: cl.exports.Categories()}
 }
 
 // TellShipped writes the event about what was shipped to heirs. It reports whether this agent has left, and the heirs
@@ -358,7 +396,7 @@ func (cl *Clustered) ViewChanged() {
 			cl.run.Stir()
 		}
 		cl.Outbox.Changed()
-		cl.exports.pagesChanged()
+		cl.exports.Changed()
 		cl.receipts.forget()
 		cl.shipping.newHeirs()
 		cl.tenants.resettle()

@@ -153,8 +153,8 @@ func (s *shipping) stage(counts int, r *handoff.Record, host uint64) {
 	s.staged = append(s.staged, stagedRecord{s.now()<<countBits | uint64(counts), host, len(s.arena)})
 }
 
-// copyAccept ships an accept. Number 0 stands for a link that may be known already.
-func (s *shipping) copyAccept(number, host uint64, enc []byte) {
+// CopyAccept ships an accept. Number 0 stands for a link that may be known already.
+func (s *shipping) CopyAccept(number, host uint64, enc []byte) {
 	if s.Copies != nil {
 		s.stage(countsCopy, &handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, host)
 	}
@@ -213,15 +213,15 @@ func (s *shipping) countOutgoing() {
 	}
 }
 
-// countPage counts a page that another agent keeps.
-func (s *shipping) countPage() {
+// CountPage counts a page that another agent keeps.
+func (s *shipping) CountPage() {
 	if s.Copies != nil {
 		s.openEpoch().pages++
 	}
 }
 
-// pageArrived marks a page as delivered. countPage has counted it.
-func (s *shipping) pageArrived(number uint64) {
+// PageArrived marks a page as delivered. CountPage has counted it.
+func (s *shipping) PageArrived(number uint64) {
 	if i := s.epochOf(number); i >= 0 && s.epochs[i].pages > 0 {
 		s.epochs[i].pages--
 	}
@@ -255,7 +255,7 @@ func (s *shipping) intakeSafely(ls *visit.Links) {
 	if s.loop.Intake(ls); s.run.Failed() || s.loop.Seen.Stats().EverHeld == ever {
 		return
 	}
-	ls.EachOwn(func(k link.Key, enc []byte) { s.copyAccept(0, k.Host, enc) })
+	ls.EachOwn(func(k link.Key, enc []byte) { s.CopyAccept(0, k.Host, enc) })
 }
 
 // copyCommitted queues the records that are now in the journal.
@@ -443,7 +443,7 @@ func (s *shipping) shipOut(work context.Context, now time.Time) (wake time.Time)
 	if s.tellWhole(work); s.run.Failed() {
 		return wake
 	}
-	out.Linger(min(s.linger(), SyncEvery))
+	out.Linger(min(s.Linger(), SyncEvery))
 	for {
 		b, next, err := out.Next(now, s.heirOf)
 		switch {

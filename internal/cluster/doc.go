@@ -8,8 +8,8 @@
 //
 // Each part owns its state, and uses the parts before it alone: ranges (keys in the seen-set), pageCounts, shipping
 // (records for heirs), receipts (what waits for a sync), links (on their way), tenants (hosts that move), recalls,
-// exports (pages for other agents), sameContents, leaving, Permits. A Clustered puts them together: it answers what
-// the crawl loop asks. Its parts answer the calls of other agents (exchange.go, messages.go).
+// sameContents, leaving, Permits; boundary.Exports has the pages for other agents. A Clustered puts them together: it
+// answers what the crawl loop asks. Its parts answer the calls of other agents (exchange.go, messages.go).
 //
 // The dispatcher of the loop owns all state, so there are no locks but that of the permits, and of pages on their way.
 // Package node connects a Clustered with the other agents.

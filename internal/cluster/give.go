@@ -105,7 +105,7 @@ func (t *tenants) claimedBy(host, by, identity string, view uint64, now time.Tim
 	if _, crawled := t.claimed[key]; crawled || began {
 		nothing = claimNothing
 	}
-	if !t.ranges.hasNone(t.ranges.ownKey(link.Key{Host: key}).Host) {
+	if !t.ranges.hasNone(t.ranges.OwnKey(link.Key{Host: key}).Host) {
 		if !t.giveAway(host, by, now) {
 			return claimAgain // a request to the host is under way
 		}

@@ -392,7 +392,7 @@ func (t *tenants) news(dst []ledger.Ranged, key uint64, finished *keyset.Paths) 
 	for _, l := range fresh.Lists {
 		t.shipping.copyKnown(key, l)
 	}
-	own := t.ranges.ownKey(link.Key{Host: key}).Host
+	own := t.ranges.OwnKey(link.Key{Host: key}).Host
 	return append(dst, ledger.Ranged{Host: done, Done: true, Paths: fresh},
 		ledger.Ranged{Host: own, Paths: fresh})
 }
@@ -403,7 +403,7 @@ func (t *tenants) foundElsewhere(key uint64, finished *keyset.Paths) {
 	if finished.N == 0 || t.run.Failed() {
 		return
 	}
-	own := t.ranges.rangeOf(t.ranges.ownKey(link.Key{Host: key}).Host)
+	own := t.ranges.rangeOf(t.ranges.OwnKey(link.Key{Host: key}).Host)
 	twice := own.Within(finished)
 	if twice.N == 0 {
 		return

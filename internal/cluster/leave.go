@@ -9,6 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
@@ -136,7 +137,7 @@ func (v *leaving) goOn(work context.Context, now time.Time, settled func() bool)
 		done = false
 		if heirs != nil {
 			l.telling = true
-			v.receipts.whenFinishesSafe(func(time.Time) { v.reportLeaving(work, heirs) })
+			v.receipts.WhenFinishesSafe(func(time.Time) { v.reportLeaving(work, heirs) })
 		}
 	}
 	if (done || now.After(l.limit)) && collected {
@@ -161,7 +162,7 @@ func (v *leaving) returnPages(work context.Context) {
 		links, spent, done, err := v.loop.Applications.Recollect()
 		if err == nil {
 			err = v.links.receive(work, links, 0, func(link link.Link) link.Link {
-				v.direct(&link)
+				boundary.Direct(v.Boundary, &link)
 				return link
 			})
 		}

@@ -43,12 +43,12 @@ type List interface {
 // finish of its URL, and has no record of it.
 func (s *shipping) copyName(f *state.Finish) {
 	if f.File != "" {
-		s.shipName(f.Link)
+		s.ShipName(f.Link)
 	}
 }
 
-// shipName ships the name of a page that the archive has.
-func (s *shipping) shipName(l link.Link) {
+// ShipName ships the name of a page that the archive has.
+func (s *shipping) ShipName(l link.Link) {
 	if s.Copies == nil {
 		return
 	}

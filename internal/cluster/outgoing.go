@@ -88,8 +88,8 @@ const (
 	lingerFrom = 256
 )
 
-// linger returns how long links are gathered now.
-func (b *base) linger() time.Duration {
+// Linger returns how long links, pages and records for heirs are gathered now.
+func (b *base) Linger() time.Duration {
 	if b.run.Stopping() || b.loop.Frontier.Pending() < lingerFrom {
 		return 0
 	}
@@ -98,7 +98,7 @@ func (b *base) linger() time.Duration {
 
 // routeSome routes some of the links that have no agent yet. wake is the time of the next work.
 func (o *links) routeSome(now time.Time) (wake time.Time) {
-	o.Outbox.Linger(o.linger())
+	o.Outbox.Linger(o.Linger())
 	if o.run.Fail(o.Outbox.Route(routeSlice, o.wayOf)) || o.Outbox.Loose() {
 		return now
 	}
@@ -177,6 +177,9 @@ func (o *links) pushed(b *outbox.Batch, err error, now time.Time) {
 
 // What a batch has.
 const inLinks, inPages = "links", "pages"
+
+// TellPages is tellPush for pages.
+func (o *links) TellPages(b *outbox.Batch, err error) { o.tellPush(b, inPages, err) }
 
 // tellPush writes an event when batches to an agent begin to fail, and when one arrives again. what is in the batch.
 func (o *links) tellPush(b *outbox.Batch, what string, err error) {

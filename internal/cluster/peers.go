@@ -1,11 +1,7 @@
 package cluster
 
 import (
-	"context"
-	"io"
 	"time"
-
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A Placement says which agent crawls a host, since when, who crawled it before, and who has its
@@ -47,12 +43,6 @@ type Heirs interface {
 	// Heir returns the agent that has the replica of the host with this key (link.HostKey), or
 	// "" if there is no other agent.
 	Heir(host uint64) string
-}
-
-// Archives has what other agents have archived. Safe for concurrent use.
-type Archives interface {
-	// Capture returns what another agent's archive has of a URL; see visit.Sharing.
-	Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error)
 }
 
 // Coordinators has what the coordinators of a crawl have said to this agent. Safe for concurrent use.

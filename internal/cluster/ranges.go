@@ -42,8 +42,8 @@ func (h handed) key(k link.Key) link.Key {
 	return k
 }
 
-// ownKey returns the key in the seen-set of a URL that this agent crawls.
-func (r *ranges) ownKey(k link.Key) link.Key { return r.keys().own(k) }
+// OwnKey returns the key in the seen-set of a URL that this agent crawls.
+func (r *ranges) OwnKey(k link.Key) link.Key { return r.keys().own(k) }
 
 // keys returns the keys of the seen-set.
 func (r *ranges) keys() hostKeys { return hostKeys{r.handed, r.PageBox != nil} }
@@ -165,8 +165,8 @@ func (r *ranges) hasNone(host uint64) bool {
 // noteDone records that a URL is finished, for the host's next owner.
 func (r *ranges) noteDone(k link.Key) { r.done = append(r.done, doneKey(k)) }
 
-// notePage records that this agent has a page.
-func (r *ranges) notePage(l link.Link) { r.done = r.keys().Page(r.done, l) }
+// NotePage records that this agent has a page.
+func (r *ranges) NotePage(l link.Link) { r.done = r.keys().Page(r.done, l) }
 
 // flush adds the keys of finished URLs to the seen-set. It is also called before these keys are read.
 func (r *ranges) flush() {
@@ -180,8 +180,8 @@ func (r *ranges) flush() {
 	}
 }
 
-// hasKey reports whether the seen-set has a key.
-func (r *ranges) hasKey(key link.Key) bool {
+// HasKey reports whether the seen-set has a key.
+func (r *ranges) HasKey(key link.Key) bool {
 	if r.flush(); !r.loop.Seen.MayHave(key) {
 		return false
 	}

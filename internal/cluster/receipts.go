@@ -71,15 +71,15 @@ func (r *receipts) whenDurable(then func(now time.Time)) {
 	r.await(receipt{then: then, safe: r.shipping.now()})
 }
 
-// whenFinishesSafe calls then when all finishes so far are durable and, with replication, may go to
+// WhenFinishesSafe calls then when all finishes so far are durable and, with replication, may go to
 // the heirs. From that time on nothing can undo them, and the loss of this machine loses none
 // of their links.
-func (r *receipts) whenFinishesSafe(then func(now time.Time)) {
+func (r *receipts) WhenFinishesSafe(then func(now time.Time)) {
 	r.run.Fail(r.loop.Ledger.AppendForSync())
 	r.await(receipt{then: then, finish: r.shipping.begun()})
 }
 
-// whenNamed calls then when whenFinishesSafe would, and the heirs have the finishes. From that time on, the loss of
+// whenNamed calls then when WhenFinishesSafe would, and the heirs have the finishes. From that time on, the loss of
 // this machine loses no name of a page in its archive. It may wait for other agents that take pages of this one.
 func (r *receipts) whenNamed(then func(now time.Time)) {
 	r.run.Fail(r.loop.Ledger.AppendForSync())
@@ -142,7 +142,7 @@ func (r *receipts) noteKept(f *state.Finish) {
 	if r.PageBox == nil || !f.IsPage() || f.Exported() || f.Link.App() != "" {
 		return
 	}
-	r.ranges.notePage(f.Link)
+	r.ranges.NotePage(f.Link)
 	if len(r.kept) < freshMax {
 		r.kept = append(r.kept, boundary.DurableKey(f.Link))
 	}

@@ -205,8 +205,8 @@ func (t *tenants) isKept(l link.Link) bool {
 		return false
 	}
 	_, gave := t.ranges.handed[l.Key().Host]
-	isPage := l.App() == "" && l.Refetches() == 0 && t.ranges.hasKey(boundary.PageKey(link.KeyOf(l.URL)))
-	return isPage || gave && t.ranges.hasKey(doneKey(l.Key()))
+	isPage := l.App() == "" && l.Refetches() == 0 && t.ranges.HasKey(boundary.PageKey(link.KeyOf(l.URL)))
+	return isPage || gave && t.ranges.HasKey(doneKey(l.Key()))
 }
 
 // giveUpElsewhere drops a link that is finished on another agent. It is not counted.
@@ -301,7 +301,7 @@ func (t *tenants) giveBlocked(now time.Time) (wake time.Time) {
 		owner, mine, _ := t.Placement.Tenure(host)
 		switch {
 		case mine || owner == "":
-		case t.ranges.hasNone(t.ranges.ownKey(link.Key{Host: link.HostKey(host)}).Host):
+		case t.ranges.hasNone(t.ranges.OwnKey(link.Key{Host: link.HostKey(host)}).Host):
 			t.loop.Gate.Unblock(host)
 		case !t.giveAway(host, owner, now): // a request to the host is under way
 			t.blocks, wake = true, now.Add(claimWait)

@@ -1,8 +1,8 @@
 // Package boundary answers: which agent keeps a fetched page, and how does the page get there?
 //
-//	visit -> Pages.Sort, Keeper -> Store.Write -> a WARC file; the journal refers to the page
-//	outbox -> Pages.Send -> another agent's Taker, which acknowledges the page -> Store.Release
-//	  -> the file is removed, once no page in it waits
+//	visit -> Exports.Export: Pages.Sort, Keeper -> Store.Write -> a WARC file; the journal refers to the page
+//	outbox -> Exports.Send: Pages.Send -> Exports.TakePage of another agent, which acknowledges the page
+//	  -> Store.Release -> the file is removed, once no page in it waits
 //
 // X4, a topic-partitioned crawler (paper, section 1), calls a page that does not belong to the agent that fetched it a
 // boundary page. The agents of a cluster send such pages to each other if they divide pages by content.
@@ -40,7 +40,7 @@ import (
 // AtOnce bounds the pages of one call.
 const AtOnce = 100
 
-// Pages says which agent keeps a page, and sends pages there. It implements cluster.Boundary. Safe for concurrent use.
+// Pages says which agent keeps a page, and sends pages there. It implements Division. Safe for concurrent use.
 type Pages struct {
 	cfg      Config
 	names    []string          // of the categories
@@ -120,7 +120,7 @@ func Topics(c *classify.Classifier, names []string) map[string][]string {
 
 func (p *Pages) ByPages() bool { return p.cfg.Classifier != nil }
 
-// Sort implements cluster.Boundary. A page whose payload has no digest (see warc.Digests) stays where it is, but
+// Sort implements Division. A page whose payload has no digest (see warc.Digests) stays where it is, but
 // an empty one has no category. A page without shingles has the hash of its payload.
 func (p *Pages) Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to link.Destination, ok bool,
 	err error) {
@@ -287,7 +287,7 @@ const (
 // answer means that they are durable there.
 var Call = rpc.Stream[pb.PagesRequest, pb.PagesResponse]{Call: rpc.CallPages}
 
-// A Taker keeps pages of other agents: the boundary pages of a cluster.Clustered.
+// A Taker keeps pages of other agents: Exports.
 type Taker interface {
 	// TakePage takes a page that agent from sends. It reads records to their end, unless it has the page already. When
 	// durable returns nil, the page is durable. After an ErrNotKeeper or a crawl.ErrNotRunning the page comes again. A

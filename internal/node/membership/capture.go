@@ -30,7 +30,7 @@ const (
 	captureWait = 20 * time.Second
 )
 
-// captures ask other agents for records, and answer them. It is a cluster.Archives.
+// captures ask other agents for records, and answer them. It is a boundary.Archives.
 type captures struct {
 	members  *members.Members
 	division *Division
@@ -62,7 +62,7 @@ func (c captures) captured(request []byte) (response []byte, err error) {
 	return append(binary.AppendUvarint(nil, uint64(size)), piece...), nil
 }
 
-// Capture implements cluster.Archives. It asks the other agents for the newest record of u, one after the other: first
+// Capture implements boundary.Archives. It asks the other agents for the newest record of u, one after the other: first
 // those that leave, because they have handed over their hosts and still have their archives. r is nil if none has it.
 func (c captures) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
 	if c.members.Gossip() == nil {
