@@ -223,12 +223,8 @@ func wait(all []*scaled) error {
 // start starts the agent. more is called with the number of new pages of each line of progress.
 func (a *scaled) start(ctx context.Context, program string, limit time.Duration, flags []string,
 	more func(pages int64)) (err error) {
-	args := []string{"crawl", "--json", "--dir", a.dir, "--contact", "lab@example.org", "--scope", "any",
-		"--delay", "0", "--ip-delay", "0", "--site-delay", "0", "--allow-private", "--dns", a.web.DNS, "--ca", a.web.CA,
-		"--memory", scalingMemory, "--time-limit", limit.String()} // 0 means no limit
-	for _, c := range a.web.ConnectTo {
-		args = append(args, "--connect-to", c)
-	}
+	flags = append([]string{"--json", "--memory", scalingMemory, "--time-limit", limit.String()}, // 0 means no limit
+		flags...)
 	lines := &progressLines{tick: func(l progressLine) {
 		a.mu.Lock()
 		last := int64(0)
@@ -239,7 +235,7 @@ func (a *scaled) start(ctx context.Context, program string, limit time.Duration,
 		a.mu.Unlock()
 		more(l.Pages - last)
 	}}
-	a.process, err = launch(ctx, program, append(append(args, flags...), a.web.Seed), nil, lines)
+	a.process, err = launch(ctx, program, a.web.crawlArgs(a.dir, "0", flags...), nil, lines)
 	return err
 }
 

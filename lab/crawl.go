@@ -81,18 +81,12 @@ type progressLines struct {
 func (p *progressLines) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rest = append(p.rest, b...)
-	for {
-		line, rest, ok := bytes.Cut(p.rest, []byte("\n"))
-		if !ok {
-			break
-		}
+	p.rest = eachLine(append(p.rest, b...), func(line []byte) {
 		var l progressLine
 		if json.Unmarshal(line, &l) == nil && l.Type == "progress" {
 			p.tick(l)
 		}
-		p.rest = rest
-	}
+	})
 	if len(p.rest) > 1<<20 { // no progressLine is so long
 		p.rest = nil
 	}
@@ -113,21 +107,17 @@ const (
 // ImpoliteError if the web saw a violation, and a CoverageError if it saw a page fetched
 // twice or if a finished crawl missed a page. No speed makes up for these.
 func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
-	args := []string{"crawl", "--json", "--dir", j.Dir, "--contact", "lab@example.org", "--scope", "any",
-		"--delay", "0", "--ip-delay", "0", "--site-delay", "0", "--allow-private", "--dns", j.Web.DNS, "--ca", j.Web.CA}
-	for _, c := range j.Web.ConnectTo {
-		args = append(args, "--connect-to", c)
-	}
+	flags := []string{"--json"}
 	if j.TimeLimit > 0 {
-		args = append(args, "--time-limit", j.TimeLimit.String())
+		flags = append(flags, "--time-limit", j.TimeLimit.String())
 	}
 	if j.PageLimit > 0 {
-		args = append(args, "--page-limit", strconv.FormatInt(j.PageLimit, 10))
+		flags = append(flags, "--page-limit", strconv.FormatInt(j.PageLimit, 10))
 	}
 	if j.Profile != "" {
-		args = append(args, "--cpuprofile", j.Profile)
+		flags = append(flags, "--cpuprofile", j.Profile)
 	}
-	args = append(append(args, j.Flags...), j.Web.Seed)
+	args := j.Web.crawlArgs(j.Dir, "0", append(flags, j.Flags...)...)
 	before := j.Web.cpu()
 	var p *process
 	started := make(chan struct{})

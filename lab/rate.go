@@ -242,12 +242,7 @@ func (c *rateCase) setClock(now time.Time) {
 
 // start starts an agent.
 func (c *rateCrawl) start(n int) error {
-	args := []string{"crawl", "--quiet", "--dir", filepath.Join(c.dir, fmt.Sprintf("a%d", n)), "--contact",
-		"lab@example.org", "--scope", "any", "--delay", "100ms", "--ip-delay", "0", "--site-delay", "0",
-		"--allow-private", "--dns", c.web.DNS, "--ca", c.web.CA, "--rate", c.rate, "--api", "127.0.0.1:0"}
-	for _, to := range c.web.ConnectTo {
-		args = append(args, "--connect-to", to)
-	}
+	args := []string{"--quiet", "--rate", c.rate, "--api", "127.0.0.1:0"}
 	if c.workers > 0 {
 		args = append(args, "--workers", fmt.Sprint(c.workers))
 	}
@@ -258,7 +253,8 @@ func (c *rateCrawl) start(n int) error {
 			args = append(args, "--join", c.addrs[1])
 		}
 	}
-	p, err := launch(c.ctx, c.t.Orbweaver, append(args, c.web.Seed), nil)
+	dir := filepath.Join(c.dir, fmt.Sprintf("a%d", n))
+	p, err := launch(c.ctx, c.t.Orbweaver, c.web.crawlArgs(dir, "100ms", args...), nil)
 	if err != nil {
 		return err
 	}

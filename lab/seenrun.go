@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"runtime/pprof"
 	"sync"
 	"time"
 
@@ -261,19 +260,11 @@ func (r *storeRun) profiled(ctx context.Context, p *StorePoint, last bool) (why 
 	if !last || r.spec.Profile == "" {
 		return r.measure(ctx, p)
 	}
-	f, err := os.Create(r.spec.Profile)
+	stop, err := startProfile(r.spec.Profile)
 	if err != nil {
 		return "", fmt.Errorf("profile: %w", err)
 	}
-	defer func() {
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return "", fmt.Errorf("profile: %w", err)
-	}
-	defer pprof.StopCPUProfile()
+	defer stop()
 	return r.measure(ctx, p)
 }
 

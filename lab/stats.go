@@ -26,16 +26,6 @@ func Median[T number](v []T) T {
 	return s[n]
 }
 
-// Spread returns the difference between the greatest and the least value, divided by the median.
-// For fewer than two values it is 0.
-func Spread[T number](v []T) float64 {
-	m := Median(v)
-	if len(v) < 2 || m == 0 {
-		return 0
-	}
-	return float64(slices.Max(v)-slices.Min(v)) / float64(m)
-}
-
 // A Sample is the state of a crawl at a moment.
 type Sample struct {
 	At       time.Duration `json:"-"` // since the start of the crawl

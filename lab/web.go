@@ -198,6 +198,17 @@ func answer[T any](ctx context.Context, w *web, what string) (*T, error) {
 	return r, nil
 }
 
+// crawlArgs returns the command line of a crawl of the web, with the delay of a host and more flags. Addresses and
+// sites have no delay.
+func (w *web) crawlArgs(dir, delay string, flags ...string) []string {
+	args := []string{"crawl", "--dir", dir, "--contact", "lab@example.org", "--scope", "any", "--delay", delay,
+		"--ip-delay", "0", "--site-delay", "0", "--allow-private", "--dns", w.DNS, "--ca", w.CA}
+	for _, c := range w.ConnectTo {
+		args = append(args, "--connect-to", c)
+	}
+	return append(append(args, flags...), w.Seed)
+}
+
 // stop ends the web.
 func (w *web) stop() (Usage, error) {
 	if err := w.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
