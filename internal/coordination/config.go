@@ -75,9 +75,7 @@ func (c *Config) check() (*rpc.Keys, error) {
 		return nil, input.Errorf("no directory for the coordinator: give one with {dir}")
 	}
 	fs := c.FS
-	if fs == nil {
-		fs = disk.OS
-	}
+	fs = cmp.Or(fs, disk.OS)
 	var keys *rpc.Keys
 	if c.Keys != "" {
 		var err error

@@ -67,9 +67,7 @@ func Open(cfg Config) (_ *Coordinator, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.FS == nil {
-		cfg.FS = disk.OS
-	}
+	cfg.FS = cmp.Or(cfg.FS, disk.OS)
 	if cfg.Network == nil {
 		cfg.Network = rpc.System
 	}

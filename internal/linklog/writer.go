@@ -79,9 +79,7 @@ func Open(cfg Config) (*Writer, error) {
 		cfg.MaxBytes = defaultMax
 	}
 	cfg.Clock = clock.Or(cfg.Clock)
-	if cfg.FS == nil {
-		cfg.FS = disk.OS
-	}
+	cfg.FS = cmp.Or(cfg.FS, disk.OS)
 	w := &Writer{cfg: cfg, dir: filepath.Join(cfg.Dir, Folder)}
 	if err := w.open(); err != nil {
 		return nil, fmt.Errorf("link log: %w", err)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -203,13 +204,9 @@ func styleIf(yes bool, style string) string {
 // head returns the first line: agent, state, time and the hint.
 func (p *Progress) head(s Snapshot, pages, bytes float64) line {
 	state := s.State
-	if state == "" {
-		state = "crawling"
-	}
+	state = cmp.Or(state, "crawling")
 	style := map[string]string{"waiting": "1;33", "stopping": "1;33", "paused": "1;33", "starting": bold}[state]
-	if style == "" {
-		style = "1;32"
-	}
+	style = cmp.Or(style, "1;32")
 	when := span(s.Elapsed)
 	if s.TimeLimit > 0 {
 		when = span(s.Ran) + " of " + span(s.TimeLimit)

@@ -1,6 +1,7 @@
 package urlfrontier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -223,9 +224,7 @@ func (v *service) ListQueues(_ context.Context, p *pb.Pagination) (*pb.QueueList
 		return nil, fault(err)
 	}
 	size := uint64(p.Size)
-	if size == 0 {
-		size = page
-	}
+	size = cmp.Or(size, page)
 	out := &pb.QueueList{Start: p.Start, CrawlID: id}
 	now, left := v.millis(), namesMost
 	err = v.s.each(id, "", func(q *queue) bool {
@@ -322,9 +321,7 @@ func (v *service) ListURLs(_ context.Context, p *pb.ListUrlParams, stream *conne
 		return fault(err)
 	}
 	left := uint64(p.Size)
-	if left == 0 {
-		left = page
-	}
+	left = cmp.Or(left, page)
 	fit := fits(p.GetFilter(), p.GetIgnoreCase())
 	for start := uint64(p.Start); left > 0; {
 		var listed []entry // copies, see Take

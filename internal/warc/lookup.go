@@ -2,6 +2,7 @@ package warc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,9 +67,7 @@ func lookup(fsys disk.FS, p Place, url string) (found []Line, err error) {
 // ends the sequence. If there is no index, the error wraps fs.ErrNotExist. A nil fsys means the machine's filesystem.
 // The files stay open until the sequence ends or its reader stops.
 func Lines(fsys disk.FS, p Place, from string) iter.Seq2[Line, error] {
-	if fsys == nil {
-		fsys = disk.OS
-	}
+	fsys = cmp.Or(fsys, disk.OS)
 	return merged(fsys, p.indexes(), from)
 }
 
@@ -230,9 +229,7 @@ func ParseLine(line []byte) (l Line, err error) {
 // has for it. A name with a directory is an error (fs.ErrInvalid). A nil fsys means the machine's filesystem. The
 // caller closes the file.
 func OpenWARC(fsys disk.FS, dir, name string) (f disk.File, err error) {
-	if fsys == nil {
-		fsys = disk.OS
-	}
+	fsys = cmp.Or(fsys, disk.OS)
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
 		return nil, fmt.Errorf("the file %q is not in the archive: %w", name, fs.ErrInvalid)
 	}

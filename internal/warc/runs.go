@@ -3,6 +3,7 @@ package warc
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -166,9 +167,7 @@ func compareLines(a, b []byte) int {
 // nil fsys means the machine's filesystem. If a WARC file without runs is damaged, the index has its other records, and
 // the error is Flaws; it comes again with each BuildIndex.
 func BuildIndex(fsys disk.FS, dir string) error {
-	if fsys == nil {
-		fsys = disk.OS
-	}
+	fsys = cmp.Or(fsys, disk.OS)
 	var flaws Flaws
 	if err := buildIndex(fsys, filepath.Clean(dir), &flaws); err != nil {
 		return fmt.Errorf("index %s: %w", indexPath(dir), err)
@@ -291,9 +290,7 @@ func indexFile(f io.Reader, name, run string, r *runs) error {
 // temporary files; the caller removes it. The lines name the files without their directory. A nil fsys means the
 // machine's filesystem. If files are damaged, the output has their other records, and the error is Flaws.
 func SortedIndex(fsys disk.FS, warcs []string, tmp string, out io.Writer) error {
-	if fsys == nil {
-		fsys = disk.OS
-	}
+	fsys = cmp.Or(fsys, disk.OS)
 	q := sorting(fsys, tmp)
 	defer q.Close() // the caller removes the files
 	var flaws Flaws

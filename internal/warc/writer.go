@@ -54,16 +54,10 @@ func (c Config) withDefaults() Config {
 	case c.Level > 9:
 		c.Level = 9
 	}
-	if c.RevisitBytes == 0 {
-		c.RevisitBytes = 32 << 20
-	}
+	c.RevisitBytes = cmp.Or(c.RevisitBytes, 32<<20)
 	c.Clock = clock.Or(c.Clock)
-	if c.FS == nil {
-		c.FS = disk.OS
-	}
-	if c.largeBytes == 0 {
-		c.largeBytes = largeBytes
-	}
+	c.FS = cmp.Or(c.FS, disk.OS)
+	c.largeBytes = cmp.Or(c.largeBytes, largeBytes)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,12 +146,8 @@ func Open(cfg Config) (*Node, error) {
 	if cfg.Events == nil {
 		cfg.Events = silent{}
 	}
-	if cfg.SnapshotBytes == 0 {
-		cfg.SnapshotBytes = 64 << 20
-	}
-	if cfg.SegmentBytes == 0 {
-		cfg.SegmentBytes = 8 << 20
-	}
+	cfg.SnapshotBytes = cmp.Or(cfg.SnapshotBytes, 64<<20)
+	cfg.SegmentBytes = cmp.Or(cfg.SegmentBytes, 8<<20)
 	if err := checkMembers(cfg.Members, cfg.Self); err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@
 //
 // With --partition hash (the baseline of X4, a topic-partitioned crawler: paper, section 3), agents
 // divide contents by their hash. Each agent has a Table of the contents that it judges, for pages
-// fetched by any agent. A Recent holds the contents that an agent has seen lately, and saves
+// fetched by any agent. A cache holds the contents that an agent has seen lately, and saves
 // questions. A Service is what the crawl asks: it carries the questions and answers between agents (Call), and tells
 // the agents that judge contents which pages are durable. A content is the body of an archived response, identified by
 // its SHA-1 without chunk sizes.
@@ -49,7 +49,7 @@
 //
 // A content takes about 24 octets in drum, and 34 plus its URL in the file, 21 more if it is
 // stored with chunk sizes. Config.MemoryBytes
-// bounds the RAM of drum. The number of entries bounds a Recent, and also the claims.
+// bounds the RAM of drum. The number of entries bounds the cache, and also the claims.
 //
 // # Format
 //

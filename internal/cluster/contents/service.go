@@ -10,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/recent"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -59,7 +60,7 @@ type Asker interface {
 type Service struct {
 	parts     Parts
 	table     *Table
-	recent    *Recent // contents of pages that are archived here, or durable elsewhere
+	recent    *recent.Cache[Digest, Original] // contents of pages that are archived here, or durable elsewhere
 	originals *originals
 	failed    chan error // receives the table's error
 
@@ -80,7 +81,8 @@ type batch struct {
 
 // NewService returns the Service of an agent with its Table.
 func NewService(parts Parts, table *Table) *Service {
-	k := &Service{parts: parts, table: table, recent: NewRecent(recentMost), failed: make(chan error, 1),
+	k := &Service{parts: parts, table: table,
+		recent: recent.New[Digest, Original](recentMost), failed: make(chan error, 1),
 		open: map[string]*batch{}}
 	k.originals = newOriginals(k)
 	return k
@@ -117,7 +119,7 @@ func (k *Service) First(
 ) (warc.Original, bool) {
 	q := Question{Digest: digest, Page: originalOf(page)}
 	second := k.parts.Placed.SecondAgent(digest)
-	first, recent := k.recent.First(digest)
+	first, recent := k.recent.Get(digest)
 	k.count(func(n *report.Contents) {
 		n.Pages++
 		n.Bytes += size
@@ -202,7 +204,7 @@ func (k *Service) ask(ctx context.Context, second string, q Question) (Original,
 		case <-ctx.Done():
 			return Original{}, err
 		}
-		if first, ok := k.recent.First(q.Digest); ok { // this agent has archived the other page
+		if first, ok := k.recent.Get(q.Digest); ok { // this agent has archived the other page
 			return first, nil
 		}
 		if k.parts.Placed.SecondAgent(q.Digest) != second {

@@ -1,6 +1,7 @@
 package contents
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/entries"
+	"github.com/orbweaver/orbweaver/internal/store/recent"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -62,7 +64,7 @@ type Table struct {
 	over chan struct{} // closed when Run has ended
 	once sync.Once     // closes over
 
-	claims *Recent // pages that were told First and are not archived yet
+	claims *recent.Cache[Digest, Original] // pages that were told First and are not archived yet
 
 	keys []link.Key
 	buf  []byte
@@ -70,12 +72,8 @@ type Table struct {
 
 // Open opens or creates the Table in dir, which belongs to the Table.
 func Open(fs disk.FS, dir string, cfg Config) (*Table, error) {
-	if cfg.MemoryBytes == 0 {
-		cfg.MemoryBytes = 16 << 20
-	}
-	if cfg.SyncEvery == 0 {
-		cfg.SyncEvery = time.Second
-	}
+	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, 16<<20)
+	cfg.SyncEvery = cmp.Or(cfg.SyncEvery, time.Second)
 	all, err := entries.Open(fs, dir, entries.Config{
 		Shape: shape, Name: fileName, MemoryBytes: cfg.MemoryBytes,
 		Keys: func(dst []link.Key, data []byte) []link.Key { return append(dst, keyOf((*Digest)(data[:20]))) },
@@ -84,7 +82,8 @@ func Open(fs disk.FS, dir string, cfg Config) (*Table, error) {
 		return nil, fmt.Errorf("open contents: %w", err)
 	}
 	return &Table{
-		cfg: cfg, all: all, asks: make(chan *asked), over: make(chan struct{}), claims: NewRecent(claimsMost),
+		cfg: cfg, all: all, asks: make(chan *asked), over: make(chan struct{}),
+		claims: recent.New[Digest, Original](claimsMost),
 	}, nil
 }
 
@@ -235,7 +234,7 @@ func (t *Table) at(off int64) (entry, error) {
 // answerOf returns the answer to q. If known, first is the archived page with the content.
 func (t *Table) answerOf(q *Question, first Original, known bool) Answer {
 	if !known {
-		claimant, claimed := t.claims.First(q.Digest)
+		claimant, claimed := t.claims.Get(q.Digest)
 		if !claimed {
 			t.claims.Add(q.Digest, q.Page)
 			return Answer{First: true}

@@ -414,31 +414,6 @@ func TestCheckPage(t *testing.T) {
 	}
 }
 
-func TestRecent(t *testing.T) {
-	r := NewRecent(100)
-	for n := range 1000 {
-		r.Add(digestOf(n), pageOf(n))
-		r.Add(digestOf(n), pageOf(n+1)) // must not replace the first page
-		if p, ok := r.First(digestOf(0)); !ok || p != pageOf(0) {
-			t.Fatalf("after %d others a content in use is forgotten: %+v %v", n, p, ok)
-		}
-	}
-	known := 0
-	for n := range 1000 {
-		if p, ok := r.First(digestOf(n)); ok {
-			if known++; p != pageOf(n) {
-				t.Errorf("content %d: %+v", n, p)
-			}
-		}
-	}
-	if known < 49 || known > 100 {
-		t.Errorf("%d contents known, of at most 100", known)
-	}
-	if _, ok := r.First(digestOf(990)); !ok {
-		t.Error("a recent content is forgotten")
-	}
-}
-
 // FuzzEntry: a decoded entry is encoded to the same bytes.
 func FuzzEntry(f *testing.F) {
 	e := entry{digestOf(1), pageOf(1)}

@@ -38,9 +38,7 @@ type replica struct {
 // its capacity, rounded, and at least one. The error is ErrAgent, ErrDuplicate,
 // ErrConflict or, without any agent, ErrEmpty.
 func NewRing(agents []Owner, k int) (*Ring, error) {
-	if k == 0 {
-		k = Replicas
-	}
+	k = cmp.Or(k, Replicas)
 	if k < 1 || k > MaxReplicas {
 		return nil, fmt.Errorf("placement: %d replicas, which should be 1 to %d", k, MaxReplicas)
 	}

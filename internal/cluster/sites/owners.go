@@ -1,6 +1,7 @@
 package sites
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -35,12 +36,8 @@ func (s spell) next(r *assignment.Roster, self Self) spell {
 		s.since = 0
 		return s
 	}
-	if s.since == 0 {
-		s.since = r.Term
-	}
-	if s.first == 0 {
-		s.first = r.Term
-	}
+	s.since = cmp.Or(s.since, r.Term)
+	s.first = cmp.Or(s.first, r.Term)
 	return s
 }
 

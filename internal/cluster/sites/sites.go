@@ -1,6 +1,7 @@
 package sites
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -85,12 +86,8 @@ var ErrOver = errors.New("the agent no longer follows the coordinators")
 
 // Open opens the table.
 func Open(cfg Config) (*Sites, error) {
-	if cfg.MemoryBytes == 0 {
-		cfg.MemoryBytes = 64 << 20
-	}
-	if cfg.Waiting == 0 {
-		cfg.Waiting = 1 << 17
-	}
+	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, 64<<20)
+	cfg.Waiting = cmp.Or(cfg.Waiting, 1<<17)
 	cfg.Clock = clock.Or(cfg.Clock)
 	s := &Sites{
 		cfg: cfg, right: NewRight(cfg.Clock.Now()), cache: newCache(cfg.MemoryBytes / 4), asker: newAsker(cfg.Waiting),

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/store/recent"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -61,7 +62,7 @@ type Own struct{ Shares []float64 }
 // The wanted topics may be those of the agent (FocusedConfig.Pages). They change with the agents of the cluster. Links
 // that wait keep their levels then. If the agent has no category, or all of them, all links have the same level.
 //
-// What the crawl knows of hosts is in RAM only, of at most 2*maxHosts hosts. After a restart this evidence is missing
+// What the crawl knows of hosts is in RAM only, of at most maxHosts hosts. After a restart this evidence is missing
 // until pages of the host were fetched. For the hosts of other agents it is always missing.
 type Focused struct {
 	cfg   FocusedConfig
@@ -69,11 +70,9 @@ type Focused struct {
 	works sync.Pool
 	now   atomic.Pointer[interest]
 
-	mu        sync.Mutex // guards all below, and changes of now
-	all       hostTopics // of all hosts
-	hosts     map[string]hostTopics
-	oldHosts  map[string]hostTopics // the generation before
-	hostBound int
+	mu    sync.Mutex // guards all below, and changes of now
+	all   hostTopics // of all hosts
+	hosts *recent.Cache[string, hostTopics]
 }
 
 // An interest is what is wanted. It never changes.
@@ -110,8 +109,8 @@ const (
 	hostPages = 8
 	// hostWeight is the weight of a host's share.
 	hostWeight = 0.7
-	// maxHosts bounds the hosts of a generation.
-	maxHosts = 1 << 15
+	// maxHosts bounds the hosts.
+	maxHosts = 1 << 16
 	// maxProse bounds the text that the classifier reads, in bytes.
 	maxProse = 1 << 17
 )
@@ -146,7 +145,7 @@ func OpenFocused(cfg FocusedConfig) (*Focused, error) {
 	if cfg.Evidence == 0 {
 		cfg.Evidence = AllEvidence
 	}
-	f := &Focused{cfg: cfg, hosts: map[string]hostTopics{}, hostBound: maxHosts}
+	f := &Focused{cfg: cfg, hosts: recent.New[string, hostTopics](maxHosts)}
 	f.works.New = func() any { return new(work) }
 	if c.Model().Kind() == classify.Rocchio {
 		return nil, fmt.Errorf("%w: it is of the kind %s", ErrNoChances, classify.Rocchio)
@@ -211,7 +210,7 @@ func (f *Focused) interest() *interest {
 	}
 	if !slices.Equal(own.Shares, in.wanted) {
 		in = f.interestIn(own, own.Shares)
-		f.all, f.hosts, f.oldHosts = hostTopics{}, map[string]hostTopics{}, nil
+		f.all, f.hosts = hostTopics{}, recent.New[string, hostTopics](maxHosts)
 	} else {
 		same := *in
 		same.own, in = own, &same
@@ -365,14 +364,11 @@ func share(h hostTopics, usual float64) float64 {
 
 // of returns the counts of a host. The caller holds mu.
 func (f *Focused) of(name string) hostTopics {
-	if h, ok := f.hosts[name]; ok {
-		return h
-	}
-	return f.oldHosts[name]
+	h, _ := f.hosts.Get(name)
+	return h
 }
 
-// learn counts a fetched page, unless another interest holds by now. If a generation is full, it becomes the old one,
-// and the one before is forgotten.
+// learn counts a fetched page, unless another interest holds by now.
 func (f *Focused) learn(in *interest, name string, chance float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -384,10 +380,5 @@ func (f *Focused) learn(in *interest, name string, chance float64) {
 	h.all++
 	f.all.wanted += chance
 	f.all.all++
-	if len(f.hosts) >= f.hostBound {
-		if _, have := f.hosts[name]; !have {
-			f.hosts, f.oldHosts = map[string]hostTopics{}, f.hosts
-		}
-	}
-	f.hosts[strings.Clone(name)] = h
+	f.hosts.Set(strings.Clone(name), h)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/store/recent"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -236,8 +237,8 @@ func TestFocusedOwnCategories(t *testing.T) {
 	late := f.now.Load()
 	has(1, 0, 0)
 	f.interest()
-	if f.learn(late, "a.example", 1); f.all.all != 0 || len(f.hosts)+len(f.oldHosts) > 0 {
-		t.Errorf("%g pages and %d hosts are counted by an earlier interest", f.all.all, len(f.hosts))
+	if f.learn(late, "a.example", 1); f.all.all != 0 || f.hosts.Len() > 0 {
+		t.Errorf("%g pages and %d hosts are counted by an earlier interest", f.all.all, f.hosts.Len())
 	}
 }
 
@@ -255,14 +256,14 @@ func TestFocusedPassed(t *testing.T) {
 	}
 }
 
-// TestFocusedHostsBounded: the crawl keeps at most two generations of hosts, and a host that comes again its counts.
+// TestFocusedHostsBounded: the crawl keeps a bounded number of hosts, and a host that comes again its counts.
 func TestFocusedHostsBounded(t *testing.T) {
 	f := focused(t, FromHost)
-	f.hostBound = 10
+	f.hosts = recent.New[string, hostTopics](10)
 	for i := range 100 {
 		f.learn(f.now.Load(), fmt.Sprintf("h%d.example", i), 1)
 		f.learn(f.now.Load(), "often.example", 0)
-		if n := len(f.hosts) + len(f.oldHosts); n > 20 {
+		if n := f.hosts.Len(); n > 10 {
 			t.Fatalf("%d hosts", n)
 		}
 	}
@@ -274,7 +275,7 @@ func TestFocusedHostsBounded(t *testing.T) {
 // TestFocusedIsConcurrent: workers follow links at the same time.
 func TestFocusedIsConcurrent(t *testing.T) {
 	f := focused(t, AllEvidence)
-	f.hostBound = 4
+	f.hosts = recent.New[string, hostTopics](4)
 	var g sync.WaitGroup
 	for i := range 8 {
 		g.Go(func() {

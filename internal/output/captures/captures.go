@@ -29,9 +29,7 @@ type Archive struct {
 // New returns the archive of the crawl directories places. The originals of revisit records are also
 // looked for in the crawl directories originals. A nil fsys means the machine's filesystem.
 func New(fsys disk.FS, places, originals []warc.Place) *Archive {
-	if fsys == nil {
-		fsys = disk.OS
-	}
+	fsys = cmp.Or(fsys, disk.OS)
 	return &Archive{fsys, places, originals}
 }
 

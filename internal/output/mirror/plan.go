@@ -258,9 +258,7 @@ const (
 
 // mark notes the key of the next record.
 func (t *table) mark(key []byte) {
-	if t.step == 0 {
-		t.step = minStep
-	}
+	t.step = cmp.Or(t.step, minStep)
 	if len(t.marks) == maxMarks {
 		for i := range maxMarks / 2 {
 			t.marks[i] = t.marks[2*i]

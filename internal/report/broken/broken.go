@@ -70,15 +70,11 @@ type Result struct {
 // on which the crawl found the URL first. via has for each of these pages the redirect to which it links instead, or
 // a dash; it is empty if all link to the URL itself. Rows are sorted by URL. The crawl may be running.
 func Write(dir string, cfg Config) (res Result, err error) {
-	if cfg.FS == nil {
-		cfg.FS = disk.OS
-	}
+	cfg.FS = cmp.Or(cfg.FS, disk.OS)
 	if cfg.Temp == "" {
 		cfg.Temp = filepath.Join(dir, "state", "spill", "broken-")
 	}
-	if cfg.memory == 0 {
-		cfg.memory = 16 << 20
-	}
+	cfg.memory = cmp.Or(cfg.memory, 16<<20)
 	sort := extsort.Config{FS: cfg.FS, Prefix: cfg.Temp, Memory: cfg.memory, Stop: cfg.Stop}
 	visits, rows := sort.Queue("visits"), sort.Queue("rows")
 	defer func() { err = errors.Join(err, visits.Close(), rows.Close()) }()

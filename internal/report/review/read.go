@@ -18,9 +18,7 @@ import (
 // An error names the file that cannot be read. A missing file is no error: a crawl that has just begun lacks most.
 func Read(ctx context.Context, dirs []string, cfg Config) (*Review, error) {
 	r := &reader{Config: cfg, ctx: ctx, fs: cfg.FS, out: &Review{Type: "report"}}
-	if r.fs == nil {
-		r.fs = disk.OS
-	}
+	r.fs = cmp.Or(r.fs, disk.OS)
 	if r.Held == nil {
 		r.Held = disk.Held
 	}

@@ -1,6 +1,7 @@
 package warclinks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,12 +76,8 @@ type reader struct {
 // reads the files twice. An error is one of the disk, or the first of Stop or fn.
 func Read(ctx context.Context, files []string, c Config, fn func(p *linklog.PageLine, status, links bool) error) (
 	res Result, err error) {
-	if c.FS == nil {
-		c.FS = disk.OS
-	}
-	if c.MaxDecoded == 0 {
-		c.MaxDecoded = 16 << 20
-	}
+	c.FS = cmp.Or(c.FS, disk.OS)
+	c.MaxDecoded = cmp.Or(c.MaxDecoded, 16<<20)
 	c.Parse.Texts = true
 	r := &reader{Config: c, fn: fn, files: files, visits: linklog.NewVisits(c.Sort),
 		payloads: c.Sort.Queue("payloads"), copies: c.Sort.Queue("copies"), sitemaps: roaring64.New()}

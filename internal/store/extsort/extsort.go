@@ -16,6 +16,7 @@ package extsort
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -75,12 +76,8 @@ type Stop interface {
 
 // Queue returns an empty Queue. Its files have name in their names, so that several sorts can share a Config.
 func (c Config) Queue(name string) *Queue {
-	if c.FS == nil {
-		c.FS = disk.OS
-	}
-	if c.Memory == 0 {
-		c.Memory = 64 << 20
-	}
+	c.FS = cmp.Or(c.FS, disk.OS)
+	c.Memory = cmp.Or(c.Memory, 64<<20)
 	return New(c.FS, c.Prefix+name, c.Memory, c.Stop)
 }
 

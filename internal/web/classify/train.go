@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -58,12 +59,8 @@ func Train(texts []Text, t Training) (*Model, error) {
 	if !slices.Contains(AllFeatures(), t.Features) {
 		return nil, fmt.Errorf("%w: there are no features %q; give some of %v", ErrTraining, t.Features, AllFeatures())
 	}
-	if t.MinTexts == 0 {
-		t.MinTexts = 2
-	}
-	if t.Epochs == 0 {
-		t.Epochs = 12
-	}
+	t.MinTexts = cmp.Or(t.MinTexts, 2)
+	t.Epochs = cmp.Or(t.Epochs, 12)
 	if t.Language != "" {
 		texts = slices.DeleteFunc(slices.Clone(texts), func(x Text) bool { return x.Category == World })
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/store/recent"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testcost"
 )
@@ -58,16 +59,15 @@ func BenchmarkCost(b *testing.B) {
 func BenchmarkCacheMemory(b *testing.B) {
 	for b.Loop() {
 		const entries = 1 << 20
-		var c cache
 		before := testcost.Heap()
-		c.init(entries)
+		c := recent.New[string, entry](entries)
 		soon := time.Now().Add(time.Hour)
 		for i := range entries {
 			addrs := []netip.Addr{netip.AddrFrom4([4]byte{192, byte(i >> 16), byte(i >> 8), byte(i)})}
-			c.add(strings.Clone("www.host"+strconv.Itoa(i)+".example"), entry{addrs: addrs, expires: soon})
+			c.Set(strings.Clone("www.host"+strconv.Itoa(i)+".example"), entry{Answer: Answer{addrs, soon}})
 		}
 		b.ReportMetric(float64(testcost.Heap()-before)/entries, "B/entry")
-		runtime.KeepAlive(&c)
+		runtime.KeepAlive(c)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/miekg/dns"
 	"pgregory.net/rapid"
 
+	"github.com/orbweaver/orbweaver/internal/store/recent"
 	_ "github.com/orbweaver/orbweaver/internal/testkit/testseed" // sets rapid's seed
 
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
@@ -268,9 +269,7 @@ func TestHalfAnswer(t *testing.T) {
 func TestCacheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 64).Draw(t, "size")
-		var c cache
-		c.init(size)
-		bound := (size + cacheShards - 1) / cacheShards * cacheShards
+		r := &Resolver{cache: recent.New[string, entry](size)}
 		model := map[string]entry{}
 		now := time.Unix(1000, 0)
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
@@ -279,31 +278,32 @@ func TestCacheModel(t *testing.T) {
 			case 0:
 				now = now.Add(time.Second)
 			case 1:
-				e := entry{expires: now.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, "ttl")) * time.Second)}
+				ttl := time.Duration(rapid.IntRange(0, 20).Draw(t, "ttl")) * time.Second
+				e := entry{Answer: Answer{Expires: now.Add(ttl)}}
 				if rapid.Bool().Draw(t, "negative") {
 					e.err = ErrNotFound
 				} else {
-					e.addrs = []netip.Addr{netip.AddrFrom4([4]byte{byte(len(model)), 1, 2, 3})}
+					e.Addrs = []netip.Addr{netip.AddrFrom4([4]byte{byte(len(model)), 1, 2, 3})}
 				}
-				c.add(name, e)
+				r.cache.Set(name, e)
 				model[name] = e
-				if a, err, ok := c.find(name, now); ok != now.Before(e.expires) || ok && err != e.err ||
-					ok && err == nil && a.Addrs[0] != e.addrs[0] {
+				if a, err, ok := r.cached(name, now); ok != now.Before(e.Expires) || ok && err != e.err ||
+					ok && err == nil && a.Addrs[0] != e.Addrs[0] {
 					t.Fatalf("%s: got %v %v %v right after adding %v", name, a, err, ok, e)
 				}
 			default:
-				a, err, ok := c.find(name, now)
+				a, err, ok := r.cached(name, now)
 				e, known := model[name]
 				if !ok {
 					continue // evicted or expired
 				}
-				if !known || !now.Before(e.expires) || err != e.err ||
-					err == nil && (a.Addrs[0] != e.addrs[0] || a.Expires != e.expires) {
+				if !known || !now.Before(e.Expires) || err != e.err ||
+					err == nil && (a.Addrs[0] != e.Addrs[0] || a.Expires != e.Expires) {
 					t.Fatalf("%s: got %v %v, want %v", name, a, err, e)
 				}
 			}
-			if got := c.len(); got > bound {
-				t.Fatalf("got %d entries, want at most %d", got, bound)
+			if got := r.Cached(); got > size {
+				t.Fatalf("got %d entries, want at most %d", got, size)
 			}
 		}
 	})

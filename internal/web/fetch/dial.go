@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -130,17 +131,13 @@ func (d *dialer) initProxy(c *Config) error {
 	switch c.Proxy.Scheme {
 	case "http":
 		d.mode, d.auth = httpProxy, basicAuth(c.Proxy.User)
-		if port == "" {
-			port = "80"
-		}
+		port = cmp.Or(port, "80")
 	case "socks5", "socks5h":
 		d.mode = socksLocal
 		if c.Proxy.Scheme == "socks5h" {
 			d.mode = socksRemote
 		}
-		if port == "" {
-			port = "1080"
-		}
+		port = cmp.Or(port, "1080")
 	default:
 		return fmt.Errorf("proxy %s: the scheme must be http, socks5 or socks5h", c.Proxy.Redacted())
 	}

@@ -1,6 +1,7 @@
 package drum
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -61,18 +62,14 @@ const (
 
 func (c *Config) tuning() tuning {
 	m := c.MemoryBytes
-	if m == 0 {
-		m = 512 << 20
-	}
+	m = cmp.Or(m, 512<<20)
 	t := c.tune
 	set := func(p *int, v int64) {
 		if *p == 0 {
 			*p = int(v)
 		}
 	}
-	if t.bucketBits == 0 {
-		t.bucketBits = 6
-	}
+	t.bucketBits = cmp.Or(t.bucketBits, 6)
 	set(&t.memKeys, min(maxTable/2, max(16, m/24/itemBytes)))
 	set(&t.memMost, min(maxTable/2, max(int64(t.memKeys), m/12/itemBytes)))
 	set(&t.firstKeys, min(maxTable/2, max(16, m/2/itemBytes)))
@@ -82,12 +79,8 @@ func (c *Config) tuning() tuning {
 	set(&t.heldMin, 1<<16)
 	set(&t.heldMost, max(int64(t.heldMin), m/32/queryBytes<<t.bucketBits))
 	set(&t.pendingFrames, min(128, max(2, m/64/frameBytes)))
-	if t.filterBytes == 0 {
-		t.filterBytes = m / 2
-	}
-	if t.age == 0 {
-		t.age = 100 * time.Millisecond
-	}
+	t.filterBytes = cmp.Or(t.filterBytes, m/2)
+	t.age = cmp.Or(t.age, 100*time.Millisecond)
 	return t
 }
 

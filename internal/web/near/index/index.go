@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -92,18 +93,10 @@ var shape = entries.Shape{Magic: "OWNEAR\x00\x01", Head: head, MaxTail: maxURL}
 
 // Open opens or creates the Index in dir, which belongs to the Index.
 func Open(fs disk.FS, dir string, cfg Config) (*Index, error) {
-	if cfg.Threshold == 0 {
-		cfg.Threshold = 0.9
-	}
-	if cfg.Patience == 0 {
-		cfg.Patience = 2 * time.Second
-	}
-	if cfg.MemoryBytes == 0 {
-		cfg.MemoryBytes = 16 << 20
-	}
-	if cfg.SyncEvery == 0 {
-		cfg.SyncEvery = time.Second
-	}
+	cfg.Threshold = cmp.Or(cfg.Threshold, 0.9)
+	cfg.Patience = cmp.Or(cfg.Patience, 2*time.Second)
+	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, 16<<20)
+	cfg.SyncEvery = cmp.Or(cfg.SyncEvery, time.Second)
 	all, err := entries.Open(fs, dir, entries.Config{
 		Shape: shape, Name: fileName, MemoryBytes: cfg.MemoryBytes, Keep: true,
 		Keys: func(dst []link.Key, data []byte) []link.Key {
