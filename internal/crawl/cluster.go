@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/plan"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -70,12 +71,7 @@ type Moves interface {
 	// SendAway takes a link that was withdrawn from the frontier because its host has another owner now. sent is false
 	// if the operator has dropped the link.
 	SendAway(w frontier.Waiting) (sent bool, err error)
-	// Carry sends a Planner's state of a URL, which take returns, to the owner of its host. It keeps l and the state.
-	// taken is false if that is not possible now: the owner is not known, or too many states wait.
-	Carry(l link.Link, take func() ([]byte, error)) (taken bool, err error)
-	// Recall takes a link that the Planner wants, if the Planner is a Sharer. The cluster asks the agents what they
-	// know of the URL, and lets the owner fetch it if needed.
-	Recall(l link.Link) (taken bool)
+	plan.Moves
 }
 
 // Boundary answers: which agent keeps this page?

@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/applications/delivery"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/plan"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
@@ -23,7 +24,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
-	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -165,7 +165,7 @@ type Crawler struct {
 	retries   *retry.Book
 	origins   retry.Origins
 	failures  retry.Failures
-	plan      plan
+	plan      plan.Plan
 	progress  progress
 	limits    limits
 	delays    delays
@@ -207,8 +207,8 @@ func New(cfg Config, parts Parts) *Crawler {
 	c.Applications.Ledger = c.ledger
 	c.origins = retry.NewOrigins(cfg.Config, retry.Parts{Run: c.run, Book: c.retries, Frontier: p.Frontier,
 		Robots: p.Robots, Tally: p.Tally, Events: p.Events, Visits: c.visits, Gate: c.gate, Ledger: c.ledger})
-	c.plan = plan{run: c.run, ledger: c.ledger, origins: &c.origins, archive: p.Archive, owners: p.Cluster.Owners,
-		moves: p.Cluster.Moves, planner: planner, again: map[link.Key]*visit.Before{}, hosts: map[string]*hostAgain{}}
+	c.plan = plan.New(plan.Parts{Planner: planner, Run: c.run, Ledger: c.ledger, Queues: &c.origins, Archive: p.Archive,
+		Owners: p.Cluster.Owners, Moves: p.Cluster.Moves})
 	c.limits = limits{&c.cfg, p.Sheets, p.Tally, c.cluster, c.gate, &c.progress}
 	c.delays = delays{&c.cfg, p.Frontier, p.Robots}
 	c.lookups = lookups{run: c.run, visits: c.visits, fetch: p.Fetch, dns: p.DNS, cfg: &c.cfg}
@@ -388,7 +388,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	if c.progress.stop != notStopping {
 		return time.Time{}
 	}
-	if wake = run.Earlier(c.origins.Release(now), c.plan.want(now, c.Intake.takeIn)); c.run.Failed() {
+	if wake = run.Earlier(c.origins.Release(now), c.plan.Want(now, c.Intake.takeIn)); c.run.Failed() {
 		return wake
 	}
 	c.lookups.begin(work)
@@ -434,7 +434,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		t.Attempt += c.retries.Attempts(key)
 		t.Number = c.retries.Number(key, t.Number)
 		v := c.visits.New(t)
-		v.Plan().Before = c.plan.before(key)
+		v.Plan().Before = c.plan.Before(key)
 		v.App().Elsewhere = c.Applications.Any() &&
 			(c.cluster.pagesElsewhere(t.Host) > 0 || c.cluster.isSpread(t.Link))
 		c.begins(v)
@@ -486,7 +486,7 @@ func (c *Crawler) needsNoTry(t *frontier.Task) bool {
 // failUntried finishes a URL of a dead origin that is in no queue.
 func (c *Crawler) failUntried(t frontier.Task, by *retry.Origin, now time.Time) {
 	v := c.visits.New(t)
-	v.Plan().Before = c.plan.before(t.Link.Key())
+	v.Plan().Before = c.plan.Before(t.Link.Key())
 	by.GiveTo(v)
 	c.finish(v, now)
 	c.visits.Recycle(v)

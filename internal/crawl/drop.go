@@ -59,7 +59,7 @@ func (c *Crawler) withdrawLink(l link.Link, number uint64, attempt int) {
 // finishDropped finishes a dropped link that is in no queue.
 func (c *Crawler) finishDropped(t frontier.Task, now time.Time) {
 	v := c.visits.New(t)
-	v.Plan().Before, v.Outcome = c.plan.before(t.Link.Key()), visit.Dropped
+	v.Plan().Before, v.Outcome = c.plan.Before(t.Link.Key()), visit.Dropped
 	c.finish(v, now)
 	c.visits.Recycle(v)
 }

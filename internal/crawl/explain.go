@@ -244,7 +244,7 @@ func (v *View) explainEmpty(e *frontier.Explanation) {
 	case s.Pooled > 0: // the frontier has said it
 	case urls > 0:
 		e.State = "finished"
-		if v.plan.planner != nil {
+		if v.plan.Planner != nil {
 			why("the strategy may visit them again")
 		}
 	case e.State == "unknown":

@@ -108,7 +108,7 @@ func (e *urlTurn) ask(v *View, now time.Time) {
 		if r, ok := v.book.Failure(k); ok {
 			e.retry = r
 		}
-		e.again = e.again || v.plan.before(k) != nil
+		e.again = e.again || v.plan.Before(k) != nil
 	}
 	l := link.Link{URL: e.u}
 	if v.parts.Cluster.direct(&l); l.Ext != "" { // its key is that of a destination

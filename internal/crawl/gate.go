@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/plan"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -16,7 +17,7 @@ type gateLoop struct {
 	cluster *Cluster
 	seen    *keyset.Store
 	origins *retry.Origins
-	plan    *plan
+	plan    *plan.Plan
 }
 
 func (l gateLoop) Foreign(host string) bool { return l.cluster.agentOf(host) != "" }
@@ -24,7 +25,7 @@ func (l gateLoop) Ending() bool             { return l.cluster.Ending() }
 func (l gateLoop) HostBlocked(host string)  { l.origins.OpenHost(host) } // no try of an origin may come
 
 func (l gateLoop) Hides() bool {
-	return l.plan.planner != nil || l.plan.kept || l.seen.Holds() || l.cluster.outgoing() > 0
+	return l.plan.Planner != nil || l.plan.Kept || l.seen.Holds() || l.cluster.outgoing() > 0
 }
 
 // begins and ends count the visits in progress.
@@ -73,7 +74,7 @@ func (c *Crawler) setAside(t *frontier.Task, now time.Time) bool {
 	err := c.frontier.Done(t.Host, frontier.Done{NoRequest: true}, now)
 	off := false
 	if err == nil { // a page that the Planner wants again would take the place of one that may be visited
-		off, err = c.plan.putOff(t.Link, now.Add(excludedWait))
+		off, err = c.plan.PutOff(t.Link, now.Add(excludedWait))
 	}
 	switch {
 	case err != nil:

@@ -6,6 +6,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/plan"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
@@ -33,7 +34,7 @@ type Intake struct {
 	apps     *applications.Set
 	origins  *retry.Origins
 	failures *retry.Failures
-	plan     *plan
+	plan     *plan.Plan
 	skips    *skips
 	widened  *widened
 	loop     dropper
@@ -105,7 +106,7 @@ func (n *Intake) Accept(items []keyset.Item) error {
 		if l.Hops != "" && n.queries != nil && kind == state.Accept && !visit.IsRefetch(l) {
 			if d := n.queries.AdmitFor(l.App(), l.URL); !d.In {
 				n.skips.add(visit.Skip{Link: l, Reason: string(d.Reason)})
-				if err := n.plan.refuse(l); err != nil {
+				if err := n.plan.Refuse(l); err != nil {
 					return err
 				}
 				continue

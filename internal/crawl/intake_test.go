@@ -134,7 +134,7 @@ func TestIntakeBoundsQueries(t *testing.T) {
 		p.visited[0].Outcome != visit.Refused {
 		t.Errorf("%d are skipped, %d accepted, the Planner is told of %v", n, b.Tally.Unique(), p.visited)
 	}
-	b.plan.planner = nil
+	b.plan.Planner = nil
 	b.intake.take(b.links("http://a.example/x?q=11"))
 	if n := b.Tally.SkippedBy()["trapQueryExplosion"]; n != 3 || b.run.Failed() {
 		t.Errorf("without a Planner: %d are skipped", n)

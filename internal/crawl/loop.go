@@ -35,7 +35,7 @@ type Loop struct {
 }
 
 func newLoop(c *Crawler) *Loop {
-	sharer, _ := c.plan.planner.(visit.Sharer)
+	sharer, _ := c.plan.Planner.(visit.Sharer)
 	return &Loop{c: c, Sharer: sharer, Run: c.run, Config: c.cfg, Frontier: c.frontier, Seen: c.seen,
 		Events: c.events, Tally: c.tally, Ledger: c.ledger, Gate: c.gate, Retries: c.retries,
 		Links: &c.visits.Links, Applications: c.Applications, Hosts: Hosts{&c.origins, c.visits, c.gate}}
@@ -80,12 +80,12 @@ func (l *Loop) Forget(link link.Link, number uint64) uint64 {
 	number = l.Retries.Number(k, number)
 	l.c.Applications.Left(&link)
 	l.Retries.Forget(k)
-	l.c.plan.leaves(link, l.c.cfg.Clock.Now())
+	l.c.plan.Leaves(link, l.c.cfg.Clock.Now())
 	return number
 }
 
 // Remember gives the Planner its state of a URL, which another agent had. It reports whether the
 // Planner could read it.
 func (l *Loop) Remember(link link.Link, planned []byte) (ok bool) {
-	return l.c.plan.remember(link, planned)
+	return l.c.plan.Remember(link, planned)
 }

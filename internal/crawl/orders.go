@@ -10,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/plan"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
@@ -42,7 +43,7 @@ type Orders struct {
 	events   *report.Events
 	scope    *scope.Scope
 	cluster  *Cluster
-	plan     *plan
+	plan     *plan.Plan
 	apps     *applications.Set
 	progress *progress
 }
@@ -167,7 +168,7 @@ func (o *Orders) drop(host string, now time.Time) error {
 	if err := o.origins.Withdraw(host); err != nil {
 		return fmt.Errorf("drop %s: %w", host, err)
 	}
-	o.plan.forget(host, now)
+	o.plan.Forget(host, now)
 	return nil
 }
 

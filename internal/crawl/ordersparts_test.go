@@ -21,12 +21,15 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// shared lets other agents own some hosts.
-func shared(others *agents) setting {
-	return func(b *bench, _ *visit.Parts, _ *testparts.Config) {
-		b.cluster.Owners, b.cluster.Moves = others, others
-	}
+// owners are the other agents that crawl hosts.
+type owners map[string]string
+
+func (o owners) Owner(host string) (string, bool) {
+	owner, other := o[host]
+	return owner, !other
 }
+func (o owners) Peek(host string) (string, bool) { return o.Owner(host) }
+func (owners) PagesElsewhere(string) int64       { return 0 }
 
 // A drop takes the links of its host in the queue, beside the queues and with the Planner, and no other. It is durable
 // when it is answered, and says how many links it has found.
@@ -70,7 +73,9 @@ func TestDropIsDurable(t *testing.T) {
 // run, and is not answered as if it held.
 func TestDropThatFails(t *testing.T) {
 	broken := errors.New("broken")
-	b := on(t, testdisk.NewMem(), shared(&agents{owned: map[string]string{"b.example": "other", "new.example": ""}}))
+	b := on(t, testdisk.NewMem(), func(b *bench, _ *visit.Parts, _ *testparts.Config) {
+		b.cluster.Owners = owners{"b.example": "other", "new.example": ""}
+	})
 	b.intake.take(b.links("http://a.example/1"))
 	if _, err := b.orders.Drop(t.Context(), "a.example"); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("before Run: %v", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/plan"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
@@ -42,7 +43,7 @@ type bench struct {
 	failures retry.Failures
 	cluster  Cluster
 	apps     *applications.Set
-	plan     plan
+	plan     plan.Plan
 	progress progress
 	skips    skips
 	intake   *Intake
@@ -56,6 +57,27 @@ type bench struct {
 
 // A setting changes the parts before they are connected.
 type setting func(*bench, *visit.Parts, *testparts.Config)
+
+// planned gives the crawl a Planner.
+func planned(p visit.Planner) setting {
+	return func(_ *bench, parts *visit.Parts, _ *testparts.Config) { parts.Strategy = p }
+}
+
+// A diary is a Planner that wants nothing, and notes what it is told.
+type diary struct {
+	visit.Planner
+	visited []visit.Visit
+	forgot  []string // hosts
+}
+
+func (*diary) Follow(*visit.Page, *link.Link) visit.Choice { return visit.Take }
+
+func (d *diary) Visited(v *visit.Visit) ([]byte, error) {
+	d.visited = append(d.visited, *v)
+	return nil, nil
+}
+
+func (d *diary) Forget(host string, _ time.Time) { d.forgot = append(d.forgot, host) }
 
 // on returns the parts on a disk. The crawl has the seeds http://a.example/ and http://b.example/.
 func on(t *testing.T, mem *testdisk.Mem, with ...setting) *bench {
@@ -96,8 +118,8 @@ func on(t *testing.T, mem *testdisk.Mem, with ...setting) *bench {
 	b.origins = retry.NewOrigins(b.cfg.Config, retry.Parts{Run: b.run, Book: b.book, Frontier: b.Frontier,
 		Robots: b.Robots, Tally: b.Tally, Events: b.Events, Visits: b.visits, Gate: b.gate, Ledger: b.ledger})
 	planner, _ := parts.Strategy.(visit.Planner)
-	b.plan = plan{run: b.run, ledger: b.ledger, origins: &b.origins, archive: b.Archive, owners: b.cluster.Owners,
-		moves: b.cluster.Moves, planner: planner, again: map[link.Key]*visit.Before{}, hosts: map[string]*hostAgain{}}
+	b.plan = plan.New(plan.Parts{Planner: planner, Run: b.run, Ledger: b.ledger, Queues: &b.origins, Archive: b.Archive,
+		Owners: b.cluster.Owners, Moves: b.cluster.Moves})
 	b.intake = &Intake{run: b.run, gate: b.gate, visits: b.visits, ledger: b.ledger, frontier: b.Frontier,
 		seen: b.Seen, tally: b.Tally, queries: b.Queries, strategy: parts.Strategy, cluster: &b.cluster, apps: b.apps,
 		origins: &b.origins, failures: &b.failures, plan: &b.plan, skips: &b.skips, widened: widened, loop: b}

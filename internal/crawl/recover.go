@@ -9,6 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/plan"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
@@ -79,7 +80,7 @@ type recovery struct {
 	tally    *report.Tally
 	queries  *scope.Queries // nil: the spellings of queries do not count
 	gate     *orders.Gate
-	plan     *plan
+	plan     *plan.Plan
 	apps     *applications.Set
 	frontier *frontier.Frontier
 	robots   *robots.Cache
@@ -114,7 +115,7 @@ func (r *recovery) Saw(f *state.Finish) {
 }
 
 func (r *recovery) Read() {
-	r.gate.EachDrop(r.plan.forget)
+	r.gate.EachDrop(r.plan.Forget)
 }
 
 func (r *recovery) Dropped(number uint64, l link.Link) (taken bool, err error) {
@@ -138,7 +139,7 @@ func (r *recovery) Pending(number uint64, l link.Link) error {
 // tell.
 func (r *recovery) Planned(l link.Link, state []byte) error {
 	r.past.touch(l.URL.Host(), r.robots.Ask(l.URL, r.now).Delay)
-	return r.plan.restore(l, state)
+	return r.plan.Restore(l, state)
 }
 
 func (r *recovery) Queued() error {
@@ -151,7 +152,7 @@ func (r *recovery) Queued() error {
 // record.
 func (r *recovery) Restored(n *ledger.Recovered, planned bool) {
 	p := r.past
-	r.plan.kept = r.plan.kept || planned
+	r.plan.Kept = r.plan.Kept || planned
 	p.restore(r.frontier, r.now)
 	for i := range p.hosts {
 		st := &p.hosts[i]
@@ -166,7 +167,7 @@ func (r *recovery) Restored(n *ledger.Recovered, planned bool) {
 	}
 	sum := r.tally.Summary(0, "")
 	n.Accepted, n.Finished, n.Pending = sum.Unique, sum.Finished, r.view.Pending()
-	if n.Pending > 0 || r.plan.restored > 0 {
+	if n.Pending > 0 || r.plan.Restored > 0 {
 		r.progress.rests = r.now.Add(r.wait)
 	}
 	if n.Lost > 0 {

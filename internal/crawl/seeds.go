@@ -175,7 +175,7 @@ func (n *Intake) SeedAgain() error {
 		}
 		n.origins.ForgetHost(l.URL.Host()) // the tries of its origin are counted anew, too
 		n.origins.Record(l.URL.Host())
-		n.plan.retry(l.URL)
+		n.plan.Retry(l.URL)
 		var aux []byte
 		aux, n.stamped = n.gate.Stamp(enc, n.stamped[:0])
 		key := n.ledger.Keys().Of(l.Key(), false)

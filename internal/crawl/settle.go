@@ -106,7 +106,7 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 		c.followPlain(v)
 		c.skips.add(visit.Skip{Link: v.Task.Link, Reason: "askedByHTTP"})
 	}
-	if c.plan.visited(v, &f, now); c.run.Failed() {
+	if c.plan.Visited(v, &f, now); c.run.Failed() {
 		return
 	}
 	v.NoteRefetch()
@@ -217,7 +217,7 @@ func (c *Crawler) settleHost(v *visit.Attempt, host string, d *frontier.Done, no
 	d.Failed = v.Response.Failure != 0 || v.Response.Status/100 == 5
 	if !v.Response.Began.IsZero() {
 		c.proxy.answers()
-		c.plan.hosts[host].served(now)
+		c.plan.Served(host, now)
 	}
 	switch {
 	case v.Plain:

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
+	"github.com/orbweaver/orbweaver/internal/crawl/plan"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 )
 
@@ -10,7 +11,7 @@ import (
 func init() {
 	tallyPiece, ledger.SmallPart, ledger.LargePart = 100, 300, 1500
 	state.SpoolBytes = 200
-	dropSlice, againMax = 3, 40
+	dropSlice, plan.AgainMax = 3, 40
 }
 
 // OrdinarySizes is for benchmarks: they have the sizes that hold outside of tests.

@@ -9,6 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/plan"
 	"github.com/orbweaver/orbweaver/internal/crawl/retry"
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
@@ -90,7 +91,7 @@ type View struct {
 	failures  *retry.Failures
 	visits    *visit.Pool
 	apps      *applications.Set
-	plan      *plan
+	plan      *plan.Plan
 	limits    *limits
 	delays    *delays
 	rateLimit *rateLimit
@@ -131,7 +132,7 @@ func (v *View) publish(now time.Time) {
 		HostCounts: tally.Hosts(), Blocked: v.gate.BlockedHosts(),
 		Errors: tally.Errors(), Denied: tally.Denied(), Duplicates: tally.Duplicates(),
 		Near: tally.Near(), Refetched: tally.Refetched(),
-		Revisits: tally.Revisits(), Unchanged: tally.Unchanged(), NextVisit: v.plan.next,
+		Revisits: tally.Revisits(), Unchanged: tally.Unchanged(), NextVisit: v.plan.Wake,
 		Skipped: tally.SkippedBy(), Sent: tally.SentTotal(), Cluster: others,
 		Retrying: retrying, NextRetry: next, LastURL: v.shown.lastURL, NowURL: v.shown.begun.String(),
 		WaitsFor: v.waitsFor(others, now), Hosts: v.watch(now), Stop: v.progress.stop,
@@ -142,7 +143,7 @@ func (v *View) publish(now time.Time) {
 // Pending returns the number of accepted URLs that are not finished. During Run only the
 // dispatcher may call it.
 func (v *View) Pending() int64 {
-	beside := v.book.Waiting() - len(v.errands.queued) - len(v.plan.again)
+	beside := v.book.Waiting() - len(v.errands.queued) - v.plan.Queued()
 	return v.parts.Frontier.Len() + v.parts.Cluster.outgoing() + int64(beside)
 }
 

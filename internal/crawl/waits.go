@@ -143,8 +143,8 @@ func (v *View) waitsForTime(now time.Time) string {
 				duration(at.Sub(now)))
 		}
 	}
-	if !v.plan.next.IsZero() && (text == "" || v.plan.next.Before(at)) {
-		text = fmt.Sprintf("the next page that is due again, in %s", duration(v.plan.next.Sub(now)))
+	if !v.plan.Wake.IsZero() && (text == "" || v.plan.Wake.Before(at)) {
+		text = fmt.Sprintf("the next page that is due again, in %s", duration(v.plan.Wake.Sub(now)))
 	}
 	return text
 }

@@ -1,4 +1,4 @@
-package crawl
+package plan
 
 import (
 	"errors"
@@ -7,21 +7,52 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
+	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/testkit/must"
-	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// planned gives the crawl a Planner.
-func planned(p visit.Planner) setting {
-	return func(_ *bench, parts *visit.Parts, _ *testparts.Config) { parts.Strategy = p }
+func TestMain(m *testing.M) {
+	AgainMax = 40
+	goleak.VerifyTestMain(m)
+}
+
+// A bench is a Plan with parts of its own, which note what they are told. It implements Ledger, Queues and Archive.
+type bench struct {
+	Plan
+	queue    []string // URLs with the numbers that they shall have
+	archived []string // URLs of earlier records
+	records  int
+}
+
+func on(p visit.Planner, others *agents) *bench {
+	b := new(bench)
+	parts := Parts{Planner: p, Run: run.New(), Ledger: b, Queues: b, Archive: b}
+	if others != nil {
+		parts.Owners, parts.Moves = others, others
+	}
+	b.Plan = New(parts)
+	return b
+}
+
+func (b *bench) Add(byte, []byte) { b.records++ }
+
+func (b *bench) Requeue(l link.Link, number uint64) error {
+	b.queue = append(b.queue, fmt.Sprint(l.URL, " ", number))
+	return nil
+}
+
+func (b *bench) RememberRecord(_ [20]byte, at warc.Original) { b.archived = append(b.archived, at.URL) }
+
+func foundAt(url string) link.Link {
+	return link.Link{URL: weburl.MustParse(url), Via: "http://a.example/", Hops: "L"}
 }
 
 // A stubborn is a Planner that takes nothing back.
@@ -90,17 +121,15 @@ func TestPlanOfNewURLs(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	d := &diary{stubborn: stubborn{wants: []*visit.Wanted{wanted("http://a.example/1", nil),
 		wanted("http://b.example/2", nil)}, wake: now.Add(time.Hour)}}
-	b := on(t, testdisk.NewMem(), planned(d), func(b *bench, _ *visit.Parts, _ *testparts.Config) {
-		b.cluster.Moves = &agents{recalls: "b.example"}
-	})
+	b := on(d, &agents{recalls: "b.example"})
 	var in []string
-	wake := b.plan.want(now, func(l link.Link) { in = append(in, l.URL.String()) })
-	if !wake.Equal(d.wake) || !b.plan.next.Equal(d.wake) || !slices.Equal(in, []string{"http://a.example/1"}) {
+	wake := b.Want(now, func(l link.Link) { in = append(in, l.URL.String()) })
+	if !wake.Equal(d.wake) || !b.Wake.Equal(d.wake) || !slices.Equal(in, []string{"http://a.example/1"}) {
 		t.Errorf("accepted %v, next at %s, want %s", in, wake, d.wake)
 	}
 	d.err = errors.New("broken")
-	if wake := b.plan.want(now, nil); !wake.IsZero() || !errors.Is(b.run.Err(), d.err) {
-		t.Errorf("next at %s, the run: %v", wake, b.run.Err())
+	if wake := b.Want(now, nil); !wake.IsZero() || !errors.Is(b.Run.Err(), d.err) {
+		t.Errorf("next at %s, the run: %v", wake, b.Run.Err())
 	}
 }
 
@@ -116,11 +145,7 @@ func (a *agents) Owner(host string) (string, bool) {
 	owner, other := a.owned[host]
 	return owner, !other
 }
-func (a *agents) Peek(host string) (string, bool) { return a.Owner(host) }
-func (a *agents) PagesElsewhere(string) int64     { return 0 }
-func (a *agents) Recall(l link.Link) bool         { return l.URL.Host() == a.recalls }
-
-func (a *agents) SendAway(frontier.Waiting) (bool, error) { return false, nil }
+func (a *agents) Recall(l link.Link) bool { return l.URL.Host() == a.recalls }
 
 func (a *agents) Carry(l link.Link, take func() ([]byte, error)) (bool, error) {
 	if a.full {
@@ -137,27 +162,25 @@ func TestPlanOfURLsAgain(t *testing.T) {
 	before := &visit.Before{Print: 7, Digest: [20]byte{1}, Original: warc.Original{URL: "http://a.example/1"}}
 	p := &stubborn{wants: []*visit.Wanted{wanted("http://a.example/1", before), wanted("http://a.example/1", before)},
 		state: []byte("new")}
-	b := on(t, testdisk.NewMem(), planned(p))
-	b.plan.want(now, nil)
+	b := on(p, nil)
+	b.Want(now, nil)
 	k := foundAt("http://a.example/1").Key()
-	if b.plan.before(k) != before || b.Frontier.Len() != 1 || b.book.Number(k, 5) != 0 {
-		t.Fatalf("before %v, %d in the queue with number %d", b.plan.before(k), b.Frontier.Len(), b.book.Number(k, 5))
+	if b.Before(k) != before || !slices.Equal(b.queue, []string{"http://a.example/1 0"}) {
+		t.Fatalf("before %v, the queue has %v", b.Before(k), b.queue)
 	}
 	v := new(visit.Attempt)
 	v.Reset(frontier.Task{Link: foundAt("http://a.example/1")})
 	v.Plan().Before, v.Plan().Print, v.Response.Status = before, 7, 200
 	var f state.Finish
-	b.plan.visited(v, &f, now)
+	b.Visited(v, &f, now)
 	if told := p.visited[0]; !told.Again || !told.Unchanged || string(f.State) != "new" ||
 		f.Flags&(state.FlagAgain|state.FlagUnchanged|state.FlagUnknown) != state.FlagAgain|state.FlagUnchanged {
 		t.Errorf("told %+v, flags %b", told, f.Flags)
 	}
-	if b.plan.before(k) != nil || len(b.plan.hosts) != 0 {
+	if b.Before(k) != nil || len(b.hosts) != 0 {
 		t.Error("the URL is still wanted")
 	}
-	archived := ""
-	must.Do(t, b.Archive.EachRemembered(func(_ [20]byte, o warc.Original) error { archived = o.URL; return nil }))
-	if archived != before.Original.URL {
+	if !slices.Equal(b.archived, []string{before.Original.URL}) {
 		t.Error("the archive does not know the earlier record")
 	}
 }
@@ -184,17 +207,17 @@ func TestPlanOfEndedVisits(t *testing.T) {
 		{"application", news, nil, 200, 9, false, 0, 0},
 	} {
 		p := &stubborn{state: []byte("s")}
-		b := on(t, testdisk.NewMem(), planned(p))
+		b := on(p, nil)
 		if c.before != nil {
 			p.wants = []*visit.Wanted{wanted("http://a.example/1", c.before)}
-			b.plan.want(time.Now(), nil)
+			b.Want(time.Now(), nil)
 		}
 		v := new(visit.Attempt)
 		v.Reset(frontier.Task{Link: c.link})
 		v.Plan().Before, v.Plan().Print, v.Response.Status = c.before, c.print, c.status
 		v.Plan().Validators.ETag = "new"
 		var f state.Finish
-		b.plan.visited(v, &f, time.Now())
+		b.Visited(v, &f, time.Now())
 		if told := len(p.visited) == 1; told != c.told || string(f.State) != map[bool]string{true: "s"}[told] ||
 			uint8(f.Flags) != c.flags {
 			t.Errorf("%s: told %v, state %q, flags %b, want %b", c.name, told, f.State, f.Flags, c.flags)
@@ -202,10 +225,10 @@ func TestPlanOfEndedVisits(t *testing.T) {
 			t.Errorf("%s: told %+v", c.name, p.visited[0].Response)
 		}
 	}
-	b := on(t, testdisk.NewMem(), planned(&stubborn{err: errors.New("broken")}))
+	b := on(&stubborn{err: errors.New("broken")}, nil)
 	v := new(visit.Attempt)
 	v.Reset(frontier.Task{Link: foundAt("http://a.example/1")})
-	if b.plan.visited(v, new(state.Finish), time.Now()); !b.run.Failed() {
+	if b.Visited(v, new(state.Finish), time.Now()); !b.Run.Failed() {
 		t.Error("the run goes on after an error of the Planner")
 	}
 }
@@ -214,18 +237,18 @@ func TestPlanOfEndedVisits(t *testing.T) {
 // later time, and a URL that has just become due waits behind those.
 func TestPlanIsBounded(t *testing.T) {
 	now, d := time.Now(), new(diary)
-	b := on(t, testdisk.NewMem(), planned(d))
+	b := on(d, nil)
 	want := func(host string, n int, returned bool) {
 		for i := range n {
 			w := wanted(fmt.Sprintf("http://%s.example/%d", host, i), new(visit.Before))
 			w.Returned = returned
 			d.wants = append(d.wants, w)
 		}
-		b.plan.want(now, nil)
+		b.Want(now, nil)
 	}
 	want("whale", 100, false)
-	if n, off := len(b.plan.again), len(d.off); n != againMax/2 || off != 100-againMax/2 {
-		t.Errorf("%d URLs of one host are queued, %d put off, of %d in all", n, off, againMax)
+	if n, off := len(b.again), len(d.off); n != AgainMax/2 || off != 100-AgainMax/2 {
+		t.Errorf("%d URLs of one host are queued, %d put off, of %d in all", n, off, AgainMax)
 	}
 	var times []time.Time
 	for _, at := range d.off {
@@ -238,10 +261,10 @@ func TestPlanIsBounded(t *testing.T) {
 	for i := range 50 {
 		want(fmt.Sprintf("h%d", i), 5, false)
 	}
-	if n := len(b.plan.again); n != againMax {
-		t.Errorf("%d URLs are queued, want %d", n, againMax)
+	if n := len(b.again); n != AgainMax {
+		t.Errorf("%d URLs are queued, want %d", n, AgainMax)
 	}
-	for host, h := range b.plan.hosts {
+	for host, h := range b.hosts {
 		if host != "whale.example" && h.queued > hostAgainLess {
 			t.Errorf("%s: %d URLs are queued", host, h.queued)
 		}
@@ -251,14 +274,14 @@ func TestPlanIsBounded(t *testing.T) {
 	}
 	// When visits have ended, a URL that returns goes before one that is new.
 	d.wants = nil
-	for k := range b.plan.again {
-		delete(b.plan.again, k)
+	for k := range b.again {
+		delete(b.again, k)
 	}
-	b.plan.hosts["whale.example"].queued, d.off = 0, nil
+	b.hosts["whale.example"].queued, d.off = 0, nil
 	want("whale", 1, false)
-	if want("whale", 1, true); len(d.off) != 1 || len(b.plan.again) != 1 {
+	if want("whale", 1, true); len(d.off) != 1 || len(b.again) != 1 {
 		t.Errorf("%d are put off, %d are queued; want the one that returned to be queued", len(d.off),
-			len(b.plan.again))
+			len(b.again))
 	}
 }
 
@@ -266,13 +289,11 @@ func TestPlanIsBounded(t *testing.T) {
 func TestPlanTakesTurns(t *testing.T) {
 	now, d := time.Now(), new(diary)
 	others := &agents{owned: map[string]string{"a.example": "other"}, full: true}
-	b := on(t, testdisk.NewMem(), planned(d), func(b *bench, _ *visit.Parts, _ *testparts.Config) {
-		b.cluster.Owners, b.cluster.Moves = others, others
-	})
+	b := on(d, others)
 	for i := range quotaMax + 1 {
 		d.wants = append(d.wants, wanted(fmt.Sprintf("http://a.example/%d", i), new(visit.Before)))
 	}
-	if wake := b.plan.want(now, nil); !wake.Equal(now) || len(d.wants) != 1 || len(d.off) != quotaMax {
+	if wake := b.Want(now, nil); !wake.Equal(now) || len(d.wants) != 1 || len(d.off) != quotaMax {
 		t.Errorf("next at %s, %d URLs are left, %d put off", wake, len(d.wants), len(d.off))
 	}
 }
@@ -285,17 +306,15 @@ func TestPlanMovesStates(t *testing.T) {
 		d := &diary{stubborn: stubborn{wants: []*visit.Wanted{wanted("http://a.example/1", new(visit.Before)),
 			wanted("http://b.example/1", new(visit.Before))}}}
 		others := &agents{owned: map[string]string{"a.example": "other"}, full: full}
-		b := on(t, testdisk.NewMem(), planned(d), func(b *bench, _ *visit.Parts, _ *testparts.Config) {
-			b.cluster.Owners, b.cluster.Moves = others, others
-		})
-		b.plan.want(now, nil)
+		b := on(d, others)
+		b.Want(now, nil)
 		off := []time.Duration{}
 		for _, at := range d.off {
 			off = append(off, at.Sub(now))
 		}
-		if got := fmt.Sprint(off, others.carried); got != want || b.Frontier.Len() != 1 ||
-			b.plan.before(foundAt("http://a.example/1").Key()) != nil {
-			t.Errorf("put off and sent: %s, %d are queued; want %s", got, b.Frontier.Len(), want)
+		if got := fmt.Sprint(off, others.carried); got != want || len(b.queue) != 1 ||
+			b.Before(foundAt("http://a.example/1").Key()) != nil {
+			t.Errorf("put off and sent: %s, %d are queued; want %s", got, len(b.queue), want)
 		}
 	}
 }
@@ -304,7 +323,7 @@ func TestPlanMovesStates(t *testing.T) {
 func TestPlanTakesURLsBack(t *testing.T) {
 	now := time.Now()
 	for name, p := range map[string]visit.Planner{"diary": new(diary), "stubborn": new(stubborn)} {
-		b := on(t, testdisk.NewMem(), planned(p))
+		b := on(p, nil)
 		list := []*visit.Wanted{wanted("http://a.example/1", new(visit.Before)), wanted("http://a.example/2",
 			new(visit.Before))}
 		d, postpones := p.(*diary)
@@ -313,24 +332,24 @@ func TestPlanTakesURLsBack(t *testing.T) {
 		} else {
 			p.(*stubborn).wants = list
 		}
-		b.plan.want(now, nil)
-		off, err := b.plan.putOff(foundAt("http://a.example/1"), now.Add(time.Minute))
-		if err != nil || off != postpones || (b.plan.before(foundAt("http://a.example/1").Key()) == nil) != off {
+		b.Want(now, nil)
+		off, err := b.PutOff(foundAt("http://a.example/1"), now.Add(time.Minute))
+		if err != nil || off != postpones || (b.Before(foundAt("http://a.example/1").Key()) == nil) != off {
 			t.Errorf("%s: put off %v, %v", name, off, err)
 		}
-		if off, err := b.plan.putOff(foundAt("http://a.example/3"), now); off || err != nil {
+		if off, err := b.PutOff(foundAt("http://a.example/3"), now); off || err != nil {
 			t.Errorf("%s: a URL that nobody wants is put off", name)
 		}
-		b.plan.leaves(foundAt("http://a.example/2"), now)
-		if b.plan.before(foundAt("http://a.example/2").Key()) != nil || b.run.Failed() {
+		b.Leaves(foundAt("http://a.example/2"), now)
+		if b.Before(foundAt("http://a.example/2").Key()) != nil || b.Run.Failed() {
 			t.Errorf("%s: a URL that has left is still wanted", name)
 		}
 		if postpones && (!d.off["http://a.example/1"].Equal(now.Add(time.Minute)) ||
 			!d.off["http://a.example/2"].Equal(now)) {
 			t.Errorf("put off to %v", d.off)
 		}
-		b.plan.forget("a.example", now)
-		if b.plan.retry(weburl.MustParse("http://a.example/")); postpones && len(d.forgot) != 2 {
+		b.Forget("a.example", now)
+		if b.Retry(weburl.MustParse("http://a.example/")); postpones && len(d.forgot) != 2 {
 			t.Errorf("told to forget %v", d.forgot)
 		}
 	}
@@ -339,22 +358,22 @@ func TestPlanTakesURLsBack(t *testing.T) {
 // The state that another agent had is kept if the Planner can read it; otherwise it is left out, and the crawl goes on.
 func TestPlanRemembers(t *testing.T) {
 	p := new(stubborn)
-	b := on(t, testdisk.NewMem(), planned(p))
-	if b.plan.remember(foundAt("http://a.example/1"), []byte("bad")) || b.plan.kept || b.run.Failed() {
-		t.Errorf("an unreadable state: kept %v, %v", b.plan.kept, b.run.Err())
+	b := on(p, nil)
+	if b.Remember(foundAt("http://a.example/1"), []byte("bad")) || b.Kept || b.Run.Failed() {
+		t.Errorf("an unreadable state: kept %v, %v", b.Kept, b.Run.Err())
 	}
-	before := b.run.Activity()
-	if !b.plan.remember(foundAt("http://a.example/1"), []byte("good")) || !b.plan.kept || b.run.Activity() == before {
-		t.Errorf("a state: kept %v", b.plan.kept)
+	before := b.Run.Activity()
+	if !b.Remember(foundAt("http://a.example/1"), []byte("good")) || !b.Kept || b.Run.Activity() == before {
+		t.Errorf("a state: kept %v", b.Kept)
 	}
 	p.err = errors.New("broken")
-	if b.plan.remember(foundAt("http://a.example/1"), []byte("good")) || !errors.Is(b.run.Err(), p.err) {
-		t.Errorf("an error of the Planner: %v", b.run.Err())
+	if b.Remember(foundAt("http://a.example/1"), []byte("good")) || !errors.Is(b.Run.Err(), p.err) {
+		t.Errorf("an error of the Planner: %v", b.Run.Err())
 	}
-	if b.plan.restore(foundAt("http://a.example/1"), []byte("bad")) == nil || b.plan.restored != 1 {
+	if b.Restore(foundAt("http://a.example/1"), []byte("bad")) == nil || b.Restored != 1 {
 		t.Error("the own journal has a state that cannot be read, and the run begins")
 	}
-	if none := on(t, testdisk.NewMem()); none.plan.remember(foundAt("http://a.example/1"), []byte("good")) {
+	if none := on(nil, nil); none.Remember(foundAt("http://a.example/1"), []byte("good")) {
 		t.Error("a crawl without a Planner remembers")
 	}
 }
