@@ -47,8 +47,8 @@ func (s *Store) queue(id, key string) *queue {
 		q.wake = never
 		c.queues[key] = q
 		c.list = append(c.list, q)
-		c.ready.add(q)
-		s.ready.add(q)
+		c.ready.Push(q)
+		s.ready.Push(q)
 		s.bytes += q.size()
 	}
 	return q
@@ -57,8 +57,8 @@ func (s *Store) queue(id, key string) *queue {
 // rewake computes anew when q may give URLs.
 func (s *Store) rewake(q *queue) {
 	q.wake = q.wakes(s.delay)
-	q.c.ready.fix(q)
-	s.ready.fix(q)
+	q.c.ready.Fix(q)
+	s.ready.Fix(q)
 }
 
 func (s *Store) rewakeAll() {
@@ -143,8 +143,8 @@ func (s *Store) deleted(m *pb.Deleted) {
 			s.bytes -= e.size()
 		}
 		delete(c.queues, q.key)
-		c.ready.remove(q)
-		s.ready.remove(q)
+		c.ready.Remove(q)
+		s.ready.Remove(q)
 		s.bytes -= q.size()
 		return true
 	})

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/orbweaver/orbweaver/internal/store/heap"
 	"github.com/orbweaver/orbweaver/internal/urlfrontier/pb"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -152,9 +153,9 @@ func (s *Store) Take(w Want, now int64) (taken []entry, change uint64, err error
 		}
 		from = &c.ready
 		if w.Key != "" {
-			from = &sorted[*queue]{less: before, place: func(*queue) *int { return new(int) }}
+			from = &heap.Heap[*queue]{Less: before, Place: func(*queue) *int { return new(int) }}
 			if q := c.queues[w.Key]; q != nil {
-				from.items = []*queue{q}
+				from.Items = []*queue{q}
 			}
 		}
 	}
@@ -162,23 +163,23 @@ func (s *Store) Take(w Want, now int64) (taken []entry, change uint64, err error
 	var looked []*queue // taken out of from, so that the next one comes
 	var ms []proto.Message
 	more := func() bool { return len(taken) < MostURLs && size < mostTaken }
-	for len(ms) < w.Queues && more() && len(from.items) > 0 && from.items[0].wake <= now {
-		q := from.take()
+	for len(ms) < w.Queues && more() && len(from.Items) > 0 && from.Items[0].wake <= now {
+		q := from.Pop()
 		looked = append(looked, q)
 		q.expire(now)
 		m := &pb.Leased{Crawl: q.c.id, Key: q.key, ProducedMs: now, LeaseMs: now + w.Lease*1000}
 		room := MostURLs - len(taken)
 		if w.URLs > 0 {
-			room = min(room, w.URLs-len(q.leased.items))
+			room = min(room, w.URLs-len(q.leased.Items))
 		}
 		var given []*entry
-		for len(given) < room && more() && len(q.waiting.items) > 0 && q.waiting.items[0].due*1000 <= now {
-			e := q.waiting.take()
+		for len(given) < room && more() && len(q.waiting.Items) > 0 && q.waiting.Items[0].due*1000 <= now {
+			e := q.waiting.Pop()
 			given = append(given, e)
 			size += len(e.url) + len(e.meta)
 		}
 		for _, e := range given {
-			q.waiting.add(e) // applying the change leases it
+			q.waiting.Push(e) // applying the change leases it
 			m.Urls, taken = append(m.Urls, e.url), append(taken, *e)
 		}
 		if len(given) > 0 {
@@ -187,7 +188,7 @@ func (s *Store) Take(w Want, now int64) (taken []entry, change uint64, err error
 	}
 	for _, q := range looked {
 		if w.Key == "" {
-			from.add(q)
+			from.Push(q)
 		}
 		s.rewake(q)
 	}

@@ -1,6 +1,10 @@
 package urlfrontier
 
-import "math"
+import (
+	"math"
+
+	"github.com/orbweaver/orbweaver/internal/store/heap"
+)
 
 // never is a time that does not come.
 const never = math.MaxInt64
@@ -34,9 +38,9 @@ type queue struct {
 	c   *crawl
 	key string
 
-	all       []*entry       // in order of arrival
-	waiting   sorted[*entry] // not leased, by due date
-	leased    sorted[*entry] // by the end of the lease
+	all       []*entry          // in order of arrival
+	waiting   heap.Heap[*entry] // not leased, by due date
+	leased    heap.Heap[*entry] // by the end of the lease
 	completed int
 
 	delay    int64 // seconds; -1: the general one
@@ -54,10 +58,10 @@ func newQueue(c *crawl, key string, number uint64) *queue {
 	place := func(e *entry) *int { return &e.at }
 	return &queue{
 		c: c, key: key, delay: -1, number: number, here: -1, there: -1,
-		waiting: sorted[*entry]{place: place, less: func(a, b *entry) bool {
+		waiting: heap.Heap[*entry]{Place: place, Less: func(a, b *entry) bool {
 			return a.due < b.due || a.due == b.due && a.number < b.number
 		}},
-		leased: sorted[*entry]{place: place, less: func(a, b *entry) bool { return a.lease < b.lease }},
+		leased: heap.Heap[*entry]{Place: place, Less: func(a, b *entry) bool { return a.lease < b.lease }},
 	}
 }
 
@@ -66,11 +70,11 @@ func (q *queue) size() int64 { return int64(len(q.key)) + queueBytes }
 // wakes returns when q may give a URL, in milliseconds. delay is the general one in seconds.
 func (q *queue) wakes(delay int64) int64 {
 	at := int64(never)
-	if len(q.waiting.items) > 0 {
-		at = q.waiting.items[0].due * 1000
+	if len(q.waiting.Items) > 0 {
+		at = q.waiting.Items[0].due * 1000
 	}
-	if len(q.leased.items) > 0 {
-		at = min(at, q.leased.items[0].lease)
+	if len(q.leased.Items) > 0 {
+		at = min(at, q.leased.Items[0].lease)
 	}
 	if at == never || q.limit > 0 && q.completed >= int(q.limit) {
 		return never
@@ -94,17 +98,17 @@ func before(a, b *queue) bool {
 
 // expire ends the leases that are over.
 func (q *queue) expire(now int64) {
-	for len(q.leased.items) > 0 && q.leased.items[0].lease <= now {
-		e := q.leased.take()
+	for len(q.leased.Items) > 0 && q.leased.Items[0].lease <= now {
+		e := q.leased.Pop()
 		e.lease = 0
-		q.waiting.add(e)
+		q.waiting.Push(e)
 	}
 }
 
 // inProcess returns the number of leases that are not over.
 func (q *queue) inProcess(now int64) int {
 	n := 0
-	for _, e := range q.leased.items {
+	for _, e := range q.leased.Items {
 		if e.lease > now {
 			n++
 		}
@@ -128,9 +132,9 @@ func (q *queue) settle(e *entry) {
 	case e.completed():
 		q.completed++
 	case e.lease > 0:
-		q.leased.add(e)
+		q.leased.Push(e)
 	default:
-		q.waiting.add(e)
+		q.waiting.Push(e)
 	}
 }
 
@@ -140,9 +144,9 @@ func (q *queue) unsettle(e *entry) {
 	case e.completed():
 		q.completed--
 	case e.lease > 0:
-		q.leased.remove(e)
+		q.leased.Remove(e)
 	default:
-		q.waiting.remove(e)
+		q.waiting.Remove(e)
 	}
 }
 
@@ -162,10 +166,10 @@ type crawl struct {
 	queues map[string]*queue
 	list   []*queue // in order of arrival
 	urls   map[string]*entry
-	ready  sorted[*queue] // by wake
+	ready  heap.Heap[*queue] // by wake
 }
 
 func newCrawl(id string) *crawl {
 	return &crawl{id: id, queues: map[string]*queue{}, urls: map[string]*entry{},
-		ready: sorted[*queue]{less: before, place: func(q *queue) *int { return &q.here }}}
+		ready: heap.Heap[*queue]{Less: before, Place: func(q *queue) *int { return &q.here }}}
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/heap"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/urlfrontier/pb"
 )
@@ -49,7 +50,7 @@ type Store struct {
 	mu       sync.Mutex // guards everything below; not held during an fsync
 	j        *journal.Journal
 	crawls   map[string]*crawl
-	ready    sorted[*queue] // the queues of all crawls, by wake
+	ready    heap.Heap[*queue] // the queues of all crawls, by wake
 	inactive bool
 	delay    int64 // seconds
 	number   uint64
@@ -84,7 +85,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{cfg: cfg, lock: lock, crawls: map[string]*crawl{}, delay: defaultDelay, failed: make(chan struct{}),
-		ready: sorted[*queue]{less: before, place: func(q *queue) *int { return &q.there }}}
+		ready: heap.Heap[*queue]{Less: before, Place: func(q *queue) *int { return &q.there }}}
 	s.changed = sync.NewCond(&s.mu)
 	dir = filepath.Join(dir, "journal")
 	if s.j, err = journal.Open(fs, dir, journal.Config{}); err == nil {

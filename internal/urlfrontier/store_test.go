@@ -284,7 +284,7 @@ func dump(s *Store, now int64) string {
 		for _, key := range slices.Sorted(maps.Keys(c.queues)) {
 			q := c.queues[key]
 			line(q.settings())
-			fmt.Fprintln(&b, len(q.all), q.completed, len(q.waiting.items)+len(q.leased.items))
+			fmt.Fprintln(&b, len(q.all), q.completed, len(q.waiting.Items)+len(q.leased.Items))
 			var items []string
 			for _, e := range q.all {
 				lease := e.lease

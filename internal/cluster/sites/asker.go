@@ -1,10 +1,11 @@
 package sites
 
 import (
-	"container/heap"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/heap"
 )
 
 const (
@@ -77,10 +78,10 @@ type asker struct {
 
 	mu       sync.Mutex // guards the fields below
 	hosts    map[string]*wait
-	fresh    []string // for the table
-	later    waits
-	overflow bool // hosts were refused
-	tries    int  // failed questions in a row
+	fresh    []string         // for the table
+	later    heap.Heap[*wait] // by the time to ask
+	overflow bool             // hosts were refused
+	tries    int              // failed questions in a row
 	resume   time.Time
 	n        [stages]int // hosts by stage
 	total    askerCounts
@@ -92,7 +93,11 @@ type askerCounts struct {
 }
 
 func newAsker(most int) *asker {
-	return &asker{most: most, hosts: map[string]*wait{}, table: make(chan struct{}, 1), calls: make(chan struct{}, 1)}
+	return &asker{most: most, hosts: map[string]*wait{}, table: make(chan struct{}, 1), calls: make(chan struct{}, 1),
+		later: heap.Heap[*wait]{
+			Less:  func(a, b *wait) bool { return a.at.Before(b.at) },
+			Place: func(w *wait) *int { return &w.index },
+		}}
 }
 
 func poke(c chan struct{}) {
@@ -152,15 +157,14 @@ func (a *asker) move(w *wait, to stage, at time.Time) {
 	a.n[to]++
 	w.stage, w.at = to, at
 	switch {
-	case to == asked && w.index >= 0:
-		heap.Remove(&a.later, w.index)
 	case to == asked:
+		a.later.Remove(w)
 	case w.index >= 0:
-		heap.Fix(&a.later, w.index)
+		a.later.Fix(w)
 	default:
-		heap.Push(&a.later, w)
+		a.later.Push(w)
 	}
-	if to != asked && a.later[0] == w {
+	if to != asked && a.later.Items[0] == w {
 		poke(a.calls)
 	}
 }
@@ -189,9 +193,7 @@ func (a *asker) found(host string, inEntry bool) (wanted, drained bool) {
 	} else {
 		a.total.found++
 	}
-	if w.index >= 0 {
-		heap.Remove(&a.later, w.index)
-	}
+	a.later.Remove(w)
 	a.n[w.stage]--
 	delete(a.hosts, host)
 	if a.overflow && len(a.hosts) <= a.most/2 {
@@ -206,10 +208,10 @@ func (a *asker) found(host string, inEntry bool) (wanted, drained bool) {
 func (a *asker) next() (at time.Time, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.later) == 0 {
+	if len(a.later.Items) == 0 {
 		return at, false
 	}
-	return later(a.later[0].at, a.resume), true
+	return later(a.later.Items[0].at, a.resume), true
 }
 
 // batch returns the hosts to ask the coordinators for now. unchecked reports that the coordinators are to assign them
@@ -217,12 +219,12 @@ func (a *asker) next() (at time.Time, ok bool) {
 func (a *asker) batch(now time.Time) (hosts []string, unchecked bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now.Before(a.resume) || len(a.later) == 0 || a.later[0].at.After(now) {
+	if now.Before(a.resume) || len(a.later.Items) == 0 || a.later.Items[0].at.After(now) {
 		return nil, false
 	}
-	unchecked = a.later[0].dead >= deadTries
-	for len(a.later) > 0 && !a.later[0].at.After(now.Add(gather)) && len(hosts) < batch {
-		w := a.later[0]
+	unchecked = a.later.Items[0].dead >= deadTries
+	for len(a.later.Items) > 0 && !a.later.Items[0].at.After(now.Add(gather)) && len(hosts) < batch {
+		w := a.later.Items[0]
 		if w.dead >= deadTries != unchecked {
 			break
 		}
@@ -297,28 +299,4 @@ func (a *asker) counts() (n [stages]int, total askerCounts) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.n, a.total
-}
-
-// waits is a heap of hosts by the time to ask.
-type waits []*wait
-
-func (h waits) Len() int           { return len(h) }
-func (h waits) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h waits) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *waits) Push(x any) {
-	w := x.(*wait)
-	w.index = len(*h)
-	*h = append(*h, w)
-}
-
-func (h *waits) Pop() any {
-	old := *h
-	w := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h, w.index = old[:len(old)-1], -1
-	return w
 }

@@ -10,7 +10,6 @@
 package retry
 
 import (
-	"container/heap"
 	"iter"
 	"math/rand/v2"
 	"slices"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/heap"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -28,7 +28,7 @@ const most = 100_000
 
 // A Book has the URLs that will be tried again.
 type Book struct {
-	later    waiting
+	later    heap.Heap[*Delayed]  // by At
 	attempts map[link.Key]int     // visits made to URLs that came back
 	numbers  map[link.Key]uint64  // of the accepts of URLs that are queued again
 	failed   map[link.Key]Failure // of all URLs that will be tried again, also of those that wait in a queue
@@ -39,6 +39,7 @@ type Book struct {
 // NewBook returns an empty Book. seed is that of Jitter.
 func NewBook(seed uint64) *Book {
 	return &Book{rng: rand.New(rand.NewPCG(seed, 0x6f7262)),
+		later:    heap.Heap[*Delayed]{Less: func(a, b *Delayed) bool { return a.At.Before(b.At) }},
 		attempts: map[link.Key]int{}, numbers: map[link.Key]uint64{}, failed: map[link.Key]Failure{}}
 }
 
@@ -58,47 +59,41 @@ func (b *Book) Jitter(d time.Duration) time.Duration {
 
 // Put lets a URL wait beside the queues. It reports false, and does nothing, if too many wait already.
 func (b *Book) Put(d Delayed) bool {
-	if len(b.later)+len(b.attempts) >= most {
+	if len(b.later.Items)+len(b.attempts) >= most {
 		return false
 	}
-	heap.Push(&b.later, d)
+	b.later.Push(&d)
 	return true
 }
 
 // Due takes the next URL that is due, which then has its attempts and its number. If none is due, next is when one will
 // be; zero means that none waits.
 func (b *Book) Due(now time.Time) (d Delayed, next time.Time, ok bool) {
-	if len(b.later) == 0 {
+	if len(b.later.Items) == 0 {
 		return d, next, false
 	}
-	if at := b.later[0].At; at.After(now) {
+	if at := b.later.Items[0].At; at.After(now) {
 		return d, at, false
 	}
-	d = heap.Pop(&b.later).(Delayed)
+	d = *b.later.Pop()
 	b.attempts[d.Link.Key()], b.numbers[d.Link.Key()] = d.Attempt, d.Number
 	return d, next, true
 }
 
 // Waiting returns how many URLs wait beside the queues.
-func (b *Book) Waiting() int { return len(b.later) }
+func (b *Book) Waiting() int { return len(b.later.Items) }
 
 // Next returns the URL that is due next.
 func (b *Book) Next() (d Delayed, ok bool) {
-	if len(b.later) == 0 {
+	if len(b.later.Items) == 0 {
 		return d, false
 	}
-	return b.later[0], true
+	return *b.later.Items[0], true
 }
 
 // All yields the URLs that wait beside the queues, in no order.
 func (b *Book) All() iter.Seq[*Delayed] {
-	return func(yield func(*Delayed) bool) {
-		for i := range b.later {
-			if !yield(&b.later[i]) {
-				return
-			}
-		}
-	}
+	return slices.Values(b.later.Items)
 }
 
 // Of yields the URLs of a host that wait beside the queues.
@@ -114,14 +109,14 @@ func (b *Book) Of(host string) iter.Seq[*Delayed] {
 
 // Withdraw removes the URLs of a host that wait beside the queues, and returns them.
 func (b *Book) Withdraw(host string) (its []frontier.Waiting) {
-	b.later = slices.DeleteFunc(b.later, func(d Delayed) bool {
+	b.later.Items = slices.DeleteFunc(b.later.Items, func(d *Delayed) bool {
 		mine := d.Link.URL.Host() == host
 		if mine {
 			its = append(its, frontier.Waiting{Link: d.Link, Number: d.Number, Attempt: d.Attempt})
 		}
 		return mine
 	})
-	heap.Init(&b.later)
+	b.later.Init()
 	return its
 }
 
@@ -233,19 +228,4 @@ func (t *lookups) add(host string) int {
 func (t *lookups) clear(host string) {
 	delete(t.now, host)
 	delete(t.before, host)
-}
-
-// waiting is a heap by time.
-type waiting []Delayed
-
-func (w waiting) Len() int           { return len(w) }
-func (w waiting) Less(i, j int) bool { return w[i].At.Before(w[j].At) }
-func (w waiting) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
-func (w *waiting) Push(x any)        { *w = append(*w, x.(Delayed)) }
-func (w *waiting) Pop() any {
-	old := *w
-	d := old[len(old)-1]
-	old[len(old)-1] = Delayed{}
-	*w = old[:len(old)-1]
-	return d
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/frames"
+	"github.com/orbweaver/orbweaver/internal/store/heap"
 )
 
 // ErrDamaged means that a run does not have the bytes that were written.
@@ -45,14 +46,14 @@ type Queue struct {
 	limit  int
 	stop   Stop
 
-	ram    heap[record] // a heap if sorted, otherwise in any order
+	ram    heap.Heap[[]byte] // a heap if sorted, otherwise in any order
 	sorted bool
 	popped bool   // Pop was called: the Queue is a priority queue
 	chunk  []byte // has the newest records of ram
 	live   int    // bytes that the records of ram take
 	used   int    // live, and those that have left since the chunks were made
 
-	runs heap[*run]
+	runs heap.Heap[*run]
 	n    int64
 	made int // runs so far, for their names
 }
@@ -84,7 +85,8 @@ func (c Config) Queue(name string) *Queue {
 // New returns an empty Queue that takes about limit bytes of RAM. The names of its files begin with prefix. If stop is
 // not nil, it is called often during long writes and by Each; its error ends them and is returned.
 func New(fs disk.FS, prefix string, limit int, stop Stop) *Queue {
-	return &Queue{fs: fs, prefix: prefix, limit: limit, stop: stop}
+	return &Queue{fs: fs, prefix: prefix, limit: limit, stop: stop, runs: byHead(),
+		ram: heap.Heap[[]byte]{Less: func(a, b []byte) bool { return bytes.Compare(a, b) < 0 }}}
 }
 
 // Len returns the number of records.
@@ -95,19 +97,20 @@ func (q *Queue) Memory() int { return q.used }
 
 // Push adds a copy of rec.
 func (q *Queue) Push(rec []byte) error {
-	q.ram = append(q.ram, q.keep(rec))
-	if q.sorted {
-		q.ram.up(len(q.ram) - 1)
+	if rec = q.keep(rec); q.sorted {
+		q.ram.Push(rec)
+	} else {
+		q.ram.Items = append(q.ram.Items, rec)
 	}
 	q.n++
-	if q.used > q.limit && len(q.ram) > 8 {
+	if q.used > q.limit && len(q.ram.Items) > 8 {
 		return q.shrink()
 	}
 	return nil
 }
 
 // keep copies rec into the chunk.
-func (q *Queue) keep(rec []byte) record {
+func (q *Queue) keep(rec []byte) []byte {
 	q.live += len(rec) + overhead
 	q.used += len(rec) + overhead
 	if len(rec) > cap(q.chunk)-len(q.chunk) {
@@ -125,10 +128,10 @@ func (q *Queue) keep(rec []byte) record {
 func (q *Queue) Min() (rec []byte, ok bool) {
 	q.order()
 	switch {
-	case len(q.ram) > 0 && (len(q.runs) == 0 || bytes.Compare(q.ram[0], q.runs[0].head) <= 0):
-		return q.ram[0], true
-	case len(q.runs) > 0:
-		return q.runs[0].head, true
+	case len(q.ram.Items) > 0 && (len(q.runs.Items) == 0 || bytes.Compare(q.ram.Items[0], q.runs.Items[0].head) <= 0):
+		return q.ram.Items[0], true
+	case len(q.runs.Items) > 0:
+		return q.runs.Items[0].head, true
 	}
 	return nil, false
 }
@@ -137,9 +140,7 @@ func (q *Queue) Min() (rec []byte, ok bool) {
 func (q *Queue) order() {
 	if !q.sorted {
 		q.sorted = true
-		for i := len(q.ram)/2 - 1; i >= 0; i-- {
-			q.ram.down(i)
-		}
+		q.ram.Init()
 	}
 }
 
@@ -151,9 +152,9 @@ func (q *Queue) Pop() error {
 	}
 	q.n--
 	q.popped = true
-	if len(q.ram) > 0 && (len(q.runs) == 0 || bytes.Compare(q.ram[0], q.runs[0].head) <= 0) {
+	if len(q.ram.Items) > 0 && (len(q.runs.Items) == 0 || bytes.Compare(q.ram.Items[0], q.runs.Items[0].head) <= 0) {
 		q.live -= len(least) + overhead
-		if q.ram.pop(); len(q.ram) == 0 {
+		if q.ram.Pop(); len(q.ram.Items) == 0 {
 			q.reset()
 		}
 		return nil
@@ -163,14 +164,14 @@ func (q *Queue) Pop() error {
 
 // reset reuses the memory when no record is left in RAM.
 func (q *Queue) reset() {
-	clear(q.ram)
-	q.ram, q.chunk, q.live, q.used = q.ram[:0], q.chunk[:0], 0, 0
+	clear(q.ram.Items)
+	q.ram.Items, q.chunk, q.live, q.used = q.ram.Items[:0], q.chunk[:0], 0, 0
 }
 
 // Each removes all records and calls fn for each of them in order. rec is valid until fn returns. After an error of fn
 // the Queue can only be closed.
 func (q *Queue) Each(fn func(rec []byte) error) error {
-	if len(q.runs) > 0 && len(q.ram) > 0 {
+	if len(q.runs.Items) > 0 && len(q.ram.Items) > 0 {
 		if err := q.spill(0); err != nil {
 			return err
 		}
@@ -184,16 +185,16 @@ func (q *Queue) Each(fn func(rec []byte) error) error {
 		}
 		return fn(rec)
 	}
-	q.ram.sort()
-	for _, rec := range q.ram {
+	slices.SortFunc(q.ram.Items, bytes.Compare)
+	for _, rec := range q.ram.Items {
 		if err := emit(rec); err != nil {
 			return err
 		}
 	}
 	q.reset()
 	q.n, q.sorted = 0, false
-	for len(q.runs) > 0 {
-		if err := emit(q.runs[0].head); err != nil {
+	for len(q.runs.Items) > 0 {
+		if err := emit(q.runs.Items[0].head); err != nil {
 			return err
 		}
 		if err := q.advance(&q.runs); err != nil {
@@ -205,12 +206,12 @@ func (q *Queue) Each(fn func(rec []byte) error) error {
 
 // All calls fn for each record in any order, and removes none. rec is valid until fn returns.
 func (q *Queue) All(fn func(rec []byte) error) error {
-	for _, rec := range q.ram {
+	for _, rec := range q.ram.Items {
 		if err := fn(rec); err != nil {
 			return err
 		}
 	}
-	for _, r := range q.runs {
+	for _, r := range q.runs.Items {
 		again := *r
 		again.block = nil // so that load allocates a block of its own
 		for ok := true; ok; {
@@ -229,25 +230,25 @@ func (q *Queue) All(fn func(rec []byte) error) error {
 // Close deletes the files.
 func (q *Queue) Close() error {
 	var errs []error
-	for _, r := range q.runs {
+	for _, r := range q.runs.Items {
 		errs = append(errs, q.drop(r))
 	}
-	q.runs, q.ram, q.chunk, q.n = nil, nil, nil, 0
+	q.runs.Items, q.ram.Items, q.chunk, q.n = nil, nil, nil, 0
 	return errors.Join(errs...)
 }
 
 // advance moves the least run of h to its next record. At its end it removes the run.
-func (q *Queue) advance(h *heap[*run]) error {
-	r := (*h)[0]
+func (q *Queue) advance(h *heap.Heap[*run]) error {
+	r := h.Items[0]
 	ok, err := r.next()
 	if err != nil {
 		return err
 	}
 	if ok {
-		h.down(0)
+		h.FixFirst()
 		return nil
 	}
-	h.pop()
+	h.Pop()
 	return q.drop(r)
 }
 
@@ -264,7 +265,7 @@ func (q *Queue) drop(r *run) error {
 func (q *Queue) shrink() error {
 	keep := 0
 	if q.popped {
-		keep = len(q.ram) / 4
+		keep = len(q.ram.Items) / 4
 	}
 	if 2*q.live > q.limit {
 		if err := q.spill(keep); err != nil || keep == 0 {
@@ -272,19 +273,19 @@ func (q *Queue) shrink() error {
 		}
 	}
 	// Copy what is left, so that the chunks of the others become free.
-	left := q.ram
-	q.ram, q.chunk, q.live, q.used = make(heap[record], 0, 2*len(left)), nil, 0, 0
+	left := q.ram.Items
+	q.ram.Items, q.chunk, q.live, q.used = make([][]byte, 0, 2*len(left)), nil, 0, 0
 	for _, rec := range left {
-		q.ram = append(q.ram, q.keep(rec))
+		q.ram.Items = append(q.ram.Items, q.keep(rec))
 	}
 	return nil
 }
 
 // spill writes all but the first keep records of ram to a new run.
 func (q *Queue) spill(keep int) error {
-	q.ram.sort()
+	slices.SortFunc(q.ram.Items, bytes.Compare)
 	r, err := q.write(0, func(put func([]byte) error) error {
-		for _, rec := range q.ram[keep:] {
+		for _, rec := range q.ram.Items[keep:] {
 			if err := put(rec); err != nil {
 				return err
 			}
@@ -294,30 +295,30 @@ func (q *Queue) spill(keep int) error {
 	if err != nil {
 		return err
 	}
-	if clear(q.ram[keep:]); keep == 0 {
+	if clear(q.ram.Items[keep:]); keep == 0 {
 		q.reset()
 	}
-	q.ram = q.ram[:keep] // sorted, and so a heap
-	q.runs.push(r)
+	q.ram.Items = q.ram.Items[:keep] // sorted, and so a heap
+	q.runs.Push(r)
 	return q.merge(0)
 }
 
 // merge merges the runs of a size class into one of the next, if there are enough of them.
 func (q *Queue) merge(class int) error {
-	var from, rest heap[*run]
-	for _, r := range q.runs {
+	from, rest := byHead(), byHead()
+	for _, r := range q.runs.Items {
 		if r.class == class {
-			from.push(r)
+			from.Push(r)
 		} else {
-			rest.push(r)
+			rest.Push(r)
 		}
 	}
-	if len(from) < mergeAt {
+	if len(from.Items) < mergeAt {
 		return nil
 	}
 	r, err := q.write(class+1, func(put func([]byte) error) error {
-		for len(from) > 0 {
-			if err := put(from[0].head); err != nil {
+		for len(from.Items) > 0 {
+			if err := put(from.Items[0].head); err != nil {
 				return err
 			}
 			if err := q.advance(&from); err != nil {
@@ -326,10 +327,10 @@ func (q *Queue) merge(class int) error {
 		}
 		return nil
 	})
-	if q.runs = append(rest, from...); err != nil { // Close removes those that are left
+	if q.runs.Items = append(rest.Items, from.Items...); err != nil { // Close removes those that are left
 		return err
 	}
-	q.runs.push(r)
+	q.runs.Push(r)
 	return q.merge(class + 1)
 }
 
@@ -390,8 +391,6 @@ type run struct {
 	head     []byte // the next record; it is in block
 }
 
-func (r *run) top() []byte { return r.head }
-
 // next moves to the next record. ok is false at the end.
 func (r *run) next() (ok bool, err error) {
 	if len(r.rest) == 0 {
@@ -412,6 +411,11 @@ func (r *run) next() (ok bool, err error) {
 	return true, nil
 }
 
+// byHead returns a heap of runs by their next records.
+func byHead() heap.Heap[*run] {
+	return heap.Heap[*run]{Less: func(a, b *run) bool { return bytes.Compare(a.head, b.head) < 0 }}
+}
+
 // load reads the next block and checks its checksum.
 func (r *run) load() error {
 	b, err := frames.Read(r.file, r.off, min(r.end, r.off+frames.Head+maxBlock), r.block[:0])
@@ -424,53 +428,4 @@ func (r *run) load() error {
 	r.off += frames.Head + int64(len(b))
 	r.rest = b
 	return nil
-}
-
-// A record is a record in RAM.
-type record []byte
-
-func (r record) top() []byte { return r }
-
-// A heap has its least member in front.
-type heap[T interface{ top() []byte }] []T
-
-func (h heap[T]) less(i, j int) bool { return bytes.Compare(h[i].top(), h[j].top()) < 0 }
-
-// sort sorts the members. A sorted slice is a heap.
-func (h heap[T]) sort() {
-	slices.SortFunc(h, func(a, b T) int { return bytes.Compare(a.top(), b.top()) })
-}
-
-func (h *heap[T]) push(x T) {
-	*h = append(*h, x)
-	h.up(len(*h) - 1)
-}
-
-// pop removes the least member.
-func (h *heap[T]) pop() {
-	var none T
-	last := len(*h) - 1
-	(*h)[0], (*h)[last] = (*h)[last], none
-	*h = (*h)[:last]
-	h.down(0)
-}
-
-func (h heap[T]) up(i int) {
-	for p := (i - 1) / 2; i > 0 && h.less(i, p); i, p = p, (p-1)/2 {
-		h[i], h[p] = h[p], h[i]
-	}
-}
-
-func (h heap[T]) down(i int) {
-	for {
-		c := 2*i + 1
-		if c+1 < len(h) && h.less(c+1, c) {
-			c++
-		}
-		if c >= len(h) || !h.less(c, i) {
-			return
-		}
-		h[i], h[c] = h[c], h[i]
-		i = c
-	}
 }

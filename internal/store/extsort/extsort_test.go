@@ -61,7 +61,7 @@ func TestPriorityQueue(t *testing.T) {
 				must.Do(t, q.Pop())
 				want = want[1:]
 			}
-			if q.Memory() > q.limit && len(q.ram) > 8 || q.Len() != int64(len(want)) {
+			if q.Memory() > q.limit && len(q.ram.Items) > 8 || q.Len() != int64(len(want)) {
 				t.Fatalf("round %d, step %d: %d of %d bytes, %d records, want %d", round, i, q.Memory(), q.limit,
 					q.Len(), len(want))
 			}
@@ -182,7 +182,7 @@ func TestDamage(t *testing.T) {
 		for range 400 {
 			must.Do(t, q.Push(randomRecord(rng, 500)))
 		}
-		r := q.runs[rng.IntN(len(q.runs))]
+		r := q.runs.Items[rng.IntN(len(q.runs.Items))]
 		b, err := disk.ReadFile(mem, r.name, 1<<20)
 		must.Do(t, err)
 		at := int(r.off) + rng.IntN(len(b)-int(r.off)) // the first block was read already
@@ -212,7 +212,7 @@ func FuzzRun(f *testing.F) {
 	for i := range byte(20) {
 		must.Do(f, q.Push([]byte{i, 'a', 'b'}))
 	}
-	b := must.Get(disk.ReadFile(mem, q.runs[0].name, 1<<20))(f)
+	b := must.Get(disk.ReadFile(mem, q.runs.Items[0].name, 1<<20))(f)
 	f.Add(b)
 	f.Add(b[:len(b)-1])
 	f.Add([]byte{})
