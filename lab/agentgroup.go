@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -157,42 +157,8 @@ func (c *agentGroup) start(ctx context.Context, program, dir string, served []*w
 
 // coordinate starts a coordinator, and waits until it leads.
 func coordinate(ctx context.Context, program, dir, addr, dns string) (*process, error) {
-	lines := newLineWith(`"leads":true`)
-	args := []string{"coordinator", "--json", "--dir", dir, "--listen", addr, "--dns", dns}
-	p, err := launch(ctx, program, args, lines)
-	if err != nil {
-		return nil, err
-	}
-	late := time.NewTimer(startWithin)
-	defer late.Stop()
-	select {
-	case <-lines.found:
-		return p, nil
-	case <-p.over:
-	case <-late.C:
-		p.cmd.Process.Kill()
-	}
-	_, err = p.wait()
-	return nil, errors.Join(errors.New("coordinator: the process did not lead"), err)
-}
-
-// lineWith is a writer that closes found when it has seen a text.
-type lineWith struct {
-	text  string
-	kept  string
-	once  sync.Once
-	found chan struct{}
-}
-
-func newLineWith(text string) *lineWith { return &lineWith{text: text, found: make(chan struct{})} }
-
-func (l *lineWith) Write(b []byte) (int, error) {
-	l.kept += string(b)
-	if strings.Contains(l.kept, l.text) {
-		l.once.Do(func() { close(l.found) })
-	}
-	l.kept = l.kept[max(0, len(l.kept)-len(l.text)):]
-	return len(b), nil
+	return launchUntil(ctx, program, []string{"coordinator", "--json", "--dir", dir, "--listen", addr, "--dns", dns},
+		func(line []byte) bool { return bytes.Contains(line, []byte(`"leads":true`)) })
 }
 
 // wait waits for the end of all agents. If one fails, it kills the others, because they may
@@ -225,7 +191,7 @@ func (a *scaled) start(ctx context.Context, program string, limit time.Duration,
 	more func(pages int64)) (err error) {
 	flags = append([]string{"--json", "--memory", scalingMemory, "--time-limit", limit.String()}, // 0 means no limit
 		flags...)
-	lines := &progressLines{tick: func(l progressLine) {
+	lines := progress(func(l progressLine) {
 		a.mu.Lock()
 		last := int64(0)
 		if n := len(a.progress); n > 0 {
@@ -234,7 +200,7 @@ func (a *scaled) start(ctx context.Context, program string, limit time.Duration,
 		a.progress = append(a.progress, paged{time.Now(), l.Pages, l.Bytes, l.Exchange})
 		a.mu.Unlock()
 		more(l.Pages - last)
-	}}
+	})
 	a.process, err = launch(ctx, program, a.web.crawlArgs(a.dir, "0", flags...), nil, lines)
 	return err
 }

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -71,26 +70,14 @@ type progressLine struct {
 	Exchange report.Exchange `json:"exchange"`
 }
 
-// progressLines is a writer that calls tick with each progressLine.
-type progressLines struct {
-	mu   sync.Mutex // guards rest
-	rest []byte
-	tick func(progressLine)
-}
-
-func (p *progressLines) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.rest = eachLine(append(p.rest, b...), func(line []byte) {
+// progress returns a writer that calls tick with each progressLine.
+func progress(tick func(progressLine)) *lines {
+	return &lines{fn: func(line []byte) {
 		var l progressLine
 		if json.Unmarshal(line, &l) == nil && l.Type == "progress" {
-			p.tick(l)
+			tick(l)
 		}
-	})
-	if len(p.rest) > 1<<20 { // no progressLine is so long
-		p.rest = nil
-	}
-	return len(b), nil
+	}}
 }
 
 // finished is the stop reason of a crawl without links left.
@@ -121,14 +108,14 @@ func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
 	before := j.Web.cpu()
 	var p *process
 	started := make(chan struct{})
-	ticks := &progressLines{tick: func(s progressLine) {
+	ticks := progress(func(s progressLine) {
 		<-started
 		if j.Tick != nil && p != nil {
-			now, _ := memoryOf(p.cmd.Process.Pid)
+			now := int64(statusOf(p.cmd.Process.Pid).VmRSS)
 			j.Tick(s, Sample{time.Duration(s.ElapsedS * float64(time.Second)), s.Pages, now, p.cpu(),
 				j.Web.cpu() - before})
 		}
-	}}
+	})
 	p, err := launch(ctx, j.Program, args, nil, ticks)
 	close(started)
 	if err != nil {

@@ -48,24 +48,23 @@ func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
-	spec, err := json.Marshal(QueueSpec{Dir: dir, Seed: t.Seed, Hosts: y.Hosts, Points: points(y.Links)})
-	if err != nil {
-		return nil, fmt.Errorf("json: %w", err)
-	}
 	done := t.step("%s hosts, %s links", humanize.Comma(y.Hosts), humanize.Comma(y.Links))
-	out := &queueLines{trial: t}
-	p, err := launch(ctx, t.Self, []string{"frontier-queue", string(spec)}, out)
+	var ps []QueuePoint
+	usage, err := t.apart(ctx, "frontier-queue", QueueSpec{Dir: dir, Seed: t.Seed, Hosts: y.Hosts,
+		Points: points(y.Links)}, func(line []byte) error {
+		var p QueuePoint
+		err := json.Unmarshal(line, &p)
+		ps = append(ps, p)
+		t.partial("%s links: %s ops/s, %d MB", humanize.Comma(p.Queued), count(p.OpsPerS()), p.RAM/1e6)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	usage, err := p.wait()
-	if err := errors.Join(err, out.err, ctx.Err()); err != nil {
-		return nil, err
-	}
-	if len(out.points) == 0 {
+	if len(ps) == 0 {
 		return nil, errors.New("the frontier's process ended without a result")
 	}
-	l := &out.points[len(out.points)-1]
+	l := &ps[len(ps)-1]
 	done("%s ops/s, %d MB, %s B a link on disk", count(l.OpsPerS()), l.RAM/1e6,
 		count(float64(l.Disk)/float64(l.Queued)))
 	scale := int64(1)
@@ -82,8 +81,8 @@ func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
 		done("%.4f of the ceiling, in the worst %v %.4f", r.share(), fairWindow, r.worst)
 		fair = append(fair, r)
 	}
-	r := y.result(out.points, fair, usage)
-	for _, p := range out.points {
+	r := y.result(ps, fair, usage)
+	for _, p := range ps {
 		if p.Wrong > 0 {
 			err = errors.Join(err, fmt.Errorf("%w: %d of those until %s links", ErrOrder, p.Wrong,
 				humanize.Comma(p.Queued)))
@@ -121,29 +120,6 @@ func (x *Frontier) result(ps []QueuePoint, fair []*fairRun, usage Usage) *Result
 		}
 	}
 	return &Result{Name: "frontier", Rows: d}
-}
-
-// queueLines reads the lines that RunQueue writes.
-type queueLines struct {
-	rest   []byte
-	points []QueuePoint
-	err    error
-	trial  *Trial // shows the points; nil: nothing does
-}
-
-func (l *queueLines) Write(b []byte) (int, error) {
-	l.rest = eachLine(append(l.rest, b...), func(line []byte) {
-		var p QueuePoint
-		if err := json.Unmarshal(line, &p); err != nil {
-			l.err = fmt.Errorf("frontier: cannot read the line %q of its process", line)
-			return
-		}
-		l.points = append(l.points, p)
-		if l.trial != nil {
-			l.trial.partial("%s links: %s ops/s, %d MB", humanize.Comma(p.Queued), count(p.OpsPerS()), p.RAM/1e6)
-		}
-	})
-	return len(b), nil
 }
 
 // fairWindow is the span of virtual time for which the result names the worst share.

@@ -13,21 +13,23 @@ import (
 // Every pushed link comes out once and in order. The test asserts nothing about the time.
 func TestRunQueue(t *testing.T) {
 	spec := must.Get(json.Marshal(QueueSpec{Dir: t.TempDir(), Seed: 3, Hosts: 500, Points: []int64{3000, 10_000}}))(t)
-	var l queueLines
-	if err := RunQueue(context.Background(), spec, &l); err != nil || l.err != nil {
-		t.Fatal(err, l.err)
+	var ps []QueuePoint
+	out := &lines{fn: func(line []byte) {
+		var p QueuePoint
+		must.Do(t, json.Unmarshal(line, &p))
+		ps = append(ps, p)
+	}}
+	if err := RunQueue(context.Background(), spec, out); err != nil || len(ps) != 2 {
+		t.Fatalf("%d points, %v", len(ps), err)
 	}
-	if len(l.points) != 2 {
-		t.Fatalf("%d points", len(l.points))
-	}
-	for i, p := range l.points {
+	for i, p := range ps {
 		if p.Queued < []int64{3000, 10_000}[i] || p.Ops < 2*p.Queued || p.Wrong != 0 || p.Time <= 0 || p.Made <= 0 ||
 			p.InRAM == 0 || p.Hosts < p.Queued/25 {
 			t.Errorf("point %d: %+v", i, p)
 		}
 	}
 	for _, bad := range []string{"", `{"Hosts":5}`, `{"Hosts":-1,"Points":[5]}`} {
-		if err := RunQueue(context.Background(), []byte(bad), &l); err == nil {
+		if err := RunQueue(context.Background(), []byte(bad), out); err == nil {
 			t.Errorf("%q was run", bad)
 		}
 	}

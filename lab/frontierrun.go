@@ -245,8 +245,9 @@ func RunQueue(ctx context.Context, spec []byte, out io.Writer) error {
 	}
 	r.links = newLinkSource(&linkMaker{rand: newRand(s.Seed), hosts: s.Hosts})
 	defer r.links.stop()
-	r.mem = watchMemory()
-	defer r.mem.stop()
+	mem, stop := watchMemory()
+	defer stop()
+	r.mem = mem
 	if r.f, err = frontier.Open(disk.OS, filepath.Join(s.Dir, "queues"), frontier.Config{
 		Seed: s.Seed, HostDelay: 2 * time.Second, // the defaults of a crawl
 		IPDelay: 500 * time.Millisecond, SiteDelay: 500 * time.Millisecond,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/prometheus/procfs"
 )
 
 // A Machine describes the machine of a measurement, and its date.
@@ -29,8 +30,10 @@ func ThisMachine(now time.Time) Machine {
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		m.CPU = field(b, "model name")
 	}
-	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
-		m.Memory = kilobytes(b, "MemTotal:")
+	if fs, err := procfs.NewDefaultFS(); err == nil {
+		if info, err := fs.Meminfo(); err == nil && info.MemTotalBytes != nil {
+			m.Memory = int64(*info.MemTotalBytes)
+		}
 	}
 	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		m.Kernel = strings.TrimSpace(string(b))

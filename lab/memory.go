@@ -102,24 +102,12 @@ func (x *Memory) Run(ctx context.Context, t *Trial) (*Result, error) {
 // keepSmall truncates finished archive files to zero bytes, because the archive of a long run is
 // not read and would fill the disk. The names of the files stay.
 func keepSmall(dir string) (stop func()) {
-	over, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(5 * time.Second)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				names, _ := filepath.Glob(filepath.Join(dir, "*.warc.gz"))
-				for _, name := range names {
-					os.Truncate(name, 0)
-				}
-			case <-over:
-				return
-			}
+	return every(5*time.Second, func() {
+		names, _ := filepath.Glob(filepath.Join(dir, "*.warc.gz"))
+		for _, name := range names {
+			os.Truncate(name, 0)
 		}
-	}()
-	return func() { close(over); <-done }
+	})
 }
 
 // result returns the measurements: a place for each moment, and for each tenth of the pages.

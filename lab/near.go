@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -451,25 +450,16 @@ func generatedPage(w *gen.Web, page gen.Seed) *nearPage {
 // speeds measures the fingerprints of texts on one core.
 func (r *nearRun) speeds(pages []*nearPage) {
 	var m near.Scratch
-	began := processorTime()
+	began := ownCPU()
 	for _, p := range pages {
 		m.Of(p.text)
 	}
-	r.nearSpeed = float64(len(pages)) / (processorTime() - began).Seconds()
-	began = processorTime()
+	r.nearSpeed = float64(len(pages)) / (ownCPU() - began).Seconds()
+	began = ownCPU()
 	for _, p := range pages {
 		simHash(string(p.text))
 	}
-	r.simSpeed = float64(len(pages)) / (processorTime() - began).Seconds()
-}
-
-// processorTime returns how long processors have worked for this process.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // the arguments are valid
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	r.simSpeed = float64(len(pages)) / (ownCPU() - began).Seconds()
 }
 
 // index lets the product's index judge the pages, one after the other, and then many pages that are unlike each other.
@@ -491,7 +481,7 @@ func (r *nearRun) index(ctx context.Context, t *Trial, pages []*nearPage) error 
 	for i := range len(pages) + unlike {
 		var s near.Sketch
 		if i == len(pages) {
-			r.stored, began = stored, processorTime()
+			r.stored, began = stored, ownCPU()
 		}
 		if i < len(pages) {
 			s = pages[i].sketch
@@ -517,7 +507,7 @@ func (r *nearRun) index(ctx context.Context, t *Trial, pages []*nearPage) error 
 		}
 	}
 	x.Syncing()()
-	r.indexSpeed = float64(unlike) / (processorTime() - began).Seconds()
+	r.indexSpeed = float64(unlike) / (ownCPU() - began).Seconds()
 	stop()
 	if err := <-ended; err != nil {
 		return err

@@ -15,22 +15,18 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-func TestProcFiles(t *testing.T) {
-	stat := []byte("1234 (a) b (c) R 1 2 3 4 5 6 7 8 9 10 250 30 0 0 20 0 9 0 100 200 300\n")
-	if got, want := cpuOf(stat), 2800*time.Millisecond; got != want {
-		t.Errorf("cpuOf = %v, want %v", got, want)
+// The system tells the processor time, the memory and the bytes of this process, and nothing of a process that is not
+// there.
+func TestProc(t *testing.T) {
+	pid, n := os.Getpid(), 0
+	for cpuOf(pid) < 20*time.Millisecond {
+		n++
 	}
-	for _, bad := range []string{"", "1 (x)", "1 (x) R 1 2 3 4 5 6 7 8 9 10 a b c", ")"} {
-		if got := cpuOf([]byte(bad)); got != 0 {
-			t.Errorf("cpuOf(%q) = %v", bad, got)
-		}
+	if s := statusOf(pid); s.VmHWM < s.VmRSS || s.VmRSS < 1<<20 || ownMemory().anon < 1<<20 || ownIO().Read == 0 {
+		t.Errorf("%+v, %+v after %d rounds", s, ownIO(), n)
 	}
-	status := []byte("Name:\tx\nVmHWM:\t  2048 kB\nVmRSS:\t1024 kB\nVmBad:\nVmNo: -1 kB\n")
-	for name, want := range map[string]int64{"VmHWM:": 2 << 20, "VmRSS:": 1 << 20, "VmBad:": 0, "VmNo:": 0,
-		"VmNone:": 0} {
-		if got := kilobytes(status, name); got != want {
-			t.Errorf("%s = %d, want %d", name, got, want)
-		}
+	if cpu, s := cpuOf(1<<30), statusOf(1<<30); cpu != 0 || s.VmRSS != 0 {
+		t.Errorf("no process has %v and %+v", cpu, s)
 	}
 	if got := field([]byte("a: b\nmodel name\t: Some CPU @ 2 GHz\n"), "model name"); got != "Some CPU @ 2 GHz" {
 		t.Errorf("field = %q", got)
@@ -84,7 +80,7 @@ func TestLastBytes(t *testing.T) {
 
 func TestProgressLines(t *testing.T) {
 	var got []int64
-	p := &progressLines{tick: func(l progressLine) { got = append(got, l.Pages) }}
+	p := progress(func(l progressLine) { got = append(got, l.Pages) })
 	for _, s := range []string{`{"type":"progress","pages":1}` + "\n",
 		`{"type":"note","message":"m"}` + "\n" + `{"type":"progress","pa`,
 		`ges":22}`, "\nno JSON\n" + `{"type": bad}` + "\n" + `{"type":"progress","pages":3}` + "\n"} {

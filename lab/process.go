@@ -3,15 +3,19 @@ package lab
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // A Usage is the use of the machine by a process.
@@ -27,12 +31,11 @@ type process struct {
 	began  time.Time
 	errors lastBytes // the end of its standard error
 
-	mu   sync.Mutex // guards peak
-	peak int64
-
-	wall       time.Duration // wall and ended are valid when over is closed
-	ended      error
-	over, idle chan struct{} // idle is closed when watch has returned
+	// peak, wall and ended are valid when over is closed.
+	peak  int64
+	wall  time.Duration
+	ended error
+	over  chan struct{}
 }
 
 // sampleEvery is the interval at which the lab reads a process's memory. The kernel's value
@@ -43,7 +46,7 @@ const sampleEvery = 100 * time.Millisecond
 // screens, and the process keeps its end for error messages. When ctx ends, the program gets
 // SIGTERM, and is killed half a minute later. The caller must call wait.
 func launch(ctx context.Context, name string, args []string, out io.Writer, screens ...io.Writer) (*process, error) {
-	p := &process{cmd: exec.CommandContext(ctx, name, args...), over: make(chan struct{}), idle: make(chan struct{})}
+	p := &process{cmd: exec.CommandContext(ctx, name, args...), over: make(chan struct{})}
 	p.cmd.Stdout = out
 	p.cmd.Stderr = io.MultiWriter(append([]io.Writer{&p.errors}, screens...)...)
 	p.cmd.Env = environment()
@@ -57,13 +60,82 @@ func launch(ctx context.Context, name string, args []string, out io.Writer, scre
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	go p.watch()
+	stop := every(sampleEvery, func() { p.peak = max(p.peak, int64(statusOf(p.cmd.Process.Pid).VmHWM)) })
 	go func() {
 		p.ended = p.cmd.Wait()
 		p.wall = time.Since(p.began)
+		stop()
 		close(p.over)
 	}()
 	return p, nil
+}
+
+// startWithin bounds the time until a program is ready. The enumeration of the reachable pages of a web takes the
+// longest.
+const startWithin = 2 * time.Minute
+
+// launchUntil starts a program, and waits until it has printed a line for which ready returns true.
+func launchUntil(ctx context.Context, name string, args []string, ready func(line []byte) bool) (*process, error) {
+	found := make(chan struct{})
+	once := sync.OnceFunc(func() { close(found) })
+	p, err := launch(ctx, name, args, &lines{fn: func(line []byte) {
+		if ready(line) {
+			once()
+		}
+	}})
+	if err != nil {
+		return nil, err
+	}
+	late := time.AfterFunc(startWithin, func() { p.cmd.Process.Kill() })
+	defer late.Stop()
+	select {
+	case <-found:
+		return p, nil
+	case <-p.over:
+		_, err := p.wait()
+		return nil, errors.Join(fmt.Errorf("%s: the process ended before it was ready", args[0]), err)
+	}
+}
+
+// apart runs "orblab COMMAND SPEC" with the spec in JSON, a part of an experiment that needs a process of its own. It
+// calls fn with each line that the process prints.
+func (t *Trial) apart(ctx context.Context, command string, spec any, fn func(line []byte) error) (Usage, error) {
+	js, err := json.Marshal(spec)
+	if err != nil {
+		return Usage{}, fmt.Errorf("json: %w", err)
+	}
+	var wrong error
+	p, err := launch(ctx, t.Self, []string{command, string(js)}, &lines{fn: func(line []byte) {
+		if err := fn(line); err != nil {
+			wrong = fmt.Errorf("cannot read the line %q of %s: %w", line, command, err)
+		}
+	}})
+	if err != nil {
+		return Usage{}, err
+	}
+	u, err := p.wait()
+	return u, errors.Join(err, wrong, ctx.Err())
+}
+
+// every calls f at once, and then at intervals of d in a goroutine, until the caller calls stop. stop waits for the
+// last call.
+func every(d time.Duration, f func()) (stop func()) {
+	f()
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(d)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				f()
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() { close(over); <-done }
 }
 
 // environment returns this process's environment without ORBWEAVER_ variables, which would
@@ -78,40 +150,16 @@ func environment() []string {
 	return env
 }
 
-// watch samples the memory of the process and keeps the peak.
-func (p *process) watch() {
-	defer close(p.idle)
-	tick := time.NewTicker(sampleEvery)
-	defer tick.Stop()
-	for {
-		_, peak := memoryOf(p.cmd.Process.Pid)
-		p.mu.Lock()
-		p.peak = max(p.peak, peak)
-		p.mu.Unlock()
-		select {
-		case <-tick.C:
-		case <-p.over:
-			return
-		}
-	}
-}
-
 // wait waits for the end of the process. Exit codes other than 0 and codes are errors.
 func (p *process) wait(codes ...int) (Usage, error) {
 	<-p.over
-	<-p.idle
-	u, err := Usage{Wall: p.wall}, p.ended
+	u, err := Usage{Wall: p.wall, Peak: p.peak}, p.ended
 	if s := p.cmd.ProcessState; s != nil {
 		u.CPU = s.UserTime() + s.SystemTime()
-		for _, c := range codes {
-			if s.ExitCode() == c {
-				err = nil
-			}
+		if slices.Contains(codes, s.ExitCode()) {
+			err = nil
 		}
 	}
-	p.mu.Lock()
-	u.Peak = p.peak
-	p.mu.Unlock()
 	if err != nil {
 		return u, fmt.Errorf("%s: %w\n%s", p.cmd.Path, err, p.errors.String())
 	}
@@ -119,53 +167,49 @@ func (p *process) wait(codes ...int) (Usage, error) {
 }
 
 // cpu returns the process's user and system time so far, or 0 if it is not known.
-func (p *process) cpu() time.Duration {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/stat")
-	if err != nil {
-		return 0
+func (p *process) cpu() time.Duration { return cpuOf(p.cmd.Process.Pid) }
+
+// proc asks the system about a process. It returns the zero T if the system does not answer.
+func proc[T any](pid int, ask func(procfs.Proc) (T, error)) (v T) {
+	if p, err := procfs.NewProc(pid); err == nil {
+		v, _ = ask(p)
 	}
-	return cpuOf(b)
+	return v
 }
 
-// cpuOf reads the fields utime and stime of proc(5)'s stat, in ticks of 10 ms. The program's
-// name before them is in parentheses and may contain any characters.
-func cpuOf(stat []byte) time.Duration {
-	const tick = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs
-	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(f) < 13 {
-		return 0
-	}
-	user, err1 := strconv.ParseInt(string(f[11]), 10, 64)
-	system, err2 := strconv.ParseInt(string(f[12]), 10, 64)
-	if err1 != nil || err2 != nil {
-		return 0
-	}
-	return time.Duration(user+system) * tick
+// cpuOf returns the user and system time of a process so far, in steps of 10 ms.
+func cpuOf(pid int) time.Duration {
+	s := proc(pid, procfs.Proc.Stat)
+	return time.Duration(s.UTime+s.STime) * 10 * time.Millisecond // USER_HZ is 100 wherever Go runs
 }
 
-// memoryOf returns the resident memory of a process and its peak, in bytes, or 0 if the system does
-// not report it.
-func memoryOf(pid int) (now, peak int64) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
-		return 0, 0
-	}
-	return kilobytes(b, "VmRSS:"), kilobytes(b, "VmHWM:")
+// statusOf returns what the system says about the memory of a process.
+func statusOf(pid int) procfs.ProcStatus { return proc(pid, procfs.Proc.NewStatus) }
+
+// lines is a writer that calls fn with each line, without its line break. It drops what is longer than maxLine.
+type lines struct {
+	mu   sync.Mutex // guards rest
+	rest []byte
+	fn   func(line []byte)
 }
 
-// kilobytes reads a line such as "VmHWM:    1234 kB" of proc(5)'s status.
-func kilobytes(status []byte, name string) int64 {
-	for line := range bytes.Lines(status) {
-		if rest, ok := bytes.CutPrefix(line, []byte(name)); ok {
-			if f := bytes.Fields(rest); len(f) > 0 {
-				n, err := strconv.ParseInt(string(f[0]), 10, 64)
-				if err == nil && n >= 0 && n < 1<<50 {
-					return n << 10
-				}
-			}
+const maxLine = 1 << 20
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.rest = append(l.rest, b...); ; {
+		line, rest, ok := bytes.Cut(l.rest, []byte("\n"))
+		if !ok {
+			break
 		}
+		l.fn(line)
+		l.rest = rest
 	}
-	return 0
+	if len(l.rest) > maxLine {
+		l.rest = nil
+	}
+	return len(b), nil
 }
 
 // lastBytes keeps the end of the data written to it.

@@ -134,6 +134,24 @@ type storeResult struct {
 	Usage  Usage
 }
 
+// line adds a line that RunStore has written. It shows points on the screen of t, if t is not nil.
+func (r *storeResult) line(b []byte, t *Trial) error {
+	var end StoreEnd
+	if json.Unmarshal(b, &end) == nil && end.Why != "" {
+		r.End = end
+		return nil
+	}
+	var p StorePoint
+	if err := json.Unmarshal(b, &p); err != nil {
+		return err
+	}
+	r.Points = append(r.Points, p)
+	if t != nil {
+		t.partial("%s keys: %s checks/s", humanize.Comma(p.Keys), count(p.PerS()))
+	}
+	return nil
+}
+
 // last returns the last measurement, or nil if there is none.
 func (r *storeResult) last() *StorePoint {
 	if len(r.Points) == 0 {
@@ -197,30 +215,20 @@ func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape stri
 	if x.Profiles != "" {
 		profile = filepath.Join(x.Profiles, kind.Name+"-"+shape+".pprof")
 	}
-	spec, err := json.Marshal(StoreSpec{Profile: profile, Store: kind.Name, Shape: shape, Seed: t.Seed,
-		Dir: dir, Memory: x.Memory, Most: x.Most,
-		Points: x.points(keys), Checks: windowChecks, Window: window, Limit: limit})
-	if err != nil {
-		return nil, fmt.Errorf("json: %w", err)
-	}
+	spec := StoreSpec{Profile: profile, Store: kind.Name, Shape: shape, Seed: t.Seed, Dir: dir, Memory: x.Memory,
+		Most: x.Most, Points: x.points(keys), Checks: windowChecks, Window: window, Limit: limit}
 	// A process that takes longer than this hangs. A merge may take as long as all work before.
 	ctx, cancel := context.WithTimeout(ctx, 3*limit+time.Minute)
 	defer cancel()
 	done := t.step("%s: %s", shape, kind.Title)
-	out := &storeLines{trial: t}
-	p, err := launch(ctx, t.Self, []string{"seen-store", string(spec)}, out)
-	if err != nil {
-		return nil, err
-	}
 	r = &storeResult{Kind: kind, Shape: shape}
-	r.Usage, err = p.wait()
+	r.Usage, err = t.apart(ctx, "seen-store", spec, func(line []byte) error { return r.line(line, t) })
 	if err != nil {
 		return nil, err
 	}
-	if out.err != nil || out.end == nil {
-		return nil, fmt.Errorf("the store's process ended without a result: %w", errors.Join(out.err, ctx.Err()))
+	if r.End.Why == "" {
+		return nil, errors.New("the store's process ended without a result")
 	}
-	r.Points, r.End = out.points, *out.end
 	switch l := r.last(); {
 	case l == nil:
 		done("stopped by %s at %s keys, before the first measurement", r.End.Why, humanize.Comma(r.End.Keys))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/lab/rivals"
 )
@@ -99,31 +101,30 @@ func isOurs(name string) bool {
 }
 
 // runStore runs a store in this process.
-func runStore(t *testing.T, spec StoreSpec) *storeLines {
+func runStore(t *testing.T, spec StoreSpec) *storeResult {
 	t.Helper()
 	spec.Dir = t.TempDir()
 	b, err := json.Marshal(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var l storeLines
-	if err := RunStore(context.Background(), b, &l); err != nil {
-		t.Fatal(err)
+	var r storeResult
+	if err := RunStore(context.Background(), b, &lines{fn: func(line []byte) {
+		must.Do(t, r.line(line, nil))
+	}}); err != nil || r.End.Why == "" {
+		t.Fatalf("%+v, %v", r, err)
 	}
-	if l.err != nil || l.end == nil {
-		t.Fatalf("%+v", l)
-	}
-	return &l
+	return &r
 }
 
 func TestRunStore(t *testing.T) {
 	spec := StoreSpec{Store: "map", Shape: "zipf", Seed: 3, Memory: 1e9, Points: []int64{2000, 20_000}, Checks: 1e6,
 		Window: time.Minute, Limit: time.Minute}
 	l := runStore(t, spec)
-	if l.end.Why != "done" || len(l.points) != 2 {
-		t.Fatalf("%+v, %d points", l.end, len(l.points))
+	if l.End.Why != "done" || len(l.Points) != 2 {
+		t.Fatalf("%+v, %d points", l.End, len(l.Points))
 	}
-	for i, p := range l.points {
+	for i, p := range l.Points {
 		want := spec.Points[i]
 		if p.Keys < want || p.Keys > want+batchItems || p.Checks < want || p.Checks > p.Keys+batchItems ||
 			p.False() != 0 || p.Cut {
@@ -137,13 +138,13 @@ func TestRunStore(t *testing.T) {
 	spec.Store, spec.Memory, spec.Profile = "pebble", 4e6, filepath.Join(t.TempDir(), "profile")
 	l = runStore(t, spec)
 	hasProfile(t, spec.Profile)
-	if p := l.points[1]; p.Disk <= 0 || ownIO() != (IO{}) && p.IO.Written <= 0 {
+	if p := l.Points[1]; p.Disk <= 0 || ownIO() != (IO{}) && p.IO.Written <= 0 {
 		t.Errorf("%+v", p)
 	}
 	// The time is recorded. Very short processor times are not shown.
 	spec.Limit = 1
-	if l := runStore(t, spec); l.end.Why != "time" || len(l.points) != 0 {
-		t.Errorf("%+v, %d points", l.end, len(l.points))
+	if l := runStore(t, spec); l.End.Why != "time" || len(l.Points) != 0 {
+		t.Errorf("%+v, %d points", l.End, len(l.Points))
 	}
 	// The memory is recorded, if the system reports it.
 	if ownMemory() == (residents{}) {
@@ -151,23 +152,21 @@ func TestRunStore(t *testing.T) {
 	}
 	spec = StoreSpec{Store: "map", Shape: "uniform", Seed: 3, Points: []int64{50_000_000}, Checks: 1e6,
 		Window: time.Minute, Limit: time.Minute, Most: 30e6}
-	if l := runStore(t, spec); l.end.Why != "memory" || l.end.Keys > 5_000_000 {
-		t.Errorf("%+v", l.end)
+	if l := runStore(t, spec); l.End.Why != "memory" || l.End.Keys > 5_000_000 {
+		t.Errorf("%+v", l.End)
 	}
 }
 
 func TestRunStoreRefuses(t *testing.T) {
 	for _, spec := range []string{"", `{"Store":"none","Shape":"zipf","Points":[1]}`,
 		`{"Store":"map","Shape":"flat","Points":[1]}`, `{"Store":"map","Shape":"zipf"}`} {
-		if err := RunStore(context.Background(), []byte(spec), new(storeLines)); err == nil {
+		if err := RunStore(context.Background(), []byte(spec), io.Discard); err == nil {
 			t.Errorf("%q was run", spec)
 		}
 	}
-	l := new(storeLines)
-	l.Write([]byte("{\"keys\":5}\n{\"keys\""))
-	l.Write([]byte(":6}\nno\n"))
-	if len(l.points) != 2 || l.err == nil {
-		t.Errorf("%+v", l)
+	var r storeResult
+	if err := r.line([]byte("no"), nil); err == nil || len(r.Points) != 0 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

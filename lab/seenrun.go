@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dustin/go-humanize"
+	"github.com/prometheus/procfs"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/lab/rivals"
@@ -161,8 +160,9 @@ func RunStore(ctx context.Context, spec []byte, out io.Writer) error {
 	r.wait = make(map[uint64]time.Time)
 	stream.New(r.spec.Seed, shape).Next(r.items, 1) // allocates its buffers before the base is measured
 	runtime.GC()
-	r.mem = watchMemory()
-	defer r.mem.stop()
+	mem, stop := watchMemory()
+	defer stop()
+	r.mem = mem
 	memory := r.spec.Memory
 	if kind.Bounded {
 		// The whole process without the judge must fit into the memory, if the memory is larger
@@ -324,66 +324,35 @@ func sizeOf(dir string) (n int64, err error) {
 }
 
 // ownIO returns the IO of this process so far, or zero if the system does not tell.
-func ownIO() (n IO) {
-	b, err := os.ReadFile("/proc/self/io")
-	if err != nil {
-		return IO{}
-	}
-	for name, v := range map[string]*int64{"rchar": &n.Read, "wchar": &n.Written, "read_bytes": &n.DiskRead,
-		"write_bytes": &n.DiskWritten} {
-		fmt.Sscan(field(b, name), v)
-	}
-	return n
+func ownIO() IO {
+	n := proc(os.Getpid(), procfs.Proc.IO)
+	return IO{int64(n.RChar), int64(n.WChar), int64(n.ReadBytes), int64(n.WriteBytes)}
 }
 
 // ownCPU returns the processor time of this process so far.
-func ownCPU() time.Duration {
-	b, err := os.ReadFile("/proc/self/stat")
-	if err != nil {
-		return 0
-	}
-	return cpuOf(b)
-}
+func ownCPU() time.Duration { return cpuOf(os.Getpid()) }
 
 // memoryWatch samples the memory of this process and keeps the peak.
 type memoryWatch struct {
 	base residents
 
-	mu    sync.Mutex // guards the fields below
-	last  residents
-	most  residents
-	over  chan struct{}
-	ended chan struct{}
+	mu   sync.Mutex // guards the fields below
+	last residents
+	most residents
 }
 
 // residents is the resident memory, anonymous and of files.
 type residents struct{ anon, file int64 }
 
 func ownMemory() residents {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return residents{}
-	}
-	return residents{kilobytes(b, "RssAnon:"), kilobytes(b, "RssFile:")}
+	s := statusOf(os.Getpid())
+	return residents{int64(s.RssAnon), int64(s.RssFile)}
 }
 
 // watchMemory starts to sample. The caller must call stop.
-func watchMemory() *memoryWatch {
-	w := &memoryWatch{base: ownMemory(), over: make(chan struct{}), ended: make(chan struct{})}
-	go func() {
-		defer close(w.ended)
-		tick := time.NewTicker(sampleEvery)
-		defer tick.Stop()
-		for {
-			w.look()
-			select {
-			case <-tick.C:
-			case <-w.over:
-				return
-			}
-		}
-	}()
-	return w
+func watchMemory() (w *memoryWatch, stop func()) {
+	w = &memoryWatch{base: ownMemory()}
+	return w, every(sampleEvery, w.look)
 }
 
 func (w *memoryWatch) look() {
@@ -409,52 +378,4 @@ func (w *memoryWatch) peak() (anon, file int64) {
 	anon, file = w.most.anon, w.most.file
 	w.most = w.last
 	return max(anon, 0), max(file, 0)
-}
-
-func (w *memoryWatch) stop() {
-	close(w.over)
-	<-w.ended
-}
-
-// eachLine calls fn with each complete line of b, without its line break, and returns the rest.
-func eachLine(b []byte, fn func([]byte)) []byte {
-	for {
-		line, rest, ok := bytes.Cut(b, []byte("\n"))
-		if !ok {
-			return b
-		}
-		fn(line)
-		b = rest
-	}
-}
-
-// storeLines reads the lines that RunStore writes.
-type storeLines struct {
-	rest   []byte
-	points []StorePoint
-	end    *StoreEnd
-	err    error
-	trial  *Trial // shows the points; nil: nothing does
-}
-
-func (l *storeLines) Write(b []byte) (int, error) {
-	l.rest = eachLine(append(l.rest, b...), l.line)
-	return len(b), nil
-}
-
-func (l *storeLines) line(b []byte) {
-	var end StoreEnd
-	if json.Unmarshal(b, &end) == nil && end.Why != "" {
-		l.end = &end
-		return
-	}
-	var p StorePoint
-	if err := json.Unmarshal(b, &p); err != nil || p.Keys == 0 {
-		l.err = fmt.Errorf("store: cannot read the line %q of its process", b)
-		return
-	}
-	l.points = append(l.points, p)
-	if l.trial != nil {
-		l.trial.partial("%s keys: %s checks/s", humanize.Comma(p.Keys), count(p.PerS()))
-	}
 }

@@ -96,21 +96,7 @@ func (t *Trial) print(format string, a ...any) {
 
 // alive shows each second that the step runs, until the caller calls stop.
 func (t *Trial) alive(text string) (stop func()) {
-	over, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				t.partial("%s", text)
-			case <-over:
-				return
-			}
-		}
-	}()
-	return func() { close(over); <-done }
+	return every(time.Second, func() { t.partial("%s", text) })
 }
 
 // line shows a line that is not overwritten.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -51,9 +50,8 @@ func (o identity) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 }
 
 // ServeWeb runs the process of a web. spec is a WebSpec as JSON. ServeWeb writes an Announcement
-// to out and the certificate of its authority to the file ca. It serves until ctx ends, a signal
-// arrives, or in ends, so that the web ends with the process that started it.
-func ServeWeb(ctx context.Context, spec []byte, ca string, in io.Reader, out io.Writer) error {
+// to out and the certificate of its authority to the file ca. It serves until ctx ends.
+func ServeWeb(ctx context.Context, spec []byte, ca string, out io.Writer) error {
 	var s WebSpec
 	d := json.NewDecoder(bytes.NewReader(spec))
 	d.DisallowUnknownFields()
@@ -86,12 +84,6 @@ func ServeWeb(ctx context.Context, spec []byte, ca string, in io.Reader, out io.
 	if err := os.WriteFile(ca, w.CAPEM(), 0o644); err != nil {
 		return fmt.Errorf("web: %w", err)
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	go func() { // ends with in, or with the process
-		io.Copy(io.Discard, in)
-		stop()
-	}()
 	if err := json.NewEncoder(out).Encode(announce(w, ca, web.URL(0, 0))); err != nil {
 		return err
 	}
@@ -113,61 +105,16 @@ type web struct {
 	Announcement
 }
 
-// startWithin bounds the time until a web serves. The enumeration of the reachable pages takes the
-// longest.
-const startWithin = 2 * time.Minute
-
 // startWeb starts "orblab web", where program is orblab, and waits until the web serves.
 func startWeb(ctx context.Context, program, dir string, spec WebSpec) (*web, error) {
 	js, err := json.Marshal(spec)
 	if err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
-	lines := newFirstLine()
-	p, err := launch(ctx, program, []string{"web", "--ca-out", filepath.Join(dir, "ca.pem"), string(js)}, lines)
-	if err != nil {
-		return nil, err
-	}
-	late := time.AfterFunc(startWithin, func() { p.cmd.Process.Kill() })
-	defer late.Stop()
-	select {
-	case b := <-lines.c:
-		s := &web{process: p}
-		if err := json.Unmarshal(b, &s.Announcement); err != nil {
-			p.cmd.Process.Kill()
-			_, werr := p.wait()
-			return nil, errors.Join(fmt.Errorf("web: %w: %q", err, b), werr)
-		}
-		return s, nil
-	case <-p.over:
-		_, err := p.wait()
-		return nil, errors.Join(errors.New("web: the process ended before it served"), err)
-	}
-}
-
-// firstLine is a writer that sends its first line to c and drops the rest.
-type firstLine struct {
-	c    chan []byte // has space for one line, so sending never blocks
-	line []byte
-	sent bool
-}
-
-func newFirstLine() *firstLine { return &firstLine{c: make(chan []byte, 1)} }
-
-// maxLine bounds the length of the line.
-const maxLine = 1 << 20
-
-func (f *firstLine) Write(b []byte) (int, error) {
-	if f.sent {
-		return len(b), nil
-	}
-	line, _, ok := bytes.Cut(b, []byte("\n"))
-	f.line = append(f.line, line...)
-	if ok || len(f.line) > maxLine {
-		f.c <- f.line
-		f.sent = true
-	}
-	return len(b), nil
+	w := new(web)
+	w.process, err = launchUntil(ctx, program, []string{"web", "--ca-out", filepath.Join(dir, "ca.pem"), string(js)},
+		func(line []byte) bool { return json.Unmarshal(line, &w.Announcement) == nil })
+	return w, err
 }
 
 // report returns the web's report.

@@ -33,7 +33,19 @@ type WebCmd struct {
 
 // Run serves until a signal arrives or standard input ends.
 func (c *WebCmd) Run(out io.Writer) error {
-	return lab.ServeWeb(context.Background(), []byte(c.Spec), c.CAOut, os.Stdin, out)
+	return untilEnd(func(ctx context.Context) error { return lab.ServeWeb(ctx, []byte(c.Spec), c.CAOut, out) })
+}
+
+// untilEnd calls f with a context that ends when a signal arrives or standard input ends. Standard input ends when the
+// experiment ends, also when it is killed.
+func untilEnd(f func(ctx context.Context) error) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	go func() { // ends with the process
+		io.Copy(io.Discard, os.Stdin)
+		stop()
+	}()
+	return f(ctx)
 }
 
 // SeenStoreCmd implements "orblab seen-store". An experiment starts this process for one
@@ -42,16 +54,9 @@ type SeenStoreCmd struct {
 	Spec string `arg:"" help:"What to run, as JSON."`
 }
 
-// Run runs the store until it is done, a signal arrives or standard input ends. Standard
-// input ends when the experiment ends, also when it is killed.
+// Run runs the store until it is done, a signal arrives or standard input ends.
 func (c *SeenStoreCmd) Run(out io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	go func() { // ends with the process
-		io.Copy(io.Discard, os.Stdin)
-		stop()
-	}()
-	return lab.RunStore(ctx, []byte(c.Spec), out)
+	return untilEnd(func(ctx context.Context) error { return lab.RunStore(ctx, []byte(c.Spec), out) })
 }
 
 // FrontierQueueCmd implements "orblab frontier-queue". An experiment starts this process for
@@ -62,11 +67,5 @@ type FrontierQueueCmd struct {
 
 // Run runs the frontier until it is done, a signal arrives or standard input ends.
 func (c *FrontierQueueCmd) Run(out io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	go func() { // ends with the process
-		io.Copy(io.Discard, os.Stdin)
-		stop()
-	}()
-	return lab.RunQueue(ctx, []byte(c.Spec), out)
+	return untilEnd(func(ctx context.Context) error { return lab.RunQueue(ctx, []byte(c.Spec), out) })
 }
