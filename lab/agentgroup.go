@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -60,60 +59,39 @@ type paged struct {
 }
 
 // together lets the agents crawl until they finish or reach a limit. Then it calls f with them.
-func (c *agentGroup) together(ctx context.Context, t *Trial, f func([]*scaled) error) (err error) {
-	dir, err := os.MkdirTemp(t.Dir, "agents-")
-	if err != nil {
-		return fmt.Errorf("agents: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	addrs, err := testweb.FreeAddrs(max(1, c.agents) + 1)
-	if err != nil {
-		return err
-	}
-	var served []*web
-	defer func() {
-		for _, w := range served {
-			_, werr := w.stop()
-			err = errors.Join(err, werr)
-		}
-	}()
-	for i := range c.webs {
-		webDir := filepath.Join(dir, "web-"+strconv.Itoa(i+1))
-		if err := os.Mkdir(webDir, 0o755); err != nil {
-			return fmt.Errorf("agents: %w", err)
-		}
-		w, err := startWeb(ctx, t.Self, webDir, c.spec)
+func (c *agentGroup) together(ctx context.Context, t *Trial, f func([]*scaled) error) error {
+	return t.serve(ctx, c.webs, c.spec, func(webs []*web, dir string) (err error) {
+		addrs, err := testweb.FreeAddrs(max(1, c.agents) + 1)
 		if err != nil {
 			return err
 		}
-		served = append(served, w)
-	}
-	webs := served
-	if c.web != nil {
-		webs = []*web{c.web}
-	}
-	flags := c.flags
-	if c.coordinated {
-		p, err := coordinate(ctx, t.Orbweaver, filepath.Join(dir, "coordinator"), addrs[len(addrs)-1], webs[0].DNS)
-		if err != nil {
+		if c.web != nil {
+			webs = []*web{c.web}
+		}
+		flags := c.flags
+		if c.coordinated {
+			addr := addrs[len(addrs)-1]
+			p, err := coordinate(ctx, t.Orbweaver, filepath.Join(dir, "coordinator"), addr, webs[0].DNS)
+			if err != nil {
+				return err
+			}
+			defer func() {
+				p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+				_, perr := p.wait()
+				err = errors.Join(err, perr)
+			}()
+			c.coordinator = p
+			flags = append(flags[:len(flags):len(flags)], "--partition", "sites", "--coordinator", addr)
+		}
+		all, err := c.start(ctx, t.Orbweaver, dir, webs, addrs, flags)
+		if err = errors.Join(wait(all), err, ctx.Err()); err != nil {
 			return err
 		}
-		defer func() {
-			p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-			_, perr := p.wait()
-			err = errors.Join(err, perr)
-		}()
-		c.coordinator = p
-		flags = append(flags[:len(flags):len(flags)], "--partition", "sites", "--coordinator", addrs[len(addrs)-1])
-	}
-	all, err := c.start(ctx, t.Orbweaver, dir, webs, addrs, flags)
-	if err = errors.Join(wait(all), err, ctx.Err()); err != nil {
-		return err
-	}
-	if err := held(ctx, all, c.pagesMove); err != nil {
-		return err
-	}
-	return f(all)
+		if err := held(ctx, all, c.pagesMove); err != nil {
+			return err
+		}
+		return f(all)
+	})
 }
 
 // start starts the agents. After an error it kills those that it has started.
@@ -127,8 +105,7 @@ func (c *agentGroup) start(ctx context.Context, program, dir string, served []*w
 		a.dir = filepath.Join(dir, a.name)
 		more := flags
 		if c.agents > 0 {
-			more = append(more[:len(more):len(more)], "--name", a.name, "--listen", addrs[i], "--join", addrs[0],
-				"--agents", strconv.Itoa(c.agents))
+			more = append(clusterFlags(a.name, addrs[i], addrs[0], c.agents), more...)
 		}
 		err := a.start(ctx, program, c.limit, more, func(pages int64) {
 			if sum.Add(pages) >= c.pages && c.pages > 0 {
@@ -153,6 +130,11 @@ func (c *agentGroup) start(ctx context.Context, program, dir string, served []*w
 		}()
 	}
 	return all, nil
+}
+
+// clusterFlags are the flags of an agent of a cluster. Others join at the address of the first one.
+func clusterFlags(name, listen, first string, agents int) []string {
+	return []string{"--name", name, "--listen", listen, "--join", first, "--agents", strconv.Itoa(agents)}
 }
 
 // coordinate starts a coordinator, and waits until it leads.
@@ -189,9 +171,8 @@ func wait(all []*scaled) error {
 // start starts the agent. more is called with the number of new pages of each line of progress.
 func (a *scaled) start(ctx context.Context, program string, limit time.Duration, flags []string,
 	more func(pages int64)) (err error) {
-	flags = append([]string{"--json", "--memory", scalingMemory, "--time-limit", limit.String()}, // 0 means no limit
-		flags...)
-	lines := progress(func(l progressLine) {
+	flags = append([]string{"--memory", scalingMemory, "--time-limit", limit.String()}, flags...) // 0 means no limit
+	a.process, err = a.web.crawl(ctx, program, a.dir, "0", func(l progressLine) {
 		a.mu.Lock()
 		last := int64(0)
 		if n := len(a.progress); n > 0 {
@@ -200,8 +181,7 @@ func (a *scaled) start(ctx context.Context, program string, limit time.Duration,
 		a.progress = append(a.progress, paged{time.Now(), l.Pages, l.Bytes, l.Exchange})
 		a.mu.Unlock()
 		more(l.Pages - last)
-	})
-	a.process, err = launch(ctx, program, a.web.crawlArgs(a.dir, "0", flags...), nil, lines)
+	}, flags...)
 	return err
 }
 
@@ -213,17 +193,7 @@ func held(ctx context.Context, all []*scaled, pagesMove bool) error {
 		if err := readSummary(a.dir, &a.summary); err != nil {
 			return err
 		}
-		r, err := a.web.report(ctx)
-		if err != nil {
-			return err
-		}
-		if v := violations(r); v != "" {
-			return &ImpoliteError{v}
-		}
-		if pagesMove && r.Origin != nil {
-			r.Origin.Twice = 0
-		}
-		if err := misfetched(r, a.summary.StopReason); err != nil {
+		if _, err := a.web.judge(ctx, a.summary.StopReason, pagesMove); err != nil {
 			return err
 		}
 		if pagesMove {

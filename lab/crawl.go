@@ -2,12 +2,10 @@ package lab
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -90,11 +88,9 @@ const (
 	exitSignal    = 11
 )
 
-// run crawls, and compares the crawl with the web's own report. The error is an
-// ImpoliteError if the web saw a violation, and a CoverageError if it saw a page fetched
-// twice or if a finished crawl missed a page. No speed makes up for these.
+// run crawls, and compares the crawl with the web's own report, as judge does.
 func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
-	flags := []string{"--json"}
+	var flags []string
 	if j.TimeLimit > 0 {
 		flags = append(flags, "--time-limit", j.TimeLimit.String())
 	}
@@ -104,19 +100,17 @@ func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
 	if j.Profile != "" {
 		flags = append(flags, "--cpuprofile", j.Profile)
 	}
-	args := j.Web.crawlArgs(j.Dir, "0", append(flags, j.Flags...)...)
 	before := j.Web.cpu()
 	var p *process
 	started := make(chan struct{})
-	ticks := progress(func(s progressLine) {
+	p, err := j.Web.crawl(ctx, j.Program, j.Dir, "0", func(s progressLine) {
 		<-started
 		if j.Tick != nil && p != nil {
 			now := int64(statusOf(p.cmd.Process.Pid).VmRSS)
 			j.Tick(s, Sample{time.Duration(s.ElapsedS * float64(time.Second)), s.Pages, now, p.cpu(),
 				j.Web.cpu() - before})
 		}
-	})
-	p, err := launch(ctx, j.Program, args, nil, ticks)
+	}, append(flags, j.Flags...)...)
 	close(started)
 	if err != nil {
 		return nil, err
@@ -130,22 +124,17 @@ func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
 		return nil, err
 	}
 	r.Usage.Peak = max(r.Usage.Peak, r.Summary.PeakMemory)
-	if r.Fetching, err = fetchingTime(filepath.Join(j.Dir, "logs", "crawl.log")); err != nil {
-		return nil, err
-	}
-	if r.Report, err = j.Web.report(ctx); err != nil {
+	if r.Fetching, err = fetchingTime(j.Dir); err != nil {
 		return nil, err
 	}
 	if r.Summary.Pages == 0 {
 		return nil, fmt.Errorf("crawl %s: it archived no pages\n%s", j.Web.Seed, p.errors.String())
 	}
-	if v := violations(r.Report); v != "" {
-		return r, &ImpoliteError{v}
+	r.Report, err = j.Web.judge(ctx, r.Summary.StopReason, false)
+	if cover := (*CoverageError)(nil); j.Revisits && errors.As(err, &cover) {
+		err = nil
 	}
-	if e := misfetched(r.Report, r.Summary.StopReason); e != nil && !j.Revisits {
-		return r, e
-	}
-	return r, nil
+	return r, err
 }
 
 // An ImpoliteError reports a crawl that broke delays or robots.txt, as the server saw it.
@@ -206,62 +195,44 @@ func readSummary(dir string, s *report.Summary) error {
 	return nil
 }
 
-// fetchingTime reads from a crawl.log the time from the first page's request to the end of
-// the last fetch, at least 1 ms, the resolution of the log. Fetches of robots.txt count for
-// the end only.
-func fetchingTime(name string) (time.Duration, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return 0, fmt.Errorf("crawl.log: %w", err)
-	}
-	defer f.Close()
-	first, last := int64(math.MaxInt64), int64(math.MinInt64)
-	sc := bufio.NewScanner(f)
-	sc.Buffer(make([]byte, 64<<10), 1<<20)
-	for sc.Scan() {
-		began, took, page, ok := fetchOf(sc.Bytes())
-		if !ok {
-			continue
+// fetchingTime reads from the crawl.log of a crawl the time from the first page's request to the
+// end of the last fetch, at least 1 ms, the resolution of the log. Fetches of robots.txt count
+// for the end only.
+func fetchingTime(dir string) (time.Duration, error) {
+	var first, last time.Time
+	err := eachLogLine(dir, func(l *report.Line) {
+		if l.Began.IsZero() {
+			return
 		}
-		if page {
-			first = min(first, began)
+		page := l.Code >= 200 && l.Code < 300 && !strings.HasSuffix(l.URL, "/robots.txt")
+		if page && (first.IsZero() || l.Began.Before(first)) {
+			first = l.Began
 		}
-		last = max(last, began+took)
+		if end := l.Began.Add(l.Took); end.After(last) {
+			last = end
+		}
+	})
+	if err == nil && (first.IsZero() || last.Before(first)) {
+		err = fmt.Errorf("the crawl.log of %s has no pages", dir)
 	}
-	if err := sc.Err(); err != nil {
-		return 0, fmt.Errorf("crawl.log: %w", err)
-	}
-	if last < first {
-		return 0, fmt.Errorf("%s: the log has no pages", name)
-	}
-	return time.Duration(max(last-first, 1)) * time.Millisecond, nil
+	return max(last.Sub(first), time.Millisecond), err
 }
 
-// fetchOf reads a line of crawl.log: the start of the request in Unix milliseconds, its
-// duration in milliseconds, and whether the URL is a page.
-func fetchOf(line []byte) (began, took int64, page, ok bool) {
-	var column [9][]byte
-	n := 0
-	for f := range bytes.FieldsSeq(line) {
-		if n < len(column) {
-			column[n] = f
+// eachLogLine calls fn with each line of the crawl.log of a crawl.
+func eachLogLine(dir string, fn func(*report.Line)) error {
+	f, err := os.Open(filepath.Join(dir, "logs", "crawl.log"))
+	if err != nil {
+		return fmt.Errorf("crawl.log: %w", err)
+	}
+	defer f.Close()
+	sc := bufio.NewScanner(f)
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		l, err := report.ReadLine(sc.Text())
+		if err != nil {
+			return fmt.Errorf("crawl.log: %w", err)
 		}
-		n++
+		fn(&l)
 	}
-	if n < len(column) {
-		return 0, 0, false, false
-	}
-	at, ms, found := bytes.Cut(column[8], []byte("+"))
-	const digits = len("20060102150405000")
-	if !found || len(at) != digits {
-		return 0, 0, false, false
-	}
-	t, err := time.Parse("20060102150405", string(at[:digits-3]))
-	milli, err2 := strconv.ParseInt(string(at[digits-3:]), 10, 64)
-	took, err3 := strconv.ParseInt(string(ms), 10, 64)
-	if err != nil || err2 != nil || err3 != nil {
-		return 0, 0, false, false
-	}
-	page = len(column[1]) == 3 && column[1][0] == '2' && !bytes.HasSuffix(column[3], []byte("/robots.txt"))
-	return t.UnixMilli() + milli, took, page, true
+	return sc.Err()
 }

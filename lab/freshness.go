@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -162,11 +161,10 @@ func (x *Freshness) each(ctx context.Context, t *Trial, laws []*freshLaw, policy
 	done := t.step("%s, %d laws at once", policy, len(laws))
 	stop := t.alive("crawling")
 	g, ctx := errgroup.WithContext(ctx)
-	for i, l := range laws {
+	for _, l := range laws {
 		least, most := bounds(l)
-		dir := filepath.Join(t.Dir, fmt.Sprintf("%s-%d", policy, i))
 		g.Go(func() error {
-			if err := x.crawl(ctx, t, l, policy, dir, least, most); err != nil {
+			if err := x.crawl(ctx, t, l, policy, least, most); err != nil {
 				return fmt.Errorf("%s, %s: %w", l.name, policy, err)
 			}
 			return nil
@@ -182,21 +180,17 @@ func (x *Freshness) each(ctx context.Context, t *Trial, laws []*freshLaw, policy
 }
 
 // crawl crawls the web of a law.
-func (x *Freshness) crawl(ctx context.Context, t *Trial, l *freshLaw, policy, dir string,
-	least, most time.Duration) (err error) {
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return fmt.Errorf("freshness: %w", err)
-	}
-	w, err := startWeb(ctx, t.Self, dir, x.spec(t, l.changeLaw))
-	if err != nil {
-		return err
-	}
-	defer func() {
-		_, werr := w.stop()
-		err = errors.Join(err, werr)
-	}()
+func (x *Freshness) crawl(ctx context.Context, t *Trial, l *freshLaw, policy string, least, most time.Duration) error {
+	return t.serve(ctx, 1, x.spec(t, l.changeLaw), func(webs []*web, dir string) error {
+		return x.visit(ctx, t.Orbweaver, webs[0], dir, l, policy, least, most)
+	})
+}
+
+// visit crawls a web of a law.
+func (x *Freshness) visit(ctx context.Context, program string, w *web, dir string, l *freshLaw, policy string,
+	least, most time.Duration) error {
 	job := crawlJob{
-		Program: t.Orbweaver, Web: w, Dir: filepath.Join(dir, "crawl"), Revisits: true,
+		Program: program, Web: w, Dir: filepath.Join(dir, "crawl"), Revisits: true,
 		TimeLimit: time.Duration(x.Days+1)*x.Day + freshSlack,
 		Flags:     []string{"--strategy", "recrawl", "--recrawl-min", least.String(), "--recrawl-max", most.String()},
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -98,33 +99,32 @@ func TestFetchingTime(t *testing.T) {
 		"text/plain #001 20261121075959000+10 - - -\n" +
 		"2026-11-21T08:00:00.500Z   404         10 http://a.example/no L http://a.example/ text/html #001 " +
 		"20261121080000000+10 - - -\n" +
-		"2026-11-21T08:00:00.500Z   200      22300 http://a.example/ - - text/html #001 20261121080000100+250 sha1:X " +
+		"2026-11-21T08:00:00.500Z   200      22300 http://a.example/ - - text/html #001 20261121080000100+250 - " +
 		"- -\n" +
 		"2026-11-21T08:00:00.500Z -9998          - http://a.example/denied L http://a.example/ unknown #001 - - - -\n" +
-		"torn line\n" +
 		"2026-11-21T08:00:02.500Z   301          5 http://a.example/r L http://a.example/ text/html #002 " +
-		"20261121080002000+150 sha1:X - -\n"
-	name := filepath.Join(t.TempDir(), "crawl.log")
-	if err := os.WriteFile(name, []byte(log), 0o644); err != nil {
-		t.Fatal(err)
+		"20261121080002000+150 - - -\n"
+	dir := t.TempDir()
+	write := func(log string) {
+		must.Do(t, os.MkdirAll(filepath.Join(dir, "logs"), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(dir, "logs", "crawl.log"), []byte(log), 0o644))
 	}
-	got, err := fetchingTime(name)
+	write(log)
+	got, err := fetchingTime(dir)
 	if want := 2050 * time.Millisecond; err != nil || got != want {
 		t.Errorf("fetching took %v, %v, want %v", got, err, want)
 	}
 	const quick = "2026-11-21T08:00:00.500Z   200      22300 http://a.example/ - - text/html #001 " +
-		"20261121080000100+0 sha1:X - -\n"
-	if err := os.WriteFile(name, []byte(quick), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := fetchingTime(name); err != nil || got != time.Millisecond {
+		"20261121080000100+0 - - -\n"
+	write(quick)
+	if got, err := fetchingTime(dir); err != nil || got != time.Millisecond {
 		t.Errorf("one page within a millisecond took %v, %v", got, err)
 	}
-	if err := os.WriteFile(name, []byte("nothing\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fetchingTime(name); err == nil {
-		t.Error("a log without pages is no error")
+	for _, bad := range []string{"", "torn line\n"} {
+		write(bad)
+		if _, err := fetchingTime(dir); err == nil {
+			t.Errorf("the log %q is no error", bad)
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -195,11 +194,6 @@ func (c *rateCrawl) limits(at time.Duration) (high, low float64) {
 }
 
 func (c rateCase) run(ctx context.Context, t *Trial) (run RateRun, err error) {
-	dir, err := os.MkdirTemp(t.Dir, "rate-")
-	if err != nil {
-		return run, fmt.Errorf("rate: %w", err)
-	}
-	defer os.RemoveAll(dir)
 	spec := WebSpec{Spec: gen.Plain(t.Seed, 1000), Shape: c.shape}
 	spec.PagesMean, spec.PageBytes, spec.Links = 200, 6000, 20
 	if c.wild {
@@ -209,27 +203,22 @@ func (c rateCase) run(ctx context.Context, t *Trial) (run RateRun, err error) {
 	if c.clock {
 		c.setClock(time.Now())
 	}
-	w, err := startWeb(ctx, t.Self, dir, spec)
-	if err != nil {
-		return run, err
-	}
-	defer func() {
-		_, werr := w.stop()
-		err = errors.Join(err, werr)
-	}()
-	crawl := &rateCrawl{rateCase: c, ctx: ctx, t: t, dir: dir, web: w}
-	if crawl.addrs, err = testweb.FreeAddrs(8); err != nil {
-		return run, err
-	}
-	defer crawl.end()
-	for i := range c.agents {
-		if err := crawl.start(i + 1); err != nil {
-			return run, err
+	err = t.serve(ctx, 1, spec, func(webs []*web, dir string) (err error) {
+		crawl := &rateCrawl{rateCase: c, ctx: ctx, t: t, dir: dir, web: webs[0]}
+		if crawl.addrs, err = testweb.FreeAddrs(8); err != nil {
+			return err
 		}
-	}
-	if run, err = crawl.observe(); err == nil && c.Name == disturbed {
-		run.Answers, err = crawl.answers()
-	}
+		defer crawl.end()
+		for i := range c.agents {
+			if err := crawl.start(i + 1); err != nil {
+				return err
+			}
+		}
+		if run, err = crawl.observe(); err == nil && c.Name == disturbed {
+			run.Answers, err = crawl.answers()
+		}
+		return err
+	})
 	return run, err
 }
 
@@ -242,19 +231,15 @@ func (c *rateCase) setClock(now time.Time) {
 
 // start starts an agent.
 func (c *rateCrawl) start(n int) error {
-	args := []string{"--quiet", "--rate", c.rate, "--api", "127.0.0.1:0"}
+	name := fmt.Sprintf("a%d", n)
+	flags := []string{"--rate", c.rate, "--api", "127.0.0.1:0"}
 	if c.workers > 0 {
-		args = append(args, "--workers", fmt.Sprint(c.workers))
+		flags = append(flags, "--workers", fmt.Sprint(c.workers))
 	}
 	if c.agents > 1 {
-		args = append(args, "--name", fmt.Sprintf("a%d", n), "--listen", c.addrs[n], "--agents",
-			fmt.Sprint(c.agents))
-		if n > 1 {
-			args = append(args, "--join", c.addrs[1])
-		}
+		flags = append(flags, clusterFlags(name, c.addrs[n], c.addrs[1], c.agents)...)
 	}
-	dir := filepath.Join(c.dir, fmt.Sprintf("a%d", n))
-	p, err := launch(c.ctx, c.t.Orbweaver, c.web.crawlArgs(dir, "100ms", args...), nil)
+	p, err := c.web.crawl(c.ctx, c.t.Orbweaver, filepath.Join(c.dir, name), "100ms", func(progressLine) {}, flags...)
 	if err != nil {
 		return err
 	}

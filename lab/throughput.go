@@ -2,9 +2,7 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -169,7 +167,6 @@ func (x *Throughput) Run(ctx context.Context, t *Trial) (*Result, error) {
 type bench struct {
 	t *Trial
 	x *Throughput
-	n int // number of runs so far
 }
 
 func (b *bench) spec(k kind) WebSpec {
@@ -180,23 +177,9 @@ func (b *bench) spec(k kind) WebSpec {
 	return s
 }
 
-// with starts a web and calls f with it and a folder, which it deletes afterwards.
-func (b *bench) with(ctx context.Context, spec WebSpec, f func(w *web, dir string) error) (err error) {
-	b.n++
-	dir := filepath.Join(b.t.Dir, fmt.Sprintf("run%d", b.n))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return fmt.Errorf("lab: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	w, err := startWeb(ctx, b.t.Self, dir, spec)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		_, serr := w.stop()
-		err = errors.Join(err, serr)
-	}()
-	return f(w, dir)
+// with starts a web and calls f with it and a new folder.
+func (b *bench) with(ctx context.Context, spec WebSpec, f func(w *web, dir string) error) error {
+	return b.t.serve(ctx, 1, spec, func(webs []*web, dir string) error { return f(webs[0], dir) })
 }
 
 // bareURLs is the number of URLs in the yardstick's list, which it repeats.

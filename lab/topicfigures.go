@@ -214,28 +214,17 @@ func eachRecord(name string, fn func(*warc.Record) error) error {
 
 // log reads the fetches of an agent, and the depths of the pages that it keeps.
 func (x *topicPages) log(w *gen.TextWeb, agent int, dir string) error {
-	f, err := os.Open(filepath.Join(dir, "logs", "crawl.log"))
-	if err != nil {
-		return fmt.Errorf("crawl.log: %w", err)
-	}
-	defer f.Close()
-	sc := bufio.NewScanner(f)
-	sc.Buffer(nil, 1<<20)
-	for sc.Scan() {
-		l, err := report.ReadLine(sc.Text())
-		if err != nil {
-			return fmt.Errorf("crawl.log: %w", err)
-		}
+	return eachLogLine(dir, func(l *report.Line) {
 		n, ok := w.Page(l.URL)
 		if !ok || l.Code != 200 {
-			continue
+			return
 		}
 		p := &x.pages[n]
 		if !slices.Contains(l.Notes, "exported") && (p.depth == none || len(l.Hops) < p.depth) {
 			p.depth = len(l.Hops)
 		}
 		if slices.ContainsFunc(l.Notes, func(note string) bool { return strings.HasPrefix(note, "imported:") }) {
-			continue
+			return
 		}
 		p.fetchers |= 1 << agent
 		if p.began.IsZero() || l.Began.Before(p.began) {
@@ -244,8 +233,7 @@ func (x *topicPages) log(w *gen.TextWeb, agent int, dir string) error {
 				p.via = via
 			}
 		}
-	}
-	return sc.Err()
+	})
 }
 
 // part returns the part of a page by a hash of its content, or none if the page is not kept.

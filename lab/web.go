@@ -117,6 +117,35 @@ func startWeb(ctx context.Context, program, dir string, spec WebSpec) (*web, err
 	return w, err
 }
 
+// serve starts n processes of a web, and calls f with them and with a new folder. Then it ends them and deletes the
+// folder.
+func (t *Trial) serve(ctx context.Context, n int, spec WebSpec, f func(webs []*web, dir string) error) (err error) {
+	dir, err := os.MkdirTemp(t.Dir, "run-")
+	if err != nil {
+		return fmt.Errorf("lab: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	var webs []*web
+	defer func() {
+		for _, w := range webs {
+			_, werr := w.stop()
+			err = errors.Join(err, werr)
+		}
+	}()
+	for i := range n {
+		own := filepath.Join(dir, fmt.Sprintf("web-%d", i+1))
+		if err := os.Mkdir(own, 0o755); err != nil {
+			return fmt.Errorf("lab: %w", err)
+		}
+		w, err := startWeb(ctx, t.Self, own, spec)
+		if err != nil {
+			return err
+		}
+		webs = append(webs, w)
+	}
+	return f(webs, dir)
+}
+
 // report returns the web's report.
 func (w *web) report(ctx context.Context) (*testweb.Report, error) {
 	return answer[testweb.Report](ctx, w, "report")
@@ -145,15 +174,33 @@ func answer[T any](ctx context.Context, w *web, what string) (*T, error) {
 	return r, nil
 }
 
-// crawlArgs returns the command line of a crawl of the web, with the delay of a host and more flags. Addresses and
-// sites have no delay.
-func (w *web) crawlArgs(dir, delay string, flags ...string) []string {
-	args := []string{"crawl", "--dir", dir, "--contact", "lab@example.org", "--scope", "any", "--delay", delay,
-		"--ip-delay", "0", "--site-delay", "0", "--allow-private", "--dns", w.DNS, "--ca", w.CA}
+// crawl starts a crawl of the web, with the delay of a host and more flags. Addresses and sites have no delay. tick
+// is called with each line of progress.
+func (w *web) crawl(ctx context.Context, program, dir, delay string, tick func(progressLine), flags ...string) (
+	*process, error) {
+	args := []string{"crawl", "--json", "--dir", dir, "--contact", "lab@example.org", "--scope", "any",
+		"--delay", delay, "--ip-delay", "0", "--site-delay", "0", "--allow-private", "--dns", w.DNS, "--ca", w.CA}
 	for _, c := range w.ConnectTo {
 		args = append(args, "--connect-to", c)
 	}
-	return append(append(args, flags...), w.Seed)
+	return launch(ctx, program, append(append(args, flags...), w.Seed), nil, progress(tick))
+}
+
+// judge returns the web's report about a crawl with a stop reason. The error is an ImpoliteError if the web saw a
+// violation, and a CoverageError if it saw a page fetched twice, unless pages may move to other agents, or if a
+// finished crawl missed a page. No speed makes up for these.
+func (w *web) judge(ctx context.Context, stop string, pagesMove bool) (*testweb.Report, error) {
+	r, err := w.report(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if v := violations(r); v != "" {
+		return r, &ImpoliteError{v}
+	}
+	if pagesMove && r.Origin != nil {
+		r.Origin.Twice = 0
+	}
+	return r, misfetched(r, stop)
 }
 
 // stop ends the web.
