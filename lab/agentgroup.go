@@ -220,6 +220,12 @@ type counted struct {
 	ByCall, Calls, Answers map[string]float64
 }
 
+// crawledAt reports whether a time is between two lines of progress.
+func (a *scaled) crawledAt(when time.Time) bool {
+	n := len(a.progress)
+	return n > 0 && !when.Before(a.progress[0].at) && when.Before(a.progress[n-1].at)
+}
+
 // at returns the agent's counts at a time, interpolated between two lines of progress, or the last
 // one and the summary.
 func (a *scaled) at(when time.Time) counted {

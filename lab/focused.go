@@ -107,16 +107,12 @@ type focusedWeb struct {
 func (x *Focused) Run(ctx context.Context, t *Trial) (*Result, error) {
 	y := *x
 	every := 1
-	if y.Texts == "" {
-		y.Texts = "../shared/data/topics"
-	}
 	if t.Quick {
 		every = 4
-		def(&y.Pages, 5000)
-		def(&y.Fetched, 500)
 	}
-	def(&y.Pages, 1_000_000)
-	def(&y.Fetched, 10_000)
+	def(&y.Texts, defaultTexts)
+	size(t.Quick, &y.Pages, 1_000_000, 5000)
+	size(t.Quick, &y.Fetched, 10_000, 500)
 	odp, err := readTexts(y.Texts, "odp.jsonl.gz", every)
 	if err != nil {
 		return nil, err
@@ -144,20 +140,22 @@ func (x *Focused) Run(ctx context.Context, t *Trial) (*Result, error) {
 		}
 		done("accuracy %.1f %%", percent*w.accuracy.Accuracy())
 		for _, o := range append(focusedOrders, focusedOrder{Name: focusedBound}) {
-			done := t.step("%s: %s", w.name, o.Name)
-			stop := t.alive("crawling")
-			var sum float64
-			for draw := range focusedDraws {
-				h, err := w.harvest(ctx, t, o, draw)
-				if err != nil {
-					stop()
-					return nil, fmt.Errorf("%s, %s: %w", w.name, o.Name, err)
+			last := w.points[len(w.points)-1]
+			err := t.crawling(w.name+": "+o.Name, func() (string, error) {
+				var sum float64
+				for draw := range focusedDraws {
+					h, err := w.harvest(ctx, t, o, draw)
+					if err != nil {
+						return "", err
+					}
+					got = append(got, *h)
+					sum += h.Rates[last]
 				}
-				got = append(got, *h)
-				sum += h.Rates[w.points[len(w.points)-1]]
+				return fmt.Sprintf("%.1f %% of the first %d pages", percent*sum/focusedDraws, last), nil
+			})
+			if err != nil {
+				return nil, err
 			}
-			stop()
-			done("%.1f %% of the first %d pages", percent*sum/focusedDraws, w.points[len(w.points)-1])
 		}
 	}
 	return y.result(webs, got), nil

@@ -41,14 +41,9 @@ const (
 )
 
 func (x *Freshness) defaults(quick bool) {
-	if quick {
-		def(&x.Hosts, 20)
-		def(&x.Day, 500*time.Millisecond)
-		def(&x.Days, 16)
-	}
-	def(&x.Hosts, 100)
-	def(&x.Day, 12*time.Second)
-	def(&x.Days, 30)
+	size(quick, &x.Hosts, 100, 20)
+	size(quick, &x.Day, 12*time.Second, 500*time.Millisecond)
+	size(quick, &x.Days, 30, 16)
 }
 
 // A changeLaw describes how often the pages of a web change.
@@ -158,25 +153,24 @@ func (x *Freshness) spec(t *Trial, l changeLaw) WebSpec {
 // each crawls the webs of all laws side by side.
 func (x *Freshness) each(ctx context.Context, t *Trial, laws []*freshLaw, policy string,
 	bounds func(*freshLaw) (least, most time.Duration)) error {
-	done := t.step("%s, %d laws at once", policy, len(laws))
-	stop := t.alive("crawling")
-	g, ctx := errgroup.WithContext(ctx)
-	for _, l := range laws {
-		least, most := bounds(l)
-		g.Go(func() error {
-			if err := x.crawl(ctx, t, l, policy, least, most); err != nil {
-				return fmt.Errorf("%s, %s: %w", l.name, policy, err)
-			}
-			return nil
-		})
-	}
-	err := g.Wait()
-	stop()
-	if err == nil {
-		r := laws[0].runs
-		done("%s: %.1f %% fresh, %.2f visits a page and day", laws[0].name, percent*r[policy].Fresh, r[policy].Visits)
-	}
-	return err
+	return t.crawling(fmt.Sprintf("%s, %d laws at once", policy, len(laws)), func() (string, error) {
+		g, ctx := errgroup.WithContext(ctx)
+		for _, l := range laws {
+			least, most := bounds(l)
+			g.Go(func() error {
+				if err := x.crawl(ctx, t, l, policy, least, most); err != nil {
+					return fmt.Errorf("%s: %w", l.name, err)
+				}
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return "", err
+		}
+		l := laws[0]
+		r := l.runs[policy]
+		return fmt.Sprintf("%s: %.1f %% fresh, %.2f visits a page and day", l.name, percent*r.Fresh, r.Visits), nil
+	})
 }
 
 // crawl crawls the web of a law.

@@ -46,12 +46,8 @@ var ErrMemory = errors.New("too much memory")
 // Run implements Experiment.
 func (x *Memory) Run(ctx context.Context, t *Trial) (*Result, error) {
 	y := *x
-	if t.Quick {
-		def(&y.Hosts, 30_000)
-		def(&y.Pages, 60_000)
-	}
-	def(&y.Hosts, 1_000_000)
-	def(&y.Pages, 3_000_000)
+	size(t.Quick, &y.Hosts, 1_000_000, 30_000)
+	size(t.Quick, &y.Pages, 3_000_000, 60_000)
 	def(&y.PagesMean, 20)
 	def(&y.Bound, y.Budget)
 	def(&y.Bound, 1e9)

@@ -218,10 +218,7 @@ func (q *qualityRun) orders() (os []order) {
 // Run implements Experiment.
 func (x *Quality) Run(ctx context.Context, t *Trial) (*Result, error) {
 	y := *x
-	if t.Quick {
-		def(&y.Draws, 2)
-	}
-	def(&y.Draws, 20)
+	size(t.Quick, &y.Draws, 20, 2)
 	def(&y.Seeds, 10)
 	file, err := FindGraph(y.Graph)
 	if err != nil {

@@ -149,19 +149,17 @@ func (x *Speed) Run(ctx context.Context, t *Trial) (*Result, error) {
 	var runs []RateRun
 	cases := x.cases(t.Quick)
 	for _, c := range cases {
-		done := t.step("%s", c.Name)
-		stop := t.alive("crawling")
-		r, err := c.run(ctx, t)
-		stop()
+		err := t.crawling(c.Name, func() (string, error) {
+			r, err := c.run(ctx, t)
+			runs = append(runs, r)
+			if r.Most == 0 {
+				return fmt.Sprintf("%.0f requests/s", r.Mean), err
+			}
+			return fmt.Sprintf("%.0f requests/s, %.1f to %.1f %% of the rate", r.Mean, 100*r.Least, 100*r.Most), err
+		})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Name, err)
+			return nil, err
 		}
-		if r.Most == 0 {
-			done("%.0f requests/s", r.Mean)
-		} else {
-			done("%.0f requests/s, %.1f to %.1f %% of the rate", r.Mean, 100*r.Least, 100*r.Most)
-		}
-		runs = append(runs, r)
 	}
 	return x.result(cases, runs), nil
 }

@@ -38,14 +38,9 @@ const (
 )
 
 func (x *Ring) defaults(quick bool) {
-	if quick {
-		def(&x.Hosts, 200_000)
-		def(&x.Agents, 100)
-		def(&x.Sets, 5)
-	}
-	def(&x.Hosts, 10_000_000)
-	def(&x.Agents, maxRingAgents)
-	def(&x.Sets, 50)
+	size(quick, &x.Hosts, 10_000_000, 200_000)
+	size(quick, &x.Agents, maxRingAgents, 100)
+	size(quick, &x.Sets, 50, 5)
 }
 
 // sizes returns the numbers of agents.
@@ -293,7 +288,7 @@ func counter(d divider) (agents []placement.Owner, number map[string]int) {
 func (g *RingGrowth) add(ctx context.Context, d divider, keys []uint64) error {
 	agents, number := counter(d)
 	counts := make([]float64, len(agents))
-	g.Hosts = growthPoints(int64(len(keys)))
+	g.Hosts = steps(1000, int64(len(keys)))
 	if g.By == nil {
 		g.By = make([]Deviation, len(g.Hosts))
 	}
@@ -309,18 +304,6 @@ func (g *RingGrowth) add(ctx context.Context, d divider, keys []uint64) error {
 		}
 	}
 	return nil
-}
-
-// growthPoints returns 1, 2, 5, 10... thousand, up to most.
-func growthPoints(most int64) (ps []int64) {
-	for p := int64(1000); p < most; p *= 10 {
-		for _, times := range []int64{1, 2, 5} {
-			if p*times < most {
-				ps = append(ps, p*times)
-			}
-		}
-	}
-	return append(ps, most)
 }
 
 // limit computes the deviation of the shares themselves, for several sets of names.

@@ -25,10 +25,10 @@ func TestDeviation(t *testing.T) {
 }
 
 func TestGrowthPoints(t *testing.T) {
-	if got, want := growthPoints(20_000), []int64{1000, 2000, 5000, 10_000, 20_000}; !slices.Equal(got, want) {
+	if got, want := steps(1000, 20_000), []int64{1000, 2000, 5000, 10_000, 20_000}; !slices.Equal(got, want) {
 		t.Errorf("got %d, want %d", got, want)
 	}
-	if got := growthPoints(500); !slices.Equal(got, []int64{500}) {
+	if got := steps(1000, 500); !slices.Equal(got, []int64{500}) {
 		t.Errorf("got %d", got)
 	}
 }
@@ -81,7 +81,7 @@ func TestRingExperiment(t *testing.T) {
 		}
 	}
 	for _, g := range run.growth {
-		if first, last := g.By[0].MAD, g.By[len(g.By)-1].MAD; len(g.By) != len(growthPoints(30_000)) ||
+		if first, last := g.By[0].MAD, g.By[len(g.By)-1].MAD; len(g.By) != len(steps(1000, 30_000)) ||
 			g.Agents == 20 && first <= last {
 			t.Errorf("%s, %d agents: from %.4f to %.4f", g.Way, g.Agents, first, last)
 		}

@@ -54,23 +54,12 @@ const (
 var ErrScaling = errors.New("two agents fetched the same")
 
 func (x *Scaling) defaults(quick bool) {
-	if quick {
-		def(&x.Warm, 2*time.Second)
-		def(&x.Measured, 4*time.Second)
-		def(&x.Runs, 1)
-		def(&x.Hosts, 100)
-		if x.Agents == nil {
-			x.Agents = []int{1, 2, 4}
-		}
-	}
-	def(&x.Bandwidth, 500_000)
-	def(&x.Warm, 8*time.Second)
-	def(&x.Measured, 25*time.Second)
-	def(&x.Runs, 3)
-	def(&x.Hosts, 1500)
-	if x.Agents == nil {
-		x.Agents = []int{1, 2, 3, 4, 6, 7, 8, 12, 16}
-	}
+	size(quick, &x.Agents, []int{1, 2, 3, 4, 6, 7, 8, 12, 16}, []int{1, 2, 4})
+	size(quick, &x.Bandwidth, 500_000, 500_000)
+	size(quick, &x.Warm, 8*time.Second, 2*time.Second)
+	size(quick, &x.Measured, 25*time.Second, 4*time.Second)
+	size(quick, &x.Runs, 3, 1)
+	size(quick, &x.Hosts, 1500, 100)
 }
 
 // A ScalingRun is one timed crawl with a number of agents.
@@ -113,28 +102,26 @@ func (x *Scaling) Run(ctx context.Context, t *Trial) (*Result, error) {
 	// The numbers of agents take turns, so that changes on the machine affect all of them.
 	for run := range y.Runs {
 		for _, n := range y.Agents {
-			done := t.step("%d agents, run %d of %d", n, run+1, y.Runs)
-			stop := t.alive("crawling")
-			r, err := y.crawl(ctx, t, n, run)
-			stop()
+			err := t.crawling(fmt.Sprintf("%d agents, run %d of %d", n, run+1, y.Runs), func() (string, error) {
+				r, err := y.crawl(ctx, t, n, run)
+				rs = append(rs, r)
+				return fmt.Sprintf("%.1f pages/s each, %.1f %% of the line", r.PagesPerS, percent*r.Line), err
+			})
 			if err != nil {
-				return nil, fmt.Errorf("%d agents: %w", n, err)
+				return nil, err
 			}
-			done("%.1f pages/s each, %.1f %% of the line", r.PagesPerS, percent*r.Line)
-			rs = append(rs, r)
 		}
 	}
 	var ws []WholeCrawl
 	for _, n := range y.Agents {
-		done := t.step("%d agents, to the end", n)
-		stop := t.alive("crawling")
-		w, err := y.whole(ctx, t, n)
-		stop()
+		err := t.crawling(fmt.Sprintf("%d agents, to the end", n), func() (string, error) {
+			w, err := y.whole(ctx, t, n)
+			ws = append(ws, w)
+			return fmt.Sprintf("%s pages, %.2f links sent a page", humanize.Comma(w.Pages), w.Overhead), err
+		})
 		if err != nil {
-			return nil, fmt.Errorf("%d agents, to the end: %w", n, err)
+			return nil, err
 		}
-		done("%s pages, %.2f links sent a page", humanize.Comma(w.Pages), w.Overhead)
-		ws = append(ws, w)
 	}
 	return y.result(rs, ws), nil
 }
@@ -203,13 +190,12 @@ func (x *Scaling) measured(all []*scaled) (r ScalingRun, err error) {
 	r.Agents = len(all)
 	var rates, lines []float64
 	for _, a := range all {
-		begin, ok1 := pagesAt(a.progress, from)
-		end, ok2 := pagesAt(a.progress, to)
-		if !ok1 || !ok2 {
+		if !a.crawledAt(from) || !a.crawledAt(to) {
 			return r, fmt.Errorf("%s did not crawl during the whole measured time", a.name)
 		}
+		begin, end := a.at(from), a.at(to)
 		rates = append(rates, (end.pages-begin.pages)/x.Measured.Seconds())
-		lines = append(lines, (end.bytes-begin.bytes)/x.Measured.Seconds()/float64(x.Bandwidth))
+		lines = append(lines, (end.received-begin.received)/x.Measured.Seconds()/float64(x.Bandwidth))
 	}
 	r.PagesPerS, r.Least, r.Most, r.Line = average(rates), slices.Min(rates), slices.Max(rates), average(lines)
 	r.costs = costsOf(all)
@@ -233,21 +219,4 @@ func costsOf(all []*scaled) (c costs) {
 	c.Overhead, c.Keys = float64(sent)/pages, float64(keys)/pages
 	c.Exchanged, c.CPU = float64(exchanged)/pages, float64(cpu.Microseconds())/pages
 	return c
-}
-
-// reckoned is an interpolated paged.
-type reckoned struct{ pages, bytes float64 }
-
-// pagesAt returns the pages and bytes at a time, interpolated between the moments before and
-// after it. ok is false if there are none.
-func pagesAt(ps []paged, at time.Time) (r reckoned, ok bool) {
-	for i := 1; i < len(ps); i++ {
-		a, b := ps[i-1], ps[i]
-		if !a.at.After(at) && b.at.After(at) {
-			share := float64(at.Sub(a.at)) / float64(b.at.Sub(a.at))
-			return reckoned{float64(a.pages) + share*float64(b.pages-a.pages),
-				float64(a.bytes) + share*float64(b.bytes-a.bytes)}, true
-		}
-	}
-	return r, false
 }

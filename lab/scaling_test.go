@@ -9,16 +9,17 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
-func TestPagesAt(t *testing.T) {
+// The counts of an agent are interpolated between its lines of progress.
+func TestAgentAt(t *testing.T) {
 	at := func(s float64) time.Time { return time.Unix(0, int64(s*1e9)) }
-	ps := []paged{{at: at(1)}, {at: at(2), pages: 10, bytes: 100}, {at: at(4), pages: 50, bytes: 500}}
+	a := &scaled{progress: []paged{{at: at(1)}, {at: at(2), pages: 10, bytes: 100}, {at: at(4), pages: 50, bytes: 500}}}
 	for _, c := range []struct {
 		at, want float64
 		ok       bool
-	}{{0.5, 0, false}, {1, 0, true}, {1.5, 5, true}, {2, 10, true}, {3, 30, true}, {4, 0, false}} {
-		if got, ok := pagesAt(ps, at(c.at)); ok != c.ok || math.Abs(got.pages-c.want) > 1e-9 ||
-			math.Abs(got.bytes-10*c.want) > 1e-9 {
-			t.Errorf("at %v s: %v, %v, want %v, %v", c.at, got, ok, c.want, c.ok)
+	}{{0.5, 0, false}, {1, 0, true}, {1.5, 5, true}, {2, 10, true}, {3, 30, true}, {4, 50, false}} {
+		got, ok := a.at(at(c.at)), a.crawledAt(at(c.at))
+		if ok != c.ok || math.Abs(got.pages-c.want) > 1e-9 || math.Abs(got.received-10*c.want) > 1e-9 {
+			t.Errorf("at %v s: %+v, %v, want %v, %v", c.at, got, ok, c.want, c.ok)
 		}
 	}
 }

@@ -55,21 +55,15 @@ const commonKeys = 20_000_000
 const windowChecks = 100_000_000
 
 func (x *Seen) defaults(quick bool) {
-	if quick {
-		def(&x.Keys, 1_000_000)
-		def(&x.Memory, 32e6)
-		def(&x.Common, 200_000)
-		def(&x.Each, 3*time.Second)
-	}
-	def(&x.Keys, 100_000_000)
-	if x.Keys >= 1e9 {
+	size(quick, &x.Keys, 100_000_000, 1_000_000)
+	if x.Keys >= 1e9 && !quick {
 		def(&x.Memory, 2e9)
 	}
-	def(&x.Memory, 512e6)
+	size(quick, &x.Memory, 512e6, 32e6)
 	def(&x.Most, 8e9)
-	def(&x.Common, commonKeys)
+	size(quick, &x.Common, commonKeys, 200_000)
 	x.Common = min(x.Common, x.Keys)
-	def(&x.Each, 15*time.Minute)
+	size(quick, &x.Each, 15*time.Minute, 3*time.Second)
 	if len(x.Stores) == 0 {
 		x.Stores = StoreNames()
 	}
@@ -114,11 +108,16 @@ func (x *Seen) points(most int64) (ps []int64) {
 }
 
 // points returns 1, 2, 5, 10... times a power of ten, over two decades, up to most.
-func points(most int64) (ps []int64) {
-	for p := int64(1000); p < most; p *= 10 {
+func points(most int64) []int64 {
+	return slices.DeleteFunc(steps(1000, most), func(n int64) bool { return n < most/100 })
+}
+
+// steps returns 1, 2, 5, 10... times from, up to most, which is the last.
+func steps(from, most int64) (ps []int64) {
+	for p := from; p < most; p *= 10 {
 		for _, times := range []int64{1, 2, 5} {
-			if n := times * p; n >= most/100 && n < most {
-				ps = append(ps, n)
+			if p*times < most {
+				ps = append(ps, p*times)
 			}
 		}
 	}

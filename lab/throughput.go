@@ -77,15 +77,10 @@ type measurement struct {
 }
 
 func (x *Throughput) defaults(quick bool) {
-	if quick {
-		def(&x.Hosts, 2000)
-		def(&x.Runs, 1)
-		def(&x.Duration, 3*time.Second)
-	}
-	def(&x.Hosts, 20_000)
+	size(quick, &x.Hosts, 20_000, 2000)
 	def(&x.PagesMean, 20)
-	def(&x.Runs, 3)
-	def(&x.Duration, 30*time.Second)
+	size(quick, &x.Runs, 3, 1)
+	size(quick, &x.Duration, 30*time.Second, 3*time.Second)
 }
 
 func def[T comparable](field *T, value T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"html"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -72,9 +73,7 @@ func (x *Topic) Run(ctx context.Context, t *Trial) (*Result, error) {
 // run makes all measurements.
 func (x *Topic) run(ctx context.Context, t *Trial) (*topicRun, error) {
 	dir, every := x.Texts, 1
-	if dir == "" {
-		dir = "../shared/data/topics"
-	}
+	def(&dir, defaultTexts)
 	if t.Quick {
 		every = 8
 	}
@@ -221,8 +220,8 @@ func leaveOut(ctx context.Context, odp []labelled) (out []TopicLeftOut, err erro
 	if err != nil {
 		return nil, err
 	}
-	for _, category := range sortedKeys(corpora) {
-		for _, name := range sortedKeys(corpora[category]) {
+	for _, category := range slices.Sorted(maps.Keys(corpora)) {
+		for _, name := range slices.Sorted(maps.Keys(corpora[category])) {
 			if len(corpora[category]) < 2 || ctx.Err() != nil {
 				continue
 			}
@@ -247,14 +246,6 @@ func leaveOut(ctx context.Context, odp []labelled) (out []TopicLeftOut, err erro
 func corpus(source string) string {
 	name, _, _ := strings.Cut(source, " ")
 	return name
-}
-
-func sortedKeys[V any](m map[string]V) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // tongues lets the program's model of languages judge the half of the texts on which it was not trained.

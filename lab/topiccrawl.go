@@ -120,16 +120,12 @@ func (x *TopicCrawl) Run(ctx context.Context, t *Trial) (*Result, error) {
 func (x *TopicCrawl) run(ctx context.Context, t *Trial) (webs []TopicWeb, err error) {
 	y := *x
 	every, agents := 1, topicCrawlers
-	if y.Texts == "" {
-		y.Texts = "../shared/data/topics"
-	}
 	if t.Quick {
 		every, agents = 4, 3
-		def(&y.Pages, 5000)
-		def(&y.Depth, 3)
 	}
-	def(&y.Pages, 1_000_000)
-	def(&y.Depth, 5)
+	def(&y.Texts, defaultTexts)
+	size(t.Quick, &y.Pages, 1_000_000, 5000)
+	size(t.Quick, &y.Depth, 5, 3)
 	odp, err := readTexts(y.Texts, "odp.jsonl.gz", every)
 	if err != nil {
 		return nil, err
@@ -187,30 +183,33 @@ func (j *topicJob) crawl(ctx context.Context, t *Trial) (*TopicWeb, error) {
 		if j.depth > 0 {
 			flags = append(flags[:len(flags):len(flags)], "--depth", strconv.Itoa(j.depth))
 		}
-		done, stop := t.step("%s: %s, %d agents", j.name, way.name, j.agents), t.alive("crawling")
-		cost, err := j.way(ctx, t, truth,
-			agentGroup{agents: j.agents, flags: flags, pagesMove: way.name != wayRendezvous},
-			func(all []*scaled) error {
-				if way.name != wayTopic {
-					return nil
-				}
-				dirs := make([]string, len(all))
-				for i, a := range all {
-					dirs[i] = a.dir
-				}
-				f, err := topicFigures(ctx, j.web, c, j.depth, dirs)
-				if err == nil {
-					r.TopicFigures = *f
-				}
-				return err
-			})
-		stop()
+		err := t.crawling(fmt.Sprintf("%s: %s, %d agents", j.name, way.name, j.agents), func() (string, error) {
+			cost, err := j.way(ctx, t, truth,
+				agentGroup{agents: j.agents, flags: flags, pagesMove: way.name != wayRendezvous},
+				func(all []*scaled) error {
+					if way.name != wayTopic {
+						return nil
+					}
+					dirs := make([]string, len(all))
+					for i, a := range all {
+						dirs[i] = a.dir
+					}
+					f, err := topicFigures(ctx, j.web, c, j.depth, dirs)
+					if err == nil {
+						r.TopicFigures = *f
+					}
+					return err
+				})
+			if err != nil {
+				return "", err
+			}
+			cost.Way = way.name
+			r.Costs = append(r.Costs, *cost)
+			return fmt.Sprintf("%s pages, %s sent", humanize.Comma(cost.Pages), humanize.Bytes(uint64(cost.Sent))), nil
+		})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", way.name, err)
+			return nil, err
 		}
-		done("%s pages, %s sent", humanize.Comma(cost.Pages), humanize.Bytes(uint64(cost.Sent)))
-		cost.Way = way.name
-		r.Costs = append(r.Costs, *cost)
 	}
 	return r, nil
 }

@@ -31,6 +31,9 @@ type labelled struct {
 	Text     string   `json:"text"`
 }
 
+// defaultTexts is the folder with the texts.
+const defaultTexts = "../shared/data/topics"
+
 // readTexts reads one of the files of texts. Of so many lines it keeps the first.
 func readTexts(dir, name string, every int) (rows []labelled, err error) {
 	f, err := os.Open(filepath.Join(dir, name))

@@ -2,6 +2,8 @@ package lab
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 )
@@ -12,7 +14,7 @@ func (x *Topic) result(r *topicRun) *Result {
 	d.Fact("page_bytes", topicPage)
 	d.Fact("languages", len(r.languages.Categories))
 	shares := func(part, learner string, all map[string]classify.Share) {
-		for _, name := range sortedKeys(all) {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
 			d.At(part, learner, name).All(all[name])
 		}
 	}
@@ -29,7 +31,7 @@ func (x *Topic) result(r *topicRun) *Result {
 			at.Set("off", l.Evaluation.Off)
 		}
 		shares("category", l.Kind, l.Evaluation.ByCategory)
-		for _, source := range sortedKeys(l.Evaluation.BySource) {
+		for _, source := range slices.Sorted(maps.Keys(l.Evaluation.BySource)) {
 			d.At("source", l.Kind, corpus(source)).All(l.Evaluation.BySource[source])
 		}
 		shares("topic", l.Kind, l.ByTopic)

@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -97,6 +98,28 @@ func (t *Trial) print(format string, a ...any) {
 // alive shows each second that the step runs, until the caller calls stop.
 func (t *Trial) alive(text string) (stop func()) {
 	return every(time.Second, func() { t.partial("%s", text) })
+}
+
+// crawling shows a step while f runs, and then the text that f returns. The error names the step.
+func (t *Trial) crawling(step string, f func() (string, error)) error {
+	done, stop := t.step("%s", step), t.alive("crawling")
+	said, err := f()
+	stop()
+	if err != nil {
+		return fmt.Errorf("%s: %w", step, err)
+	}
+	done("%s", said)
+	return nil
+}
+
+// size sets a field of an experiment that the user has not set: to full, or to short for a quick run.
+func size[T any](quick bool, field *T, full, short T) {
+	if quick {
+		full = short
+	}
+	if reflect.ValueOf(field).Elem().IsZero() {
+		*field = full
+	}
 }
 
 // line shows a line that is not overwritten.

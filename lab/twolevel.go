@@ -42,29 +42,13 @@ func TwoLevelParts() []string {
 }
 
 func (x *TwoLevel) defaults(quick bool) {
-	if quick {
-		def(&x.Hosts, 100)
-		def(&x.PageBytes, 3000)
-		def(&x.Bandwidth, 500_000)
-		if x.Agents == nil {
-			x.Agents = []int{1, 2, 3}
-		}
-		if x.Pages == nil {
-			x.Pages = []int64{200, 400, 800}
-		}
-	}
-	def(&x.Hosts, 2000)
-	def(&x.PageBytes, 22_300)
-	def(&x.Bandwidth, 2_500_000)
-	if x.Parts == nil {
-		x.Parts = TwoLevelParts()
-	}
-	if x.Agents == nil {
-		x.Agents = []int{1, 2, 3, 5, 7}
-	}
-	if x.Pages == nil {
-		x.Pages = []int64{31_250, 62_500, 125_000, 250_000, 500_000, 1_000_000, 2_000_000}
-	}
+	size(quick, &x.Hosts, 2000, 100)
+	size(quick, &x.PageBytes, 22_300, 3000)
+	size(quick, &x.Bandwidth, 2_500_000, 500_000)
+	size(quick, &x.Parts, TwoLevelParts(), TwoLevelParts())
+	size(quick, &x.Agents, []int{1, 2, 3, 5, 7}, []int{1, 2, 3})
+	size(quick, &x.Pages, []int64{31_250, 62_500, 125_000, 250_000, 500_000, 1_000_000, 2_000_000},
+		[]int64{200, 400, 800})
 }
 
 // share returns how many pages a number of agents fetches.

@@ -123,17 +123,15 @@ type TwoLevelPoint struct {
 
 // one crawls once, and adds the crawl and its points.
 func (x *TwoLevel) one(ctx context.Context, t *Trial, r *twoLevelRun, way string, n int) error {
-	done := t.step("%s, %d agents", way, n)
-	stop := t.alive("crawling")
-	c, ps, err := x.crawlOne(ctx, t, way, n)
-	stop()
-	if err != nil {
-		return fmt.Errorf("%s, %d agents: %w", way, n, err)
-	}
-	last := ps[len(ps)-1]
-	done("%.1f pages/s each, %.2f links a page", last.Speed, last.Links)
-	r.crawls, r.points = append(r.crawls, c), append(r.points, ps...)
-	return nil
+	return t.crawling(fmt.Sprintf("%s, %d agents", way, n), func() (string, error) {
+		c, ps, err := x.crawlOne(ctx, t, way, n)
+		if err != nil {
+			return "", err
+		}
+		r.crawls, r.points = append(r.crawls, c), append(r.points, ps...)
+		last := ps[len(ps)-1]
+		return fmt.Sprintf("%.1f pages/s each, %.2f links a page", last.Speed, last.Links), nil
+	})
 }
 
 // crawl runs the crawls of all ways and numbers of agents.
@@ -363,25 +361,24 @@ func (x *TwoLevel) cover(ctx context.Context, t *Trial) (runs []CoverageRun, err
 			return nil, err
 		}
 		for _, way := range []string{wayRendezvous, waySites, wayTwoLevel} {
-			done := t.step("coverage, %.0f %%, %s", percent*share, way)
-			stop := t.alive("crawling")
-			c := agentGroup{agents: coverageAgents, webs: 1,
-				spec: WebSpec{Spec: spec, Truth: true, TwoLevel: way == wayTwoLevel}}
-			c.way(way)
 			r := CoverageRun{Way: way, Crosslinked: share, Reachable: truth, Within: within}
-			err := c.together(ctx, t, func(all []*scaled) error {
-				r.costs = costsOf(all)
-				w, err := all[0].web.report(ctx)
-				if err == nil {
-					r.Fetched = w.Origin.Fetched
-				}
-				return err
+			err := t.crawling(fmt.Sprintf("coverage, %.0f %%, %s", percent*share, way), func() (string, error) {
+				c := agentGroup{agents: coverageAgents, webs: 1,
+					spec: WebSpec{Spec: spec, Truth: true, TwoLevel: way == wayTwoLevel}}
+				c.way(way)
+				err := c.together(ctx, t, func(all []*scaled) error {
+					r.costs = costsOf(all)
+					w, err := all[0].web.report(ctx)
+					if err == nil {
+						r.Fetched = w.Origin.Fetched
+					}
+					return err
+				})
+				return fmt.Sprintf("%s of %s pages", humanize.Comma(r.Fetched), humanize.Comma(truth)), err
 			})
-			stop()
 			if err != nil {
-				return nil, fmt.Errorf("%s, %.0f %%: %w", way, percent*share, err)
+				return nil, err
 			}
-			done("%s of %s pages", humanize.Comma(r.Fetched), humanize.Comma(truth))
 			runs = append(runs, r)
 		}
 	}

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -50,7 +51,7 @@ func (x *TwoLevel) result(r *twoLevelRun) *Result {
 	for _, p := range r.points {
 		d.At("", p.Way, p.Agents, p.Pages).Set("speed", p.Speed).Set("received", p.Received).Set("links", p.Links).
 			Set("coordinator_calls", p.Coordinator).Set("agent_calls", p.Others)
-		for _, kind := range sortedKeys(p.Kinds) {
+		for _, kind := range slices.Sorted(maps.Keys(p.Kinds)) {
 			d.At("", p.Way, p.Agents, p.Pages, kind).Set("bytes", p.Kinds[kind])
 		}
 	}

@@ -2,6 +2,7 @@ package rivals
 
 import (
 	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/lab/stream"
 )
 
 // goMap keeps the keys in a Go map, the simplest store.
@@ -47,7 +48,7 @@ func (b *bloomStore) Add(items []Item) error {
 	n := uint64(len(b.bits)) * 64
 	for i := range items {
 		k := items[i].Key
-		at, step := mix(k.Host^k.Path), mix(k.Path+1)|1
+		at, step := stream.Mix(k.Host^k.Path), stream.Mix(k.Path+1)|1
 		known := true
 		for range bloomProbes {
 			bit := at % n

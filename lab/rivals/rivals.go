@@ -123,12 +123,3 @@ func wrap(name string, err error) error {
 	}
 	return fmt.Errorf("%s: %w", name, err)
 }
-
-// mix returns the finalizer of MurmurHash3 of x.
-func mix(x uint64) uint64 {
-	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd
-	x ^= x >> 33
-	x *= 0xc4ceb9fe1a85ec53
-	return x ^ x>>33
-}

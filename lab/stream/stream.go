@@ -93,7 +93,7 @@ type Stream struct {
 
 // New returns the stream of a random seed.
 func New(seed uint64, shape Shape) *Stream {
-	s := &Stream{seed: mix(seed + 0x9e3779b97f4a7c15), shape: shape, recent: make([]uint64, 1<<recentBits)}
+	s := &Stream{seed: Mix(seed + 0x9e3779b97f4a7c15), shape: shape, recent: make([]uint64, 1<<recentBits)}
 	s.state = s.seed
 	for i := range s.mantiss {
 		s.mantiss[i] = uint64(math.Exp2(float64(i)/(1<<mantissaBits)) * (1 << 32))
@@ -168,9 +168,9 @@ func (s *Stream) Key(i uint64) link.Key {
 }
 
 func (s *Stream) key(i uint64) (k link.Key, rank uint64) {
-	h := mix(i ^ s.seed) // a bijection: different URLs have different keys
-	rank = s.logUniform(mix(h), bits.Len64(i/8+1))
-	return link.Key{Host: mix(rank + s.seed), Path: h}, rank
+	h := Mix(i ^ s.seed) // a bijection: different URLs have different keys
+	rank = s.logUniform(Mix(h), bits.Len64(i/8+1))
+	return link.Key{Host: Mix(rank + s.seed), Path: h}, rank
 }
 
 const mantissaBits = 12
@@ -193,8 +193,8 @@ func (s *Stream) next() uint64 {
 	return hi ^ lo
 }
 
-// mix returns the finalizer of MurmurHash3 of x, a bijection.
-func mix(x uint64) uint64 {
+// Mix returns the finalizer of MurmurHash3 of x, a bijection.
+func Mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
 	x ^= x >> 33
