@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/dustin/go-humanize"
 )
 
 // Frontier answers: how many links per second can the frontier take and give back, in how much
-// memory, and do large hosts slow the other hosts down?
+// memory? A test of package frontier, TestWhaleAndCrowd, answers whether large hosts slow the others.
 type Frontier struct {
 	// Hosts and Links are the numbers of queued hosts and links at the end. Zero means 1
 	// million hosts with 20 links each, with --quick 20,000 hosts.
@@ -22,26 +21,16 @@ type Frontier struct {
 	Memory int64
 }
 
-const (
-	// wantedOps is the least number of operations per second, each a push or a pop.
-	wantedOps = 500_000
-	// wantedShare is the least share of the fetches that politeness allows.
-	wantedShare = 0.95
-)
+// wantedOps is the least number of operations per second, each a push or a pop.
+const wantedOps = 500_000
 
-// Errors of the experiment.
-var (
-	ErrUnfair = errors.New("below the politeness ceiling")
-	ErrOrder  = errors.New("links came out twice, or out of order")
-)
+// ErrOrder reports links that came out twice, or out of order.
+var ErrOrder = errors.New("links came out twice, or out of order")
 
 // Run implements Experiment.
 func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
 	y := *x
-	if t.Quick {
-		def(&y.Hosts, 20_000)
-	}
-	def(&y.Hosts, 1_000_000)
+	size(t.Quick, &y.Hosts, 1_000_000, 20_000)
 	def(&y.Links, 20*y.Hosts)
 	def(&y.Memory, 1e9)
 	dir := filepath.Join(t.Dir, "frontier")
@@ -67,39 +56,19 @@ func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
 	l := &ps[len(ps)-1]
 	done("%s ops/s, %d MB, %s B a link on disk", count(l.OpsPerS()), l.RAM/1e6,
 		count(float64(l.Disk)/float64(l.Queued)))
-	scale := int64(1)
-	if t.Quick {
-		scale = 20
-	}
-	var fair []*fairRun
-	for _, s := range fairScenarios(scale) {
-		done := t.step("fairness: %s", s.name)
-		r, err := s.run(ctx, filepath.Join(t.Dir, "fair"), t.Seed)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.name, err)
-		}
-		done("%.4f of the ceiling, in the worst %v %.4f", r.share(), fairWindow, r.worst)
-		fair = append(fair, r)
-	}
-	r := y.result(ps, fair, usage)
+	r := y.result(ps, usage)
 	for _, p := range ps {
 		if p.Wrong > 0 {
 			err = errors.Join(err, fmt.Errorf("%w: %d of those until %s links", ErrOrder, p.Wrong,
 				humanize.Comma(p.Queued)))
 		}
 	}
-	for _, f := range fair {
-		if f.share() < wantedShare || f.worst < wantedShare {
-			err = errors.Join(err, fmt.Errorf("%w: %s: %.4f, in the worst %v %.4f", ErrUnfair, f.name, f.share(),
-				fairWindow, f.worst))
-		}
-	}
 	return r, err
 }
 
-// result returns the measurements: a place for each number of links, each scenario and each of its windows.
-func (x *Frontier) result(ps []QueuePoint, fair []*fairRun, usage Usage) *Result {
-	d := newData("point", "waiting", "at")
+// result returns the measurements: a place for each number of links.
+func (x *Frontier) result(ps []QueuePoint, usage Usage) *Result {
+	d := newData("point")
 	d.Fact("all_links", x.Links)
 	d.Fact("all_hosts", x.Hosts)
 	d.Fact("links_of_page", pageLinks)
@@ -107,20 +76,8 @@ func (x *Frontier) result(ps []QueuePoint, fair []*fairRun, usage Usage) *Result
 	d.Fact("wanted", wantedOps)
 	d.Fact("bound", x.Memory)
 	d.Fact("peak_bytes", usage.Peak)
-	d.Fact("least_share", wantedShare)
-	d.Fact("fair_window", fairWindow.String())
 	for i := range ps {
 		d.At(ps[i].Queued).All(&ps[i])
 	}
-	for _, f := range fair {
-		d.At("", f.name).Set("queued", f.links).Set("hosts", f.hosts).Set("time_s", f.time).Set("fetched", f.fetched).
-			Set("ceiling", f.ceiling).Set("share", f.share()).Set("worst", f.worst).Set("others", f.others)
-		for _, w := range f.windows {
-			d.At("", f.name, w.X).Set("share", w.Y)
-		}
-	}
 	return &Result{Name: "frontier", Rows: d}
 }
-
-// fairWindow is the span of virtual time for which the result names the worst share.
-const fairWindow = 10 * time.Second

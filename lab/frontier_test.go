@@ -3,9 +3,7 @@ package lab
 import (
 	"context"
 	"encoding/json"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
@@ -32,30 +30,6 @@ func TestRunQueue(t *testing.T) {
 		if err := RunQueue(context.Background(), []byte(bad), out); err == nil {
 			t.Errorf("%q was run", bad)
 		}
-	}
-}
-
-// Neither a whale nor a crowd nor a shared address lowers the rate that politeness allows.
-func TestFrontierIsFair(t *testing.T) {
-	for _, s := range fairScenarios(50) {
-		s.time = 60 * time.Second
-		r, err := s.run(context.Background(), filepath.Join(t.TempDir(), "f"), 1)
-		if err != nil {
-			t.Fatalf("%s: %v", s.name, err)
-		}
-		if r.share() < wantedShare || r.worst < wantedShare || r.share() > 1.05 {
-			t.Errorf("%s: %.4f of the ceiling, in the worst %v %.4f", s.name, r.share(), fairWindow, r.worst)
-		}
-		t.Logf("%s: %d of %.0f, worst %.4f, others %.4f", s.name, r.fetched, r.ceiling, r.worst, r.others)
-	}
-}
-
-// The ceiling agrees with a count by hand: 3 hosts, one fetch each in 1.1 s.
-func TestFairCeiling(t *testing.T) {
-	s := fairScenario{name: "three", ordinary: 3, each: 100, time: 22 * time.Second}
-	r := must.Get(s.run(context.Background(), filepath.Join(t.TempDir(), "f"), 1))(t)
-	if r.fetched != 60 || r.ceiling < 59 || r.ceiling > 61 || r.links != 300 || r.hosts != 3 {
-		t.Errorf("%d fetched of %.2f, %d links, %d hosts", r.fetched, r.ceiling, r.links, r.hosts)
 	}
 }
 

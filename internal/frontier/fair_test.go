@@ -3,6 +3,7 @@ package frontier
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,12 +12,18 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
-// fairness fetches in virtual time. Workers call Next, each response takes took, and hosts are quiet for delay after
-// it. It returns the number of fetches, and the number that politeness and the workers allow: in each step the smaller
-// of the workers' speed and the speed of the hosts with links, each 1/(delay + took).
+// fairWindow is the span of virtual time for which fairness returns the worst share.
+const fairWindow = 10 * time.Second
+
+// fairness fetches in virtual time. Workers call Next, each response takes took, and groups of hosts are quiet for
+// delay after it. A group is a host, or all hosts at one address; left has the number of its links. fairness returns
+// the number of fetches, and the number that politeness and the workers allow: in each step the smaller of the
+// workers' speed and the speed of the groups with links, each 1/(delay + took). worst is the least share of that
+// number in a fairWindow.
 func fairness(
-	t *testing.T, f *Frontier, left map[string]int, workers int, delay, took, step, length time.Duration,
-) (fetched int, ceiling float64) {
+	t *testing.T, f *Frontier, left map[string]int, group func(host string) string, workers int,
+	delay, took, step, length time.Duration,
+) (fetched int, ceiling, worst float64) {
 	t.Helper()
 	type visit struct {
 		host string
@@ -24,18 +31,21 @@ func fairness(
 	}
 	var running []visit // in the order of their ends, because all take equally long
 	now := start
-	started := map[string]bool{}
+	started, addresses := map[string]bool{}, map[string]netip.Addr{}
+	next := netip.AddrFrom4([4]byte{10, 0, 0, 1})
 	turn := float64(delay+took) / float64(time.Second)
-	fresh := len(left) // hosts that were never fetched and have no quiet time yet
+	fresh := len(left) // groups that were never fetched and have no quiet time yet
+	worst = 1
+	window, windowFetched, windowCeiling := start.Add(fairWindow), 0, 0.0
 	for now.Sub(start) < length {
 		for len(running) > 0 && !running[0].end.After(now) {
 			must.Do(t, f.Done(running[0].host, Done{}, running[0].end))
 			running = running[1:]
 		}
 		bound := float64(workers) * float64(step) / float64(took)
-		// A fresh host can be fetched at once, the others once per turn.
-		hosts := float64(fresh) + float64(len(left)-fresh)*float64(step)/float64(time.Second)/turn
-		ceiling += min(bound, hosts)
+		// A fresh group can be fetched at once, the others once per turn.
+		groups := float64(fresh) + float64(len(left)-fresh)*float64(step)/float64(time.Second)/turn
+		ceiling += min(bound, groups)
 		for len(running) < workers {
 			task, wake, ok := f.Next(now)
 			if !ok {
@@ -45,24 +55,35 @@ func fairness(
 				}
 				break
 			}
+			g := group(task.Host)
 			if !task.Addr.IsValid() {
-				f.Resolved(task.Host, netip.AddrFrom4([4]byte{192, 0, 2, 1}), now.Add(time.Hour), now)
+				if _, ok := addresses[g]; !ok {
+					addresses[g], next = next, next.Next()
+				}
+				f.Resolved(task.Host, addresses[g], now.Add(time.Hour), now)
 				continue
 			}
 			running = append(running, visit{task.Host, now.Add(took)})
 			fetched++
-			if !started[task.Host] {
-				started[task.Host] = true
+			if !started[g] {
+				started[g] = true
 				fresh--
 			}
-			if left[task.Host]--; left[task.Host] == 0 {
-				delete(left, task.Host)
+			if left[g]--; left[g] == 0 {
+				delete(left, g)
 			}
 		}
 		now = start.Add(now.Sub(start).Truncate(step) + step)
+		if !now.Before(window) {
+			worst = min(worst, float64(fetched-windowFetched)/(ceiling-windowCeiling))
+			window, windowFetched, windowCeiling = window.Add(fairWindow), fetched, ceiling
+		}
 	}
-	return fetched, ceiling
+	return fetched, ceiling, worst
 }
+
+// single has each host in a group of its own.
+func single(host string) string { return host }
 
 // TestWhaleAndCrowd checks that a host with many links and a tenth as many hosts with one link each do not slow the
 // crawl below the speed that politeness allows, in whichever order they were pushed.
@@ -106,11 +127,13 @@ func TestWhaleAndCrowd(t *testing.T) {
 			if !tt.whaleFirst {
 				whale()
 			}
-			fetched, ceiling := fairness(t, f, left, tt.workers, delay, took, step, length)
+			fetched, ceiling, worst := fairness(t, f, left, single, tt.workers, delay, took, step, length)
 			s := f.Stats()
-			t.Logf("%d fetched of %.0f possible (%.3f); at the end %+v", fetched, ceiling, float64(fetched)/ceiling, s)
-			if float64(fetched) < 0.95*ceiling {
-				t.Errorf("%d fetched, want at least 0.95 of %.0f", fetched, ceiling)
+			t.Logf("%d fetched of %.0f possible (%.3f), in the worst %v %.3f; at the end %+v", fetched, ceiling,
+				float64(fetched)/ceiling, fairWindow, worst, s)
+			if float64(fetched) < 0.95*ceiling || worst < 0.95 {
+				t.Errorf("%d fetched, want at least 0.95 of %.0f; in the worst %v %.3f", fetched, ceiling, fairWindow,
+					worst)
 			}
 			// The whale must have had all of its turns.
 			if got := whaleLinks - left["whale.example"]; tt.whaleFirst && got < int(length/(delay+took))*9/10 {
@@ -120,6 +143,53 @@ func TestWhaleAndCrowd(t *testing.T) {
 				t.Errorf("%d bytes in RAM with a budget of %d, want at most twice that", s.RAMBytes, memory)
 			}
 		})
+	}
+}
+
+// TestSharedAddress checks that many hosts at one address, which were pushed first, do not slow the other hosts, with a
+// whale and a crowd beside them or without.
+func TestSharedAddress(t *testing.T) {
+	const delay, took, step = time.Second, 100 * time.Millisecond, 10 * time.Millisecond
+	size := testtier.Rounds(1, 10)
+	ordinary, each, shared, length := 100*size, 60, 500*size, 30*time.Second
+	for _, all := range []bool{false, true} {
+		f := open(t, Config{HostDelay: delay, IPDelay: delay})
+		group := func(host string) string {
+			if strings.HasPrefix(host, "shared") {
+				return "shared"
+			}
+			return host
+		}
+		left := map[string]int{}
+		add := func(host string, links int) {
+			var batch []link.Link
+			for i := range links {
+				batch = append(batch, linkOf(t, fmt.Sprintf("http://%s/%d", host, i), 0))
+			}
+			left[group(host)] += links
+			must.Do(t, f.Push(batch))
+		}
+		if all {
+			add("whale.example", 10_000*size)
+		}
+		for i := range shared {
+			add(fmt.Sprintf("shared%d.example", i), 10)
+		}
+		for i := range 1000 * size {
+			if all {
+				add(fmt.Sprintf("crowd%d.example", i), 1)
+			}
+		}
+		for i := range ordinary {
+			add(fmt.Sprintf("h%d.example", i), each)
+		}
+		fetched, ceiling, worst := fairness(t, f, left, group, 50*size, delay, took, step, length)
+		t.Logf("%d fetched of %.0f possible (%.3f), in the worst %v %.3f", fetched, ceiling, float64(fetched)/ceiling,
+			fairWindow, worst)
+		if float64(fetched) < 0.95*ceiling || worst < 0.95 {
+			t.Errorf("all %v: %d fetched, want at least 0.95 of %.0f; in the worst %v %.3f", all, fetched, ceiling,
+				fairWindow, worst)
+		}
 	}
 }
 

@@ -17,9 +17,7 @@ type FrontierCmd struct {
 // Help explains the result.
 func (FrontierCmd) Help() string {
 	return `The experiment fills the frontier with links, and at each step measures pushes and
-pops in virtual time. Then a whale (one host with a million links), a crowd of small
-hosts and hosts at one address compete with ordinary hosts. If the fetches stay
-below 0.95 of what politeness allows, the exit code is 1.
+pops in virtual time. If a link comes out twice or out of order, the exit code is 1.
 
   orblab frontier --quick --out /tmp/lab
   orblab frontier --full --work /big/disk`

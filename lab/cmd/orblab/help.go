@@ -8,8 +8,7 @@ var help = cli.Texts{
 	"throughput": "Measure an agent's pages per second beside a minimal crawl loop, or the memory of a long crawl.",
 	"seen": "Measure the cost of finding out which links are new, as the number of known URLs grows, beside " +
 		"other stores.",
-	"frontier": "Measure how many links per second the frontier takes and gives back, and whether large hosts " +
-		"slow the others.",
+	"frontier": "Measure how many links per second the frontier takes and gives back.",
 	"ring": "Measure how evenly agents divide the hosts, what a look-up costs, and which hosts move when an agent " +
 		"joins.",
 	"topic": "Repeat the experiments of the paper on X4: how well classifiers tell topics, and what a crawl that is " +
