@@ -228,7 +228,7 @@ func (w *focusedWeb) measure() error {
 	var p parse.Page
 	var s classify.Scratch
 	var body, text []byte
-	wanted, of := 0, 0
+	var wanted classify.Share
 	for draw := range focusedDraws {
 		web, err := w.web(draw)
 		if err != nil {
@@ -238,16 +238,11 @@ func (w *focusedWeb) measure() error {
 		for page := int64(0); page < web.Pages(); page += max(1, web.Pages()/focusedSample) {
 			categories := web.Categories(page)
 			for _, to := range web.Links(page) {
-				w.links.Of++
-				if slices.ContainsFunc(categories, func(c string) bool {
+				tally(&w.links, slices.ContainsFunc(categories, func(c string) bool {
 					return slices.Contains(web.Categories(int64(to)), c)
-				}) {
-					w.links.Right++
-				}
+				}))
 			}
-			if of++; slices.Contains(categories, w.topic) {
-				wanted++
-			}
+			tally(&wanted, slices.Contains(categories, w.topic))
 			if !w.unseen(page) || len(categories) == 0 {
 				continue
 			}
@@ -256,14 +251,11 @@ func (w *focusedWeb) measure() error {
 				Body: body}, parse.Options{}, &p)
 			text = p.AppendProse(text[:0], body)
 			if a := w.model.Classify(text, &s); a.Category != classify.Unclassifiable {
-				w.accuracy.Of++
-				if slices.Contains(categories, a.Category) {
-					w.accuracy.Right++
-				}
+				tally(&w.accuracy, slices.Contains(categories, a.Category))
 			}
 		}
 	}
-	w.share = float64(wanted) / float64(of)
+	w.share = wanted.Accuracy()
 	return nil
 }
 
@@ -300,19 +292,15 @@ func (w *focusedWeb) harvest(ctx context.Context, t *Trial, o focusedOrder, draw
 	}
 	h := &Harvest{Web: w.name, Order: o.Name, Draw: draw, Fetched: len(pages), Rates: map[int]float64{},
 		Unseen: map[int]float64{}}
-	wanted, unseen, wantedUnseen := 0, 0, 0
+	var all, unseen classify.Share
 	for i, p := range pages {
 		is := slices.Contains(web.Categories(p), w.topic)
-		if is {
-			wanted++
-		}
+		tally(&all, is)
 		if w.unseen(p) {
-			if unseen++; is {
-				wantedUnseen++
-			}
+			tally(&unseen, is)
 		}
 		if n := i + 1; slices.Contains(w.points, n) {
-			h.Rates[n], h.Unseen[n] = float64(wanted)/float64(n), float64(wantedUnseen)/float64(max(unseen, 1))
+			h.Rates[n], h.Unseen[n] = all.Accuracy(), float64(unseen.Right)/float64(max(unseen.Of, 1))
 		}
 	}
 	return h, nil

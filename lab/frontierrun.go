@@ -95,6 +95,7 @@ func (m *linkMaker) host(n int64) int64 {
 type linkPage struct {
 	batch link.Batch
 	links []link.Link
+	err   error
 }
 
 // page fills p with the links of the next page.
@@ -120,29 +121,20 @@ func (m *linkMaker) page(p *linkPage) error {
 	return nil
 }
 
-// A linkStack holds pages that pass from the maker to the frontier together, so that passing
-// them takes little time.
-type linkStack struct {
-	pages [16]linkPage
-	err   error
-}
-
-// linkStacks is the number of stacks.
-const linkStacks = 4
+// linkPages is the number of pages that wait for the frontier.
+const linkPages = 64
 
 // A linkSource makes pages in a goroutine of its own, beside the owner of the frontier.
 type linkSource struct {
-	full, free chan *linkStack
-	stop       func() // stops the maker and waits for it
-
-	now *linkStack
-	at  int
+	full, free chan *linkPage
+	now        *linkPage
 }
 
-func newLinkSource(m *linkMaker) *linkSource {
-	s := &linkSource{full: make(chan *linkStack, linkStacks), free: make(chan *linkStack, linkStacks)}
-	for range linkStacks {
-		s.free <- new(linkStack)
+// newLinkSource starts the maker, which works until the caller calls stop.
+func newLinkSource(m *linkMaker) (s *linkSource, stop func()) {
+	s = &linkSource{full: make(chan *linkPage, linkPages), free: make(chan *linkPage, linkPages)}
+	for range linkPages {
+		s.free <- new(linkPage)
 	}
 	over := make(chan struct{})
 	var maker sync.WaitGroup
@@ -151,31 +143,23 @@ func newLinkSource(m *linkMaker) *linkSource {
 			select {
 			case <-over:
 				return
-			case k := <-s.free:
-				for i := range k.pages {
-					if k.err = m.page(&k.pages[i]); k.err != nil {
-						break
-					}
-				}
-				s.full <- k // never blocks: the channel has space for all stacks
+			case p := <-s.free:
+				p.err = m.page(p)
+				s.full <- p // never blocks: the channel has space for all pages
 			}
 		}
 	})
-	s.stop = func() { close(over); maker.Wait() }
-	return s
+	return s, func() { close(over); maker.Wait() }
 }
 
 // page returns the links of the next page. The slice is valid until the next call, the strings
 // of the links for ever.
 func (s *linkSource) page() ([]link.Link, error) {
-	if s.now == nil || s.at == len(s.now.pages) {
-		if s.now != nil {
-			s.free <- s.now // never blocks, likewise
-		}
-		s.now, s.at = <-s.full, 0
+	if s.now != nil {
+		s.free <- s.now // never blocks, likewise
 	}
-	s.at++
-	return s.now.pages[s.at-1].links, s.now.err
+	s.now = <-s.full
+	return s.now.links, s.now.err
 }
 
 func appendDigits(dst []byte, n int64, width int) []byte {
@@ -243,8 +227,9 @@ func RunQueue(ctx context.Context, spec []byte, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r.links = newLinkSource(&linkMaker{rand: newRand(s.Seed), hosts: s.Hosts})
-	defer r.links.stop()
+	source, end := newLinkSource(&linkMaker{rand: newRand(s.Seed), hosts: s.Hosts})
+	defer end()
+	r.links = source
 	mem, stop := watchMemory()
 	defer stop()
 	r.mem = mem

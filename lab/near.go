@@ -390,14 +390,10 @@ func (r *nearRun) compare(ctx context.Context, truth string, pairs func(func(nea
 				found, s := d.finds(p, level), &scores[i*len(ds)+j]
 				s.Truth, s.Level, s.Detector = truth, level, d.name
 				if is {
-					s.Recall.Of++
+					tally(&s.Recall, found)
 				}
 				if found {
-					s.Precision.Of++
-				}
-				if is && found {
-					s.Recall.Right++
-					s.Precision.Right++
+					tally(&s.Precision, is)
 				}
 			}
 		}
@@ -423,14 +419,8 @@ func (r *nearRun) mirrors(ctx context.Context, seed uint64, most int) error {
 			p := nearPair{a, b, jaccard(a.shingles, b.shingles)}
 			pairs = append(pairs, p)
 			row.Jaccard += p.exact
-			row.Near.Of++
-			row.Sim.Of++
-			if near.Similarity(&a.sketch, &b.sketch) >= 0.9 {
-				row.Near.Right++
-			}
-			if bits.OnesCount64(a.sim^b.sim) <= 3 {
-				row.Sim.Right++
-			}
+			tally(&row.Near, near.Similarity(&a.sketch, &b.sketch) >= 0.9)
+			tally(&row.Sim, bits.OnesCount64(a.sim^b.sim) <= 3)
 			if int(row.Near.Of) == most || ctx.Err() != nil {
 				break
 			}

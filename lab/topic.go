@@ -267,16 +267,13 @@ func (r *topicRun) tongues(rows []labelled) error {
 	english, _ := slices.BinarySearch(c.Categories(), "en")
 	for i, row := range r.languages.Confusion {
 		for j, n := range row {
-			switch {
-			case i == english && j == english:
-				r.english.Right += n
-			case i != english && j != english:
-				r.others.Right += n
-			}
+			s := &r.others
 			if i == english {
-				r.english.Of += n
-			} else {
-				r.others.Of += n
+				s = &r.english
+			}
+			s.Of += n
+			if (i == english) == (j == english) {
+				s.Right += n
 			}
 		}
 	}

@@ -61,6 +61,13 @@ func readTexts(dir, name string, every int) (rows []labelled, err error) {
 	return rows, nil
 }
 
+// tally counts an answer, which may be right.
+func tally(s *classify.Share, right bool) {
+	if s.Of++; right {
+		s.Right++
+	}
+}
+
 // directory returns the texts of the Open Directory that keep accepts.
 func directory(rows []labelled, keep func(*labelled) bool) (texts []classify.Text) {
 	for i := range rows {
@@ -112,10 +119,7 @@ func (e *encyclopedia) answers(c *classify.Classifier) []string {
 func (e *encyclopedia) right(answers []string) (s classify.Share) {
 	for i := range e.articles {
 		if a := &e.articles[i]; a.Split == "test" && len(a.Topics) > 0 && answers[i] != classify.Unclassifiable {
-			s.Of++
-			if slices.Contains(a.Topics, answers[i]) {
-				s.Right++
-			}
+			tally(&s, slices.Contains(a.Topics, answers[i]))
 		}
 	}
 	return s
@@ -134,12 +138,8 @@ func (e *encyclopedia) locality(same func(from, to int) bool, category func(int)
 				continue
 			}
 			s := by[category(from)]
-			s.Of++
-			all.Of++
-			if same(from, to) {
-				s.Right++
-				all.Right++
-			}
+			tally(&s, same(from, to))
+			tally(&all, same(from, to))
 			by[category(from)] = s
 		}
 	}

@@ -129,24 +129,18 @@ func topicFigures(ctx context.Context, w *gen.TextWeb, c *classify.Classifier, d
 	for i := range x.pages {
 		if p := &x.pages[i]; p.category != none {
 			if topics[i] = w.Categories(int64(i)); len(topics[i]) > 0 {
-				tallyShare(&f.Accuracy, slices.Contains(topics[i], x.names[p.category]))
+				tally(&f.Accuracy, slices.Contains(topics[i], x.names[p.category]))
 			}
 		}
 	}
 	for _, l := range x.links {
 		if to := topics[l[1]]; x.pages[l[1]].category != none {
-			tallyShare(&f.Truth, slices.ContainsFunc(topics[l[0]], func(t string) bool {
+			tally(&f.Truth, slices.ContainsFunc(topics[l[0]], func(t string) bool {
 				return slices.Contains(to, t)
 			}))
 		}
 	}
 	return f, nil
-}
-
-func tallyShare(s *classify.Share, right bool) {
-	if s.Of++; right {
-		s.Right++
-	}
 }
 
 // archive reads the pages that an agent keeps: their categories and links.
@@ -264,8 +258,8 @@ func (x *topicPages) figures() (*TopicFigures, error) {
 			crawlers[l[1]] |= 1 << from.category
 			agents[l[1]] |= 1 << from.keeper
 		}
-		tallyShare(&f.Categories[from.category].Links, from.category == to.category)
-		tallyShare(&f.Hash[x.part(l[0])].Links, x.part(l[0]) == x.part(l[1]))
+		tally(&f.Categories[from.category].Links, from.category == to.category)
+		tally(&f.Hash[x.part(l[0])].Links, x.part(l[0]) == x.part(l[1]))
 	}
 	of := x.agentsOf()
 	for i := range x.pages {
@@ -292,7 +286,7 @@ func (x *topicPages) figures() (*TopicFigures, error) {
 		}
 		for k := range x.names {
 			if crawlers[i]&(1<<k) != 0 {
-				tallyShare(&f.Categories[k].Fetches, k == p.category)
+				tally(&f.Categories[k].Fetches, k == p.category)
 			}
 		}
 		f.ByCrawlers[bits.OnesCount64(crawlers[i])]++
