@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
@@ -206,11 +206,10 @@ func seekStart(f *os.File) error {
 
 // A worker is a process that runs one story after another. One goroutine owns it.
 type worker struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
-	stderr firstBytes
-	events string // the file with the events of its story
+	*process
+	verdicts chan []byte // has space for the verdict of the present story
+	said     keptBytes   // what else it has printed during the story
+	events   string      // the file with the events of its story
 }
 
 // workers are the processes that run stories, one for each job.
@@ -234,24 +233,16 @@ func (ws *workers) start(ctx context.Context) (*worker, error) {
 		args = append(args, "--cpuprofile", filepath.Join(ws.profile, fmt.Sprintf("chaos-%d.pprof", ws.started)))
 	}
 	ws.mu.Unlock()
-	w := &worker{cmd: exec.CommandContext(ctx, ws.self, args...), events: events}
-	w.cmd.Env, w.cmd.Stderr, w.cmd.WaitDelay = environment(), &w.stderr, 10*time.Second
-	// Ctrl-C at the terminal must reach orblab only. A worker that ends by it would look like a
-	// story that failed.
-	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	w := &worker{verdicts: make(chan []byte, 1), events: events}
 	var err error
-	if w.in, err = w.cmd.StdinPipe(); err != nil {
-		return nil, fmt.Errorf("start a worker: %w", err)
-	}
-	out, err := w.cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start a worker: %w", err)
-	}
-	w.out = bufio.NewReader(out)
-	if err := w.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start a worker: %w", err)
-	}
-	return w, nil
+	w.process, err = launch(ctx, ws.self, args, &lines{fn: func(line []byte) {
+		if text, ok := bytes.CutPrefix(line, []byte(verdictMark)); ok {
+			w.verdicts <- bytes.Clone(text)
+		} else {
+			fmt.Fprintf(&w.said, "%s\n", line)
+		}
+	}})
+	return w, err
 }
 
 // storyLimit bounds the real time of a story. After it the worker ends and prints the stacks of its
@@ -260,44 +251,44 @@ const storyLimit = 5 * time.Minute
 
 // tell makes the worker run a story. If alive is false, the worker has ended.
 func (w *worker) tell(plan sim.Plan) (told Told, alive bool) {
-	w.stderr.reset()
+	w.errors.reset()
+	w.said.reset()
 	limit := time.AfterFunc(storyLimit, func() {
 		w.cmd.Process.Signal(syscall.SIGQUIT) // fails if the process has just ended
 	})
 	defer limit.Stop()
 	told.Plan = plan
-	var said strings.Builder
-	_, err := io.WriteString(w.in, plan.JSON()+"\n")
-	for err == nil {
-		var line string
-		line, err = w.out.ReadString('\n')
-		if text, ok := strings.CutPrefix(line, verdictMark); ok && err == nil {
-			if err := json.Unmarshal([]byte(text), &told); err == nil {
-				return told, true
-			}
+	io.WriteString(w.in, plan.JSON()+"\n") // fails if the worker has ended
+	var verdict []byte
+	select {
+	case verdict = <-w.verdicts:
+	case <-w.over:
+		select {
+		case verdict = <-w.verdicts: // its last words
+		default:
 		}
-		if said.Len() < keepOutput {
-			said.WriteString(line)
-		}
+	}
+	if verdict != nil && json.Unmarshal(verdict, &told) == nil {
+		return told, true
 	}
 	state := "exit status 0"
 	if err := w.stop(); err != nil {
-		state = err.Error()
+		state = w.ended.Error()
 	}
 	b, err := os.ReadFile(w.events)
 	if told.events = string(b); err != nil {
 		told.events = err.Error()
 	}
 	os.Remove(w.events) // fails if the worker wrote none
-	told.Output = strings.TrimSpace(w.stderr.String()+"\n"+said.String()) + "\n" + state + "\n"
+	told.Output = strings.TrimSpace(w.errors.String()+"\n"+w.said.String()) + "\n" + state + "\n"
 	return told, false
 }
 
 // stop waits until the worker has finished its story and ended.
 func (w *worker) stop() error {
 	w.in.Close() // fails if the worker has ended
-	_, err := io.Copy(io.Discard, w.out)
-	return errors.Join(err, w.cmd.Wait())
+	_, err := w.wait()
+	return err
 }
 
 // tellAll runs the stories of plans on all workers until next has no more. It calls next and heard
@@ -356,31 +347,3 @@ func (ws *workers) tellAll(ctx context.Context, next func() (sim.Plan, bool), he
 
 // defaultJobs returns one worker for each processor.
 func defaultJobs() int { return runtime.GOMAXPROCS(0) }
-
-// keepOutput bounds the kept output of a worker that ended: a panic begins with its reason.
-const keepOutput = 256 << 10
-
-// firstBytes keeps the beginning of the data written to it.
-type firstBytes struct {
-	mu sync.Mutex // guards b
-	b  []byte
-}
-
-func (f *firstBytes) Write(p []byte) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.b = append(f.b, p[:min(len(p), keepOutput-len(f.b))]...)
-	return len(p), nil
-}
-
-func (f *firstBytes) String() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return string(f.b)
-}
-
-func (f *firstBytes) reset() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.b = f.b[:0]
-}

@@ -128,7 +128,7 @@ func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
 		return nil, err
 	}
 	if r.Summary.Pages == 0 {
-		return nil, fmt.Errorf("crawl %s: it archived no pages\n%s", j.Web.Seed, p.errors.String())
+		return nil, fmt.Errorf("crawl %s: it archived no pages\n%s", j.Web.Seed, p.errors.end())
 	}
 	r.Report, err = j.Web.judge(ctx, r.Summary.StopReason, false)
 	if cover := (*CoverageError)(nil); j.Revisits && errors.As(err, &cover) {

@@ -68,14 +68,22 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-func TestLastBytes(t *testing.T) {
-	var l lastBytes
-	for range 1000 {
-		l.Write([]byte(strings.Repeat("x", 99) + "\n"))
+func TestKeptBytes(t *testing.T) {
+	var k keptBytes
+	k.Write([]byte("the beginning\n"))
+	if s := k.end(); s != "the beginning" {
+		t.Errorf("%q", s)
 	}
-	l.Write([]byte("the end\n"))
-	if s := l.String(); len(s) > keepBytes || !strings.HasSuffix(s, "the end") || cap(l.b) > 8*keepBytes {
-		t.Errorf("%d bytes of %d, %q", len(s), cap(l.b), s[max(0, len(s)-20):])
+	for range 10_000 {
+		k.Write([]byte(strings.Repeat("x", 99) + "\n"))
+	}
+	k.Write([]byte("the end\n"))
+	if s := k.String(); len(s) > keepHead+keepTail || !strings.HasPrefix(s, "the beginning\nx") ||
+		!strings.HasSuffix(s, "x\nthe end") || len(k.end()) > keepTail || !strings.HasSuffix(k.end(), "the end") {
+		t.Errorf("%d bytes, %q", len(s), k.end())
+	}
+	if k.reset(); k.String() != "" {
+		t.Errorf("%q after reset", k.String())
 	}
 }
 

@@ -29,7 +29,8 @@ type Usage struct {
 type process struct {
 	cmd    *exec.Cmd
 	began  time.Time
-	errors lastBytes // the end of its standard error
+	errors keptBytes      // its standard error
+	in     io.WriteCloser // its standard input
 
 	// peak, wall and ended are valid when over is closed.
 	peak  int64
@@ -43,7 +44,7 @@ type process struct {
 const sampleEvery = 100 * time.Millisecond
 
 // launch starts a program. Its standard output goes to out. Its standard error goes to each of
-// screens, and the process keeps its end for error messages. When ctx ends, the program gets
+// screens, and the process keeps its beginning and its end for error messages. When ctx ends, the program gets
 // SIGTERM, and is killed half a minute later. The caller must call wait.
 func launch(ctx context.Context, name string, args []string, out io.Writer, screens ...io.Writer) (*process, error) {
 	p := &process{cmd: exec.CommandContext(ctx, name, args...), over: make(chan struct{})}
@@ -52,11 +53,13 @@ func launch(ctx context.Context, name string, args []string, out io.Writer, scre
 	p.cmd.Env = environment()
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	p.cmd.WaitDelay = 30 * time.Second
-	// Its standard input is empty and ends when this process ends.
-	if _, err := p.cmd.StdinPipe(); err != nil {
+	// Ctrl-C at the terminal must reach orblab only, which ends its processes.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := p.cmd.StdinPipe() // it ends when this process ends
+	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	p.began = time.Now()
+	p.in, p.began = in, time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -161,7 +164,7 @@ func (p *process) wait(codes ...int) (Usage, error) {
 		}
 	}
 	if err != nil {
-		return u, fmt.Errorf("%s: %w\n%s", p.cmd.Path, err, p.errors.String())
+		return u, fmt.Errorf("%s: %w\n%s", p.cmd.Path, err, p.errors.end())
 	}
 	return u, nil
 }
@@ -193,7 +196,7 @@ type lines struct {
 	fn   func(line []byte)
 }
 
-const maxLine = 1 << 20
+const maxLine = 64 << 20
 
 func (l *lines) Write(b []byte) (int, error) {
 	l.mu.Lock()
@@ -212,26 +215,40 @@ func (l *lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// lastBytes keeps the end of the data written to it.
-type lastBytes struct {
-	mu sync.Mutex // guards b
-	b  []byte
+// keptBytes keeps the beginning and the end of the data written to it: a panic begins with its reason, and other errors
+// end with it.
+type keptBytes struct {
+	mu         sync.Mutex // guards the fields below
+	head, tail []byte
 }
 
-const keepBytes = 4 << 10
+const keepHead, keepTail = 256 << 10, 4 << 10
 
-func (l *lastBytes) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.b = append(l.b, p...)
-	if len(l.b) > 2*keepBytes {
-		l.b = append(l.b[:0], l.b[len(l.b)-keepBytes:]...)
+func (k *keptBytes) Write(p []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := min(len(p), keepHead-len(k.head))
+	k.head, k.tail = append(k.head, p[:n]...), append(k.tail, p[n:]...)
+	if len(k.tail) > 2*keepTail {
+		k.tail = append(k.tail[:0], k.tail[len(k.tail)-keepTail:]...)
 	}
 	return len(p), nil
 }
 
-func (l *lastBytes) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.TrimSpace(string(l.b[max(0, len(l.b)-keepBytes):]))
+func (k *keptBytes) String() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return strings.TrimSpace(string(k.head) + string(k.tail[max(0, len(k.tail)-keepTail):]))
+}
+
+// end returns the end of the data.
+func (k *keptBytes) end() string {
+	s := k.String()
+	return s[max(0, len(s)-keepTail):]
+}
+
+func (k *keptBytes) reset() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.head, k.tail = k.head[:0], k.tail[:0]
 }
