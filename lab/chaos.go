@@ -26,30 +26,30 @@ var ErrPlan = errors.New("not a plan")
 // adds the results to those of earlier runs.
 type Chaos struct {
 	// Time bounds the run. Zero means until Stories are done.
-	Time time.Duration
+	Time time.Duration `name:"for" placeholder:"D" help:"Tell stories for D (default: until --stories are told)."`
 	// Stories bounds the number of stories. Zero means no limit if Time is set, otherwise 60, with
 	// --quick 20.
-	Stories int
+	Stories int `placeholder:"N" help:"Tell N stories at most (default: 60, no limit with --for)."`
 	// Seed is the seed of the first story; each story has the next one. Zero means the seed after
 	// all those in Append.
-	Seed uint64
+	Seed uint64 `placeholder:"N" help:"${chaos_seed}"`
 	// Alone is the share of stories of single agents. Zero means none.
-	Alone float64
+	Alone float64 `kong:"-"`
 	// Partition is the partition of all clusters. Empty means that each plan has its own.
-	Partition string
+	Partition string `enum:",rendezvous,ring,hash,sites" default:"" placeholder:"KIND" help:"${chaos_partition}"`
 	// Append is a file of earlier runs. The experiment adds this run to it. Empty means no file.
-	Append string
+	Append string `placeholder:"FILE" help:"${chaos_append}"`
 	// Keep is the folder for the event logs of failures.
-	Keep string
+	Keep string `placeholder:"DIR" help:"${chaos_keep}"`
 	// Jobs is the number of worker processes. Zero means one for each processor.
-	Jobs int
+	Jobs int `placeholder:"N" help:"${chaos_jobs}"`
 	// Plan is a plan in JSON. If it is not empty, the experiment runs its story 20 times, and no
 	// other.
-	Plan string
+	Plan string `placeholder:"FILE|JSON" help:"Tell the story of this plan 20 times, and say how often it fails."`
 	// Profiles is a folder for processor profiles of the workers. Empty means no profiles.
-	Profiles string
+	Profiles string `name:"cpuprofile" placeholder:"DIR" help:"Write processor profiles of these processes to DIR."`
 	// Commit is the commit of orblab. Empty means that it is not known.
-	Commit string
+	Commit string `kong:"-"`
 
 	every time.Duration // between two writes of the run's line in Append; zero: a minute
 	added bool          // the run is in the file Append

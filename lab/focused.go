@@ -32,11 +32,11 @@ import (
 // the topic if the web says so; what the classifier says does not count.
 type Focused struct {
 	// Texts is the folder with the texts. Empty means "../shared/data/topics".
-	Texts string
+	Texts string `default:"../shared/data/topics" placeholder:"DIR" help:"${focused_texts}"`
 	// Pages is the number of pages of the generated web. Zero means 1,000,000, with --quick 5,000.
-	Pages int64
+	Pages int64 `placeholder:"N" help:"${focused_pages}"`
 	// Fetched is the number of pages that a crawl fetches of it. Zero means 10,000, with --quick 500.
-	Fetched int64
+	Fetched int64 `placeholder:"N" help:"${focused_fetched}"`
 }
 
 const (

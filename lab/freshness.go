@@ -22,12 +22,12 @@ import (
 // copies by what it served.
 type Freshness struct {
 	// Hosts is the number of hosts. Zero means 100, with --quick 20.
-	Hosts int64
+	Hosts int64 `placeholder:"N" help:"${hosts}"`
 	// Day is the real time of a day of the web. Zero means 12 s, with --quick 500 ms.
-	Day time.Duration
+	Day time.Duration `placeholder:"D" help:"${day}"`
 	// Days is the duration of a crawl in days of the web. Only its second half is measured.
 	// Zero means 30, with --quick 16.
-	Days int64
+	Days int64 `placeholder:"N" help:"${days}"`
 }
 
 const (

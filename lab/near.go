@@ -32,7 +32,7 @@ import (
 type Near struct {
 	// Pages is the folder with the pages: the packages llvm-13-doc to llvm-16-doc of Debian, unpacked. Empty means
 	// "/usr/share/doc".
-	Pages string
+	Pages string `default:"/usr/share/doc" placeholder:"DIR" help:"${near_pages}"`
 }
 
 // nearVersions are the packages.

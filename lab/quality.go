@@ -21,11 +21,11 @@ import (
 // It runs in this process and measures no times, so the result is the same on every machine.
 type Quality struct {
 	// Graph is a file of links, or a folder with one *.tsv.gz.
-	Graph string
+	Graph string `default:"../shared/data/graph" placeholder:"FILE|DIR" help:"${quality_graph}"`
 	// Draws is the number of sets of seeds. Zero means 20, with --quick 2.
-	Draws int64
+	Draws int64 `placeholder:"N" help:"Draw N sets of seeds (default: 20, quick 2)."`
 	// Seeds is the number of pages in a set. Zero means 10.
-	Seeds int64
+	Seeds int64 `placeholder:"N" help:"Draw N pages per set (default: 10)."`
 }
 
 // Errors of the experiment.

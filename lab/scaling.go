@@ -23,17 +23,18 @@ import (
 type Scaling struct {
 	// Agents lists the numbers of agents. Empty means 1, 2, 3, 4, 6, 7, 8, 12 and 16, with
 	// --quick 1, 2 and 4.
-	Agents []int
+	Agents []int `placeholder:"N" help:"${scaling_agents}"`
 	// Bandwidth is the bandwidth of each line, in bytes per second. Zero means 500,000.
-	Bandwidth int64
+	Bandwidth int64 `kong:"-"`
 	// Warm is the time before the measurement of a run, Measured the time of the measurement.
 	// Zero means 8 s and 25 s, with --quick 2 s and 4 s.
-	Warm, Measured time.Duration
+	Warm     time.Duration `kong:"-"`
+	Measured time.Duration `name:"duration" placeholder:"D" help:"Measure D of each run (default: 25s, quick 4s)."`
 	// Runs is the number of runs with each number of agents. Zero means 3, with --quick 1.
-	Runs int
+	Runs int `placeholder:"N" help:"Run each number of agents N times (default: 3, quick 1)."`
 	// Hosts is the number of hosts of a web that the agents crawl to the end, once with each
 	// number of agents. Zero means 1,500, with --quick 100.
-	Hosts int64
+	Hosts int64 `kong:"-"`
 }
 
 const (

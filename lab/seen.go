@@ -23,26 +23,26 @@ import (
 // The stores run one after the other, each in a process of its own, on the same stream.
 type Seen struct {
 	// Stores names the stores to measure. Nil means all.
-	Stores []string
+	Stores []string `name:"only" placeholder:"STORE" help:"Measure only these stores: ${stores}."`
 	// Shapes names the shapes of the stream. Nil means all.
-	Shapes []string
+	Shapes []string `name:"shape" placeholder:"SHAPE" help:"Measure only these shapes of the stream: uniform, zipf."`
 	// Keys is the largest number of known keys. Zero means 100 million, with --quick a million.
-	Keys int64
+	Keys int64 `placeholder:"N" help:"Measure up to N known keys (default: 100000000, quick 1000000)."`
 	// Memory bounds the memory of a store in bytes, if the store's memory can be bounded. Zero
 	// means 512 MB, 2 GB from a billion keys on, 32 MB with --quick.
-	Memory int64
+	Memory int64 `placeholder:"BYTES" help:"${store_memory}"`
 	// Most is the memory in bytes at which the experiment stops a store. Zero means 8 GB.
-	Most int64
+	Most int64 `placeholder:"BYTES" help:"Stop a store that takes more than BYTES of memory (default: 8 GB)."`
 	// Common is the number of known keys up to which all stores are measured, in the same
 	// time. Only ours continue to Keys. Zero means 20 million, with --quick 200,000, or Keys
 	// if that is less.
-	Common int64
+	Common int64 `placeholder:"N" help:"${common}"`
 	// Each bounds the time of a store up to Common, with one shape. Ours get as much again
 	// for each further Common keys. Zero means 15 min, with --quick 3 s.
-	Each time.Duration
+	Each time.Duration `placeholder:"D" help:"${each}"`
 	// Profiles is the folder for processor profiles of the last measurement of each store.
 	// Empty means no profiles.
-	Profiles string
+	Profiles string `name:"cpuprofile" placeholder:"DIR" help:"Write a processor profile of the last measurement of each store to DIR."`
 }
 
 // ErrFalse reports a store that gave a wrong answer.

@@ -18,21 +18,21 @@ import (
 type Throughput struct {
 	// Agents are the programs to measure, in this order. To compare versions, measure them in
 	// one run of the experiment, where they take turns.
-	Agents []Program
+	Agents []Program `kong:"-"`
 	// Hosts and PagesMean are the number of hosts of the web and their mean number of pages.
 	// Zero means 20,000 hosts of 20 pages, with --quick 2,000 hosts.
-	Hosts     int64
-	PagesMean float64
+	Hosts     int64   `placeholder:"N" help:"${throughput_hosts}"`
+	PagesMean float64 `default:"20" placeholder:"NUMBER" help:"Generate N pages per host on average."`
 	// Runs is the number of runs of each program. Zero means 3, with --quick 1.
-	Runs int
+	Runs int `placeholder:"N" help:"Measure each program N times (default: 3, quick 1)."`
 	// Duration is the time of a run of the yardstick. With --quick it also bounds the runs of
 	// the agents. Zero means 30 s, with --quick 3 s.
-	Duration time.Duration
+	Duration time.Duration `placeholder:"D" help:"${duration}"`
 	// Profiles is a folder for processor profiles. If it is not empty, each agent has one run more for each kind, with
 	// a profiler, which does not count.
-	Profiles string
+	Profiles string `name:"cpuprofile" placeholder:"DIR" help:"Run each agent once more for each way, and write processor profiles to DIR, for \"go tool pprof\"."`
 	// Kinds names the ways of serving to measure. Nil means all.
-	Kinds []string
+	Kinds []string `name:"only" placeholder:"KIND" help:"Serve the web only in these ways: ${kinds}."`
 }
 
 // A Program is a program to measure: its name in the results, and its file.

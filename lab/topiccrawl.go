@@ -25,14 +25,14 @@ import (
 // an agent has several. What a crawler fetches and keeps follows from the archives and logs of the agents.
 type TopicCrawl struct {
 	// Texts is the folder with the texts. Empty means "../shared/data/topics".
-	Texts string
+	Texts string `default:"../shared/data/topics" placeholder:"DIR" help:"${topic_texts}"`
 	// Pages is the number of pages of the generated web. Zero means 1,000,000, with --quick 5,000.
-	Pages int64
+	Pages int64 `placeholder:"N" help:"${topic_pages}"`
 	// Depth is the number of links that a crawl of the generated web follows at most. Zero means 5, with --quick 3. A
 	// crawl ends by itself then, when all pages have arrived where they belong.
-	Depth int
+	Depth int `placeholder:"N" help:"${topic_depth}"`
 	// Webs are the names of the webs. Empty means all.
-	Webs []string
+	Webs []string `name:"web" placeholder:"WEB" help:"${topic_web}"`
 }
 
 // The ways to divide the pages.

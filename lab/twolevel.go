@@ -10,22 +10,22 @@ import (
 // ("Full-coverage two-level URL duplication checking"): sections 4 and 5, figures 7 to 12.
 type TwoLevel struct {
 	// Parts are those of TwoLevelParts to run. Empty means all.
-	Parts []string
+	Parts []string `name:"part" placeholder:"PART" help:"${twolevel_part}"`
 	// Agents lists the numbers of agents of the crawls. Empty means 1, 2, 3, 5 and 7, as in the
 	// paper; with --quick 1, 2 and 3.
-	Agents []int
+	Agents []int `placeholder:"N" help:"${twolevel_agents}"`
 	// Pages lists the numbers of pages, of all agents together, at which the crawls are compared,
 	// from low to high. Only the most agents fetch the last of them. Fewer agents fetch their share of
 	// the last but one, so that their crawls take about as long as each other. Empty means 31,250 and
 	// its doubles up to 2 million; with --quick 200, 400 and 800.
-	Pages []int64
+	Pages []int64 `placeholder:"N" help:"${twolevel_pages}"`
 	// PageBytes is the mean length of a page. Zero means 22,300, as in the paper; with --quick 3,000.
-	PageBytes int
+	PageBytes int `kong:"-"`
 	// Bandwidth is the bandwidth of each agent's line, in bytes per second. Zero means 2,500,000, with
 	// --quick 500,000.
-	Bandwidth int64
+	Bandwidth int64 `kong:"-"`
 	// Hosts is the number of hosts of the webs of the part coverage. Zero means 2,000, with --quick 100.
-	Hosts int64
+	Hosts int64 `placeholder:"N" help:"${twolevel_hosts}"`
 }
 
 // The parts of the experiment.

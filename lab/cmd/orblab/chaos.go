@@ -1,30 +1,20 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	"github.com/orbweaver/orbweaver/lab"
 )
 
 // ChaosCmd implements "orblab chaos".
 type ChaosCmd struct {
-	Quick      bool          `help:"Tell 20 stories, unless --for or --stories is given."`
-	Seed       uint64        `placeholder:"N" help:"${chaos_seed}"`
-	For        time.Duration `placeholder:"D" help:"Tell stories for D (default: until --stories are told)."`
-	Stories    int           `placeholder:"N" help:"Tell N stories at most (default: 60, no limit with --for)."`
-	Alone      *float64      `placeholder:"SHARE" help:"Share of stories of a single agent, from 0 to 1 (default: a third)."`
-	Partition  string        `enum:",rendezvous,ring,hash,sites" default:"" placeholder:"KIND" help:"${chaos_partition}"`
-	Append     string        `placeholder:"FILE" help:"${chaos_append}"`
-	Plan       string        `placeholder:"FILE|JSON" help:"Tell the story of this plan 20 times, and say how often it fails."`
-	Keep       string        `placeholder:"DIR" help:"${chaos_keep}"`
-	Jobs       int           `placeholder:"N" help:"${chaos_jobs}"`
-	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Write processor profiles of these processes to DIR."`
-	Out        string        `placeholder:"DIR" help:"${chaos_out}"`
+	Quick bool `help:"Tell 20 stories, unless --for or --stories is given."`
+	lab.Chaos
+	Share *float64 `name:"alone" placeholder:"SHARE" help:"Share of stories of a single agent, from 0 to 1 (default: a third)."`
+	Out   string   `placeholder:"DIR" help:"${chaos_out}"`
 }
 
 // Help explains the result.
@@ -43,33 +33,29 @@ What people write below the marker in chaos.md stays.`
 
 // Run runs the experiment.
 func (c *ChaosCmd) Run(out io.Writer) error {
-	alone := 0.3333333333 // a third; with another value the seeds would have other stories
-	if c.Alone != nil {
-		alone = *c.Alone
+	c.Alone = 0.3333333333 // a third; with another value the seeds would have other stories
+	if c.Share != nil {
+		c.Alone = *c.Share
 	}
 	switch {
-	case c.For < 0 || c.Stories < 0 || c.Jobs < 0:
+	case c.Time < 0 || c.Stories < 0 || c.Jobs < 0:
 		return usageErrorf("--for, --stories and --jobs: give values above 0")
-	case !(alone >= 0 && alone <= 1):
-		return usageErrorf("--alone %v: give a share from 0 to 1", alone)
+	case !(c.Alone >= 0 && c.Alone <= 1):
+		return usageErrorf("--alone %v: give a share from 0 to 1", c.Alone)
 	case c.Partition != "" && c.Append != "":
 		return usageErrorf("--partition changes the stories of seeds; remove --append")
-	case c.Plan != "" && (c.For > 0 || c.Stories > 0 || c.Append != ""):
+	case c.Plan != "" && (c.Time > 0 || c.Stories > 0 || c.Append != ""):
 		return usageErrorf("--plan repeats one story; remove --for, --stories and --append")
 	}
-	if c.CPUProfile != "" {
-		if err := os.MkdirAll(c.CPUProfile, 0o755); err != nil {
-			return fmt.Errorf("cpuprofile: %w", err)
-		}
+	if err := makeDir(c.Profiles); err != nil {
+		return err
 	}
 	f := flags{Quick: c.Quick, Seed: c.Seed, Out: c.Out}
 	if c.Plan != "" && c.Out == "" {
 		f.Out = os.TempDir() // the command writes no results
 	}
-	return f.measure(out, false, &lab.Chaos{
-		Time: c.For, Stories: c.Stories, Seed: c.Seed, Alone: alone, Partition: c.Partition, Append: c.Append,
-		Keep: c.Keep, Jobs: c.Jobs, Plan: c.Plan, Profiles: c.CPUProfile, Commit: commit(),
-	})
+	c.Commit = commit()
+	return f.measure(out, false, &c.Chaos)
 }
 
 // ChaosStoryCmd implements "orblab chaos-story": a worker process that runs stories.

@@ -66,6 +66,27 @@ func (f *flags) measure(out io.Writer, crawls bool, e lab.Experiment) error {
 	return err
 }
 
+// anyOf checks that the values of a flag are some of those allowed.
+func anyOf(flag string, values, allowed []string) error {
+	for _, v := range values {
+		if !slices.Contains(allowed, v) {
+			return usageErrorf("%s %s: not one of %s", flag, v, strings.Join(allowed, ", "))
+		}
+	}
+	return nil
+}
+
+// makeDir makes the folder for profiles, if it has a name.
+func makeDir(name string) error {
+	if name == "" {
+		return nil
+	}
+	if err := os.MkdirAll(name, 0o755); err != nil {
+		return fmt.Errorf("cpuprofile: %w", err)
+	}
+	return nil
+}
+
 // dir returns the folder for the results. A quick run does not overwrite the commented
 // results in docs/lab. Outside a checkout there is no docs/lab, and the error is a *usageError.
 func (f *flags) dir() (string, error) {

@@ -9,9 +9,7 @@ import (
 // FocusedCmd implements "orblab focused".
 type FocusedCmd struct {
 	flags
-	Texts   string `default:"../shared/data/topics" placeholder:"DIR" help:"${focused_texts}"`
-	Pages   int64  `placeholder:"N" help:"${focused_pages}"`
-	Fetched int64  `placeholder:"N" help:"${focused_fetched}"`
+	lab.Focused
 }
 
 // Help explains the result.
@@ -26,5 +24,5 @@ the anchor text, the URL and the host.
 
 // Run runs the experiment.
 func (c *FocusedCmd) Run(out io.Writer) error {
-	return c.measure(out, false, &lab.Focused{Texts: c.Texts, Pages: c.Pages, Fetched: c.Fetched})
+	return c.measure(out, false, &c.Focused)
 }

@@ -10,9 +10,7 @@ import (
 // FreshnessCmd implements "orblab freshness".
 type FreshnessCmd struct {
 	flags
-	Hosts int64         `placeholder:"N" help:"${hosts}"`
-	Day   time.Duration `placeholder:"D" help:"${day}"`
-	Days  int64         `placeholder:"N" help:"${days}"`
+	lab.Freshness
 }
 
 // Help explains the result.
@@ -35,5 +33,5 @@ func (c *FreshnessCmd) Run(out io.Writer) error {
 	case c.Days > 0 && c.Days < 4:
 		return usageErrorf("--days %d is too small; give at least 4", c.Days)
 	}
-	return c.measure(out, true, &lab.Freshness{Hosts: c.Hosts, Day: c.Day, Days: c.Days})
+	return c.measure(out, true, &c.Freshness)
 }

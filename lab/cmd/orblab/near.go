@@ -9,7 +9,7 @@ import (
 // NearCmd implements "orblab near".
 type NearCmd struct {
 	flags
-	Pages string `default:"/usr/share/doc" placeholder:"DIR" help:"${near_pages}"`
+	lab.Near
 }
 
 // Help explains the result.
@@ -23,5 +23,5 @@ to llvm-16-doc, and copies in generated webs with a known rate of edits.
 
 // Run runs the experiment.
 func (c *NearCmd) Run(out io.Writer) error {
-	return c.measure(out, false, &lab.Near{Pages: c.Pages})
+	return c.measure(out, false, &c.Near)
 }

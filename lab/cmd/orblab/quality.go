@@ -9,9 +9,7 @@ import (
 // QualityCmd implements "orblab quality".
 type QualityCmd struct {
 	flags
-	Graph string `default:"../shared/data/graph" placeholder:"FILE|DIR" help:"${quality_graph}"`
-	Draws int64  `placeholder:"N" help:"Draw N sets of seeds (default: 20, quick 2)."`
-	Seeds int64  `placeholder:"N" help:"Draw N pages per set (default: 10)."`
+	lab.Quality
 }
 
 // Help explains the result.
@@ -28,5 +26,5 @@ func (c *QualityCmd) Run(out io.Writer) error {
 	if c.Draws < 0 || c.Seeds < 0 {
 		return usageErrorf("--draws and --seeds: give values above 0")
 	}
-	return c.measure(out, false, &lab.Quality{Graph: c.Graph, Draws: c.Draws, Seeds: c.Seeds})
+	return c.measure(out, false, &c.Quality)
 }

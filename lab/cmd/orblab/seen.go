@@ -1,12 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"os"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/orbweaver/orbweaver/lab"
 )
@@ -14,15 +9,8 @@ import (
 // SeenCmd implements "orblab seen".
 type SeenCmd struct {
 	flags
-	Only       []string      `placeholder:"STORE" help:"Measure only these stores: ${stores}."`
-	Shape      []string      `placeholder:"SHAPE" help:"Measure only these shapes of the stream: uniform, zipf."`
-	Keys       int64         `placeholder:"N" help:"Measure up to N known keys (default: 100000000, quick 1000000)."`
-	Billion    bool          `help:"${billion}"`
-	Memory     int64         `placeholder:"BYTES" help:"${store_memory}"`
-	Most       int64         `placeholder:"BYTES" help:"Stop a store that takes more than BYTES of memory (default: 8 GB)."`
-	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Write a processor profile of the last measurement of each store to DIR."`
-	Each       time.Duration `placeholder:"D" help:"${each}"`
-	Common     int64         `placeholder:"N" help:"${common}"`
+	lab.Seen
+	Billion bool `help:"${billion}"`
 }
 
 // Help explains the result.
@@ -50,27 +38,17 @@ func (c *SeenCmd) Run(out io.Writer) error {
 	case c.Keys > 0 && c.Billion:
 		return bad("--billion means --keys 1000000000: give one or the other")
 	}
-	for _, s := range c.Only {
-		if !slices.Contains(lab.StoreNames(), s) {
-			return bad("--only %s: not one of %s", s, strings.Join(lab.StoreNames(), ", "))
-		}
+	if err := anyOf("--only", c.Stores, lab.StoreNames()); err != nil {
+		return err
 	}
-	for _, s := range c.Shape {
-		if !slices.Contains(lab.ShapeNames(), s) {
-			return bad("--shape %s: not one of %s", s, strings.Join(lab.ShapeNames(), ", "))
-		}
+	if err := anyOf("--shape", c.Shapes, lab.ShapeNames()); err != nil {
+		return err
 	}
-	if c.CPUProfile != "" {
-		if err := os.MkdirAll(c.CPUProfile, 0o755); err != nil {
-			return fmt.Errorf("cpuprofile: %w", err)
-		}
+	if err := makeDir(c.Profiles); err != nil {
+		return err
 	}
-	keys := c.Keys
 	if c.Billion {
-		keys = 1e9
+		c.Keys = 1e9
 	}
-	return c.measure(out, false, &lab.Seen{
-		Stores: c.Only, Shapes: c.Shape, Keys: keys, Memory: c.Memory, Most: c.Most, Each: c.Each, Common: c.Common,
-		Profiles: c.CPUProfile,
-	})
+	return c.measure(out, false, &c.Seen)
 }

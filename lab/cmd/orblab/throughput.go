@@ -1,13 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/lab"
@@ -18,12 +14,7 @@ type ThroughputCmd struct {
 	flags
 	Agent []string `placeholder:"[NAME=]FILE" sep:"none" help:"${agent}"`
 
-	Hosts      int64         `placeholder:"N" help:"${throughput_hosts}"`
-	PagesMean  float64       `default:"20" placeholder:"NUMBER" help:"Generate N pages per host on average."`
-	Runs       int           `placeholder:"N" help:"Measure each program N times (default: 3, quick 1)."`
-	Duration   time.Duration `placeholder:"D" help:"${duration}"`
-	Only       []string      `placeholder:"KIND" help:"Serve the web only in these ways: ${kinds}."`
-	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Run each agent once more for each way, and write processor profiles to DIR, for \"go tool pprof\"."`
+	lab.Throughput
 
 	MemoryRun bool              `help:"Instead, crawl many pages, and record memory and speed each second."`
 	Pages     int64             `placeholder:"N" help:"With --memory-run: crawl N pages (default: 3000000, quick 60000)."`
@@ -55,42 +46,33 @@ func (c *ThroughputCmd) Run(out io.Writer) error {
 	case (c.Pages > 0 || c.PageBytes > 0 || c.Memory > 0) && !c.MemoryRun:
 		return bad("--pages, --page-bytes and --memory have no effect without --memory-run: add it")
 	}
-	for _, k := range c.Only {
-		if !slices.Contains(lab.Kinds(), k) {
-			return bad("--only %s: not one of %s", k, strings.Join(lab.Kinds(), ", "))
-		}
+	if err := anyOf("--only", c.Kinds, lab.Kinds()); err != nil {
+		return err
 	}
-	var agents []lab.Program
 	for _, a := range c.Agent {
 		p, err := program(a)
 		if err != nil {
 			return err
 		}
-		agents = append(agents, p)
+		c.Agents = append(c.Agents, p)
 	}
-	if len(agents) == 0 {
+	if len(c.Agents) == 0 {
 		path, err := findOrbweaver(c.Orbweaver)
 		if err != nil {
 			return err
 		}
-		agents = []lab.Program{{Name: "agent", Path: path}}
+		c.Agents = []lab.Program{{Name: "agent", Path: path}}
 	}
 	if c.MemoryRun {
 		return c.measure(out, true, &lab.Memory{
-			Agent: agents[0], Hosts: c.Hosts, PagesMean: c.PagesMean, Pages: c.Pages, PageBytes: int(c.PageBytes),
-			Duration: c.Duration,
-			Budget:   int64(c.Memory),
+			Agent: c.Agents[0], Hosts: c.Hosts, PagesMean: c.PagesMean, Pages: c.Pages, PageBytes: int(c.PageBytes),
+			Duration: c.Duration, Budget: int64(c.Memory),
 		})
 	}
-	if c.CPUProfile != "" {
-		if err := os.MkdirAll(c.CPUProfile, 0o755); err != nil {
-			return fmt.Errorf("cpuprofile: %w", err)
-		}
+	if err := makeDir(c.Profiles); err != nil {
+		return err
 	}
-	return c.measure(out, true, &lab.Throughput{
-		Agents: agents, Hosts: c.Hosts, PagesMean: c.PagesMean, Runs: c.Runs, Duration: c.Duration,
-		Profiles: c.CPUProfile, Kinds: c.Only,
-	})
+	return c.measure(out, true, &c.Throughput)
 }
 
 // program reads the value of --agent, [NAME=]FILE.

@@ -11,11 +11,8 @@ import (
 // TopicCmd implements "orblab topic".
 type TopicCmd struct {
 	flags
-	Figures string   `default:"2-7" enum:"2-3,4-7,2-7" placeholder:"A-B" help:"${topic_figures}"`
-	Texts   string   `default:"../shared/data/topics" placeholder:"DIR" help:"${topic_texts}"`
-	Pages   int64    `placeholder:"N" help:"${topic_pages}"`
-	Depth   int      `placeholder:"N" help:"${topic_depth}"`
-	Web     []string `placeholder:"WEB" help:"${topic_web}"`
+	Figures string `default:"2-7" enum:"2-3,4-7,2-7" placeholder:"A-B" help:"${topic_figures}"`
+	lab.TopicCrawl
 }
 
 // Help explains the result.
@@ -37,14 +34,14 @@ func (TopicCmd) Help() string {
 // Run runs the experiment.
 func (c *TopicCmd) Run(out io.Writer) error {
 	switch {
-	case c.Figures == "2-3" && (c.Pages != 0 || c.Depth != 0 || c.Web != nil):
+	case c.Figures == "2-3" && (c.Pages != 0 || c.Depth != 0 || c.Webs != nil):
 		return usageErrorf("--figures 2-3 crawls nothing; leave out --pages, --depth and --web")
 	case c.Pages < 0 || c.Pages > 1e9:
 		return usageErrorf("--pages %d: give a number from 1 to 1000000000", c.Pages)
 	case c.Depth < 0:
 		return usageErrorf("--depth %d: give a number of at least 1", c.Depth)
 	}
-	for _, web := range c.Web {
+	for _, web := range c.Webs {
 		if !slices.Contains(lab.TopicWebs(), web) {
 			return usageErrorf("--web %q: give %s", web, strings.Join(lab.TopicWebs(), " or "))
 		}
@@ -57,6 +54,5 @@ func (c *TopicCmd) Run(out io.Writer) error {
 	if c.Figures == "2-3" {
 		return nil
 	}
-	return c.measure(out, true, &lab.TopicCrawl{Texts: c.Texts, Pages: c.Pages, Depth: c.Depth,
-		Webs: c.Web})
+	return c.measure(out, true, &c.TopicCrawl)
 }

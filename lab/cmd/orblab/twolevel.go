@@ -12,12 +12,9 @@ import (
 // TwoLevelCmd implements "orblab twolevel".
 type TwoLevelCmd struct {
 	flags
-	Part      []string            `placeholder:"PART" help:"${twolevel_part}"`
-	Agents    []int               `placeholder:"N" help:"${twolevel_agents}"`
-	Pages     []int64             `placeholder:"N" help:"${twolevel_pages}"`
-	PageBytes *quantity.ByteSize  `placeholder:"BYTES" help:"${twolevel_page_bytes}"`
-	Bandwidth *quantity.Bandwidth `placeholder:"RATE" help:"${twolevel_bandwidth}"`
-	Hosts     int64               `placeholder:"N" help:"${twolevel_hosts}"`
+	lab.TwoLevel
+	PageSize *quantity.ByteSize  `name:"page-bytes" placeholder:"BYTES" help:"${twolevel_page_bytes}"`
+	Line     *quantity.Bandwidth `name:"bandwidth" placeholder:"RATE" help:"${twolevel_bandwidth}"`
 }
 
 // Help explains the result.
@@ -40,7 +37,7 @@ The part model needs no crawls. It uses the crawls if they run, too.
 // Run runs the experiment.
 func (c *TwoLevelCmd) Run(out io.Writer) error {
 	parts := lab.TwoLevelParts()
-	for _, p := range c.Part {
+	for _, p := range c.Parts {
 		if !slices.Contains(parts, p) {
 			return usageErrorf("--part %q: give %s", p, strings.Join(parts, ", "))
 		}
@@ -52,21 +49,20 @@ func (c *TwoLevelCmd) Run(out io.Writer) error {
 		return usageErrorf("--agents %v: begin with 1, with which the others are compared", c.Agents)
 	case len(c.Pages) > 0 && (slices.Min(c.Pages) < 1 || slices.Max(c.Pages) > 1e9 || !slices.IsSorted(c.Pages)):
 		return usageErrorf("--pages %v: give numbers from 1 to 1000000000, from low to high", c.Pages)
-	case c.PageBytes != nil && (*c.PageBytes < 1 || *c.PageBytes > 1<<20):
-		return usageErrorf("--page-bytes %s: give a size from 1 byte to 1MiB", c.PageBytes)
+	case c.PageSize != nil && (*c.PageSize < 1 || *c.PageSize > 1<<20):
+		return usageErrorf("--page-bytes %s: give a size from 1 byte to 1MiB", c.PageSize)
 	case c.Hosts < 0 || c.Hosts > 1e6:
 		return usageErrorf("--hosts %d: give a number from 1 to 1000000", c.Hosts)
 	}
-	x := &lab.TwoLevel{Parts: c.Part, Agents: c.Agents, Pages: c.Pages, Hosts: c.Hosts}
-	if c.PageBytes != nil {
-		x.PageBytes = int(*c.PageBytes)
+	if c.PageSize != nil {
+		c.PageBytes = int(*c.PageSize)
 	}
-	if c.Bandwidth != nil {
-		x.Bandwidth = int64(*c.Bandwidth)
+	if c.Line != nil {
+		c.Bandwidth = int64(*c.Line)
 	}
-	crawls := len(c.Part) == 0
+	crawls := len(c.Parts) == 0
 	for _, p := range []string{"coverage", "crawls", "fast"} {
-		crawls = crawls || slices.Contains(c.Part, p)
+		crawls = crawls || slices.Contains(c.Parts, p)
 	}
-	return c.measure(out, crawls, x)
+	return c.measure(out, crawls, &c.TwoLevel)
 }
