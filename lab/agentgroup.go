@@ -199,11 +199,12 @@ func held(ctx context.Context, all []*scaled, pagesMove bool) error {
 		if pagesMove {
 			continue
 		}
-		hosts, err := visited(filepath.Join(a.dir, "reports", "hosts.csv"))
+		hosts, err := table(a.dir, "hosts.csv")
 		if err != nil {
 			return err
 		}
-		for _, h := range hosts {
+		for _, row := range hosts[1:] {
+			h := row[0]
 			if other, ok := owner[h]; ok {
 				return fmt.Errorf("%w: host %s, by %s and %s", ErrScaling, h, other, a.name)
 			}

@@ -37,38 +37,31 @@ type Told struct {
 // bad reports whether the story failed.
 func (t Told) bad() bool { return t.Verdict == nil || t.Verdict.Bad() }
 
-// A failure is a kind of failure of a story.
-type failure string
+// A failure is a kind of failure of a story, with the words that say it.
+type failure struct{ kind, why string }
 
-// The kinds of failures, the gravest first.
-const (
-	failedPanic     failure = "panic" // or a deadlock, or a story that took too long: the process ended
-	failedMissed    failure = "missed"
-	failedTwice     failure = "twice"
-	failedViolation failure = "violation"
-	failedBeyond    failure = "beyond"
-	failedWrong     failure = "wrong"
-	failedStall     failure = "stall"
-)
-
-// failures returns the kinds of failures of the story, the gravest first.
-func (t Told) failures() (kinds []failure) {
+// failures returns the failures of a story that has a verdict, the gravest kind first.
+func (t Told) failures() (all []failure) {
 	v := t.Verdict
-	if v == nil {
-		return []failure{failedPanic}
-	}
-	for _, k := range []struct {
-		is   bool
-		kind failure
-	}{
-		{len(v.Missed) > 0, failedMissed}, {v.Unexcused > 0, failedTwice}, {len(v.Violations) > 0, failedViolation},
-		{v.Beyond > 0, failedBeyond}, {len(v.Wrong) > 0, failedWrong}, {v.Stalled, failedStall},
-	} {
-		if k.is {
-			kinds = append(kinds, k.kind)
+	add := func(is bool, kind, format string, a ...any) {
+		if is {
+			all = append(all, failure{kind, fmt.Sprintf(format, a...)})
 		}
 	}
-	return kinds
+	add(len(v.Missed) > 0, "missed", "%d pages missed", v.Reachable-v.Fetched-v.MissedExcused)
+	add(v.Unexcused > 0, "twice", "%d pages fetched twice without a reason", v.Unexcused)
+	known := map[string]bool{}
+	for _, w := range v.Violations {
+		add(!known[w.Kind], "violation", "impolite (%s)", w.Kind)
+		known[w.Kind] = true
+	}
+	add(v.Beyond > 0, "beyond", "%d fetches of pages that the crawl should not reach", v.Beyond)
+	for _, w := range v.Wrong {
+		line, _, _ := strings.Cut(w, "\n")
+		add(true, "wrong", "%s", line)
+	}
+	add(v.Stalled, "stall", "no page for %s", v.Stall)
+	return all
 }
 
 // likewise reports whether another story failed like t, which failed: the gravest kind of failure of
@@ -77,14 +70,16 @@ func (t Told) likewise(other Told) bool {
 	if !other.bad() {
 		return false
 	}
-	kinds := t.failures()
-	return len(kinds) == 0 || slices.Contains(other.failures(), kinds[0])
+	if t.Verdict == nil || other.Verdict == nil { // a panic, a deadlock, or a story that took too long
+		return t.Verdict == other.Verdict
+	}
+	all := t.failures()
+	return len(all) == 0 || slices.ContainsFunc(other.failures(), func(f failure) bool { return f.kind == all[0].kind })
 }
 
 // why returns a line that says why the story failed.
 func (t Told) why() string {
-	v := t.Verdict
-	if v == nil {
+	if t.Verdict == nil {
 		for line := range strings.Lines(t.Output) {
 			if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") ||
 				strings.HasPrefix(line, "SIGQUIT") {
@@ -94,24 +89,8 @@ func (t Told) why() string {
 		return "the process ended"
 	}
 	var whys []string
-	add := func(is bool, format string, a ...any) {
-		if is {
-			whys = append(whys, fmt.Sprintf(format, a...))
-		}
-	}
-	add(len(v.Missed) > 0, "%d pages missed", v.Reachable-v.Fetched-v.MissedExcused)
-	add(v.Unexcused > 0, "%d pages fetched twice without a reason", v.Unexcused)
-	add(v.Beyond > 0, "%d fetches of pages that the crawl should not reach", v.Beyond)
-	add(v.Stalled, "no page for %s", v.Stall)
-	kinds := map[string]int{}
-	for _, w := range v.Violations {
-		if kinds[w.Kind]++; kinds[w.Kind] == 1 {
-			add(true, "impolite (%s)", w.Kind)
-		}
-	}
-	for _, w := range v.Wrong {
-		line, _, _ := strings.Cut(w, "\n")
-		whys = append(whys, line)
+	for _, f := range t.failures() {
+		whys = append(whys, f.why)
 	}
 	return strings.Join(whys, "; ")
 }

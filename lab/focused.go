@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
@@ -113,11 +112,7 @@ func (x *Focused) Run(ctx context.Context, t *Trial) (*Result, error) {
 	def(&y.Texts, defaultTexts)
 	size(t.Quick, &y.Pages, 1_000_000, 5000)
 	size(t.Quick, &y.Fetched, 10_000, 500)
-	odp, err := readTexts(y.Texts, "odp.jsonl.gz", every)
-	if err != nil {
-		return nil, err
-	}
-	wiki, err := readTexts(y.Texts, "wikispeedia.jsonl.gz", every)
+	odp, wiki, err := readBoth(y.Texts, every)
 	if err != nil {
 		return nil, err
 	}
@@ -345,15 +340,11 @@ func (w *focusedWeb) bound(web *gen.TextWeb, seeds []int64, most int) (fetched [
 // crawl crawls a web over loopback, and returns the pages in the order in which they arrived.
 func (w *focusedWeb) crawl(ctx context.Context, t *Trial, o focusedOrder, draw int, web *gen.TextWeb, seeds []int64,
 	most int) (pages []int64, err error) {
-	server, err := testweb.New(testweb.Config{Origin: web, Log: io.Discard})
+	server, stop, err := serveHere(testweb.Config{Origin: web})
 	if err != nil {
 		return nil, err
 	}
-	stop := server.Start()
-	defer func() {
-		err = errors.Join(err, stop())
-		server.Close()
-	}()
+	defer func() { err = errors.Join(err, stop()) }()
 	cfg := node.Config{
 		Dir: filepath.Join(t.Dir, fmt.Sprintf("%s-%s-%d", w.name, o.Name, draw)), Contact: "lab@example.org",
 	}

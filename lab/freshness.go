@@ -207,7 +207,7 @@ func (x *Freshness) visit(ctx context.Context, program string, w *web, dir strin
 	}
 	l.runs[policy] = r // one goroutine at a time runs a law
 	if policy == recrawlPolicy {
-		l.rates, err = x.estimates(l, filepath.Join(job.Dir, "reports", "recrawl.csv"))
+		l.rates, err = x.estimates(l, job.Dir)
 	}
 	return err
 }

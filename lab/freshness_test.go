@@ -113,9 +113,10 @@ func TestFreshnessEstimates(t *testing.T) {
 		}
 	}
 	b.WriteString("(5 more),,,,\n")
-	name := filepath.Join(t.TempDir(), "recrawl.csv")
-	must.Do(t, os.WriteFile(name, b.Bytes(), 0o644))
-	es, err := x.estimates(&freshLaw{changeLaw: law, web: w}, name)
+	dir := t.TempDir()
+	must.Do(t, os.Mkdir(filepath.Join(dir, "reports"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "reports", "recrawl.csv"), b.Bytes(), 0o644))
+	es, err := x.estimates(&freshLaw{changeLaw: law, web: w}, dir)
 	if err != nil || len(es) != 2 {
 		t.Fatalf("%+v, %v", es, err)
 	}

@@ -1,10 +1,8 @@
 package lab
 
 import (
-	"encoding/csv"
 	"fmt"
 	"math"
-	"os"
 	"strconv"
 	"time"
 )
@@ -140,15 +138,11 @@ type RateEstimate struct {
 }
 
 // estimates compares the rates in a crawl's recrawl.csv with the true ones.
-func (x *Freshness) estimates(l *freshLaw, name string) (es []RateEstimate, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("estimates: %w", err)
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil || len(rows) == 0 || len(rows[0]) < 4 || rows[0][3] != "changes_per_day" {
-		return nil, fmt.Errorf("estimates: %s is not a recrawl.csv: %w", name, err)
+func (x *Freshness) estimates(l *freshLaw, dir string) (es []RateEstimate, err error) {
+	const name = "recrawl.csv"
+	rows, err := table(dir, name)
+	if err != nil || len(rows[0]) < 4 || rows[0][3] != "changes_per_day" {
+		return nil, fmt.Errorf("estimates: there is no %s: %w", name, err)
 	}
 	truth := map[string]time.Duration{}
 	for h := range l.web.Hosts() {

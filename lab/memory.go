@@ -57,13 +57,12 @@ func (x *Memory) Run(ctx context.Context, t *Trial) (*Result, error) {
 	if y.Budget > 0 {
 		flags = []string{"--memory", strconv.FormatInt(y.Budget, 10)}
 	}
-	b := &bench{t: t, x: &Throughput{}}
 	var (
 		mu      sync.Mutex // guards samples
 		samples = []Sample{{}}
 		run     *crawlRun
 	)
-	err := b.with(ctx, spec, func(w *web, dir string) (err error) {
+	err := t.serve(ctx, 1, spec, func(webs []*web, dir string) (err error) {
 		done := t.step("%s pages of %s hosts", humanize.Comma(y.Pages), humanize.Comma(y.Hosts))
 		stop := keepSmall(filepath.Join(dir, "crawl", "archive"))
 		defer stop()
@@ -74,8 +73,8 @@ func (x *Memory) Run(ctx context.Context, t *Trial) (*Result, error) {
 			t.partial("%s pages, %s pages/s, %d MB", count(float64(s.Pages)), count(s.PagesPerS), now.Resident/1e6)
 		}
 		job := crawlJob{
-			Program: y.Agent.Path, Web: w, Dir: filepath.Join(dir, "crawl"), PageLimit: y.Pages, TimeLimit: y.Duration,
-			Flags: flags, Tick: tick,
+			Program: y.Agent.Path, Web: webs[0], Dir: filepath.Join(dir, "crawl"), PageLimit: y.Pages,
+			TimeLimit: y.Duration, Flags: flags, Tick: tick,
 		}
 		if run, err = job.run(ctx); err != nil {
 			return err

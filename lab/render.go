@@ -106,30 +106,27 @@ func (p *page) picture(alt string) string {
 	return fmt.Sprintf("![%s](%s.svg)", alt, p.name)
 }
 
-// num returns an expression as a number. Without a value it is 0.
-func (p *page) num(e string, where ...string) (float64, error) {
+// value returns the value of an expression, in the lines that satisfy conditions.
+func (p *page) value(e string, where []string) (v vec, err error) {
 	s := subset{d: p.d}
 	for _, w := range where {
-		var err error
 		if s, err = s.and(w); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
-	v, err := s.value(e)
+	return s.value(e)
+}
+
+// num returns an expression as a number. Without a value it is 0.
+func (p *page) num(e string, where ...string) (float64, error) {
+	v, err := p.value(e, where)
 	f, _ := v.one().(float64)
 	return f, err
 }
 
 // val returns an expression for people, with some digits after the decimal point.
 func (p *page) val(digits int, e string, where ...string) (string, error) {
-	s := subset{d: p.d}
-	for _, w := range where {
-		var err error
-		if s, err = s.and(w); err != nil {
-			return "", err
-		}
-	}
-	v, err := s.value(e)
+	v, err := p.value(e, where)
 	text, _ := Column{Digits: digits}.show(v.one())
 	return text, err
 }

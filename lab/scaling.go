@@ -1,13 +1,13 @@
 package lab
 
 import (
-	"bufio"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -157,20 +157,20 @@ func plainWeb(seed uint64, hosts int64) gen.Spec {
 	return s
 }
 
-// visited returns the hosts in a hosts.csv, which are its first column.
-func visited(name string) (hosts []string, err error) {
-	f, err := os.Open(name)
+// table returns the rows of a report of a crawl, the head first.
+func table(dir, name string) ([][]string, error) {
+	f, err := os.Open(filepath.Join(dir, "reports", name))
 	if err != nil {
-		return nil, fmt.Errorf("hosts: %w", err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	defer f.Close()
-	sc := bufio.NewScanner(f)
-	for first := true; sc.Scan(); first = false {
-		if host, _, ok := strings.Cut(sc.Text(), ","); ok && !first {
-			hosts = append(hosts, host)
-		}
+	r := csv.NewReader(f)
+	r.FieldsPerRecord = -1 // a last line may count what is left out
+	rows, err := r.ReadAll()
+	if err != nil || len(rows) == 0 {
+		return nil, fmt.Errorf("%s has %d rows: %w", name, len(rows), err)
 	}
-	return hosts, sc.Err()
+	return rows, nil
 }
 
 // measured sums up a timed run.

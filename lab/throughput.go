@@ -172,17 +172,12 @@ func (b *bench) spec(k kind) WebSpec {
 	return s
 }
 
-// with starts a web and calls f with it and a new folder.
-func (b *bench) with(ctx context.Context, spec WebSpec, f func(w *web, dir string) error) error {
-	return b.t.serve(ctx, 1, spec, func(webs []*web, dir string) error { return f(webs[0], dir) })
-}
-
 // bareURLs is the number of URLs in the yardstick's list, which it repeats.
 const bareURLs = 100_000
 
 func (b *bench) bare(ctx context.Context, k kind, round int) (m measurement, err error) {
-	err = b.with(ctx, b.spec(k), func(w *web, dir string) error {
-		urls := filepath.Join(dir, "urls.txt")
+	err = b.t.serve(ctx, 1, b.spec(k), func(webs []*web, dir string) error {
+		w, urls := webs[0], filepath.Join(dir, "urls.txt")
 		if err := writeURLs(urls, b.spec(k).Spec, bareURLs); err != nil {
 			return err
 		}
@@ -211,9 +206,9 @@ func (b *bench) agent(ctx context.Context, k kind, p Program, round int) (m meas
 	if round == 0 {
 		what = "profile"
 	}
-	err = b.with(ctx, b.spec(k), func(w *web, dir string) error {
+	err = b.t.serve(ctx, 1, b.spec(k), func(webs []*web, dir string) error {
 		done := b.t.step("%s: %s, %s", k.name, p.Name, what)
-		job := crawlJob{Program: p.Path, Web: w, Dir: filepath.Join(dir, "crawl"),
+		job := crawlJob{Program: p.Path, Web: webs[0], Dir: filepath.Join(dir, "crawl"),
 			Tick: func(s progressLine, now Sample) {
 				b.t.partial("%s pages, %s pages/s, %d MB", count(float64(s.Pages)), count(s.PagesPerS),
 					now.Resident/1e6)

@@ -77,11 +77,7 @@ func (x *Topic) run(ctx context.Context, t *Trial) (*topicRun, error) {
 	if t.Quick {
 		every = 8
 	}
-	odp, err := readTexts(dir, "odp.jsonl.gz", every)
-	if err != nil {
-		return nil, err
-	}
-	wiki, err := readTexts(dir, "wikispeedia.jsonl.gz", every)
+	odp, wiki, err := readBoth(dir, every)
 	if err != nil {
 		return nil, err
 	}

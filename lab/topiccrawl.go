@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,11 +125,7 @@ func (x *TopicCrawl) run(ctx context.Context, t *Trial) (webs []TopicWeb, err er
 	def(&y.Texts, defaultTexts)
 	size(t.Quick, &y.Pages, 1_000_000, 5000)
 	size(t.Quick, &y.Depth, 5, 3)
-	odp, err := readTexts(y.Texts, "odp.jsonl.gz", every)
-	if err != nil {
-		return nil, err
-	}
-	wiki, err := readTexts(y.Texts, "wikispeedia.jsonl.gz", every)
+	odp, wiki, err := readBoth(y.Texts, every)
 	if err != nil {
 		return nil, err
 	}
@@ -217,17 +212,15 @@ func (j *topicJob) crawl(ctx context.Context, t *Trial) (*TopicWeb, error) {
 // way crawls the web once, and calls f with the agents.
 func (j *topicJob) way(ctx context.Context, t *Trial, truth testweb.Truth, c agentGroup, f func([]*scaled) error) (
 	cost *TopicCost, err error) {
-	server, err := testweb.New(testweb.Config{Origin: j.web, Truth: truth, TTL: time.Hour, Log: io.Discard})
+	server, stop, err := serveHere(testweb.Config{Origin: j.web, Truth: truth, TTL: time.Hour})
 	if err != nil {
 		return nil, err
 	}
-	defer server.Close()
+	defer func() { err = errors.Join(err, stop()) }()
 	ca := filepath.Join(t.Dir, "ca.pem")
 	if err := os.WriteFile(ca, server.CAPEM(), 0o644); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
-	stop := server.Start()
-	defer func() { err = errors.Join(err, stop()) }()
 	c.web = &web{Announcement: announce(server, ca, j.web.Seeds()[0])}
 	cost = &TopicCost{ByCall: map[string]int64{}}
 	err = c.together(ctx, t, func(all []*scaled) error {

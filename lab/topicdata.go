@@ -61,6 +61,14 @@ func readTexts(dir, name string, every int) (rows []labelled, err error) {
 	return rows, nil
 }
 
+// readBoth reads the texts of the Open Directory and of the encyclopedia.
+func readBoth(dir string, every int) (odp, wiki []labelled, err error) {
+	if odp, err = readTexts(dir, "odp.jsonl.gz", every); err == nil {
+		wiki, err = readTexts(dir, "wikispeedia.jsonl.gz", every)
+	}
+	return odp, wiki, err
+}
+
 // tally counts an answer, which may be right.
 func tally(s *classify.Share, right bool) {
 	if s.Of++; right {

@@ -99,6 +99,19 @@ func announce(w *testweb.Web, ca, seed string) Announcement {
 		ConnectTo: w.ConnectTo(), Seed: seed}
 }
 
+// serveHere serves a web in this process, until the caller calls stop.
+func serveHere(cfg testweb.Config) (w *testweb.Web, stop func() error, err error) {
+	cfg.Log = io.Discard
+	if w, err = testweb.New(cfg); err != nil {
+		return nil, nil, fmt.Errorf("web: %w", err)
+	}
+	end := w.Start()
+	return w, func() error {
+		defer w.Close()
+		return end()
+	}, nil
+}
+
 // A web is a running ServeWeb. One that this process serves has no process.
 type web struct {
 	*process
