@@ -62,8 +62,6 @@ type progressLine struct {
 	Pages     int64   `json:"pages"`
 	PagesPerS float64 `json:"pages_per_s"`
 	Bytes     int64   `json:"bytes"`
-	Queued    int64   `json:"urls_queued"`
-	Memory    int64   `json:"memory_bytes"`
 	// Exchange is zero for an agent that is not in a cluster.
 	Exchange report.Exchange `json:"exchange"`
 }

@@ -65,52 +65,46 @@ func (t *Table) shown() (rows [][]string, right []bool) {
 
 // Markdown returns the table in Markdown, with aligned columns in the source.
 func (t *Table) Markdown() string {
-	rows, right := t.shown()
-	for _, r := range rows {
-		for i := range r {
-			r[i] = strings.NewReplacer("|", `\|`, "\n", " ").Replace(r[i])
+	escaped := strings.NewReplacer("|", `\|`, "\n", " ").Replace
+	return t.layout(3, "| ", " ", "|\n", escaped, func(n int, right bool) string {
+		if right {
+			return strings.Repeat("-", n-1) + ":"
 		}
-	}
-	wide := widths(rows)
-	var b strings.Builder
-	for n, r := range rows {
-		for i, s := range r {
-			b.WriteString("| " + pad(s, max(wide[i], 3), right[i]) + " ")
-		}
-		b.WriteString("|\n")
-		if n > 0 {
-			continue
-		}
-		for i := range r {
-			dashes := strings.Repeat("-", max(wide[i], 3)-1)
-			if right[i] {
-				b.WriteString("| " + dashes + ": ")
-			} else {
-				b.WriteString("| -" + dashes + " ")
-			}
-		}
-		b.WriteString("|\n")
-	}
-	return b.String()
+		return strings.Repeat("-", n)
+	})
 }
 
 // Text returns the table for a terminal.
 func (t *Table) Text() string {
+	asIs := func(s string) string { return s }
+	return t.layout(0, "", "  ", "\n", asIs, func(n int, _ bool) string { return strings.Repeat("─", n) })
+}
+
+// layout returns the table with a rule below its head. Columns have at least a number of places. Each cell is between
+// before and after, and each line has end.
+func (t *Table) layout(least int, before, after, end string, written func(string) string,
+	rule func(n int, right bool) string) string {
 	rows, right := t.shown()
-	wide := widths(rows)
+	wide := make([]int, len(t.Columns))
+	for _, r := range rows {
+		for i := range r {
+			r[i] = written(r[i])
+			wide[i] = max(wide[i], least, runewidth.StringWidth(r[i]))
+		}
+	}
 	var b strings.Builder
 	for n, r := range rows {
-		line := ""
+		line, under := "", ""
 		for i, s := range r {
-			line += pad(s, wide[i], right[i]) + "  "
+			line += before + pad(s, wide[i], right[i]) + after
+			under += before + rule(wide[i], right[i]) + after
 		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-		if n == 0 {
-			rule := ""
-			for _, w := range wide {
-				rule += strings.Repeat("─", w) + "  "
+		lines := []string{line, under}
+		for _, l := range lines[:2-min(n, 1)] {
+			if before == "" {
+				l = strings.TrimRight(l, " ")
 			}
-			b.WriteString(strings.TrimRight(rule, " ") + "\n")
+			b.WriteString(l + end)
 		}
 	}
 	return b.String()
@@ -125,19 +119,6 @@ func key(s string) string {
 		}
 		return '_'
 	}, s), "_")
-}
-
-func widths(rows [][]string) []int {
-	var wide []int
-	for _, r := range rows {
-		for i, s := range r {
-			if i == len(wide) {
-				wide = append(wide, 0)
-			}
-			wide[i] = max(wide[i], runewidth.StringWidth(s))
-		}
-	}
-	return wide
 }
 
 // pad adds spaces to s up to n columns of a terminal.
