@@ -356,12 +356,9 @@ func (x *TwoLevel) cover(ctx context.Context, t *Trial) (runs []CoverageRun, err
 	for _, share := range shares {
 		spec := plainWeb(t.Seed, x.Hosts)
 		spec.Crosslinked, spec.PageBytes = share, 3000
-		truth, within, err := twoTruths(spec)
-		if err != nil {
-			return nil, err
-		}
+		first := len(runs)
 		for _, way := range []string{wayRendezvous, waySites, wayTwoLevel} {
-			r := CoverageRun{Way: way, Crosslinked: share, Reachable: truth, Within: within}
+			r := CoverageRun{Way: way, Crosslinked: share}
 			err := t.crawling(fmt.Sprintf("coverage, %.0f %%, %s", percent*share, way), func() (string, error) {
 				c := agentGroup{agents: coverageAgents, webs: 1,
 					spec: WebSpec{Spec: spec, Truth: true, TwoLevel: way == wayTwoLevel}}
@@ -370,36 +367,22 @@ func (x *TwoLevel) cover(ctx context.Context, t *Trial) (runs []CoverageRun, err
 					r.costs = costsOf(all)
 					w, err := all[0].web.report(ctx)
 					if err == nil {
-						r.Fetched = w.Origin.Fetched
+						r.Fetched, r.Reachable = w.Origin.Fetched, w.Origin.Reachable
 					}
 					return err
 				})
-				return fmt.Sprintf("%s of %s pages", humanize.Comma(r.Fetched), humanize.Comma(truth)), err
+				return fmt.Sprintf("%s of %s pages", humanize.Comma(r.Fetched), humanize.Comma(r.Reachable)), err
 			})
 			if err != nil {
 				return nil, err
 			}
 			runs = append(runs, r)
 		}
+		// The web of the last way, two-level, counts the pages that can be reached within hosts; the others count all.
+		all, within := runs[first].Reachable, runs[len(runs)-1].Reachable
+		for i := range runs[first:] {
+			runs[first+i].Reachable, runs[first+i].Within = all, within
+		}
 	}
 	return runs, nil
-}
-
-// twoTruths counts the pages that a crawl can reach, and those that it can reach within hosts.
-func twoTruths(spec gen.Spec) (truth, within int64, err error) {
-	w, err := gen.New(spec)
-	if err != nil {
-		return 0, 0, err
-	}
-	for _, c := range []struct {
-		two bool
-		n   *int64
-	}{{false, &truth}, {true, &within}} {
-		t, err := w.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true, TwoLevel: c.two})
-		if err != nil {
-			return 0, 0, err
-		}
-		*c.n = t.Reachable()
-	}
-	return truth, within, nil
 }
