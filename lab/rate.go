@@ -19,8 +19,7 @@ import (
 // Speed answers: does a crawl keep --rate when its limit, its agents and the servers change?
 //
 // Real agents crawl a generated web on this machine. The web counts the requests, with no help from the agents.
-type Speed struct {
-}
+type Speed struct{}
 
 const (
 	// rateEvery is the interval at which the web is asked for its counts.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -25,7 +26,7 @@ type Scaling struct {
 	// --quick 1, 2 and 4.
 	Agents []int `placeholder:"N" help:"${scaling_agents}"`
 	// Bandwidth is the bandwidth of each line, in bytes per second. Zero means 500,000.
-	Bandwidth int64 `kong:"-"`
+	Bandwidth quantity.Bandwidth `placeholder:"RATE" help:"Limit the line of each agent to RATE (default: 4Mbit)."`
 	// Warm is the time before the measurement of a run, Measured the time of the measurement.
 	// Zero means 8 s and 25 s, with --quick 2 s and 4 s.
 	Warm     time.Duration `kong:"-"`
@@ -130,7 +131,7 @@ func (x *Scaling) Run(ctx context.Context, t *Trial) (*Result, error) {
 // crawl makes one timed run, with a line for each agent.
 func (x *Scaling) crawl(ctx context.Context, t *Trial, n, run int) (r ScalingRun, err error) {
 	spec := WebSpec{Spec: plainWeb(t.Seed+uint64(run), int64(scalingHosts*slices.Max(x.Agents))),
-		Shape: testweb.Shape{BytesPerSecond: x.Bandwidth}}
+		Shape: testweb.Shape{BytesPerSecond: int64(x.Bandwidth)}}
 	c := agentGroup{agents: n, webs: n, spec: spec,
 		limit: x.Warm + x.Measured + startSlack + time.Duration(n)*startSlack1}
 	err = c.together(ctx, t, func(all []*scaled) error {

@@ -1,5 +1,5 @@
 // Command orblab runs Orbweaver's experiments and writes their results as text, data and
-// pictures. Each experiment is in the file of its name.
+// pictures. Each experiment is in the file of its name, or in command.go if its flags are all that there is to say.
 package main
 
 import (
@@ -33,20 +33,20 @@ func usageErrorf(format string, args ...any) error { return &usageError{fmt.Spri
 var errInterrupted = errors.New("interrupted")
 
 type commands struct {
-	Throughput ThroughputCmd `cmd:"" help:"${throughput}"`
-	Seen       SeenCmd       `cmd:"" help:"${seen}"`
-	Frontier   FrontierCmd   `cmd:"" help:"${frontier}"`
-	Ring       RingCmd       `cmd:"" help:"${ring}"`
-	Quality    QualityCmd    `cmd:"" help:"${quality}"`
-	Freshness  FreshnessCmd  `cmd:"" help:"${freshness}"`
-	Scaling    ScalingCmd    `cmd:"" help:"${scaling}"`
-	Rate       RateCmd       `cmd:"" help:"${rate}"`
-	TwoLevel   TwoLevelCmd   `cmd:"" name:"twolevel" help:"${twolevel}"`
-	Topic      TopicCmd      `cmd:"" help:"${topic}"`
-	Near       NearCmd       `cmd:"" help:"${near}"`
-	Focused    FocusedCmd    `cmd:"" help:"${focused}"`
-	Chaos      ChaosCmd      `cmd:"" help:"${chaos}"`
-	Bare       BareCmd       `cmd:"" passthrough:"" help:"Run the yardstick: a minimal loop that fetches, decodes, scans and archives a list of URLs."`
+	Throughput ThroughputCmd          `cmd:"" help:"${throughput}"`
+	Seen       SeenCmd                `cmd:"" help:"${seen}"`
+	Frontier   FrontierCmd            `cmd:"" help:"${frontier}"`
+	Ring       RingCmd                `cmd:"" help:"${ring}"`
+	Quality    command[lab.Quality]   `cmd:"" help:"${quality}"`
+	Freshness  command[lab.Freshness] `cmd:"" help:"${freshness}"`
+	Scaling    command[lab.Scaling]   `cmd:"" help:"${scaling}"`
+	Rate       command[lab.Speed]     `cmd:"" help:"${rate}"`
+	TwoLevel   TwoLevelCmd            `cmd:"" name:"twolevel" help:"${twolevel}"`
+	Topic      TopicCmd               `cmd:"" help:"${topic}"`
+	Near       command[lab.Near]      `cmd:"" help:"${near}"`
+	Focused    command[lab.Focused]   `cmd:"" help:"${focused}"`
+	Chaos      ChaosCmd               `cmd:"" help:"${chaos}"`
+	Bare       BareCmd                `cmd:"" passthrough:"" help:"Run the yardstick: a minimal loop that fetches, decodes, scans and archives a list of URLs."`
 
 	Render RenderCmd `cmd:"" help:"Write text and picture again from the data of earlier runs."`
 
