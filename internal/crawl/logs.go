@@ -107,6 +107,9 @@ func (l *logs) writeLinks(v *visit.Attempt, f *state.Finish, now time.Time) {
 		return
 	}
 	line := linklog.Line{URL: v.Asked.URL.String(), Time: now, Status: f.Code, Error: f.Kind, Links: &v.LinkLog().Out}
+	if f.Imported() { // another agent may have fetched the page again meanwhile
+		line.Time = f.Began.Add(f.Took)
+	}
 	if line.Error == "" {
 		line.Error = report.RedirectProblem(v.Notes)
 	}

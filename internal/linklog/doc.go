@@ -9,10 +9,10 @@
 //	 ["http://a.example/1","a@href","nofollow ugc","One"],["http://b.example/","a@href"]]}
 //
 //	url       the page, in canonical form
-//	time      when it was finished, UTC
+//	time      when it was finished, UTC; of another agent's page, when the fetch ended
 //	status    the HTTP status, or a negative code as in crawl.log
 //	error     the kind of error, if there was no HTTP response; for a redirect that leads nowhere its annotation
-//	links     the links of the page, each once, in document order; missing if the page was not read for links
+//	links     the links of the page, each once, in document order; missing if the line does not tell them
 //	left_out  how many links are missing at the end of links
 //
 // A link is an array of its target, its kind, its rel and its anchor text. Empty strings at the end of the array are
@@ -21,8 +21,9 @@
 // Invariants:
 //   - A line is complete or absent. The Writer writes it before the journal has the finish of the URL. So after a kill
 //     each finished URL has a line.
-//   - A URL that was finished several times has several lines. The newest counts. If its status is 304, the links are
-//     those of the newest line before it with another status.
+//   - A URL that was finished several times has several lines. The newest counts. If its status is negative, 304, or
+//     2xx without links, the links are those of the newest line that tells them: there was no response, the page has
+//     not changed, or another agent keeps it.
 //   - Text of the network never breaks a line. Texts and lines are bounded.
 //
 // Files, in the folder links of the crawl directory:

@@ -27,7 +27,7 @@ func Current(fsys disk.FS, dirs []string, s extsort.Config, fn func(p *PageLine,
 	for i, name := range files {
 		err := readFile(fsys, name, new(Damage), true, func(p *PageLine) error {
 			counts[i] = p.line
-			return visits.Add(p.URL, p.Time, before+p.line, p.Status == 304)
+			return visits.Add(p.URL, p.Time, before+p.line, p.elsewhere())
 		})
 		if err != nil {
 			return d, err

@@ -149,6 +149,12 @@ func (l *Link) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// elsewhere reports that the links of the page are those of another line: there was no response, the page has not
+// changed (304), or its links are in the log of the agent that keeps it.
+func (p *PageLine) elsewhere() bool {
+	return p.Status < 0 || p.Status == 304 || p.Status/100 == 2 && !p.linked
+}
+
 // A PageLine is a line that was read.
 type PageLine struct {
 	URL     string    `json:"url"`
@@ -158,5 +164,6 @@ type PageLine struct {
 	Links   []Link    `json:"links"`
 	LeftOut int       `json:"left_out"`
 
-	line uint64 // number of the line in its file, from 1
+	line   uint64 // number of the line in its file, from 1
+	linked bool   // it has its links, or says that the page has none
 }

@@ -46,9 +46,16 @@ func newDisk(t *testing.T) *testdisk.Mem {
 }
 
 // write writes a page of status 200 with links, each "target kind rel anchor".
+// elsewhere stands for the links of a page whose links another agent has.
+const elsewhere = "elsewhere"
+
 func write(w *Writer, url string, after time.Duration, status int, links ...string) {
 	var ls Links
 	ls.Reset(status == 200)
+	if len(links) == 1 && links[0] == elsewhere {
+		ls.Reset(false)
+		links = nil
+	}
 	for _, l := range links {
 		f := append(strings.SplitN(l, " ", 4), "", "", "")
 		ls.Add(f[0], f[1], []byte(f[2]), []byte(f[3]))
@@ -94,7 +101,7 @@ func TestLine(t *testing.T) {
 	}
 	var p PageLine
 	must.Do(t, p.parse(bytes.TrimSpace(got), false))
-	wantPage := PageLine{URL: "http://a.example/", Time: start, Status: 200, Links: []Link{
+	wantPage := PageLine{URL: "http://a.example/", Time: start, Status: 200, linked: true, Links: []Link{
 		{"http://a.example/?a=1&b=\\", "a@href", "nofollow", "a \"b\" é\x00\x1b\u0085\ufffd\u2028."},
 		{"http://b.example/", "img@src", "", ""}, {"http://c.example/", "a@href", "", "c"},
 	}}
@@ -111,7 +118,7 @@ func TestLine(t *testing.T) {
 
 // Lines of other programs, and those that cannot be read the short way, are read like any JSON.
 func TestOtherLines(t *testing.T) {
-	want := PageLine{URL: "http://a.example/", Time: start, Status: 200, LeftOut: 3,
+	want := PageLine{URL: "http://a.example/", Time: start, Status: 200, LeftOut: 3, linked: true,
 		Links: []Link{{"http://b.example/", "a@href", "", "x"}}}
 	for _, line := range []string{
 		`{"url":"http://a.example/","time":"2026-01-02T15:04:05.000Z","status":200,` +
@@ -400,6 +407,12 @@ func TestJoin(t *testing.T) {
 	// Not changed: the links hold.
 	write(w, "http://a.example/4", time.Second, 200, "http://a.example/ link@href next")
 	write(w, "http://a.example/4", 2*time.Second, 304)
+	// Fetched again and sent to another agent, which has its links.
+	write(w, "http://a.example/6", 0, 200, "http://a.example/old a@href")
+	write(w, "http://a.example/6", 3*time.Second, 200, elsewhere)
+	write(w, "http://a.example/7", 3*time.Second, 200, elsewhere)
+	// No response: the links hold.
+	write(w, "http://a.example/4", 3*time.Second, -2)
 	// Gone: the links do not hold.
 	write(w, "http://a.example/5", time.Second, 200, "http://a.example/old a@href")
 	write(w, "http://a.example/5", 2*time.Second, 503)
@@ -409,12 +422,16 @@ func TestJoin(t *testing.T) {
 	must.Do(t, err)
 	write(w, "http://b.example/", 5*time.Second, 200, "http://a.example/5 a@href")
 	write(w, "http://a.example/3", 0, 500) // older than the other agent's line
+	write(w, "http://a.example/6", 2*time.Second, 200, "http://a.example/5 a@href  six")
+	write(w, "http://a.example/7", 4*time.Second, 200, "http://a.example/6 a@href")
 	must.Do(t, w.Flush())
 	want := []string{
 		"http://a.example/ <- http://a.example/4 link@href 200 [next] ",
 		"http://a.example/2 <- http://a.example/ a@href 404 [] two",
 		"http://a.example/2 <- http://a.example/3 a@href 404 [] new",
+		"http://a.example/5 <- http://a.example/6 a@href 503 [] six",
 		"http://a.example/5 <- http://b.example/ a@href 503",
+		"http://a.example/6 <- http://a.example/7 a@href 200",
 		"http://b.example/ <- http://a.example/ a@href 200 [nofollow] b",
 	}
 	dirs := []string{dir, other}
@@ -426,7 +443,7 @@ func TestJoin(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	from := joined(t, mem, dirs, Query{From: []string{"http://a.example/"}})
-	if diff := cmp.Diff([]string{want[1], want[4]}, from); diff != "" {
+	if diff := cmp.Diff([]string{want[1], want[6]}, from); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	must.Do(t, w.Close())
@@ -447,11 +464,16 @@ func TestJoinAgainstMap(t *testing.T) {
 			for range r.IntN(5) {
 				links = append(links, fmt.Sprintf("http://a.example/%d a@href", r.IntN(50)))
 			}
-			if status[u] != 200 {
-				links = nil
-			}
-			if status[u] != 304 {
+			switch kept := r.IntN(5) > 0; {
+			case status[u] == 200 && !kept:
+				links = []string{elsewhere}
+			case status[u] == 200 || status[u] == 404:
+				if status[u] == 404 {
+					links = nil
+				}
 				linksOf[u] = links
+			default:
+				links = nil
 			}
 			write(w, u, time.Duration(r.IntN(2)+i)*time.Second, status[u], links...)
 			if r.IntN(10) == 0 {

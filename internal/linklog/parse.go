@@ -13,17 +13,19 @@ import (
 // package wrote itself, and leaves all others to package json, which takes ten times as long.
 func (p *PageLine) parse(line []byte, head bool) error {
 	text := string(line)
-	if i := bytes.Index(line, []byte(`,"links":`)); head && i >= 0 { // within a string, quotes are escaped
+	i := bytes.Index(line, []byte(`,"links":`)) // within a string, quotes are escaped
+	if head && i >= 0 {
 		text = text[:i] + "}"
 	}
-	links := p.Links[:0]
-	*p = PageLine{Links: links}
+	*p = PageLine{Links: p.Links[:0]}
 	if c := (cursor{text}); !c.page(p) {
-		*p = PageLine{Links: links}
+		*p = PageLine{}
 		if err := json.Unmarshal([]byte(text), p); err != nil {
 			return fmt.Errorf("%w: %w", errLine, err)
 		}
+		p.linked = p.Links != nil
 	}
+	p.linked = p.linked || i >= 0
 	if p.URL == "" || p.Time.IsZero() || strings.IndexByte(p.URL, 0) >= 0 {
 		return fmt.Errorf("%w: it has no url or no time", errLine)
 	}

@@ -25,18 +25,18 @@ func NewVisits(s extsort.Config) *Visits { return &Visits{queue: s.Queue("pages"
 func (v *Visits) Close() error { return v.queue.Close() }
 
 // A record is a visit: 16 bytes hash of the URL, 8 bytes time in Unix milliseconds, 8 bytes number of the visit, all
-// big-endian, 1 byte 1 if the page has not changed (304). Therefore the visits of a page are next to each other, the
+// big-endian, 1 byte 1 if an earlier visit has its links. Therefore the visits of a page are next to each other, the
 // newest last.
 const visitBytes = 16 + 8 + 8 + 1
 
 // Add adds a visit. The caller gives each visit a number; of two visits at the same time, the one with the higher
-// number is newer. unchanged says that the server answered that the page has not changed (304).
-func (v *Visits) Add(url string, at time.Time, number uint64, unchanged bool) error {
+// number is newer. elsewhere says that another visit has the page's links.
+func (v *Visits) Add(url string, at time.Time, number uint64, elsewhere bool) error {
 	h := sha256.Sum256([]byte(url))
 	v.rec = append(v.rec[:0], h[:16]...)
 	v.rec = binary.BigEndian.AppendUint64(v.rec, uint64(max(at.UnixMilli(), 0)))
 	v.rec = binary.BigEndian.AppendUint64(v.rec, number)
-	if unchanged {
+	if elsewhere {
 		v.rec = append(v.rec, 1)
 	} else {
 		v.rec = append(v.rec, 0)
@@ -45,7 +45,7 @@ func (v *Visits) Add(url string, at time.Time, number uint64, unchanged bool) er
 }
 
 // Current returns the numbers of the visits that have the newest status of their page, and of those that have its
-// links: the newest that is not unchanged. Then there are no visits left.
+// links: the newest without elsewhere. Then there are no visits left.
 func (v *Visits) Current() (statuses, links *roaring64.Bitmap, err error) {
 	statuses, links = roaring64.New(), roaring64.New()
 	var page [16]byte

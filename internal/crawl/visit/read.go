@@ -44,7 +44,7 @@ func (p *Pool) read(ctx context.Context, v *Attempt, r *fetch.Response) error {
 	if r.Status/100 != 2 {
 		return nil // an error page's links belong to the server, not to its content
 	}
-	if v.Contents().Duplicate && p.planner == nil && p.Pages == nil {
+	if v.Contents().Duplicate && p.planner == nil && p.Pages == nil && p.LinkLog == nil {
 		return nil // the first page's links were followed
 	}
 	if err := p.decode(v, r); err != nil {
@@ -53,10 +53,14 @@ func (p *Pool) read(ctx context.Context, v *Attempt, r *fetch.Response) error {
 	if p.planner != nil {
 		v.fingerprint(r, v.Page.Shown.Body, v.Page.Shown.Cut)
 	}
-	if v.Contents().Duplicate || v.followedElsewhere() {
+	if v.followedElsewhere() || v.Contents().Duplicate && p.LinkLog == nil {
 		return nil
 	}
 	p.parse(v, r)
+	if v.Contents().Duplicate {
+		p.linksOf(v)
+		return nil
+	}
 	v.Page.Shown.Parsed = &v.Page.HTML
 	if v.lists() && p.LinkLog == nil {
 		return nil // nobody follows its links, but the records have what it says to robots

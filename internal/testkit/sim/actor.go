@@ -122,6 +122,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 			panic(err)
 		}
 	}
+	cfg.Links = s.plan.logsLinks()
 	cfg.Crawl.DelayFactor, cfg.Crawl.DelayMax = s.plan.Auto, 20*s.plan.Delay
 	if s.plan.Walk > 0 {
 		cfg.Strategy = s.openWalk

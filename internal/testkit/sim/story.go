@@ -276,6 +276,7 @@ func (s *story) finish() *Verdict {
 	v.Wrong = append(v.Wrong, s.disobeyed()...)
 	v.Wrong = append(v.Wrong, s.judge.exceeded()...)
 	v.Wrong = append(v.Wrong, s.judge.archived(all)...)
+	v.Wrong = append(v.Wrong, s.linked(all)...)
 	if s.plan.Mirrors {
 		h := s.holdings(all)
 		v.Wrong, v.Contents = append(v.Wrong, h.judge(len(s.plan.Faults) > 0)...), h.counts
