@@ -136,18 +136,34 @@ func TestTwoLevel(t *testing.T) {
 	f.known.add(keyOf("http://seen.a.example/"))
 	v := new(Attempt)
 	v.Task.Link = to("http://a.example/")
-	for _, u := range []string{"http://a.example/1", "http://b.a.example/1", "http://b.a.example/",
-		"http://new.a.example/1",
+	asked := map[string]bool{}
+	f.owners = asking{f.owners, asked}
+	for _, u := range []string{"http://a.example/1", "http://beyond.example/1", "http://b.a.example/1",
+		"http://b.a.example/", "http://new.a.example/1",
 		"http://new.a.example/", "http://seen.a.example/1", "http://mine.a.example/1"} {
 		f.Follow(v, to(u), keyOf(u))
 	}
 	want := "fetched +L:a.example/1 +LI:new.a.example/* +L:new.a.example/* " +
-		"+L:mine.a.example/1 -otherAgent:b.a.example/1 " +
+		"+L:mine.a.example/1 -outOfScope:beyond.example/1 -otherAgent:b.a.example/1 " +
 		"-otherAgent:b.a.example/ -otherAgent:new.a.example/1 -otherAgent:seen.a.example/1"
 	if told(v) != want {
 		t.Errorf("%s\nwant %s", told(v), want)
 	}
+	if asked["beyond.example"] || !asked["new.a.example"] {
+		t.Errorf("agents of hosts are asked for: %v", asked)
+	}
 	decoded(t, &v.Links)
+}
+
+// asking notes the hosts that the owners are asked for.
+type asking struct {
+	Owners
+	hosts map[string]bool
+}
+
+func (a asking) Owner(host string) (agent string, mine bool) {
+	a.hosts[host] = true
+	return a.Owners.Owner(host)
 }
 
 // keeper is a Boundary whose agent keeps the links of some hosts.

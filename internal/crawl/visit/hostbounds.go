@@ -37,9 +37,9 @@ func (v *Attempt) extTo(u weburl.URL, hop byte) string {
 // whether it did. It is the variant without the exchange of pages of FC2L-UDCbot (a crawler with a coordinator, from
 // a paper). A link to a host of another agent is dropped. If no agent crawls the host yet, its root page takes the
 // place of the link: it goes to the agent that gets the host. That holds as well for a host whose agent is not in
-// memory.
+// memory. A link out of scope names no host: nobody is asked for an agent of it.
 func (f *Follower) staysHere(v *Attempt, l link.Link) bool {
-	if !f.cfg.TwoLevel || l.URL.Host() == v.Task.Link.URL.Host() {
+	if !f.cfg.TwoLevel || l.URL.Host() == v.Task.Link.URL.Host() || !f.Scope.Judge(l).In {
 		return false
 	}
 	agent, mine := f.owner(l.URL.Host())
