@@ -19,7 +19,7 @@ import (
 func TestCtlFlags(t *testing.T) {
 	var c commands
 	out := cli.NewOutput(io.Discard)
-	p := must.Get(newParser(&c, &elsewhere{}, out, out, func(int) {}))(t)
+	p := must.Get(newParser(&c, &c, &elsewhere{}, out, out, func(int) {}))(t)
 	i := slices.IndexFunc(p.Model.Children, func(n *kong.Node) bool { return n.Name == "ctl" })
 	leaves := p.Model.Children[i].Leaves(true)
 	if len(leaves) < 20 {

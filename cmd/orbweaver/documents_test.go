@@ -95,7 +95,7 @@ func parseLine(t *testing.T, args []string, incomplete bool) error {
 func parseInto(t *testing.T, c *commands, args []string, incomplete bool) error {
 	t.Helper()
 	discard := cli.NewOutput(io.Discard)
-	parser, err := parserOf(c.only(args), c, &elsewhere{}, discard, discard, func(int) {})
+	parser, err := newParser(c.only(args), c, &elsewhere{}, discard, discard, func(int) {})
 	must.Do(t, err)
 	_, err = parser.Parse(args)
 	if err == nil || !incomplete {
@@ -319,7 +319,7 @@ func TestDocumentProse(t *testing.T) {
 	theirs := regexp.MustCompile(`(?m)^\|[^|]*\|`) // the column of other programs
 	known := map[string]bool{"help": true}
 	var c commands
-	parser, err := newParser(&c, &elsewhere{}, cli.NewOutput(io.Discard), cli.NewOutput(io.Discard), func(int) {})
+	parser, err := newParser(&c, &c, &elsewhere{}, cli.NewOutput(io.Discard), cli.NewOutput(io.Discard), func(int) {})
 	must.Do(t, err)
 	must.Do(t, kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
 		if f, ok := node.(*kong.Flag); ok {

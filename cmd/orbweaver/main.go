@@ -144,14 +144,10 @@ A flag overrides the environment, and the environment overrides the file.`
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// newParser returns a parser of the command line into c. Flags that the command line does
-// not set come from given. If the parser answers by itself, as for --help, it calls exit.
-func newParser(c *commands, given *elsewhere, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong, error) {
-	return parserOf(c, c, given, stdout, stderr, exit)
-}
-
-// parserOf is newParser for the commands of shown: all of c, or what c.only returns.
-func parserOf(shown any, c *commands, given *elsewhere, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong,
+// newParser returns a parser of the command line into c. It knows the commands of shown: all of c, or what c.only
+// returns. Flags that the command line does not set come from given. If the parser answers by itself, as for --help, it
+// calls exit.
+func newParser(shown any, c *commands, given *elsewhere, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong,
 	error) {
 	c.Ctl.Verbs = verbCommands()
 	return cli.Parser("orbweaver", description, shown, stdout, stderr, exit,
@@ -194,7 +190,7 @@ func runWith(args []string, stdout, stderr *cli.Output) int {
 	args, c.Testweb.Command = testwebCommand(args)
 	given := &elsewhere{environ: os.Environ()}
 	return runParser(args, stderr, func(exit func(code int)) (*kong.Kong, error) {
-		return parserOf(c.only(args), &c, given, stdout, stderr, exit)
+		return newParser(c.only(args), &c, given, stdout, stderr, exit)
 	})
 }
 

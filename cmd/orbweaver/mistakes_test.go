@@ -121,7 +121,8 @@ var ofRunning = regexp.MustCompile(`^ctl (-o|--dir) \S+ `)
 func leaves(t *testing.T) (names []string) {
 	t.Helper()
 	discard := cli.NewOutput(&bytes.Buffer{})
-	p := must.Get(newParser(&commands{}, &elsewhere{}, discard, discard, func(int) {}))(t)
+	var c commands
+	p := must.Get(newParser(&c, &c, &elsewhere{}, discard, discard, func(int) {}))(t)
 	for _, n := range p.Model.Leaves(true) {
 		names = append(names, strings.TrimSpace(regexp.MustCompile(` \(.*?\)`).ReplaceAllString(n.Path(), "")))
 	}

@@ -110,7 +110,7 @@ func settingRow(f *kong.Flag) []string {
 func TestReferenceSettings(t *testing.T) {
 	var c commands
 	discard := cli.NewOutput(io.Discard)
-	p := must.Get(newParser(&c, &elsewhere{}, discard, discard, func(int) {}))(t)
+	p := must.Get(newParser(&c, &c, &elsewhere{}, discard, discard, func(int) {}))(t)
 	ctx := must.Get(kong.Trace(p, []string{"crawl"}))(t)
 	var groups []string
 	rows := map[string][][]string{}

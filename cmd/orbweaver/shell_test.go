@@ -188,7 +188,7 @@ func TestManualPages(t *testing.T) {
 func TestCompletionValues(t *testing.T) {
 	var c commands
 	discard := cli.NewOutput(io.Discard)
-	p := must.Get(newParser(&c, &elsewhere{}, discard, discard, func(int) {}))(t)
+	p := must.Get(newParser(&c, &c, &elsewhere{}, discard, discard, func(int) {}))(t)
 	accepts := map[string]func(string) error{
 		"--scope":     func(s string) error { _, err := scope.ParseKind(s); return err },
 		"--partition": func(s string) error { return membership.CheckPartition(s, nil) },

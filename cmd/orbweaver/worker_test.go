@@ -126,7 +126,8 @@ func (w *worker) run(ts *testscript.TestScript, args []string) (code int) {
 // variables are the names of the variables that programs get from a script.
 var variables = sync.OnceValue(func() []string {
 	discard := cli.NewOutput(&bytes.Buffer{})
-	p, err := newParser(&commands{}, &elsewhere{}, discard, discard, func(int) {})
+	var c commands
+	p, err := newParser(&c, &c, &elsewhere{}, discard, discard, func(int) {})
 	if err != nil {
 		panic(err)
 	}

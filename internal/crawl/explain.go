@@ -79,7 +79,7 @@ func (v *View) explainHost(host string, now time.Time) (t hostTurn) {
 		s += fmt.Sprintf("  and %d more that failed and will be tried again\n", failed-most)
 	}
 	if n := v.parts.Frontier.Stats().Aside; n > 0 {
-		s += "  " + plural(n, "link") + " of all hosts " + english.PluralWord(int(n), "is", "are") +
+		s += "  " + links(n) + " of all hosts " + english.PluralWord(int(n), "is", "are") +
 			" set aside by exclusions; some may be of this host\n"
 	}
 	origins, next := v.origins.Explain(host, now)
@@ -252,5 +252,5 @@ func (v *View) explainEmpty(e *frontier.Explanation) {
 	}
 }
 
-// plural returns a number with its noun.
-func plural(n int64, noun string) string { return english.Plural(int(n), noun, "") }
+// links returns a number of links in words.
+func links(n int64) string { return english.Plural(int(n), "link", "") }

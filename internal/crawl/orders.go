@@ -19,7 +19,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
-	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 // A Bar keeps the crawl from a host, from the hosts of a domain, or from a range of addresses.
@@ -58,9 +57,6 @@ func (o *Orders) Bar(ctx context.Context, list []Bar) error {
 // HeedBars blocks the hosts of the Bars that the frontier has, so that its Stats count them. Call it between Recover
 // and Run, which does it as well.
 func (o *Orders) HeedBars() { o.gate.HeedBars() }
-
-// CheckExclusion returns the error of a pattern, for people.
-func CheckExclusion(pattern string) error { return sheet.CheckPattern(pattern) }
 
 // Excluded returns why a link must wait; "" if it need not. Safe for concurrent use.
 func (o *Orders) Excluded(l link.Link) (why string) { return o.gate.WhyExcluded(&l) }
@@ -151,9 +147,9 @@ func (o *Orders) Drop(ctx context.Context, host string) (string, error) {
 		if err := secure(o.run, o.ledger); err != nil {
 			return "", err
 		}
-		s := host + ": " + plural(n, "link") + " dropped"
+		s := host + ": " + links(n) + " dropped"
 		if p := o.frontier.Stats().Pooled; p > 0 {
-			s += "; those among the " + plural(p, "link") +
+			s += "; those among the " + links(p) +
 				" of all hosts in the pools on disk follow as the pools are read"
 		}
 		return s + underWay(e), nil
@@ -180,7 +176,7 @@ func (o *Orders) Waiting(ctx context.Context, host string) (text string, blocks 
 	text, err = o.order(ctx, "count the links of", host, func(now time.Time) (string, error) {
 		why = o.gate.WhyBarred(host)
 		e, n, others := o.waiting(host, now)
-		return plural(n, "link") + english.PluralWord(int(n), " waits", " wait") + others + underWay(e), nil
+		return links(n) + english.PluralWord(int(n), " waits", " wait") + others + underWay(e), nil
 	})
 	if err != nil { // what is still in progress may write why
 		return "", nil, err
@@ -214,7 +210,7 @@ func (o *Orders) order(
 func (o *Orders) waiting(host string, now time.Time) (e frontier.Explanation, n int64, others string) {
 	e = o.frontier.Explain(host, now)
 	if p := o.frontier.Stats().Pooled; p > 0 {
-		others = ", not counting links among the " + plural(p, "link") + " of all hosts in the pools on disk"
+		others = ", not counting links among the " + links(p) + " of all hosts in the pools on disk"
 	}
 	return e, e.Queued + o.origins.Waiting(host), others
 }

@@ -45,7 +45,7 @@ func (c *Crawler) settle(v *visit.Attempt, now time.Time) {
 		c.run.Fail(c.frontier.Done(host, d, now))
 	}
 	if d.SlowDown || d.RetryAfter > 0 {
-		c.noteSlow(v, host, now)
+		c.noteSlow(v, host)
 	}
 	v.EndClaim(false) // unless it was finished
 	c.append()
@@ -169,7 +169,7 @@ func (c *Crawler) logRobots(v *visit.Attempt, now time.Time) {
 }
 
 // noteSlow records that a host demands fewer requests.
-func (c *Crawler) noteSlow(v *visit.Attempt, host string, now time.Time) {
+func (c *Crawler) noteSlow(v *visit.Attempt, host string) {
 	st := c.origins.Record(host)
 	c.ledger.Hasten()
 	c.events.Write("host-paused", report.F("host", host), report.F("status", v.Response.Status),

@@ -187,6 +187,3 @@ const (
 func stamp17(t time.Time) string {
 	return strings.Replace(t.UTC().Format(time17), ".", "", 1)
 }
-
-// SURT returns the sort key that an index has for url.
-func SURT(url string) string { return surt(url) }

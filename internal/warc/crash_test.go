@@ -141,7 +141,7 @@ func checkReopened(fsys disk.FS, promised []promise) error {
 		if err != nil {
 			return err
 		}
-		rep, err := Verify(bytes.NewReader(b))
+		rep, err := new(Verifier).Verify(bytes.NewReader(b))
 		if err != nil || rep.Errors+rep.Warnings > 0 {
 			return fmt.Errorf("%s: %v %w", e.Name(), rep.Problems, err)
 		}
@@ -330,14 +330,14 @@ func TestVerifyFindsDamage(t *testing.T) {
 			plain = append(append(append(plain, "\r\n"...), b...), recordEnd...)
 		}
 	}
-	if rep, err := Verify(bytes.NewReader(plain)); err != nil || !rep.OK() {
+	if rep, err := new(Verifier).Verify(bytes.NewReader(plain)); err != nil || !rep.OK() {
 		t.Fatal(rep, err)
 	}
 	for i := range whole {
 		if i%7 > 0 && !ends[i] {
 			continue
 		}
-		if rep, err := Verify(bytes.NewReader(whole[:i])); err != nil || rep.OK() != ends[i] {
+		if rep, err := new(Verifier).Verify(bytes.NewReader(whole[:i])); err != nil || rep.OK() != ends[i] {
 			t.Errorf("cut at %d: got OK %v (%v), want %v", i, rep.OK(), err, ends[i])
 		}
 	}
@@ -354,7 +354,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 	for i := 0; i < len(whole); i += 7 {
 		bad := bytes.Clone(whole)
 		bad[i] ^= 1 << (i % 8)
-		rep, err := Verify(bytes.NewReader(bad))
+		rep, err := new(Verifier).Verify(bytes.NewReader(bad))
 		must.Do(t, err)
 		if rep.OK() && !harmless(bad) {
 			t.Errorf("a flip of bit %d of byte %d was not found", i%8, i)
@@ -364,13 +364,13 @@ func TestVerifyFindsDamage(t *testing.T) {
 	at := bytes.Index(plain, []byte("quick brown"))
 	bad := bytes.Clone(plain)
 	bad[at] = 'Q'
-	if rep, err := Verify(bytes.NewReader(bad)); err != nil || rep.Errors != 2 {
+	if rep, err := new(Verifier).Verify(bytes.NewReader(bad)); err != nil || rep.Errors != 2 {
 		t.Errorf("changed content: %d errors (%v), want 2: block and payload digest", rep.Errors, err)
 	}
 	// Verify checks the records behind the damage too.
 	bad = bytes.Clone(whole)
 	bad[500] ^= 0xff
-	rep, err := Verify(bytes.NewReader(bad))
+	rep, err := new(Verifier).Verify(bytes.NewReader(bad))
 	if err != nil || rep.OK() || rep.Records < int64(len(ends))-4 {
 		t.Errorf("after damage %d of %d records were read (%v)", rep.Records, len(ends)-1, err)
 	}

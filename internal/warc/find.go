@@ -59,7 +59,7 @@ func indexFiles(fsys disk.FS, p Place) ([]string, error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if base, _ := runOf(e.Name()); base == "" {
+		if runOf(e.Name()) == "" {
 			continue
 		}
 		if info, err := e.Info(); index != nil && err == nil && info.ModTime().Before(index.ModTime()) {

@@ -29,7 +29,7 @@ func TestFindLines(t *testing.T) {
 			url := fmt.Sprintf("http://h%d.example/p%04d", i%3, from+i)
 			body := fmt.Sprintf("page %d", from+i)
 			must.Get(w.Write(page(url, "HTTP/1.1 200 OK\nContent-Type: text/html", body)))(t)
-			want = append(want, SURT(url)+" ")
+			want = append(want, surt(url)+" ")
 		}
 		slices.Sort(want)
 	}
@@ -135,7 +135,7 @@ func BenchmarkFindLines(b *testing.B) {
 		name := fmt.Sprintf("f%04d.warc.gz", f)
 		for i := range 300 {
 			url := fmt.Sprintf("http://h%d.example/%d", i, f)
-			l := Line{SURT: SURT(url), Time: "20260102030405", URL: url, MIME: "text/html", Status: "200", File: name}
+			l := Line{SURT: surt(url), Time: "20260102030405", URL: url, MIME: "text/html", Status: "200", File: name}
 			r.add(l.AppendTo(nil))
 		}
 		must.Do(b, r.finish(name))

@@ -230,7 +230,7 @@ func TestKeysOfOtherSchemes(t *testing.T) {
 		"filedesc://IA-001102.arc":             "filedesc://ia-001102.arc",
 		"dns:h.example":                        "dns:h.example",
 	} {
-		if got := SURT(url); got != want {
+		if got := surt(url); got != want {
 			t.Errorf("%s: got %q, want %q", url, got, want)
 		}
 	}

@@ -107,7 +107,7 @@ func TestVerifySamples(t *testing.T) {
 	for _, s := range sampleWARCs(t) {
 		b, err := os.ReadFile(filepath.Join(samples, s.File))
 		must.Do(t, err)
-		rep, err := Verify(bytes.NewReader(b))
+		rep, err := new(Verifier).Verify(bytes.NewReader(b))
 		if err != nil {
 			t.Errorf("%s: %v", s.File, err)
 			continue

@@ -85,7 +85,7 @@ func FuzzReader(f *testing.F) {
 func FuzzVerify(f *testing.F) {
 	seedWARCs(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		rep, err := Verify(bytes.NewReader(b))
+		rep, err := new(Verifier).Verify(bytes.NewReader(b))
 		must.Do(t, err)
 		if len(rep.Problems) > maxProblems || rep.Skipped < 0 || rep.Skipped > int64(len(b)) {
 			t.Fatalf("got %d problems, %d of %d bytes skipped", len(rep.Problems), rep.Skipped, len(b))

@@ -176,7 +176,7 @@ func TestVerifySegments(t *testing.T) {
 		{"repeated ID", record("resource", "1", "") + record("resource", "2", "") + record("resource", "1", ""),
 			"warning: another record has the same WARC-Record-ID"},
 	} {
-		rep, err := Verify(strings.NewReader(c.file))
+		rep, err := new(Verifier).Verify(strings.NewReader(c.file))
 		must.Do(t, err)
 		var got []string
 		for _, p := range rep.Problems {
@@ -214,7 +214,7 @@ func TestReadErrorIsNoDamage(t *testing.T) {
 			if !errors.Is(err, broken) || errors.Is(err, ErrDamaged) {
 				t.Errorf("read error after %d bytes: got %v, want the read error, not ErrDamaged", n, err)
 			}
-			_, err = Verify(io.MultiReader(strings.NewReader(file[:n]), iotest.ErrReader(broken)))
+			_, err = new(Verifier).Verify(io.MultiReader(strings.NewReader(file[:n]), iotest.ErrReader(broken)))
 			if !errors.Is(err, broken) {
 				t.Errorf("verify after %d bytes: got %v, want the read error", n, err)
 			}

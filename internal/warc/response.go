@@ -141,7 +141,7 @@ func (w *Writer) runFiles() (names []string, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if base, _ := runOf(e.Name()); base != "" {
+		if runOf(e.Name()) != "" {
 			names = append(names, e.Name())
 		}
 	}

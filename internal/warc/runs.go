@@ -126,7 +126,7 @@ func (r *runs) discard(warc string) error {
 		return err
 	}
 	for _, e := range entries {
-		if of, _ := runOf(e.Name()); of == runBase(warc) {
+		if runOf(e.Name()) == runBase(warc) {
 			if err := r.fs.Remove(filepath.Join(r.dir, e.Name())); err != nil {
 				return err
 			}
@@ -135,17 +135,16 @@ func (r *runs) discard(warc string) error {
 	return nil
 }
 
-// runOf returns the name of the WARC file, without its suffix, to which a run belongs. last means that file is the last
-// run, which marks that all runs exist.
-func runOf(file string) (base string, last bool) {
+// runOf returns the name of the WARC file, without its suffix, to which a run belongs; "" if file is not a run.
+func runOf(file string) string {
 	if base, ok := strings.CutSuffix(file, cdxjExt); ok {
-		return base, true
+		return base
 	}
 	i := strings.LastIndex(file, cdxjExt+".")
 	if i < 0 || strings.Trim(file[i+len(cdxjExt)+1:], "0123456789") != "" {
-		return "", false
+		return ""
 	}
-	return file[:i], false
+	return file[:i]
 }
 
 func sortLines(buf []byte) [][]byte {
@@ -244,7 +243,7 @@ func runsByWARC(fsys disk.FS, dir string) (map[string][]string, error) {
 	}
 	m := make(map[string][]string)
 	for _, e := range entries {
-		if base, _ := runOf(e.Name()); base != "" {
+		if base := runOf(e.Name()); base != "" {
 			m[base] = append(m[base], e.Name())
 		}
 	}

@@ -178,7 +178,7 @@ func TestFraming(t *testing.T) {
 				must.Do(t, w.Close())
 				f, err := OpenWARC(nil, dir, original.File)
 				must.Do(t, err)
-				if rep, err := Verify(f); err != nil || rep.Errors+rep.Warnings > 0 {
+				if rep, err := new(Verifier).Verify(f); err != nil || rep.Errors+rep.Warnings > 0 {
 					t.Errorf("%v %+v", err, rep)
 				}
 				must.Do(t, f.Close())

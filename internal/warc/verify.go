@@ -78,9 +78,6 @@ type Verifier struct {
 	seed maphash.Seed
 }
 
-// Verify checks one file, with a new Verifier.
-func Verify(r io.Reader) (*Report, error) { return new(Verifier).Verify(r) }
-
 // Verify reads the whole WARC file r and checks that
 //
 //   - the file consists of records from end to end, each of its stated length and with two empty lines at its end;

@@ -343,7 +343,7 @@ func verifyClean(t testing.TB, file string) *Report {
 	f, err := os.Open(file)
 	must.Do(t, err)
 	defer f.Close()
-	rep, err := Verify(f)
+	rep, err := new(Verifier).Verify(f)
 	must.Do(t, err)
 	if rep.Errors+rep.Warnings > 0 {
 		t.Errorf("%s: %v", file, rep.Problems)

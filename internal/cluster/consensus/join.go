@@ -3,6 +3,7 @@ package consensus
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -190,7 +191,7 @@ func (n *Node) ask(m string) (s standing, err error) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(rpcTimeout))
 	var b [standingSize]byte
-	if _, err := readFull(c.Conn, b[:]); err != nil {
+	if _, err := io.ReadFull(c.Conn, b[:]); err != nil {
 		return s, err
 	}
 	return parseStanding(b[:])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -145,7 +146,7 @@ func (l *layer) add(c net.Conn, theirs bool) *conn {
 func (l *layer) receive(k *conn) bool {
 	var b [helloSize]byte
 	_ = k.Conn.SetDeadline(time.Now().Add(slowest))
-	if _, err := readFull(k.Conn, b[:]); err != nil {
+	if _, err := io.ReadFull(k.Conn, b[:]); err != nil {
 		return false
 	}
 	from := k.RemoteAddr().String()
@@ -181,18 +182,6 @@ func (l *layer) receive(k *conn) bool {
 	}
 	refused(l.events, from, fmt.Sprintf("unknown purpose %q", b[n]))
 	return false
-}
-
-func readFull(c net.Conn, b []byte) (n int, err error) {
-	for n < len(b) && err == nil {
-		var k int
-		k, err = c.Read(b[n:])
-		n += k
-	}
-	if n == len(b) {
-		err = nil
-	}
-	return n, err
 }
 
 // dial opens a connection for a purpose.

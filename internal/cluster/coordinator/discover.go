@@ -214,11 +214,11 @@ func (d *discovery) done(n int) {
 	d.ready = d.ready[n:]
 }
 
-// counts returns the numbers of hosts that are pending, ready and dead, and of look-ups and those without an address.
-func (d *discovery) counts() (pending, ready, dead int, lookups, deaths uint64) {
+// counts returns the numbers of hosts that are pending and dead, and of look-ups and those without an address.
+func (d *discovery) counts() (pending, dead int, lookups, deaths uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.pending), len(d.ready), len(d.dead), d.lookups, d.deaths
+	return len(d.pending), len(d.dead), d.lookups, d.deaths
 }
 
 // A question asks the table for hosts.

@@ -404,7 +404,7 @@ func (r *leadership) ended() error {
 
 // vote counts a vote, and reports whether all agents that are up agree and no host waits for an agent.
 func (r *leadership) vote(roster *assignment.Roster, name string, v vote) bool {
-	pending, _, _, _, _ := r.discovery.counts()
+	pending, _, _, _ := r.discovery.counts()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.votes[name] = v

@@ -78,7 +78,7 @@ func (c *Coordinator) Status() (s Status) {
 	}
 	if r, err := c.current(); err == nil {
 		s.Leads = true
-		s.Pending, _, s.Dead, s.Lookups, s.NoAddress = r.discovery.counts()
+		s.Pending, s.Dead, s.Lookups, s.NoAddress = r.discovery.counts()
 		r.report(agents, set, now)
 	}
 	for _, name := range slices.Sorted(maps.Keys(agents)) {

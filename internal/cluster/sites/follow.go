@@ -159,7 +159,7 @@ func brief(err error) string {
 }
 
 // words says what the agent waits for; "": it does not.
-func (f *following) words(now time.Time) string {
+func (f *following) words() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.silent.IsZero() {

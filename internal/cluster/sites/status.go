@@ -99,7 +99,6 @@ func (s *Sites) Waits(host string) bool { return s.asker.waitsFor(host) }
 
 // waits says what the agent waits for.
 func (s *Sites) waits(unknown, dead int64) string {
-	now := s.cfg.Clock.Now()
 	var parts []string
 	switch {
 	case unknown == 1:
@@ -110,10 +109,10 @@ func (s *Sites) waits(unknown, dead int64) string {
 	if dead > 0 {
 		parts[0] += fmt.Sprintf(" (without an address: %d)", dead)
 	}
-	if why := s.right.Why(now); why != "" {
+	if why := s.right.Why(s.cfg.Clock.Now()); why != "" {
 		parts = append(parts, "no visit starts: "+why)
 	}
-	words := s.source.words(now)
+	words := s.source.words()
 	if words == "" {
 		return strings.Join(parts, "; ")
 	}

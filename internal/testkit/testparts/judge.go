@@ -37,7 +37,7 @@ func (p *Parts) Lines(t testing.TB, fs disk.FS) []report.Line {
 func Verify(t testing.TB, fs disk.FS) {
 	t.Helper()
 	eachFile(t, fs, func(name string, b []byte) {
-		r, err := warc.Verify(bytes.NewReader(b))
+		r, err := new(warc.Verifier).Verify(bytes.NewReader(b))
 		if err != nil || !r.OK() || strings.HasSuffix(name, ".open") {
 			t.Errorf("%s: %v %v", name, err, r)
 		}

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A Diary holds what the agents of a test share: the web, random numbers, and the log that a
@@ -45,16 +43,4 @@ func (d *Diary) Text() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.Log.String()
-}
-
-// DecodeLinks decodes links that an agent sends to another.
-func DecodeLinks(links []byte) (ls []link.Link, err error) {
-	for len(links) > 0 {
-		l, used, err := link.Decode(links)
-		if err != nil {
-			return nil, err
-		}
-		ls, links = append(ls, l), links[used:]
-	}
-	return ls, nil
 }

@@ -58,12 +58,12 @@ func (w *Web) block(c class, topic, lang, variant int) *block {
 		return b
 	}
 	// Two goroutines may make the same block at once; both results are equal.
-	b := w.makeBlock(c, topic, lang, variant, stream(w.hash(saltBlock, int64(at), 0)))
+	b := w.makeBlock(c, topic, lang, stream(w.hash(saltBlock, int64(at), 0)))
 	s.blocks[at].Store(b)
 	return b
 }
 
-func (w *Web) makeBlock(c class, topic, lang, variant int, r stream) *block {
+func (w *Web) makeBlock(c class, topic, lang int, r stream) *block {
 	t := &writer{r: r, lang: lang}
 	topics, languages := vocabularies()
 	t.topic, t.language = topics[topic], languages[lang]

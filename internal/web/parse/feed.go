@@ -179,7 +179,7 @@ func (p *Page) XMLText(raw []byte, xml bool) []byte {
 				w.scratch, _ = p.text(w.scratch, bytes.TrimSuffix(text, []byte("]]>")), false)
 			}
 		case xml || letter(next) || next == '/':
-			s.skipTo(at, '>')
+			s.skipPast(at, ">")
 		default:
 			w.scratch = append(w.scratch, '<')
 			s.i++

@@ -32,7 +32,7 @@ func (p *Page) AppendProse(dst, body []byte) []byte {
 			s.markup(s.i + 1)
 			continue
 		case c == '/' && !(s.i+2 < len(text) && letter(text[s.i+2])): // a comment, in effect
-			s.skipTo(min(s.i+2, len(text)), '>')
+			s.skipPast(min(s.i+2, len(text)), ">")
 			continue
 		case !letter(c) && c != '/' && !(s.xml && (c == '_' || c == ':' || c >= 0x80)): // it begins no tag
 			dst = append(dst, '<')

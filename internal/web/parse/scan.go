@@ -116,7 +116,7 @@ func (s *scanner) next() bool {
 				s.end = true
 				return s.tag(p + 1)
 			}
-			s.skipTo(p+1, '>')
+			s.skipPast(p+1, ">")
 		case c == '!' || c == '?':
 			s.markup(p)
 		default:
@@ -140,15 +140,6 @@ func (s *scanner) upToTag() []byte {
 	return s.b[s.i:in.at]
 }
 
-// skipTo moves past the first c at or after p, or to the end.
-func (s *scanner) skipTo(p int, c byte) {
-	if j := bytes.IndexByte(s.b[p:], c); j >= 0 {
-		s.i = p + j + 1
-		return
-	}
-	s.i = len(s.b)
-}
-
 // skipPast moves past the first stop at or after p, or to the end.
 func (s *scanner) skipPast(p int, stop string) {
 	if j := bytes.Index(s.b[p:], []byte(stop)); j >= 0 {
@@ -167,7 +158,7 @@ func (s *scanner) markup(p int) {
 	case instruction && s.xml:
 		s.skipPast(p, "?>")
 	case instruction:
-		s.skipTo(p, '>')
+		s.skipPast(p, ">")
 	case bytes.HasPrefix(rest, []byte("--")):
 		s.comment(p + 2)
 	case (s.cdata || s.xml) && bytes.HasPrefix(rest, []byte("[CDATA[")):
@@ -175,7 +166,7 @@ func (s *scanner) markup(p int) {
 	case s.xml && foldPrefix(rest, "doctype"):
 		s.doctype(p + 7)
 	default:
-		s.skipTo(p, '>')
+		s.skipPast(p, ">")
 	}
 }
 

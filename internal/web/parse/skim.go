@@ -37,7 +37,7 @@ func (s *scanner) skim(every bool) (t tag, ok bool) {
 				break
 			}
 			if !letter(b[p]) {
-				s.skipTo(p, '>')
+				s.skipPast(p, ">")
 				i = s.i
 				continue
 			}

@@ -122,7 +122,7 @@ func (p *Page) anchor(dst []byte, s *scanner, t tag) []byte {
 		}
 	case tArea:
 		v, _ := s.attr(aAlt)
-		p.say(v, true)
+		p.say(v)
 	}
 	return appendWords(dst, w.anchor)
 }
@@ -133,10 +133,10 @@ func (p *Page) content(s *scanner) {
 	for in.i < len(in.b) && len(p.work.anchor) < 4*maxAnchor {
 		j := bytes.IndexByte(in.b[in.i:], '<')
 		if j < 0 {
-			p.say(in.b[in.i:], true)
+			p.say(in.b[in.i:])
 			return
 		}
-		p.say(in.b[in.i:in.i+j], true)
+		p.say(in.b[in.i : in.i+j])
 		in.i += j
 		if in.i+1 < len(in.b) && (in.b[in.i+1] == '!' || in.b[in.i+1] == '?') {
 			in.markup(in.i + 1)
@@ -147,7 +147,7 @@ func (p *Page) content(s *scanner) {
 			return
 		}
 		if in.at > at {
-			p.say(in.b[at:in.at], true) // a "<" that begins no tag
+			p.say(in.b[at:in.at]) // a "<" that begins no tag
 		}
 		t := in.tagName()
 		switch {
@@ -162,7 +162,7 @@ func (p *Page) content(s *scanner) {
 		if t == tImg {
 			if alt, ok := in.attr(aAlt); ok {
 				p.work.anchor = append(p.work.anchor, ' ')
-				p.say(alt, true)
+				p.say(alt)
 				p.work.anchor = append(p.work.anchor, ' ')
 			}
 		}
@@ -183,10 +183,10 @@ func inline(name []byte) bool {
 }
 
 // say adds a piece of the document to the anchor text, in UTF-8.
-func (p *Page) say(raw []byte, escapes bool) {
+func (p *Page) say(raw []byte) {
 	w := &p.work
 	// As a character reference, a byte of text takes six bytes of source, seldom more.
-	w.anchor, _ = p.text(w.anchor, raw[:min(len(raw), 8*maxAnchor)], escapes)
+	w.anchor, _ = p.text(w.anchor, raw[:min(len(raw), 8*maxAnchor)], true)
 }
 
 // appendWords appends text with each run of white space, control characters and invalid characters collapsed to one

@@ -34,13 +34,12 @@ func (w *bitWriter) zeros(n uint64) {
 	w.write(0, uint(n))
 }
 
-// align pads the last byte and returns the number of bytes so far.
-func (w *bitWriter) align() int {
+// align pads the last byte.
+func (w *bitWriter) align() {
 	for n := uint(0); n < w.n; n += 8 {
 		w.b = append(w.b, byte(w.acc>>n))
 	}
 	w.acc, w.n = 0, 0
-	return len(w.b)
 }
 
 func (w *bitWriter) reset() { *w = bitWriter{b: w.b[:0]} }

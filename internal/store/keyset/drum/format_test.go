@@ -21,6 +21,15 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
+// unmix is the inverse of mix.
+func unmix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0x9cb4b2f8129337db
+	x ^= x >> 33
+	x *= 0x4f74430c22a54005
+	return x ^ x>>33
+}
+
 func TestMixIsABijection(t *testing.T) {
 	for _, x := range []uint64{0, 1, 1 << 63, ^uint64(0), 0x123456789abcdef} {
 		if got := unmix(mix(x)); got != x {

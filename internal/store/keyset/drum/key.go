@@ -21,15 +21,6 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// unmix is the inverse of mix.
-func unmix(x uint64) uint64 {
-	x ^= x >> 33
-	x *= 0x9cb4b2f8129337db
-	x ^= x >> 33
-	x *= 0x4f74430c22a54005
-	return x ^ x>>33
-}
-
 // place maps a host to its position in the order of hosts. The random seed, drawn when a Store is created, prevents an
 // attacker from choosing hosts that fall into one bucket.
 func place(host, seed uint64) uint64 { return mix(host ^ seed) }
