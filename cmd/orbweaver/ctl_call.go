@@ -22,6 +22,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -162,9 +163,7 @@ func (p *persistent) RoundTrip(req *http.Request) (*http.Response, error) {
 			time.Now().After(end) {
 			return nil, err
 		}
-		select {
-		case <-time.After(retryPause):
-		case <-ctx.Done():
+		if !clock.Pause(ctx, retryPause) {
 			return nil, ctx.Err()
 		}
 	}

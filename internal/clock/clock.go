@@ -2,7 +2,10 @@
 // set it.
 package clock
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // A Clock tells the time. Its times have monotonic readings of this process, like those of time.Now. Safe for
 // concurrent use.
@@ -21,4 +24,17 @@ func Or(c Clock) Clock {
 		return System
 	}
 	return c
+}
+
+// Pause waits for d and returns true, or returns false when ctx is done.
+func Pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

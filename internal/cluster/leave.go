@@ -9,6 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -320,9 +321,7 @@ func (f *leaveReport) send(ctx context.Context, b *bundle) error {
 // insist calls fn until it succeeds or the view changes.
 func (f *leaveReport) insist(ctx context.Context, fn func(ctx context.Context) error) error {
 	for tries := 0; fn(ctx) != nil; tries++ {
-		select {
-		case <-time.After(min(claimWait<<min(tries, 10), claimWaitMax)):
-		case <-ctx.Done():
+		if !clock.Pause(ctx, min(claimWait<<min(tries, 10), claimWaitMax)) {
 			return errOver
 		}
 		if f.leaving.Placement.Heirs() != f.heirs {

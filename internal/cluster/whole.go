@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -264,9 +265,7 @@ func (t *telling) await(ctx context.Context, yes func(*shipping) bool) error {
 		if err := t.do(ctx, func() { done = yes(t.ship) }); err != nil || done {
 			return err
 		}
-		select {
-		case <-time.After(tellWait):
-		case <-ctx.Done():
+		if !clock.Pause(ctx, tellWait) {
 			return errOver
 		}
 	}

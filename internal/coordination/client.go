@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/input"
@@ -107,11 +108,7 @@ func (c *Client) Forget(ctx context.Context, addrs []string, agent string) error
 				return last
 			}
 		}
-		t := time.NewTimer(200 * time.Millisecond)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !clock.Pause(ctx, 200*time.Millisecond) {
 			return last
 		}
 	}

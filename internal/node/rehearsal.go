@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/input"
@@ -220,15 +221,8 @@ func (r *Rehearsal) rest(ctx context.Context, u weburl.URL, addr string) error {
 			wait = max(wait, time.Until(at.Add(d)))
 		}
 	}
-	if wait <= 0 {
-		return ctx.Err()
-	}
-	select {
-	case <-time.After(wait):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	clock.Pause(ctx, wait)
+	return ctx.Err()
 }
 
 // asked notes the end of a request.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
 )
 
 const (
@@ -152,7 +154,7 @@ func (n *Node) settle() bool {
 			told = s
 			n.cfg.Events.Event("consensus-waiting", "for", s)
 		}
-		sleep(n.ctx, askAgain)
+		clock.Pause(n.ctx, askAgain)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
 )
 
 // A Network connects the members of the group. Its connections are authenticated: only members reach each other.
@@ -92,7 +94,7 @@ func (l *layer) serve() {
 			return
 		}
 		if err != nil {
-			sleep(l.ctx, wait)
+			clock.Pause(l.ctx, wait)
 			wait = min(2*wait, time.Second)
 			continue
 		}
@@ -109,16 +111,6 @@ func (l *layer) serve() {
 				k.Close()
 			}
 		}()
-	}
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
 )
 
 // A machine is the raft.FSM around the Machine of the caller. It applies nothing after a failure, because raft may
@@ -87,7 +89,7 @@ func (n *Node) takeSnapshots() {
 			n.cfg.Events.Event("consensus-snapshot", "index", s.Index, "bytes", s.Size, "log", grown)
 		case n.ctx.Err() == nil && !errors.Is(err, raft.ErrNothingNewToSnapshot):
 			n.cfg.Events.Event("consensus-snapshot-failed", "cause", err.Error())
-			sleep(n.ctx, time.Minute)
+			clock.Pause(n.ctx, time.Minute)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
@@ -479,9 +480,9 @@ func (g *group) clients(rng *rand.Rand, d time.Duration) {
 			defer close(ch)
 			for ctx.Err() == nil {
 				if g.try(ctx, m, size) != nil {
-					sleep(ctx, 50*time.Millisecond)
+					clock.Pause(ctx, 50*time.Millisecond)
 				} else {
-					sleep(ctx, 10*time.Millisecond)
+					clock.Pause(ctx, 10*time.Millisecond)
 				}
 			}
 		}()

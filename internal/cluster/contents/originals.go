@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -133,12 +134,10 @@ func (o *originals) send(ctx context.Context, agent string) {
 			continue
 		}
 		o.again(pages)
-		select {
-		case <-time.After(min(askAgain<<min(failures, 10), originalsAgain)):
-			failures++
-		case <-ctx.Done():
+		if !clock.Pause(ctx, min(askAgain<<min(failures, 10), originalsAgain)) {
 			return // end counts the pages that are left
 		}
+		failures++
 	}
 }
 

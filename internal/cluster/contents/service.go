@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
@@ -199,9 +200,7 @@ func (k *Service) ask(ctx context.Context, second string, q Question) (Original,
 				k.count(func(n *report.Contents) { n.Waited++ })
 			}
 		}
-		select {
-		case <-time.After(askAgain):
-		case <-ctx.Done():
+		if !clock.Pause(ctx, askAgain) {
 			return Original{}, err
 		}
 		if first, ok := k.recent.Get(q.Digest); ok { // this agent has archived the other page

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
@@ -225,16 +226,7 @@ func (r *leadership) propose(command []byte) error {
 }
 
 // pause waits. It returns false if the leadership ends before.
-func (r *leadership) pause(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-r.ctx.Done():
-		return false
-	}
-}
+func (r *leadership) pause(d time.Duration) bool { return clock.Pause(r.ctx, d) }
 
 // current returns the leadership of this coordinator, or an rpc.NotLeader.
 func (c *Coordinator) current() (*leadership, error) {

@@ -1,11 +1,12 @@
 package gossip
 
 import (
-	"context"
 	"encoding/binary"
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
 )
 
 // pings puts the view's digest into the answers to the failure detector's pings.
@@ -54,25 +55,13 @@ func (m *Member) compare(list *memberlist.Memberlist) {
 		case <-m.ctx.Done():
 			return
 		}
-		if !pass(m.ctx, interval*time.Duration(compareEvery+len(m.View().Agents)/compareMore)) {
+		if !clock.Pause(m.ctx, interval*time.Duration(compareEvery+len(m.View().Agents)/compareMore)) {
 			return
 		}
 		select {
 		case <-m.differ: // from before the comparison
 		default:
 		}
-	}
-}
-
-// pass waits for d and reports whether ctx is still alive.
-func pass(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
 )
 
 // maxPacket is the largest packet of UDP.
@@ -50,10 +52,7 @@ func (t *transport) receive() {
 		if err != nil {
 			// On some systems a refused packet shows as an error here. Reading goes on.
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
-				select {
-				case <-time.After(10 * time.Millisecond):
-				case <-t.ctx.Done():
-				}
+				clock.Pause(t.ctx, 10*time.Millisecond)
 			}
 			continue
 		}
@@ -78,10 +77,7 @@ func (t *transport) accept() {
 			if t.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			select {
-			case <-time.After(10 * time.Millisecond):
-			case <-t.ctx.Done():
-			}
+			clock.Pause(t.ctx, 10*time.Millisecond)
 			continue
 		}
 		conn = t.own(conn)

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
 )
 
 const (
@@ -62,11 +64,7 @@ func (l *lane) enter(ctx context.Context) error {
 			}
 			return nil
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !clock.Pause(ctx, wait) {
 			<-l.slots
 			return ctx.Err()
 		}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/input"
 )
@@ -226,9 +227,7 @@ func (l *Listener) accept() {
 				return
 			}
 			// The caller may have hung up. Go on.
-			select {
-			case <-time.After(50 * time.Millisecond):
-			case <-l.ctx.Done():
+			if !clock.Pause(l.ctx, 50*time.Millisecond) {
 				return
 			}
 			continue

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -107,7 +108,7 @@ func (f *fake) assign(hosts ...string) {
 
 // call returns the error of a call of addr.
 func (f *fake) call(ctx context.Context, addr string) error {
-	pause(ctx, latency)
+	clock.Pause(ctx, latency)
 	f.mu.Lock()
 	mute := f.mute[addr]
 	f.mu.Unlock()

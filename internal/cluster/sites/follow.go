@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 )
 
@@ -202,25 +203,12 @@ func (s *Sites) follow(ctx context.Context) error {
 		case errors.Is(err, ErrRefused):
 			return err
 		case err != nil:
-			pause(ctx, f.refused(addr, err, s.cfg.Clock.Now()))
+			clock.Pause(ctx, f.refused(addr, err, s.cfg.Clock.Now()))
 		case len(ans.Entries) == 0: // even a coordinator that does not wait is not asked more often
-			pause(ctx, askEvery-s.cfg.Clock.Now().Sub(sent))
+			clock.Pause(ctx, askEvery-s.cfg.Clock.Now().Sub(sent))
 		}
 	}
 	return nil
-}
-
-// pause waits for d, or until ctx is done.
-func pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // errBehind reports coordinators that lack entries that this agent has.

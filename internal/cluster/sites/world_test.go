@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -121,7 +122,7 @@ func (w *world) ms(n int) time.Duration { return time.Duration(w.number(n)) * ti
 
 // Exists implements coordinator.Resolver: it looks up a host. Some hosts are found at the second time only.
 func (w *world) Exists(ctx context.Context, host string) bool {
-	pause(ctx, w.ms(300))
+	clock.Pause(ctx, w.ms(300))
 	return !strings.HasSuffix(host, "7.example") || w.number(2) == 0
 }
 
@@ -161,12 +162,12 @@ func (p *post) Propose(ctx context.Context, command []byte) (any, error) {
 	w := p.w
 	w.use <- struct{}{}
 	defer func() { <-w.use }()
-	pause(w.ctx, w.ms(100))
+	clock.Pause(w.ctx, w.ms(100))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.calm && w.rng.IntN(3) == 0 {
 		w.mu.Unlock()
-		pause(w.ctx, w.ms(3000))
+		clock.Pause(w.ctx, w.ms(3000))
 		w.mu.Lock()
 	}
 	if w.leader != p.n {
@@ -246,7 +247,7 @@ func (w *world) travel(from, to string) bool {
 	wait += max(0, time.Until(w.frozen[from]))
 	w.mu.Unlock()
 	for wait > 0 && w.ctx.Err() == nil {
-		pause(w.ctx, wait)
+		clock.Pause(w.ctx, wait)
 		w.mu.Lock()
 		line := time.Until(w.cut[[2]string{min(from, to), max(from, to)}])
 		wait = max(line, time.Until(w.frozen[to]))
@@ -352,7 +353,7 @@ func (w *world) read(data []byte) {
 func (a *resident) ping() {
 	w, self := a.w, a.caller.Name
 	for a.ctx.Err() == nil {
-		pause(a.ctx, 300*time.Millisecond+w.ms(1000))
+		clock.Pause(a.ctx, 300*time.Millisecond+w.ms(1000))
 		for _, name := range []string{"a", "b", "c", "d"} {
 			if name == self || w.number(2) == 0 {
 				continue

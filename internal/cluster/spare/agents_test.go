@@ -115,7 +115,7 @@ func copiers(t *testing.T, play func(all map[string]*copier)) {
 			defer running.Go(func() { <-ctx.Done() }) // if the test fails before it begins
 			running.Go(func() {
 				for a.Members.View() == nil || len(a.Members.In(gossip.Up)) < 3 {
-					if !pause(ctx, time.Second) {
+					if !clock.Pause(ctx, time.Second) {
 						return
 					}
 				}

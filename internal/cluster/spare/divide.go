@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
@@ -37,13 +38,13 @@ func (c *Copies) now(v *gossip.View) division { return division{v.Digest(), c.cf
 
 // Tend divides the lists of lost archives whenever that is necessary, until ctx is done.
 func (c *Copies) Tend(ctx context.Context) {
-	for pause(ctx, divideEvery) {
+	for clock.Pause(ctx, divideEvery) {
 		v := c.cfg.Members.View()
 		if err := c.read(ctx, v); ctx.Err() != nil {
 			return
 		} else if err != nil {
 			c.cfg.Events.Write("sift-failed", report.F("error", err))
-			pause(ctx, divideAgain)
+			clock.Pause(ctx, divideAgain)
 			continue
 		}
 		now := c.now(v)
@@ -60,7 +61,7 @@ func (c *Copies) Tend(ctx context.Context) {
 			return
 		}
 		if errors.Is(err, rpc.ErrAgain) || errors.Is(err, ErrNotRead) { // an agent is reading its copies
-			pause(ctx, divideAgain)
+			clock.Pause(ctx, divideAgain)
 			continue
 		}
 		c.mu.Lock()
@@ -70,7 +71,7 @@ func (c *Copies) Tend(ctx context.Context) {
 		c.mu.Unlock()
 		if err != nil {
 			c.cfg.Events.Write("sift-failed", report.F("error", err))
-			pause(ctx, divideAgain)
+			clock.Pause(ctx, divideAgain)
 		}
 	}
 }

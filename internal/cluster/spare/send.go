@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
@@ -77,21 +78,9 @@ func (c *Copies) Send(ctx context.Context) {
 		if err != nil {
 			wait = sendAgain
 		}
-		if !pause(ctx, wait) {
+		if !clock.Pause(ctx, wait) {
 			return
 		}
-	}
-}
-
-// pause returns after d, or returns false when ctx is done.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -175,7 +164,7 @@ func (c *Copies) file(ctx context.Context, peer *rpc.Peer, name string) (err err
 		if _, err := f.ReadAt(part.Data, have); err != nil && err != io.EOF {
 			return err
 		}
-		if !pause(ctx, time.Since(began)) {
+		if !clock.Pause(ctx, time.Since(began)) {
 			return ctx.Err()
 		}
 	}

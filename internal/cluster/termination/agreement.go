@@ -358,10 +358,7 @@ func (d *Agreement) tellEnd(ctx context.Context, a gossip.Agent, e *pb.EndReques
 		if now, there := d.cfg.Others.View().Agent(a.Name); !there || now.Instance != a.Instance {
 			return // it has ended, and its answer was lost
 		}
-		select {
-		case <-time.After(endAgain):
-		case <-ctx.Done():
-		}
+		clock.Pause(ctx, endAgain)
 	}
 }
 
@@ -378,9 +375,7 @@ func (d *Agreement) endOwn(ctx context.Context, activity uint64) bool {
 			return false
 		}
 		if activity = p.Activity; !p.Idle {
-			select {
-			case <-time.After(endAgain):
-			case <-ctx.Done():
+			if !clock.Pause(ctx, endAgain) {
 				return false
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
@@ -350,7 +351,7 @@ func (w *world) act(what byte, i, arg int) {
 		}
 		boot := a.boot
 		w.running.Go(func() {
-			if sleep(w.ctx, time.Duration(1+arg%3)*time.Second) {
+			if clock.Pause(w.ctx, time.Duration(1+arg%3)*time.Second) {
 				w.do(func() {
 					if b := w.agents[i]; !b.there && b.boot == boot {
 						w.change(w.without(a.name))
@@ -368,7 +369,7 @@ func (w *world) comeBack(i int) {
 	was := w.agents[i]
 	w.running.Go(func() {
 		for welcomed := false; ; {
-			if !sleep(w.ctx, 100*time.Millisecond) {
+			if !clock.Pause(w.ctx, 100*time.Millisecond) {
 				return
 			}
 			again := false

@@ -135,20 +135,10 @@ func (w *world) snapshot() *gossip.View { return &gossip.View{Agents: slices.Clo
 // upTo returns a random time.
 func (w *world) upTo(d time.Duration) time.Duration { return time.Duration(w.chance.Int64N(int64(d))) }
 
-// sleep waits, and reports whether ctx is not done.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // after does f with the lock later, while a start of an agent lives.
 func (a *agent) after(d time.Duration, f func()) {
 	a.running.Go(func() {
-		if sleep(a.ctx, d) {
+		if clock.Pause(a.ctx, d) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			f()
@@ -222,7 +212,7 @@ func (a *agent) owner(l waiting) string { return a.view.Agents[l.id%len(a.view.A
 
 // work visits and sends until the agent has ended.
 func (a *agent) work() {
-	for sleep(a.ctx, 50*time.Millisecond) {
+	for clock.Pause(a.ctx, 50*time.Millisecond) {
 		a.mu.Lock()
 		if a.ended {
 			a.mu.Unlock()
@@ -300,7 +290,7 @@ func (a *agent) back(ctx context.Context, b *agent) error {
 		d = time.Second
 	}
 	a.mu.Unlock()
-	if !sleep(ctx, d) || lost {
+	if !clock.Pause(ctx, d) || lost {
 		return errSilent
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 	"runtime/trace"
 	"strconv"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
 )
 
 const (
@@ -91,10 +93,7 @@ func during(start func(io.Writer) (end func(), err error)) http.HandlerFunc {
 				http.StatusServiceUnavailable)
 			return
 		}
-		select {
-		case <-time.After(d):
-		case <-r.Context().Done():
-		}
+		clock.Pause(r.Context(), d)
 		end()
 		w.Header().Set("Content-Type", "application/octet-stream")
 		_, _ = w.Write(b.Bytes()) // the caller has hung up

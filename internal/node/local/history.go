@@ -90,15 +90,11 @@ func (h *History) Begin() (end func()) {
 func (h *History) keep(ctx context.Context) {
 	for n := 1; ; n++ {
 		now := h.clock.Now()
-		timer := time.NewTimer(now.Truncate(historyEvery).Add(historyEvery).Sub(now))
-		select {
-		case <-timer.C:
-			h.sample()
-		case <-ctx.Done():
-			timer.Stop()
+		if !clock.Pause(ctx, now.Truncate(historyEvery).Add(historyEvery).Sub(now)) {
 			h.saveOrTell()
 			return
 		}
+		h.sample()
 		if n%historySave == 0 {
 			h.saveOrTell()
 		}

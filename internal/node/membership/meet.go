@@ -14,6 +14,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
@@ -326,10 +327,8 @@ func (j *joining) find(ctx context.Context) (at string, err error) {
 				j.say("waiting up to %s for %s: %v", namePatience, what, f.held)
 				j.waitFor(what, f.held)
 			}
-			select {
-			case <-time.After(askEvery):
+			if clock.Pause(ctx, askEvery) {
 				continue
-			case <-ctx.Done():
 			}
 		}
 		switch {
@@ -353,10 +352,8 @@ func (j *joining) find(ctx context.Context) (at string, err error) {
 				j.say("no agent of the cluster answers yet (%v); trying for up to %s", f.last, patience)
 				j.waitFor("an agent that answers", f.last)
 			}
-			select {
-			case <-time.After(askEvery):
+			if clock.Pause(ctx, askEvery) {
 				continue
-			case <-ctx.Done():
 			}
 		}
 		break

@@ -9,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
@@ -72,10 +73,7 @@ func (o *Operator) Pages(ctx context.Context, q *pb.PagesRequest) (*pb.PagesResp
 			return r, nil
 		}
 		if len(silent) > 0 && len(silent) == len(lists) && !first {
-			select { // no agent waits
-			case <-time.After(min(time.Until(end), time.Second)):
-			case <-ctx.Done():
-			}
+			clock.Pause(ctx, min(time.Until(end), time.Second)) // no agent waits
 		}
 		if time.Until(end) <= 0 {
 			return r, nil

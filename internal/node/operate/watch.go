@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -415,10 +416,7 @@ func (e *eventStream) followOne(ctx context.Context, agent string, last int32) e
 	for ctx.Err() == nil && slices.Contains(e.o.agents.names(), agent) {
 		p, err := e.page(ctx, agent, q)
 		if err != nil {
-			select {
-			case <-time.After(agentsAgain):
-			case <-ctx.Done():
-			}
+			clock.Pause(ctx, agentsAgain)
 			continue
 		}
 		q = &pb.EventsPageRequest{Run: p.Run, From: p.Next, Last: last, Wait: true}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
@@ -259,9 +260,7 @@ func (s *Orders) Learn(ctx context.Context) {
 		if results := s.spread(ctx, true); len(results) == 0 || s.equal(results) {
 			return
 		}
-		select {
-		case <-time.After(learnAgain):
-		case <-ctx.Done():
+		if !clock.Pause(ctx, learnAgain) {
 			return
 		}
 	}

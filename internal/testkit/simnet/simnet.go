@@ -21,6 +21,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
 )
 
 // A Path says how the network treats data from one machine to another. The zero Path delivers at once.
@@ -324,8 +326,8 @@ func (m *Machine) shake(ctx context.Context, where func() (there *Machine, takes
 		} else {
 			takes = resend
 		}
-		if err := sleep(ctx, takes); err != nil {
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
+		if !clock.Pause(ctx, takes) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: ctx.Err()}
 		}
 		if m.isOff() {
 			return nil, errRefused
@@ -333,21 +335,6 @@ func (m *Machine) shake(ctx context.Context, where func() (there *Machine, takes
 		if ok {
 			return there, nil
 		}
-	}
-}
-
-// sleep waits for d. It returns the error of ctx if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

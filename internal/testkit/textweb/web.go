@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 )
 
@@ -120,9 +121,7 @@ func (w *Web) Lookup(ctx context.Context, host string) (dns.Answer, error) {
 	case "", "nxdomain":
 		return dns.Answer{}, fmt.Errorf("%s: %w", host, dns.ErrNotFound)
 	case "timeout":
-		select {
-		case <-time.After(8 * time.Second):
-		case <-ctx.Done():
+		if !clock.Pause(ctx, 8*time.Second) {
 			return dns.Answer{}, ctx.Err()
 		}
 		return dns.Answer{}, fmt.Errorf("%s: %w", host, dns.ErrTimeout)

@@ -21,6 +21,7 @@ import (
 	"code.dny.dev/ssrf"
 	"golang.org/x/net/proxy"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/message"
 )
@@ -384,9 +385,7 @@ func (d *dialer) dial(ctx context.Context, to netip.AddrPort, named bool, until 
 			return c, err
 		}
 		d.idle.relieve()
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !clock.Pause(ctx, pause) {
 			return nil, ctx.Err()
 		}
 	}

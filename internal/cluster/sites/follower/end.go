@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 )
 
@@ -82,10 +83,7 @@ func (f *Follower) Finish(ctx context.Context, p Point) bool {
 		} else if f.At() != p && !f.isOver() {
 			return false
 		}
-		select {
-		case <-time.After(finishAgain):
-		case <-ctx.Done():
-		}
+		clock.Pause(ctx, finishAgain)
 	}
 	return f.isOver()
 }
