@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
@@ -192,7 +193,7 @@ func TestSetApplicationRefuses(t *testing.T) {
 	if n := len(w.set.Past()); n > 0 {
 		t.Errorf("%d orders", n)
 	}
-	for i := range verbs.MaxApplications {
+	for i := range applications.Max {
 		w.run(t, `a1 SetApplication name:"a%d"`, i)
 	}
 	w.run(t, `

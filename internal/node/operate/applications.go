@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
@@ -49,7 +50,7 @@ func (o *Operator) SetApplication(ctx context.Context, q *pb.SetApplicationReque
 	apps := verbs.ApplicationOrders(standing)
 	if i := slices.IndexFunc(apps, func(a verbs.Application) bool { return a.Name == q.Name }); i >= 0 {
 		was, isNew = apps[i], false
-	} else if len(apps) >= verbs.MaxApplications {
+	} else if len(apps) >= applications.Max {
 		return nil, problem(connect.CodeFailedPrecondition, "there are %d applications already: remove one", len(apps))
 	}
 	if q.Share != nil {

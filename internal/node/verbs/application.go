@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -72,8 +73,6 @@ func (applicationRules) apply(_ context.Context, f *Force, standing []orders.Ord
 }
 
 const (
-	// MaxApplications bounds the applications that are in force.
-	MaxApplications = 15
 	// appRules bounds the patterns of one application.
 	appRules = 100
 	// minShare and maxShare bound Application.Share. The frontier knows no smaller one than 1/1024.
@@ -122,8 +121,8 @@ func ApplicationOrders(standing []orders.Order) []Application {
 		switch err := json.Unmarshal([]byte(o.Value), &a); {
 		case err != nil || a.Check() != nil:
 			a.Error = "this version cannot read the order"
-		case inForce == MaxApplications:
-			a.Error = fmt.Sprintf("%d earlier applications are in force; remove one of them", MaxApplications)
+		case inForce == applications.Max:
+			a.Error = fmt.Sprintf("%d earlier applications are in force; remove one of them", applications.Max)
 		default:
 			inForce++
 		}
