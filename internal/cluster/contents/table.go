@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -45,24 +44,19 @@ type Answer struct {
 }
 
 // ErrClosed reports a Table whose Run has ended.
-var ErrClosed = errors.New("table of contents closed")
+var ErrClosed = entries.ErrClosed
 
 // An asked is one call of Ask.
 type asked struct {
 	qs      []Question
 	answers []Answer
-	done    chan struct{}
 }
 
 // A Table stores the contents that an agent judges. Ask is safe for concurrent use. The goroutine
 // of Run owns the rest.
 type Table struct {
 	cfg Config
-	all *entries.Map // by digest
-
-	asks chan *asked
-	over chan struct{} // closed when Run has ended
-	once sync.Once     // closes over
+	all *entries.Server[asked] // by digest
 
 	claims *recent.Cache[Digest, Original] // pages that were told First and are not archived yet
 
@@ -81,10 +75,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open contents: %w", err)
 	}
-	return &Table{
-		cfg: cfg, all: all, asks: make(chan *asked), over: make(chan struct{}),
-		claims: recent.New[Digest, Original](claimsMost),
-	}, nil
+	return &Table{cfg: cfg, all: entries.NewServer[asked](all), claims: recent.New[Digest, Original](claimsMost)}, nil
 }
 
 func keyOf(d *Digest) link.Key {
@@ -99,73 +90,25 @@ func (t *Table) Ask(ctx context.Context, qs []Question) ([]Answer, error) {
 			return nil, fmt.Errorf("contents: %w", err)
 		}
 	}
-	a := &asked{qs: qs, done: make(chan struct{})}
-	select {
-	case t.asks <- a:
-	case <-t.over:
-		return nil, ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	a := &asked{qs: qs}
+	if err := t.all.Ask(ctx, a); err != nil {
+		return nil, err
 	}
-	select {
-	case <-a.done:
-		return a.answers, nil
-	case <-t.over:
-		return nil, ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err() // Run still answers, and the answer is dropped
-	}
+	return a.answers, nil
 }
 
-const (
-	// atOnce bounds the calls of Ask that are answered together.
-	atOnce = 64
-	// claimsMost bounds the claims: some 5 MB. A claim is of use for the seconds
-	// until its page is archived. If the Table forgets one earlier, a second page
-	// with the content is archived in full.
-	claimsMost = 1 << 15
-)
+// claimsMost bounds the claims: some 5 MB. A claim is of use for the seconds
+// until its page is archived. If the Table forgets one earlier, a second page
+// with the content is archived in full.
+const claimsMost = 1 << 15
 
 // Run answers questions until ctx is done or the disk fails.
 func (t *Table) Run(ctx context.Context) error {
-	defer t.once.Do(func() { close(t.over) })
-	tick := time.NewTicker(t.cfg.SyncEvery)
-	defer tick.Stop()
-	for {
-		var err error
-		select {
-		case a := <-t.asks:
-			err = t.answer(t.gather(a))
-		case <-tick.C:
-			err = t.all.BeginSync()
-		case serr := <-t.all.Synced():
-			err = t.all.EndSync(serr)
-		case <-t.all.Ready():
-			err = t.all.Emit()
-		case <-ctx.Done():
-			if err := t.all.Sync(); err != nil {
-				return fmt.Errorf("contents: %w", err)
-			}
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("contents: %w", err)
-		}
+	nothing := func() error { return nil } // answer stores
+	if err := t.all.Run(ctx, t.cfg.SyncEvery, t.answer, nil, nothing); err != nil {
+		return fmt.Errorf("contents: %w", err)
 	}
-}
-
-// gather returns a and the other calls that wait, at most atOnce.
-func (t *Table) gather(a *asked) []*asked {
-	all := []*asked{a}
-	for len(all) < atOnce {
-		select {
-		case b := <-t.asks:
-			all = append(all, b)
-		default:
-			return all
-		}
-	}
-	return all
+	return nil
 }
 
 // answer answers several calls together.
@@ -180,13 +123,7 @@ func (t *Table) answer(calls []*asked) error {
 	if err != nil {
 		return err
 	}
-	if err := t.judge(calls, found); err != nil {
-		return err
-	}
-	for _, a := range calls {
-		close(a.done)
-	}
-	return nil
+	return t.judge(calls, found)
 }
 
 // judge turns places into answers, and stores the pages that are archived. A content that the Map cannot look up counts
@@ -248,7 +185,4 @@ func (t *Table) answerOf(q *Question, first Original, known bool) Answer {
 }
 
 // Close closes the files. Call it after Run has ended.
-func (t *Table) Close() error {
-	t.once.Do(func() { close(t.over) })
-	return t.all.Close()
-}
+func (t *Table) Close() error { return t.all.Close() }

@@ -36,16 +36,13 @@ type Original struct {
 }
 
 // ErrClosed reports an Index whose Run has ended.
-var ErrClosed = errors.New("index of near-duplicates closed")
+var ErrClosed = entries.ErrClosed
 
 // An Index stores the pages of which others are near-duplicates. Find and the methods of Claim are safe for concurrent
 // use. The goroutine of Run owns the entries on disk.
 type Index struct {
-	cfg  Config
-	all  *entries.Map // by the keys of bands
-	asks chan *asked
-	over chan struct{} // closed when Run has ended
-	once sync.Once     // closes over
+	cfg Config
+	all *entries.Server[asked] // by the keys of bands
 	// due tells Run that pages are durable.
 	due chan struct{}
 
@@ -55,9 +52,8 @@ type Index struct {
 	young   []*Claim            // archived; their finishes are not durable yet
 	durable []*Claim            // for Run
 
-	keys  []link.Key
-	asked []*asked
-	buf   []byte
+	keys []link.Key
+	buf  []byte
 }
 
 // A Claim is a page that has asked and is no near-duplicate. Its visit ends with Archived or Release.
@@ -74,7 +70,6 @@ type Claim struct {
 type asked struct {
 	c     *Claim
 	first Original // a similar page; its URL may be that of c
-	done  chan struct{}
 }
 
 const (
@@ -84,8 +79,6 @@ const (
 	maxURL = 4096
 	// recentMost bounds the recent pages. Beyond it, pages are not stored.
 	recentMost = 1 << 14
-	// atOnce bounds the questions that are answered together.
-	atOnce = 64
 )
 
 // shape is the shape of the entries on disk.
@@ -108,8 +101,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Index, error) {
 		return nil, fmt.Errorf("open the index of near-duplicates: %w", err)
 	}
 	return &Index{
-		cfg: cfg, all: all, asks: make(chan *asked), over: make(chan struct{}), due: make(chan struct{}, 1),
-		recent: map[uint64][]*Claim{},
+		cfg: cfg, all: entries.NewServer[asked](all), due: make(chan struct{}, 1), recent: map[uint64][]*Claim{},
 	}, nil
 }
 
@@ -151,8 +143,8 @@ func (x *Index) Find(ctx context.Context, s near.Sketch, page Original) (first *
 			return nil, nil, ctx.Err()
 		}
 	}
-	a := &asked{c: c, done: make(chan struct{})}
-	if err := x.ask(ctx, a); err != nil {
+	a := &asked{c: c}
+	if err := x.all.Ask(ctx, a); err != nil {
 		c.Release()
 		return nil, nil, err
 	}
@@ -165,24 +157,6 @@ func (x *Index) Find(ctx context.Context, s near.Sketch, page Original) (first *
 	}
 	c.Release()
 	return &a.first, nil, nil
-}
-
-func (x *Index) ask(ctx context.Context, a *asked) error {
-	select {
-	case x.asks <- a:
-	case <-x.over:
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case <-a.done:
-		return nil
-	case <-x.over:
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err() // Run still answers, and the answer is dropped
-	}
 }
 
 func (x *Index) isArchived(c *Claim) bool {
@@ -275,32 +249,10 @@ func (x *Index) Syncing() (durable func()) {
 
 // Run answers questions and stores entries until ctx is done or the disk fails.
 func (x *Index) Run(ctx context.Context) error {
-	defer x.once.Do(func() { close(x.over) })
-	tick := time.NewTicker(x.cfg.SyncEvery)
-	defer tick.Stop()
-	for {
-		var err error
-		select {
-		case a := <-x.asks:
-			err = x.answer(a)
-		case <-x.due:
-			err = x.store()
-		case <-tick.C:
-			err = x.all.BeginSync()
-		case serr := <-x.all.Synced():
-			err = x.all.EndSync(serr)
-		case <-x.all.Ready():
-			err = x.all.Emit()
-		case <-ctx.Done():
-			if err := errors.Join(x.store(), x.all.Sync()); err != nil {
-				return fmt.Errorf("index of near-duplicates: %w", err)
-			}
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("index of near-duplicates: %w", err)
-		}
+	if err := x.all.Run(ctx, x.cfg.SyncEvery, x.answer, x.due, x.store); err != nil {
+		return fmt.Errorf("index of near-duplicates: %w", err)
 	}
+	return nil
 }
 
 // store writes the durable pages to disk.
@@ -327,30 +279,20 @@ func (x *Index) store() error {
 	return nil
 }
 
-// answer answers a question and those that wait with it.
-func (x *Index) answer(a *asked) error {
-	x.asked = append(x.asked[:0], a)
-	for more := true; more && len(x.asked) < atOnce; {
-		select {
-		case b := <-x.asks:
-			x.asked = append(x.asked, b)
-		default:
-			more = false
-		}
-	}
+// answer answers questions.
+func (x *Index) answer(qs []*asked) error {
 	x.keys = x.keys[:0]
-	for _, a := range x.asked {
+	for _, a := range qs {
 		x.keys = appendKeys(x.keys, a.c.keys)
 	}
 	places, err := x.all.Look(x.keys)
 	if err != nil {
 		return err
 	}
-	for i, a := range x.asked {
+	for i, a := range qs {
 		if err := x.judge(a, places[i*near.Bands:(i+1)*near.Bands]); err != nil {
 			return err
 		}
-		close(a.done)
 	}
 	return nil
 }
@@ -390,7 +332,4 @@ func (x *Index) judge(a *asked, places []entries.Place) error {
 func (x *Index) Size() (file, keys, memory int64) { return x.all.Size() }
 
 // Close closes the files. Call it after Run has ended.
-func (x *Index) Close() error {
-	x.once.Do(func() { close(x.over) })
-	return x.all.Close()
-}
+func (x *Index) Close() error { return x.all.Close() }
