@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -136,9 +137,7 @@ func (c *CoordinatorCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if err == nil {
 		shows.stopped(n.Status().Hosts, c.Dir)
 	}
-	if cerr := n.Close(); err == nil {
-		err = cerr
-	}
+	err = cmp.Or(err, n.Close())
 	return coordinatorError(c.Dir, err)
 }
 

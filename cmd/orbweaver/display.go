@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -220,9 +221,7 @@ func (d *display) snapshot(s *crawl.Status, done bool) report.Snapshot {
 		return p
 	case s.Stop != "":
 		p.State = "stopping"
-		if p.WaitingFor == "" {
-			p.WaitingFor = "the index and the reports to be written"
-		}
+		p.WaitingFor = cmp.Or(p.WaitingFor, "the index and the reports to be written")
 	case s.Paused:
 		p.State = "paused"
 	case s.WaitsFor != "":

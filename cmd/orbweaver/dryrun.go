@@ -180,9 +180,7 @@ func (d *dryRun) directory() {
 // identity prints how servers see the crawl.
 func (d *dryRun) identity() {
 	contact := d.cfg.Contact
-	if contact == "" {
-		contact = "none: only this machine is crawled"
-	}
+	contact = cmp.Or(contact, "none: only this machine is crawled")
 	d.row("contact", "%s", contact)
 	d.row("user agent", "%s", d.r.UserAgent)
 	d.row("robots.txt", "the groups of %s are obeyed", d.r.Token)

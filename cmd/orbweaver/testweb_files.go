@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -76,9 +77,7 @@ func (c *TestwebCmd) write(flag, name string, text func(w *bufio.Writer)) error 
 	b := bufio.NewWriter(f)
 	text(b)
 	err = b.Flush()
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
+	err = cmp.Or(err, f.Close())
 	if err != nil {
 		return fmt.Errorf("--%s %s: %w", flag, name, cause(err))
 	}

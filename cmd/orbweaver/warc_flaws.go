@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,9 +26,7 @@ func (l *flawList) take(name string, err error) error {
 		return err
 	}
 	for _, f := range flaws.Places {
-		if f.File == "" {
-			f.File = name
-		}
+		f.File = cmp.Or(f.File, name)
 		fmt.Fprintf(l.errs, "orbweaver: %s\n", report.OneLine(f.String()))
 	}
 	if flaws.More > 0 {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -45,9 +46,7 @@ func explain(err error, args []string, hints map[string]string) error {
 		return err
 	}
 	node := parse.Context.Selected()
-	if node == nil {
-		node = parse.Context.Model.Node
-	}
+	node = cmp.Or(node, parse.Context.Model.Node)
 	command := node.Path() // empty for the program itself
 	m := &Mistake{text: err.Error(), Help: node.FullPath() + " --help", err: err}
 	text := m.text

@@ -68,9 +68,7 @@ func Open(cfg Config) (_ *Coordinator, err error) {
 		return nil, err
 	}
 	cfg.FS = cmp.Or(cfg.FS, disk.OS)
-	if cfg.Network == nil {
-		cfg.Network = rpc.System
-	}
+	cfg.Network = cmp.Or(cfg.Network, rpc.System)
 	cfg.Clock = clock.Or(cfg.Clock)
 	if keys != nil {
 		cfg.Name = cmp.Or(cfg.Name, keys.Name())

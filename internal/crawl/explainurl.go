@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -273,9 +274,7 @@ func (e *urlTurn) tellPast(line func(string, ...any)) {
 	}
 	if s := e.past.Skipped; s != nil && !e.isFinished() {
 		why := report.ReasonText(s.Reason, s.Rule)
-		if why == "" {
-			why = s.Reason
-		}
+		why = cmp.Or(why, s.Reason)
 		link := link.Link{Hops: s.Hops}
 		via := "a seed"
 		if s.Via != "" {

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -123,9 +124,7 @@ func (o *Orders) whyPaused(now time.Time) Hindrance {
 	if o.cfg.Reasons != nil {
 		by = o.cfg.Reasons.WhyPaused()
 	}
-	if by == "" {
-		by = "the operator"
-	}
+	by = cmp.Or(by, "the operator")
 	_, since := o.gate.Paused()
 	return Hindrance{Text: fmt.Sprintf("the crawl is paused for %s by %s", duration(now.Sub(run.Later(since,
 		o.progress.began))), by), Until: `after "orbweaver ctl resume"`}

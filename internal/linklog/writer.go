@@ -274,9 +274,7 @@ func (w *Writer) pack(name string) {
 func (w *Writer) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err == nil {
-		w.err = err
-	}
+	w.err = cmp.Or(w.err, err)
 }
 
 // pack replaces a closed file by its compressed form, or removes it if it is empty. A kill leaves the file as it was,

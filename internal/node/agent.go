@@ -140,9 +140,7 @@ func Open(cfg Config) (_ *Agent, err error) {
 
 // prepare checks cfg and returns an agent that has opened nothing, and its seeds.
 func prepare(cfg Config) (*Agent, []weburl.URL, error) {
-	if cfg.FS == nil {
-		cfg.FS = disk.OS
-	}
+	cfg.FS = cmp.Or(cfg.FS, disk.OS)
 	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, defaultMemory)
 	seeds, bare, err := cfg.seeds()
 	if err != nil {

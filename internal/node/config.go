@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -182,9 +183,7 @@ func (c *Config) check(seeds []weburl.URL) error {
 	}
 	if c.Cluster != nil {
 		fsys := c.FS
-		if fsys == nil {
-			fsys = disk.OS
-		}
+		fsys = cmp.Or(fsys, disk.OS)
 		if _, err := c.Cluster.Check(fsys, c.Clock); err != nil {
 			return err
 		}
@@ -255,9 +254,7 @@ func enoughDescriptors(workers, descriptors int) error {
 // crawl directory.
 func (c *Config) rehearse(seeds []weburl.URL) error {
 	files := c.FS
-	if files == nil {
-		files = disk.OS
-	}
+	files = cmp.Or(files, disk.OS)
 	if err := standing.CheckBlacklist(files, c.Blacklist); err != nil {
 		return err
 	}

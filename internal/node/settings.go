@@ -119,9 +119,7 @@ func headerTerms(f *fetch.Config) string {
 
 // quiet returns the effective value of a delay.
 func quiet(d, usual time.Duration) string {
-	if d == 0 {
-		d = usual
-	}
+	d = cmp.Or(d, usual)
 	return max(d, 0).String()
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -391,9 +392,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		s.Denied, s.Duplicates, s.Skipped, s.Revisits, s.Unchanged, round2(s.NextIn.Seconds()), s.Errors, s.Retrying,
 		round2(s.RetryIn.Seconds()), s.Memory, s.Exchange, Clean(s.LastURL), CleanText(s.WaitingFor), s.Agents, "", nil,
 	}
-	if line.State == "" {
-		line.State = "crawling"
-	}
+	line.State = cmp.Or(line.State, "crawling")
 	if line.Errors == nil {
 		line.Errors = map[string]int64{}
 	}

@@ -1,6 +1,7 @@
 package urlfrontier
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -114,10 +115,7 @@ func (s *Store) Close() error {
 		s.err = errors.New("the frontier is closed")
 	}
 	s.changed.Broadcast()
-	if cerr := s.lock.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return cmp.Or(err, s.lock.Close())
 }
 
 // Failed is closed when a change could not be written. Err returns the error then.

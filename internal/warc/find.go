@@ -2,6 +2,7 @@ package warc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,7 @@ import (
 // and has one file open at a time, however many there are. It leaves out lines above 64 KiB. A nil fsys means the
 // machine's filesystem.
 func FindLines(ctx context.Context, fsys disk.FS, p Place, prefix, after string, n int) ([]string, error) {
-	if fsys == nil {
-		fsys = disk.OS
-	}
+	fsys = cmp.Or(fsys, disk.OS)
 	if n <= 0 {
 		return nil, nil
 	}

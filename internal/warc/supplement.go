@@ -2,6 +2,7 @@ package warc
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -58,9 +59,7 @@ type Supplement struct {
 // will be read in all. An error of progress ends WriteSupplement. A nil fsys means the machine's filesystem.
 func WriteSupplement(fsys disk.FS, dir string, tmp func() (string, error),
 	progress func(done, total int64) error) (s Supplement, err error) {
-	if fsys == nil {
-		fsys = disk.OS
-	}
+	fsys = cmp.Or(fsys, disk.OS)
 	if s, err = writeSupplement(fsys, filepath.Clean(dir), tmp, progress); err != nil {
 		return s, fmt.Errorf("index of %s: %w", dir, err)
 	}

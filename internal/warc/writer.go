@@ -424,9 +424,7 @@ func (w *Writer) Sync() error {
 		// The kernel may report a failed fsync only once, so the bytes count as lost and the Writer refuses writes.
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.err == nil {
-			w.err = err
-		}
+		w.err = cmp.Or(w.err, err)
 		return fmt.Errorf("archive %s: %w", name, err)
 	}
 	return nil

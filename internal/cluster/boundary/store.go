@@ -1,6 +1,7 @@
 package boundary
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -42,9 +43,7 @@ type StoreConfig struct {
 
 // Open opens the Store in dir and repairs the files of an earlier run.
 func Open(fsys disk.FS, dir string, cfg StoreConfig) (*Store, error) {
-	if cfg.fileBytes == 0 {
-		cfg.fileBytes = fileBytes
-	}
+	cfg.fileBytes = cmp.Or(cfg.fileBytes, fileBytes)
 	w, _, err := warc.Open(warc.Config{Dir: dir, FS: fsys, Prefix: "boundary", Level: cfg.Level, Clock: cfg.Clock,
 		MaxBytes: cfg.fileBytes, RevisitBytes: -1})
 	if err != nil {

@@ -143,9 +143,7 @@ func (silent) Event(string, ...any) {}
 // Open opens the files of a member and lets it take part. If its directory is empty, it first asks the other members,
 // in the background, and takes part when enough of them have answered: see the package comment.
 func Open(cfg Config) (*Node, error) {
-	if cfg.Events == nil {
-		cfg.Events = silent{}
-	}
+	cfg.Events = cmp.Or[Events](cfg.Events, silent{})
 	cfg.SnapshotBytes = cmp.Or(cfg.SnapshotBytes, 64<<20)
 	cfg.SegmentBytes = cmp.Or(cfg.SegmentBytes, 8<<20)
 	if err := checkMembers(cfg.Members, cfg.Self); err != nil {

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,9 +100,7 @@ func (c Config) withDefaults() Config {
 	last(&c.DeadFor, time.Minute)
 	last(&c.Gather, 100*time.Millisecond)
 	last(&c.LostAfter, 9*time.Second)
-	if c.Events == nil {
-		c.Events = silent{}
-	}
+	c.Events = cmp.Or[Events](c.Events, silent{})
 	return c
 }
 

@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -125,9 +126,7 @@ func Open(cfg Config) (*Member, error) {
 	case len(cfg.Label) > memberlist.LabelMaxSize:
 		return nil, fmt.Errorf("gossip: the label has %d octets, at most 255", len(cfg.Label))
 	}
-	if cfg.Log == nil {
-		cfg.Log = io.Discard
-	}
+	cfg.Log = cmp.Or(cfg.Log, io.Discard)
 	if cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64()
 	}

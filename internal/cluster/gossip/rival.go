@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -73,9 +74,7 @@ func stops(self, rival Agent) bool {
 // may join, an ErrRefused or ErrSelf. A *NameError is an ErrRefused that may be temporary: the
 // agent that has the name may be dead, and no agent has noticed yet. now is the caller's clock.
 func (m *Member) Admit(candidate Agent, now time.Time) error {
-	if candidate.State == 0 {
-		candidate.State = Joining
-	}
+	candidate.State = cmp.Or(candidate.State, Joining)
 	if err := candidate.check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}

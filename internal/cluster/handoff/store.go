@@ -1,6 +1,7 @@
 package handoff
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -124,9 +125,7 @@ type Store struct {
 // Open reads what each source has sent since its last compaction. It returns a Store even if a
 // source is damaged: see Sources.
 func Open(fs disk.FS, dir string, cfg Config) (*Store, error) {
-	if cfg.MemoryBytes == 0 {
-		cfg.MemoryBytes = 64 << 20
-	}
+	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, 64<<20)
 	cfg.MemoryBytes = max(cfg.MemoryBytes, minMemory)
 	if cfg.CompactBytes <= 0 {
 		cfg.CompactBytes = 64 << 20

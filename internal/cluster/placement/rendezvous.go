@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"math/bits"
@@ -65,9 +66,7 @@ func (a *draw) before(b *draw) bool {
 // 2. Zero means Buckets. It computes a hash for each agent and bucket: with 2^18 buckets about 8 ms
 // for each agent. It returns the same errors as NewRing.
 func NewRendezvous(agents []Owner, buckets int) (*Rendezvous, error) {
-	if buckets == 0 {
-		buckets = Buckets
-	}
+	buckets = cmp.Or(buckets, Buckets)
 	if buckets < 2 || buckets > maxBuckets || buckets&(buckets-1) != 0 {
 		return nil, fmt.Errorf("placement: %d buckets, which should be a power of two from 2 to %d", buckets,
 			maxBuckets)

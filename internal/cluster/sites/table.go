@@ -1,6 +1,7 @@
 package sites
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -208,9 +209,7 @@ func (t *table) close(save bool) (err error) {
 	if save && err == nil && t.number > 0 {
 		err = t.drum.Save(t.appendMark(nil))
 	}
-	if cerr := t.drum.Close(); err == nil {
-		err = cerr
-	}
+	err = cmp.Or(err, t.drum.Close())
 	t.drum = nil
 	return err
 }

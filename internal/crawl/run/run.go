@@ -8,6 +8,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,9 +137,7 @@ func (r *Run) Wait() { r.inFlight.Wait() }
 // Fail ends the run with an error if err is not nil; the first one counts. It reports whether the run has failed, now
 // or before.
 func (r *Run) Fail(err error) (failed bool) {
-	if r.err == nil {
-		r.err = err
-	}
+	r.err = cmp.Or(r.err, err)
 	return r.err != nil
 }
 

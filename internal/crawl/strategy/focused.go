@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -142,9 +143,7 @@ type judged struct {
 // OpenFocused returns a Focused. An error wraps ErrTopic or ErrNoChances.
 func OpenFocused(cfg FocusedConfig) (*Focused, error) {
 	c := cfg.Classifier
-	if cfg.Evidence == 0 {
-		cfg.Evidence = AllEvidence
-	}
+	cfg.Evidence = cmp.Or(cfg.Evidence, AllEvidence)
 	f := &Focused{cfg: cfg, hosts: recent.New[string, hostTopics](maxHosts)}
 	f.works.New = func() any { return new(work) }
 	if c.Model().Kind() == classify.Rocchio {

@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -447,8 +448,5 @@ func (w *Walk) WriteReport(fs disk.FS, dir string) error {
 			at += int64(n + len(binary.AppendUvarint(nil, uint64(n))))
 		}
 	})
-	if err == nil {
-		err = broken
-	}
-	return err
+	return cmp.Or(err, broken)
 }

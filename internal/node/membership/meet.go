@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -314,9 +315,7 @@ func (j *joining) find(ctx context.Context) (at string, err error) {
 		}
 		cs = j.withoutSelf(cs, asked, f.ourself)
 		others := len(asked) - len(f.ourself)
-		if f.last == nil {
-			f.last = errOnlySelf
-		}
+		f.last = cmp.Or(f.last, errOnlySelf)
 		j.unmet = fmt.Sprintf("an agent of the cluster that answers (%v)", f.last)
 		waited := time.Since(began)
 		if f.held != nil && waited < namePatience && ctx.Err() == nil {

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -211,9 +212,7 @@ func (c *Config) otherModel(dir, begun string) error {
 // and replicas in the wrong places, and would fetch pages again. An empty method means rendezvous:
 // older crawls did not record their method, and always used it.
 func (c *Config) sameMethod(dir, begun string) error {
-	if begun == "" {
-		begun = PartitionRendezvous
-	}
+	begun = cmp.Or(begun, PartitionRendezvous)
 	if c.method() == begun {
 		return nil
 	}

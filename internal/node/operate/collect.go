@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -234,9 +235,7 @@ func mergePages(lists [][]listedPage, most int) (merged []listedPage) {
 func (o *Operator) readBodies(ctx context.Context, q *pb.PagesRequest, pages []listedPage, r *pb.PagesResponse) (
 	whole []listedPage, err error) {
 	most := q.MaxBodyBytes
-	if most == 0 {
-		most = bodyUsual
-	}
+	most = cmp.Or(most, bodyUsual)
 	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	room, err := inbound.Take(soon, bodyCost*min(int64(len(pages))*most, bodiesMost))

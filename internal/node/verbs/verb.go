@@ -7,6 +7,7 @@
 package verbs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -95,9 +96,7 @@ func (u usual) describe(o orders.Order, standing []orders.Order) string { return
 
 func (usual) text(o orders.Order) string {
 	about := o.About
-	if about == "" {
-		about = "everything"
-	}
+	about = cmp.Or(about, "everything")
 	return named(o, o.Value) + " " + about
 }
 
@@ -190,9 +189,7 @@ func (v *Verb) Check(at Agent, standing []orders.Order, o orders.Order) error {
 	switch {
 	case o.Off && !IsStanding(standing, o.Verb, o.About):
 		subject := o.About
-		if subject == "" {
-			subject = "the crawl"
-		}
+		subject = cmp.Or(subject, "the crawl")
 		return fmt.Errorf("%s is not %s; \"orbweaver ctl orders\" lists the orders that stand", subject, v.Done)
 	case !o.Off:
 		return v.rules.check(at, standing, o.About)

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,9 +115,7 @@ type Mirror struct {
 // says which URLs have no file.
 func Write(ctx context.Context, cfg Config) (res Result, err error) {
 	m := &Mirror{cfg: cfg, fs: cfg.FS, result: Result{Type: "mirror"}}
-	if m.fs == nil {
-		m.fs = disk.OS
-	}
+	m.fs = cmp.Or(m.fs, disk.OS)
 	if m.cfg.At.IsZero() {
 		m.cfg.At = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	}

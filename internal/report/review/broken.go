@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"encoding/csv"
 	"hash/maphash"
 	"strconv"
@@ -95,10 +96,7 @@ func (r *reader) readBroken(name string, d *Dir, to *brokenList) error {
 		}
 		return true
 	})
-	if err == nil {
-		err = failed
-	}
-	return err
+	return cmp.Or(err, failed)
 }
 
 // unquoted removes the quote that keeps a spreadsheet from taking a cell for a formula.

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -94,9 +95,7 @@ func (r *reader) readLog(d *Dir, broken *brokenList, byLog bool) error {
 		}
 		return true
 	})
-	if err == nil {
-		err = failed
-	}
+	err = cmp.Or(err, failed)
 	if d.Runs == 0 { // no events
 		d.lastRun = d.first
 	}

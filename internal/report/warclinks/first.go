@@ -2,6 +2,7 @@ package warclinks
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -218,9 +219,7 @@ func (r *reader) originals() error {
 		}
 		n := binary.BigEndian.Uint64(rec[17:])
 		if rec[16] == roleOriginal {
-			if original == 0 {
-				original = n
-			}
+			original = cmp.Or(original, n)
 			return nil
 		}
 		if !r.links.Contains(n) {

@@ -4,6 +4,7 @@
 package crawldir
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -45,9 +46,7 @@ func MadeByProgram(dir string) (bool, error) {
 
 // HoldsCrawl reports whether there is a crawl in dir that an agent can go on with. A nil fsys is the machine's disk.
 func HoldsCrawl(fsys disk.FS, dir string) (bool, error) {
-	if fsys == nil {
-		fsys = disk.OS
-	}
+	fsys = cmp.Or(fsys, disk.OS)
 	_, err := fsys.Stat(filepath.Join(dir, Marker))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -78,10 +79,7 @@ func writeSynced(f File, write func(w io.Writer) error) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return cmp.Or(err, f.Close())
 }
 
 // ReadFile returns the content of name. If the file is longer than max bytes, the error is ErrTooLarge.

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -227,9 +228,7 @@ func (w *fileWriter) finish(parts []Part) error {
 	if err == nil {
 		err = w.f.Sync()
 	}
-	if cerr := w.f.Close(); err == nil {
-		err = cerr
-	}
+	err = cmp.Or(err, w.f.Close())
 	w.f = nil
 	return err
 }

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -157,9 +158,7 @@ func (c *Config) fill() error {
 	or(&c.SpillBytes, 1<<20)
 	or(&c.SpillDir, os.TempDir())
 	or(&c.MinTLS, tls.VersionTLS12)
-	if c.FS == nil {
-		c.FS = disk.OS
-	}
+	c.FS = cmp.Or(c.FS, disk.OS)
 	c.Clock = clock.Or(c.Clock)
 	if c.LoopbackOnly && c.Proxy != nil {
 		return errors.New("fetch: LoopbackOnly cannot be used with Proxy: a proxy connects from its own network")

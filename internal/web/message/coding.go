@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,9 +99,7 @@ func (d *Decoder) Free() {
 		l.free()
 	}
 	d.layers = nil
-	if d.end == nil {
-		d.end = io.ErrClosedPipe
-	}
+	d.end = cmp.Or(d.end, io.ErrClosedPipe)
 }
 
 func (d *Decoder) Read(p []byte) (n int, err error) {

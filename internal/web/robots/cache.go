@@ -1,6 +1,7 @@
 package robots
 
 import (
+	"cmp"
 	"hash/maphash"
 	"math"
 	"strings"
@@ -217,9 +218,7 @@ func NewCache(cfg Config) *Cache {
 	if c.retryWait <= 0 {
 		c.retryWait = time.Minute
 	}
-	if c.giveUp == 0 {
-		c.giveUp = 30 * 24 * time.Hour
-	}
+	c.giveUp = cmp.Or(c.giveUp, 30*24*time.Hour)
 	if c.budget <= 0 {
 		c.budget = 64 << 20
 	}

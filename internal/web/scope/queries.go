@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -31,9 +32,7 @@ type Queries struct {
 // NewQueries allows limit queries for one path. A limit of 0 means 10,000, and a negative limit
 // means no limit. paths is the number of paths to keep; 0 means 65,536, which takes about 2 MiB.
 func NewQueries(limit, paths int) *Queries {
-	if limit == 0 {
-		limit = defaultMaxQueries
-	}
+	limit = cmp.Or(limit, defaultMaxQueries)
 	if paths <= 0 {
 		paths = defaultPaths
 	}

@@ -1,6 +1,7 @@
 package sheet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -86,9 +87,7 @@ func (p *Prefix) fill(authority, path string) error {
 		return errors.New("a prefix has no fragment")
 	}
 	scheme := p.Scheme
-	if scheme == "" {
-		scheme = "http"
-	}
+	scheme = cmp.Or(scheme, "http")
 	u, err := weburl.Parse(scheme + "://" + authority + path)
 	if err != nil {
 		return err

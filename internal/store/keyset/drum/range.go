@@ -1,6 +1,7 @@
 package drum
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -164,9 +165,7 @@ func (in *inserter) flush() error {
 		in.runs[b] = append(in.runs[b], r)
 	}
 	in.rows = nil
-	if in.extraClass == 0 {
-		in.extraClass = 1
-	}
+	in.extraClass = cmp.Or(in.extraClass, 1)
 	return nil
 }
 

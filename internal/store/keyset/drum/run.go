@@ -1,6 +1,7 @@
 package drum
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -234,10 +235,7 @@ func (w *runWriter) finish() (*run, error) {
 		w.abandon()
 		return nil, err
 	}
-	err = w.file.Sync()
-	if cerr := w.file.Close(); err == nil {
-		err = cerr
-	}
+	err = cmp.Or(w.file.Sync(), w.file.Close())
 	if err != nil {
 		_ = w.v.fs.Remove(w.v.path(runName(r.num))) // best effort
 		return nil, fmt.Errorf("write %s: %w", runName(r.num), err)

@@ -180,9 +180,7 @@ type counts struct {
 func (s *Store) nextNum() uint64 { return s.num.Add(1) }
 
 func (s *Store) fail(err error) error {
-	if s.err == nil {
-		s.err = err
-	}
+	s.err = cmp.Or(s.err, err)
 	return s.err
 }
 
