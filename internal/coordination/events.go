@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/consensus"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 // An eventQueue writes events in a goroutine of its own, because parts that have events must not wait for the disk.
@@ -42,10 +43,7 @@ func (q *eventQueue) Event(name string, fields ...any) {
 	if q.also != nil {
 		q.also.Event(name, fields...)
 	}
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	wake.Up(q.wake)
 }
 
 // write writes the queued events.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 // A crowd makes visits through a Limiter, as a crawl does: a dispatcher begins them, and workers send.
@@ -58,10 +59,7 @@ func (c *crowd) run(d time.Duration) {
 			c.visit(&turn)
 			turn.End()
 			<-free
-			select {
-			case ended <- struct{}{}:
-			default:
-			}
+			wake.Up(ended)
 		})
 	}
 	all.Wait()

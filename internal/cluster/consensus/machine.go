@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 // A machine is the raft.FSM around the Machine of the caller. It applies nothing after a failure, because raft may
@@ -26,10 +27,7 @@ func (m *machine) Apply(l *raft.Log) any {
 	result := n.cfg.Machine.Apply(l.Index, l.Data)
 	n.barred() // notes that this member has caught up
 	if n.wantsSnapshot() {
-		select {
-		case n.snapshot <- struct{}{}:
-		default:
-		}
+		wake.Up(n.snapshot)
 	}
 	return applied{result}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 // begin returns raft for one call. If it succeeds, the caller calls n.calls.Done at the end.
@@ -169,10 +171,7 @@ func (n *Node) observe(o *raft.Observation) bool {
 }
 
 func (n *Node) changed() {
-	select {
-	case n.changes <- struct{}{}:
-	default:
-	}
+	wake.Up(n.changes)
 }
 
 // prepare waits, in the background, until a new leader has applied all entries of earlier terms.

@@ -9,6 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 const (
@@ -95,10 +96,7 @@ func (o *originals) put(p original) {
 		o.queues[agent] = queue
 	}
 	if queue.pages = append(queue.pages, p); !queue.sending {
-		select {
-		case o.wake <- struct{}{}:
-		default:
-		}
+		wake.Up(o.wake)
 	}
 }
 

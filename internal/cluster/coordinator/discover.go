@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 // A discovery is what the leader knows of hosts that have no agent yet. It is in RAM: a new leader begins empty, and
@@ -163,10 +164,7 @@ func (d *discovery) looked(ctx context.Context, wg *sync.WaitGroup, l *lookup, e
 // makeReady makes a host wait for an assign command. The caller holds mu.
 func (d *discovery) makeReady(l *lookup) {
 	d.ready = append(d.ready, l)
-	select {
-	case d.isReady <- struct{}{}:
-	default:
-	}
+	wake.Up(d.isReady)
 }
 
 // forget ends a pending host. The caller holds mu.
@@ -242,10 +240,7 @@ func (q *questions) ask(ctx, leading context.Context, hosts []string) ([]uint64,
 	q.mu.Lock()
 	q.open = append(q.open, one)
 	q.mu.Unlock()
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	wake.Up(q.wake)
 	select {
 	case <-one.done:
 		return one.numbers, one.err

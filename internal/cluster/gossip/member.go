@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 const (
@@ -188,10 +190,7 @@ func (m *Member) publish() {
 		v.Seq = old.Seq + 1
 	}
 	m.view.Store(v)
-	select {
-	case m.changes <- struct{}{}:
-	default:
-	}
+	wake.Up(m.changes)
 }
 
 // settings returns memberlist's configuration, with the reasons for its times.

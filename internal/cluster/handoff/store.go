@@ -15,6 +15,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 // Config tunes a Store. The zero Config has usable defaults.
@@ -354,10 +355,7 @@ func (s *Store) seize(ctx context.Context) (release func(), err error) {
 
 // poke wakes Run.
 func (s *Store) poke() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // Run is about to look at all sources anyway
-	}
+	wake.Up(s.wake) // Run is about to look at all sources anyway
 }
 
 // Close syncs the appended batches and closes the files. Call it after Import and Run

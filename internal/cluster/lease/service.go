@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 const (
@@ -158,7 +159,7 @@ func (s *Service) done() {
 	s.letGo()
 	s.mu.Unlock()
 	if some {
-		signal(s.some)
+		wake.Up(s.some)
 	}
 }
 
@@ -202,14 +203,6 @@ func (s *Service) Uses(host string, points []uint64) {
 	}
 }
 
-// signal wakes the receiver of c. It does not block.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // Want implements frontier.Lease, as do the next four.
 func (s *Service) Want(point uint64, quiet time.Duration, now time.Time) {
 	s.mu.Lock()
@@ -233,7 +226,7 @@ func (s *Service) Ready(point uint64, quiet time.Duration, now time.Time) (ok bo
 // hasten wakes tend if it has something to do. The caller holds mu.
 func (s *Service) hasten() {
 	if s.peer.Soon() {
-		signal(s.hurry)
+		wake.Up(s.hurry)
 	}
 }
 
@@ -325,7 +318,7 @@ func (s *Service) Answer(_ context.Context, from rpc.Caller, q *pb.LeaseRequest)
 		return nil, rpc.ErrAgain // one of the two agents does not have the other's view yet
 	}
 	s.counts.Messages++
-	signal(s.hurry)
+	wake.Up(s.hurry)
 	return &pb.LeaseResponse{Batch: ans.AppendTo(nil)}, nil
 }
 
@@ -433,5 +426,5 @@ func (s *Service) call(ctx context.Context, to gossip.Agent, b *Batch, raw []byt
 	if err != nil || ans.From != b.To {
 		s.peer.Failed(b, s.parts.Clock.Now())
 	}
-	signal(s.hurry)
+	wake.Up(s.hurry)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/wake"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -61,10 +62,7 @@ func (r *Refetch) Begin(v *gossip.View) bool {
 		return false
 	}
 	r.busy.Store(true)
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	wake.Up(r.wake)
 	return true
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 const (
@@ -348,10 +349,7 @@ func (r *Replicas) Wake() {
 	if r == nil {
 		return
 	}
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	wake.Up(r.wake)
 }
 
 // Barred reports whether a host must wait until the hosts of a lost agent are taken over.

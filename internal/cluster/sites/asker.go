@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/heap"
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 const (
@@ -100,13 +101,6 @@ func newAsker(most int) *asker {
 		}}
 }
 
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // ask wants to know the owner of a host. host may be memory that changes later.
 func (a *asker) ask(host string, now time.Time) {
 	a.mu.Lock()
@@ -124,7 +118,7 @@ func (a *asker) ask(host string, now time.Time) {
 	a.n[looking]++
 	a.total.asked++
 	a.fresh = append(a.fresh, host)
-	poke(a.table)
+	wake.Up(a.table)
 }
 
 // take returns hosts for the table, at most batch.
@@ -134,7 +128,7 @@ func (a *asker) take() (hosts []string) {
 	n := min(batch, len(a.fresh))
 	hosts, a.fresh = a.fresh[:n:n], a.fresh[n:]
 	if len(a.fresh) > 0 {
-		poke(a.table)
+		wake.Up(a.table)
 	}
 	return hosts
 }
@@ -149,7 +143,7 @@ func (a *asker) relook() {
 			a.fresh = append(a.fresh, host)
 		}
 	}
-	poke(a.table)
+	wake.Up(a.table)
 }
 
 func (a *asker) move(w *wait, to stage, at time.Time) {
@@ -165,7 +159,7 @@ func (a *asker) move(w *wait, to stage, at time.Time) {
 		a.later.Push(w)
 	}
 	if to != asked && a.later.Items[0] == w {
-		poke(a.calls)
+		wake.Up(a.calls)
 	}
 }
 
@@ -264,7 +258,7 @@ func (a *asker) answered(hosts []string, vs []Decision, err error, now time.Time
 			w.tries++
 		}
 	}
-	poke(a.calls)
+	wake.Up(a.calls)
 }
 
 // explain says in words what a host waits for, without its name; "" if it does not wait.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 // A Source calls coordinators. Safe for concurrent use. If the coordinator at addr does not lead, the error is a
@@ -250,7 +251,7 @@ func (s *Sites) accept(ctx context.Context, addr string, q Question, ans *Answer
 	}
 	was := s.source.leading()
 	if s.source.answered(addr, ans); was != addr {
-		poke(s.asker.calls)
+		wake.Up(s.asker.calls)
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 // A world is coordinators with a replicated log, agents, and the lines between them.
@@ -136,10 +137,7 @@ func (w *world) lead(n int) {
 			w.mu.Lock()
 			p.leader = w.leader
 			w.mu.Unlock()
-			select {
-			case p.changes <- struct{}{}:
-			default:
-			}
+			wake.Up(p.changes)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/wake"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
 
@@ -221,10 +222,7 @@ func (w *worker) tick(ctx context.Context) {
 	// The worker cannot end before end has had mu, so inFlight is not zero yet.
 	thread := w.thread
 	p.inFlight.Go(func() { p.work(ctx, thread) })
-	select {
-	case p.slow.more <- struct{}{}:
-	default:
-	}
+	wake.Up(p.slow.more)
 }
 
 // grow adds bytes for a header of the slow visit. The fetch calls it. It returns false if there

@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 // An Agent is what a Follower asks of its agent. Safe for concurrent use.
@@ -224,10 +225,7 @@ func (f *Follower) Changed(r *assignment.Roster) {
 		}
 	}
 	f.cfg.Events.Write("view", report.F("agents", up))
-	select {
-	case f.changed <- struct{}{}:
-	default:
-	}
+	wake.Up(f.changed)
 	if r.Ended {
 		close(f.over) // there is no roster after it
 		return

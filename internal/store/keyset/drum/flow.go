@@ -3,6 +3,8 @@ package drum
 import (
 	"errors"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/wake"
 )
 
 // step advances the pass as far as the owner can, whose call has just asked for n items.
@@ -62,10 +64,7 @@ func closed(c chan struct{}) bool {
 }
 
 func (s *Store) notify() {
-	select {
-	case s.ready <- struct{}{}:
-	default:
-	}
+	wake.Up(s.ready)
 }
 
 // notePublished adopts the mark of a manifest that was written.

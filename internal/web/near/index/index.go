@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/entries"
+	"github.com/orbweaver/orbweaver/internal/wake"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/near"
 )
@@ -239,10 +240,7 @@ func (x *Index) Syncing() (durable func()) {
 		x.durable = append(x.durable, x.young[:n]...)
 		x.young = slices.Delete(x.young, 0, n)
 		if len(x.durable) > 0 {
-			select {
-			case x.due <- struct{}{}:
-			default:
-			}
+			wake.Up(x.due)
 		}
 	}
 }
