@@ -63,15 +63,7 @@ func checkVerdicts(q *pb.ClaimRequest, r *pb.ClaimResponse) error {
 	return nil
 }
 
-func checkHand(q *pb.HandRequest) error {
-	if len(q.Records) > rpc.MaxData {
-		return rpc.ErrTooLarge
-	}
-	if q.Count == 0 || uint64(q.Count) > uint64(len(q.Records)) { // a record has at least one octet
-		return rpc.Malformedf("%d records in %d octets", q.Count, len(q.Records))
-	}
-	return nil
-}
+func checkHand(q *pb.HandRequest) error { return rpc.CheckRecords(q.Count, q.Records) }
 
 func checkRecall(q *pb.RecallRequest) error {
 	if q.Count > maxRecall {

@@ -10,15 +10,7 @@ import (
 var Call = rpc.Method[pb.ShipRequest, pb.ShipResponse]{Call: rpc.CallShip, Request: checkRequest,
 	Response: checkResponse}
 
-func checkRequest(q *pb.ShipRequest) error {
-	if len(q.Records) > rpc.MaxData {
-		return rpc.ErrTooLarge
-	}
-	if q.Count == 0 || uint64(q.Count) > uint64(len(q.Records)) { // a record has at least one octet
-		return rpc.Malformedf("%d records in %d octets", q.Count, len(q.Records))
-	}
-	return nil
-}
+func checkRequest(q *pb.ShipRequest) error { return rpc.CheckRecords(q.Count, q.Records) }
 
 func checkResponse(q *pb.ShipRequest, r *pb.ShipResponse) error {
 	if r.Seq != q.Seq {

@@ -72,3 +72,14 @@ func checkHost(host string) error {
 	}
 	return nil
 }
+
+// CheckRecords returns an error if b cannot be so many records.
+func CheckRecords(count uint32, b []byte) error {
+	if len(b) > MaxData {
+		return ErrTooLarge
+	}
+	if count == 0 || uint64(count) > uint64(len(b)) { // a record has at least one octet
+		return Malformedf("%d records in %d octets", count, len(b))
+	}
+	return nil
+}
