@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"golang.org/x/term"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
@@ -136,7 +137,8 @@ func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) e
 		return nil
 	}
 	if r.BrokenCount > 0 {
-		return errFailOn("%s broken", view.Plural(r.BrokenCount, "link is", "links are"))
+		return errFailOn("%s %s broken", plural(r.BrokenCount, "link"),
+			english.PluralWord(int(r.BrokenCount), "is", "are"))
 	}
 	if r.Fetched == 0 {
 		return errFailOn("the crawl fetched nothing, so no link was checked; see %s",
@@ -278,7 +280,7 @@ func (l *brokenLinks) print(b review.Broken) error {
 		}
 	}
 	if more := b.Links - int64(len(b.Pages)); more > 0 {
-		_, err := fmt.Fprintf(l.out, "%s: broken link: %s: %s\n", view.Plural(more, "other page", "other pages"),
+		_, err := fmt.Fprintf(l.out, "%s: broken link: %s: %s\n", plural(more, "other page"),
 			report.OneLine(b.URL), report.OneLine(view.Result(b)))
 		return err
 	}

@@ -41,7 +41,7 @@ func summarize(out io.Writer, r *testweb.Report) {
 	if f := r.Fresh; f != nil {
 		fmt.Fprintf(out, "fresh       %.1f %% of %s on average, %.1f %% now; %s old on average; "+
 			"%s served, %s confirmed, %s wrongly\n",
-			100*f.Mean.Fresh, copies(f.Copies), 100*f.Now.Fresh, f.Mean.Age,
+			100*f.Mean.Fresh, plural(f.Copies, "copy"), 100*f.Now.Fresh, f.Mean.Age,
 			humanize.Comma(f.Served), humanize.Comma(f.Confirmed), humanize.Comma(f.Wrong))
 	}
 	if r.Traps.Requests > 0 {
@@ -117,12 +117,4 @@ func summarizeNotFound(out io.Writer, urls []testweb.URLCount) {
 			title = ""
 		}
 	}
-}
-
-// copies returns n with the noun "copy" or "copies".
-func copies(n int64) string {
-	if n == 1 {
-		return "1 copy"
-	}
-	return humanize.Comma(n) + " copies"
 }

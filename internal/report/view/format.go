@@ -147,11 +147,3 @@ func rangeText(b review.Bar, name func(int64) string) string {
 	}
 	return name(b.From) + " – " + name(b.To)
 }
-
-// Plural returns "1 link" or "2 links".
-func Plural(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return humanize.Comma(n) + " " + many
-}

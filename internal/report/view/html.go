@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/report/review"
 )
@@ -80,7 +82,7 @@ func title(r *review.Review) string {
 		names = append(names, report.OneLine(name))
 	}
 	if len(r.Dirs) > len(names) {
-		names = append(names, Plural(int64(len(r.Dirs)-len(names)), "more", "more"))
+		names = append(names, humanize.Comma(int64(len(r.Dirs)-len(names)))+" more")
 	}
 	return "Crawl report: " + strings.Join(names, ", ")
 }

@@ -136,7 +136,7 @@ func (b builder) summary() Section {
 		s.Notes = append(s.Notes, "The log has no visit yet.")
 	}
 	if r.Damaged > 0 {
-		s.Notes = append(s.Notes, Plural(r.Damaged, "line", "lines")+
+		s.Notes = append(s.Notes, report.Count(r.Damaged, "line")+
 			" of the files could not be read. The counts leave them out.")
 	}
 	if r.LeastCount > 0 {
@@ -345,7 +345,7 @@ func (b builder) broken() Section {
 				from.Text += " through " + report.OneLine(via)
 			}
 			if l.Links > 1 {
-				from.Text += " and " + Plural(l.Links-1, "other page", "other pages")
+				from.Text += " and " + report.Count(l.Links-1, "other page")
 			}
 		case l.Links > 0:
 			from = number(l.Links)
@@ -397,7 +397,7 @@ func (b builder) redirects() Section {
 		s.Notes = []string{"No response redirected."}
 		return s
 	}
-	s.Notes = []string{Plural(b.r.Redirected, "response", "responses") + " redirected. A chain that ends with a " +
+	s.Notes = []string{report.Count(b.r.Redirected, "response") + " redirected. A chain that ends with a " +
 		"redirect leads to a URL that the crawl had met before, or does not follow."}
 	lengths := Table{Title: "Lengths of chains", Columns: columns("#chains", "redirects")}
 	chains := int64(0)

@@ -143,7 +143,7 @@ func (b builder) duplicates() Section {
 		s.Notes = []string{"No content came twice."}
 		return s
 	}
-	s.Notes = []string{Plural(b.r.Duplicates, "response", "responses") +
+	s.Notes = []string{report.Count(b.r.Duplicates, "response") +
 		" had a content that the archive had already (" + percent(b.r.Duplicates, b.r.Fetched).Text + " of all)."}
 	t := Table{Title: "Pages with the most copies", Columns: columns("#copies", "#content", "one of the copies")}
 	for _, c := range list {
