@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,13 +99,9 @@ const maxTextLine = 64 << 20
 // lines adds the texts of a file.
 func (f *textFlags) lines(name string, file io.Reader, only, value string, texts []classify.Text) ([]classify.Text,
 	error) {
-	in := bufio.NewReader(file)
-	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, bad("%s: %v; the file is damaged", name, err)
-		}
-		in = bufio.NewReader(z)
+	in, err := unpacked(name, file)
+	if err != nil {
+		return nil, err
 	}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxTextLine)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/coordination"
@@ -42,9 +41,6 @@ const forgetPatience = 30 * time.Second
 
 // Run asks the coordinators, one after the other, until the one that leads has obeyed.
 func (c *ClusterForgetCmd) Run(out io.Writer) error {
-	for i, addr := range c.Coordinator {
-		c.Coordinator[i] = strings.TrimSpace(addr)
-	}
 	ask, err := coordination.Ask(c.Keys, c.Coordinator)
 	if err != nil {
 		return err

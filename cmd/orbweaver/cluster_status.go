@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -43,9 +42,6 @@ const statusPatience = 5 * time.Second
 
 // Run asks all coordinators at once and prints their answers.
 func (c *ClusterStatusCmd) Run(out io.Writer) error {
-	for i, addr := range c.Coordinator {
-		c.Coordinator[i] = strings.TrimSpace(addr)
-	}
 	ask, err := coordination.Ask(c.Keys, c.Coordinator)
 	if err != nil {
 		return err

@@ -290,22 +290,19 @@ func refusals(answers []*pb.Answer) error {
 
 // health prints the answer of a crawl that runs.
 func (c *CtlCmd) health(out io.Writer, json JSONFlag) error {
-	o, err := c.open()
-	if err != nil {
-		return err
-	}
-	defer o.close()
-	res, err := o.http.Get(o.url + "/healthz")
-	if err != nil {
-		return c.plain(o.addr, err)
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, textMost))
-	if err != nil {
-		return err
-	}
-	if res.StatusCode != http.StatusOK {
-		return &refusal{strings.TrimSpace(string(answer))}
-	}
-	return json.print(out, []*pb.Answer{{Text: string(answer)}})
+	return c.call(func(_ context.Context, o operator) error {
+		res, err := o.http.Get(o.url + "/healthz")
+		if err != nil {
+			return c.plain(o.addr, err)
+		}
+		defer res.Body.Close()
+		answer, err := io.ReadAll(io.LimitReader(res.Body, textMost))
+		if err != nil {
+			return err
+		}
+		if res.StatusCode != http.StatusOK {
+			return &refusal{strings.TrimSpace(string(answer))}
+		}
+		return json.print(out, []*pb.Answer{{Text: string(answer)}})
+	})
 }

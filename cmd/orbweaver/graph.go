@@ -123,14 +123,9 @@ func readText(fsys disk.FS, name, remedy string, fn func(r io.Reader) error) err
 		return unreadable("the file "+name, name, err, remedy)
 	}
 	defer f.Close()
-	in := bufio.NewReaderSize(f, 1<<20)
-	r := io.Reader(in)
-	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return bad("the file %s: %v; the file is damaged; %s", name, err, remedy)
-		}
-		r = z
+	r, err := unpacked("the file "+name, f)
+	if err != nil {
+		return bad("%v; %s", err, remedy)
 	}
 	err = fn(r)
 	wrong, is := errors.AsType[*graph.FormatError](err)
@@ -143,6 +138,19 @@ func readText(fsys disk.FS, name, remedy string, fn func(r io.Reader) error) err
 		return unreadable("the file "+name, name, err, remedy)
 	}
 	return err
+}
+
+// unpacked returns a reader of a text file, plain or gzip. what names it for an error.
+func unpacked(what string, file io.Reader) (io.Reader, error) {
+	in := bufio.NewReaderSize(file, 1<<20)
+	if magic, _ := in.Peek(2); string(magic) != "\x1f\x8b" {
+		return in, nil
+	}
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, bad("%s: %v; the file is damaged", what, err)
+	}
+	return z, nil
 }
 
 // checkOutput returns an error for a file to write that a flag names, if it is a directory, or one of the files that

@@ -214,8 +214,7 @@ func wide(n *int) *int64 {
 	if n == nil {
 		return nil
 	}
-	x := int64(*n)
-	return &x
+	return new(int64(*n))
 }
 
 // countPages returns the number of pages of a generated web. On a web of more than 2

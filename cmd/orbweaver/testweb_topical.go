@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,13 +123,9 @@ func readArticles(name string) (all []gen.Article, err error) {
 		return nil, unreadable("--articles "+name, name, err, "name a file of articles, one JSON object a line")
 	}
 	defer file.Close()
-	in := bufio.NewReader(file)
-	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, bad("--articles %s: %v; the file is damaged", name, err)
-		}
-		in = bufio.NewReader(z)
+	in, err := unpacked("--articles "+name, file)
+	if err != nil {
+		return nil, err
 	}
 	d := json.NewDecoder(in)
 	for {

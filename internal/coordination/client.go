@@ -42,8 +42,9 @@ func Ask(keys string, addrs []string) (*Client, error) {
 	if len(addrs) == 0 {
 		return nil, input.Errorf("no coordinator: give their addresses with {coordinator}")
 	}
-	for _, addr := range addrs {
-		if err := checkAddress(addr, keys); err != nil {
+	for i, addr := range addrs {
+		addrs[i] = strings.TrimSpace(addr)
+		if err := checkAddress(addrs[i], keys); err != nil {
 			return nil, err
 		}
 	}
