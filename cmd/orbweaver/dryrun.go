@@ -179,8 +179,7 @@ func (d *dryRun) directory() {
 
 // identity prints how servers see the crawl.
 func (d *dryRun) identity() {
-	contact := d.cfg.Contact
-	contact = cmp.Or(contact, "none: only this machine is crawled")
+	contact := cmp.Or(d.cfg.Contact, "none: only this machine is crawled")
 	d.row("contact", "%s", contact)
 	d.row("user agent", "%s", d.r.UserAgent)
 	d.row("robots.txt", "the groups of %s are obeyed", d.r.Token)

@@ -45,8 +45,7 @@ func explain(err error, args []string, hints map[string]string) error {
 	if !ok {
 		return err
 	}
-	node := parse.Context.Selected()
-	node = cmp.Or(node, parse.Context.Model.Node)
+	node := cmp.Or(parse.Context.Selected(), parse.Context.Model.Node)
 	command := node.Path() // empty for the program itself
 	m := &Mistake{text: err.Error(), Help: node.FullPath() + " --help", err: err}
 	text := m.text

@@ -74,8 +74,7 @@ func (c *Config) check() (*rpc.Keys, error) {
 	if c.Dir == "" {
 		return nil, input.Errorf("no directory for the coordinator: give one with {dir}")
 	}
-	fs := c.FS
-	fs = cmp.Or(fs, disk.OS)
+	fs := cmp.Or(c.FS, disk.OS)
 	var keys *rpc.Keys
 	if c.Keys != "" {
 		var err error

@@ -273,8 +273,7 @@ func (e *urlTurn) tellPast(line func(string, ...any)) {
 			report.Count(e.elsewhere, "page"))
 	}
 	if s := e.past.Skipped; s != nil && !e.isFinished() {
-		why := report.ReasonText(s.Reason, s.Rule)
-		why = cmp.Or(why, s.Reason)
+		why := cmp.Or(report.ReasonText(s.Reason, s.Rule), s.Reason)
 		link := link.Link{Hops: s.Hops}
 		via := "a seed"
 		if s.Via != "" {

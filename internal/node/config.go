@@ -182,8 +182,7 @@ func (c *Config) check(seeds []weburl.URL) error {
 		return err
 	}
 	if c.Cluster != nil {
-		fsys := c.FS
-		fsys = cmp.Or(fsys, disk.OS)
+		fsys := cmp.Or(c.FS, disk.OS)
 		if _, err := c.Cluster.Check(fsys, c.Clock); err != nil {
 			return err
 		}
@@ -253,8 +252,7 @@ func enoughDescriptors(workers, descriptors int) error {
 // rehearse creates the parts that need no disk, so that it finds a wrong setting before there is a
 // crawl directory.
 func (c *Config) rehearse(seeds []weburl.URL) error {
-	files := c.FS
-	files = cmp.Or(files, disk.OS)
+	files := cmp.Or(c.FS, disk.OS)
 	if err := standing.CheckBlacklist(files, c.Blacklist); err != nil {
 		return err
 	}

@@ -203,8 +203,7 @@ func styleIf(yes bool, style string) string {
 
 // head returns the first line: agent, state, time and the hint.
 func (p *Progress) head(s Snapshot, pages, bytes float64) line {
-	state := s.State
-	state = cmp.Or(state, "crawling")
+	state := cmp.Or(s.State, "crawling")
 	style := map[string]string{"waiting": "1;33", "stopping": "1;33", "paused": "1;33", "starting": bold}[state]
 	style = cmp.Or(style, "1;32")
 	when := span(s.Elapsed)

@@ -223,8 +223,7 @@ func (v *service) ListQueues(_ context.Context, p *pb.Pagination) (*pb.QueueList
 	if err != nil {
 		return nil, fault(err)
 	}
-	size := uint64(p.Size)
-	size = cmp.Or(size, page)
+	size := cmp.Or(uint64(p.Size), page)
 	out := &pb.QueueList{Start: p.Start, CrawlID: id}
 	now, left := v.millis(), namesMost
 	err = v.s.each(id, "", func(q *queue) bool {
@@ -320,8 +319,7 @@ func (v *service) ListURLs(_ context.Context, p *pb.ListUrlParams, stream *conne
 	if err != nil {
 		return fault(err)
 	}
-	left := uint64(p.Size)
-	left = cmp.Or(left, page)
+	left := cmp.Or(uint64(p.Size), page)
 	fit := fits(p.GetFilter(), p.GetIgnoreCase())
 	for start := uint64(p.Start); left > 0; {
 		var listed []entry // copies, see Take

@@ -234,8 +234,7 @@ func mergePages(lists [][]listedPage, most int) (merged []listedPage) {
 // r.Silent.
 func (o *Operator) readBodies(ctx context.Context, q *pb.PagesRequest, pages []listedPage, r *pb.PagesResponse) (
 	whole []listedPage, err error) {
-	most := q.MaxBodyBytes
-	most = cmp.Or(most, bodyUsual)
+	most := cmp.Or(q.MaxBodyBytes, bodyUsual)
 	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	room, err := inbound.Take(soon, bodyCost*min(int64(len(pages))*most, bodiesMost))

@@ -95,8 +95,7 @@ func (usual) apply(context.Context, *Force, []orders.Order) error       { return
 func (u usual) describe(o orders.Order, standing []orders.Order) string { return u.text(o) }
 
 func (usual) text(o orders.Order) string {
-	about := o.About
-	about = cmp.Or(about, "everything")
+	about := cmp.Or(o.About, "everything")
 	return named(o, o.Value) + " " + about
 }
 
@@ -188,8 +187,7 @@ func (v *Verb) Order(about, value string, off bool) (o orders.Order, err error) 
 func (v *Verb) Check(at Agent, standing []orders.Order, o orders.Order) error {
 	switch {
 	case o.Off && !IsStanding(standing, o.Verb, o.About):
-		subject := o.About
-		subject = cmp.Or(subject, "the crawl")
+		subject := cmp.Or(o.About, "the crawl")
 		return fmt.Errorf("%s is not %s; \"orbweaver ctl orders\" lists the orders that stand", subject, v.Done)
 	case !o.Off:
 		return v.rules.check(at, standing, o.About)

@@ -86,8 +86,7 @@ func (p *Prefix) fill(authority, path string) error {
 	case strings.Contains(path, "#"):
 		return errors.New("a prefix has no fragment")
 	}
-	scheme := p.Scheme
-	scheme = cmp.Or(scheme, "http")
+	scheme := cmp.Or(p.Scheme, "http")
 	u, err := weburl.Parse(scheme + "://" + authority + path)
 	if err != nil {
 		return err

@@ -61,8 +61,7 @@ const (
 )
 
 func (c *Config) tuning() tuning {
-	m := c.MemoryBytes
-	m = cmp.Or(m, 512<<20)
+	m := cmp.Or(c.MemoryBytes, 512<<20)
 	t := c.tune
 	set := func(p *int, v int64) {
 		if *p == 0 {
