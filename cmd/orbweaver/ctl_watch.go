@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -194,11 +195,7 @@ func eventLine(e *pb.Event, asJSON bool) (string, error) {
 	}
 	b.WriteString("  " + inCell(e.Event))
 	fields := e.Fields.GetFields()
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(fields))
 	for _, name := range names {
 		if s, ok := fields[name].AsInterface().(string); ok && s == "" {
 			continue

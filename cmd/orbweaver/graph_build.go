@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -290,11 +291,7 @@ func (c *GraphBuildCmd) fromPages(ctx context.Context, source *pageSource, sort 
 
 // someOf lists the kinds of links of a link log.
 func someOf(kinds map[string]bool) string {
-	var names []string
-	for k := range kinds {
-		names = append(names, k)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(kinds))
 	if len(names) == 0 {
 		return "another crawl: this one has no links"
 	}

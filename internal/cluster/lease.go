@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,10 +85,7 @@ func (ps *Permits) Resume() { ps.run.Tell(func(time.Time) {}) }
 // go back to the front of their hosts. It does not block. Safe for concurrent use.
 func (ps *Permits) CutAll() (n int) {
 	ps.mu.Lock()
-	var list []*visit.Permit
-	for p := range ps.all {
-		list = append(list, p)
-	}
+	list := slices.Collect(maps.Keys(ps.all))
 	ps.mu.Unlock()
 	for _, p := range list {
 		if p.CutOff() {

@@ -3,9 +3,11 @@ package testweb
 import (
 	"context"
 	"crypto/tls"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -90,10 +92,7 @@ func (s *connSet) del(c *conn) { s.mu.Lock(); delete(s.m, c); s.mu.Unlock() }
 func (s *connSet) closeAll() {
 	s.mu.Lock()
 	s.done = true
-	all := make([]*conn, 0, len(s.m))
-	for c := range s.m {
-		all = append(all, c)
-	}
+	all := slices.Collect(maps.Keys(s.m))
 	s.mu.Unlock()
 	for _, c := range all {
 		c.tcp.Close()

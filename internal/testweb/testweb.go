@@ -29,6 +29,7 @@ import (
 	"hash/fnv"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -528,12 +529,7 @@ func (w *Web) portOf(field string) uint16 {
 
 // Hosts returns the names of the hosts of Sites and Folders, sorted, without those of the Origin.
 func (w *Web) Hosts() []string {
-	hs := make([]string, 0, len(w.sites))
-	for h := range w.sites {
-		hs = append(hs, h)
-	}
-	slices.Sort(hs)
-	return hs
+	return slices.Sorted(maps.Keys(w.sites))
 }
 
 // EachHost calls f for each name that the name server has an address for: those of Sites and Folders by name, then

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -341,10 +342,4 @@ func (s *Store) writeSnapshot(wait bool) error {
 	return nil
 }
 
-func sortedIDs(m map[string]*crawl) (ids []string) {
-	for id := range m {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
+func sortedIDs(m map[string]*crawl) []string { return slices.Sorted(maps.Keys(m)) }

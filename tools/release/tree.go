@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -52,11 +53,7 @@ func (t *tree) tar(at time.Time) ([]byte, error) {
 			}
 		}
 	}
-	var names []string
-	for name := range all {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(all))
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, name := range names {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -236,10 +238,7 @@ func (l *layer) Close() error {
 		return nil
 	}
 	l.closed = true
-	var cs []*conn
-	for c := range l.conns {
-		cs = append(cs, c)
-	}
+	cs := slices.Collect(maps.Keys(l.conns))
 	l.mu.Unlock()
 	l.cancel()
 	var err error

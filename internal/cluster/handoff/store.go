@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -275,10 +276,7 @@ func (s *Store) Sources() []Info {
 func (s *Store) all() []*source {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []*source
-	for _, o := range s.sources {
-		all = append(all, o)
-	}
+	all := slices.Collect(maps.Values(s.sources))
 	slices.SortFunc(all, func(a, b *source) int {
 		if c := strings.Compare(a.id.Name, b.id.Name); c != 0 {
 			return c

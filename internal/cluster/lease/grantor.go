@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -513,10 +514,5 @@ func (g *grantor) remembers(r *record, clock time.Duration) bool {
 }
 
 func sorted(m map[uint64]struct{}) []uint64 {
-	s := make([]uint64, 0, len(m))
-	for p := range m {
-		s = append(s, p)
-	}
-	slices.Sort(s)
-	return s
+	return slices.Sorted(maps.Keys(m))
 }

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -160,10 +161,7 @@ func (h *holder) look(v View, clock time.Duration) {
 }
 
 func (h *holder) sortedHoldings() []*holding {
-	ls := make([]*holding, 0, len(h.holdings))
-	for _, l := range h.holdings {
-		ls = append(ls, l)
-	}
+	ls := slices.Collect(maps.Values(h.holdings))
 	slices.SortFunc(ls, func(a, b *holding) int {
 		return cmp.Or(cmp.Compare(a.seen, b.seen), cmp.Compare(a.point, b.point))
 	})

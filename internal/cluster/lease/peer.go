@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -395,12 +396,7 @@ func (s *session) next(clock time.Duration) uint64 {
 // partners returns the agents for which there may be a message. The agent called longest ago comes
 // first. Otherwise the calls that few pages pay for would always go to the same agents.
 func (p *Peer) partners() (as []AgentID) {
-	for a := range p.holder.queues {
-		as = append(as, a)
-	}
-	for a := range p.grantor.news {
-		as = append(as, a)
-	}
+	as = slices.AppendSeq(slices.Collect(maps.Keys(p.holder.queues)), maps.Keys(p.grantor.news))
 	as = append(as, p.grantor.survey.open()...)
 	slices.Sort(as)
 	as = slices.Compact(as)

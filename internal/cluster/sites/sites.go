@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -337,9 +339,7 @@ func (s *Sites) settle(err error, ticked bool) error {
 	if err = s.table.mend(err); err == nil && s.table.rebuilt != was {
 		s.number.Store(0)
 		s.table.answers = s.table.answers[:0]
-		for _, l := range s.open {
-			s.queued = append(s.queued, l)
-		}
+		s.queued = slices.AppendSeq(s.queued, maps.Values(s.open))
 		clear(s.open)
 		s.asker.relook()
 		if s.cfg.Listener != nil {

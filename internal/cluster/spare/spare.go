@@ -25,8 +25,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -204,10 +206,7 @@ func (s *Store) Files(of string) (list []File, err error) {
 		return nil, err
 	}
 	defer f.mu.Unlock()
-	for _, c := range f.copies {
-		list = append(list, c)
-	}
-	return list, nil
+	return slices.Collect(maps.Values(f.copies)), nil
 }
 
 // Append appends data to the part of a file that is there, and returns how many bytes are there then. If offset is not

@@ -2,6 +2,7 @@ package review
 
 import (
 	"cmp"
+	"maps"
 	"math/bits"
 	"slices"
 	"strings"
@@ -201,14 +202,9 @@ func (t *table[V]) drop() {
 
 // names returns all names, the largest first.
 func (t *table[V]) names() []string {
-	names := make([]string, 0, len(t.rows))
-	for name := range t.rows {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
+	return slices.SortedFunc(maps.Keys(t.rows), func(a, b string) int {
 		return cmp.Or(cmp.Compare(t.n(t.rows[b]), t.n(t.rows[a])), cmp.Compare(a, b))
 	})
-	return names
 }
 
 // A top keeps the greatest values. Of equal ones it keeps those that came first.

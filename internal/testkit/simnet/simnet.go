@@ -14,10 +14,12 @@ package simnet
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -202,10 +204,7 @@ func (m *Machine) end(reset bool) {
 	for _, s := range m.sockets {
 		ss = append(ss, s)
 	}
-	var cs []*Stream
-	for c := range m.streams {
-		cs = append(cs, c)
-	}
+	cs := slices.Collect(maps.Keys(m.streams))
 	m.mu.Unlock()
 	for _, l := range ls {
 		l.Close()

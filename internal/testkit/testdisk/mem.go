@@ -2,6 +2,7 @@ package testdisk
 
 import (
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -497,10 +498,7 @@ func (m *Mem) SyncDir(dir string) error {
 }
 
 func sortedNames(kids map[string]*node) []string {
-	names := make([]string, 0, len(kids))
-	for name := range kids {
-		names = append(names, name)
-	}
+	names := slices.Collect(maps.Keys(kids))
 	sort.Strings(names)
 	return names
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -153,11 +154,7 @@ func mount(dir string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("private mounts: %w", err)
 	}
-	targets := make([]string, 0, len(mounts))
-	for t := range mounts {
-		targets = append(targets, t)
-	}
-	slices.Sort(targets)
+	targets := slices.Sorted(maps.Keys(mounts))
 	for _, t := range targets {
 		if err := unix.Mount(filepath.Join(dir, mounts[t]), t, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("mount over %s: %w", t, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,12 +111,7 @@ func parseDepth(s, zero string) (*int, error) {
 
 // Keys returns the keys of settings, sorted.
 func Keys() []string {
-	var ks []string
-	for k := range parsers {
-		ks = append(ks, k)
-	}
-	slices.Sort(ks)
-	return ks
+	return slices.Sorted(maps.Keys(parsers))
 }
 
 func (v *Values) patterns(to **Patterns, what string, values []string) error {

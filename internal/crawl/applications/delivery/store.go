@@ -133,10 +133,7 @@ func (s *Store) all() (logs []*Log) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range s.logs {
-		logs = append(logs, l)
-	}
-	return logs
+	return slices.Collect(maps.Values(s.logs))
 }
 
 // Flush hands all lines to the operating system, so that they survive a kill of the process.

@@ -2,6 +2,7 @@ package drum
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/wake"
@@ -363,21 +364,12 @@ func (s *Store) adopt() error {
 func (s *Store) discard(p *pass) {
 	for i, runs := range p.newRuns {
 		for _, r := range runs {
-			if !contains(s.buckets[i].runs, r) {
+			if !slices.Contains(s.buckets[i].runs, r) {
 				s.obsolete = append(s.obsolete, r)
 			}
 		}
 	}
 	p.newRuns, p.obsolete = nil, nil
-}
-
-func contains(runs []*run, r *run) bool {
-	for _, o := range runs {
-		if o == r {
-			return true
-		}
-	}
-	return false
 }
 
 // emitSlice is how long one call may emit answers, if it has kept up with the intake.
