@@ -26,7 +26,7 @@ const (
 
 // funcFields bounds the fields of all structs that hold functions, also those of a function type with a name of ours.
 // It may only shrink. A context.CancelFunc does not count: it ends what its struct has begun.
-const funcFields = 114
+const funcFields = 113
 
 // tooLarge has what is over a bound, and how much it is today. A number may only shrink.
 var tooLarge = map[string]int{
@@ -43,7 +43,7 @@ var tooLarge = map[string]int{
 	"files of lab":                                56,
 	"imports of cmd/orbweaver":                    44,
 	"lines of cmd/orbweaver":                      14195,
-	"lines of lab":                                12189,
+	"lines of lab":                                12163,
 	"methods of interface internal/store/disk.FS": 11,
 	"methods of internal/store/keyset/drum.Store": 95,
 	"methods of internal/testweb/gen.Web":         88,

@@ -150,10 +150,7 @@ func (q *qualityRun) divider(agents, draw int) (func(host string) int, error) {
 	if err != nil {
 		return nil, err
 	}
-	number := make(map[string]int, agents)
-	for i, a := range d.Agents() {
-		number[a.Name] = i
-	}
+	_, number := counter(d)
 	return func(host string) int { return number[d.Owner(link.HostKey(host)).Name] }, nil
 }
 

@@ -62,7 +62,7 @@ type RatePoint struct {
 
 // A RateRun is the result of a rateCase.
 type RateRun struct {
-	Name   string
+	rateCase
 	Points []RatePoint
 	// Most and Least are the requests, or bits, in ten seconds as shares of the rate. Least leaves out the first five
 	// seconds and those after a death. Both are 0 if the case is not compared with its limit.
@@ -75,11 +75,6 @@ type RateRun struct {
 	Second float64
 	// Answers are those of the web, if the case is the disturbed one.
 	Answers *rateAnswers
-	// Workers is the number of visits at once, if the case sets it.
-	Workers int
-	acts    []rateAct
-	limit   func(time.Duration) float64
-	bits    bool
 }
 
 // amount returns what the limit counts, requests or bits.
@@ -146,8 +141,7 @@ const (
 // Run implements Experiment.
 func (x *Speed) Run(ctx context.Context, t *Trial) (*Result, error) {
 	var runs []RateRun
-	cases := x.cases(t.Quick)
-	for _, c := range cases {
+	for _, c := range x.cases(t.Quick) {
 		err := t.crawling(c.Name, func() (string, error) {
 			r, err := c.run(ctx, t)
 			runs = append(runs, r)
@@ -160,7 +154,7 @@ func (x *Speed) Run(ctx context.Context, t *Trial) (*Result, error) {
 			return nil, err
 		}
 	}
-	return x.result(cases, runs), nil
+	return x.result(runs), nil
 }
 
 // A rateCrawl is a rateCase under way.
@@ -270,7 +264,6 @@ func (c *rateCrawl) ctl(args ...string) error {
 
 // observe counts the requests at the web, and lets happen what the case has.
 func (c *rateCrawl) observe() (run RateRun, err error) {
-	run = RateRun{Name: c.Name, acts: c.acts, bits: c.bits, Workers: c.workers}
 	// The time counts from the first request.
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(rateEvery / 10) {
 		r, err := c.web.count(c.ctx)
@@ -308,7 +301,7 @@ func (c *rateCrawl) observe() (run RateRun, err error) {
 		}
 		run.Points = append(run.Points, RatePoint{time.Since(began).Seconds(), r.Requests + r.Active, 8 * r.Sent})
 	}
-	run.limit = c.limit
+	run.rateCase = c.rateCase
 	c.judge(&run)
 	return run, nil
 }

@@ -8,18 +8,18 @@ import (
 
 // result returns the measurements: a place for each crawl, for each of its moments, for the moments of each act, for
 // each number of connections, and for each status of the answers.
-func (x *Speed) result(cases []rateCase, runs []RateRun) *Result {
+func (x *Speed) result(runs []RateRun) *Result {
 	d := newData("crawl", "s", "act", "connections", "status")
 	d.Fact("every", rateEvery.String())
-	for i, r := range runs {
-		if r.Workers > 0 {
-			d.At("", "", "", r.Workers).Set("saturated", r.Mean)
+	for _, r := range runs {
+		if r.workers > 0 {
+			d.At("", "", "", r.workers).Set("saturated", r.Mean)
 			for _, p := range r.Points {
-				d.At("", p.S, "", r.Workers).Set("requests", p.Requests).Set("bits", p.Bits)
+				d.At("", p.S, "", r.workers).Set("requests", p.Requests).Set("bits", p.Bits)
 			}
 			continue
 		}
-		at := d.At(r.Name).Set("about", cases[i].Text).Set("mean", r.Mean).Set("mean_bits", r.MeanBits)
+		at := d.At(r.Name).Set("about", r.Text).Set("mean", r.Mean).Set("mean_bits", r.MeanBits)
 		if r.Most > 0 {
 			at.Set("least", r.Least).Set("most", r.Most).Set("second", r.Second)
 		}

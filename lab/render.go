@@ -312,9 +312,13 @@ type shownNumber struct {
 // rows fills a table with a row for each combination of keys.
 func (p *page) rows(t *Table, s spec) error {
 	dims, titles := list(s.said["rows"])
-	for _, title := range titles {
-		name, digits := decimals(title)
-		t.Columns = append(t.Columns, Column{Name: name, Digits: digits})
+	var shown []int // the dimensions with a column
+	for i, title := range titles {
+		if title != "-" {
+			name, digits := decimals(title)
+			t.Columns = append(t.Columns, Column{Name: name, Digits: digits})
+			shown = append(shown, i)
+		}
 	}
 	keys, err := s.subset.keys(dims...)
 	if err != nil {
@@ -349,18 +353,7 @@ func (p *page) rows(t *Table, s spec) error {
 			cells = append(cells, cell{c.e[0], across, v})
 		}
 	}
-	// A key whose title is a dash has no column.
-	for i := len(titles) - 1; i >= 0; i-- {
-		if titles[i] == "-" {
-			t.Columns = slices.Delete(t.Columns, i, i+1)
-		}
-	}
 	add := func(row []any, at subset) error {
-		for i := len(titles) - 1; i >= 0; i-- {
-			if titles[i] == "-" {
-				row = slices.Delete(row, i, i+1)
-			}
-		}
 		empty := true
 		for _, c := range cells {
 			v, err := at.at(c.across, c.key).value(c.e)
@@ -377,8 +370,8 @@ func (p *page) rows(t *Table, s spec) error {
 	}
 	for _, k := range keys {
 		var row []any
-		for _, v := range k {
-			row = append(row, numeric(v))
+		for _, i := range shown {
+			row = append(row, numeric(k[i]))
 		}
 		if only := s.said["only"]; only != nil {
 			if v, err := s.subset.at(dims, k).value(only[0]); err != nil {
@@ -392,7 +385,7 @@ func (p *page) rows(t *Table, s spec) error {
 		}
 	}
 	for _, said := range append(s.said["total"], s.said["more"]...) {
-		row, at := make([]any, len(dims)), s.subset
+		row, at := make([]any, len(shown)), s.subset
 		title, where, more := strings.Cut(said, ": ")
 		if row[0] = title; more {
 			if at, err = at.instead(where); err != nil {
@@ -403,7 +396,7 @@ func (p *page) rows(t *Table, s spec) error {
 			return err
 		}
 	}
-	t.dropEmpty(len(dims) - strings.Count(strings.Join(titles, ""), "-"))
+	t.dropEmpty(len(shown))
 	return nil
 }
 

@@ -57,47 +57,38 @@ func (r *ringRun) paper(d *Data) {
 			{"root mean square (RMS)", func(d Deviation) float64 { return d.RMS }, rms},
 			{"maximum", func(d Deviation) float64 { return d.Max }, nil},
 		} {
-			var shares, met bounded
+			var shares, met []float64
 			for _, l := range r.limits {
 				if l.k == w.k && l.Capacities == "equal" {
-					shares.add(m.of(l.Mean), w.bound)
+					shares = append(shares, m.of(l.Mean))
 				}
 			}
 			for _, g := range r.growth {
 				if g.k == w.k {
-					met.add(m.of(g.By[len(g.By)-1]), w.bound)
+					met = append(met, m.of(g.By[len(g.By)-1]))
 				}
 			}
-			d.At("paper", w.k, m.name).Set("least", slices.Min(shares.all)).Set("greatest", slices.Max(shares.all)).
-				Set("theory", m.theory).Set("paper", w.bound).Set("below", shares.String()).
-				Set("greatest_met", slices.Max(met.all)).Set("below_met", met.String()).Set("fits", fits(shares, met))
+			fits := "yes"
+			switch {
+			case slices.Max(shares) >= w.bound:
+				fits = "no"
+			case slices.Max(met) >= w.bound: // the shares are below it, and the counts of hosts are not
+				fits = "in part"
+			}
+			d.At("paper", w.k, m.name).Set("least", slices.Min(shares)).Set("greatest", slices.Max(shares)).
+				Set("theory", m.theory).Set("paper", w.bound).Set("below", below(shares, w.bound)).
+				Set("greatest_met", slices.Max(met)).Set("below_met", below(met, w.bound)).Set("fits", fits)
 		}
 	}
 }
 
-// bounded holds values, and how many of them are below a bound.
-type bounded struct {
-	all   []float64
-	below int
-}
-
-func (b *bounded) add(v, bound float64) {
-	b.all = append(b.all, v)
-	if v < bound {
-		b.below++
+// below says how many values are below a bound.
+func below(values []float64, bound float64) string {
+	n := 0
+	for _, v := range values {
+		if v < bound {
+			n++
+		}
 	}
-}
-
-func (b bounded) String() string { return fmt.Sprintf("%d of %d", b.below, len(b.all)) }
-
-// fits returns whether all values of both are below the bound. "In part" means that the shares
-// themselves are, and the counts of hosts of some sets of names are not.
-func fits(shares, met bounded) string {
-	switch {
-	case shares.below < len(shares.all):
-		return "no"
-	case met.below < len(met.all):
-		return "in part"
-	}
-	return "yes"
+	return fmt.Sprintf("%d of %d", n, len(values))
 }
