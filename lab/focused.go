@@ -233,9 +233,7 @@ func (w *focusedWeb) measure() error {
 		for page := int64(0); page < web.Pages(); page += max(1, web.Pages()/focusedSample) {
 			categories := web.Categories(page)
 			for _, to := range web.Links(page) {
-				tally(&w.links, slices.ContainsFunc(categories, func(c string) bool {
-					return slices.Contains(web.Categories(int64(to)), c)
-				}))
+				tally(&w.links, common(categories, web.Categories(int64(to))))
 			}
 			tally(&wanted, slices.Contains(categories, w.topic))
 			if !w.unseen(page) || len(categories) == 0 {

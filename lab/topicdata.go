@@ -156,7 +156,10 @@ func (e *encyclopedia) locality(same func(from, to int) bool, category func(int)
 
 // shared reports whether two articles have a topic in common.
 func (e *encyclopedia) shared(from, to int) bool {
-	return slices.ContainsFunc(e.articles[from].Topics, func(t string) bool {
-		return slices.Contains(e.articles[to].Topics, t)
-	})
+	return common(e.articles[from].Topics, e.articles[to].Topics)
+}
+
+// common reports whether two lists have a name in common.
+func common(a, b []string) bool {
+	return slices.ContainsFunc(a, func(name string) bool { return slices.Contains(b, name) })
 }

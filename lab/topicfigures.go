@@ -135,9 +135,7 @@ func topicFigures(ctx context.Context, w *gen.TextWeb, c *classify.Classifier, d
 	}
 	for _, l := range x.links {
 		if to := topics[l[1]]; x.pages[l[1]].category != none {
-			tally(&f.Truth, slices.ContainsFunc(topics[l[0]], func(t string) bool {
-				return slices.Contains(to, t)
-			}))
+			tally(&f.Truth, common(topics[l[0]], to))
 		}
 	}
 	return f, nil

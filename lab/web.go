@@ -234,21 +234,18 @@ func violationCount(r *testweb.Report) (n int64) {
 
 // violations returns the violations in a report as lines of text, or "" if the crawl was polite.
 func violations(r *testweb.Report) string {
-	var b strings.Builder
+	var lines []string
 	for kind, n := range r.ViolationCount {
 		if n > 0 {
-			fmt.Fprintf(&b, "%d of %s\n", n, kind)
+			lines = append(lines, fmt.Sprintf("%d of %s", n, kind))
 		}
-	}
-	if b.Len() == 0 {
-		return ""
 	}
 	for i, v := range r.Violations {
 		if i == 10 {
-			b.WriteString("…\n")
+			lines = append(lines, "…")
 			break
 		}
-		b.WriteString(v.String() + "\n")
+		lines = append(lines, v.String())
 	}
-	return strings.TrimSpace(b.String())
+	return strings.Join(lines, "\n")
 }

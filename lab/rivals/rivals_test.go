@@ -35,12 +35,12 @@ func put(t *testing.T, k Kind, seed uint64, shape stream.Shape, memory int64, ur
 		s.Next(batch, oneIn)
 		must.Do(t, store.Add(batch))
 		if k.Exact && (j.Twice > 0 || j.Foreign > 0) {
-			t.Fatalf("seed %d, after %d items: %d emitted twice, %d foreign", seed, s.Items(), j.Twice, j.Foreign)
+			t.Fatalf("seed %d, after %d URLs: %d emitted twice, %d foreign", seed, s.Fresh(), j.Twice, j.Foreign)
 		}
 		if r.IntN(500) == 0 {
 			must.Do(t, store.Flush())
 			if k.Exact && j.Missing() != 0 {
-				t.Fatalf("seed %d, flushed after %d items: %d are missing", seed, s.Items(), j.Missing())
+				t.Fatalf("seed %d, flushed after %d URLs: %d are missing", seed, s.Fresh(), j.Missing())
 			}
 		}
 	}

@@ -108,9 +108,6 @@ func New(seed uint64, shape Shape) *Stream {
 // Fresh returns the number of different URLs so far.
 func (s *Stream) Fresh() int64 { return int64(s.fresh) }
 
-// Items returns the number of items so far.
-func (s *Stream) Items() int64 { return int64(s.items) }
-
 // Next fills items. One in oneIn is new; all are new if oneIn is 1. The Aux of the items are valid
 // until the next call.
 func (s *Stream) Next(items []Item, oneIn int) {

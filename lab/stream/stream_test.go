@@ -46,8 +46,8 @@ func TestStreamKnowsWhatIsNew(t *testing.T) {
 				fresh += len(met) - before
 			}
 		}
-		if int64(len(met)) != s.Fresh() || s.Items() != 200_000 {
-			t.Errorf("%v: %d met, %d fresh, %d items", shape, len(met), s.Fresh(), s.Items())
+		if int64(len(met)) != s.Fresh() || s.items != 200_000 {
+			t.Errorf("%v: %d met, %d fresh, %d items", shape, len(met), s.Fresh(), s.items)
 		}
 		if share := float64(fresh) / 195_000; math.Abs(share-0.1) > 0.005 {
 			t.Errorf("%v: %.4f are new, want 0.1", shape, share)
