@@ -79,11 +79,11 @@ const startWithin = 2 * time.Minute
 
 // launchUntil starts a program, and waits until it has printed a line for which ready returns true.
 func launchUntil(ctx context.Context, name string, args []string, ready func(line []byte) bool) (*process, error) {
-	found := make(chan struct{})
-	once := sync.OnceFunc(func() { close(found) })
+	found, is := make(chan struct{}), false
 	p, err := launch(ctx, name, args, &lines{fn: func(line []byte) {
-		if ready(line) {
-			once()
+		if !is && ready(line) {
+			is = true
+			close(found)
 		}
 	}})
 	if err != nil {

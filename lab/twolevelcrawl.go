@@ -371,7 +371,7 @@ func (x *TwoLevel) cover(ctx context.Context, t *Trial) (runs []CoverageRun, err
 					}
 					return err
 				})
-				return fmt.Sprintf("%s of %s pages", humanize.Comma(r.Fetched), humanize.Comma(r.Reachable)), err
+				return fmt.Sprintf("%s pages", humanize.Comma(r.Fetched)), err
 			})
 			if err != nil {
 				return nil, err
