@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 )
@@ -101,11 +102,7 @@ func (m *Member) Admit(candidate Agent, now time.Time) error {
 				ErrRefused, candidate.Name, name, other.Addr)
 		}
 	}
-	for name, r := range m.reserved {
-		if !now.Before(r.until) {
-			delete(m.reserved, name)
-		}
-	}
+	maps.DeleteFunc(m.reserved, func(_ string, r reservation) bool { return !now.Before(r.until) })
 	if r, ok := m.reserved[candidate.Name]; ok && r.instance != candidate.Instance {
 		return &NameError{Name: candidate.Name}
 	}

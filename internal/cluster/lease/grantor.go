@@ -479,20 +479,12 @@ func (g *grantor) reap(clock time.Duration) {
 			return gone && clock >= t
 		})
 	}
-	for a, t := range g.gone {
-		if clock >= t {
-			delete(g.gone, a)
-		}
-	}
+	maps.DeleteFunc(g.gone, func(_ AgentID, t time.Duration) bool { return clock >= t })
 }
 
 // sweep ends leases whose time is over, and forgets points without anything to remember.
 func (g *grantor) sweep(clock time.Duration) {
-	for a, n := range g.news {
-		if len(n) == 0 {
-			delete(g.news, a)
-		}
-	}
+	maps.DeleteFunc(g.news, func(_ AgentID, points map[uint64]struct{}) bool { return len(points) == 0 })
 	for point, r := range g.points {
 		g.expire(point, r, clock)
 		r.line = slices.DeleteFunc(r.line, func(w waiter) bool { return w.heard+g.cfg.Hold < clock })

@@ -305,11 +305,9 @@ func (p *Peer) callsNow(now time.Time, hurry bool) (calls []*Batch) {
 		p.swept, p.roomAt = p.clock, p.clock
 		p.holder.sweep(p.clock)
 		p.grantor.sweep(p.clock)
-		for a, s := range p.sessions {
-			if !p.view.Has(a) && s.out == nil && p.clock-s.sentAt > p.cfg.Hold {
-				delete(p.sessions, a)
-			}
-		}
+		maps.DeleteFunc(p.sessions, func(a AgentID, s *session) bool {
+			return !p.view.Has(a) && s.out == nil && p.clock-s.sentAt > p.cfg.Hold
+		})
 	}
 	for _, s := range p.sessions {
 		if s.out != nil && p.clock-s.sentAt >= p.cfg.Timeout {

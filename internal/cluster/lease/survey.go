@@ -1,6 +1,9 @@
 package lease
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // A survey ends a grantor's wait for two kinds of points: those that are new to it, and those whose
 // holder has left the view. Without a survey the grantor waits until every lease that it does not
@@ -54,11 +57,9 @@ func (g *grantor) lose(was View, heard func(AgentID) time.Duration, clock time.D
 			}
 		}
 	}
-	for a, d := range g.departed {
-		if a != unknown && g.view.Has(a) || clock >= d.at+g.cfg.grace() {
-			delete(g.departed, a)
-		}
-	}
+	maps.DeleteFunc(g.departed, func(a AgentID, d departure) bool {
+		return a != unknown && g.view.Has(a) || clock >= d.at+g.cfg.grace()
+	})
 }
 
 // lostFor returns how long lost agents may still send requests. If negative, they have stopped that

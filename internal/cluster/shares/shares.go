@@ -108,11 +108,9 @@ func (g *Grantor) look(there []string, now time.Time) {
 			}
 		}
 	}
-	for name, until := range g.unknown {
-		if !now.Before(until) || !slices.Contains(there, name) {
-			delete(g.unknown, name)
-		}
-	}
+	maps.DeleteFunc(g.unknown, func(name string, until time.Time) bool {
+		return !now.Before(until) || !slices.Contains(there, name)
+	})
 	for _, name := range there {
 		if !slices.Contains(g.there, name) && g.known[name] == nil {
 			g.unknown[name] = now.Add(longer(Term + Settle))

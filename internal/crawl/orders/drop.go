@@ -3,6 +3,7 @@ package orders
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -88,11 +89,7 @@ func (s *drops) put(host string, d drop) {
 func (s *drops) forget(fn func(host string, d drop) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for host, d := range s.of {
-		if fn(host, d) {
-			delete(s.of, host)
-		}
-	}
+	maps.DeleteFunc(s.of, fn)
 	s.n.Store(int64(len(s.of)))
 }
 

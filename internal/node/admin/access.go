@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -337,11 +338,7 @@ func (w *wrongs) add(from netip.Prefix) bool {
 
 // forget makes room for an address. Old counts go; if all are new, all go.
 func (w *wrongs) forget(now time.Time) {
-	for from, c := range w.by {
-		if now.Sub(c.since) >= wrongTime {
-			delete(w.by, from)
-		}
-	}
+	maps.DeleteFunc(w.by, func(_ netip.Prefix, c *wrongCount) bool { return now.Sub(c.since) >= wrongTime })
 	if len(w.by) >= wrongAddrs {
 		clear(w.by)
 	}

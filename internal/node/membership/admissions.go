@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -81,11 +82,7 @@ func (g *admissions) expected(v *gossip.View, now time.Time) bool {
 	for _, a := range v.Agents {
 		delete(g.at, admittedAgent{a.Name, a.Instance})
 	}
-	for who, a := range g.at {
-		if now.Sub(a.at) > admissionTime {
-			delete(g.at, who)
-		}
-	}
+	maps.DeleteFunc(g.at, func(_ admittedAgent, a arrival) bool { return now.Sub(a.at) > admissionTime })
 	return len(g.at) > 0
 }
 
