@@ -29,6 +29,8 @@ var classifyHelp = cli.Texts{
 		"(nearest centroid) or logistic (logistic regression, the most accurate).",
 	"classify_features": "Count these features of a text: words, pairs (words and pairs of adjacent words) or grams " +
 		"(runs of one to four characters, which tell the language); default: pairs for logistic, otherwise words.",
+	"classify_weigh": "With logistic, let each of the categories count the same, so that small ones are found as well " +
+		"as large ones, or each of the texts, so that more texts are right.",
 	"classify_min_texts": "Count only what occurs in at least N texts. A larger N makes the model smaller.",
 	"classify_language": "Make a model for texts in this language, such as en: texts in other languages get the " +
 		"category WORLD, and are left out here. The code must be one of the 75 that \"--model languages\" knows " +
@@ -143,6 +145,7 @@ type ClassifyTrainCmd struct {
 	Kind     string `help:"${classify_kind}" default:"logistic" enum:"${classify_kinds}" placeholder:"KIND"`
 	Features string `help:"${classify_features}" default:"" enum:",${classify_all_features}" placeholder:"KIND"`
 	Language string `help:"${classify_language}" placeholder:"CODE"`
+	Weigh    string `help:"${classify_weigh}" default:"categories" enum:"categories,texts" placeholder:"KIND"`
 	MinTexts int    `help:"${classify_min_texts}" default:"2" placeholder:"N"`
 	Out      string `short:"o" help:"Write the model to FILE, whose directory is created if needed." placeholder:"FILE"`
 	About    string `help:"Note in the model what it was trained on." placeholder:"TEXT"`
@@ -170,6 +173,7 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	}
 	m, err := classify.Train(texts, classify.Training{
 		Kind: c.Kind, Features: c.Features, Language: c.Language, MinTexts: c.MinTexts, Step: step,
+		ByTexts: c.Weigh == "texts",
 	})
 	if err != nil {
 		return bad("%v", err)

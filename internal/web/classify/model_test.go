@@ -153,6 +153,42 @@ func TestFormulas(t *testing.T) {
 	}
 }
 
+// A logistic model of few texts of one category and many of another finds the few if the categories count the same, and
+// more texts are right if each counts the same.
+func TestWeigh(t *testing.T) {
+	texts := func(seed uint64) (texts []Text) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		for i := range 600 {
+			category, own := "many", 0.4
+			if i%12 == 0 {
+				category, own = "few", 0.6
+			}
+			var words []string
+			for range 60 {
+				word := fmt.Sprintf("w%c%c", 'a'+rng.IntN(20), 'a'+rng.IntN(20))
+				if rng.Float64() < 0.04 { // a word that the few have more often
+					word = "common"
+					if rng.Float64() < own {
+						word = "rare"
+					}
+				}
+				words = append(words, word)
+			}
+			texts = append(texts, Text{Category: category, Text: strings.Join(words, " ")})
+		}
+		return texts
+	}
+	right := map[bool][2]int{} // few, many
+	for _, byTexts := range []bool{false, true} {
+		m := must.Get(Train(texts(1), Training{Kind: Logistic, Features: Words, ByTexts: byTexts}))(t)
+		e := Evaluate(classifier(t, m), texts(2))
+		right[byTexts] = [2]int{e.ByCategory["few"].Right, e.ByCategory["many"].Right}
+	}
+	if right[false][0] <= right[true][0] || right[true][1] <= right[false][1] {
+		t.Errorf("right of few and many: %v by categories, %v by texts", right[false], right[true])
+	}
+}
+
 // The score of Rocchio is a cosine: 1 for a text that is its category's centroid.
 func TestCosine(t *testing.T) {
 	texts := []Text{{"x", "", "one two two three"}, {"x", "", "one two two three"}, {"y", "", "three four four five"},

@@ -27,6 +27,8 @@ type Training struct {
 	MinTexts int
 	// Epochs is how often Logistic sees each text. Zero means 12.
 	Epochs int
+	// ByTexts lets each text count the same for Logistic. Otherwise each category does, however many texts it has.
+	ByTexts bool
 	// Seed orders the texts for Logistic.
 	Seed uint64
 	// Step is called after each epoch of Logistic. Nil: it is not.
@@ -263,8 +265,7 @@ const (
 	logisticDecay = 1e-6
 )
 
-// trainLogistic minimizes the cross-entropy by stochastic gradient descent with a rate for each weight (AdaGrad). All
-// categories count the same, however many examples they have.
+// trainLogistic minimizes the cross-entropy by stochastic gradient descent with a rate for each weight (AdaGrad).
 func (m *Model) trainLogistic(examples []example, weights []float32, t Training) {
 	k := len(m.categories)
 	squares, bias := make([]float32, len(weights)), make([]float64, k)
@@ -273,7 +274,9 @@ func (m *Model) trainLogistic(examples []example, weights []float32, t Training)
 	rng := rand.New(rand.NewPCG(t.Seed, 1))
 	value := m.sizes(examples)
 	for c, n := range value {
-		value[c] = float64(len(examples)) / float64(k) / n
+		if value[c] = float64(len(examples)) / float64(k) / n; t.ByTexts {
+			value[c] = 1
+		}
 	}
 	for epoch := range t.Epochs {
 		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
