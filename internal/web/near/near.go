@@ -20,7 +20,8 @@
 // 1,000 shingles and at most about 0.01.
 //
 // A word is a run of letters, marks and digits, in lower case. In scripts without spaces between words, each character
-// is a word. The hashes do not change between versions of the program, because indexes on disk have them.
+// is a word, and so is a mark for a long vowel in kana, unless letters or digits of another script follow it. The
+// hashes do not change between versions of the program, because indexes on disk have them.
 //
 // The package does no I/O. A Sketch is a value. A Scratch belongs to one goroutine.
 package near
