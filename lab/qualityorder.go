@@ -2,7 +2,6 @@ package lab
 
 import (
 	"cmp"
-	queue "container/heap"
 	"math/rand/v2"
 	"slices"
 )
@@ -49,38 +48,20 @@ func (w *linkWeb) random(seeds []uint32, r *rand.Rand) (fetched []uint32) {
 	return fetched
 }
 
-// A pageHeap is a heap with the page of the highest indegree on top. Of pages with equal
-// indegree, the one with the lower number is on top.
-type pageHeap struct {
-	pages    []uint32
-	indegree []int32
-}
-
-func (h *pageHeap) Len() int { return len(h.pages) }
-func (h *pageHeap) Less(i, j int) bool {
-	a, b := h.pages[i], h.pages[j]
-	if x, y := h.indegree[a], h.indegree[b]; x != y {
-		return x > y
-	}
-	return a < b
-}
-func (h *pageHeap) Swap(i, j int) { h.pages[i], h.pages[j] = h.pages[j], h.pages[i] }
-func (h *pageHeap) Push(p any)    { h.pages = append(h.pages, p.(uint32)) }
-func (h *pageHeap) Pop() any {
-	p := h.pages[len(h.pages)-1]
-	h.pages = h.pages[:len(h.pages)-1]
-	return p
-}
-
 // bestFirst fetches the discovered page with the highest indegree next. No real crawler knows
 // the indegree.
 func (w *linkWeb) bestFirst(seeds []uint32) (fetched []uint32) {
 	k := make(known, w.g.Nodes())
-	h := &pageHeap{indegree: w.indegree}
-	push := func(p uint32) { queue.Push(h, p) }
+	var queue []uint32 // the best page is the last one
+	push := func(p uint32) {
+		i, _ := slices.BinarySearchFunc(queue, p, func(q, p uint32) int { return w.better(p, q) })
+		queue = slices.Insert(queue, i, p)
+	}
 	k.add(seeds, push)
-	for h.Len() > 0 {
-		p := queue.Pop(h).(uint32)
+	for len(queue) > 0 {
+		last := len(queue) - 1
+		p := queue[last]
+		queue = queue[:last]
 		fetched = append(fetched, p)
 		k.add(w.g.Out(p), push)
 	}
@@ -95,10 +76,11 @@ func (w *linkWeb) ideal(seeds []uint32) []uint32 {
 }
 
 // byIndegree sorts pages by indegree, the highest first, and then by number.
-func (w *linkWeb) byIndegree(pages []uint32) {
-	slices.SortFunc(pages, func(a, b uint32) int {
-		return cmp.Or(cmp.Compare(w.indegree[b], w.indegree[a]), cmp.Compare(a, b))
-	})
+func (w *linkWeb) byIndegree(pages []uint32) { slices.SortFunc(pages, w.better) }
+
+// better compares pages by indegree, the highest first, and then by number.
+func (w *linkWeb) better(a, b uint32) int {
+	return cmp.Or(cmp.Compare(w.indegree[b], w.indegree[a]), cmp.Compare(a, b))
 }
 
 // perHost is the order of UbiCrawler, a crawler (paper, section 3). A thread visits one host at

@@ -95,6 +95,8 @@ func (x *Speed) cases(quick bool) []rateCase {
 	}
 	saves := func(c *rateCrawl) error { return c.ctl("checkpoint") }
 	always := func(r float64) func(time.Duration) float64 { return func(time.Duration) float64 { return r } }
+	joinAndKill := []rateAct{{unit, "a4 joins", func(c *rateCrawl) error { return c.start(4) }},
+		{2 * unit, killed, func(c *rateCrawl) error { return c.all[0].cmd.Process.Kill() }}}
 	cases := []rateCase{
 		{Name: "step response", Text: "one agent; `ctl rate` gives 200/s, then 40/s", agents: 1, rate: "50/s",
 			takes: 3 * unit, limit: func(at time.Duration) float64 {
@@ -106,12 +108,9 @@ func (x *Speed) cases(quick bool) []rateCase {
 			"the errors of the table below", agents: 1, rate: "100/s", limit: always(100), wild: true, takes: 3 * unit},
 		{Name: "bits", Text: "three agents with `--rate 6Mbit`; a fourth joins; the first is killed; the web of " +
 			"*disturbed*", agents: 3, rate: "6Mbit", bits: true, limit: always(6e6), wild: true, takes: 4 * unit,
-			acts: []rateAct{{unit, "a4 joins", func(c *rateCrawl) error { return c.start(4) }},
-				{2 * unit, killed, func(c *rateCrawl) error { return c.all[0].cmd.Process.Kill() }}}},
+			acts: joinAndKill},
 		{Name: "four agents", Text: "three agents; a fourth joins; the first is killed", agents: 3, rate: "150/s",
-			limit: always(150), takes: 3 * unit, acts: []rateAct{
-				{unit, "a4 joins", func(c *rateCrawl) error { return c.start(4) }},
-				{2 * unit, killed, func(c *rateCrawl) error { return c.all[0].cmd.Process.Kill() }}}},
+			limit: always(150), takes: 3 * unit, acts: joinAndKill},
 		{Name: checkpoints, Text: "one agent; `ctl checkpoint` makes its state durable four times", agents: 1,
 			rate: "200/s", limit: always(200), takes: 3 * unit, acts: []rateAct{
 				{unit, checkpoint, saves}, {3 * unit / 2, checkpoint, saves}, {2 * unit, checkpoint, saves},
