@@ -43,7 +43,7 @@ var tooLarge = map[string]int{
 	"files of lab":                                56,
 	"imports of cmd/orbweaver":                    44,
 	"lines of cmd/orbweaver":                      14195,
-	"lines of lab":                                12140,
+	"lines of lab":                                12136,
 	"methods of interface internal/store/disk.FS": 11,
 	"methods of internal/store/keyset/drum.Store": 95,
 	"methods of internal/testweb/gen.Web":         88,

@@ -218,19 +218,28 @@ func fetchingTime(dir string) (time.Duration, error) {
 
 // eachLogLine calls fn with each line of the crawl.log of a crawl.
 func eachLogLine(dir string, fn func(*report.Line)) error {
-	f, err := os.Open(filepath.Join(dir, "logs", "crawl.log"))
+	return eachLine(dir, "crawl.log", func(line []byte) error {
+		l, err := report.ReadLine(string(line))
+		if err == nil {
+			fn(&l)
+		}
+		return err
+	})
+}
+
+// eachLine calls fn with each line of a log of a crawl, until fn fails.
+func eachLine(dir, name string, fn func(line []byte) error) error {
+	f, err := os.Open(filepath.Join(dir, "logs", name))
 	if err != nil {
-		return fmt.Errorf("crawl.log: %w", err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	defer f.Close()
 	sc := bufio.NewScanner(f)
 	sc.Buffer(nil, 1<<20)
 	for sc.Scan() {
-		l, err := report.ReadLine(sc.Text())
-		if err != nil {
-			return fmt.Errorf("crawl.log: %w", err)
+		if err := fn(sc.Bytes()); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
-		fn(&l)
 	}
 	return sc.Err()
 }

@@ -27,8 +27,6 @@ type Result struct {
 	Rows *Data
 	// Template is the name of the template. Empty means Name.
 	Template string
-	// Again is the command that repeats the measurement. Do sets it.
-	Again string
 }
 
 // A Section is a table for the terminal, with the heading of the text.
@@ -58,7 +56,7 @@ func Do(ctx context.Context, e Experiment, t *Trial, out string) error {
 	if r == nil {
 		return err
 	}
-	def(&r.Again, t.Again)
+	r.Rows.Fact("again", t.Again)
 	shown, werr := r.render(out, machine, t.Quick, t.Seed)
 	if werr != nil {
 		return errors.Join(err, werr)
@@ -80,7 +78,6 @@ func (r *Result) render(out string, m Machine, quick bool, seed uint64) (shown [
 	d.Fact("machine", m.String())
 	d.Fact("quick", quick)
 	d.Fact("seed", seed)
-	d.Fact("again", r.Again)
 	return Render(d, out)
 }
 

@@ -1,13 +1,10 @@
 package lab
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -236,21 +233,15 @@ func (c *agentGroup) way(way string) {
 
 // setUp returns how long after its start an agent has met the others, and begins to crawl.
 func (a *scaled) setUp() (joined, begun time.Duration, err error) {
-	f, err := os.Open(filepath.Join(a.dir, "logs", "events.jsonl"))
-	if err != nil {
-		return 0, 0, fmt.Errorf("events: %w", err)
-	}
-	defer f.Close()
-	sc := bufio.NewScanner(f)
-	sc.Buffer(nil, 1<<20)
-	for sc.Scan() {
+	over := false
+	err = eachLine(a.dir, "events.jsonl", func(line []byte) error {
 		var e struct {
 			Time   time.Time
 			Event  string
 			Agents []string
 		}
-		if err := json.Unmarshal(sc.Bytes(), &e); err != nil {
-			return 0, 0, fmt.Errorf("events: %w", err)
+		if err := json.Unmarshal(line, &e); err != nil || over {
+			return err
 		}
 		switch e.Event {
 		case "joined":
@@ -259,12 +250,11 @@ func (a *scaled) setUp() (joined, begun time.Duration, err error) {
 			if begun == 0 || len(e.Agents) > 1 {
 				begun = e.Time.Sub(a.process.began)
 			}
-			if len(e.Agents) == a.summary.Exchange.Agents {
-				return max(joined, 0), max(begun, 0), sc.Err()
-			}
+			over = len(e.Agents) == a.summary.Exchange.Agents
 		}
-	}
-	return max(joined, 0), max(begun, 0), sc.Err()
+		return nil
+	})
+	return max(joined, 0), max(begun, 0), err
 }
 
 // reckonAt returns the crawl up to a number of pages, interpolated between lines of progress.
