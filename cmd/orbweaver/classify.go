@@ -29,8 +29,8 @@ var classifyHelp = cli.Texts{
 		"(nearest centroid) or logistic (logistic regression, the most accurate).",
 	"classify_features": "Count these features of a text: words, pairs (words and pairs of adjacent words) or grams " +
 		"(runs of one to four characters, which tell the language); default: pairs for logistic, otherwise words.",
-	"classify_weigh": "With logistic, let each of the categories count the same, so that small ones are found as well " +
-		"as large ones, or each of the texts, so that more texts are right.",
+	"classify_weigh": "With logistic, let each of the categories count the same, so that small ones are found as " +
+		"well as large ones, or each of the texts, so that more texts are right.",
 	"classify_min_texts": "Count only what occurs in at least N texts. A larger N makes the model smaller.",
 	"classify_language": "Make a model for texts in this language, such as en: texts in other languages get the " +
 		"category WORLD, and are left out here. The code must be one of the 75 that \"--model languages\" knows " +
