@@ -28,7 +28,7 @@ var classifyHelp = cli.Texts{
 	"classify_kind": "Train this kind: bayes (Naive Bayes), lewis (Lewis's probabilistic classifier), rocchio " +
 		"(nearest centroid) or logistic (logistic regression, the most accurate).",
 	"classify_features": "Count these features of a text: words, pairs (words and pairs of adjacent words) or grams " +
-		"(runs of one to four characters, which tell the language); default: pairs for logistic, otherwise words.",
+		"(runs of one to four characters, which tell the language); default: words.",
 	"classify_weigh": "With logistic, let each of the categories count the same, so that small ones are found as " +
 		"well as large ones, or each of the texts, so that more texts are right.",
 	"classify_min_texts": "Count only what occurs in at least N texts. A larger N makes the model smaller.",

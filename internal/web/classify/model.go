@@ -12,7 +12,7 @@ const (
 	Bayes    = "bayes"    // multinomial Naive Bayes
 	Lewis    = "lewis"    // Lewis's probabilistic classifier
 	Rocchio  = "rocchio"  // the nearest centroid of TF-IDF vectors
-	Logistic = "logistic" // multinomial logistic regression on TF-IDF vectors of terms and pairs
+	Logistic = "logistic" // multinomial logistic regression on TF-IDF vectors
 )
 
 // Kinds returns the kinds of models.

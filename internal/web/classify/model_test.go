@@ -12,12 +12,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
-	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // odp returns the halves of the texts in the categories of the Open Directory.
@@ -50,11 +50,8 @@ func odp(t testing.TB) (train, test []Text) {
 // written.
 func TestAccuracy(t *testing.T) {
 	train, test := odp(t)
-	for kind, least := range map[string]float64{Bayes: 0.855, Lewis: 0.83, Rocchio: 0.855, Logistic: 0.90} {
+	for kind, least := range map[string]float64{Bayes: 0.855, Lewis: 0.83, Rocchio: 0.855, Logistic: 0.91} {
 		t.Run(kind, func(t *testing.T) {
-			if kind == Logistic {
-				testtier.OnlySoak(t, "it trains for 12 s of CPU time")
-			}
 			t.Parallel()
 			m := must.Get(Train(train, Training{Kind: kind}))(t)
 			e := Evaluate(classifier(t, m), test)
@@ -77,6 +74,63 @@ func TestAccuracy(t *testing.T) {
 					len(e.ByCategory))
 			}
 		})
+	}
+}
+
+// skewed returns texts of some categories in an order: the most of the first one, and of each other one 0.55 times as
+// many as of the one before, but at least 10. Of the rest, others texts get the category OTHER. Texts are cut after so
+// many words.
+func skewed(texts []Text, order []string, most, others, words int) (some []Text) {
+	left := map[string]int{"OTHER": others}
+	for i, c := range order {
+		left[c] = max(10, int(float64(most)*math.Pow(0.55, float64(i))))
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, i := range rng.Perm(len(texts)) {
+		x := texts[i]
+		if !slices.Contains(order, x.Category) {
+			x.Category = "OTHER"
+		}
+		if left[x.Category]--; left[x.Category] >= 0 {
+			all := strings.Fields(x.Text)
+			x.Text = strings.Join(all[:min(words, len(all))], " ")
+			some = append(some, x)
+		}
+	}
+	return some
+}
+
+// On skewed samples, the two ways of weighing are not worse than they were when this was written: in accuracy, and in
+// the mean of the categories' accuracies.
+func TestSkewed(t *testing.T) {
+	train, test := odp(t)
+	for _, c := range []struct {
+		name                string
+		order               []string
+		most, others, words int
+		want                map[bool][2]float64 // by Training.ByTexts: accuracy and mean
+	}{
+		{"seven categories", []string{"SOCIETY", "SPORTS", "HEALTH", "ARTS", "COMPUTERS", "SCIENCE", "HOME"}, 500, 0,
+			1 << 20, map[bool][2]float64{false: {0.93, 0.86}, true: {0.91, 0.80}}},
+		{"a large mixed category, short texts", []string{"COMPUTERS", "SCIENCE", "ARTS", "NEWS", "KIDS", "HOME"}, 300,
+			700, 80, map[bool][2]float64{false: {0.85, 0.785}, true: {0.82, 0.615}}},
+	} {
+		learn := skewed(train, c.order, c.most, c.others, c.words)
+		judge := skewed(test, c.order, c.most, c.others, c.words)
+		for byTexts, want := range c.want {
+			m := must.Get(Train(learn, Training{Kind: Logistic, ByTexts: byTexts}))(t)
+			e := Evaluate(classifier(t, m), judge)
+			mean := 0.0
+			for _, s := range e.ByCategory {
+				mean += s.Accuracy() / float64(len(e.ByCategory))
+			}
+			t.Logf("%s, by texts %t: %.4f of %d, mean %.4f, off %.3f", c.name, byTexts, e.All.Accuracy(), e.All.Of,
+				mean, e.Off)
+			if e.All.Accuracy() < want[0] || mean < want[1] || e.Off > 0.06 {
+				t.Errorf("%s, by texts %t: %.4f, mean %.4f, off %.3f; want %v and 0.06", c.name, byTexts,
+					e.All.Accuracy(), mean, e.Off, want)
+			}
+		}
 	}
 }
 
