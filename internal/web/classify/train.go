@@ -352,7 +352,8 @@ func (m *Model) logits(e *example, weights []float32, p []float64) {
 }
 
 // stretch returns the factor of the scores with which the categories of the held examples are most probable. It is 1
-// without examples.
+// without examples. All examples together leave one text's worth of doubt, divided among all categories: otherwise a
+// few examples that are all right would make the model certain.
 func (m *Model) stretch(examples []example, held []int, weights []float32) float64 {
 	scores, p := make([][]float64, len(held)), make([]float64, len(m.categories))
 	for n, i := range held {
@@ -360,6 +361,7 @@ func (m *Model) stretch(examples []example, held []int, weights []float32) float
 		scores[n] = slices.Clone(p)
 	}
 	best, most := 1.0, math.Inf(-1)
+	doubt := 1 / float64(len(held)+1)
 	for factor := 1.0; factor < 16 && len(held) > 0; factor *= 1.05 {
 		sum := 0.0
 		for n, i := range held {
@@ -367,7 +369,10 @@ func (m *Model) stretch(examples []example, held []int, weights []float32) float
 				p[c] = factor * s
 			}
 			Probabilities(p)
-			sum += math.Log(p[examples[i].category] + 1e-12)
+			sum += (1 - doubt) * math.Log(p[examples[i].category]+1e-12)
+			for _, q := range p {
+				sum += doubt / float64(len(p)) * math.Log(q+1e-12)
+			}
 		}
 		if sum > most {
 			best, most = factor, sum
