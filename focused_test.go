@@ -31,7 +31,7 @@ func ExampleFocused() {
 		case "/":
 			io.WriteString(w, `<a href="/f">The football league</a> <a href="/m">Treatment of a disease</a>`)
 		case "/m":
-			io.WriteString(w, medicine+medicine+`<a href="/m/1">The vaccine</a> <a href="/m/2">The drug trial</a>`)
+			io.WriteString(w, medicine+medicine+`<a href="/m/1">The drug trial</a> <a href="/m/2">The vaccine</a>`)
 		case "/f":
 			io.WriteString(w, football+football+`<a href="/f/1">The coach of the team</a>`)
 		}

@@ -216,7 +216,7 @@ func fetchingTime(dir string) (time.Duration, error) {
 	return max(last.Sub(first), time.Millisecond), err
 }
 
-// eachLogLine calls fn with each line of the crawl.log of a crawl.
+// eachLogLine calls fn with each line of the crawl.log of a crawl. One that cannot be read ends it.
 func eachLogLine(dir string, fn func(*report.Line)) error {
 	return eachLine(dir, "crawl.log", func(line []byte) error {
 		l, err := report.ReadLine(string(line))

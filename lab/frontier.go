@@ -12,7 +12,7 @@ import (
 )
 
 // Frontier answers: how many links per second can the frontier take and give back, in how much
-// memory? A test of package frontier, TestWhaleAndCrowd, answers whether large hosts slow the others.
+// memory? Tests of package frontier answer whether large hosts slow the others.
 type Frontier struct {
 	// Hosts and Links are the numbers of queued hosts and links at the end. Zero means 1
 	// million hosts with 20 links each, with --quick 20,000 hosts.

@@ -108,10 +108,8 @@ func (x *Near) Run(ctx context.Context, t *Trial) (*Result, error) {
 	}
 	done("%d pairs at 0.8", r.pairs[nearLevels[0]])
 	done = t.step("mirrors")
-	copies := 200
-	if t.Quick {
-		copies = 25
-	}
+	var copies int
+	size(t.Quick, &copies, 200, 25)
 	if err := r.mirrors(ctx, t.Seed, copies); err != nil {
 		return nil, err
 	}
@@ -461,10 +459,8 @@ func (r *nearRun) index(ctx context.Context, t *Trial, pages []*nearPage) error 
 	run, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- x.Run(run) }()
-	unlike := 500_000
-	if t.Quick {
-		unlike = 20_000
-	}
+	var unlike int
+	size(t.Quick, &unlike, 500_000, 20_000)
 	rng := rand.New(rand.NewPCG(t.Seed, 12))
 	var began time.Duration
 	stored := 0

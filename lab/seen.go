@@ -141,8 +141,8 @@ func (r *storeResult) line(b []byte, t *Trial) error {
 		return nil
 	}
 	var p StorePoint
-	if err := json.Unmarshal(b, &p); err != nil {
-		return err
+	if err := json.Unmarshal(b, &p); err != nil || p.Keys == 0 {
+		return fmt.Errorf("store: cannot read the line %q of its process", b)
 	}
 	r.Points = append(r.Points, p)
 	if t != nil {

@@ -156,10 +156,8 @@ func trainedOn(texts []classify.Text, kind string) (*classify.Classifier, error)
 // classifySpeed returns how many pages a second one core classifies: from the bytes of the page, which the crawl has
 // parsed, to the category, with the language first.
 func classifySpeed(ctx context.Context, t *Trial, c *classify.Classifier, texts []classify.Text) (float64, error) {
-	pages := 200
-	if t.Quick {
-		pages = 20
-	}
+	var pages int
+	size(t.Quick, &pages, 200, 20)
 	gate, err := classify.New(builtin.Languages(), nil)
 	if err != nil {
 		return 0, err

@@ -157,6 +157,10 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if c.Out == "" {
 		return bad("--out is missing; name the file for the model")
 	}
+	if c.Weigh != "categories" && c.Kind != classify.Logistic {
+		return bad("--weigh %s has no effect with --kind %s; leave it out, or give --kind %s", c.Weigh, c.Kind,
+			classify.Logistic)
+	}
 	if c.MinTexts < 1 {
 		return bad("--min-texts %d: give a number of texts above 0", c.MinTexts)
 	}

@@ -235,7 +235,7 @@ func pagesOf(b *outbox.Batch) (pages []link.Link, err error) {
 	return pages, nil
 }
 
-// Results of sending a page, besides those of Boundary.Send.
+// Results of sending a page, besides those of Division.Send.
 var (
 	errPageDamaged = errors.New("the stored page cannot be read")
 	errPageRefused = errors.New("the agent where the page belongs refuses it")

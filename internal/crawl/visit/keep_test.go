@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -131,7 +132,7 @@ func TestContents(t *testing.T) {
 		{"application", "/1", news, firsts{duplicate: true}, 0, "fetched 200", "response"},
 	} {
 		on(t, c.name, "http://a.example/p "+c.answer, func(_ *Config, p *Parts) {
-			c.firsts.asked = new(int)
+			c.firsts.asked, p.LinkLog = new(int), new(linklog.Writer)
 			p.Contents, p.Applications = c.firsts, apps{"news": {Name: "news", Scope: p.Scope}}
 		}, func(b *bench) {
 			v := b.visited(c.link)
@@ -139,6 +140,9 @@ func TestContents(t *testing.T) {
 				*c.firsts.asked != c.asked {
 				b.Errorf("%s, archived %q, asked %d times; want %s, %q, %d", told(v), got, *c.firsts.asked, c.want,
 					c.archived, c.asked)
+			}
+			if got := logged(b.T, v); (len(got) == 1) != (v.Response.Status == 200) {
+				b.Errorf("the link log has links to %v", got)
 			}
 			if c.archived != "revisit" {
 				return
@@ -169,6 +173,22 @@ func (s similar) Find(context.Context, near.Sketch, index.Original) (*index.Orig
 
 func (similar) Syncing() func() { return func() {} }
 
+// logged returns the targets of the links of the visit's page in the link log.
+func logged(t *testing.T, v *Attempt) (targets []string) {
+	t.Helper()
+	mem := testdisk.NewMem()
+	w := must.Get(linklog.Open(linklog.Config{Dir: "/crawl", FS: mem}))(t)
+	w.Write(&linklog.Line{URL: "http://a.example/p", Time: time.Unix(1e9, 0), Status: 200, Links: &v.LinkLog().Out})
+	must.Do(t, w.Close())
+	must.Get(linklog.Read(mem, []string{"/crawl"}, func(p *linklog.PageLine) error {
+		for _, l := range p.Links {
+			targets = append(targets, l.Target)
+		}
+		return nil
+	}))(t)
+	return targets
+}
+
 // A near-duplicate is marked. With DropNear, the archive has a note in its place, and its links are not followed.
 func TestNear(t *testing.T) {
 	for _, c := range []struct {
@@ -183,9 +203,12 @@ func TestNear(t *testing.T) {
 		{"closed", true, index.ErrClosed, "fetched 200 +LL:a.example/1", "response"},
 	} {
 		on(t, c.name, "http://a.example/p /1 prose=200", func(cfg *Config, p *Parts) {
-			cfg.DropNear, p.Near = c.drop, similar{c.err}
+			cfg.DropNear, p.Near, p.LinkLog = c.drop, similar{c.err}, new(linklog.Writer)
 		}, func(b *bench) {
 			v := b.visited(to("http://a.example/p"))
+			if got := logged(b.T, v); len(got) != 1 {
+				b.Errorf("the link log has links to %v", got)
+			}
 			if got := b.archived("http://a.example/p"); told(v) != c.want || got != c.archived || !v.Record.Archived {
 				b.Errorf("%s, archived %q; want %s, %q", told(v), got, c.want, c.archived)
 			}

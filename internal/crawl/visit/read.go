@@ -57,8 +57,9 @@ func (p *Pool) read(ctx context.Context, v *Attempt, r *fetch.Response) error {
 		return nil
 	}
 	p.parse(v, r)
+	p.linksOf(v)
 	if v.Contents().Duplicate {
-		p.linksOf(v)
+		v.Page.Shown.Directives = parse.Directives{} // its record has them only if its links are followed
 		return nil
 	}
 	v.Page.Shown.Parsed = &v.Page.HTML
@@ -73,7 +74,6 @@ func (p *Pool) read(ctx context.Context, v *Attempt, r *fetch.Response) error {
 	if p.Omits(v) {
 		return nil // the other page's links were followed
 	}
-	p.linksOf(v)
 	v.Page.References = len(v.Page.HTML.Links) + v.Page.HTML.Withheld
 	if v.Page.HTML.Dropped > 0 {
 		v.Notes = append(v.Notes, "links-dropped:"+strconv.Itoa(v.Page.HTML.Dropped))

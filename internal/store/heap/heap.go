@@ -11,9 +11,9 @@ type Heap[T any] struct {
 	Place func(T) *int
 }
 
-// Init makes a heap of Items in any order.
+// Init makes a heap of Items in any order, and sets their places.
 func (h *Heap[T]) Init() {
-	for i := len(h.Items)/2 - 1; i >= 0; i-- {
+	for i := len(h.Items) - 1; i >= 0; i-- {
 		h.down(i, h.Items[i])
 	}
 }

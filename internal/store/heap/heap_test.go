@@ -58,6 +58,22 @@ func TestModel(t *testing.T) {
 	})
 }
 
+// TestInitSetsPlaces removes members of a heap that Init has made.
+func TestInitSetsPlaces(t *testing.T) {
+	for n := range 9 {
+		h := Heap[*member]{Less: byKey, Place: func(m *member) *int { return &m.at }}
+		for i := range n {
+			h.Items = append(h.Items, &member{key: i * 5 % 9, at: 99})
+		}
+		h.Init()
+		for i, m := range h.Items {
+			if m.at != i {
+				t.Fatalf("of %d, member %d believes to be at %d", n, i, m.at)
+			}
+		}
+	}
+}
+
 // TestInit sorts numbers, which keep no index.
 func TestInit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

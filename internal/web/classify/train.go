@@ -362,7 +362,7 @@ func (m *Model) stretch(examples []example, held []int, weights []float32) float
 	}
 	best, most := 1.0, math.Inf(-1)
 	doubt := 1 / float64(len(held)+1)
-	for factor := 1.0; factor < 16 && len(held) > 0; factor *= 1.05 {
+	for factor := 1.0 / 16; factor < 16 && len(held) > 0; factor *= 1.05 {
 		sum := 0.0
 		for n, i := range held {
 			for c, s := range scores[n] {

