@@ -107,8 +107,9 @@ func (l *logs) writeLinks(v *visit.Attempt, f *state.Finish, now time.Time) {
 		return
 	}
 	line := linklog.Line{URL: v.Asked.URL.String(), Time: now, Status: f.Code, Error: f.Kind, Links: &v.LinkLog().Out}
-	if f.Imported() { // another agent may have fetched the page again meanwhile
-		line.Time = f.Began.Add(f.Took)
+	// Another agent may have fetched an imported page again meanwhile. It may also tell a time that cannot be.
+	if fetched := f.Began.Add(f.Took); f.Imported() && fetched.Before(now) && fetched.Unix() > 0 {
+		line.Time = fetched
 	}
 	if line.Error == "" {
 		line.Error = report.RedirectProblem(v.Notes)

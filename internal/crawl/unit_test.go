@@ -8,6 +8,10 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/near/index"
@@ -116,6 +120,37 @@ func TestCountKept(t *testing.T) {
 		}
 		if !maps.Equal(l.topics, want) {
 			t.Errorf("%s: counts %v, want %v", test.name, l.topics, want)
+		}
+	}
+}
+
+// The line of an imported page has the time of its fetch, unless no page can have been fetched then.
+func TestTimeOfImportedLinks(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	earlier := now.Add(-time.Hour)
+	for _, c := range []struct {
+		began time.Time
+		took  time.Duration
+		want  time.Time
+	}{
+		{earlier, time.Second, earlier.Add(time.Second)}, {now.Add(time.Hour), 0, now}, {time.Time{}, 0, now},
+		{time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), 1 << 40 * time.Millisecond, now},
+	} {
+		mem := testdisk.NewMem()
+		w := must.Get(linklog.Open(linklog.Config{Dir: "/crawl", FS: mem}))(t)
+		v := new(visit.Attempt)
+		v.Reset(frontier.Task{Link: foundAt("http://a.example/")})
+		f := state.Finish{Link: v.Asked, Code: 200, Began: c.began, Took: c.took}
+		f.Link.SetImported()
+		(&logs{links: w}).writeLinks(v, &f, now)
+		must.Do(t, w.Close())
+		var got []time.Time
+		d, err := linklog.Read(mem, []string{"/crawl"}, func(p *linklog.PageLine) error {
+			got = append(got, p.Time)
+			return nil
+		})
+		if err != nil || d.Any() || len(got) != 1 || !got[0].Equal(c.want) {
+			t.Errorf("fetched at %s, took %s: %v, %+v, %v; want %s", c.began, c.took, got, d, err, c.want)
 		}
 	}
 }
