@@ -20,8 +20,12 @@
 // 1,000 shingles and at most about 0.01.
 //
 // A word is a run of letters, marks and digits, in lower case. In scripts without spaces between words, each character
-// is a word, and so is a mark for a long vowel in kana, unless letters or digits of another script follow it. The
-// hashes do not change between versions of the program, because indexes on disk have them.
+// is a word. For a Sketch, it is a word together with the characters before it, so that a shingle is about as long as
+// five real words. For LeastHash it is a word alone.
+//
+// The hashes do not change between versions of the program, because indexes on disk have them, and because agents of
+// two versions must agree on LeastHash. One change was made: earlier versions made the Sketch of a text in such a
+// script of single characters. So an old Sketch of such a text is similar to none of today.
 //
 // The package does no I/O. A Sketch is a value. A Scratch belongs to one goroutine.
 package near
@@ -79,7 +83,7 @@ const maxKept = 1 << 17
 
 // Of returns the Sketch of a text in UTF-8. ok is false if the text has fewer shingles than Least.
 func (m *Scratch) Of(text []byte) (s Sketch, ok bool) {
-	if m.shingle(text); len(m.shingles) < Least {
+	if m.shingle(text, true); len(m.shingles) < Least {
 		return s, false
 	}
 	m.dedupe()
@@ -103,20 +107,20 @@ func (m *Scratch) Of(text []byte) (s Sketch, ok bool) {
 // LeastHash returns the least hash of the shingles of a text. Two texts have the same one with a probability that is
 // their similarity (Broder). ok is false if the text has no shingle.
 func (m *Scratch) LeastHash(text []byte) (h uint64, ok bool) {
-	if m.shingle(text); len(m.shingles) == 0 {
+	if m.shingle(text, false); len(m.shingles) == 0 {
 		return 0, false
 	}
 	return mix(slices.Min(m.shingles)), true
 }
 
-// shingle sets the hashes of the shingles of a text.
-func (m *Scratch) shingle(text []byte) {
+// shingle sets the hashes of the shingles of a text. joined is that of words.
+func (m *Scratch) shingle(text []byte, joined bool) {
 	if m.shingles = m.shingles[:0]; cap(m.shingles) > maxKept {
 		m.shingles, m.known = nil, nil
 	}
 	var last [Width]uint64 // hashes of the last words, a ring
 	words := 0
-	m.words(text, func(w uint64) {
+	m.words(text, joined, func(w uint64) {
 		last[words%Width] = w
 		if words++; words < Width {
 			return
@@ -185,12 +189,14 @@ func (m *Scratch) fill() {
 	}
 }
 
-// words calls fn with the hash of each word of a text.
-func (m *Scratch) words(text []byte, fn func(uint64)) {
+// words calls fn with the hash of each word of a text. If joined is true, the words of an unspaced script are joined
+// with the characters before them.
+func (m *Scratch) words(text []byte, joined bool, fn func(uint64)) {
+	var last run
 	end := func() {
 		if len(m.word) > 0 {
 			fn(mix(xxhash.Sum64(m.word)))
-			m.word = m.word[:0]
+			m.word, last.script = m.word[:0], nil
 		}
 	}
 	for i := 0; i < len(text); {
@@ -208,11 +214,18 @@ func (m *Scratch) words(text []byte, fn func(uint64)) {
 		}
 		r, n := utf8.DecodeRune(text[i:])
 		i += n
+		script := scriptOf(r)
+		if unicode.Is(longVowel, r) && !joined {
+			script = nil
+		}
 		switch {
-		case unicode.In(r, alone...):
+		case script != nil:
 			end()
-			m.word = utf8.AppendRune(m.word, r)
-			end()
+			c := mix(xxhash.Sum64(text[i-n : i]))
+			if joined {
+				c = last.add(script, c)
+			}
+			fn(c)
 		case unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r):
 			m.word = utf8.AppendRune(m.word, unicode.ToLower(r))
 		default:
@@ -222,9 +235,66 @@ func (m *Scratch) words(text []byte, fn func(uint64)) {
 	end()
 }
 
-// alone are the scripts without spaces between words.
-var alone = []*unicode.RangeTable{
-	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar,
+// An unspaced is scripts without spaces between words, in which real words have about the same length.
+type unspaced struct {
+	tables []*unicode.RangeTable
+	// joined is how many characters are joined in a word. If a real word of n characters changes, so do n+joined+3
+	// shingles. Of shingles of five real words five would change, which are as many as 5n of ours. So joined is 4n-3.
+	joined int
+	// power is golden to the power of joined.
+	power uint64
+}
+
+// maxJoined bounds joined.
+const maxJoined = 17
+
+// unspaceds are the scripts without spaces. Real words have 1.6 characters in Chinese, 1.7 in Japanese and 4.9 in Thai.
+var unspaceds = []*unspaced{
+	newUnspaced(4, unicode.Han, unicode.Hiragana, unicode.Katakana, longVowel),
+	newUnspaced(maxJoined, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar),
+}
+
+// longVowel has the marks for a long vowel in kana, which belong to no script. LeastHash takes them for letters.
+var longVowel = &unicode.RangeTable{R16: []unicode.Range16{
+	{Lo: 'ー', Hi: 'ー', Stride: 1}, {Lo: 'ｰ', Hi: 'ｰ', Stride: 1},
+}}
+
+func newUnspaced(joined int, tables ...*unicode.RangeTable) *unspaced {
+	s := &unspaced{tables: tables, joined: joined, power: 1}
+	for range joined {
+		s.power *= golden
+	}
+	return s
+}
+
+// scriptOf returns the unspaced script of a character, or nil.
+func scriptOf(r rune) *unspaced {
+	for _, s := range unspaceds {
+		if unicode.In(r, s.tables...) {
+			return s
+		}
+	}
+	return nil
+}
+
+// A run is the last characters of a text in an unspaced script.
+type run struct {
+	script *unspaced // nil: the last word was of another script
+	n      int
+	last   [maxJoined]uint64 // the hashes of the characters, a ring
+	sum    uint64            // of the last ones, times powers of golden
+}
+
+// add returns the hash of the characters that end with one whose hash is c.
+func (r *run) add(script *unspaced, c uint64) uint64 {
+	if r.script != script {
+		*r = run{script: script}
+	}
+	first := &r.last[r.n%script.joined]
+	r.sum = r.sum*golden + c - *first*script.power
+	*first = c
+	r.n++
+	return mix(r.sum)
 }
 
 // mix spreads the bits of a hash: the finalizer of MurmurHash3.
