@@ -141,6 +141,31 @@ func TestCut(t *testing.T) {
 	})
 }
 
+// TestLinger closes a stream while the way is cut. Its data arrives later, unless the stream drops it.
+func TestLinger(t *testing.T) {
+	for _, c := range []struct {
+		drops bool
+		want  error
+	}{{false, nil}, {true, syscall.ECONNRESET}} {
+		synctest.Test(t, func(t *testing.T) {
+			n, ms, ls, _ := machines(t, 2)
+			ours, theirs := dialed(t, ms[0], ls[1])
+			n.Follow(func(int, int) Path { return Path{Cut: true} })
+			write(t, ours, "late")
+			time.Sleep(time.Second)
+			if c.drops {
+				ours.(*Stream).SetLinger(0)
+			}
+			ours.Close()
+			n.Follow(func(int, int) Path { return Path{} })
+			b, err := io.ReadAll(theirs)
+			if !errors.Is(err, c.want) || (len(b) == 0) != c.drops {
+				t.Errorf("drops %v: read %q, %v", c.drops, b, err)
+			}
+		})
+	}
+}
+
 // nextTry returns the time from since until the next repetition of a segment that is lost all along: after 0.2 s
 // (it was lost at once), then 0.2, 0.4, 0.8, 1.6 s later and each 3 s.
 func nextTry(since time.Duration) time.Duration {

@@ -21,6 +21,7 @@ type Stream struct {
 	out    []segment // segments on their way, in order
 	busy   bool      // a timer is set to deliver out
 	resend time.Duration
+	drops  bool // Close drops what the network could not deliver, see SetLinger
 }
 
 // A segment is a piece on its way. A nil b means the end of the stream.
@@ -168,7 +169,30 @@ func (s *Stream) arrive(g segment) {
 }
 
 // Close implements net.Conn. The peer can read the written data, and then the end.
-func (s *Stream) Close() error { return s.shut(true) }
+func (s *Stream) Close() error {
+	s.mu.Lock()
+	drops := s.drops && !s.closed
+	if drops && s.resend > 0 {
+		s.out = nil
+	}
+	s.mu.Unlock()
+	err := s.shut(!drops)
+	if drops {
+		s.mu.Lock()
+		s.send(segment{reset: true})
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// SetLinger says with zero that Close drops the data that the network did not deliver at the first try, and resets
+// the peer, as net.TCPConn does. Other values have no effect.
+func (s *Stream) SetLinger(seconds int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drops = seconds == 0
+	return nil
+}
 
 // abort ends the stream. The peer cannot read the rest. If tell is false, the peer does not learn
 // of it.

@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -181,32 +180,32 @@ func (d *dialer) viaSOCKS(ctx context.Context, addr string) (net.Conn, error) {
 	return c, nil
 }
 
-// A canceller ends a fetch when its context is cancelled: it closes the connection that the fetch
+// A canceller ends a fetch when its context is cancelled: it aborts the connection that the fetch
 // uses, even while the connection is still being made.
 type canceller struct {
 	mu        sync.Mutex // guards the fields below; the only I/O under it is Close
-	held      io.Closer
+	held      net.Conn
 	cancelled bool
 }
 
-// hold sets the connection to close, in place of the earlier one. If the fetch is already
-// cancelled, hold closes c and returns false.
-func (l *canceller) hold(c io.Closer) bool {
+// hold sets the connection to abort, in place of the earlier one. If the fetch is already
+// cancelled, hold aborts c and returns false.
+func (l *canceller) hold(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held = c; l.cancelled {
-		c.Close()
+		abort(c)
 	}
 	return !l.cancelled
 }
 
-// cancel closes the held connection and every connection that is held later.
+// cancel aborts the held connection and every connection that is held later.
 func (l *canceller) cancel() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cancelled = true
 	if l.held != nil {
-		l.held.Close()
+		abort(l.held)
 	}
 }
 

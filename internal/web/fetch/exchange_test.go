@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -323,6 +324,44 @@ func TestReset(t *testing.T) {
 		if r.Addr.String() != addr {
 			t.Errorf("got Addr %v, want %s", r.Addr, addr)
 		}
+	}
+}
+
+// A fetch that ends without an answer resets the connection, so that the system does not repeat a request that the
+// network could not deliver. After an answer it closes it as usual.
+func TestAbandonedRequestIsReset(t *testing.T) {
+	for _, c := range []struct {
+		name, reply string
+		cancel      bool
+		want        error
+	}{
+		{"timeout", "", false, syscall.ECONNRESET},
+		{"cancelled", "", true, syscall.ECONNRESET},
+		{"answered", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", false, nil},
+	} {
+		ctx, cancel := context.WithCancel(context.Background())
+		ends := make(chan error, 1)
+		addr := loopback(t, func(conn net.Conn) {
+			br := bufio.NewReader(conn)
+			readRequest(br)
+			if io.WriteString(conn, c.reply); c.cancel {
+				cancel()
+			}
+			_, err := io.Copy(io.Discard, br)
+			ends <- err
+		})
+		cfg := Config{AllowPrivate: true}
+		if c.name == "timeout" {
+			cfg.FirstByteTimeout = 50 * time.Millisecond
+		}
+		f := mustNew(t, cfg)
+		if r, err := f.Fetch(ctx, Request{URL: mustURL(t, "http://"+addr+"/")}); err == nil {
+			r.Release()
+		}
+		if err := <-ends; !errors.Is(err, c.want) {
+			t.Errorf("%s: the server read %v, want %v", c.name, err, c.want)
+		}
+		cancel()
 	}
 }
 

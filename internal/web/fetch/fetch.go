@@ -216,6 +216,8 @@ func (f *Fetcher) try(ctx context.Context, x *exchange, l *canceller, t *target,
 	case c == nil:
 	case free && err == nil && x.keep:
 		f.idle.put(c, x.now)
+	case x.waiting:
+		abort(c.raw)
 	default:
 		c.Close()
 	}

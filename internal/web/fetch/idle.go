@@ -33,6 +33,16 @@ type conn struct {
 // Close closes the TCP connection. It sends no TLS close message, which could block.
 func (c *conn) Close() { c.raw.Close() }
 
+// abort closes a connection whose request the server may not have. The system drops what it could not deliver.
+// After a plain Close it would repeat the request for minutes: the server might get it at a time when this
+// crawler sends another one.
+func abort(raw net.Conn) {
+	if tcp, ok := raw.(interface{ SetLinger(seconds int) error }); ok {
+		_ = tcp.SetLinger(0) // an error means that the connection has ended
+	}
+	raw.Close()
+}
+
 // serves reports whether a request to t may use c.
 func (c *conn) serves(t *target) bool {
 	return c.origin == t.origin && (c.named || !t.addr.IsValid() || c.addr.Addr() == t.addr.Unmap())
