@@ -212,7 +212,7 @@ func (l *Ledger) Scratch() (fs disk.FS, dir string) { return l.fs, l.dir }
 // SyncSoon lets the next sync come soon, because an answer to another agent waits for it.
 func (l *Ledger) SyncSoon() { l.answers = true }
 
-// Hasten lets the present batch be written soon, because a server in it demands fewer requests.
+// Hasten lets the present batch be written at the end of the turn, because a server in it demands fewer requests.
 func (l *Ledger) Hasten() { l.urgent = true }
 
 // ownOnly returns the handler of a file's records that leaves out those that only participants know. next gets all

@@ -11,14 +11,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 )
 
-// urgentCommitEvery bounds how long a server's demand for fewer requests is only in memory. A kill
-// may repeat a fetch, but must not make the crawl disregard a Retry-After.
-const urgentCommitEvery = 5 * time.Millisecond
-
-// commitAt returns the time of the next write of the journal.
+// commitAt returns the time of the next write of the journal. A server's demand for fewer requests is
+// written in the same turn of the crawl loop: a kill may repeat a fetch, but must not make the crawl disregard
+// a Retry-After.
 func (l *Ledger) commitAt() time.Time {
 	if l.urgent {
-		return l.committed.Add(min(urgentCommitEvery, l.cfg.CommitEvery))
+		return l.committed
 	}
 	return l.committed.Add(l.cfg.CommitEvery)
 }

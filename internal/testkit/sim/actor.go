@@ -237,6 +237,7 @@ func (a *actor) power(seed uint64) {
 func (a *actor) end(left *testdisk.Mem, off func(*simnet.Machine)) {
 	p := a.run
 	p.killed = true
+	a.s.judge.dies(a.number, time.Now().Add(-unreadWithin-a.s.plan.Latency))
 	a.faulty.Break(func(testdisk.Call) testdisk.Fault { return testdisk.Fault{Err: errGone} })
 	off(p.machine)
 	p.cancel()

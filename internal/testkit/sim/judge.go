@@ -276,6 +276,22 @@ func (v *served) ended(host int64, r testweb.Reply, at time.Time) {
 	}
 }
 
+// unreadWithin bounds the time from the end of a response until the agent has read it and written what it tells, in
+// a network without latency.
+const unreadWithin = 3 * time.Millisecond
+
+// dies notes that an agent ends now without having read the responses since a time. It need not know their
+// Retry-After.
+func (j *judge) dies(agent int, since time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, g := range j.groups[byHost] {
+		if g.notBy == agent && g.of(agent).ended.After(since) {
+			g.notBefore = time.Time{}
+		}
+	}
+}
+
 // fetched records a complete response.
 func (v *served) fetched(host int64, r testweb.Reply, at time.Time) {
 	j := v.j

@@ -57,6 +57,17 @@ func TestJudge(t *testing.T) {
 			ask(b1, 0, 10, testweb.Reply{Status: 503, RetryAfter: time.Second})
 			ask(b1, 500, 510, page)
 		}, []string{"retry-after host"}},
+		{"retry-after that was not read", func(j *judge, ask func(testweb.OriginHost, int, int, testweb.Reply)) {
+			ask(b1, 0, 10, testweb.Reply{Status: 503, RetryAfter: time.Second})
+			j.dies(1, start.Add(8*time.Millisecond))
+			ask(b1, 500, 510, page)
+		}, nil},
+		{"retry-after before the death", func(j *judge, ask func(testweb.OriginHost, int, int, testweb.Reply)) {
+			ask(b1, 0, 10, testweb.Reply{Status: 503, RetryAfter: time.Second})
+			j.dies(1, start.Add(11*time.Millisecond))
+			j.dies(2, start.Add(8*time.Millisecond))
+			ask(b1, 500, 510, page)
+		}, []string{"retry-after host"}},
 		{"robots", func(_ *judge, ask func(testweb.OriginHost, int, int, testweb.Reply)) {
 			ask(b1, 0, 10, testweb.Reply{Status: 200, Denied: true})
 		}, []string{"robots host"}},
