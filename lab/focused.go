@@ -243,7 +243,7 @@ func (w *focusedWeb) measure() error {
 			parse.Parse(parse.Input{URL: weburl.MustParse(web.URL(page)), ContentType: "text/html; charset=utf-8",
 				Body: body}, parse.Options{}, &p)
 			text = p.AppendProse(text[:0], body)
-			if a := w.model.Classify(text, &s); a.Category != classify.Unclassifiable {
+			if a := w.model.Classify(text, p.MainText(), &s); a.Category != classify.Unclassifiable {
 				tally(&w.accuracy, slices.Contains(categories, a.Category))
 			}
 		}

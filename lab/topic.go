@@ -174,8 +174,8 @@ func classifySpeed(ctx context.Context, t *Trial, c *classify.Classifier, texts 
 		began := time.Now()
 		for range 10 {
 			text = p.AppendProse(text[:0], body)
-			gate.Classify(text, &tongue)
-			c.Classify(text, &s)
+			gate.Classify(text, p.MainText(), &tongue)
+			c.Classify(text, p.MainText(), &s)
 		}
 		took += time.Since(began)
 		if err := ctx.Err(); err != nil {

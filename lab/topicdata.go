@@ -118,7 +118,7 @@ func (e *encyclopedia) answers(c *classify.Classifier) []string {
 	var s classify.Scratch
 	out := make([]string, len(e.articles))
 	for i := range e.articles {
-		out[i] = c.Classify([]byte(e.articles[i].Text), &s).Category
+		out[i] = c.Classify([]byte(e.articles[i].Text), nil, &s).Category
 	}
 	return out
 }

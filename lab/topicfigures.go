@@ -167,7 +167,8 @@ func (x *topicPages) archive(ctx context.Context, w *gen.TextWeb, c *classify.Cl
 			parse.Options{}, &page)
 		text = page.AppendProse(text[:0], b)
 		p := &x.pages[n]
-		p.category, p.keeper, p.digest = slices.Index(x.names, c.Classify(text, &s).Category), agent, sha1.Sum(b)
+		category := c.Classify(text, page.MainText(), &s).Category
+		p.category, p.keeper, p.digest = slices.Index(x.names, category), agent, sha1.Sum(b)
 		for _, l := range page.Links {
 			if to, ok := w.Page(l.URL.String()); ok && to != n {
 				x.links = append(x.links, [2]uint32{uint32(n), uint32(to)})

@@ -254,7 +254,7 @@ func (c *ClassifyPageCmd) Run(out io.Writer) error {
 	parse.Parse(parse.Input{URL: weburl.MustParse("http://page.invalid/"), ContentType: c.ContentType, Body: body},
 		parse.Options{}, &p)
 	var scratch classify.Scratch
-	answer := m.Classify(p.AppendProse(nil, body), &scratch)
+	answer := m.Classify(p.AppendProse(nil, body), p.MainText(), &scratch)
 	r := classifiedPage{Type: "classified", Category: answer.Category, Terms: answer.Terms, Language: answer.Language}
 	if answer.Chances != nil {
 		r.Chances = map[string]float64{}

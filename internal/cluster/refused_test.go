@@ -27,7 +27,7 @@ type refuser struct {
 	asks int        // calls with a page that it refuses
 }
 
-func (r *refuser) Sort(x *warc.Exchange, _ func([]byte) ([]byte, error)) (link.Destination, bool, error) {
+func (r *refuser) Sort(x *warc.Exchange, _ func([]byte) ([]byte, []byte, error)) (link.Destination, bool, error) {
 	return link.Destination{Hash: 1}, strings.Contains(x.URL, "/out"), nil
 }
 

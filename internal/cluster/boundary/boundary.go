@@ -122,8 +122,8 @@ func (p *Pages) ByPages() bool { return p.cfg.Classifier != nil }
 
 // Sort implements Division. A page whose payload has no digest (see warc.Digests) stays where it is, but
 // an empty one has no category. A page without shingles has the hash of its payload.
-func (p *Pages) Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to link.Destination, ok bool,
-	err error) {
+func (p *Pages) Sort(x *warc.Exchange, text func([]byte) (prose, main []byte, err error)) (to link.Destination,
+	ok bool, err error) {
 	digest, _, ok, err := warc.Digests(x)
 	switch {
 	case err != nil:
@@ -140,7 +140,8 @@ func (p *Pages) Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to li
 	}
 	m := p.memories.Get().(*readMemory)
 	defer p.memories.Put(m)
-	if m.text, err = text(m.text[:0]); err != nil {
+	var main []byte
+	if m.text, main, err = text(m.text[:0]); err != nil {
 		return to, false, err
 	}
 	if p.cfg.Near {
@@ -149,7 +150,7 @@ func (p *Pages) Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to li
 		}
 		return to, true, nil
 	}
-	to.Category = p.numbers[p.cfg.Classifier.Classify(m.text, &m.scratch).Category]
+	to.Category = p.numbers[p.cfg.Classifier.Classify(m.text, main, &m.scratch).Category]
 	return to, true, nil
 }
 

@@ -23,7 +23,7 @@ func TestContentHash(t *testing.T) {
 		t.Helper()
 		head := "HTTP/1.1 200 OK\r\n\r\n"
 		x := &warc.Exchange{URL: "http://a.example/", Response: warc.Bytes(head + body), HTTP: true, HeadLen: len(head)}
-		to, ok, err := p.Sort(x, func(dst []byte) ([]byte, error) { return append(dst, body...), nil })
+		to, ok, err := p.Sort(x, func(dst []byte) ([]byte, []byte, error) { return append(dst, body...), nil, nil })
 		if err != nil || !ok {
 			t.Fatalf("%.40q stays where it is: %v", body, err)
 		}
@@ -91,7 +91,7 @@ func TestSortEmpty(t *testing.T) {
 		{"not HTTP", topics, warc.Exchange{Response: warc.Bytes(head)}, ""},
 	} {
 		c.x.URL = "http://a.example/"
-		to, ok, err := c.p.Sort(&c.x, func(dst []byte) ([]byte, error) { return dst, nil })
+		to, ok, err := c.p.Sort(&c.x, func(dst []byte) ([]byte, []byte, error) { return dst, nil, nil })
 		if category := c.p.Category(to); err != nil || ok != (c.category != "") || category != c.category {
 			t.Errorf("%s: category %q, %v, %v; want %q", c.name, category, ok, err, c.category)
 		}

@@ -40,8 +40,9 @@ import (
 // A Division divides pages by their content: a Pages. Safe for concurrent use.
 type Division interface {
 	// Sort returns where the page of x, or if links alone travel its links, belong. ok is false if they belong to the
-	// agent that has fetched it. text appends the text that a reader of the page sees.
-	Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to link.Destination, ok bool, err error)
+	// agent that has fetched it. text appends the text that a reader of the page sees. main is the main part of it,
+	// or empty.
+	Sort(x *warc.Exchange, text func([]byte) (prose, main []byte, err error)) (to link.Destination, ok bool, err error)
 	// ByPages reports that pages alone are divided: each agent crawls any host, and keeps the links of its pages.
 	ByPages() bool
 	// Category returns the name of a destination's category, or "" if pages have none.
@@ -134,7 +135,7 @@ type Exports struct {
 }
 
 func (x *Exports) Export(_ context.Context, l link.Link, of *warc.Exchange,
-	text func([]byte) ([]byte, error)) (page link.Link, category string, away bool, err error) {
+	text func([]byte) (prose, main []byte, err error)) (page link.Link, category string, away bool, err error) {
 	to, ok, err := x.Division.Sort(of, text)
 	if err != nil || !ok {
 		return page, "", false, err

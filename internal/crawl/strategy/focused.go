@@ -278,7 +278,7 @@ func (f *Focused) judge(p *visit.Page, w *work) *judged {
 		return j
 	}
 	w.text = p.Parsed.AppendProse(w.text[:0], p.Body)
-	answer := f.cfg.Classifier.Classify(w.text[:min(len(w.text), maxProse)], &w.scratch)
+	answer := f.cfg.Classifier.Classify(w.text[:min(len(w.text), maxProse)], p.Parsed.MainText(), &w.scratch)
 	if cap(w.text) > 1<<20 {
 		w.text = nil
 	}

@@ -34,9 +34,9 @@ type Boundary interface {
 	// Export stores the page of x, which was fetched for l, if it belongs to another agent. Then away is true, and page
 	// is the link that stands for it. If not the page but its links go to the agents of its category, page has the
 	// category as its destination. category is empty if pages have none. text appends the text that a reader of the
-	// page sees.
-	Export(ctx context.Context, l link.Link, x *warc.Exchange, text func([]byte) ([]byte, error)) (page link.Link,
-		category string, away bool, err error)
+	// page sees. main is the main part of it, or empty.
+	Export(ctx context.Context, l link.Link, x *warc.Exchange, text func([]byte) (prose, main []byte, err error)) (
+		page link.Link, category string, away bool, err error)
 }
 
 // export stores the page of a response for the agent where it belongs, if that is another one. away reports that. If
@@ -59,12 +59,13 @@ func (p *Pool) export(ctx context.Context, v *Attempt, r *fetch.Response) (away 
 			return false, err
 		}
 	}
-	text := func(dst []byte) ([]byte, error) {
+	text := func(dst []byte) (prose, main []byte, err error) {
 		if err := p.decode(v, r); err != nil {
-			return dst, err
+			return dst, nil, err
 		}
 		p.parse(v, r)
-		return v.Page.HTML.AppendProse(dst, v.Page.Shown.Body), nil
+		prose = v.Page.HTML.AppendProse(dst, v.Page.Shown.Body)
+		return prose, v.Page.HTML.MainText(), nil
 	}
 	page, category, away, err := p.Boundary.Export(ctx, v.Task.Link, &x, text)
 	v.Sorted(category)

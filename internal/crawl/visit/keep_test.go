@@ -225,9 +225,9 @@ type exporter struct {
 	texts    *[]string
 }
 
-func (e exporter) Export(_ context.Context, l link.Link, _ *warc.Exchange, text func([]byte) ([]byte, error)) (
+func (e exporter) Export(_ context.Context, l link.Link, _ *warc.Exchange, text func([]byte) ([]byte, []byte, error)) (
 	page link.Link, category string, away bool, err error) {
-	read, err := text(nil)
+	read, _, err := text(nil)
 	*e.texts = append(*e.texts, strings.TrimSpace(string(read)))
 	page = l
 	page.SetDestination(link.Destination{Category: 7, Hash: 1})

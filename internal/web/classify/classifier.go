@@ -67,14 +67,21 @@ type Scratch struct {
 	chances          []float64
 }
 
-// Classify gives a text in UTF-8 its category. Answer.Chances are valid until the next call with the same Scratch.
-func (c *Classifier) Classify(text []byte, s *Scratch) (a Answer) {
+// Classify gives a text in UTF-8 its category. Its language is that of main, the main part of the text; without it, of
+// the text. Answer.Chances are valid until the next call with the same Scratch.
+func (c *Classifier) Classify(text, main []byte, s *Scratch) (a Answer) {
+	if len(main) == 0 {
+		main = text
+	}
 	inside := 1.0 // the probability that the text is in the model's language
 	if c.languages != nil {
-		c.languages.Read(&s.language, text)
+		c.languages.Read(&s.language, main)
 		a.Language, s.byTongue = c.languages.Best(&s.language, s.byTongue)
 		Probabilities(s.byTongue)
 		inside = s.byTongue[c.language]
+	}
+	if c.model.features == Grams {
+		text = main
 	}
 	c.model.Read(&s.text, text)
 	a.Terms = s.text.Terms()

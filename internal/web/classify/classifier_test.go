@@ -52,7 +52,7 @@ func TestClassifier(t *testing.T) {
 			{strings.Repeat("alpha beta ", 24), Unclassifiable, "en"},
 			{"", Unclassifiable, Unclassifiable},
 		} {
-			a := c.Classify([]byte(test.text), &s)
+			a := c.Classify([]byte(test.text), nil, &s)
 			if a.Category != test.category || a.Language != test.language {
 				t.Errorf("%s, %.20q: %s in %q, want %s in %q", kind, test.text, a.Category, a.Language, test.category,
 					test.language)
@@ -74,7 +74,7 @@ func TestClassifier(t *testing.T) {
 // TestNoGate: a model for any language has a category World only if it was trained with one.
 func TestNoGate(t *testing.T) {
 	c := must.Get(New(trained(t, Training{Kind: Bayes}), nil))(t)
-	a := c.Classify([]byte(strings.Repeat("zza qqo ", 30)), new(Scratch))
+	a := c.Classify([]byte(strings.Repeat("zza qqo ", 30)), nil, new(Scratch))
 	if a.Category != World || a.Language != "" || len(a.Chances) != 3 {
 		t.Errorf("%+v", a)
 	}

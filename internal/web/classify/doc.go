@@ -1,6 +1,7 @@
 // Package classify answers: which topic is a page about?
 //
 //	page -> text (parse.AppendProse) -> terms with counts -> a linear model -> scores by category
+//	     -> main text (parse.MainText) -> runs of characters -> the language
 //
 // X4, a topic-partitioned crawler (paper), assigns each page to the agent of its category. Its classifier looks at the
 // page's text alone and never learns after its training, so that all agents give a page the same category (section 5).

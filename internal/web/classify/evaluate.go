@@ -75,7 +75,7 @@ func Evaluate(c *Classifier, texts []Text) *Evaluation {
 			e.Foreign++
 			continue
 		}
-		got := c.Classify([]byte(t.Text), &s)
+		got := c.Classify([]byte(t.Text), nil, &s)
 		if got.Category == Unclassifiable {
 			e.Short++
 			continue

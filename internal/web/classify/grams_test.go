@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"os"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -34,6 +35,25 @@ func TestGrams(t *testing.T) {
 		if got := counts(&d); !maps.Equal(got, hashes) || d.Terms() != letters {
 			t.Errorf("%q: %d letters, %v, want %v", text, d.Terms(), got, hashes)
 		}
+	}
+}
+
+// Of a long text, four pieces are read; parts of characters at their borders are spaces.
+func TestGramsOfLongText(t *testing.T) {
+	var d Document
+	text := []byte(strings.Repeat("é", maxGrams/2) + "z" + strings.Repeat("é", maxGrams/2))
+	d.grams(text)
+	if got := d.Terms(); got != 64+63+63+64 {
+		t.Errorf("%d letters", got)
+	}
+	d.grams([]byte("alpha " + strings.Repeat("omega ", 1000) + "beta"))
+	for _, run := range []string{" alp", "ome", "beta"} {
+		if counts(&d)[hashOf(run)] == 0 {
+			t.Errorf("%q is not among the runs", run)
+		}
+	}
+	if n := d.Terms(); n < maxGrams*3/4 || n > maxGrams {
+		t.Errorf("%d letters were read of %d bytes", n, maxGrams)
 	}
 }
 

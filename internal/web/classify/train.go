@@ -73,7 +73,11 @@ func Train(texts []Text, t Training) (*Model, error) {
 	in := map[uint64]int{}
 	for _, text := range texts {
 		var d Document
-		m.Read(&d, []byte(text.Text))
+		read := []byte(text.Text)
+		if m.features == Grams {
+			read = read[:min(len(read), maxGrams)]
+		}
+		m.Read(&d, read)
 		d.table = nil
 		for _, term := range d.terms {
 			in[term.hash]++

@@ -46,6 +46,8 @@ type work struct {
 	said         []byte // the bytes of texts
 	anchor       []byte // memory for an anchor text
 	withheld     []Link // all links of a page that says nofollow
+
+	main []byte // the main text
 }
 
 // A ref describes where a reference comes from.

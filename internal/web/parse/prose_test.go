@@ -42,7 +42,7 @@ func TestProse(t *testing.T) {
 	}
 }
 
-// FuzzProse: no body breaks AppendProse, and its length is bounded.
+// FuzzProse: no body breaks AppendProse, and the lengths of prose and main text are bounded.
 func FuzzProse(f *testing.F) {
 	for _, body := range []string{"", "<", "</", "<p", "<script>", "<!--", "<title>", "&amp", "<?xml?><p/>"} {
 		f.Add([]byte(body), "text/html")
@@ -54,6 +54,9 @@ func FuzzProse(f *testing.F) {
 		Parse(in, Options{}, &p)
 		if got := p.AppendProse(nil, body); len(got) > 16+6*len(body) {
 			t.Errorf("%d bytes of prose from %d", len(got), len(body))
+		}
+		if got := p.MainText(); len(got) > maxMain {
+			t.Errorf("%d bytes of main text", len(got))
 		}
 	})
 }

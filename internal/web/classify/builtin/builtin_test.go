@@ -180,7 +180,7 @@ func BenchmarkPage(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
 		text = p.AppendProse(text[:0], body)
-		if a := c.Classify(text, &s); a.Language != "en" {
+		if a := c.Classify(text, p.MainText(), &s); a.Language != "en" {
 			b.Fatal(a)
 		}
 	}
