@@ -70,6 +70,8 @@ var testwebHelp = cli.Texts{
 		"(ids) and text; may be gzipped.",
 	"testweb_topical_hosts": "Spread the pages over N hosts (default: one for 100 pages; 100 with --articles).",
 	"testweb_topical_slugs": "Put the words of the titles into the URLs (default: URLs tell nothing of a page).",
+	"testweb_topical_anchors": "Let the anchor text of a link be the title of its page, or generic, such as " +
+		"\"here\", with the title before the link.",
 	"testweb_topics_out": "Write the topics of all pages to FILE: URL, tab, topics with commas between; - is " +
 		"standard output.",
 	"testweb_close_each": "Close each connection after its first response, on recorded and generated hosts.",

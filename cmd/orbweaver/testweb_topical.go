@@ -23,8 +23,14 @@ type topicalFlags struct {
 	TopicalSeed     uint64         `help:"${testweb_topical_seed}" default:"1" placeholder:"N" group:"Webs with topics"`
 	Articles        string         `help:"${testweb_articles}" placeholder:"FILE" group:"Webs with topics"`
 	TopicalHosts    int64          `help:"${testweb_topical_hosts}" placeholder:"N" group:"Webs with topics"`
-	TopicalSlugs    bool           `help:"${testweb_topical_slugs}" group:"Webs with topics"`
+	Titles          titleFlags     `embed:"" prefix:"topical-"`
 	TopicsOut       string         `help:"${testweb_topics_out}" placeholder:"FILE" group:"Webs with topics"`
+}
+
+// titleFlags say where the title of a page stands in those that link to it.
+type titleFlags struct {
+	Slugs   bool   `help:"${testweb_topical_slugs}" group:"Webs with topics"`
+	Anchors string `help:"${testweb_topical_anchors}" enum:"title,generic" default:"title" group:"Webs with topics"`
 }
 
 // checkTopical refuses flags that contradict each other.
@@ -74,8 +80,10 @@ func (f *topicalFlags) given() (generated, any string) {
 		return generated, generated
 	case f.TopicalHosts != 0:
 		return "", "topical-hosts"
-	case f.TopicalSlugs:
+	case f.Titles.Slugs:
 		return "", "topical-slugs"
+	case f.Titles.Anchors == "generic":
+		return "", "topical-anchors"
 	case f.TopicsOut != "":
 		return "", "topics-out"
 	}
@@ -84,15 +92,14 @@ func (f *topicalFlags) given() (generated, any string) {
 
 // open reads the texts of the web.
 func (f *topicalFlags) open(addresses int) (w *gen.TextWeb, err error) {
+	spec := gen.TextSpec{Hosts: f.TopicalHosts, Addresses: int64(max(addresses, 0)), Slugs: f.Titles.Slugs,
+		Generic: f.Titles.Anchors == "generic"}
 	if f.Articles != "" {
 		articles, err := readArticles(f.Articles)
 		if err != nil {
 			return nil, err
 		}
-		w, err = gen.FromArticles(articles, gen.TextSpec{
-			Hosts: f.TopicalHosts, Addresses: int64(max(addresses, 0)), Slugs: f.TopicalSlugs,
-		})
-		if err != nil {
+		if w, err = gen.FromArticles(articles, spec); err != nil {
 			return nil, bad("--articles %s: %v", f.Articles, err)
 		}
 		return w, nil
@@ -106,11 +113,9 @@ func (f *topicalFlags) open(addresses int) (w *gen.TextWeb, err error) {
 	for _, t := range texts {
 		of = append(of, gen.Text{Category: t.Category, Text: t.Text})
 	}
-	w, err = gen.FromTexts(gen.TextSpec{
-		Seed: f.TopicalSeed, Pages: f.TopicalPages, Hosts: f.TopicalHosts, Locality: orNone(f.TopicalLocality),
-		Mix: orNone(f.TopicalMix), Addresses: int64(max(addresses, 0)), Slugs: f.TopicalSlugs,
-	}, of)
-	if err != nil {
+	spec.Seed, spec.Pages = f.TopicalSeed, f.TopicalPages
+	spec.Locality, spec.Mix = orNone(f.TopicalLocality), orNone(f.TopicalMix)
+	if w, err = gen.FromTexts(spec, of); err != nil {
 		return nil, bad("--topical %s: %v", f.Topical, err)
 	}
 	return w, nil

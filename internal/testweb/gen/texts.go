@@ -31,6 +31,8 @@ type TextSpec struct {
 	Addresses int64
 	// Slugs puts the words of the titles into the URLs.
 	Slugs bool
+	// Generic gives links anchor texts that tell nothing, such as "here". The title of the page stands before the link.
+	Generic bool
 }
 
 // ErrTexts reports texts from which no web can be made.
@@ -71,11 +73,11 @@ type library interface {
 type TextWeb struct {
 	testweb.Origin // web
 	library
-	web   *Web
-	slugs bool
-	seed  uint32
-	whole bool     // every page can be reached from the seed
-	names []string // of the categories
+	web            *Web
+	slugs, generic bool
+	seed           uint32
+	whole          bool     // every page can be reached from the seed
+	names          []string // of the categories
 }
 
 // newTextWeb returns a web without pages. The caller divides the pages into hosts.
@@ -83,7 +85,7 @@ func newTextWeb(s TextSpec, l library) *TextWeb {
 	def(&s.Addresses, -1)
 	w := &Web{spec: Spec{Hosts: s.Hosts, Addresses: s.Addresses}, seed: mix(s.Seed + golden), sites: s.Hosts}
 	w.pool.New = func() any { return new(builder) }
-	w.texts = &TextWeb{Origin: w, library: l, web: w, slugs: s.Slugs}
+	w.texts = &TextWeb{Origin: w, library: l, web: w, slugs: s.Slugs, generic: s.Generic}
 	return w.texts
 }
 
@@ -156,6 +158,9 @@ func (t *TextWeb) find(host int64, target string) (page int64, ok bool) {
 	return page, t.target(host, page) == target
 }
 
+// genericAnchors are the texts of links with TextSpec.Generic.
+var genericAnchors = []string{"here", "more", "read on", "click here", "read more", "continue", "details", "this page"}
+
 // AppendPage appends the HTML of a page: its title, its text, and its links with the titles of their pages.
 func (t *TextWeb) AppendPage(dst []byte, page int64) []byte {
 	p := uint32(page)
@@ -164,8 +169,14 @@ func (t *TextWeb) AppendPage(dst []byte, page int64) []byte {
 	var some [64]uint32
 	for _, to := range t.appendLinks(some[:0], p) {
 		host, n := t.web.division.place(to)
-		dst = t.web.appendName(append(dst, `<li><a href="http://`...), host)
-		dst = append(append(append(dst, t.target(host, n)...), `">`...), t.title(to)...)
+		dst = append(dst, "<li>"...)
+		anchor := t.title(to)
+		if t.generic {
+			dst = append(append(dst, anchor...), ' ')
+			anchor = genericAnchors[below(mix(uint64(p)<<32+uint64(to)), uint64(len(genericAnchors)))]
+		}
+		dst = t.web.appendName(append(dst, `<a href="http://`...), host)
+		dst = append(append(append(dst, t.target(host, n)...), `">`...), anchor...)
 		dst = append(dst, "</a>\n"...)
 	}
 	return append(dst, "</ul>\n"...)

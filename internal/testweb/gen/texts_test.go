@@ -67,6 +67,32 @@ func TestTextPages(t *testing.T) {
 	}
 }
 
+// TestGenericAnchors: with generic anchors, the pages have the same links, texts and titles as without, but the title
+// of a page stands before the link.
+func TestGenericAnchors(t *testing.T) {
+	s := TextSpec{Seed: 3, Pages: 300, Hosts: 20}
+	titled := textWeb(t, s)
+	s.Generic = true
+	generic := textWeb(t, s)
+	link := regexp.MustCompile(`<li>(.*) (<a href="[^"]*">)([^<]*)</a>`)
+	seen := map[string]int{}
+	for page := range titled.Pages() {
+		html := string(generic.AppendPage(nil, page))
+		for _, m := range link.FindAllStringSubmatch(html, -1) {
+			seen[m[3]]++
+		}
+		html, want := link.ReplaceAllString(html, "<li>$2$1</a>"), string(titled.AppendPage(nil, page))
+		if html != want {
+			t.Fatalf("page %d: %s\nwant %s", page, html, want)
+		}
+	}
+	for _, text := range genericAnchors {
+		if seen[text] < 100 || len(seen) != len(genericAnchors) {
+			t.Errorf("anchor texts %v", seen)
+		}
+	}
+}
+
 // TestFromTexts: all pages can be reached; the shares are those of the Spec; a seed gives one web.
 func TestFromTexts(t *testing.T) {
 	s := TextSpec{Seed: 1, Pages: 20_000, Hosts: 300, Locality: 0.7, Mix: 0.3}
