@@ -119,9 +119,11 @@ func (x *Focused) Run(ctx context.Context, t *Trial) (*Result, error) {
 	webs := []*focusedWeb{
 		encyclopediaWeb("encyclopedia", wiki, gen.TextSpec{}),
 		encyclopediaWeb("encyclopedia, titles in URLs", wiki, gen.TextSpec{Slugs: true}),
-		y.generatedWeb(t, odp),
+		encyclopediaWeb("encyclopedia, generic anchors", wiki, gen.TextSpec{Generic: true}),
+		y.generatedWeb(t, "generated", odp, gen.TextSpec{}),
+		y.generatedWeb(t, "generated, generic anchors", odp, gen.TextSpec{Generic: true}),
 	}
-	webs[1].like = webs[0]
+	webs[1].like, webs[2].like, webs[4].like = webs[0], webs[0], webs[3]
 	var got []Harvest
 	for _, w := range webs {
 		done := t.step("%s: training", w.name)
@@ -195,7 +197,7 @@ func encyclopediaWeb(name string, rows []labelled, how gen.TextSpec) *focusedWeb
 }
 
 // generatedWeb returns the generated webs, one for each draw. Their texts are the test half.
-func (x *Focused) generatedWeb(t *Trial, rows []labelled) *focusedWeb {
+func (x *Focused) generatedWeb(t *Trial, name string, rows []labelled, how gen.TextSpec) *focusedWeb {
 	var texts []gen.Text
 	for _, r := range rows {
 		if r.Split == "test" {
@@ -205,11 +207,12 @@ func (x *Focused) generatedWeb(t *Trial, rows []labelled) *focusedWeb {
 	webs := map[int]*gen.TextWeb{}
 	n := int(x.Fetched)
 	return &focusedWeb{
-		name: "generated", topic: "SCIENCE", points: []int{n / 10, n / 4, n / 2, n},
+		name: name, topic: "SCIENCE", points: []int{n / 10, n / 4, n / 2, n},
 		train: directory(rows, func(r *labelled) bool { return r.Split == "train" }),
 		web: func(draw int) (w *gen.TextWeb, err error) {
 			if w = webs[draw]; w == nil {
-				w, err = gen.FromTexts(gen.TextSpec{Seed: t.Seed + uint64(draw), Pages: x.Pages}, texts)
+				how.Seed, how.Pages = t.Seed+uint64(draw), x.Pages
+				w, err = gen.FromTexts(how, texts)
 				webs[draw] = w
 			}
 			return w, err
@@ -302,31 +305,21 @@ func (w *focusedWeb) harvest(ctx context.Context, t *Trial, o focusedOrder, draw
 // bound fetches the discovered pages of the topic first. No real crawler knows them.
 func (w *focusedWeb) bound(web *gen.TextWeb, seeds []int64, most int) (fetched []int64) {
 	known := map[int64]bool{}
-	var queues [2][]int64
+	queues := map[bool][]int64{} // by whether the page is of the topic
 	push := func(p int64) {
-		if known[p] {
-			return
+		if !known[p] {
+			known[p] = true
+			is := slices.Contains(web.Categories(p), w.topic)
+			queues[is] = append(queues[is], p)
 		}
-		known[p] = true
-		q := 1
-		if slices.Contains(web.Categories(p), w.topic) {
-			q = 0
-		}
-		queues[q] = append(queues[q], p)
 	}
 	for _, p := range seeds {
 		push(p)
 	}
-	for len(fetched) < most {
-		q := 0
-		if len(queues[0]) == 0 {
-			q = 1
-		}
-		if len(queues[q]) == 0 {
-			break
-		}
-		p := queues[q][0]
-		queues[q] = queues[q][1:]
+	for len(fetched) < most && len(queues[true])+len(queues[false]) > 0 {
+		is := len(queues[true]) > 0
+		p := queues[is][0]
+		queues[is] = queues[is][1:]
 		fetched = append(fetched, p)
 		for _, to := range web.Links(p) {
 			push(int64(to))

@@ -26,13 +26,13 @@ func TestFocusedOfMadeUpTexts(t *testing.T) {
 	r, err := x.Run(context.Background(), trial)
 	must.Do(t, err)
 	crawls, err := subset{d: r.Rows}.keys("web", "order", "draw")
-	if want := 3 * focusedDraws * (len(focusedOrders) + 1); err != nil || len(crawls) != want {
+	if want := 5 * focusedDraws * (len(focusedOrders) + 1); err != nil || len(crawls) != want {
 		t.Errorf("%d crawls, want %d; %v", len(crawls), want, err)
 	}
-	holds(t, r, `min(harvest_rate) >= 0`, `max(harvest_rate) <= 1`, `min(web_pages) > 0`, `size(accuracy_of) == 3`,
+	holds(t, r, `min(harvest_rate) >= 0`, `max(harvest_rate) <= 1`, `min(web_pages) > 0`, `size(accuracy_of) == 5`,
 		`at(min(harvest_rate), "web", "generated", "order", "bound", "first", 6) == 1`)
 	text := rendered(t, r)
-	if n := strings.Count(text, "\n## "); n != 8 {
+	if n := strings.Count(text, "\n## "); n != 10 {
 		t.Errorf("%d headings:\n%s", n, text)
 	}
 }

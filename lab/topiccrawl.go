@@ -130,7 +130,7 @@ func (x *TopicCrawl) run(ctx context.Context, t *Trial) (webs []TopicWeb, err er
 		return nil, err
 	}
 	articles := encyclopediaWeb(webArticles, wiki, gen.TextSpec{})
-	generated := (&Focused{Pages: y.Pages}).generatedWeb(t, odp)
+	generated := (&Focused{Pages: y.Pages}).generatedWeb(t, "generated", odp, gen.TextSpec{})
 	for _, w := range []*focusedWeb{articles, generated} {
 		if len(y.Webs) > 0 && !slices.Contains(y.Webs, w.name) {
 			continue
