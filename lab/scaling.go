@@ -8,20 +8,22 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/orbweaver/orbweaver/internal/quantity"
-	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// Scaling answers: does each of several agents fetch as many pages as a single agent?
+// Scaling answers: does each of several agents fetch as many pages as a single agent, and each
+// thread of an agent as many as a single thread?
 //
-// All agents run on this machine. Each has its own web server, with the same web as the others
-// and a limited line, so that each agent has the same bandwidth as on a machine of its own.
+// All agents run on this machine. In the part line, each has its own web server, with the same web
+// as the others and a limited line, so that each agent has the same bandwidth as on a machine of
+// its own. In the part threads, the web answers late, and --workers bounds the requests of an agent.
 type Scaling struct {
+	// Parts are those to run: line, whole and threads. Empty means all.
+	Parts []string `name:"part" enum:"line,whole,threads" placeholder:"PART" help:"${scaling_part}"`
 	// Agents lists the numbers of agents. Empty means 1, 2, 3, 4, 6, 7, 8, 12 and 16, with
 	// --quick 1, 2 and 4.
 	Agents []int `placeholder:"N" help:"${scaling_agents}"`
@@ -36,9 +38,15 @@ type Scaling struct {
 	// Hosts is the number of hosts of a web that the agents crawl to the end, once with each
 	// number of agents. Zero means 1,500, with --quick 100.
 	Hosts int64 `kong:"-"`
+	// Threads lists the numbers of threads of an agent in the part threads, and ThreadAgents those of
+	// agents.
+	Threads      []int `kong:"-"`
+	ThreadAgents []int `kong:"-"`
 }
 
 const (
+	// threadLatency is the latency of the web in the part threads.
+	threadLatency = 100 * time.Millisecond
 	// scalingHosts is the number of hosts per agent, enough that no timed crawl finishes.
 	scalingHosts = 2000
 	// scalingPages is the mean number of pages per host.
@@ -62,11 +70,25 @@ func (x *Scaling) defaults(quick bool) {
 	size(quick, &x.Measured, 25*time.Second, 4*time.Second)
 	size(quick, &x.Runs, 3, 1)
 	size(quick, &x.Hosts, 1500, 100)
+	all := []string{kindLine, kindWhole, kindThreads}
+	size(quick, &x.Parts, all, all)
+	size(quick, &x.Threads, []int{1, 2, 3, 5, 8, 16}, []int{1, 4})
+	size(quick, &x.ThreadAgents, []int{2, 7, 14}, []int{2})
 }
 
-// A ScalingRun is one timed crawl with a number of agents.
+// The parts of the experiment, and kinds of crawls: timed behind a line, to the end, and timed with late servers.
+const (
+	kindLine    = "line"
+	kindWhole   = "whole"
+	kindThreads = "threads"
+)
+
+// A ScalingRun is one crawl with a number of agents.
 type ScalingRun struct {
-	Agents int `json:"agents"`
+	Kind    string `json:"kind"`
+	Agents  int    `json:"agents"`
+	Run     int    `json:"run"`     // from 1
+	Threads int    `json:"threads"` // of each agent; 0: the default
 	// PagesPerS is the mean over the agents, in the measured time. Least and Most are of the
 	// agents that fetched the least and the most.
 	PagesPerS float64 `json:"pages_per_s"`
@@ -90,65 +112,70 @@ type costs struct {
 	Pages     int64   `json:"pages"`
 }
 
-// A WholeCrawl is a crawl with a number of agents to its end.
-type WholeCrawl struct {
-	Agents int `json:"agents"`
-	costs
-}
-
 // Run implements Experiment.
 func (x *Scaling) Run(ctx context.Context, t *Trial) (*Result, error) {
 	y := *x
 	y.defaults(t.Quick)
 	var rs []ScalingRun
-	// The numbers of agents take turns, so that changes on the machine affect all of them.
-	for run := range y.Runs {
-		for _, n := range y.Agents {
-			err := t.crawling(fmt.Sprintf("%d agents, run %d of %d", n, run+1, y.Runs), func() (string, error) {
-				r, err := y.crawl(ctx, t, n, run)
+	// The numbers of agents and threads take turns, so that changes on the machine affect all of them.
+	for run := 1; run <= y.Runs; run++ {
+		for _, r := range y.turns() {
+			if r.Run = run; r.Kind == kindWhole && run > 1 {
+				continue
+			}
+			name := fmt.Sprintf("%s, %d agents, %d threads, run %d of %d", r.Kind, r.Agents, r.Threads, run, y.Runs)
+			err := t.crawling(name, func() (string, error) {
+				err := y.crawl(ctx, t, &r, func(*agentGroup) {})
 				rs = append(rs, r)
-				return fmt.Sprintf("%.1f pages/s each, %.1f %% of the line", r.PagesPerS, percent*r.Line), err
+				return fmt.Sprintf("%.1f pages/s each, %.2f links sent a page", r.PagesPerS, r.Overhead), err
 			})
 			if err != nil {
 				return nil, err
 			}
 		}
 	}
-	var ws []WholeCrawl
-	for _, n := range y.Agents {
-		err := t.crawling(fmt.Sprintf("%d agents, to the end", n), func() (string, error) {
-			w, err := y.whole(ctx, t, n)
-			ws = append(ws, w)
-			return fmt.Sprintf("%s pages, %.2f links sent a page", humanize.Comma(w.Pages), w.Overhead), err
-		})
-		if err != nil {
-			return nil, err
+	return y.result(rs), nil
+}
+
+// turns returns the crawls of a run.
+func (x *Scaling) turns() (rs []ScalingRun) {
+	for _, kind := range x.Parts {
+		if kind != kindThreads {
+			for _, n := range x.Agents {
+				rs = append(rs, ScalingRun{Kind: kind, Agents: n})
+			}
+			continue
+		}
+		for _, n := range x.ThreadAgents {
+			for _, threads := range x.Threads {
+				rs = append(rs, ScalingRun{Kind: kind, Agents: n, Threads: threads})
+			}
 		}
 	}
-	return y.result(rs, ws), nil
+	return rs
 }
 
-// crawl makes one timed run, with a line for each agent.
-func (x *Scaling) crawl(ctx context.Context, t *Trial, n, run int) (r ScalingRun, err error) {
-	spec := WebSpec{Spec: plainWeb(t.Seed+uint64(run), int64(scalingHosts*slices.Max(x.Agents))),
-		Shape: testweb.Shape{BytesPerSecond: int64(x.Bandwidth)}}
-	c := agentGroup{agents: n, webs: n, spec: spec,
-		limit: x.Warm + x.Measured + startSlack + time.Duration(n)*startSlack1}
-	err = c.together(ctx, t, func(all []*scaled) error {
-		r, err = x.measured(all)
-		return err
+// crawl makes a crawl and measures it. change may change its agents.
+func (x *Scaling) crawl(ctx context.Context, t *Trial, r *ScalingRun, change func(*agentGroup)) error {
+	c := agentGroup{agents: r.Agents, webs: r.Agents,
+		limit: x.Warm + x.Measured + startSlack + time.Duration(r.Agents)*startSlack1}
+	c.spec.Spec = plainWeb(t.Seed+uint64(r.Run-1), int64(scalingHosts*slices.Max(x.Agents)))
+	switch r.Kind {
+	case kindWhole:
+		c = agentGroup{agents: r.Agents, webs: 1, spec: WebSpec{Spec: plainWeb(t.Seed, x.Hosts), Truth: true}}
+	case kindThreads:
+		c.flags, c.spec.Shape.Latency = []string{"--workers", strconv.Itoa(r.Threads)}, threadLatency
+	default:
+		c.spec.Shape.BytesPerSecond = int64(x.Bandwidth)
+	}
+	change(&c)
+	return c.together(ctx, t, func(all []*scaled) error {
+		r.costs = costsOf(all)
+		if r.Kind == kindWhole {
+			return nil
+		}
+		return x.measure(r, all)
 	})
-	return r, err
-}
-
-// whole crawls a web without lines to the end.
-func (x *Scaling) whole(ctx context.Context, t *Trial, n int) (w WholeCrawl, err error) {
-	c := agentGroup{agents: n, webs: 1, spec: WebSpec{Spec: plainWeb(t.Seed, x.Hosts), Truth: true}}
-	err = c.together(ctx, t, func(all []*scaled) error {
-		w = WholeCrawl{n, costsOf(all)}
-		return nil
-	})
-	return w, err
 }
 
 // plainWeb is a web of hosts with scalingPages pages on average.
@@ -174,14 +201,14 @@ func table(dir, name string) ([][]string, error) {
 	return rows, nil
 }
 
-// measured sums up a timed run.
-func (x *Scaling) measured(all []*scaled) (r ScalingRun, err error) {
+// measure sums up a timed run.
+func (x *Scaling) measure(r *ScalingRun, all []*scaled) error {
 	// The time from which all agents crawl.
 	var from time.Time
 	for _, a := range all {
 		i := slices.IndexFunc(a.progress, func(p paged) bool { return p.pages > 0 })
 		if i < 0 {
-			return r, fmt.Errorf("%s fetched nothing", a.name)
+			return fmt.Errorf("%s fetched nothing", a.name)
 		}
 		if at := a.progress[i].at; at.After(from) {
 			from = at
@@ -189,19 +216,17 @@ func (x *Scaling) measured(all []*scaled) (r ScalingRun, err error) {
 	}
 	from = from.Add(x.Warm)
 	to := from.Add(x.Measured)
-	r.Agents = len(all)
 	var rates, lines []float64
 	for _, a := range all {
 		if !a.crawledAt(from) || !a.crawledAt(to) {
-			return r, fmt.Errorf("%s did not crawl during the whole measured time", a.name)
+			return fmt.Errorf("%s did not crawl during the whole measured time", a.name)
 		}
 		begin, end := a.at(from), a.at(to)
 		rates = append(rates, (end.pages-begin.pages)/x.Measured.Seconds())
 		lines = append(lines, (end.received-begin.received)/x.Measured.Seconds()/float64(x.Bandwidth))
 	}
 	r.PagesPerS, r.Least, r.Most, r.Line = average(rates), slices.Min(rates), slices.Max(rates), average(lines)
-	r.costs = costsOf(all)
-	return r, nil
+	return nil
 }
 
 // costsOf returns the costs of a whole crawl.

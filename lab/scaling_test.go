@@ -28,20 +28,26 @@ func TestAgentAt(t *testing.T) {
 func TestScalingResult(t *testing.T) {
 	x := &Scaling{Agents: []int{1, 7}, Bandwidth: 1_000_000, Runs: 3}
 	text := rendered(t, x.result([]ScalingRun{
-		{Agents: 1, Line: 1, PagesPerS: 100}, {Agents: 7, Line: 0.9, PagesPerS: 90,
+		{Kind: kindLine, Agents: 1, Run: 1, Line: 1, PagesPerS: 100},
+		{Kind: kindLine, Agents: 7, Run: 1, Line: 0.9, PagesPerS: 90,
 			costs: costs{Overhead: 4, Exchanged: 500, CPU: 2000, Peak: 9e6, Pages: 10}},
-		{Agents: 1, Line: 0.5, PagesPerS: 50}, {Agents: 7, Line: 0.51, PagesPerS: 53,
+		{Kind: kindLine, Agents: 1, Run: 2, Line: 0.5, PagesPerS: 50},
+		{Kind: kindLine, Agents: 7, Run: 2, Line: 0.51, PagesPerS: 53,
 			costs: costs{Overhead: 2, Exchanged: 700, CPU: 1000, Peak: 5e6, Pages: 40}},
-		{Agents: 1, Line: 1, PagesPerS: 100}, {Agents: 7, Line: 0.98, PagesPerS: 98,
+		{Kind: kindLine, Agents: 1, Run: 3, Line: 1, PagesPerS: 100},
+		{Kind: kindLine, Agents: 7, Run: 3, Line: 0.98, PagesPerS: 98,
 			costs: costs{Overhead: 3, Exchanged: 600, CPU: 3000, Peak: 7e6, Pages: 40}},
-	}, []WholeCrawl{{Agents: 7, costs: costs{Overhead: 0.5}}}))
+		{Kind: kindWhole, Agents: 7, Run: 1, costs: costs{Overhead: 0.5}},
+		{Kind: kindThreads, Agents: 2, Run: 1, Threads: 8, PagesPerS: 60, costs: costs{Overhead: 3, CPU: 1000}},
+		{Kind: kindThreads, Agents: 2, Run: 2, Threads: 8, PagesPerS: 66, costs: costs{Overhead: 3, CPU: 1000}},
+	}))
 	for _, want := range []string{
 		"7 agents 3.00 links and 600 bytes a page, which is 6.0 % of the 10,000 bytes that a page takes",
 		"is missed: 98.0 %.",
 		"|      7 |         90.0 |       98.0 |      90.0 |        102.0 |",
 		"|      7 |    29 |             3.000 |                   0.000 |                    600 |" +
 			"               2,000 |           9 |",
-		"|      7 |     0 |             0.500 |",
+		"|      7 |     0 |             0.500 |", "|       8 |     7.87 |                    9.5 |              0.13 |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text does not say %q:\n%s", want, text)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // TwoLevel repeats the experiments of the paper on FC2L-UDCbot, a crawler with a coordinator
@@ -11,7 +12,7 @@ import (
 type TwoLevel struct {
 	// Parts are those of TwoLevelParts to run. Empty means all.
 	Parts []string `name:"part" placeholder:"PART" help:"${twolevel_part}"`
-	// Agents lists the numbers of agents of the crawls. Empty means 1, 2, 3, 5 and 7, as in the
+	// Agents lists the numbers of agents of the crawls and of the part speed. Empty means 1, 2, 3, 5 and 7, as in the
 	// paper; with --quick 1, 2 and 3.
 	Agents []int `placeholder:"N" help:"${twolevel_agents}"`
 	// Pages lists the numbers of pages, of all agents together, at which the crawls are compared,
@@ -26,11 +27,15 @@ type TwoLevel struct {
 	Bandwidth int64 `kong:"-"`
 	// Hosts is the number of hosts of the webs of the part coverage. Zero means 2,000, with --quick 100.
 	Hosts int64 `placeholder:"N" help:"${twolevel_hosts}"`
+	// Timed has the times of the part speed, and its number of runs. Its zero values mean 20 s, 40 s and 2,
+	// with --quick 2 s, 4 s and 1.
+	Timed Scaling `kong:"-"`
 }
 
 // The parts of the experiment.
 const (
 	partModel    = "model"
+	partSpeed    = "speed"
 	partCoverage = "coverage"
 	partCrawls   = "crawls"
 	partFast     = "fast"
@@ -38,7 +43,7 @@ const (
 
 // TwoLevelParts returns the names of the parts, in their order.
 func TwoLevelParts() []string {
-	return []string{partModel, partCoverage, partCrawls, partFast}
+	return []string{partModel, partCoverage, partSpeed, partCrawls, partFast}
 }
 
 func (x *TwoLevel) defaults(quick bool) {
@@ -46,6 +51,9 @@ func (x *TwoLevel) defaults(quick bool) {
 	size(quick, &x.PageBytes, 22_300, 3000)
 	size(quick, &x.Bandwidth, 2_500_000, 500_000)
 	size(quick, &x.Parts, TwoLevelParts(), TwoLevelParts())
+	size(quick, &x.Timed.Warm, 20*time.Second, 2*time.Second)
+	size(quick, &x.Timed.Measured, 40*time.Second, 4*time.Second)
+	size(quick, &x.Timed.Runs, 2, 1)
 	size(quick, &x.Agents, []int{1, 2, 3, 5, 7}, []int{1, 2, 3})
 	size(quick, &x.Pages, []int64{31_250, 62_500, 125_000, 250_000, 500_000, 1_000_000, 2_000_000},
 		[]int64{200, 400, 800})
@@ -75,6 +83,7 @@ func (x *TwoLevel) has(part string) bool { return slices.Contains(x.Parts, part)
 // twoLevelRun has the results of all parts.
 type twoLevelRun struct {
 	coverage []CoverageRun
+	speeds   []ScalingRun // of the kinds sites and two-level
 	crawls   []TwoLevelCrawl
 	points   []TwoLevelPoint
 }
@@ -88,6 +97,11 @@ func (x *TwoLevel) Run(ctx context.Context, t *Trial) (*Result, error) {
 	if y.has(partCoverage) {
 		if r.coverage, err = y.cover(ctx, t); err != nil {
 			return nil, fmt.Errorf("coverage: %w", err)
+		}
+	}
+	if y.has(partSpeed) {
+		if err = y.speed(ctx, t, &r); err != nil {
+			return nil, fmt.Errorf("speed: %w", err)
 		}
 	}
 	if y.has(partCrawls) {

@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/orbweaver/orbweaver/internal/cost"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -137,7 +138,7 @@ func (x *TwoLevel) crawl(ctx context.Context, t *Trial, r *twoLevelRun) error {
 		return err
 	}
 	for _, n := range x.Agents {
-		for _, way := range []string{wayRendezvous, waySites, wayTwoLevel} {
+		for _, way := range projectedWays {
 			if err := x.one(ctx, t, r, way, n); err != nil {
 				return err
 			}
@@ -145,6 +146,35 @@ func (x *TwoLevel) crawl(ctx context.Context, t *Trial, r *twoLevelRun) error {
 	}
 	return nil
 }
+
+// speed measures, once all agents crawl, their speed with full and two-level coverage, which take turns (figure 7).
+// Lines have half of the bandwidth, so that the processors do not decide.
+func (x *TwoLevel) speed(ctx context.Context, t *Trial, r *twoLevelRun) error {
+	s := x.Timed
+	s.Agents, s.Bandwidth = x.Agents, quantity.Bandwidth(x.Bandwidth/2)
+	for run := 1; run <= s.Runs; run++ {
+		for _, n := range x.Agents {
+			for _, way := range []string{waySites, wayTwoLevel} {
+				err := t.crawling(fmt.Sprintf("%s, %d agents, run %d", way, n, run), func() (string, error) {
+					one := ScalingRun{Kind: way, Agents: n, Run: run}
+					err := s.crawl(ctx, t, &one, func(c *agentGroup) {
+						c.spec.PageBytes, c.flags = x.PageBytes, keepNothing
+						c.way(way)
+					})
+					r.speeds = append(r.speeds, one)
+					return fmt.Sprintf("%.1f pages/s each, %.2f %% of the line", one.PagesPerS, percent*one.Line), err
+				})
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// keepNothing leaves the archives empty.
+var keepNothing = []string{"--keep", "application/x-none"}
 
 // fast runs the crawls of one agent without a line, and with one that gives the paper's speed.
 func (x *TwoLevel) fast(ctx context.Context, t *Trial, r *twoLevelRun) error {
@@ -167,13 +197,9 @@ func (x *TwoLevel) crawlOne(ctx context.Context, t *Trial, way string, n int) (r
 	kind, free := strings.CutSuffix(way, noLine)
 	kind = strings.TrimSuffix(kind, paperLine)
 	most := x.share(n)
-	if way == wayTwoLevel {
-		most = x.common()
-	}
 	web := gen.Plain(t.Seed, max(100, x.Pages[len(x.Pages)-1]/scalingPages*2)) // no crawl ends by itself
 	web.PagesMean, web.PageBytes = scalingPages, x.PageBytes
-	c := agentGroup{agents: n, webs: n, spec: WebSpec{Spec: web},
-		flags: []string{"--keep", "application/x-none"}} // the archives stay empty
+	c := agentGroup{agents: n, webs: n, spec: WebSpec{Spec: web}, flags: keepNothing}
 	c.pages = most + most/50 // some more than most, because a line of progress comes each second
 	if !free {
 		c.spec.Shape = testweb.Shape{BytesPerSecond: x.Bandwidth}
@@ -327,9 +353,6 @@ type CoverageRun struct {
 	Fetched   int64 `json:"fetched"`
 	costs
 }
-
-// Coverage is the share of the reachable pages that were fetched.
-func (r *CoverageRun) Coverage() float64 { return float64(r.Fetched) / float64(r.Reachable) }
 
 // coverageShares are the shares of the pages that only other hosts link to.
 var coverageShares = []float64{0.05, 0.1, 0.2}

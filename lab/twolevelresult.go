@@ -24,13 +24,6 @@ func crawlOf(cs []TwoLevelCrawl, way string, n int) TwoLevelCrawl {
 	return cs[slices.IndexFunc(cs, func(c TwoLevelCrawl) bool { return c.Way == way && c.Agents == n })]
 }
 
-// paperSpeeds has the pages/s of all agents that the text of the paper names: figures 7 and 8.
-var paperSpeeds = map[string]map[int]float64{
-	waySites:    {1: 1784.22 * (1 - 0.0058), 7: 12_251.75},
-	wayTwoLevel: {7: 12_399},
-	wayAlone:    {1: 1784.22},
-}
-
 // result returns the measurements: a place for each crawl, and each of its points and kinds of messages. What a figure
 // or a table shows of them, in its order, has its number or name as the dimension "figure".
 func (x *TwoLevel) result(r *twoLevelRun) *Result {
@@ -55,14 +48,15 @@ func (x *TwoLevel) result(r *twoLevelRun) *Result {
 			d.At("", p.Way, p.Agents, p.Pages, kind).Set("bytes", p.Kinds[kind])
 		}
 	}
+	d.Fact("timed_line", x.Bandwidth/2)
+	d.Fact("warm", x.Timed.Warm.String())
+	d.Fact("measured", x.Timed.Measured.String())
+	for _, s := range r.speeds {
+		d.At(7, s.Kind, s.Agents, "", s.Run).All(s)
+	}
 	if x.has(partCrawls) {
-		x.speeds(d, r)
 		x.overheads(d, r)
 		x.estimates(d, r)
-		x.messages(d, r)
-	}
-	if x.has(partFast) {
-		x.fastest(d, r)
 	}
 	if x.has(partModel) {
 		for _, a := range answers() {
@@ -77,49 +71,10 @@ func (x *TwoLevel) result(r *twoLevelRun) *Result {
 			}
 		}
 	}
-	for i := range r.coverage {
-		c := &r.coverage[i]
-		d.At("coverage", c.Way, coverageAgents, "", int(percent*c.Crosslinked+0.5)).All(c).Set("coverage", c.Coverage())
+	for _, c := range r.coverage {
+		d.At("coverage", c.Way, coverageAgents, "", int(percent*c.Crosslinked+0.5)).All(c)
 	}
 	return &Result{Name: name, Template: "twolevel", Rows: d}
-}
-
-// speeds adds figures 7 and 8.
-func (x *TwoLevel) speeds(d *Data, r *twoLevelRun) {
-	for _, way := range []string{wayAlone, waySites, wayTwoLevel, wayRendezvous} {
-		for _, n := range x.Agents {
-			p := point(r.points, way, n, x.common())
-			if p == nil {
-				continue
-			}
-			at := d.At(7, way, n).Set("speed", p.Speed).Set("links", p.Links).
-				Set("cpu_us", crawlOf(r.crawls, way, n).CPU)
-			if v, ok := paperSpeeds[way][n]; ok {
-				at.Set("paper", v/paperSpeeds[wayAlone][1])
-			}
-		}
-	}
-}
-
-// fastest adds the speed of one agent as fast as the machine allows, and at the paper's speed.
-func (x *TwoLevel) fastest(d *Data, r *twoLevelRun) {
-	for _, line := range []string{paperLine, noLine} {
-		alone := point(r.points, wayAlone+line, 1, x.common())
-		for _, way := range []string{wayAlone, waySites, wayRendezvous} {
-			p := point(r.points, way+line, 1, x.common())
-			if p == nil || alone == nil {
-				continue
-			}
-			c := crawlOf(r.crawls, way+line, 1)
-			at := d.At("fast", p.Way).Set("speed", p.Speed).Set("of_alone", p.Speed/alone.Speed).Set("cpu_us", c.CPU)
-			if v, ok := paperSpeeds[way][1]; ok && line == paperLine {
-				at.Set("paper", v).Set("paper_of_alone", v/paperSpeeds[wayAlone][1])
-			}
-			if c.Coordinator > 0 {
-				at.Set("coordinator_us", c.Coordinator)
-			}
-		}
-	}
 }
 
 // figure10 has the paper's overheads with seven agents, by millions of pages.
@@ -172,7 +127,7 @@ func (x *TwoLevel) overheads(d *Data, r *twoLevelRun) {
 			all += of[kind]
 		}
 		add(9, "paper's model", n, 1e6, paperJoined, paperBegun, of, all)
-		for _, way := range []string{waySites, wayRendezvous, wayTwoLevel} {
+		for _, way := range projectedWays {
 			ours(9, point(r.points, way, n, x.common()))
 		}
 	}
@@ -180,7 +135,7 @@ func (x *TwoLevel) overheads(d *Data, r *twoLevelRun) {
 		add(10, "paper", 7, f.million*1e6, paperJoined, paperBegun, map[string]float64{kindHosts: f.hosts,
 			kindPartition: f.partition, kindExchange: f.exchange}, f.hosts+f.partition+f.exchange)
 	}
-	for _, way := range []string{waySites, wayRendezvous} {
+	for _, way := range projectedWays {
 		for _, pages := range x.Pages {
 			ours(10, point(r.points, way, x.Agents[len(x.Agents)-1], pages))
 		}
@@ -237,25 +192,4 @@ func whose(own bool) string {
 		return "of one"
 	}
 	return "of all"
-}
-
-// messages adds what the coordinator adds for each host.
-func (x *TwoLevel) messages(d *Data, r *twoLevelRun) {
-	for _, n := range x.Agents {
-		for _, way := range []string{wayRendezvous, waySites, wayTwoLevel} {
-			p := point(r.points, way, n, x.common())
-			if p == nil {
-				continue
-			}
-			c, sum := crawlOf(r.crawls, way, n), 0.0
-			for _, v := range p.Kinds {
-				sum += v
-			}
-			at := d.At("messages", way, n).Set("links", p.Links).Set("message_bytes", sum).
-				Set("agent_calls", p.Others).Set("coordinator_calls", p.Coordinator).Set("crawl_pages", c.Pages)
-			if way != wayRendezvous {
-				at.Set("host_bytes", c.HostBytes).Set("host_calls", c.HostCalls)
-			}
-		}
-	}
 }

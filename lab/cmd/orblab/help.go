@@ -31,7 +31,7 @@ var help = cli.Texts{
 	"rate": "Measure whether a crawl keeps its rate, while the limit, the agents and the servers change.",
 	"twolevel": "Measure what a coordinator that assigns hosts costs, beside the paper on FC2L-UDCbot and the " +
 		"default partition.",
-	"twolevel_part": "Run this part: model, coverage, crawls or fast. Repeatable; with one part, write " +
+	"twolevel_part": "Run this part: model, coverage, speed, crawls or fast. Repeatable; with one part, write " +
 		"twolevel-PART.md and so on (default: all).",
 	"twolevel_agents": "Crawl with these numbers of agents; the first must be 1 (default: 1,2,3,5,7, quick 1,2,3).",
 	"twolevel_pages": "Compare the crawls at these numbers of pages of all agents. Only the most agents fetch the " +
@@ -73,6 +73,8 @@ var help = cli.Texts{
 		"for our store alone, and tens of GB of disk.",
 	"store_memory": "Give each store BYTES of memory, if its memory can be bounded (default: 512 MB, 2 GB with " +
 		"--billion, 32 MB with --quick).",
+	"scaling_part": "Run this part: line, whole (crawls to the end) or threads. Repeatable; with one part, write " +
+		"scaling-PART.md and so on (default: all).",
 	"scaling_agents": "Run these numbers of agents; the first is the basis of comparison (default: " +
 		"1,2,3,4,6,7,8,12,16, quick 1,2,4).",
 	"topic_texts": "Read the texts in DIR: odp.jsonl.gz, wikispeedia.jsonl.gz and languages.jsonl.gz.",

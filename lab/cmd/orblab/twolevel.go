@@ -20,12 +20,13 @@ type TwoLevelCmd struct {
 // Help explains the result.
 func (TwoLevelCmd) Help() string {
 	return `The experiment repeats those of the paper on FC2L-UDCbot, a crawler with a
-coordinator. It has four parts:
+coordinator. It has five parts:
 
   model     the paper's estimates of up to 300 agents, beside ours (figure 12, Eq. 4)
   coverage  crawls of webs with pages that only other hosts link to, against the truth
+  speed     speed with full and with two-level coverage, once all agents crawl (figure 7)
   crawls    speed and overhead with --partition sites and rendezvous, by the number of
-            agents and of pages, and the fit of the paper's model (figures 7 to 11)
+            agents and of pages, and the fit of the paper's model (figures 8 to 11)
   fast      one agent at the paper's speed, and as fast as the machine allows
 
 The part model needs no crawls. It uses the crawls if they run, too.
@@ -61,7 +62,7 @@ func (c *TwoLevelCmd) Run(out io.Writer) error {
 		c.Bandwidth = int64(*c.Line)
 	}
 	crawls := len(c.Parts) == 0
-	for _, p := range []string{"coverage", "crawls", "fast"} {
+	for _, p := range []string{"coverage", "speed", "crawls", "fast"} {
 		crawls = crawls || slices.Contains(c.Parts, p)
 	}
 	return c.measure(out, crawls, &c.TwoLevel)
