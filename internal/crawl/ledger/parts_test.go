@@ -19,8 +19,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Save has work when the records of a batch must be written: at once if a server demands fewer requests, and with a sync
-// sooner if an answer to another agent waits.
+// Save has work when the records of a batch must be written: at once if a server demands fewer requests. With a sync it
+// has work sooner if an answer to another agent waits.
 func TestDue(t *testing.T) {
 	for name, k := range map[string]struct {
 		does func(*loop)
