@@ -49,6 +49,7 @@ const (
 	Stopped   Stop = "stopped"    // OnPage returned ErrStop
 	PageLimit Stop = "page-limit" // Options.PageLimit
 	SizeLimit Stop = "size-limit" // Options.SizeLimit
+	DiskLow   Stop = "disk-low"   // less than 1 GB is free on the file system of Options.Dir
 	TimeLimit Stop = "time-limit" // Options.TimeLimit
 	Blocked   Stop = "blocked"    // only links of blocked hosts are left
 	Left      Stop = "left"       // the agent has handed its hosts to the others of its Cluster

@@ -246,6 +246,8 @@ func runCrawl(cfg node.Config, api APIFlags, d *display) error {
 		return &exitError{code: exitSizeLimit}
 	case crawl.TimeLimit:
 		return &exitError{code: exitTimeLimit}
+	case crawl.DiskLow:
+		return &exitError{code: exitDiskFull}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -88,8 +89,25 @@ func statusTable(r *pb.StatusResponse) string {
 			rows[i] = rows[i][1:]
 		}
 	}
-	return textTable(rows, "PAGES", "PAGES/S", "RECEIVED", "QUEUED", "KNOWN", "OPEN", "ERRORS") +
+	return textTable(rows, "PAGES", "PAGES/S", "RECEIVED", "QUEUED", "KNOWN", "OPEN", "ERRORS") + diskLine(r.Agents) +
 		absentLine(r.Absent) + rateLines(r.Agents) + appLines(r.Agents) + lostLine(r.Agents) + copiesLine(r.Agents)
+}
+
+// diskLine tells how much is free on the disk of the agent that has the least, or is empty.
+func diskLine(agents []*pb.AgentStatus) (line string) {
+	least := math.Inf(1)
+	for _, a := range agents {
+		f := a.GetStatus().GetFields()["disk"].GetStructValue().GetFields()
+		if free, size := f["free_bytes"].GetNumberValue(), f["size_bytes"].GetNumberValue(); size > 0 && free < least {
+			least = free
+			line = fmt.Sprintf("free on disk: %s of %s", humanize.Bytes(uint64(free)), humanize.Bytes(uint64(size)))
+			if a.Agent != "" {
+				line += " at " + inCell(a.Agent)
+			}
+			line += "\n"
+		}
+	}
+	return line
 }
 
 // absentLine names the agents whose counts are in no total, or is empty.

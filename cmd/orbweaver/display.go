@@ -210,7 +210,7 @@ func (d *display) snapshot(s *crawl.Status, done bool) report.Snapshot {
 		Denied: s.Denied, Duplicates: s.Duplicates, Skipped: s.Skipped, Errors: s.Errors, Retrying: s.Retrying,
 		RetryIn: until(s.NextRetry, s.At), Memory: memoryInUse(), Exchange: s.Cluster.Exchange,
 		LastURL: s.LastURL, NowURL: s.NowURL, WaitingFor: s.WaitsFor, Agents: s.Cluster.Agents,
-		PageLimit: d.pageLimit, SizeLimit: d.sizeLimit, TimeLimit: d.timeLimit,
+		Disk: s.Disk, PageLimit: d.pageLimit, SizeLimit: d.sizeLimit, TimeLimit: d.timeLimit,
 	}
 	if d.timeLimit > 0 {
 		p.Ran = d.timeLimit - s.TimeLeft

@@ -59,7 +59,7 @@ var exitCodes = []struct {
 		"missing WARC files, `warc index` or `warc ls` passed over damaged places, or an agent has not done what " +
 		"`ctl` told it.",
 		"Read the message."},
-	{exitDiskFull, "disk full", "The disk is full. No accepted URL is lost.",
+	{exitDiskFull, "disk full", "The disk is full, or less is free than `--min-free-disk`. No accepted URL is lost.",
 		"Make room, then continue with `--resume`."},
 	{exitConfig, "bad configuration", "A flag, a variable, a file or the command line is wrong, the file system " +
 		"refuses a path to this user, another process has the crawl directory open, or the cluster refuses the agent.",

@@ -30,6 +30,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/report/review"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
@@ -368,7 +369,7 @@ func jsonObjects(t *testing.T) map[string][]string {
 	p := report.NewProgress(&out, report.JSON, nil)
 	p.Agent = "a1"
 	p.Show(report.Snapshot{Revisits: 1, Unchanged: 1, NextIn: time.Second, RetryIn: time.Second, LastURL: "x",
-		WaitingFor: "x", Agents: []string{"a1"},
+		WaitingFor: "x", Agents: []string{"a1"}, Disk: disk.Space{Free: 1, Size: 2},
 		Exchange:  new(report.Exchange),
 		TimeLimit: time.Hour}, time.Unix(1e9, 0))
 	progress := map[string]any{}

@@ -62,6 +62,8 @@ func (d *display) outcome(r node.Result) string {
 		return "The agent has left the cluster."
 	case crawl.PageLimit, crawl.SizeLimit, crawl.TimeLimit:
 		return fmt.Sprintf("Stopped by --%s with %s to do.", r.Stop, left)
+	case crawl.DiskLow:
+		return fmt.Sprintf("Stopped by --min-free-disk with %s to do. Make room, or give less, then continue.", left)
 	case crawl.Signal:
 		return fmt.Sprintf("Stopped by a signal with %s to do.", left)
 	case crawl.ByOperator:
@@ -81,7 +83,8 @@ func (d *display) outcome(r node.Result) string {
 func standstill(r node.Result) string {
 	s := r.Standstill
 	switch {
-	case r.Stop == crawl.Finished || r.Stop == crawl.OnlyBlocked || r.Stop == crawl.Left || r.Summary.Fetched > 0:
+	case r.Stop == crawl.Finished || r.Stop == crawl.OnlyBlocked || r.Stop == crawl.Left || r.Stop == crawl.DiskLow ||
+		r.Summary.Fetched > 0:
 		return ""
 	case s.Last != nil:
 		why, remedy := explainSeed(*s.Last, true)

@@ -20,6 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -40,6 +41,10 @@ type Config struct {
 	SizeLimit int64
 	// TimeLimit bounds the time of this run. Zero means no limit.
 	TimeLimit time.Duration
+	// MinFreeDisk is how many bytes the crawl leaves free on Disk: it stops before. Zero means none. A nil Disk, or a
+	// size of 0, means that the room is unknown.
+	MinFreeDisk int64
+	Disk        interface{ Space() disk.Space }
 	// DrainTimeout bounds how long a stop waits for the visits in progress. After that it
 	// leaves their URLs to the next run. Zero means 30 s.
 	DrainTimeout time.Duration
@@ -119,6 +124,7 @@ const (
 	PageLimit     Stop = "page-limit"
 	SizeLimit     Stop = "size-limit"
 	TimeLimit     Stop = "time-limit"
+	DiskLow       Stop = "disk-low" // see Config.MinFreeDisk
 	ByPages       Stop = "callback" // Parts.Pages has stopped the run
 	Left          Stop = "left"     // the agent has handed its hosts to other agents
 	notStopping   Stop = ""
@@ -209,7 +215,8 @@ func New(cfg Config, parts Parts) *Crawler {
 		Robots: p.Robots, Tally: p.Tally, Events: p.Events, Visits: c.visits, Gate: c.gate, Ledger: c.ledger})
 	c.plan = plan.New(plan.Parts{Planner: planner, Run: c.run, Ledger: c.ledger, Queues: &c.origins, Archive: p.Archive,
 		Owners: p.Cluster.Owners, Moves: p.Cluster.Moves})
-	c.limits = limits{&c.cfg, p.Sheets, p.Tally, c.cluster, c.gate, &c.progress}
+	c.limits = limits{&c.cfg, p.Sheets, p.Tally, c.cluster, c.gate, &c.progress, space{cfg: &c.cfg,
+		events: p.Events}}
 	c.delays = delays{&c.cfg, p.Frontier, p.Robots}
 	c.lookups = lookups{run: c.run, visits: c.visits, fetch: p.Fetch, dns: p.DNS, cfg: &c.cfg}
 	c.proxy = proxy{run: c.run, book: c.retries, events: p.Events, wait: cfg.RetryWait,

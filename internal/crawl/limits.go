@@ -13,7 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
-// limits are the bounds of a crawl: pages, bytes and time, and the pages of each host.
+// limits are the bounds of a crawl: pages, bytes, time and disk space, and the pages of each host.
 type limits struct {
 	cfg      *Config
 	sheets   *sheet.Live
@@ -21,6 +21,7 @@ type limits struct {
 	cluster  *Cluster
 	gate     *orders.Gate
 	progress *progress
+	space    space
 }
 
 // full reports that a host has as many pages as its limit allows.
@@ -65,6 +66,8 @@ func (m *limits) reached(now time.Time) Stop {
 		return SizeLimit
 	case m.cfg.TimeLimit > 0 && m.active(now) >= m.cfg.TimeLimit:
 		return TimeLimit
+	case m.space.low(now):
+		return DiskLow
 	}
 	return notStopping
 }

@@ -49,6 +49,9 @@ func (p *progress) whyStops(time.Time) Hindrance {
 	case PageLimit, SizeLimit, TimeLimit:
 		h.Text = fmt.Sprintf("the run ends: the %s is reached", strings.ReplaceAll(string(p.stop), "-", " "))
 		h.Until += " with a higher limit"
+	case DiskLow:
+		h.Text = "the run ends: less disk space is free than \"min-free-disk\" allows"
+		h.Until += " with more free space"
 	case Left:
 		h.Text, h.Until = "this agent has left the crawl", "when another agent has taken over the host"
 	default:

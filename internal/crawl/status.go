@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 )
 
@@ -36,8 +37,7 @@ type Status struct {
 	Frontier  frontier.Stats `json:"frontier"`
 	// number of hosts that the crawl wants to keep ready, by its speed
 	Active     int                `json:"active_hosts"`
-	Seen       keyset.Stats       `json:"-"`             // of the known URLs
-	HostCounts int                `json:"-"`             // hosts that the Tally counts
+	Sizes      Sizes              `json:"-"`
 	Blocked    []string           `json:"blocked_hosts"` // by the operator
 	Errors     map[string]int64   `json:"errors"`
 	Denied     int64              `json:"robots_denied"`
@@ -59,7 +59,14 @@ type Status struct {
 	PagesPerS  float64            `json:"pages_per_s"`           // over the last seconds
 	Paused     bool               `json:"paused,omitempty"`      // by the operator: no visit begins
 	Stop       Stop               `json:"stop_reason,omitempty"`
-	TimeLeft   time.Duration      `json:"-"` // until Config.TimeLimit, which stands still in a pause; 0 without one
+	Disk       disk.Space         `json:"disk"` // of the crawl directory
+	TimeLeft   time.Duration      `json:"-"`    // until Config.TimeLimit, which stands still in a pause; 0 without one
+}
+
+// Sizes are the sizes of data structures.
+type Sizes struct {
+	Seen  keyset.Stats // of the known URLs
+	Hosts int          // hosts that the Tally counts
 }
 
 // A speed is the rate at which a count grows. Old growth counts less and less: after speedTime a third as much.
@@ -128,8 +135,8 @@ func (v *View) publish(now time.Time) {
 		Pages: tally.Pages(), Fetched: tally.Fetched(), Bytes: tally.Bytes(),
 		Queued: v.queued(), Later: v.book.Waiting(), Open: v.progress.underWay(), Slow: v.visits.Slow(),
 		Resolving: v.lookups.open + len(v.lookups.waiting), Unique: tally.Unique(),
-		Frontier: front.Stats(), Active: front.Active(), Seen: v.parts.Seen.Stats(),
-		HostCounts: tally.Hosts(), Blocked: v.gate.BlockedHosts(),
+		Frontier: front.Stats(), Active: front.Active(),
+		Sizes: Sizes{v.parts.Seen.Stats(), tally.Hosts()}, Blocked: v.gate.BlockedHosts(),
 		Errors: tally.Errors(), Denied: tally.Denied(), Duplicates: tally.Duplicates(),
 		Near: tally.Near(), Refetched: tally.Refetched(),
 		Revisits: tally.Revisits(), Unchanged: tally.Unchanged(), NextVisit: v.plan.Wake,
@@ -137,6 +144,7 @@ func (v *View) publish(now time.Time) {
 		Retrying: retrying, NextRetry: next, LastURL: v.shown.lastURL, NowURL: v.shown.begun.String(),
 		WaitsFor: v.waitsFor(others, now), Hosts: v.watch(now), Stop: v.progress.stop,
 		Paused: paused, PagesPerS: v.shown.speed.rate, TimeLeft: v.limits.timeLeft(now),
+		Disk: v.limits.space.Space,
 	})
 }
 

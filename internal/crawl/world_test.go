@@ -176,6 +176,17 @@ func (s *story) parse(t *testing.T) {
 			s.cfg.SizeLimit = num()
 		case "time-limit":
 			s.cfg.TimeLimit = textweb.Duration(t, arg(1))
+		case "disk": // of so many bytes, of which one is taken each second; so many must stay free
+			var began time.Time
+			size := uint64(num())
+			_, err := fmt.Sscan(arg(2), &s.cfg.MinFreeDisk)
+			must.Do(t, err)
+			s.cfg.Disk = filling(func() disk.Space {
+				if began.IsZero() {
+					began = time.Now()
+				}
+				return disk.Space{Free: size - min(uint64(time.Since(began)/time.Second), size), Size: size}
+			})
 		case "drain-timeout":
 			s.cfg.DrainTimeout = textweb.Duration(t, arg(1))
 		case "rate":
@@ -315,6 +326,11 @@ func (s *story) opened(t testing.TB, fs disk.FS) *world {
 	must.Do(t, err)
 	return w
 }
+
+// filling is a disk that fills up.
+type filling func() disk.Space
+
+func (f filling) Space() disk.Space { return f() }
 
 // bubble runs a subtest in virtual time.
 func bubble(t *testing.T, name string, f func(t *testing.T)) {

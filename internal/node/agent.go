@@ -402,6 +402,9 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	a.onClose(r.Journal.Close)
 
 	cfg.Crawl.Agent, cfg.Crawl.Clock = token, cfg.Clock
+	if cfg.Crawl.Disk == nil {
+		cfg.Crawl.Disk = disk.Volume(cfg.Dir)
+	}
 	if cfg.Crawl.SlowBytes == 0 {
 		cfg.Crawl.SlowBytes = a.budget.slow()
 	}

@@ -25,17 +25,17 @@ func (a *Agent) sizes(s *crawl.Status) []Size {
 	if limit == math.MaxInt64 {
 		limit = 0
 	}
-	robots := a.parts.Robots.Stats()
+	seen, robots := s.Sizes.Seen, a.parts.Robots.Stats()
 	payloads, payloadBytes := a.parts.Archive.Remembered()
 	list := []Size{
 		{Name: "process", Memory: int64(process[0].Value.Uint64() - process[1].Value.Uint64()), Limit: limit},
-		{Name: "known_urls", Entries: s.Seen.Keys, Memory: s.Seen.MemoryBytes, Limit: a.budget.of(shareSeen),
-			Disk: s.Seen.DiskBytes + s.Seen.HeldBytes},
+		{Name: "known_urls", Entries: seen.Keys, Memory: seen.MemoryBytes, Limit: a.budget.of(shareSeen),
+			Disk: seen.DiskBytes + seen.HeldBytes},
 		{Name: "queues", Entries: s.Frontier.Queued, Memory: s.Frontier.RAMBytes, Limit: a.cfg.Frontier.MemoryBytes,
 			Disk: s.Frontier.SpilledBytes + s.Frontier.PoolBytes},
 		{Name: "robots", Entries: int64(robots.Origins), Memory: robots.Bytes, Limit: a.cfg.Robots.MemoryBytes},
 		{Name: "payloads", Entries: int64(payloads), Memory: payloadBytes, Limit: a.cfg.Archive.RevisitBytes},
-		{Name: "host_counts", Entries: int64(s.HostCounts), Memory: int64(s.HostCounts) * hostCountBytes},
+		{Name: "host_counts", Entries: int64(s.Sizes.Hosts), Memory: int64(s.Sizes.Hosts) * hostCountBytes},
 	}
 	if a.resolver != nil {
 		n := int64(a.resolver.Cached())

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
@@ -31,8 +32,8 @@ func TestSameKeys(t *testing.T) {
 		Elapsed: took, Pages: tally.Pages(), Fetched: tally.Fetched(), Bytes: tally.Bytes(), Queued: s.Queued,
 		Unique: tally.Unique(), Denied: tally.Denied(), Duplicates: tally.Duplicates(), Skipped: tally.SkippedBy(),
 		Errors: tally.Errors(), Revisits: 1, Unchanged: 1, NextIn: time.Second, RetryIn: time.Second, Memory: 1,
-		Exchange: s.Exchange,
-		LastURL:  "http://a.example/", TimeLimit: time.Hour, WaitingFor: "x", Agents: []string{"a1"},
+		Exchange: s.Exchange, Disk: disk.Space{Free: 1, Size: 2},
+		LastURL: "http://a.example/", TimeLimit: time.Hour, WaitingFor: "x", Agents: []string{"a1"},
 	}, at)
 	must.Do(t, json.Unmarshal([]byte(out.String()), &progress))
 	summary["revisits"], summary["unchanged"] = 1.0, 1.0 // progress leaves them out at 0
@@ -56,7 +57,8 @@ func TestSameKeys(t *testing.T) {
 		name      string
 		got, want []string
 	}{
-		{"progress", only(progress, summary), []string{"agents", "bytes_per_s", "eta_s", "hosts_paused", "hosts_ready",
+		{"progress", only(progress, summary), []string{"agents", "bytes_per_s", "disk_free_bytes", "eta_s",
+			"hosts_paused", "hosts_ready",
 			"hosts_resting", "last_url", "limit", "memory_bytes", "next_retry_s", "next_visit_s", "open_requests",
 			"pages_per_s", "resolving", "retrying", "state", "time", "waiting_for"}},
 		{"summary", only(summary, progress), []string{"bytes_exported", "bytes_imported", "changed", "hosts",

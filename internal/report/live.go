@@ -159,6 +159,15 @@ func (p *Progress) block(s Snapshot, pages, bytes float64, lines int) []line {
 		third = append(third, number{used, of + " of memory", ""})
 	}
 	b.add(rankBytes, v.cells("size", append([]number{{got, unit + size, ""}, {speed, perS + "/s", ""}}, third...)...))
+	if s.Disk.Size > 0 {
+		free, unit := amount(int64(s.Disk.Free))
+		all, of := amount(int64(s.Disk.Size))
+		rank, style := rankAgain, ""
+		if s.Disk.IsScarce() {
+			rank, style = rankErrors, red
+		}
+		b.add(rank, v.cells("disk", number{free, unit + " free", style}, number{all, of + " in all", ""}))
+	}
 	b.add(rankQueue, v.cells("queue", amountOf(s.Queued, "URL"), amountOf(int64(s.Open), "open request"),
 		number{comma(s.Unique), "accepted", ""}))
 	b.add(rankHosts, v.cells("hosts", number{comma(int64(s.Ready)), "ready", ""},

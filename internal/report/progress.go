@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // A Snapshot describes the crawl at one moment, for Progress.
@@ -31,6 +33,7 @@ type Snapshot struct {
 	Revisits, Unchanged int64
 	NextIn              time.Duration // until the next revisit is due; 0: now or never
 	Memory              int64         // bytes in use
+	Disk                disk.Space    // of the crawl directory
 	Exchange            *Exchange     // nil: not in a cluster
 	LastURL             string        // the last one fetched
 	NowURL              string        // the last one that is being fetched
@@ -339,6 +342,9 @@ func plainLine(s Snapshot, pages, bytes float64) string {
 	if total, kinds := byKind(s.Errors); total > 0 {
 		fmt.Fprintf(&b, "  errors: %s", strings.Join(kinds, ", "))
 	}
+	if s.Disk.IsScarce() {
+		fmt.Fprintf(&b, "  only %s free on the disk", humanize.Bytes(s.Disk.Free))
+	}
 	if d, limit, ok := s.eta(pages, bytes); ok {
 		fmt.Fprintf(&b, "  %s in %s", limit, span(d))
 	}
@@ -379,6 +385,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		Retrying   map[string]int64 `json:"retrying"`
 		RetryIn    float64          `json:"next_retry_s,omitempty"`
 		Memory     int64            `json:"memory_bytes"`
+		FreeDisk   uint64           `json:"disk_free_bytes,omitempty"`
 		Exchange   *Exchange        `json:"exchange,omitempty"`
 		LastURL    string           `json:"last_url,omitempty"`
 		WaitingFor string           `json:"waiting_for,omitempty"`
@@ -390,7 +397,8 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		round2(pages), round2(s.mean()),
 		s.Fetched, s.Bytes, int64(bytes), s.Queued, s.Unique, s.Open, s.Resolving, s.Ready, s.Resting, s.Paused,
 		s.Denied, s.Duplicates, s.Skipped, s.Revisits, s.Unchanged, round2(s.NextIn.Seconds()), s.Errors, s.Retrying,
-		round2(s.RetryIn.Seconds()), s.Memory, s.Exchange, Clean(s.LastURL), CleanText(s.WaitingFor), s.Agents, "", nil,
+		round2(s.RetryIn.Seconds()), s.Memory, s.Disk.Free, s.Exchange, Clean(s.LastURL), CleanText(s.WaitingFor),
+		s.Agents, "", nil,
 	}
 	line.State = cmp.Or(line.State, "crawling")
 	if line.Errors == nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 func snapshots() []Snapshot {
@@ -14,6 +16,7 @@ func snapshots() []Snapshot {
 		Elapsed: 90 * time.Second, Pages: 1200, Fetched: 1300, Bytes: 26_000_000, Queued: 45_678, Unique: 50_000,
 		Open: 31, Resolving: 1, Ready: 12, Resting: 345, Paused: 2, Denied: 7, PageLimit: 10_000,
 		Errors: map[string]int64{"dns": 3, "timeout-connect": 14}, Memory: 123_000_000,
+		Disk:     disk.Space{Free: 12_000_000_000, Size: 100_000_000_000},
 		Retrying: map[string]int64{"connect": 3, "503": 1}, RetryIn: 27400 * time.Millisecond,
 		LastURL: "http://a.example/\x1b]0;evil\x07/\u202ex", NowURL: "http://a.example/\x1b]0;evil\x07/\u202ex",
 		Hosts: []HostRow{

@@ -137,8 +137,8 @@ func (c *Copies) Answer(_ context.Context, from rpc.Caller, q *pb.CopyRequest) (
 
 // keep stores a part of another agent's file.
 func (c *Copies) keep(of string, q *pb.CopyRequest) (have int64, err error) {
-	free, size := disk.Space(c.cfg.Dir)
-	if size > 0 && len(q.Data) > 0 && free < reserve+q.File.Size-q.Offset { // the whole rest must fit
+	room := disk.Volume(c.cfg.Dir).Space()
+	if room.Size > 0 && len(q.Data) > 0 && room.Free < reserve+q.File.Size-q.Offset { // the whole rest must fit
 		return 0, &rpc.Refusal{Reason: "full",
 			Text: "agent " + c.cfg.Members.Self.Name + " has too little disk space left"}
 	}

@@ -55,9 +55,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	flag(descReady, m.Ready())
 	s := m.Run.Status()
 	flag(descPaused, s != nil && s.Paused)
-	if free, size := disk.Space(m.Dir); size > 0 {
-		gauge(descFree, float64(free))
-		gauge(descSize, float64(size))
+	if s := disk.Volume(m.Dir).Space(); s.Size > 0 {
+		gauge(descFree, float64(s.Free))
+		gauge(descSize, float64(s.Size))
 	}
 	gauge(descTime, float64(time.Now().UnixMicro())/1e6)
 }

@@ -54,6 +54,7 @@ type Limits struct {
 	HostPageLimit int64             `placeholder:"N" least:"0" option:"" into:"Crawl.HostPageLimit"`
 	SizeLimit     quantity.ByteSize `placeholder:"BYTES" least:"0" option:"" into:"Crawl.SizeLimit"`
 	TimeLimit     time.Duration     `placeholder:"D" least:"0s" option:"" into:"Crawl.TimeLimit" for:"run"`
+	MinFreeDisk   quantity.ByteSize `default:"1GB" placeholder:"BYTES" least:"0" into:"Crawl.MinFreeDisk"`
 	Requisites    bool              `option:"" into:"Crawl.Requisites"`
 	Sitemaps      bool              `option:"" into:"Crawl.Sitemaps"`
 	SeedRoots     bool              `option:"" into:"Crawl.SeedRoots"`

@@ -179,6 +179,7 @@ var states = map[review.State]string{
 	"page-limit":    "stopped at its page limit",
 	"size-limit":    "stopped at its size limit",
 	"time-limit":    "stopped at its time limit",
+	"disk-low":      "stopped because disk space was scarce",
 	"callback":      "stopped by its program",
 	review.Running:  "running",
 	review.Killed:   "killed; --resume continues it",

@@ -4,13 +4,12 @@ package disk
 
 import "golang.org/x/sys/unix"
 
-// Space returns how many bytes a user without privileges can still write to the file system of the directory, and its
-// size in bytes. Both are 0 if the system does not say.
-func Space(dir string) (free, size uint64) {
+// Space returns the room of the file system now.
+func (v Volume) Space() Space {
 	var s unix.Statfs_t
-	if unix.Statfs(dir, &s) != nil {
-		return 0, 0
+	if unix.Statfs(string(v), &s) != nil {
+		return Space{}
 	}
 	block := uint64(s.Bsize)
-	return uint64(max(int64(s.Bavail), 0)) * block, uint64(s.Blocks) * block
+	return Space{Free: uint64(max(int64(s.Bavail), 0)) * block, Size: uint64(s.Blocks) * block}
 }

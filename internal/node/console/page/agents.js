@@ -58,6 +58,9 @@ export function agents(main, crawl) {
       { name: 'Pages/s', class: 'n', cell: num('pagesPerS', compact) },
       { name: 'Pages', class: 'n', cell: num('pages') },
       { name: 'Received', class: 'n', cell: num('bytes', bytes) },
+      { name: 'Disk free', class: 'n', cell: (r) => (r.status?.disk?.size_bytes
+        ? el('span', { class: r.status.disk.free_bytes < r.status.disk.size_bytes / 10 ? 'bad' : '' },
+          bytes(r.status.disk.free_bytes || 0)) : '') },
       { name: 'Queued', class: 'n', cell: num('urlsQueued') },
       { name: 'Open', class: 'n', cell: num('openRequests') },
       { name: 'Errors', class: 'n', cell: num('errors') },
