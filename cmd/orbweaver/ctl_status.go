@@ -100,11 +100,8 @@ func diskLine(agents []*pb.AgentStatus) (line string) {
 		f := a.GetStatus().GetFields()["disk"].GetStructValue().GetFields()
 		if free, size := f["free_bytes"].GetNumberValue(), f["size_bytes"].GetNumberValue(); size > 0 && free < least {
 			least = free
-			line = fmt.Sprintf("free on disk: %s of %s", humanize.Bytes(uint64(free)), humanize.Bytes(uint64(size)))
-			if a.Agent != "" {
-				line += " at " + inCell(a.Agent)
-			}
-			line += "\n"
+			line = strings.TrimSuffix(fmt.Sprintf("free on disk: %s of %s at %s", humanize.Bytes(uint64(free)),
+				humanize.Bytes(uint64(size)), inCell(a.Agent)), " at ") + "\n"
 		}
 	}
 	return line

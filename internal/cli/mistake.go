@@ -187,6 +187,11 @@ func noFlag(flag string, node *kong.Node, args []string, hints map[string]string
 		text = fmt.Sprintf("%s has no flag %s", node.Path(), flag)
 	}
 	hint := hints[flag]
+	for _, a := range args { // such as -np, of which the parser names one letter
+		if !strings.HasPrefix(a, "--") && len(flag) == 2 && strings.Contains(a, flag[1:]) && hints[a] != "" {
+			text, hint = strings.TrimSuffix(text, flag)+a, hints[a]
+		}
+	}
 	if of := hints[flag+" NAME:"]; of != "" && slices.ContainsFunc(args, header.MatchString) {
 		hint = of
 	}

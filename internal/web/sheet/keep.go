@@ -22,6 +22,15 @@ const (
 	urlPrefix  = "url:"
 )
 
+// endings are the media types that people mean by the ending of a file name.
+var endings = map[string]string{
+	"pdf": "application/pdf", "html": "text/html", "htm": "text/html", "txt": "text/plain", "csv": "text/csv",
+	"css": "text/css", "js": "text/javascript", "json": "application/json", "xml": "application/xml",
+	"jpg": "image/jpeg", "jpeg": "image/jpeg", "png": "image/png", "gif": "image/gif", "svg": "image/svg+xml",
+	"webp": "image/webp", "mp3": "audio/mpeg", "mp4": "video/mp4", "zip": "application/zip",
+	"epub": "application/epub+zip",
+}
+
 // ParseKeep reads the values of keep. what is the name of the setting, which begins the error. The result is nil
 // if there are no values.
 //
@@ -64,6 +73,10 @@ func ParseKeep(what string, values []string) (*Keep, error) {
 		case form && similar(top) != "":
 			return nil, fmt.Errorf("%s %q: no media type begins with %q; did you mean %s/%s? For a regular expression "+
 				"of URLs, write url:%s", what, v, top, similar(top), sub, text)
+		case endings[strings.TrimPrefix(media, ".")] != "":
+			end := strings.TrimPrefix(media, ".")
+			return nil, fmt.Errorf(`%s %q: for the media type, write %s; for URLs that end so, write 'url:\.%s$'`, what, v,
+				endings[end], end)
 		default:
 			exprs = append(exprs, text)
 		}
