@@ -14,8 +14,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// If the disk is full, the program ends with code 3 and says what to do. When the disk has space
-// again, --resume continues without a loss. The disk is a real one, in memory, which requires root.
+// If the disk is full, the program ends with code 3 and says what to do. So it does before, if less is free than
+// --min-free-disk. When the disk has space again, --resume continues without a loss. The disk is a real one, in
+// memory, which requires root.
 func TestDiskFull(t *testing.T) {
 	weighs(t, 1)
 	disk := t.TempDir()
@@ -46,7 +47,11 @@ func TestDiskFull(t *testing.T) {
 	web := serve(t, testweb.Config{Sites: []testweb.Site{{Host: "full.example", Handler: site, Scheme: "http"}},
 		KeepURLs: 1000})
 	dir := filepath.Join(disk, "crawl")
-	first := flags(t, web, dir, "--delay", "0s", "http://full.example/")
+	early := crawl(context.Background(), t, flags(t, web, dir, "--delay", "0s", "http://full.example/")...).must(t, 3)
+	if want := "Stopped by --min-free-disk with 1 URL to do."; !strings.Contains(early.stdout, want) {
+		t.Errorf("with less than 1 GB the program does not say %q:\n%s", want, early.stdout)
+	}
+	first := flags(t, web, dir, "--delay", "0s", "--resume", "--min-free-disk", "0")
 	full := crawl(context.Background(), t, first...).must(t, 3)
 	for _, want := range []string{"the disk is full", "Free disk space", "--resume", "no space left on device"} {
 		if !strings.Contains(full.stderr, want) {
@@ -56,6 +61,7 @@ func TestDiskFull(t *testing.T) {
 	more := flags(t, web, dir, "--delay", "0s", "--resume")
 	crawl(context.Background(), t, more...).must(t, 3) // the disk is as full as before
 	must.Do(t, syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, "size=100m"))
+	more = append(more, "--min-free-disk", "1MB")
 	crawl(context.Background(), t, more...).must(t, 0)
 	verify(t, dir)
 	found := indexed(t, dir)
