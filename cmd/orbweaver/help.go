@@ -33,7 +33,7 @@ var crawlHelp = cli.Texts{
 	"host_depth": "Follow at most N links within a host from where the crawl entered it: a seed, or a URL that " +
 		"another host links to; 0 crawls only these, -1 sets no limit.",
 	"host_page_limit": "Fetch at most N pages of each host (default: 0, no limit).",
-	"min_free_disk":   "Stop with exit code 3 before less than BYTES are free on the disk; 0 does not look.",
+	"min_free_disk":   "Stop with exit code 3 before less than BYTES are free on the disk; 0 turns this off.",
 	"size_limit":      "Stop after receiving BYTES in all runs together, such as 500MB (default: 0, no limit).",
 	"time_limit":      "Stop this run after D, such as 90s or 2h30m (default: 0, no limit).",
 	"requisites":      "Also fetch the images, styles and scripts that pages need.",

@@ -7,7 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A space is the room that the crawl has on its disk.
+// A space watches the room on the disk of the crawl directory. The dispatcher owns it.
 type space struct {
 	disk.Space
 	cfg    *Config
@@ -31,7 +31,7 @@ func (s *space) look(now time.Time) {
 		s.events.Write("disk-scarce", report.F("free", s.Free), report.F("size", s.Size),
 			report.F("least", s.cfg.MinFreeDisk))
 	case s.Free > s.Size/100*15:
-		s.scarce = false // the next time it is news again
+		s.scarce = false // the next time, the event is written again
 	}
 }
 

@@ -25,7 +25,7 @@
 //
 // The hashes do not change between versions of the program, because indexes on disk have them, and because agents of
 // two versions must agree on LeastHash. One change was made: earlier versions made the Sketch of a text in such a
-// script of single characters. So an old Sketch of such a text is similar to none of today.
+// script of single characters. So an old Sketch of such a text matches no Sketch of this version.
 //
 // The package does no I/O. A Sketch is a value. A Scratch belongs to one goroutine.
 package near
@@ -113,7 +113,7 @@ func (m *Scratch) LeastHash(text []byte) (h uint64, ok bool) {
 	return mix(slices.Min(m.shingles)), true
 }
 
-// shingle sets the hashes of the shingles of a text. joined is that of words.
+// shingle sets the hashes of the shingles of a text. The method words says what joined means.
 func (m *Scratch) shingle(text []byte, joined bool) {
 	if m.shingles = m.shingles[:0]; cap(m.shingles) > maxKept {
 		m.shingles, m.known = nil, nil
@@ -235,7 +235,7 @@ func (m *Scratch) words(text []byte, joined bool, fn func(uint64)) {
 	end()
 }
 
-// An unspaced is scripts without spaces between words, in which real words have about the same length.
+// An unspaced is a group of scripts without spaces between words. Their real words have about the same length.
 type unspaced struct {
 	tables []*unicode.RangeTable
 	// joined is how many characters are joined in a word. If a real word of n characters changes, so do n+joined+3

@@ -22,7 +22,7 @@ const (
 	urlPrefix  = "url:"
 )
 
-// endings are the media types that people mean by the ending of a file name.
+// endings has the media type for the ending of a file name.
 var endings = map[string]string{
 	"pdf": "application/pdf", "html": "text/html", "htm": "text/html", "txt": "text/plain", "csv": "text/csv",
 	"css": "text/css", "js": "text/javascript", "json": "application/json", "xml": "application/xml",
@@ -75,8 +75,8 @@ func ParseKeep(what string, values []string) (*Keep, error) {
 				"of URLs, write url:%s", what, v, top, similar(top), sub, text)
 		case endings[strings.TrimPrefix(media, ".")] != "":
 			end := strings.TrimPrefix(media, ".")
-			return nil, fmt.Errorf(`%s %q: for the media type, write %s; for URLs that end so, write 'url:\.%s$'`, what, v,
-				endings[end], end)
+			return nil, fmt.Errorf(`%s %q: for the media type, write %s; for URLs that end so, write 'url:\.%s$'`,
+				what, v, endings[end], end)
 		default:
 			exprs = append(exprs, text)
 		}
