@@ -64,11 +64,12 @@ type Result struct {
 	Damage linklog.Damage
 }
 
-// Write replaces reports/broken.csv in a crawl directory. The columns are url, status, error, links, pages and via:
-// status is the HTTP status, and error the kind and text of the failure. links is the number of pages that link to
-// the URL, empty without a link log. pages has at most 20 of them, separated by spaces, without a link log the page
-// on which the crawl found the URL first. via has for each of these pages the redirect to which it links instead, or
-// a dash; it is empty if all link to the URL itself. Rows are sorted by URL. The crawl may be running.
+// Write replaces reports/broken.csv in a crawl directory. The columns are url, status, error, links, pages, via and
+// kind: status is the HTTP status, and error the kind and text of the failure. links is the number of pages that
+// link to the URL, empty without a link log. pages has at most 20 of them, separated by spaces, without a link log
+// the page on which the crawl found the URL first. via has for each of these pages the redirect to which it links
+// instead, or a dash; it is empty if all link to the URL itself. kind is requisite if a page embeds the URL, else
+// document. Rows are sorted by URL. The crawl may be running.
 func Write(dir string, cfg Config) (res Result, err error) {
 	cfg.FS = cmp.Or(cfg.FS, disk.OS)
 	if cfg.Temp == "" {
@@ -104,7 +105,7 @@ func Write(dir string, cfg Config) (res Result, err error) {
 	t := table{links: res.Links}
 	var failed error
 	err = report.WriteTable(cfg.FS, filepath.Join(dir, "reports", File), func(row func(cells ...string)) {
-		row("url", "status", "error", "links", "pages", "via")
+		row("url", "status", "error", "links", "pages", "via", "kind")
 		if failed = rows.Each(func(rec []byte) error { return t.add(rec, row) }); failed == nil {
 			t.end(row)
 		}
@@ -227,7 +228,7 @@ func urlOf(line []byte) []byte {
 }
 
 // A visit is the URL, a zero, 8 bytes number of the line, big-endian, and its row: rowState or rowReplaced if it is
-// broken, else 0; the status; the error; the page on which the URL was found; each with a zero behind it.
+// broken, else 0; the status; the error; its kind; the page on which the URL was found; each with a zero behind it.
 func appendVisit(dst []byte, l *report.Line, n uint64) []byte {
 	dst = append(append(dst, l.URL...), 0)
 	dst = binary.BigEndian.AppendUint64(dst, n)
@@ -249,10 +250,18 @@ func appendVisit(dst []byte, l *report.Line, n uint64) []byte {
 	if strings.HasSuffix(l.Hops, "R") {
 		via = redirected + via
 	}
-	for _, s := range [...]string{status, text, via} {
+	for _, s := range [...]string{status, text, kindOf(l), via} {
 		dst = append(append(dst, s...), 0)
 	}
 	return dst
+}
+
+// kindOf returns for what the crawl fetched the URL of a line.
+func kindOf(l *report.Line) string {
+	if l.Requisite() {
+		return "requisite"
+	}
+	return "document"
 }
 
 // errorOf returns the kind and the text of the error of a line.
@@ -279,7 +288,7 @@ func unescape(s string) string {
 
 // Records of rows: the URL, a zero, and one of these with its content.
 const (
-	rowState    = 1 // status, error; each with a zero
+	rowState    = 1 // status, error, kind; each with a zero
 	rowReplaced = 2 // the same of a URL that is broken only for pages that link to it: see report.Line.Replaced
 	rowPage     = 3 // a page that links to the URL, a zero, and the redirect to which it links; empty: none
 )
@@ -293,16 +302,18 @@ func lastVisits(visits, rows *extsort.Queue, targets filter, found redirects) er
 			return nil
 		}
 		cells := bytes.Split(last[1:], []byte{0})
-		if len(cells) != 4 {
+		if len(cells) != 5 {
 			return extsort.ErrDamaged
 		}
 		targets.add(url)
 		rec = append(append(rec[:0], url...), 0, last[0])
-		rec = append(append(append(append(rec, cells[0]...), 0), cells[1]...), 0)
-		if err := rows.Push(rec); err != nil || len(cells[2]) == 0 {
+		for _, cell := range cells[:3] {
+			rec = append(append(rec, cell...), 0)
+		}
+		if err := rows.Push(rec); err != nil || len(cells[3]) == 0 {
 			return err
 		}
-		via, redirect := strings.CutPrefix(string(cells[2]), redirected)
+		via, redirect := strings.CutPrefix(string(cells[3]), redirected)
 		if redirect && found.add(via, string(url)) {
 			return nil
 		}
@@ -340,14 +351,14 @@ type table struct {
 	links bool
 	urls  int64
 
-	url           string
-	broken        bool
-	replaced      bool
-	status, error string
-	count         int64
-	last          string
-	pages, via    []string
-	through       bool // via has a redirect
+	url        string
+	broken     bool
+	replaced   bool
+	state      [3]string // status, error, kind
+	count      int64
+	last       string
+	pages, via []string
+	through    bool // via has a redirect
 }
 
 // add reads a record of rows.
@@ -363,11 +374,13 @@ func (t *table) add(rec []byte, row func(cells ...string)) error {
 	}
 	if rest[0] != rowPage {
 		cells := bytes.Split(rest[1:], []byte{0})
-		if len(cells) != 3 {
+		if len(cells) != len(t.state)+1 {
 			return extsort.ErrDamaged
 		}
 		t.broken, t.replaced = true, rest[0] == rowReplaced
-		t.status, t.error = string(cells[0]), string(cells[1])
+		for i := range t.state {
+			t.state[i] = string(cells[i])
+		}
 		return nil
 	}
 	page, via, ok := strings.Cut(string(rest[1:]), "\x00")
@@ -398,7 +411,7 @@ func (t *table) end(row func(cells ...string)) {
 	if t.through {
 		via = strings.Join(t.via, " ")
 	}
-	row(report.Cell(t.url), t.status, report.TextCell(t.error), links, strings.Join(t.pages, " "),
-		report.TextCell(via))
+	row(report.Cell(t.url), t.state[0], report.TextCell(t.state[1]), links, strings.Join(t.pages, " "),
+		report.TextCell(via), t.state[2])
 	t.broken = false
 }

@@ -56,6 +56,9 @@ func (w *world) visit(code int, url, via string, notes []string, links ...string
 	if via != "" {
 		hops = "L"
 	}
+	if strings.HasSuffix(url, ".png") {
+		hops = "E"
+	}
 	if strings.HasSuffix(url, "/robots.txt") {
 		hops += "P"
 	}
@@ -84,15 +87,18 @@ func (w *world) write(cfg Config) (rows [][]string, res Result) {
 		w.t.Fatal(err)
 	}
 	rows, err = csv.NewReader(strings.NewReader(string(b))).ReadAll()
-	if err != nil || len(rows) == 0 || strings.Join(rows[0], ",") != "url,status,error,links,pages,via" {
+	if err != nil || len(rows) == 0 || strings.Join(rows[0], ",") != "url,status,error,links,pages,via,kind" {
 		w.t.Fatalf("%q: %v", rows, err)
 	}
 	if res.URLs != int64(len(rows)-1) {
 		w.t.Errorf("%d URLs in %d rows", res.URLs, len(rows)-1)
 	}
 	for i, row := range rows { // most tests have no redirect
-		if row[5] == "" {
+		if rows[i] = row[:6]; row[5] == "" {
 			rows[i] = row[:5]
+		}
+		if (row[6] == "requisite") != strings.HasSuffix(row[0], ".png") {
+			w.t.Errorf("%s is a %s", row[0], row[6])
 		}
 	}
 	left, err := w.ReadDir(dir + "/state/spill")
@@ -201,6 +207,16 @@ func TestWriteWithoutLinks(t *testing.T) {
 		if diff := cmp.Diff(want, rows); diff != "" || res.Links {
 			t.Errorf("%s: %+v; -want +got\n%s", name, res, diff)
 		}
+	}
+}
+
+// The list says which of the URLs pages embed.
+func TestRequisites(t *testing.T) {
+	w := newWorld(t, false)
+	w.visit(404, "http://cdn.example/x.png", a+"/", nil)
+	w.visit(404, a+"/gone", a+"/", nil)
+	if rows, _ := w.write(Config{}); len(rows) != 2 || rows[1][0] != "http://cdn.example/x.png" {
+		t.Errorf("%q", rows)
 	}
 }
 

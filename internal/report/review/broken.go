@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// A brokenList counts broken links and keeps those with the most linking pages. A URL counts once, even if the log has
-// several lines of it, or several agents visited it: the list remembers the first URLs, up to a limit.
+// A brokenList counts broken links and keeps the first by kind, and of each kind those with the most linking pages. A
+// URL counts once, even if the log has several lines of it, or several agents visited it: the list remembers the first
+// URLs, up to a limit.
 type brokenList struct {
 	reader *reader
 	count  int64
@@ -22,9 +23,21 @@ var brokenSeed = maphash.MakeSeed()
 func (r *reader) newBroken() *brokenList {
 	return &brokenList{
 		reader: r,
-		top:    top[Broken]{limit: r.Top, key: func(b *Broken) int64 { return b.Links }},
+		top:    top[Broken]{limit: r.Top, key: brokenRank},
 		seen:   map[uint64]struct{}{},
 	}
+}
+
+// brokenRank returns the place of a broken link in the list: the greatest comes first.
+func brokenRank(b *Broken) int64 {
+	rank := min(b.Links, 1<<40)
+	switch b.Kind {
+	case KindDocument:
+		return rank + 2<<41
+	case KindOwn:
+		return rank + 1<<41
+	}
+	return rank
 }
 
 func (l *brokenList) add(b Broken) error {
@@ -36,7 +49,7 @@ func (l *brokenList) add(b Broken) error {
 		l.seen[key] = struct{}{}
 	}
 	l.count++
-	if l.top.wants(b.Links) {
+	if l.top.wants(brokenRank(&b)) {
 		c := b
 		c.URL, c.Error, c.Pages, c.Via = keep(b.URL), keep(b.Error), nil, nil
 		for _, p := range b.Pages {
@@ -53,8 +66,8 @@ func (l *brokenList) add(b Broken) error {
 	return nil
 }
 
-// readBroken reads broken.csv: url,status,error,links,pages,via. Without a link log, links is empty, and pages has the
-// page on which the crawl found the URL first.
+// readBroken reads broken.csv: url,status,error,links,pages,via,kind. Without a link log, links is empty, and pages
+// has the page on which the crawl found the URL first.
 func (r *reader) readBroken(name string, d *Dir, to *brokenList) error {
 	var failed error
 	first := true
@@ -77,6 +90,7 @@ func (r *reader) readBroken(name string, d *Dir, to *brokenList) error {
 				b.Via = nil
 			}
 		}
+		b.Kind = r.log.kind(b.URL, len(cells) > 6 && cells[6] == "requisite")
 		if cells[1] != "" {
 			if b.Status, err = strconv.Atoi(unquoted(cells[1])); err != nil {
 				return false

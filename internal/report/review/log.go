@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // logCounts is what the lines of crawl.log add up to.
@@ -23,6 +24,7 @@ type logCounts struct {
 	bySize    *bars
 	byDepth   *bars
 	hosts     *table[hostCount]
+	sites     map[string]struct{} // of which the crawl fetched documents; at most as many as hosts
 	status    *table[Count]
 	errors    *table[Count]
 	mimes     *table[Count]
@@ -38,6 +40,7 @@ type logCounts struct {
 type hostCount struct {
 	Host
 	ms, timed int64
+	documents bool
 }
 
 func newLogCounts(limit, names int) *logCounts {
@@ -49,6 +52,7 @@ func newLogCounts(limit, names int) *logCounts {
 		bySize:    newBars(0, 1<<10, 4<<10, 16<<10, 64<<10, 256<<10, 1<<20, 4<<20, 16<<20, 64<<20),
 		byDepth:   newBars(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 50, 100),
 		hosts:     newTable(names, func(h *hostCount) int64 { return h.Visits }),
+		sites:     map[string]struct{}{},
 		status:    newTable(few, byCount),
 		errors:    newTable(few, byCount),
 		mimes:     newTable(few, byCount),
@@ -184,6 +188,10 @@ func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
 	h := c.hosts.row(host)
 	h.Visits++
 	h.Bytes += size
+	requisite := l.Requisite()
+	if !requisite && !h.documents && len(c.sites) < c.hosts.limit {
+		h.documents, c.sites[weburl.Site(strings.Clone(host))] = true, struct{}{}
+	}
 	if page {
 		h.Pages++
 	}
@@ -209,11 +217,22 @@ func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
 		return nil
 	}
 	h.Broken++
-	b := &Broken{URL: l.URL, Status: l.Code, Error: kind}
+	b := &Broken{URL: l.URL, Status: l.Code, Error: kind, Kind: c.kind(l.URL, requisite)}
 	if l.Via != "" {
 		b.Links, b.Pages = 1, []string{l.Via}
 	}
 	return b
+}
+
+// kind returns the kind of a broken link.
+func (c *logCounts) kind(url string, requisite bool) string {
+	if !requisite {
+		return KindDocument
+	}
+	if _, own := c.sites[weburl.Site(hostOf(url))]; own {
+		return KindOwn
+	}
+	return KindOthers
 }
 
 // response counts a line with an HTTP status.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,6 +72,7 @@ func Read(ctx context.Context, dirs []string, cfg Config) (*Review, error) {
 	}
 	r.out.BrokenCount = fromCSV.count + fromLog.count
 	r.out.Broken = append(fromCSV.top.list, fromLog.top.list...)
+	slices.SortStableFunc(r.out.Broken, func(a, b Broken) int { return cmp.Compare(brokenRank(&b), brokenRank(&a)) })
 	r.out.Broken = r.out.Broken[:min(len(r.out.Broken), r.Top)]
 	return r.out, nil
 }

@@ -22,7 +22,7 @@ type Review struct {
 	Hosts      []Host      `json:"by_host"`        // the hosts with the most URLs
 	Slowest    []Visit     `json:"slowest"`        // the responses that took longest
 	Largest    []Visit     `json:"largest"`        // the largest responses
-	Broken     []Broken    `json:"broken"`         // the first broken links
+	Broken     []Broken    `json:"broken"`         // the first broken links, by kind; of each kind by linking pages
 	Chains     []Chain     `json:"redirects"`      // the longest chains of redirects
 	Copies     []Count     `json:"copies"`         // pages that came again, by digest; Example is a copy
 	Latency    Percentiles `json:"ms_percentiles"`
@@ -135,11 +135,19 @@ type Broken struct {
 	URL    string   `json:"url"`
 	Status int      `json:"status,omitempty"` // 0 or negative: no response
 	Error  string   `json:"error,omitempty"`  // kind of error
+	Kind   string   `json:"kind"`             // KindDocument, KindOwn or KindOthers
 	Links  int64    `json:"links"`            // linking pages that are known; 0: a seed
 	Pages  []string `json:"pages,omitempty"`  // some of them
 	// Via has for each of Pages the redirect to which it links instead, or "-". It is empty if all link to URL itself.
 	Via []string `json:"via,omitempty"`
 }
+
+// The kinds of broken links, in the order of a Review.
+const (
+	KindDocument = "document"        // not a requisite
+	KindOwn      = "own-requisite"   // a file that a page embeds, from a site of which the crawl fetched documents
+	KindOthers   = "other-requisite" // from another site
+)
 
 // A Chain is a chain of redirects. If it ends with a redirect, the target is a URL that the crawl had met before, or
 // one outside its scope.

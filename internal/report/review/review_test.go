@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,8 +67,9 @@ func TestTotals(t *testing.T) {
 			MIME: "text/html"}},
 		{"largest", r.Largest[1].URL, "http://b.example/copy"},
 		{"broken", r.Broken, []Broken{
-			{URL: "http://a.example/gone", Status: 404, Links: 1, Pages: []string{"http://a.example/"}},
-			{URL: "http://c.example/", Status: -8, Error: "timeout-connect", Links: 1,
+			{URL: "http://a.example/gone", Status: 404, Kind: KindDocument, Links: 1,
+				Pages: []string{"http://a.example/"}},
+			{URL: "http://c.example/", Status: -8, Error: "timeout-connect", Kind: KindDocument, Links: 1,
 				Pages: []string{"http://a.example/"}}}},
 		{"sizes", r.Sizes.Count, int64(3)},
 		{"depth", r.ByDepth, []Bar{{0, 1, 1}, {1, 2, 6}}},
@@ -233,10 +235,11 @@ func TestBrokenTable(t *testing.T) {
 	var got []Broken
 	r := w.read(Config{OnBroken: func(b Broken) error { got = append(got, b); return nil }}, "a")
 	want := []Broken{
-		{URL: "http://a.example/x,y", Status: 404, Links: 3, Pages: []string{"http://a.example/1",
+		{URL: "http://a.example/x,y", Status: 404, Kind: KindDocument, Links: 3, Pages: []string{"http://a.example/1",
 			"http://a.example/2"}},
-		{URL: "http://gone.example/", Status: -8, Error: "dns", Links: 40, Pages: []string{"http://a.example/1"}},
-		{URL: "http://seed.example/", Status: 500, Pages: []string{}},
+		{URL: "http://gone.example/", Status: -8, Error: "dns", Kind: KindDocument, Links: 40,
+			Pages: []string{"http://a.example/1"}},
+		{URL: "http://seed.example/", Status: 500, Kind: KindDocument, Pages: []string{}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -261,6 +264,40 @@ func TestBrokenTable(t *testing.T) {
 		r.Broken[0].URL != "http://a.example/from-log" {
 		t.Errorf("running: %+v", r.Broken)
 	}
+}
+
+// Broken documents come before broken files of the crawl's own sites, and these before those of other sites, with and
+// without broken.csv.
+func TestBrokenByKind(t *testing.T) {
+	const page = "http://www.a.example/"
+	w := newWorld(t)
+	w.log("a", status(200, page, "", ""), status(404, "http://cdn.example/1.png", "E", page),
+		status(404, "http://cdn.example/2.png", "LRE", page), status(404, "http://static.a.example/x.css", "ER", page),
+		status(404, "http://www.a.example/gone", "LR", page), status(404, "http://www.a.example/x.js", "EE", page))
+	want := []string{"http://www.a.example/gone document", "http://static.a.example/x.css own-requisite",
+		"http://www.a.example/x.js own-requisite", "http://cdn.example/1.png other-requisite",
+		"http://cdn.example/2.png other-requisite"}
+	check := func(top int, want []string) {
+		t.Helper()
+		var got []string
+		for _, b := range w.read(Config{Top: top}, "a").Broken {
+			got = append(got, b.URL+" "+b.Kind)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	check(0, want)
+	check(2, want[:2])
+	w.write("a", "logs/events.jsonl", join(`{"time":"2026-01-02T15:00:00.000Z","event":"started"}`,
+		`{"time":"2026-01-02T15:01:00.000Z","event":"stopped","reason":"finished"}`))
+	w.json("a", "reports/summary.json", report.Summary{})
+	w.write("a", "reports/broken.csv", join("url,status,error,links,pages,via,kind",
+		`http://cdn.example/1.png,404,,90,,,requisite`, `http://cdn.example/2.png,404,,80,,,requisite`,
+		`http://static.a.example/x.css,404,,2,,,requisite`, `http://www.a.example/gone,404,,0,,,document`,
+		`http://www.a.example/x.js,404,,1,,,requisite`))
+	check(0, want)
+	check(3, want[:3])
 }
 
 // A broken URL counts once, although a killed crawl visited it twice.

@@ -361,8 +361,13 @@ func (b builder) broken() Section {
 	t.noBars = true
 	t.More = more(len(list), b.r.BrokenCount)
 	s.Tables = []Table{t}
+	if list[len(list)-1].Kind == review.KindOthers {
+		s.Notes = append(s.Notes, "Documents come first, then files that pages embed from the crawl's own sites, then "+
+			"those from other sites.")
+	}
 	if !b.r.BrokenKnown {
-		s.Notes = []string{"Each URL has the page on which the crawl found it first. Other pages may link to it, too."}
+		s.Notes = append(s.Notes, "Each URL has the page on which the crawl found it first. Other pages may link "+
+			"to it, too.")
 	}
 	return s
 }
