@@ -1,14 +1,24 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 )
+
+// noAPI is the value of --api for no API.
+const noAPI = "none"
+
+// freePort is where the API listens without --api.
+var freePort = "127.0.0.1:0"
 
 // APIFlags say where and how a crawl answers operators.
 type APIFlags struct {
@@ -27,9 +37,9 @@ func (f APIFlags) check(c *membership.Config) error {
 	switch {
 	case f.APIKey != "" && f.APICert == "":
 		return bad("--api-key %s: there is no certificate for it; add --api-cert", f.APIKey)
-	case f.APICert != "" && f.API == "":
-		return bad("--api-cert %s: there is no API; add --api ADDR", f.APICert)
-	case f.API == "":
+	case f.APICert != "" && (f.API == "" || f.API == noAPI):
+		return bad("--api-cert %s: the API has no address of yours; add --api ADDR", f.APICert)
+	case f.API == "" || f.API == noAPI:
 		return nil
 	}
 	if ap, err := netip.ParseAddrPort(f.API); err == nil && !ap.Addr().IsLoopback() && !f.secure(c) {
@@ -66,11 +76,42 @@ func (f APIFlags) certificate() (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// reserve opens the listener of the API.
-func (f APIFlags) reserve(c *membership.Config) (net.Listener, error) {
-	ln, err := admin.Reserve(f.API, f.secure(c))
-	if err != nil {
-		return nil, bad("--%v", err)
+// open opens the listener of the API; it is nil with --api none. Without --api, a listener that cannot be opened is a
+// note, and the crawl has no API.
+func (f APIFlags) open(c *membership.Config, note func(text string)) (net.Listener, error) {
+	if f.API == noAPI {
+		return nil, nil
 	}
-	return ln, nil
+	ln, err := admin.Reserve(cmp.Or(f.API, freePort), f.secure(c))
+	switch {
+	case err == nil:
+		return ln, nil
+	case f.API == "":
+		note(fmt.Sprintf("warning: %v; \"orbweaver ctl\" and the console cannot reach this crawl", err))
+		return nil, nil
+	}
+	return nil, bad("--%v", err)
+}
+
+// rehearse opens and closes the listener of the API, and says what it would be.
+func (f APIFlags) rehearse(c *membership.Config) (text string, err error) {
+	text = cmp.Or(f.API, "127.0.0.1, any free port")
+	if f.API != "" && f.API != noAPI {
+		text += ": free"
+	}
+	ln, err := f.open(c, func(warning string) { text = warning })
+	if ln != nil {
+		err = ln.Close()
+	}
+	return text, err
+}
+
+// greeting says how to ask the crawl in dir, whose API listens at addr.
+func (f APIFlags) greeting(dir string, addr net.Addr) string {
+	scheme := "http"
+	if ap, err := netip.ParseAddrPort(addr.String()); f.APICert != "" || err == nil && !ap.Addr().IsLoopback() {
+		scheme = "https"
+	}
+	return fmt.Sprintf("to look at the crawl: orbweaver ctl status%s, or %s://%s/ with the token in %s", dirFlag(dir),
+		scheme, here(addr.String()), filepath.Join(dir, crawldir.APIFile))
 }

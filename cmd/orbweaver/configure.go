@@ -40,7 +40,7 @@ func (c *CrawlCmd) config() (node.Config, error) {
 		return cfg, err
 	}
 	if cfg.Cluster != nil {
-		if cfg.Cluster.Listen, err = listenAddr(c.Settings.Cluster.Listen); err != nil {
+		if cfg.Cluster.Listen, err = input.ListenAddr(c.Settings.Cluster.Listen); err != nil {
 			return cfg, err
 		}
 	}

@@ -80,7 +80,7 @@ configuration, 17 the disk or the coordinator's files are broken.`
 // config returns the coordinator's configuration. Its errors name the flag, the value and what would be right.
 func (c *CoordinatorCmd) config() (cfg coordination.Config, err error) {
 	cfg = coordination.Config{Version: node.Version, Dir: c.Dir, Keys: c.Keys, Assign: c.Assign, Self: c.Listen}
-	if cfg.Listen, err = listenAddr(c.Listen); err != nil {
+	if cfg.Listen, err = input.ListenAddr(c.Listen); err != nil {
 		return cfg, err
 	}
 	for _, addr := range c.Coordinator {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -188,12 +187,9 @@ func runCrawl(cfg node.Config, api APIFlags, d *display) error {
 	unwatch := watchSignals(d, func() { cancel(nil) })
 	defer unwatch()
 	// Reserve the port first: if it is in use, the directory stays unchanged.
-	var ln net.Listener
-	if api.API != "" {
-		var err error
-		if ln, err = api.reserve(cfg.Cluster); err != nil {
-			return err
-		}
+	ln, err := api.open(cfg.Cluster, d.note)
+	if err != nil {
+		return err
 	}
 	cfg.Note = d.note
 	stopShow := d.show()
@@ -218,6 +214,9 @@ func runCrawl(cfg node.Config, api APIFlags, d *display) error {
 		}
 	}
 	d.began(a)
+	if ln != nil {
+		d.note(api.greeting(cfg.Dir, ln.Addr()))
+	}
 	res, err := a.Run(ctx)
 	stopShow(err == nil)
 	cerr := a.Close()

@@ -44,14 +44,13 @@ type CtlCmd struct {
 
 // Help explains what the commands require.
 func (CtlCmd) Help() string {
-	return `The crawl must run on this machine with --api ADDR:
+	return `The crawl must run on this machine, without --api none:
 
-  orbweaver crawl --api 127.0.0.1:7480 …
   orbweaver ctl status
   orbweaver ctl explain www.example.org
   orbweaver ctl block www.example.org --why "a complaint"
 
-In a cluster, one agent with --api is enough. It passes the command on to the
+In a cluster, give the command to any agent. It passes the command on to the
 other agents and prints their answers.
 
 The command reads the address and the token from state/api.json in the crawl
@@ -207,7 +206,7 @@ func (l CtlLeaveCmd) Run(c *commands, out io.Writer) error {
 	})
 }
 
-// silent returns the error for a directory in which no crawl with --api is running.
+// silent returns the error for a directory in which no crawl with an API is running.
 func (c *CtlCmd) silent() error {
 	there, err := crawldir.HoldsCrawl(nil, c.Dir)
 	if err != nil {
@@ -216,15 +215,16 @@ func (c *CtlCmd) silent() error {
 	pid, err := crawldir.CrawledBy(c.Dir)
 	switch {
 	case err == nil && pid != 0:
-		return bad("process %d crawls in %s without --api; stop it, then continue the crawl with --api:\n"+
-			"  kill %[1]d\n  orbweaver crawl --resume --api 127.0.0.1:7480%[3]s", pid, c.Dir, dirFlag(c.Dir))
+		return bad("process %d crawls in %s without an API: it is starting, or has --api none; wait, or give it one:"+
+			"\n  kill %[1]d\n  orbweaver crawl --resume --api 127.0.0.1:0%[3]s",
+			pid, c.Dir, dirFlag(c.Dir))
 	case there:
 		ended := ""
 		if end, err := node.Ended(c.Dir); err == nil && end.Reason != "" { // a process with --stay may still wait
 			ended = fmt.Sprintf(": the last run has ended (%s)", end.Reason)
 		}
 		return bad("no process is crawling in %s%s; to continue the crawl:\n"+
-			"  orbweaver crawl --resume --api 127.0.0.1:7480%s", c.Dir, ended, dirFlag(c.Dir))
+			"  orbweaver crawl --resume%s", c.Dir, ended, dirFlag(c.Dir))
 	}
 	return bad("there is no crawl in %s; name the directory of a running crawl with --dir", c.Dir)
 }

@@ -62,7 +62,7 @@ func (c *CtlCmd) open() (operator, error) {
 	var access node.APIAccess
 	damaged := json.Unmarshal(b, &access) != nil || access.Addr == ""
 	if u, err := url.Parse("http://" + access.Addr); damaged || err != nil || u.Host != access.Addr {
-		return operator{}, bad("%s is damaged; restart the crawl with --resume --api ADDR", file)
+		return operator{}, bad("%s is damaged; stop the crawl and continue it with --resume", file)
 	}
 	base := "http://" + here(access.Addr)
 	if access.Cert != nil {

@@ -33,6 +33,7 @@ const maxLooked = 20
 type dryRun struct {
 	cmd *CrawlCmd
 	cfg *node.Config
+	api string // what --api would do
 	r   *node.Rehearsal
 	w   *tabwriter.Writer
 
@@ -60,14 +61,9 @@ func (c *CrawlCmd) dryRun(k *kong.Context, cfg node.Config, given *elsewhere, ou
 	if err != nil {
 		return err
 	}
-	if c.API != "" {
-		ln, err := c.reserve(cfg.Cluster)
-		if err != nil {
-			return err
-		}
-		if err := ln.Close(); err != nil {
-			return err
-		}
+	api, err := c.rehearse(cfg.Cluster)
+	if err != nil {
+		return err
 	}
 	if c.Quiet {
 		out = io.Discard
@@ -77,7 +73,7 @@ func (c *CrawlCmd) dryRun(k *kong.Context, cfg node.Config, given *elsewhere, ou
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	d := &dryRun{cmd: c, cfg: &cfg, r: r, w: tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)}
+	d := &dryRun{cmd: c, cfg: &cfg, api: api, r: r, w: tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)}
 	settings, err := d.settings(k, given)
 	if err != nil {
 		return err
@@ -172,9 +168,7 @@ func (d *dryRun) directory() {
 	d.row("archive", "%s, a new file after %s", filepath.Join(r.Dir("archive"), files), c.Settings.Output.WARCSize)
 	d.row("logs", "%s", r.Dir("logs"))
 	d.row("reports", "%s", r.Dir("reports"))
-	if c.API != "" {
-		d.row("api", "%s: free", c.API)
-	}
+	d.row("api", "%s", d.api)
 }
 
 // identity prints how servers see the crawl.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/urlfrontier"
@@ -47,7 +48,7 @@ func (c *FrontierCmd) Run(errs cli.ErrorOutput) error {
 	if c.Memory <= 0 {
 		return bad("--memory %v: give a size above 0, such as 2GiB", c.Memory)
 	}
-	addr, err := listenAddr(c.Listen)
+	addr, err := input.ListenAddr(c.Listen)
 	if err != nil {
 		return err
 	}

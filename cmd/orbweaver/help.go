@@ -143,8 +143,8 @@ var crawlHelp = cli.Texts{
 	"recovery": "With --listen: when this agent becomes the owner of a host, ask N agents which of its URLs " +
 		"they know.",
 	"agents": "With --listen: start when N agents are present.",
-	"api": "Answer \"orbweaver ctl\", a browser and /metrics on this address, such as 127.0.0.1:7480. An address " +
-		"other than loopback requires --api-cert or --keys.",
+	"api": "Answer \"orbweaver ctl\", a browser and /metrics on this address, such as 127.0.0.1:7480; none: do not " +
+		"answer (default: a free port of 127.0.0.1). An address other than loopback requires --api-cert or --keys.",
 	"api_cert":   "Serve --api over TLS with the certificate in this PEM file, and the authorities that it has.",
 	"api_key":    "Read the private key of --api-cert from this PEM file (default: the file of --api-cert).",
 	"cpuprofile": "Write a processor profile to FILE, for \"go tool pprof\".",
@@ -173,7 +173,7 @@ var crawlHelp = cli.Texts{
 // longHelp holds the help texts of other commands that do not fit on one line of
 // code.
 var longHelp = cli.Texts{
-	"ctl_dir": "Ask the crawl in directory DIR, which runs with --api; without ./crawl, " +
+	"ctl_dir": "Ask the crawl that runs in directory DIR; without ./crawl, " +
 		"that in the current directory.",
 	"ctl_agent": "Mean only the agent of this name (default: all agents).",
 	"ctl_by": "Note that WHO has given the command, in the list of orders and in the events (default: the user and " +

@@ -74,7 +74,7 @@ func (h CtlHealthCmd) Run(c *commands, out io.Writer) error {
 		return err
 	case end.Nothing || !slices.Contains(stays, end.Reason):
 		return &exitError{exitOther, fmt.Sprintf(
-			"no crawl with --api is running in %s, and none has ended there; "+
+			"no crawl with an API is running in %s, and none has ended there; "+
 				"name another directory with --dir", c.Ctl.Dir)}
 	}
 	return JSONFlag(h).print(out, []*pb.Answer{{Text: fmt.Sprintf("ended: %s\n", end.Reason)}})

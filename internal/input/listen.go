@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 // lookupPatience bounds the look-up of a name in --listen.
 const lookupPatience = 5 * time.Second
 
-// listenAddr returns the IP address and port of --listen. In place of the IP address there may be an
+// ListenAddr returns the IP address and port of --listen. In place of the IP address there may be an
 // interface of this machine or a name of this machine. An IPv4 address is preferred, and one that
 // other machines can reach.
-func listenAddr(listen string) (string, error) {
+func ListenAddr(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil || host == "" {
 		return listen, nil // the agent says what is wrong
@@ -26,20 +26,21 @@ func listenAddr(listen string) (string, error) {
 	}
 	own, err := net.InterfaceAddrs()
 	if err != nil {
-		return "", bad("--listen %s: the addresses of this machine are unknown: %v", listen, err)
+		return "", Errorf("{listen} %s: the addresses of this machine are unknown: %v", listen, err)
 	}
 	if iface, err := net.InterfaceByName(host); err == nil {
 		addrs, err := iface.Addrs()
 		if ip, ok := reachable(ipsOf(addrs)); err == nil && ok {
 			return net.JoinHostPort(ip.String(), port), nil
 		}
-		return "", bad("--listen %s: the interface %s has no address; give another one, or an IP address", listen, host)
+		return "", Errorf("{listen} %s: the interface %s has no address; give another one, or an IP address", listen,
+			host)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookupPatience)
 	defer cancel()
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
-		return "", bad("--listen %s: %s is no interface of this machine, and no name with an address (%v); "+
+		return "", Errorf("{listen} %s: %s is no interface of this machine, and no name with an address (%v); "+
 			"give an IP address of this machine, such as 192.0.2.1:7470", listen, host, lookupCause(err))
 	}
 	var ours []netip.Addr
@@ -51,8 +52,8 @@ func listenAddr(listen string) (string, error) {
 	}
 	ip, ok := reachable(ours)
 	if !ok {
-		return "", bad("--listen %s: %s is %s, which is no address of this machine; give one of %s", listen, host,
-			joined(ips), joined(ipsOf(own)))
+		return "", Errorf("{listen} %s: %s is %s, which is no address of this machine; give one of %s", listen,
+			host, joined(ips), joined(ipsOf(own)))
 	}
 	return net.JoinHostPort(ip.String(), port), nil
 }

@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"errors"
@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-
-	"github.com/orbweaver/orbweaver/internal/input"
 )
 
 // --listen takes an address, an interface or a name of this machine.
@@ -21,15 +19,15 @@ func TestListenAddr(t *testing.T) {
 		if _, err := net.InterfaceByName("lo"); err != nil && listen == "lo:7470" {
 			continue // macOS calls it lo0
 		}
-		if got, err := listenAddr(listen); got != want || err != nil {
+		if got, err := ListenAddr(listen); got != want || err != nil {
 			t.Errorf("%q: got %q, %v, want %q", listen, got, err, want)
 		}
 	}
 	for listen, want := range map[string]string{
-		"nobody.invalid:7470": "--listen nobody.invalid:7470: nobody.invalid is no interface of this machine, and no n",
+		"nobody.invalid:7470": "listen nobody.invalid:7470: nobody.invalid is no interface of this machine, and no n",
 	} {
-		_, err := listenAddr(listen)
-		if wrong := (*input.ConfigError)(nil); !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), want) {
+		_, err := ListenAddr(listen)
+		if wrong := (*ConfigError)(nil); !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", listen, err, want)
 		}
 	}
