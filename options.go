@@ -95,8 +95,8 @@ type Options struct {
 	Links bool
 
 	// PageLimit and HostPageLimit are the maximum number of pages (responses with status 200
-	// to 299) of the crawl and of each host, over all calls of Crawl for Dir and all agents. Zero
-	// means no limit.
+	// to 299) of the crawl and of each host, over all calls of Crawl for Dir and all agents. The
+	// files that pages embed do not count: see Requisites. Zero means no limit.
 	PageLimit, HostPageLimit int64
 	// SizeLimit is the maximum number of bytes received, over all calls. Zero means no limit.
 	SizeLimit int64

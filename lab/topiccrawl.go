@@ -231,7 +231,8 @@ func (j *topicJob) way(ctx context.Context, t *Trial, truth testweb.Truth, c age
 		cost.Pages = w.Origin.Fetched
 		for _, a := range all {
 			s := &a.summary
-			cost.Fetches, cost.Received, cost.Moved = cost.Fetches+s.Pages, cost.Received+s.Bytes, cost.Moved+s.Exported
+			cost.Fetches, cost.Received = cost.Fetches+s.Pages, cost.Received+s.Bytes
+			cost.Moved += s.Moved.Exported
 			cost.Stop, cost.Seconds = s.StopReason, max(cost.Seconds, s.DurationS)
 			if s.Exchange == nil {
 				return fmt.Errorf("%w: the summary of %s has no messages to other agents", ErrTopicCrawl, a.name)

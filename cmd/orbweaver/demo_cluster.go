@@ -214,9 +214,9 @@ func (c *DemoCmd) byTopic(w io.Writer, results []node.Result) {
 	topics := (&membership.Config{}).Topics(names)
 	fmt.Fprintln(w, "AGENT\tFETCHED\tSENT AWAY\tTAKEN IN\tKEPT\t  TOPICS")
 	for i, r := range results {
-		s := r.Summary
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t  %s\n", names[i], humanize.Comma(s.Pages), humanize.Comma(s.Exported),
-			humanize.Comma(s.Imported), humanize.Comma(s.Pages-s.Exported+s.Imported),
+		fetched, m := r.Summary.Pages+r.Summary.Files, r.Summary.Moved
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t  %s\n", names[i], humanize.Comma(fetched), humanize.Comma(m.Exported),
+			humanize.Comma(m.Imported), humanize.Comma(fetched-m.Exported+m.Imported),
 			strings.ToLower(strings.Join(topics[names[i]], ", ")))
 	}
 }
@@ -267,11 +267,11 @@ func (c agentGroup) Status() *crawl.Status {
 func sum(all []*crawl.Status) *crawl.Status {
 	t := *all[0]
 	t.Errors, t.Skipped, t.Retrying = maps.Clone(t.Errors), maps.Clone(t.Skipped), maps.Clone(t.Retrying)
-	t.Hosts = slices.Clone(t.Hosts)
+	t.Live.Hosts = slices.Clone(t.Live.Hosts)
 	for _, s := range all[1:] {
 		t.At, t.Elapsed = later(t.At, s.At), max(t.Elapsed, s.Elapsed)
 		t.Pages, t.Fetched, t.Bytes = t.Pages+s.Pages, t.Fetched+s.Fetched, t.Bytes+s.Bytes
-		t.Queued, t.Unique = t.Queued+s.Queued, t.Unique+s.Unique
+		t.Files, t.Queued, t.Unique = t.Files+s.Files, t.Queued+s.Queued, t.Unique+s.Unique
 		t.Open, t.Resolving = t.Open+s.Open, t.Resolving+s.Resolving
 		t.Frontier.Ready += s.Frontier.Ready
 		t.Frontier.Resting += s.Frontier.Resting
@@ -281,12 +281,12 @@ func sum(all []*crawl.Status) *crawl.Status {
 		addTo(&t.Errors, s.Errors)
 		addTo(&t.Skipped, s.Skipped)
 		addTo(&t.Retrying, s.Retrying)
-		t.Hosts = append(t.Hosts, s.Hosts...)
+		t.Live.Hosts = append(t.Live.Hosts, s.Live.Hosts...)
 		if t.NextRetry.IsZero() || !s.NextRetry.IsZero() && s.NextRetry.Before(t.NextRetry) {
 			t.NextRetry = s.NextRetry
 		}
 		if s.LastURL != "" && s.Open > 0 {
-			t.LastURL, t.NowURL = s.LastURL, s.NowURL
+			t.LastURL, t.Live.NowURL = s.LastURL, s.Live.NowURL
 		}
 		if s.WaitsFor == "" {
 			t.WaitsFor = ""

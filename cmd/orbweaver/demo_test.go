@@ -16,21 +16,22 @@ func TestSum(t *testing.T) {
 	at := time.Unix(1e9, 0)
 	one := crawl.Status{At: at, Elapsed: 2 * time.Second, Pages: 3, Bytes: 10, Queued: 1, Open: 1, LastURL: "http://a/",
 		Frontier: frontier.Stats{Ready: 1}, Errors: map[string]int64{"dns": 1}, Stop: crawl.Finished, WaitsFor: "x",
-		Hosts: []frontier.Glimpse{{Host: "a"}}}
+		Live: crawl.Live{Hosts: []frontier.Glimpse{{Host: "a"}}}}
 	two := crawl.Status{At: at.Add(1), Elapsed: time.Second, Pages: 4, Bytes: 20, Queued: 2, Open: 2, LastURL: "http://b/",
 		Frontier: frontier.Stats{Ready: 2, Paused: 1}, Errors: map[string]int64{"dns": 1, "tls": 5},
-		Skipped: map[string]int64{"scope": 1}, NextRetry: at.Add(9), Hosts: []frontier.Glimpse{{Host: "b"}}}
+		Skipped: map[string]int64{"scope": 1}, NextRetry: at.Add(9),
+		Live: crawl.Live{Hosts: []frontier.Glimpse{{Host: "b"}}}}
 	was := one.Errors["dns"]
 	got := sum([]*crawl.Status{&one, &two})
 	want := &crawl.Status{At: at.Add(1), Elapsed: 2 * time.Second, Pages: 7, Bytes: 30, Queued: 3, Open: 3,
 		LastURL: "http://b/", Frontier: frontier.Stats{Ready: 3, Paused: 1},
 		Errors:  map[string]int64{"dns": 2, "tls": 5},
 		Skipped: map[string]int64{"scope": 1}, Retrying: map[string]int64{}, NextRetry: at.Add(9),
-		Hosts: []frontier.Glimpse{{Host: "a"}, {Host: "b"}}}
+		Live: crawl.Live{Hosts: []frontier.Glimpse{{Host: "a"}, {Host: "b"}}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if one.Errors["dns"] != was || len(one.Hosts) != 1 {
+	if one.Errors["dns"] != was || len(one.Live.Hosts) != 1 {
 		t.Error("the sum has changed a part")
 	}
 	two.Stop = crawl.Finished

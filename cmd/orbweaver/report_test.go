@@ -81,7 +81,8 @@ func TestReportAgrees(t *testing.T) {
 		name      string
 		got, want any
 	}{
-		{"pages", r.Pages, s.Pages}, {"fetched", r.Fetched, s.Fetched}, {"visits", r.Visits, s.Finished},
+		{"pages", r.Pages, s.Pages}, {"files", r.Files, s.Files},
+		{"fetched", r.Fetched, s.Fetched}, {"visits", r.Visits, s.Finished},
 		{"hosts", r.HostCount, s.Hosts}, {"duplicates", r.Duplicates, s.Duplicates}, {"denied", r.Denied, s.Denied},
 		{"robots.txt", r.RobotsTxt, s.RobotsTxt}, {"truncated", r.Truncated, s.Truncated},
 		{"statuses", sum(r.Status), s.Status}, {"errors", sum(r.Errors), s.Errors}, {"skipped", sum(r.Skipped),

@@ -247,7 +247,7 @@ func (s *story) statusText(w *world) string {
 	note("%s left", st.TimeLeft)
 	note("stop %q", string(st.Stop))
 	var hosts []string
-	for _, h := range st.Hosts {
+	for _, h := range st.Live.Hosts {
 		hosts = append(hosts, fmt.Sprint(h.Host, ":", h.Links))
 	}
 	note("hosts %v", hosts)

@@ -215,8 +215,9 @@ func New(cfg Config, parts Parts) *Crawler {
 		Robots: p.Robots, Tally: p.Tally, Events: p.Events, Visits: c.visits, Gate: c.gate, Ledger: c.ledger})
 	c.plan = plan.New(plan.Parts{Planner: planner, Run: c.run, Ledger: c.ledger, Queues: &c.origins, Archive: p.Archive,
 		Owners: p.Cluster.Owners, Moves: p.Cluster.Moves})
-	c.limits = limits{&c.cfg, p.Sheets, p.Tally, c.cluster, c.gate, &c.progress, space{cfg: &c.cfg,
-		events: p.Events}}
+	c.limits = limits{cfg: &c.cfg, sheets: p.Sheets, tally: p.Tally, cluster: c.cluster, gate: c.gate,
+		progress: &c.progress, space: space{cfg: &c.cfg, events: p.Events},
+		parting: c.cfg.Requisites && planner == nil && c.cluster.Turns == nil}
 	c.delays = delays{&c.cfg, p.Frontier, p.Robots}
 	c.lookups = lookups{run: c.run, visits: c.visits, fetch: p.Fetch, dns: p.DNS, cfg: &c.cfg}
 	c.proxy = proxy{run: c.run, book: c.retries, events: p.Events, wait: cfg.RetryWait,
@@ -227,7 +228,7 @@ func New(cfg Config, parts Parts) *Crawler {
 	c.Intake = &Intake{run: c.run, gate: c.gate, visits: c.visits, ledger: c.ledger,
 		frontier: p.Frontier, seen: p.Seen, tally: p.Tally, queries: p.Queries, strategy: p.Strategy,
 		cluster: c.cluster, apps: c.Applications, origins: &c.origins, failures: &c.failures, plan: &c.plan,
-		skips: &c.skips, widened: widened, loop: c}
+		limits: &c.limits, skips: &c.skips, widened: widened, loop: c}
 	c.Orders = &Orders{cfg: &c.cfg, run: c.run, gate: c.gate, frontier: p.Frontier, book: c.retries,
 		origins: &c.origins, ledger: c.ledger, events: p.Events, scope: p.Scope, cluster: c.cluster, plan: &c.plan,
 		apps: c.Applications, progress: &c.progress}
@@ -364,6 +365,8 @@ func (c *Crawler) finished() {
 		c.run.Fail(fmt.Errorf("frontier: %d links pending, and nothing to wait for", c.frontier.Pending()))
 	case c.cluster.Turns != nil:
 		c.cluster.Turns.Rest()
+	case c.limits.parts():
+		c.end(PageLimit)
 	case c.frontier.Len() > 0:
 		c.end(OnlyBlocked)
 	default:
@@ -451,7 +454,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			// The operator dropped the host, and the URL came back to the queue after that; or removed the application.
 			v.Outcome = visit.Dropped
 			c.settle(v, now)
-		case c.limits.full(host) && v.Plan().Before == nil && !visit.IsErrand(t.Link) && !visit.IsRefetch(t.Link):
+		case c.limits.bars(&t.Link) && v.Plan().Before == nil && !visit.IsErrand(t.Link) && !visit.IsRefetch(t.Link):
 			v.Outcome = visit.OverQuota
 			if c.settle(v, now); !c.run.Failed() {
 				if quota--; quota == 0 {
@@ -470,8 +473,8 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			c.lookups.begin(work)
 		default:
 			v.Last = c.retries.FailedLookUps(host) > c.cfg.Retries || origin.Dead()
-			v.Within, v.HostLives = c.origins.Patience(t.Link.URL, now), c.tally.HostPages(host) > 0
-			c.progress.busy++
+			v.Within, v.HostLives = c.origins.Patience(t.Link.URL, now), c.tally.HostServes(host)
+			c.progress.count(v, 1)
 			v.Turn = c.rate.Begin()
 			v.Turn.Held = func() bool { return c.gate.HeldBack(v) }
 			c.View.shown.begun = v.Task.Link.URL
@@ -487,7 +490,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 // takes its place.
 func (c *Crawler) needsNoTry(t *frontier.Task) bool {
 	return visit.IsErrand(t.Link) || c.gate.Dropped(t.Host, t.Number) || c.Applications.Without(&t.Link) ||
-		c.limits.full(t.Host) || c.plain.replaces(t.Link)
+		c.limits.bars(&t.Link) || c.plain.replaces(t.Link)
 }
 
 // failUntried finishes a URL of a dead origin that is in no queue.
@@ -507,7 +510,7 @@ func (c *Crawler) settleAll(v *visit.Attempt) {
 		if v.Lookup.Done {
 			c.lookups.open--
 		} else {
-			c.progress.busy--
+			c.progress.count(v, -1)
 			v.Turn.End()
 		}
 		// Read the clock for each visit. Settling one takes time, in which the response of the

@@ -65,9 +65,10 @@ func (c *Crawler) bar(t *frontier.Task, now time.Time) (barred bool) {
 	return true
 }
 
-// setAside sets a task aside that was just taken from the frontier, if an Exclusion holds for it.
+// setAside sets a task aside that was just taken from the frontier, if an Exclusion holds for it or it
+// waits for another run.
 func (c *Crawler) setAside(t *frontier.Task, now time.Time) bool {
-	if !c.gate.Excludes(&t.Link) || c.gate.Dropped(t.Host, t.Number) {
+	if !c.gate.Excludes(&t.Link) && !c.limits.leaves(&t.Link) || c.gate.Dropped(t.Host, t.Number) {
 		return false
 	}
 	k := t.Link.Key()

@@ -34,6 +34,7 @@ type Intake struct {
 	apps     *applications.Set
 	origins  *retry.Origins
 	failures *retry.Failures
+	limits   *limits
 	plan     *plan.Plan
 	skips    *skips
 	widened  *widened
@@ -128,6 +129,7 @@ func (n *Intake) Accept(items []keyset.Item) error {
 		}
 		if kind == state.Accept {
 			n.apps.Accepted(&l)
+			n.limits.accepted(&l)
 		}
 		if dropped {
 			if err := n.loop.acceptDropped(enc, n.ledger.AcceptUnlisted(kind, enc)); err != nil {

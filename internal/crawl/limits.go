@@ -7,6 +7,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -22,6 +23,48 @@ type limits struct {
 	gate     *orders.Gate
 	progress *progress
 	space    space
+	// parting says that a run at its page limit still fetches the files of its pages. A Planner may want pages again
+	// for ever, and other agents have files of their own.
+	parting bool
+	files   int64 // that are accepted and not finished
+}
+
+// filesOfPage is how many files of pages a limit allows for each of its pages. It bounds what a hostile site can make
+// the crawl fetch, and no ordinary site reaches it.
+const filesOfPage = 1000
+
+// bars reports that a link is not visited because its host has as many pages, or files of pages, as its limit allows.
+func (m *limits) bars(l *link.Link) bool {
+	host := l.URL.Host()
+	if link.IsFile(l.Hops) {
+		limit := m.ofHost(host)
+		return limit > 0 && m.tally.HostFiles(host)/filesOfPage >= limit
+	}
+	return m.full(host)
+}
+
+// accepted counts a file of a page that the crawl is to fetch.
+func (m *limits) accepted(l *link.Link) {
+	if link.IsFile(l.Hops) {
+		m.files++
+	}
+}
+
+// ended takes the file of a finish off the count of accepted.
+func (m *limits) ended(f *state.Finish) {
+	if f.Number > 0 && link.IsFile(f.Link.Hops) {
+		m.files--
+	}
+}
+
+// parts reports that the run has all of its pages, and fetches their files before it ends.
+func (m *limits) parts() bool {
+	return m.parting && m.cfg.PageLimit > 0 && m.tally.Pages() >= m.cfg.PageLimit
+}
+
+// leaves reports that a link waits for a run with a higher page limit.
+func (m *limits) leaves(l *link.Link) bool {
+	return m.parts() && !link.IsFile(l.Hops) && !visit.IsErrand(*l)
 }
 
 // full reports that a host has as many pages as its limit allows.
@@ -60,7 +103,8 @@ func (m *limits) timeLeft(now time.Time) time.Duration {
 // reached returns the limit that the run has reached, or notStopping.
 func (m *limits) reached(now time.Time) Stop {
 	switch {
-	case m.cfg.PageLimit > 0 && m.tally.Pages() >= m.cfg.PageLimit:
+	case m.cfg.PageLimit > 0 && m.tally.Pages() >= m.cfg.PageLimit && (!m.parting || m.files <= 0),
+		m.cfg.PageLimit > 0 && m.tally.Files()/filesOfPage >= m.cfg.PageLimit:
 		return PageLimit
 	case m.cfg.SizeLimit > 0 && m.tally.Bytes() >= m.cfg.SizeLimit:
 		return SizeLimit
@@ -79,11 +123,11 @@ func (m *limits) active(now time.Time) time.Duration {
 
 // limited reports that no visit may begin because of the page limit.
 func (m *limits) limited(time.Time) (bool, time.Time) {
-	return m.cfg.PageLimit > 0 && m.tally.Pages()+int64(m.progress.busy) >= m.cfg.PageLimit, time.Time{}
+	return m.cfg.PageLimit > 0 && !m.parts() && m.tally.Pages()+int64(m.progress.pages) >= m.cfg.PageLimit, time.Time{}
 }
 
 func (m *limits) whyLimited(time.Time) Hindrance {
 	return Hindrance{Text: fmt.Sprintf("page limit: %s and %s of at most %d", report.Count(m.tally.Pages(), "page"),
-		english.Plural(m.progress.busy, "visit in progress", "visits in progress"), m.cfg.PageLimit),
+		english.Plural(m.progress.pages, "visit in progress", "visits in progress"), m.cfg.PageLimit),
 		Until: "if a visit in progress brings no page; else with a higher limit"}
 }

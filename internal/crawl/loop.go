@@ -53,8 +53,8 @@ func (l *Loop) Stop(why Stop) {
 	}
 }
 
-// Busy returns the number of visits that the workers have.
-func (l *Loop) Busy() int { return l.c.progress.busy }
+// Busy returns the number of visits that the workers have and that may bring a page.
+func (l *Loop) Busy() int { return l.c.progress.pages }
 
 // Idle reports that no visit and no look-up is in progress, and that no URL waits for a retry.
 func (l *Loop) Idle() bool {

@@ -8,6 +8,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A progress tells how far a run is: since when it goes on, which visits are in progress, and why it stops. The
@@ -20,7 +21,15 @@ type progress struct {
 	took  time.Duration // time of earlier runs
 	rests time.Time     // no visit begins before, because the hosts rest after a restart
 	busy  int           // visits that the workers have and that are not settled
+	pages int           // of these, those that may bring a page, and not a file of one
 	stop  Stop
+}
+
+// count adds n visits to those that the workers have.
+func (p *progress) count(v *visit.Attempt, n int) {
+	if p.busy += n; !link.IsFile(v.Task.Link.Hops) {
+		p.pages += n
+	}
 }
 
 // elapsed returns the time that the crawl has run, with earlier runs.

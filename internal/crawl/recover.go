@@ -50,8 +50,9 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	if len(pages) > 0 {
 		evidence.Others = append(evidence.Others, pages)
 	}
-	r := &recovery{now: now, past: &c.past, tally: c.tally, queries: c.queries, gate: c.gate, plan: &c.plan,
-		apps: c.Applications, frontier: c.frontier, robots: c.robots, origins: &c.origins, view: c.View,
+	r := &recovery{now: now, past: &c.past, tally: c.tally, queries: c.queries, gate: c.gate,
+		limits: &c.limits, plan: &c.plan, apps: c.Applications, frontier: c.frontier, robots: c.robots,
+		origins: &c.origins, view: c.View,
 		progress: &c.progress, wait: c.cfg.ResumeWait, events: c.events, ledger: c.ledger}
 	c.past.delays = map[string]time.Duration{}
 	found, err := c.ledger.Recover(fs, dir, intact, evidence, r)
@@ -80,6 +81,7 @@ type recovery struct {
 	tally    *report.Tally
 	queries  *scope.Queries // nil: the spellings of queries do not count
 	gate     *orders.Gate
+	limits   *limits
 	plan     *plan.Plan
 	apps     *applications.Set
 	frontier *frontier.Frontier
@@ -129,6 +131,7 @@ func (r *recovery) Dropped(number uint64, l link.Link) (taken bool, err error) {
 // Pending implements ledger.Past. It queues the link.
 func (r *recovery) Pending(number uint64, l link.Link) error {
 	r.apps.Accepted(&l)
+	r.limits.accepted(&l)
 	if r.batch, r.numbers = append(r.batch, l), append(r.numbers, number); len(r.batch) == 1024 {
 		return r.Queued()
 	}

@@ -144,6 +144,7 @@ func (c *Crawler) finish(v *visit.Attempt, now time.Time) {
 
 // record counts a finish and adds it to the batch.
 func (c *Crawler) record(v *visit.Attempt, f *state.Finish) {
+	c.limits.ended(f)
 	f.Found, f.Skips = v.Page.References, c.skips.counted
 	c.ledger.Finish(f)
 	f.Skips, c.skips.counted = nil, c.skips.counted[:0]

@@ -26,6 +26,7 @@ type Status struct {
 	Elapsed   time.Duration  `json:"-"`     // time of all runs
 	ElapsedS  float64        `json:"elapsed_s"`
 	Pages     int64          `json:"pages"`   // over all runs
+	Files     int64          `json:"files"`   // that pages embed
 	Fetched   int64          `json:"fetched"` // HTTP responses, without robots.txt
 	Bytes     int64          `json:"bytes"`
 	Queued    int64          `json:"urls_queued"`   // URLs accepted and not finished, without those in progress
@@ -36,31 +37,36 @@ type Status struct {
 	Unique    int64          `json:"urls_unique"` // URLs accepted
 	Frontier  frontier.Stats `json:"frontier"`
 	// number of hosts that the crawl wants to keep ready, by its speed
-	Active     int                `json:"active_hosts"`
-	Sizes      Sizes              `json:"-"`
-	Blocked    []string           `json:"blocked_hosts"` // by the operator
-	Errors     map[string]int64   `json:"errors"`
-	Denied     int64              `json:"robots_denied"`
-	Duplicates int64              `json:"duplicates"`
-	Near       int64              `json:"near_duplicates"`     // pages nearly the same as an archived one
-	Refetched  int64              `json:"refetched"`           // pages of lost archives that were fetched again
-	Revisits   int64              `json:"revisits"`            // visits to URLs visited before
-	Unchanged  int64              `json:"unchanged"`           // revisits that found no change
-	NextVisit  time.Time          `json:"next_visit,omitzero"` // when a Planner wants the next URL
-	Skipped    map[string]int64   `json:"skipped"`             // links that are not followed, by reason
-	Sent       int64              `json:"urls_sent"`           // sent to other agents
-	Cluster    ClusterStatus      `json:"-"`                   // what it tells of other agents
-	Retrying   map[string]int64   `json:"retrying"`            // URLs that failed and will be retried, by kind
-	NextRetry  time.Time          `json:"next_retry,omitzero"`
-	LastURL    string             `json:"last_url"`
-	WaitsFor   string             `json:"waiting_for,omitempty"` // in words, if no visit has ended lately
-	NowURL     string             `json:"-"`                     // of the last visit that began
-	Hosts      []frontier.Glimpse `json:"-"`                     // see View.Watch
-	PagesPerS  float64            `json:"pages_per_s"`           // over the last seconds
-	Paused     bool               `json:"paused,omitempty"`      // by the operator: no visit begins
-	Stop       Stop               `json:"stop_reason,omitempty"`
-	Disk       disk.Space         `json:"disk"` // of the crawl directory
-	TimeLeft   time.Duration      `json:"-"`    // until Config.TimeLimit, which stands still in a pause; 0 without one
+	Active     int              `json:"active_hosts"`
+	Sizes      Sizes            `json:"-"`
+	Blocked    []string         `json:"blocked_hosts"` // by the operator
+	Errors     map[string]int64 `json:"errors"`
+	Denied     int64            `json:"robots_denied"`
+	Duplicates int64            `json:"duplicates"`
+	Near       int64            `json:"near_duplicates"`     // pages nearly the same as an archived one
+	Refetched  int64            `json:"refetched"`           // pages of lost archives that were fetched again
+	Revisits   int64            `json:"revisits"`            // visits to URLs visited before
+	Unchanged  int64            `json:"unchanged"`           // revisits that found no change
+	NextVisit  time.Time        `json:"next_visit,omitzero"` // when a Planner wants the next URL
+	Skipped    map[string]int64 `json:"skipped"`             // links that are not followed, by reason
+	Sent       int64            `json:"urls_sent"`           // sent to other agents
+	Cluster    ClusterStatus    `json:"-"`                   // what it tells of other agents
+	Retrying   map[string]int64 `json:"retrying"`            // URLs that failed and will be retried, by kind
+	NextRetry  time.Time        `json:"next_retry,omitzero"`
+	LastURL    string           `json:"last_url"`
+	WaitsFor   string           `json:"waiting_for,omitempty"` // in words, if no visit has ended lately
+	Live       Live             `json:"-"`
+	PagesPerS  float64          `json:"pages_per_s"`      // over the last seconds
+	Paused     bool             `json:"paused,omitempty"` // by the operator: no visit begins
+	Stop       Stop             `json:"stop_reason,omitempty"`
+	Disk       disk.Space       `json:"disk"` // of the crawl directory
+	TimeLeft   time.Duration    `json:"-"`    // until Config.TimeLimit, which stands still in a pause; 0 without one
+}
+
+// Live is what a live display shows of single URLs and hosts.
+type Live struct {
+	NowURL string             // of the last visit that began
+	Hosts  []frontier.Glimpse // see View.Watch
 }
 
 // Sizes are the sizes of data structures.
@@ -132,7 +138,7 @@ func (v *View) publish(now time.Time) {
 	v.shown.paused.Store(int64(v.gate.Pauses(now)))
 	v.status.Store(&Status{
 		Type: "status", At: now, Began: v.progress.began, Elapsed: v.Elapsed(now), ElapsedS: v.Elapsed(now).Seconds(),
-		Pages: tally.Pages(), Fetched: tally.Fetched(), Bytes: tally.Bytes(),
+		Pages: tally.Pages(), Files: tally.Files(), Fetched: tally.Fetched(), Bytes: tally.Bytes(),
 		Queued: v.queued(), Later: v.book.Waiting(), Open: v.progress.underWay(), Slow: v.visits.Slow(),
 		Resolving: v.lookups.open + len(v.lookups.waiting), Unique: tally.Unique(),
 		Frontier: front.Stats(), Active: front.Active(),
@@ -141,8 +147,8 @@ func (v *View) publish(now time.Time) {
 		Near: tally.Near(), Refetched: tally.Refetched(),
 		Revisits: tally.Revisits(), Unchanged: tally.Unchanged(), NextVisit: v.plan.Wake,
 		Skipped: tally.SkippedBy(), Sent: tally.SentTotal(), Cluster: others,
-		Retrying: retrying, NextRetry: next, LastURL: v.shown.lastURL, NowURL: v.shown.begun.String(),
-		WaitsFor: v.waitsFor(others, now), Hosts: v.watch(now), Stop: v.progress.stop,
+		Retrying: retrying, NextRetry: next, LastURL: v.shown.lastURL, Live: Live{v.shown.begun.String(), v.watch(now)},
+		WaitsFor: v.waitsFor(others, now), Stop: v.progress.stop,
 		Paused: paused, PagesPerS: v.shown.speed.rate, TimeLeft: v.limits.timeLeft(now),
 		Disk: v.limits.space.Space,
 	})

@@ -66,7 +66,7 @@ http://b.example/ slow=60s
 				t.Errorf("while stopping: got %q, want %q", w.View.Status().WaitsFor, tt.want)
 			}
 			ran(t)(end())
-			if st := w.View.Status(); st.WaitsFor != "" || st.Stop != crawl.Signal || len(st.Hosts) > 0 {
+			if st := w.View.Status(); st.WaitsFor != "" || st.Stop != crawl.Signal || len(st.Live.Hosts) > 0 {
 				t.Errorf("at the end: %+v", st)
 			}
 			must.Do(t, w.close())

@@ -83,7 +83,11 @@ func (s Summary) Rows() (rows []Row) {
 	if s.Fetched == 0 {
 		add("fetched", "nothing, in "+s.took())
 	} else {
-		add("fetched", fmt.Sprintf("%s, %s, from %s in %s (%s a second)", some(s.Pages, "page"),
+		files := ""
+		if s.Files > 0 {
+			files = " and " + some(s.Files, "file")
+		}
+		add("fetched", fmt.Sprintf("%s, %s, from %s in %s (%s a second)", some(s.Pages, "page")+files,
 			humanize.Bytes(uint64(max(s.Bytes, 0))), s.from(), s.took(), perSecond(s.PagesPerS)))
 	}
 	redirects, others := s.otherResponses()

@@ -153,6 +153,9 @@ func (p *Progress) block(s Snapshot, pages, bytes float64, lines int) []line {
 	speed, perS := amount(int64(max(bytes, 0)))
 	b.add(rankPages, v.cells("pages", number{comma(s.Pages), of, ""},
 		number{perSecond(pages), "a second", ""}, number{perSecond(s.mean()), "on average", ""}))
+	if s.Files > 0 {
+		b.add(rankAgain, v.cells("files", number{comma(s.Files), "that pages embed", ""}))
+	}
 	third := []number{}
 	if s.Memory > 0 {
 		used, of := amount(s.Memory)

@@ -21,6 +21,7 @@ type Snapshot struct {
 	Elapsed time.Duration // over all runs
 
 	Pages, Fetched, Bytes  int64
+	Files                  int64 // that pages embed
 	Queued, Unique         int64
 	Open, Resolving        int // open requests; hosts whose address is being looked up
 	Ready, Resting, Paused int // hosts
@@ -330,6 +331,9 @@ func plainLine(s Snapshot, pages, bytes float64) string {
 	if s.PageLimit > 0 {
 		b.WriteString(" of " + humanize.Comma(s.PageLimit))
 	}
+	if s.Files > 0 {
+		b.WriteString("  " + Count(s.Files, "file"))
+	}
 	fmt.Fprintf(&b, "  %.1f/s (mean %.1f)  %s  %s  %s queued  hosts: %s ready, %s resting, %s paused  %s",
 		pages, s.mean(), humanize.Bytes(uint64(max(s.Bytes, 0))), rate(bytes), humanize.Comma(s.Queued),
 		comma(int64(s.Ready)), comma(int64(s.Resting)), comma(int64(s.Paused)), Count(int64(s.Open), "open request"))
@@ -363,6 +367,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		State      string           `json:"state"`
 		ElapsedS   float64          `json:"elapsed_s"`
 		Pages      int64            `json:"pages"`
+		Files      int64            `json:"files"`
 		PagesPerS  float64          `json:"pages_per_s"`
 		MeanPerS   float64          `json:"pages_per_s_mean"`
 		Fetched    int64            `json:"fetched"`
@@ -394,7 +399,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		ETA        *float64         `json:"eta_s,omitempty"`
 	}{
 		"progress", now.UTC().Format(logTime), p.Agent, s.State, round2(s.Elapsed.Seconds()), s.Pages,
-		round2(pages), round2(s.mean()),
+		s.Files, round2(pages), round2(s.mean()),
 		s.Fetched, s.Bytes, int64(bytes), s.Queued, s.Unique, s.Open, s.Resolving, s.Ready, s.Resting, s.Paused,
 		s.Denied, s.Duplicates, s.Skipped, s.Revisits, s.Unchanged, round2(s.NextIn.Seconds()), s.Errors, s.Retrying,
 		round2(s.RetryIn.Seconds()), s.Memory, s.Disk.Free, s.Exchange, Clean(s.LastURL), CleanText(s.WaitingFor),

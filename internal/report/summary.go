@@ -21,7 +21,8 @@ type Summary struct {
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
 
-	Pages      int64   `json:"pages"` // successful fetches
+	Pages      int64   `json:"pages"` // successful fetches of pages
+	Files      int64   `json:"files"` // and of what they embed
 	Fetched    int64   `json:"fetched"`
 	Bytes      int64   `json:"bytes"`
 	DurationS  float64 `json:"elapsed_s"`
@@ -36,12 +37,9 @@ type Summary struct {
 	Duplicates int64   `json:"duplicates"`
 	Near       int64   `json:"near_duplicates"` // pages nearly the same as an archived one
 	Truncated  int64   `json:"truncated"`
-	Unkept     int64   `json:"not_kept"`       // responses that --keep leaves out of the archive
-	Exported   int64   `json:"pages_exported"` // of Pages: archived by the agents where they belong
-	Imported   int64   `json:"pages_imported"` // fetched by other agents, and archived by this one
-	ExportedB  int64   `json:"bytes_exported"`
-	ImportedB  int64   `json:"bytes_imported"`
-	Refetched  int64   `json:"refetched"`  // of Pages: they were in a lost archive, and were fetched again
+	Unkept     int64   `json:"not_kept"` // responses that --keep leaves out of the archive
+	Moved      Moved   `json:"pages_moved,omitzero"`
+	Refetched  int64   `json:"refetched"`  // of Pages and Files: they were in a lost archive, and were fetched again
 	Revisits   int64   `json:"revisits"`   // visits to URLs visited before
 	Unchanged  int64   `json:"unchanged"`  // revisits that found the same page
 	Changed    int64   `json:"changed"`    // revisits that found another page; the rest failed or were truncated
@@ -66,6 +64,14 @@ type Summary struct {
 	Skipped map[string]int64 `json:"skipped"` // by reason
 	// ByRule has the part of Skipped that a setting in the section hosts: decided: by reason, then by prefix.
 	ByRule map[string]map[string]int64 `json:"skipped_by_hosts,omitempty"`
+}
+
+// Moved counts the pages and files that moved to the agents where they belong, which archive them.
+type Moved struct {
+	Exported  int64 `json:"exported"` // by this agent, which has fetched them
+	Imported  int64 `json:"imported"` // to this agent
+	ExportedB int64 `json:"bytes_exported"`
+	ImportedB int64 `json:"bytes_imported"`
 }
 
 // Moves counts the hosts that moved from and to other agents.
@@ -145,11 +151,12 @@ func (l *Leases) Count(pages int64) {
 // Summary returns the sums of t. took is the duration of the crawl over all its runs.
 func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 	s := Summary{
-		Type: "summary", Started: t.started, Pages: t.n.pages, Fetched: t.n.fetched, Bytes: t.n.bytes,
+		Type: "summary", Started: t.started, Pages: t.n.pages, Files: t.n.files, Fetched: t.n.fetched,
+		Bytes:      t.n.bytes,
 		DurationS:  took.Round(time.Millisecond).Seconds(),
 		Discovered: t.n.found, Unique: t.n.unique, Finished: t.n.finished, Sent: t.n.sent,
 		Hosts: t.hosts.count, Duplicates: t.n.duplicates, Truncated: t.n.truncated,
-		Exported: t.n.exported, ExportedB: t.n.exportedBytes, Imported: t.n.imported, ImportedB: t.n.importedBytes,
+		Moved:  Moved{t.n.exported, t.n.imported, t.n.exportedBytes, t.n.importedBytes},
 		Unkept: t.n.unkept, Near: t.n.near, Refetched: t.n.refetched,
 		Revisits: t.n.revisits, Unchanged: t.n.unchanged, Changed: t.n.changed,
 		RobotsTxt: t.n.robots, Denied: t.n.denied, Retries: t.n.retried,
@@ -228,10 +235,10 @@ func WriteTable(fs disk.FS, name string, rows func(row func(cells ...string))) e
 func num(n int64) string { return strconv.FormatInt(n, 10) }
 
 func (t *Tally) hostRows(row row) {
-	row("host", "pages", "urls", "bytes", "errors", "robots_denied", "duplicates", "robots_txt")
+	row("host", "pages", "files", "urls", "bytes", "errors", "robots_denied", "duplicates", "robots_txt")
 	for _, i := range t.hosts.descending(func(h *hostCount) int64 { return int64(h.urls) }) {
 		h := &t.hosts.entry(i).v
-		row(Cell(string(t.hosts.name(i))), num(int64(h.pages)), num(int64(h.urls)), num(h.size()),
+		row(Cell(string(t.hosts.name(i))), num(int64(h.pages)), num(int64(h.files)), num(int64(h.urls)), num(h.size()),
 			num(int64(h.errors)), num(int64(h.denied)), num(int64(h.duplicates)), num(int64(h.robots)))
 	}
 }

@@ -19,7 +19,8 @@ type Visit struct {
 	Cause     string        // text of the error; may be empty
 	Bytes     int64         // received
 	Took      time.Duration // until the whole response was there; zero: no request was sent
-	Page      bool          // a successful fetch
+	Page      bool          // a successful fetch of a page
+	File      bool          // a successful fetch of what a page embeds
 	Robots    bool          // a robots.txt: not counted among the URLs of the crawl
 	Duplicate bool          // the payload equals an earlier one
 	Truncated bool
@@ -65,6 +66,7 @@ type totals struct {
 	exported, exportedBytes         int64
 	imported, importedBytes         int64
 	near, refetched                 int64
+	files                           int64 // encoded last
 }
 
 func (n *totals) all() []*int64 {
@@ -83,9 +85,10 @@ type count struct{ pages, urls, bytes int64 }
 
 // A hostCount is small, because there are many.
 type hostCount struct {
-	pages, urls, robots, errors, denied, duplicates uint32
-	bytes                                           [2]uint32 // lower half first; an int64 would need padding
-	latency                                         uint32    // mean of the last responses, in µs; not encoded
+	pages, urls, errors, denied, duplicates, files uint32
+	bytes                                          uint32 // the lower 32 bits; an int64 would need padding
+	bytesHigh, robots                              uint16 // the higher ones; fetches of robots.txt, at most 65,535
+	latency                                        uint32 // mean of the last responses, in µs; not encoded
 }
 
 // took adds the time of a response to the latency. Each response counts a quarter, the one before a quarter of
@@ -98,9 +101,13 @@ func (h *hostCount) took(d time.Duration) {
 	h.latency = uint32(us)
 }
 
-func (h *hostCount) size() int64 { return int64(h.bytes[0]) | int64(h.bytes[1])<<32 }
+func (h *hostCount) size() int64 { return int64(h.bytes) | int64(h.bytesHigh)<<32 }
 
-func (h *hostCount) setSize(n int64) { h.bytes = [2]uint32{uint32(n), uint32(n >> 32)} }
+// setSize keeps sizes below 281 TB.
+func (h *hostCount) setSize(n int64) {
+	n = min(n, 1<<48-1)
+	h.bytes, h.bytesHigh = uint32(n), uint16(n>>32)
+}
 
 // numbers returns the counts in the order of their encoding.
 func (h *hostCount) numbers() [7]int64 {
@@ -112,7 +119,8 @@ func (h *hostCount) numbers() [7]int64 {
 func (h *hostCount) set(n [7]int64) {
 	u := func(n int64) uint32 { return uint32(min(n, math.MaxUint32)) }
 	*h = hostCount{latency: h.latency,
-		pages: u(n[0]), urls: u(n[1]), robots: u(n[3]), errors: u(n[4]), denied: u(n[5]), duplicates: u(n[6]),
+		pages: u(n[0]), urls: u(n[1]), robots: uint16(min(n[3], math.MaxUint16)),
+		errors: u(n[4]), denied: u(n[5]), duplicates: u(n[6]),
 	}
 	h.setSize(n[2])
 }
@@ -176,7 +184,7 @@ func (t *Tally) Add(v Visit) {
 	if v.Robots {
 		t.n.robots++
 		t.n.robotsBytes += v.Bytes
-		h.robots++
+		h.robots += min(1, math.MaxUint16-h.robots)
 		return
 	}
 	first := int64(1)
@@ -224,10 +232,14 @@ func (t *Tally) Add(v Visit) {
 		h.pages += uint32(first)
 		s.pages += first
 	}
+	if v.File {
+		t.n.files++
+		h.files += uint32(first)
+	}
 	if v.Near {
 		t.n.near++
 	}
-	if v.Refetched && v.Page {
+	if v.Refetched && (v.Page || v.File) {
 		t.n.refetched++
 	}
 	if v.Unkept {
@@ -319,8 +331,11 @@ func (t *Tally) Started() time.Time { return t.started }
 // Unkept returns the number of responses that the archive did not get, because --keep leaves them out.
 func (t *Tally) Unkept() int64 { return t.n.unkept }
 
-// Pages returns the number of successful fetches.
+// Pages returns the number of successful fetches of pages.
 func (t *Tally) Pages() int64 { return t.n.pages }
+
+// Files returns the number of successful fetches of what pages embed.
+func (t *Tally) Files() int64 { return t.n.files }
 
 // Fetched returns the number of HTTP responses, without those to robots.txt requests.
 func (t *Tally) Fetched() int64 { return t.n.fetched }

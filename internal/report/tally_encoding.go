@@ -31,6 +31,7 @@ const tallyVersion = 1
 //	        or the kind, a zero byte and the cause of the first such error
 //	skipped uvarint number, then each: name, uvarint links; the name is the reason,
 //	        or the reason, a zero byte and the prefix in hosts: that decided
+//	files   uvarint total, then uvarint of each host; missing if there are none
 //
 // A name is encoded as its length, a uvarint, and its bytes. Hosts and seeds are in the order in which they were added,
 // all other names are sorted.
@@ -109,6 +110,13 @@ func (t *Tally) EachPiece(size int, fn func(piece []byte, last bool) error) erro
 			end()
 		}
 	}
+	if t.n.files > 0 {
+		u(t.n.files)
+		for _, h := range t.hosts.all() {
+			u(int64(h.files))
+			end()
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -170,6 +178,13 @@ func (t *Tally) Decode(src []byte) error {
 				k, n.causes[kind] = kind, cause
 			}
 			(*m)[k] = number()
+		}
+	}
+	if c.Left() > 0 {
+		n.n.files = number()
+		c.Check(n.n.files > 0)
+		for _, h := range n.hosts.all() {
+			h.files = uint32(number())
 		}
 	}
 	if !c.Whole() {

@@ -64,6 +64,17 @@ func (t *Tally) HostPages(host string) int64 {
 	return 0
 }
 
+// HostFiles returns the number of files of one host that pages embed.
+func (t *Tally) HostFiles(host string) int64 {
+	if h := t.hosts.find(host); h != nil {
+		return int64(h.files)
+	}
+	return 0
+}
+
+// HostServes reports whether a host has answered a request for a page or a file with success.
+func (t *Tally) HostServes(host string) bool { return t.HostPages(host)+t.HostFiles(host) > 0 }
+
 // HostURLs returns the number of one host's URLs that are done, with any result.
 func (t *Tally) HostURLs(host string) int64 {
 	if h := t.hosts.find(host); h != nil {

@@ -225,6 +225,35 @@ func TestTallyEncoding(t *testing.T) {
 	}
 }
 
+// TestFiles: what pages embed counts apart from pages. A tally without files is encoded as before there were any.
+func TestFiles(t *testing.T) {
+	tally := NewTally()
+	tally.Add(Visit{Host: "a.example", Code: 200, MIME: "text/html", Page: true})
+	before := tally.AppendTo(nil)
+	tally.Add(Visit{Host: "a.example", Code: 200, MIME: "text/css", File: true})
+	tally.Add(Visit{Host: "b.example", Code: 200, MIME: "image/png", File: true})
+	tally.Add(Visit{Host: "b.example", Code: 200, MIME: "image/png", File: true, Again: true})
+	tally.Add(Visit{Host: "b.example", Code: 404, MIME: "image/png"})
+	got := NewTally()
+	must.Do(t, got.Decode(tally.AppendTo(nil)))
+	s := got.Summary(time.Second, "")
+	if s.Pages != 1 || s.Files != 3 || s.PageHosts != 1 || got.HostFiles("b.example") != 1 ||
+		got.HostPages("b.example") != 0 {
+		t.Errorf("got %d pages of %d hosts and %d files, %d and %d of b.example", s.Pages, s.PageHosts, s.Files,
+			got.HostPages("b.example"), got.HostFiles("b.example"))
+	}
+	if want := "fetched  1 page and 3 files"; !strings.Contains(s.String(), want) {
+		t.Errorf("the summary lacks %q:\n%s", want, s)
+	}
+	if !got.HostServes("b.example") || got.HostServes("c.example") {
+		t.Error("b.example has served a file, and c.example nothing")
+	}
+	must.Do(t, got.Decode(before))
+	if got.Files() != 0 || got.Pages() != 1 {
+		t.Errorf("without files: got %d pages and %d files", got.Pages(), got.Files())
+	}
+}
+
 // TestCauses: the Tally keeps the first cause of each kind of error, and encodes it. The report shows it without
 // characters that could harm a terminal.
 func TestCauses(t *testing.T) {

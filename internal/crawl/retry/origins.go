@@ -277,7 +277,7 @@ func (o *Origins) failed(v *visit.Attempt, now time.Time) {
 	if v.Outcome == visit.RobotsUnreachable {
 		entry, _ := o.Robots.Entry(e.name)
 		e.failures = max(e.failures, int(entry.Failures))
-		if entry.Class == robots.ClassUnreachable && o.Tally.HostPages(u.Host()) > 0 {
+		if entry.Class == robots.ClassUnreachable && o.Tally.HostServes(u.Host()) {
 			e.beside = true // its own robots.txt was never read
 		}
 	} else {

@@ -24,7 +24,9 @@ type CrawlMetrics struct {
 type ApplicationCounts interface{ States() []applications.State }
 
 var (
-	descPages     = Desc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.")
+	descPages = Desc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.")
+	descFiles = Desc("orbweaver_crawl_files_total",
+		"Files that pages embed (2xx responses), all runs together.")
 	descFetched   = Desc("orbweaver_fetch_responses_total", "HTTP responses, without those for robots.txt.")
 	descBytes     = Desc("orbweaver_fetch_received_bytes_total", "Bytes received.")
 	descNear      = Desc("orbweaver_crawl_near_duplicates_total", "Pages that are near-duplicates of an archived one.")
@@ -94,6 +96,7 @@ func (m *CrawlMetrics) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	}
 	count(descPages, s.Pages)
+	count(descFiles, s.Files)
 	count(descFetched, s.Fetched)
 	count(descBytes, s.Bytes)
 	count(descDenied, s.Denied)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -160,11 +161,16 @@ func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
 	if replaced {
 		kind = ""
 	}
-	page := l.Code >= 200 && l.Code < 300
+	file := link.IsFile(l.Hops)
+	got := l.Code >= 200 && l.Code < 300
+	page := got && !file
 	c.hours.add(l.Time, l.Code > 0, page, size)
-	if page {
+	switch {
+	case page:
 		t.Pages++
 		d.Pages++
+	case got:
+		t.Files++
 	}
 	if kind != "" {
 		t.Failed++
@@ -192,8 +198,11 @@ func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
 	if !requisite && !h.documents && len(c.sites) < c.hosts.limit {
 		h.documents, c.sites[weburl.Site(strings.Clone(host))] = true, struct{}{}
 	}
-	if page {
+	switch {
+	case page:
 		h.Pages++
+	case got:
+		h.Files++
 	}
 	if kind != "" {
 		h.Failed++
@@ -201,7 +210,7 @@ func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
 	if copied {
 		t.Duplicates++
 		h.Duplicates++
-		if l.HasDigest && page {
+		if l.HasDigest && got {
 			c.count(c.copies, string(l.Digest[:]), size, l.URL)
 		}
 	}
@@ -342,9 +351,8 @@ func (c *logCounts) into(r *Review) {
 	r.Slowest, r.Largest = slices.Clip(c.slowest.list), slices.Clip(c.largest.list)
 	r.Chains = slices.Clip(c.chains.top.list)
 	r.Latency, r.Sizes = c.latency.percentiles(), c.sizes.percentiles()
-	r.ByLatency, r.BySize = c.byLatency.list(), c.bySize.list()
-	r.ByDepth, r.ByChain, r.ByHour = c.byDepth.list(), c.chains.bars(), c.hours.list()
-	r.Speed = c.timeline.list()
+	r.Histograms = Histograms{c.byLatency.list(), c.bySize.list(), c.byDepth.list(), c.chains.bars()}
+	r.ByHour, r.Speed = c.hours.list(), c.timeline.list()
 }
 
 // plain undoes the percent-encoding of an annotation.

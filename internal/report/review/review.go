@@ -27,18 +27,24 @@ type Review struct {
 	Copies     []Count     `json:"copies"`         // pages that came again, by digest; Example is a copy
 	Latency    Percentiles `json:"ms_percentiles"`
 	Sizes      Percentiles `json:"content_bytes_percentiles"`
-	ByLatency  []Bar       `json:"by_ms"`
-	BySize     []Bar       `json:"by_content_bytes"`
-	ByDepth    []Bar       `json:"by_depth"`     // visits by number of links from the seed
-	ByChain    []Bar       `json:"by_redirects"` // chains of redirects by length
+	Histograms Histograms  `json:"histograms"`
 	Speed      Timeline    `json:"speed"`
 	ByHour     []Hour      `json:"by_hour"` // by the hour of the day
+}
+
+// Histograms say how many responses, pages, visits and chains of redirects have which values.
+type Histograms struct {
+	ByLatency []Bar `json:"by_ms"`
+	BySize    []Bar `json:"by_content_bytes"`
+	ByDepth   []Bar `json:"by_depth"`     // visits by number of links from the seed
+	ByChain   []Bar `json:"by_redirects"` // chains of redirects by length
 }
 
 // Totals are sums over all crawls of a Review.
 type Totals struct {
 	Visits     int64 `json:"visits"` // lines of crawl.log, without robots.txt
 	Pages      int64 `json:"pages"`  // 2xx responses
+	Files      int64 `json:"files"`  // 2xx responses that pages embed
 	Fetched    int64 `json:"fetched"`
 	Failed     int64 `json:"failed"`        // visits that ended with a kind of error
 	Bytes      int64 `json:"content_bytes"` // received after the HTTP headers
@@ -113,6 +119,7 @@ type Host struct {
 	Host       string `json:"host"`
 	Visits     int64  `json:"visits"`
 	Pages      int64  `json:"pages"`
+	Files      int64  `json:"files"`
 	Bytes      int64  `json:"content_bytes"`
 	Failed     int64  `json:"failed"`
 	Broken     int64  `json:"broken"`

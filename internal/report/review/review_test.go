@@ -72,7 +72,7 @@ func TestTotals(t *testing.T) {
 			{URL: "http://c.example/", Status: -8, Error: "timeout-connect", Kind: KindDocument, Links: 1,
 				Pages: []string{"http://a.example/"}}}},
 		{"sizes", r.Sizes.Count, int64(3)},
-		{"depth", r.ByDepth, []Bar{{0, 1, 1}, {1, 2, 6}}},
+		{"depth", r.Histograms.ByDepth, []Bar{{0, 1, 1}, {1, 2, 6}}},
 		{"speed", r.Speed.Spans, []Span{{Bytes: 50}, {Pages: 1, Bytes: 1000}, {Pages: 1, Bytes: 3000},
 			{Pages: 1, Bytes: 9000}, {}, {Other: 1, Bytes: 100}, {Other: 1, Bytes: 100}, {Failed: 1}}},
 	} {
@@ -334,7 +334,7 @@ func TestChains(t *testing.T) {
 	if diff := cmp.Diff(want, r.Chains); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if diff := cmp.Diff([]Bar{{1, 2, 1}, {2, 3, 1}}, r.ByChain); diff != "" {
+	if diff := cmp.Diff([]Bar{{1, 2, 1}, {2, 3, 1}}, r.Histograms.ByChain); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	// A loop of redirects ends.

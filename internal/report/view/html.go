@@ -135,9 +135,13 @@ func tiles(r *review.Review) []tile {
 	if r.Seconds > 0 {
 		perSecond = meanRate(r.Pages, r.Seconds) + " a second"
 	}
+	files := ""
+	if r.Files > 0 {
+		files = report.Count(r.Files, "file") + " of pages, "
+	}
 	out := []tile{
 		{"pages", number(r.Pages).Text, perSecond, "", "speed"},
-		{"visits", number(r.Visits).Text, "in " + seconds(r.Seconds), "", "status"},
+		{"visits", number(r.Visits).Text, files + "in " + seconds(r.Seconds), "", "status"},
 		{"content received", size(r.Bytes).Text, "mean " + size(r.Sizes.Mean).Text, "", "sizes"},
 		{"hosts visited", hostText(r), "", "", "hosts"},
 		{"median time", millis(r.Latency.P50).Text, "99 %: " + millis(r.Latency.P99).Text, "", "times"},

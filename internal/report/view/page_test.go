@@ -72,14 +72,16 @@ func sample() *review.Review {
 		Copies:  []review.Count{{Name: "sha1:AAAA", Count: 11, Bytes: 22_000, Example: "http://a.example/copy"}},
 		Latency: review.Percentiles{Count: 950, Mean: 80, P50: 20, P90: 200, P95: 900, P99: 1500, Max: 3_723_000},
 		Sizes:   review.Percentiles{Count: 750, Mean: 6800, P50: 5000, P90: 9000, P95: 12_000, P99: 90_000, Max: 2e6},
-		ByLatency: []review.Bar{{From: 0, To: 10, Count: 300}, {From: 10, To: 20, Count: 649}, {From: 60_000,
-			Count: 1}},
-		BySize: []review.Bar{{From: 0, To: 1 << 10, Count: 50}, {From: 1 << 10, To: 4 << 10, Count: 700}},
-		ByDepth: []review.Bar{{From: 0, To: 1, Count: 1}, {From: 1, To: 2, Count: 99}, {From: 10, To: 15,
-			Count: 900}},
-		ByChain: []review.Bar{{From: 1, To: 2, Count: 40}, {From: 2, To: 3, Count: 10}},
-		Speed:   review.Timeline{Start: at, WidthS: 16},
-		ByHour:  []review.Hour{{Hour: 14, Requests: 300, Pages: 250, Bytes: 5e6}, {Hour: 15, Requests: 1, Bytes: 900}},
+		Histograms: review.Histograms{
+			ByLatency: []review.Bar{{From: 0, To: 10, Count: 300}, {From: 10, To: 20, Count: 649}, {From: 60_000,
+				Count: 1}},
+			BySize: []review.Bar{{From: 0, To: 1 << 10, Count: 50}, {From: 1 << 10, To: 4 << 10, Count: 700}},
+			ByDepth: []review.Bar{{From: 0, To: 1, Count: 1}, {From: 1, To: 2, Count: 99}, {From: 10, To: 15,
+				Count: 900}},
+			ByChain: []review.Bar{{From: 1, To: 2, Count: 40}, {From: 2, To: 3, Count: 10}},
+		},
+		Speed:  review.Timeline{Start: at, WidthS: 16},
+		ByHour: []review.Hour{{Hour: 14, Requests: 300, Pages: 250, Bytes: 5e6}, {Hour: 15, Requests: 1, Bytes: 900}},
 	}
 	for i := range int64(225) {
 		r.Speed.Spans = append(r.Speed.Spans, review.Span{Pages: i % 7, Other: i % 3, Failed: i / 224, Bytes: i * 1000})

@@ -102,6 +102,7 @@ func (b builder) summary() Section {
 		}
 	}
 	row("pages (2xx)", number(r.Pages))
+	optional("files of pages (2xx)", r.Files)
 	row("visits", number(r.Visits))
 	row("content received", size(r.Bytes))
 	row("hosts visited", Cell{Text: hostText(r)})
@@ -256,11 +257,12 @@ func (b builder) hours() Section {
 
 func (b builder) hosts() Section {
 	list := b.r.Hosts[:min(len(b.r.Hosts), b.top)]
-	t := Table{Columns: columns("#visited", "#pages", "#content", "#failed", "#broken", "#denied", "#duplicates",
-		"#mean time", "host")}
+	t := Table{Columns: columns("#visited", "#pages", "#files", "#content", "#failed", "#broken", "#denied",
+		"#duplicates", "#mean time", "host")}
 	for _, h := range list {
-		t.Rows = append(t.Rows, []Cell{number(h.Visits), number(h.Pages), size(h.Bytes), toned(h.Failed, "bad"),
-			toned(h.Broken, "warn"), number(h.Denied), number(h.Duplicates), millis(h.MeanMS), text(h.Host)})
+		t.Rows = append(t.Rows, []Cell{number(h.Visits), number(h.Pages), number(h.Files), size(h.Bytes),
+			toned(h.Failed, "bad"), toned(h.Broken, "warn"), number(h.Denied), number(h.Duplicates),
+			millis(h.MeanMS), text(h.Host)})
 	}
 	withBars(&t, 0, func(i int) int64 { return list[i].Visits })
 	t.More = more(len(list), int64(b.r.HostCount))
@@ -407,7 +409,7 @@ func (b builder) redirects() Section {
 		"redirect leads to a URL that the crawl had met before, or does not follow."}
 	lengths := Table{Title: "Lengths of chains", Columns: columns("#chains", "redirects")}
 	chains := int64(0)
-	bars := slices.DeleteFunc(slices.Clone(b.r.ByChain), func(bar review.Bar) bool { return bar.Count == 0 })
+	bars := slices.DeleteFunc(slices.Clone(b.r.Histograms.ByChain), func(bar review.Bar) bool { return bar.Count == 0 })
 	for _, bar := range bars {
 		chains += bar.Count
 		lengths.Rows = append(lengths.Rows, []Cell{number(bar.Count), {Text: wholeRange(bar)}})

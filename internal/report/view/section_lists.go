@@ -113,7 +113,7 @@ func (b builder) sizes() Section {
 	}
 	withBars(&t, 0, func(i int) int64 { return list[i].Bytes })
 	s.Tables = []Table{percentiles(b.r.Sizes, size),
-		histogram("", "pages", "content", b.r.BySize, func(n int64) string { return binary(n) }), t}
+		histogram("", "pages", "content", b.r.Histograms.BySize, func(n int64) string { return binary(n) }), t}
 	return s
 }
 
@@ -130,7 +130,7 @@ func (b builder) times() Section {
 	}
 	withBars(&t, 0, func(i int) int64 { return list[i].MS })
 	s.Tables = []Table{percentiles(b.r.Latency, millis),
-		histogram("", "responses", "time", b.r.ByLatency, func(n int64) string { return millis(n).Text }), t}
+		histogram("", "responses", "time", b.r.Histograms.ByLatency, func(n int64) string { return millis(n).Text }), t}
 	return s
 }
 
@@ -157,10 +157,10 @@ func (b builder) duplicates() Section {
 func (b builder) depth() Section {
 	s := Section{Name: "depth", Title: "Distance from the seeds"}
 	t := Table{Columns: columns("#visits", "#share", "links from the seed")}
-	for _, bar := range b.r.ByDepth {
+	for _, bar := range b.r.Histograms.ByDepth {
 		t.Rows = append(t.Rows, []Cell{number(bar.Count), percent(bar.Count, b.r.Visits), {Text: wholeRange(bar)}})
 	}
-	withBars(&t, 0, func(i int) int64 { return b.r.ByDepth[i].Count })
+	withBars(&t, 0, func(i int) int64 { return b.r.Histograms.ByDepth[i].Count })
 	s.Tables = []Table{t}
 	return s
 }

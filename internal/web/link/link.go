@@ -110,6 +110,17 @@ func (l Link) Depth() int {
 	return n
 }
 
+// maxEmbeds bounds the steps from a page to what it embeds: a frame, its style, the style's import, its font.
+const maxEmbeds = 4
+
+// IsFile reports that a URL with these Hops is a part of a page, and no page itself: the page embeds it, directly or
+// by at most three other embeds, with redirects between them. So no server can hide endless pages from the limits.
+func IsFile(hops string) bool {
+	way := hops[len(strings.TrimRight(hops, "ER")):]
+	embeds := strings.Count(way, "E")
+	return 0 < embeds && embeds <= maxEmbeds
+}
+
 // Deeper reports whether a depth limit counts this hop.
 func Deeper(hop byte) bool { return hop == 'L' || hop == 'M' || hop == 'X' }
 

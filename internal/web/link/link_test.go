@@ -324,3 +324,15 @@ func BenchmarkBatch(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*5*len(refs)), "ns/link")
 }
+
+func TestIsFile(t *testing.T) {
+	for hops, want := range map[string]bool{
+		"": false, "L": false, "R": false, "LR": false, "M": false, "EL": false, "EI": false, "EP": false,
+		"E": true, "LE": true, "LER": true, "LRE": true, "EE": true, "EREE": true, "LEEEE": true,
+		"LEEEEE": false, "EREEREE": false, "EEEEELE": true,
+	} {
+		if got := IsFile(hops); got != want {
+			t.Errorf("%q: got %t, want %t", hops, got, want)
+		}
+	}
+}

@@ -24,7 +24,9 @@ type work struct {
 	bases []weburl.URL
 	room  int  // maximum bytes of URLs
 	full  bool // room was exceeded
-	table table
+	// embeds counts the Links that the page embeds.
+	embeds int
+	table  table
 	// text is the current reference, cleaned. scratch is memory for cleaning. Decoded values are in
 	// scratch, so noteDecoded swaps it for spare.
 	text, scratch, spare []byte
@@ -98,7 +100,7 @@ func (p *Page) reset(in Input, opt Options) {
 	w.table.reset()
 	w.foreign.reset()
 	w.inner = nil
-	w.haveURL, w.relative, w.canon = false, false, 0
+	w.haveURL, w.relative, w.canon, w.embeds = false, false, 0, 0
 	w.title, w.titled = w.title[:0], false
 	p.Links, p.Kind, p.Base, p.Canonical, p.Directives = links[:0], Other, in.URL, weburl.URL{}, Directives{}
 	p.Charset, p.Title, p.BadLinks, p.Dropped, p.Withheld = "", "", 0, 0, 0
@@ -110,18 +112,19 @@ func (p *Page) Release() { p.reset(Input{}, Options{}) }
 
 // A mark is a state of a Page before its document is scanned. rewind returns to it.
 type mark struct {
-	links, bad, dropped, canon int
-	directives                 Directives
+	links, embeds, bad, dropped, canon int
+	directives                         Directives
 }
 
 func (p *Page) mark() mark {
-	return mark{len(p.Links), p.BadLinks, p.Dropped, p.work.canon, p.Directives}
+	return mark{len(p.Links), p.work.embeds, p.BadLinks, p.Dropped, p.work.canon, p.Directives}
 }
 
 // rewind removes what was found since m.
 func (p *Page) rewind(m mark) {
 	w := &p.work
-	p.Links, p.BadLinks, p.Dropped, w.canon, p.Directives = p.Links[:m.links], m.bad, m.dropped, m.canon, m.directives
+	p.Links, w.embeds, p.BadLinks, p.Dropped, w.canon = p.Links[:m.links], m.embeds, m.bad, m.dropped, m.canon
+	p.Directives = m.directives
 	p.Canonical = weburl.URL{}
 	w.urls.Cut(m.links)
 	w.table.fill(p.Links)
@@ -144,7 +147,7 @@ func (p *Page) note(v []byte, r ref, escapes bool) {
 	if w.spell != nil && escapes {
 		w.spell.tell(p, v, v, r, false)
 	}
-	if w.full || len(p.Links) >= w.opt.MaxLinks {
+	if w.full || len(p.Links) >= w.opt.MaxLinks || r.hop == 'E' && w.embeds >= maxEmbeds {
 		// Only a new link should count as dropped. To check that for every reference would cost
 		// what this limit saves.
 		if !otherScheme(v) {
@@ -207,6 +210,9 @@ func (p *Page) note(v []byte, r ref, escapes bool) {
 		p.Links[i].NoFollow = p.Links[i].NoFollow && r.nofollow
 	default:
 		p.Links = append(p.Links, Link{Key: key, Hop: r.hop, Tag: r.tag, NoFollow: r.nofollow})
+		if r.hop == 'E' {
+			w.embeds++
+		}
 	}
 	w.noted, w.firstMention = i, found == isNew
 	if r.canonical && w.canon == 0 {

@@ -447,3 +447,23 @@ func TestSitemapBounds(t *testing.T) {
 		t.Errorf("got %d links from the first KiB, want some but no more than fit", n)
 	}
 }
+
+// TestEmbedBounds: a page with a hundred thousand images gives some thousand, and all of its links.
+func TestEmbedBounds(t *testing.T) {
+	var b bytes.Buffer
+	for i := range 100_000 {
+		fmt.Fprintf(&b, "<img src=/%d>", i)
+		if i%10_000 == 0 {
+			fmt.Fprintf(&b, "<a href=/page%d>", i)
+		}
+	}
+	in := Input{URL: mustURL(t, "https://a.example/"), Body: b.Bytes(), ContentType: "text/html"}
+	var p Page
+	for range 2 { // a Page is used again
+		Parse(in, Options{Requisites: true}, &p)
+		if len(p.Links) != maxEmbeds+10 || p.Dropped != 100_000-maxEmbeds {
+			t.Errorf("got %d links, %d dropped, want %d and %d", len(p.Links), p.Dropped, maxEmbeds+10,
+				100_000-maxEmbeds)
+		}
+	}
+}

@@ -28,6 +28,8 @@ const (
 	// defaultMaxLinks is the maximum number of URLs in a sitemap (sitemaps.org/protocol.html). Real
 	// HTML pages have far fewer.
 	defaultMaxLinks = 50_000
+	// maxEmbeds is the maximum number of files of a page. The largest real pages show some hundreds.
+	maxEmbeds = 5_000
 	// defaultMaxURL is the maximum length in bytes of a reference: as written, cleaned and in
 	// UTF-8. Servers refuse longer request lines (RFC 9112, 3 asks for at least 8,000 octets).
 	defaultMaxURL = 8 << 10
@@ -131,8 +133,8 @@ type Page struct {
 	// BadLinks counts references that are not URLs or are too long. Other schemes (mailto, javascript,
 	// data) do not count.
 	BadLinks int
-	// Dropped counts the references after MaxLinks links, and those that exceed the memory for
-	// URLs: 4 MiB plus the size of the body.
+	// Dropped counts the references after MaxLinks links or 5,000 embeds, and those that exceed the
+	// memory for URLs: 4 MiB plus the size of the body.
 	Dropped int
 	// Withheld counts the links that are left out because the page says nofollow.
 	Withheld int
