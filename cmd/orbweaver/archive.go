@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,7 @@ type openedArchive struct {
 	*captures.Archive
 	places, originals []warc.Place
 	tmp               string
+	loose             map[string]string // WARC files of no crawl, by their names in tmp/files/archive
 	flaws             flawList
 }
 
@@ -35,16 +37,29 @@ func (a *openedArchive) Close() error {
 	return os.RemoveAll(a.tmp)
 }
 
-// openArchive opens the archive of crawl directories, of killed and running crawls, too. It tells
+// openArchive opens the archive of crawl directories, of killed and running crawls, too, and of WARC files. It tells
 // errs about what may be missing, and how far it is if reading takes long.
-func openArchive(ctx context.Context, errs io.Writer, dirs, originals []string) (_ *openedArchive, err error) {
+func openArchive(ctx context.Context, errs io.Writer, paths, originals []string) (_ *openedArchive, err error) {
 	a := &openedArchive{flaws: flawList{errs: errs}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	for i, dir := range append(append([]string(nil), dirs...), originals...) {
+	dirs := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !isCrawlDir(path) })
+	loose := slices.DeleteFunc(slices.Clone(paths), isCrawlDir)
+	if len(loose) > 0 {
+		files, err := warcFiles(errs, loose)
+		if err != nil {
+			return nil, err
+		}
+		dir, err := a.gather(files)
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, dir)
+	}
+	for i, dir := range slices.Concat(dirs, originals) {
 		name := dir
 		if i >= len(dirs) {
 			name = "--originals " + dir
@@ -63,6 +78,47 @@ func openArchive(ctx context.Context, errs io.Writer, dirs, originals []string) 
 	return a, nil
 }
 
+// gather makes a directory that is like one of a crawl, whose archive has links to WARC files.
+func (a *openedArchive) gather(files []string) (dir string, err error) {
+	if a.tmp, err = temporary("orbweaver-index-"); err != nil {
+		return "", err
+	}
+	dir = filepath.Join(a.tmp, "files")
+	if err := os.MkdirAll(filepath.Join(dir, "archive"), 0o700); err != nil {
+		return "", err
+	}
+	a.loose = map[string]string{}
+	for _, file := range files {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return "", err
+		}
+		stem, open := strings.CutSuffix(filepath.Base(file), ".open")
+		end := ".warc.gz" // also if it is not compressed
+		if open {
+			end += ".open"
+		}
+		stem = strings.TrimSuffix(strings.TrimSuffix(stem, ".gz"), ".warc")
+		name := stem + end
+		for n := 2; a.loose[name] != ""; n++ {
+			name = fmt.Sprintf("%s-%d%s", stem, n, end)
+		}
+		a.loose[name] = file
+		if err := os.Symlink(path, filepath.Join(dir, "archive", name)); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// origin returns the file that the user has named if path is a link of gather, or else path.
+func (a *openedArchive) origin(path string) string {
+	if a.tmp != "" && filepath.Dir(path) == filepath.Join(a.tmp, "files", "archive") {
+		return a.loose[filepath.Base(path)]
+	}
+	return path
+}
+
 // place finds the captures of a crawl directory that its index lacks. name is how the command line
 // names the directory, and i its number.
 func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name string, i int) (p warc.Place, err error) {
@@ -77,6 +133,10 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 	if err != nil {
 		pid = 0 // the lock file cannot be read, or belongs to another system
 	}
+	gathered, of := a.tmp != "" && filepath.Dir(dir) == a.tmp, dir+": "
+	if gathered {
+		of = ""
+	}
 	progress := newSteps(errs)
 	long := false
 	s, err := warc.WriteSupplement(nil, dir, func() (string, error) {
@@ -88,7 +148,7 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 		tmp := filepath.Join(a.tmp, strconv.Itoa(i))
 		return tmp, os.Mkdir(tmp, 0o700)
 	}, func(done, total int64) error {
-		long = progress.say("%s: reading archive files that the index lacks: %s of %s", dir,
+		long = progress.say("%sreading archive files that no index has: %s of %s", of,
 			humanize.Bytes(uint64(done)), humanize.Bytes(uint64(total))) || long
 		return ctx.Err()
 	})
@@ -102,7 +162,7 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 	}
 	a.flaws.unsupported(filepath.Join(dir, "archive"), true)
 	for i, f := range s.Flaws.Places {
-		s.Flaws.Places[i].File = filepath.Join(dir, "archive", f.File)
+		s.Flaws.Places[i].File = a.origin(filepath.Join(dir, "archive", f.File))
 	}
 	if s.Flaws.Places != nil {
 		_ = a.flaws.take("", &s.Flaws) // it is one of flaws
@@ -110,7 +170,7 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 	switch {
 	case pid != 0:
 		fmt.Fprintf(errs, "%s is being crawled by process %d; to see later pages, run the command again.\n", dir, pid)
-	case s.WARCs > 0 && long:
+	case s.WARCs > 0 && long && !gathered:
 		fmt.Fprintf(errs, "%s: to keep the new index, run: orbweaver warc index %[1]s\n", dir)
 	}
 	return warc.Place{Dir: dir, Extra: s.Path}, nil
@@ -121,6 +181,9 @@ func (a *openedArchive) pages(ctx context.Context) error {
 	empty, err := a.Empty(ctx)
 	if err != nil || !empty {
 		return err
+	}
+	if len(a.loose) > 0 {
+		return &exitError{exitOther, "the WARC files hold no page to show; see \"orbweaver warc ls\", or give others"}
 	}
 	var dirs []string
 	for _, p := range a.places {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -92,8 +93,8 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 		}
 		m = append(m, yaml.MapItem{Key: f.Name, Value: v})
 	}
-	if hosts := c.publicHosts(); len(hosts) > 0 {
-		m = append(m, yaml.MapItem{Key: hostsKey, Value: hosts})
+	if hosts := settings.HostsOf(c.hosts); len(hosts) > 0 {
+		m = append(m, yaml.MapItem{Key: settings.HostsKey, Value: hosts})
 	}
 	b, err := yaml.Marshal(m)
 	return append([]byte("# The flags of this crawl; \"orbweaver crawl --resume\" reads them.\n"), b...), err

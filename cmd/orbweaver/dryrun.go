@@ -272,8 +272,8 @@ func (d *dryRun) settings(k *kong.Context, given *elsewhere) ([]plannedSetting, 
 		all = append(all, s)
 	}
 	if h := d.cmd.hosts; len(h) > 0 {
-		all = append(all, plannedSetting{Name: hostsKey, Value: "of " + plural(int64(len(h)), "part") + " of the web",
-			From: h[0].At})
+		all = append(all, plannedSetting{Name: settings.HostsKey, From: h[0].At,
+			Value: "of " + plural(int64(len(h)), "part") + " of the web"})
 	}
 	return all, nil
 }

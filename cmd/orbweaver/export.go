@@ -26,7 +26,7 @@ type ExportCmd struct {
 	Overwrite bool     `help:"Replace the mirror in OUT. A directory with other files is refused."`
 	Originals []string `placeholder:"DIR" help:"${replay_originals}"`
 	JSON      bool     `name:"json" help:"Print what was written as one JSON object."`
-	Dirs      []string `arg:"" name:"dir" help:"Export the archives of these crawl directories as one."`
+	Dirs      []string `arg:"" optional:"" name:"path" help:"${export_paths}"`
 }
 
 // Help explains the files.
@@ -50,7 +50,8 @@ Scripts of the pages run when you open a file, and can contact other servers.
 }
 
 // Run writes the mirror.
-func (c *ExportCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+func (c *ExportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) error {
+	c.Dirs = given.dirs(c.Dirs)
 	return untilSignal(func(ctx context.Context) error { return c.write(ctx, out, errs) })
 }
 
@@ -96,6 +97,9 @@ func (c *ExportCmd) write(ctx context.Context, out io.Writer, errs io.Writer) (e
 		progress.say("has written %s of %s", humanize.Comma(done), plural(total, "URL"))
 	}
 	res, err := mirror.Write(ctx, cfg)
+	for i := range res.Faults {
+		res.Faults[i].File = archive.origin(res.Faults[i].File)
+	}
 	switch {
 	case errors.Is(err, mirror.ErrNotEmpty):
 		return bad("--mirror %s: the directory is not empty; choose another one, or replace a mirror with --overwrite",

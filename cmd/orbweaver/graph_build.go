@@ -97,8 +97,6 @@ func (c *GraphBuildCmd) check() error {
 		return bad("--vertices without --edges; %s", text)
 	case c.Edges == "" && c.Nodes > 0:
 		return bad("--nodes without --edges; %s", text)
-	case c.Edges == "" && len(c.Dirs) == 0:
-		return bad("nothing to read: name the directory of a crawl, WARC files, or a file with --edges")
 	case c.Edges != "" && len(c.Dirs) > 0:
 		return bad("--edges and the directory %s: give only one of them", c.Dirs[0])
 	case c.Edges != "" && (c.Visited || c.SelfLinks || c.Requisites || len(c.Kind) > 0):
@@ -143,7 +141,10 @@ func (c *GraphBuildCmd) archives(errs io.Writer) (files []string, err error) {
 }
 
 // Run builds the graph.
-func (c *GraphBuildCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+func (c *GraphBuildCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) error {
+	if c.Edges == "" {
+		c.Dirs = given.dirs(c.Dirs)
+	}
 	if err := c.check(); err != nil {
 		return err
 	}

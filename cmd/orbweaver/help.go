@@ -196,7 +196,11 @@ var longHelp = cli.Texts{
 	"check_robots_agent": "Judge for this product name instead of the one in --user-agent.",
 	"check_file":         "Read this robots.txt instead of fetching the URLs' own; - is standard input.",
 	"warc_originals":     "With --payload: also look for the original of a revisit in these crawl directories.",
-	"warc_index_files":   "Index these WARC files, or one crawl directory, whose indexes/index.cdxj is then rewritten.",
+	"warc_index_files": "Index these WARC files, or one crawl directory, whose indexes/index.cdxj is then rewritten " +
+		"(default: ./crawl).",
+	"warc_ls_files":     "List these WARC files (.warc, .warc.gz, .open) or crawl directories (default: ./crawl).",
+	"warc_verify_files": "Check these WARC files or crawl directories (default: ./crawl).",
+	"warc_extract_file": "Read this WARC file, or with --url this crawl directory (default: ./crawl).",
 	"warc_url": "Print the first capture of this URL. In a crawl directory with several captures, list them " +
 		"instead.",
 	"man_command":   "Print the page of this command, such as crawl or check robots; without it, the program's.",
@@ -205,7 +209,13 @@ var longHelp = cli.Texts{
 	"export_mirror": "Write files for offline reading to the new directory OUT.",
 	"export_at": "Show the archive at TIME, up to 14 digits of year, month, day, hour, minute and second in UTC: of " +
 		"each URL the nearest capture (default: the newest).",
-	"replay_listen":    "Listen on this loopback address and port: 127.0.0.1 or [::1]; port 0 takes a free one.",
+	"replay_listen": "Listen on this loopback address and port: 127.0.0.1 or [::1]; port 0 takes a free one.",
+	"replay_paths": "Show the archives of these crawl directories, or these WARC files, as one (default: " +
+		"./crawl).",
+	"export_paths": "Export the archives of these crawl directories, or these WARC files, as one (default: " +
+		"./crawl).",
+	"links_dirs": "Read the link logs of these crawl directories, such as those of all agents (default: " +
+		"./crawl).",
 	"replay_originals": "Also look for the originals of revisit records in these crawl directories.",
 	"keys_out": "Keep the cluster's authority, and a directory for each agent, in directory DIR, which the command " +
 		"creates.",

@@ -13,10 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/dustin/go-humanize/english"
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
 
-	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -110,79 +107,6 @@ func (c *CrawlCmd) public(f *kong.Flag) any {
 		}
 	}
 	return value
-}
-
-// hostsKey is the key of the section with the settings of hosts.
-const hostsKey = "hosts"
-
-// publicHosts returns the section hosts: for crawl.yaml, without secrets.
-func (c *CrawlCmd) publicHosts() (m yaml.MapSlice) {
-	for _, e := range sheet.Redact(c.hosts) {
-		var keys yaml.MapSlice
-		for _, s := range e.Settings {
-			var value any = s.Values
-			if !s.List && len(s.Values) == 1 {
-				value = s.Values[0]
-			}
-			keys = append(keys, yaml.MapItem{Key: s.Key, Value: value})
-		}
-		m = append(m, yaml.MapItem{Key: e.Prefix, Value: keys})
-	}
-	return m
-}
-
-// readHosts reads the section hosts: of a settings file.
-func readHosts(path string, n ast.Node) (entries []sheet.Entry, err error) {
-	at := func(n ast.Node) string { return fmt.Sprintf("%s, line %d", path, n.GetToken().Position.Line) }
-	prefixes, ok := mapping(n)
-	if !ok {
-		return nil, fmt.Errorf("%s: hosts: is not a list of prefixes with settings; write, for example,\n"+
-			"hosts:\n  example.org:\n    delay: 10s", at(n))
-	}
-	for _, p := range prefixes {
-		e := sheet.Entry{Prefix: p.Key.GetToken().Value, At: at(p.Key)}
-		keys, ok := mapping(p.Value)
-		if !ok {
-			return nil, fmt.Errorf("%s: hosts: %s has no settings; write some below it, such as delay: 10s", e.At,
-				e.Prefix)
-		}
-		for _, k := range keys {
-			s := sheet.Setting{Key: k.Key.GetToken().Value, At: at(k.Key)}
-			if !slices.Contains(sheet.Keys(), s.Key) {
-				if near := cli.Nearest(s.Key, sheet.Keys()); near != "" {
-					return nil, fmt.Errorf("%s: hosts: %s: unknown key %q; did you mean %q?", s.At, e.Prefix, s.Key,
-						near)
-				}
-			}
-			v, err := plain(k.Value)
-			if err != nil {
-				return nil, fmt.Errorf("%s: hosts: %s: %s: %w", s.At, e.Prefix, s.Key, err)
-			}
-			switch v := v.(type) {
-			case string:
-				s.Values = []string{v}
-			case []any:
-				s.List = true
-				for _, v := range v {
-					s.Values = append(s.Values, v.(string))
-				}
-			}
-			e.Settings = append(e.Settings, s)
-		}
-		entries = append(entries, e)
-	}
-	return entries, nil
-}
-
-// mapping returns the pairs of a YAML mapping.
-func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		return n.Values, true
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}, true
-	}
-	return nil, false
 }
 
 // fromConfig sets the flags that the settings file gives and the command line does not. It returns the section hosts:

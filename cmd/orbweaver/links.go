@@ -26,7 +26,7 @@ type LinksCmd struct {
 	From   string   `help:"Print only the links of this page, a URL as with --to." placeholder:"URL"`
 	Broken bool     `help:"Print only the links whose target is broken."`
 	JSON   bool     `help:"Print one JSON object per link instead of a table."`
-	Dirs   []string `arg:"" name:"dir" help:"Read the link logs of these crawl directories, such as those of all agents."`
+	Dirs   []string `arg:"" optional:"" name:"dir" help:"${links_dirs}"`
 }
 
 // Help explains the columns.
@@ -52,7 +52,8 @@ memory; the rest is in temporary files in $TMPDIR.
 }
 
 // Run prints the links.
-func (c *LinksCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
+func (c *LinksCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) (err error) {
+	c.Dirs = given.dirs(c.Dirs)
 	var q linklog.Query
 	if q.To, err = bothSchemes("--to", c.To); err != nil {
 		return err

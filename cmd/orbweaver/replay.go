@@ -22,7 +22,7 @@ import (
 
 // ReplayCmd implements "replay".
 type ReplayCmd struct {
-	Dirs      []string `arg:"" name:"dir" help:"Show the archives of these crawl directories as one."`
+	Dirs      []string `arg:"" optional:"" name:"path" help:"${replay_paths}"`
 	Listen    string   `default:"127.0.0.1:0" placeholder:"ADDR" help:"${replay_listen}"`
 	Originals []string `placeholder:"DIR" help:"${replay_originals}"`
 }
@@ -34,6 +34,7 @@ archived pages, and shows them as they were. Ctrl-C ends the command.
 
   orbweaver replay crawl
   orbweaver replay a1 a2 a3
+  orbweaver replay *.warc.gz
 
 The browser requests nothing from the live web: pages that the archive lacks are
 shown as missing. Scripts of archived pages run, each archived site apart from
@@ -45,7 +46,8 @@ archive.`
 }
 
 // Run serves the archive until a signal ends the command.
-func (c *ReplayCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
+func (c *ReplayCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) (err error) {
+	c.Dirs = given.dirs(c.Dirs)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	listeners, err := replay.Listen(c.Listen)

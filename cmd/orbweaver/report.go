@@ -28,8 +28,7 @@ import (
 
 // reportHelp holds the help texts of "report".
 var reportHelp = cli.Texts{
-	"report_dirs": "Report on the crawls in these directories; several are added up (default: " +
-		"ORBWEAVER_DIR, or ./crawl).",
+	"report_dirs": "Report on the crawls in these directories; several are added up (default: ./crawl).",
 	"report_out": "Write the HTML page to FILE; - is standard output (default: reports/report.html of the first " +
 		"directory; with --json, --section or --fail-on: no page).",
 	"report_top":     "List N entries in each table, 1 to 1000 (default: 10; 25 on the page and with --json).",
@@ -82,13 +81,7 @@ func errFailOn(format string, a ...any) error {
 
 // Run makes the report.
 func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) error {
-	if len(c.Dirs) == 0 {
-		dir, ok := given.lookup("dir")
-		if !ok {
-			dir = defaultDir
-		}
-		c.Dirs = []string{dir}
-	}
+	c.Dirs = given.dirs(c.Dirs)
 	if err := c.check(); err != nil {
 		return err
 	}

@@ -8,17 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -56,6 +55,18 @@ func (s *elsewhere) lookup(flag string) (value string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// dirs returns the crawl directories of a command line. If it names none, it is that of the environment or ./crawl; or
+// the current directory, if only that holds a crawl.
+func (s *elsewhere) dirs(named []string) []string {
+	if len(named) > 0 {
+		return named
+	}
+	if dir, ok := s.lookup("dir"); ok {
+		return []string{dir}
+	}
+	return []string{runningDir(defaultDir)}
 }
 
 func (s *elsewhere) Validate(*kong.Application) error { return nil }
@@ -183,7 +194,7 @@ func (s *elsewhere) fromFile(path string, flags map[string]*kong.Flag) error {
 	}
 	file, err := parser.ParseBytes(b, 0)
 	if err != nil {
-		return notYAML(path, err)
+		return settings.NotYAML(path, err)
 	}
 	var pairs []*ast.MappingValueNode
 	for _, doc := range file.Docs {
@@ -202,9 +213,9 @@ func (s *elsewhere) fromFile(path string, flags map[string]*kong.Flag) error {
 	for _, p := range pairs {
 		key, at := p.Key.GetToken().Value, fmt.Sprintf("%s, line %d", path, p.Key.GetToken().Position.Line)
 		flag := flags[key]
-		if key == hostsKey && !seen[key] {
+		if key == settings.HostsKey && !seen[key] {
 			seen[key] = true
-			entries, err := readHosts(path, p.Value)
+			entries, err := settings.ReadHosts(path, p.Value)
 			if err != nil {
 				return err
 			}
@@ -225,7 +236,7 @@ func (s *elsewhere) fromFile(path string, flags map[string]*kong.Flag) error {
 			return fmt.Errorf("%s: %q is set twice; remove one of the lines", at, key)
 		}
 		seen[key] = true
-		v, err := plain(p.Value)
+		v, err := settings.Plain(p.Value)
 		if err != nil {
 			return fmt.Errorf("%s: %s: %w", at, key, err)
 		}
@@ -234,48 +245,6 @@ func (s *elsewhere) fromFile(path string, flags map[string]*kong.Flag) error {
 		}
 	}
 	return nil
-}
-
-// yamlPlace matches the line and column in an error of the YAML library.
-var yamlPlace = regexp.MustCompile(`^\[(\d+):(\d+)\] `)
-
-// notYAML returns the error for a file that is not YAML.
-func notYAML(path string, err error) error {
-	text, _, _ := strings.Cut(strings.TrimSpace(yaml.FormatError(err, false, false)), "\n")
-	at := path
-	if m := yamlPlace.FindStringSubmatch(text); m != nil {
-		at, text = fmt.Sprintf("%s, line %s", path, m[1]), text[len(m[0]):]
-	}
-	return fmt.Errorf("%s: this is not YAML: %s; correct it", at, text)
-}
-
-// plain returns the value of a YAML node as the command line would give it: a string, or a
-// list of strings as []any.
-func plain(n ast.Node) (any, error) {
-	switch n := n.(type) {
-	case *ast.StringNode:
-		return n.Value, nil
-	case *ast.LiteralNode:
-		return strings.TrimSpace(n.Value.Value), nil
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return n.GetToken().Value, nil
-	case *ast.NullNode:
-		return nil, errors.New("the key has no value; give one, or remove the key")
-	case *ast.SequenceNode:
-		list := []any{}
-		for _, e := range n.Values {
-			v, err := plain(e)
-			if err != nil {
-				return nil, err
-			}
-			if _, ok := v.(string); !ok {
-				return nil, errors.New("the value is a list within a list; write a list of plain values")
-			}
-			list = append(list, v)
-		}
-		return list, nil
-	}
-	return nil, errors.New("the value is neither a plain value nor a list; write one of these")
 }
 
 // take checks that a flag accepts the value, and keeps it unless a source of higher

@@ -33,7 +33,7 @@ type WarcCmd struct {
 // WarcLsCmd implements "warc ls".
 type WarcLsCmd struct {
 	JSON  bool     `help:"Print one JSON object per record instead of a table."`
-	Files []string `arg:"" name:"file" help:"List these WARC files (.warc, .warc.gz, .open) or crawl directories."`
+	Files []string `arg:"" optional:"" name:"file" help:"${warc_ls_files}"`
 }
 
 // Help explains the columns.
@@ -51,7 +51,8 @@ and ends with exit code 1.
 }
 
 // Run lists the records.
-func (c *WarcLsCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+func (c *WarcLsCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) error {
+	c.Files = given.dirs(c.Files)
 	return untilSignal(func(ctx context.Context) error { return c.list(ctx, out, errs) })
 }
 
@@ -115,7 +116,7 @@ func warcCell(s string) string {
 type WarcVerifyCmd struct {
 	Warnings bool     `help:"Print warnings, too, not only errors."`
 	JSON     bool     `help:"Print one JSON object per file."`
-	Files    []string `arg:"" name:"file" help:"Check these WARC files or crawl directories."`
+	Files    []string `arg:"" optional:"" name:"file" help:"${warc_verify_files}"`
 }
 
 // Help explains what is checked.
@@ -139,7 +140,8 @@ standard error says that the archive is empty.
 var errVerify = errors.New("files with errors, which are listed above")
 
 // Run checks the files.
-func (c *WarcVerifyCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+func (c *WarcVerifyCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) error {
+	c.Files = given.dirs(c.Files)
 	return untilSignal(func(ctx context.Context) error { return c.verify(ctx, out, errs) })
 }
 
@@ -217,7 +219,7 @@ func (c *WarcVerifyCmd) print(out io.Writer, file string, rep *warc.Report) erro
 
 // WarcIndexCmd implements "warc index".
 type WarcIndexCmd struct {
-	Files []string `arg:"" name:"file" help:"${warc_index_files}"`
+	Files []string `arg:"" optional:"" name:"file" help:"${warc_index_files}"`
 }
 
 // Help explains the format.
@@ -236,7 +238,8 @@ the index.
 }
 
 // Run writes the index.
-func (c *WarcIndexCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+func (c *WarcIndexCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) error {
+	c.Files = given.dirs(c.Files)
 	return untilSignal(func(ctx context.Context) error { return c.index(ctx, out, errs) })
 }
 
@@ -271,7 +274,7 @@ func (c *WarcIndexCmd) index(ctx context.Context, out, errs io.Writer) error {
 
 // WarcExtractCmd implements "warc extract".
 type WarcExtractCmd struct {
-	File    string `arg:"" help:"Read this WARC file, or with --url this crawl directory."`
+	File    string `arg:"" optional:"" help:"${warc_extract_file}"`
 	Offset  *int64 `help:"Print the record that begins at this byte; \"warc ls\" lists the offsets." xor:"which"`
 	URL     string `name:"url" help:"${warc_url}" xor:"which"`
 	At      string `placeholder:"TIME" help:"${warc_at}"`
@@ -300,7 +303,13 @@ itself. In a cluster, another agent's archive may have the original.`
 }
 
 // Run prints the record.
-func (c *WarcExtractCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+func (c *WarcExtractCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) error {
+	if c.File == "" && c.Offset != nil {
+		return bad("--offset %d is a place in a WARC file; name the file", *c.Offset)
+	}
+	if c.File == "" {
+		c.File = given.dirs(nil)[0]
+	}
 	return untilSignal(func(ctx context.Context) error { return c.extract(ctx, out, errs) })
 }
 
