@@ -106,7 +106,9 @@ func receive(from visit.Fetcher, u weburl.URL, records io.Reader) (*fetch.Respon
 	if rec.Type() != "response" || rec.URL() != u.String() {
 		return nil, fmt.Errorf("%w: a %.20q record of %.200q", ErrImport, rec.Type(), rec.URL())
 	}
-	x := fetch.Received{URL: u, Size: rec.Size, Truncated: rec.Header.Value("WARC-Truncated")}
+	over := rec.Transport()
+	x := fetch.Received{URL: u, Size: rec.Size, Truncated: rec.Header.Value("WARC-Truncated"),
+		Secure: fetch.Secure{Version: over.TLS, Cipher: over.Cipher}}
 	if x.Began, err = time.Parse(time.RFC3339Nano, rec.Date()); err != nil {
 		return nil, fmt.Errorf("%w: WARC-Date %.40q", ErrImport, rec.Date())
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -27,9 +28,16 @@ type Line struct {
 	Length   int64  // in bytes, of the gzip member or plain record
 	Offset   int64
 	File     string
+
+	// The keys of Common Crawl's index.
+	Charset   string // such as "UTF-8"
+	Languages string // ISO 639-3 codes, such as "eng,fra"
+	Truncated string // WARC-Truncated
+	Redirect  string // the target of a redirect
 }
 
-// AppendTo appends the line, with its line feed, to dst and returns the result. It spells the line as pywb does.
+// AppendTo appends the line, with its line feed, to dst and returns the result. It spells the line as pywb does, and
+// puts the keys that pywb does not write behind the digest.
 func (l Line) AppendTo(dst []byte) []byte {
 	dst = l.appendFront(dst)
 	return appendPlace(dst, l.Length, l.Offset, l.File)
@@ -40,27 +48,31 @@ func (l *Line) appendFront(dst []byte) []byte {
 	dst = append(dst, l.SURT...)
 	dst = append(dst, ' ')
 	dst = append(dst, l.Time...)
-	return appendCapture(dst, l.URL, l.MIME, l.Detected, l.Status, l.Digest)
+	dst = append(dst, ` {"url": `...)
+	dst = appendJSON(dst, l.URL)
+	dst = appendField(dst, "mime", l.MIME, maxIndexField)
+	dst = appendField(dst, "mime-detected", l.Detected, maxIndexField)
+	dst = appendField(dst, "status", l.Status, maxIndexField)
+	dst = appendField(dst, "digest", l.Digest, maxIndexField)
+	dst = appendField(dst, "charset", l.Charset, maxIndexField)
+	dst = appendField(dst, "languages", l.Languages, maxIndexField)
+	dst = appendField(dst, "truncated", l.Truncated, maxIndexField)
+	return appendField(dst, "redirect", l.Redirect, maxRedirect)
 }
 
 // maxIndexField is the longest value, in bytes, of a field other than the URL. Servers choose these values, and pywb
 // reads whole lines into memory.
 const maxIndexField = 255
 
-// appendCapture appends the JSON object up to the record's place. It leaves out fields that are empty or too long.
-func appendCapture(dst []byte, url, mime, detected, status, digest string) []byte {
-	dst = append(dst, ` {"url": `...)
-	dst = appendJSON(dst, url)
-	for _, f := range [...]Field{{"mime", mime}, {"mime-detected", detected}, {"status", status}, {"digest", digest}} {
-		if f.Value == "" || f.Value == "-" || len(f.Value) > maxIndexField {
-			continue
-		}
-		dst = append(dst, `, "`...)
-		dst = append(dst, f.Name...)
-		dst = append(dst, `": `...)
-		dst = appendJSON(dst, f.Value)
+// appendField appends a field of the JSON object. It leaves out a value that is empty or longer than most bytes.
+func appendField(dst []byte, name, value string, most int) []byte {
+	if value == "" || value == "-" || len(value) > most {
+		return dst
 	}
-	return dst
+	dst = append(dst, `, "`...)
+	dst = append(dst, name...)
+	dst = append(dst, `": `...)
+	return appendJSON(dst, value)
 }
 
 func appendPlace(dst []byte, length, offset int64, file string) []byte {
@@ -156,26 +168,33 @@ func (g *group) line(x *Exchange, kind string, h httpHead, digest []byte) {
 	if len(x.URL) > maxIndexURL {
 		return
 	}
-	mime, status := h.MIME(), h.Status
+	l := Line{URL: lineURI(x.URL), MIME: h.MIME(), Status: h.Status}
 	switch {
 	case kind == "revisit":
-		mime, status = mimeRevisit, ""
+		l.MIME, l.Status = mimeRevisit, ""
 	case kind == "resource":
-		mime, status = typeBytes, ""
+		l.MIME, l.Status = typeBytes, ""
 	case h.Bare:
-		mime, status = mimeOf(typeResponse), "200" // as pywb does
-	case status == "-":
+		l.MIME, l.Status = mimeOf(typeResponse), "200" // as pywb does
+	case h.Status == "-":
 		return // "-" means "not to be indexed"
 	}
-	var sum []byte
+	if kind == "response" && message.IsType(x.PayloadType) {
+		l.Detected = x.PayloadType
+	}
 	if digest != nil {
 		var space [32]byte
-		sum = base32.StdEncoding.AppendEncode(space[:0], digest)
+		l.Digest = string(base32.StdEncoding.AppendEncode(space[:0], digest))
 	}
-	b := append(g.cdx, surt(x.URL)...)
-	b = append(b, ' ')
-	b = append(b, g.stamp...)
-	g.cdx = appendCapture(b, lineURI(x.URL), mime, "", status, string(sum))
+	if x.Truncated != "" {
+		l.Truncated = truncation(x.Truncated)
+	}
+	for _, f := range x.Metadata {
+		l.tell(f.Name, f.Value)
+	}
+	l.show(x.URL, h)
+	l.SURT, l.Time = surt(x.URL), string(g.stamp)
+	g.cdx = l.appendFront(g.cdx)
 }
 
 const (

@@ -42,6 +42,7 @@ func (g *group) encode(x *Exchange, table *revisits) (revisit bool, err error) {
 	if len(x.Request) > 0 {
 		g.start("request", g.newID(), x.URL)
 		g.addr(x.Addr)
+		g.transport(x.Over)
 		g.idField("WARC-Concurrent-To", g.id)
 		if err := g.small(typeRequest, x.Request); err != nil {
 			return false, fmt.Errorf("request: %w", err)
@@ -117,8 +118,12 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 	}
 	g.start(kind, g.id, x.URL)
 	g.addr(x.Addr)
+	g.transport(x.Over)
 	if x.Truncated != "" {
 		g.field("WARC-Truncated", truncation(x.Truncated))
+	}
+	if kind == "response" && message.IsType(x.PayloadType) {
+		g.field(fieldIdentified, x.PayloadType)
 	}
 	if clear && profile != ProfileNotModified {
 		g.digestField("WARC-Payload-Digest", g.digest[:])
@@ -149,7 +154,7 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 			g.direct = true
 			return false, nil
 		}
-		if size > pieceBytes {
+		if size > pieceBytes && !g.token {
 			g.large <- struct{}{}
 			g.token = true
 		}
@@ -190,6 +195,8 @@ func (g *group) refer(profile string, from Original) {
 		g.head = append(appendDate(g.head, from.Date), "\r\n"...)
 	}
 }
+
+const fieldIdentified = "WARC-Identified-Payload-Type"
 
 func truncation(s string) string {
 	switch s {

@@ -51,6 +51,7 @@ type Exchange struct {
 	Addr    netip.Addr // of the server; the zero Addr means unknown
 	Began   time.Time  // becomes the records' WARC-Date, in milliseconds
 	Request []byte     // as sent; empty: no request record
+	Over    Transport
 	// Response is what the server sent. Nil or of no bytes: no response record.
 	Response Body
 	// HTTP means that Response begins with a whole HTTP header of HeadLen bytes, including the empty line. If it is
@@ -58,6 +59,8 @@ type Exchange struct {
 	// "response" record of an http URL and would take other bytes for a header.
 	HTTP    bool
 	HeadLen int
+	// PayloadType is the media type that the bytes of the payload show (message.Identify). Empty: they show none.
+	PayloadType string
 	// Truncated is the reason why the body is incomplete: length, time, disconnect or unspecified (ISO 28500, 5.13).
 	// Empty: the body is complete.
 	Truncated string
@@ -71,7 +74,8 @@ type Exchange struct {
 	// Own means that other records may refer to this one. Unless Same is set, the record then becomes a revisit only
 	// of a record with the same URL.
 	Own bool
-	// Metadata is the content of the metadata record; empty: no metadata record.
+	// Metadata is the content of the metadata record; empty: no metadata record. The index line of the response has
+	// what FieldCharset and FieldLanguages say.
 	Metadata []Field
 }
 
@@ -128,8 +132,9 @@ type group struct {
 	sum     [20]byte
 	rand    *mrand.ChaCha8
 
-	id       [16]byte // of the response record
-	first    int      // bytes of the first member in out
+	info     *warcinfo // of the file that the records are for
+	id       [16]byte  // of the response record
+	first    int       // bytes of the first member in out
 	digest   [20]byte
 	body     [20]byte // the digest without chunk sizes
 	remember bool     // the table of revisits must get this payload once it is written
@@ -155,13 +160,32 @@ func newGroup(level int, largeBytes int64, large chan struct{}) *group {
 	}
 }
 
-// newID returns a random UUID (RFC 9562, version 4).
+// newID returns a random UUID.
 func (g *group) newID() (id [16]byte) {
 	binary.LittleEndian.PutUint64(id[:], g.rand.Uint64())
 	binary.LittleEndian.PutUint64(id[8:], g.rand.Uint64())
+	return uuid(id)
+}
+
+// uuid makes a UUID of random bytes (RFC 9562, version 4).
+func uuid(id [16]byte) [16]byte {
 	id[6] = id[6]&0x0f | 0x40
 	id[8] = id[8]&0x3f | 0x80
 	return id
+}
+
+// A warcinfo is the first record of a file, to which all others refer.
+type warcinfo struct {
+	id   [16]byte
+	line string // the field WARC-Warcinfo-ID, with its line end
+}
+
+func newWarcinfo() *warcinfo {
+	w := &warcinfo{}
+	rand.Read(w.id[:])
+	w.id = uuid(w.id)
+	w.line = "WARC-Warcinfo-ID: " + string(appendID(nil, w.id)) + "\r\n"
+	return w
 }
 
 func appendID(b []byte, id [16]byte) []byte {
@@ -202,6 +226,9 @@ func (g *group) start(kind string, id [16]byte, url string) {
 		b = append(b, "WARC-Target-URI: "...)
 		b = appendURI(b, url)
 		b = append(b, "\r\n"...)
+	}
+	if kind != "warcinfo" {
+		b = append(b, g.info.line...)
 	}
 	g.head = b
 }

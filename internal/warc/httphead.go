@@ -123,6 +123,7 @@ type httpHead struct {
 	Encoding string // Content-Encoding, lower case
 	Chunked  bool   // the body has chunk sizes, and no other transfer coding
 	Bare     bool   // the header has neither a status nor a field
+	Location string // of a redirect; empty: it is none
 }
 
 // MIME returns the media type without parameters, for a CDXJ line. It is "unk" if the header names none, or one that is
@@ -171,6 +172,8 @@ func parseHead(b []byte) (h httpHead) {
 		case fold(name, "content-type"):
 			v := word(bytes.TrimLeft(value, " \t\v\f"))
 			types = append(types, message.Field{Name: "Content-Type", Value: v})
+		case h.Location == "" && fold(name, "location") && isRedirect(h.Status):
+			h.Location = string(bytes.TrimSpace(value))
 		case !seenEncoding && fold(name, "content-encoding"):
 			h.Encoding, seenEncoding = lower(value), true
 		case fold(name, "transfer-encoding"):
@@ -178,6 +181,15 @@ func parseHead(b []byte) (h httpHead) {
 			transfer = true
 		}
 	}
+}
+
+// isRedirect reports whether a crawl follows the Location of a response with this status.
+func isRedirect(status string) bool {
+	switch status {
+	case "300", "301", "302", "303", "307", "308":
+		return true
+	}
+	return false
 }
 
 // chooseType sets h.Type to the first of the Content-Type fields or, if they have several values, to the media type

@@ -14,41 +14,35 @@ const maxHTTPHead = 1 << 20
 
 // Index calls emit with the CDXJ line of every capture in the WARC file r, in the order of the file. The line is valid
 // until emit returns. name becomes the "filename" of the lines. The selection of records and the content of the lines
-// follow pywb's `cdx-indexer -j`, except for the media type of several Content-Type values: all records but warcinfo,
-// request and warc-fields metadata. Records that share a gzip member get no line, because a reader cannot start at
-// their offset. Index continues behind damage. It returns the first error of emit, or of reading r, or at the end
-// Flaws.
+// follow pywb's `cdx-indexer -j`, except for the media type of several Content-Type values, and for the keys that pywb
+// does not write: all records but warcinfo, request and warc-fields metadata. Records that share a gzip member get no
+// line, because a reader cannot start at their offset. Index continues behind damage. It returns the first error of
+// emit, or of reading r, or at the end Flaws.
 func Index(r io.Reader, name string, emit func(line []byte) error) error {
 	var flaws Flaws
 	left := leftOut{}
 	rd := flaws.reader(r)
-	var buf []byte
+	m := lineMaker{name: name}
 	for {
 		rec, err := rd.Next()
 		if err == io.EOF {
+			if err := m.flush(emit); err != nil {
+				return err
+			}
 			left.to(&flaws)
 			return flaws.err()
 		}
 		if err != nil {
 			return err
 		}
-		l, ok, err := lineOf(rec, name)
-		if err == nil {
-			err = rd.Finish()
-		}
+		ok, err := m.read(rd, rec, emit)
 		switch {
 		case errors.Is(err, ErrDamaged):
 			continue // Next notes it
 		case err != nil:
 			return err
-		case !ok || rec.Shared:
+		case !ok:
 			left.add(rec)
-			continue
-		}
-		l.Length = rec.Length
-		buf = l.AppendTo(buf[:0])
-		if err := emit(buf); err != nil {
-			return err
 		}
 	}
 }
@@ -70,7 +64,7 @@ func lineOf(rec *Record, name string) (l Line, ok bool, err error) {
 	}
 	url = strings.ReplaceAll(url, " ", "%20")
 	l = Line{SURT: surt(url), Time: date.Format(time14), URL: url, Offset: rec.Offset, File: name}
-	l.Detected = rec.Header.Value("WARC-Identified-Payload-Type")
+	l.Detected = rec.Header.Value(fieldIdentified)
 	l.Digest = payloadDigest(rec)
 
 	h, rest, err := headOf(rec, kind, url)
@@ -91,6 +85,8 @@ func lineOf(rec *Record, name string) (l Line, ok bool, err error) {
 	if h.Status == "-" {
 		return l, false, nil
 	}
+	l.Truncated = strings.TrimSpace(rec.Header.Value("WARC-Truncated"))
+	l.show(url, h)
 	if l.Digest == "" && kind != "revisit" {
 		sum := sha1.New()
 		sum.Write(rest)

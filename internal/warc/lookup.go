@@ -207,6 +207,7 @@ func ParseLine(line []byte) (l Line, err error) {
 	l.SURT, l.Time = string(key), string(stamp)
 	var fields struct {
 		URL, MIME, Status, Digest, Length, Offset, Filename string
+		Charset, Languages, Truncated, Redirect             string
 		Detected                                            string `json:"mime-detected"`
 	}
 	if err := json.Unmarshal(object, &fields); err != nil {
@@ -214,6 +215,8 @@ func ParseLine(line []byte) (l Line, err error) {
 	}
 	l.URL, l.MIME, l.Detected, l.Status = fields.URL, fields.MIME, fields.Detected, fields.Status
 	l.Digest, l.File = fields.Digest, fields.Filename
+	l.Charset, l.Languages, l.Truncated = fields.Charset, fields.Languages, fields.Truncated
+	l.Redirect = fields.Redirect
 	if l.Offset, err = strconv.ParseInt(fields.Offset, 10, 64); err != nil {
 		return l, fmt.Errorf("CDXJ line %.40q: offset: %w", line, err)
 	}

@@ -157,29 +157,22 @@ func recoverFile(fsys disk.FS, dir, name string) (rf RecoveredFile, err error) {
 // counts the records that are not warcinfo. An error means that the disk failed, not that the file is damaged.
 func scanWhole(f io.Reader, name string, rf *RecoveredFile, lines *runs) (captures int, err error) {
 	r := NewReader(f)
-	var buf []byte
+	m := lineMaker{name: name, whole: true}
+	emit := func(line []byte) error { return lines.put(name, line) }
 	for {
 		rec, err := r.Next()
 		if err == io.EOF {
-			return captures, nil
+			return captures, m.flush(emit)
 		}
 		if err == nil && (!rec.Gzip || rec.Offset != rf.Bytes) {
 			err = &DamageError{rec.Offset, "the record was not written by this program"}
 		}
-		var l Line
-		var ok bool
 		if err == nil {
-			l, ok, err = lineOf(rec, name)
-		}
-		if err == nil {
-			err = r.Finish()
-		}
-		if err == nil && (rec.Shared || string(rec.tail) != recordEnd) {
-			err = &DamageError{rec.Offset, "the record lacks the two empty lines at its end"}
+			_, err = m.read(r, rec, emit)
 		}
 		if errors.Is(err, ErrDamaged) {
 			rf.Reason = err.Error()
-			return captures, nil
+			return captures, m.flush(emit)
 		}
 		if err != nil {
 			return captures, err
@@ -188,13 +181,6 @@ func scanWhole(f io.Reader, name string, rf *RecoveredFile, lines *runs) (captur
 		rf.Records++
 		if rec.Type() != "warcinfo" {
 			captures++
-		}
-		if ok {
-			l.Length = rec.Length
-			buf = l.AppendTo(buf[:0])
-			if err := lines.put(name, buf); err != nil {
-				return captures, err
-			}
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -76,6 +77,8 @@ type Writer struct {
 	cfg   Config
 	table *revisits
 	pool  sync.Pool // of *group
+	// info is the first record of file or, between files, of the next one. It changes under mu.
+	info atomic.Pointer[warcinfo]
 
 	mu    sync.Mutex // guards all below, up to taskMu; held while records are appended, so that it orders them
 	err   error      // of the first failed write, or ErrClosed
@@ -122,6 +125,7 @@ func Open(cfg Config) (*Writer, Recovered, error) {
 	w := &Writer{cfg: cfg, table: newRevisits(cfg.RevisitBytes), serial: serial}
 	w.out = bufio.NewWriterSize(nil, bufferSize)
 	w.lines = runs{fs: cfg.FS, dir: runsDir(cfg.Dir), spare: make(chan []byte, 1)}
+	w.info.Store(newWarcinfo())
 	large := make(chan struct{}, maxLarge)
 	w.pool.New = func() any { return newGroup(cfg.Level, cfg.largeBytes, large) }
 	return w, rec, nil
@@ -157,23 +161,32 @@ func (w *Writer) Write(x *Exchange) (Written, error) {
 		g.trim()
 		w.pool.Put(g)
 	}()
-	revisit, err := g.encode(x, w.table)
-	if err != nil {
-		return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
+	for {
+		g.info = w.info.Load()
+		revisit, err := g.encode(x, w.table)
+		if err != nil {
+			return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
+		}
+		done, tasks, err := w.append(x, g)
+		if tasks && (err == nil || err == errOtherFile) {
+			err = cmp.Or(w.runTasks(), err)
+		}
+		switch {
+		case err == errOtherFile:
+			continue
+		case err != nil:
+			return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
+		}
+		done.PayloadDigest, done.BodyDigest, done.Revisit, done.Original = g.digest, g.body, revisit, g.from
+		return done, nil
 	}
-	done, tasks, err := w.append(x, g)
-	if err == nil && tasks {
-		err = w.runTasks()
-	}
-	if err != nil {
-		return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
-	}
-	done.PayloadDigest, done.BodyDigest, done.Revisit, done.Original = g.digest, g.body, revisit, g.from
-	return done, nil
 }
 
+// errOtherFile means that the records name the warcinfo record of a file that is full.
+var errOtherFile = errors.New("the records are for another file")
+
 // append puts the records of the group next to each other into the file. tasks means that the caller must call
-// runTasks.
+// runTasks. If the error is errOtherFile, the caller must encode the records again.
 func (w *Writer) append(x *Exchange, g *group) (done Written, tasks bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,6 +207,9 @@ func (w *Writer) append(x *Exchange, g *group) (done Written, tasks bool, err er
 		if w.err = w.rotate(); w.err != nil {
 			return done, false, w.err
 		}
+	}
+	if g.info != w.info.Load() {
+		return done, len(w.tasks) > before, errOtherFile
 	}
 	if w.file == nil {
 		if w.err = w.begin(); w.err != nil {
@@ -267,7 +283,7 @@ func (w *Writer) begin() error {
 		{"conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
 	}, w.cfg.Info...))
 	g.dates(now)
-	g.start("warcinfo", g.newID(), "")
+	g.start("warcinfo", w.info.Load().id, "")
 	g.field("WARC-Filename", name)
 	if err := g.small(typeFields, g.fields); err != nil {
 		return err
@@ -296,6 +312,7 @@ func (w *Writer) rotate() error {
 	c.syncFile, w.syncFile = w.syncFile, nil
 	w.syncMu.Unlock()
 	w.file = nil
+	w.info.Store(newWarcinfo())
 	w.tasks = append(w.tasks, c)
 	return nil
 }

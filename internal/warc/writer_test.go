@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha1"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
 var (
@@ -39,10 +41,14 @@ func testConfig(dir string) Config {
 // page returns an exchange whose response has this header and body.
 func page(url, head, body string) *Exchange {
 	head = strings.ReplaceAll(head, "\n", "\r\n") + "\r\n\r\n"
+	over := Transport{HTTP: "http/1.1"}
+	if strings.HasPrefix(url, "https:") {
+		over.TLS, over.Cipher = tls.VersionTLS13, tls.TLS_AES_128_GCM_SHA256
+	}
 	return &Exchange{
-		URL: url, Addr: testAddr, Began: testTime,
+		URL: url, Addr: testAddr, Began: testTime, Over: over,
 		Request:  []byte("GET / HTTP/1.1\r\nHost: example.com\r\n\r\n"),
-		Response: Bytes(head + body), HTTP: true, HeadLen: len(head),
+		Response: Bytes(head + body), HTTP: true, HeadLen: len(head), PayloadType: message.Identify([]byte(body), ""),
 		Metadata: []Field{{"via", "http://example.com/"}, {"hopsFromSeed", "L"}},
 	}
 }
@@ -82,6 +88,7 @@ var lorem = "<html><head><title>A page</title></head><body>" +
 // everyKind returns an exchange of every kind that a crawl meets.
 func everyKind() []*Exchange {
 	plain := page("http://example.com/", "HTTP/1.1 200 OK\nContent-Type: text/html; charset=utf-8", lorem)
+	plain.Metadata = append(plain.Metadata, Field{FieldCharset, "windows-1251"}, Field{FieldLanguages, "rus,eng"})
 	late := *plain
 	late.Began = testTime.Add(3 * time.Second)
 	copyOf := page("http://example.com/copy", "HTTP/1.1 200 OK\nContent-Type: text/html; charset=utf-8\nX-Other: 1",
@@ -118,6 +125,9 @@ func everyKind() []*Exchange {
 			"\x89PNG\r\n\x1a\n"+strings.Repeat("\x01\x02", 70000)),
 		page("http://www.example.com/empty", "HTTP/1.1 204 No Content", ""),
 		page("http://example.com/moved", "HTTP/1.1 301 Moved Permanently\nLocation: /new", ""),
+		page("https://example.com/moved", "HTTP/1.1 302 Found\nLocation: http://b.example/\u00fc?\"\x01\xff\\ x#y", ""),
+		page("http://example.com/moved-far", "HTTP/1.1 308 Far\nLocation: /"+strings.Repeat("x", 10_000), ""),
+		page("http://example.com/moved-mail", "HTTP/1.1 303 See\nLocation: mailto:a@example.org", ""),
 		page("http://example.com/error", "HTTP/1.1 500 Oops\nContent-Type: text/html", "sorry"),
 		page("http://example.com/notype", "HTTP/1.1 200 OK\nX-A: \xe9\"\\", "no type"),
 		page("http://example.com/oddtype", "HTTP/1.1 200 OK\nContent-Type: t\xc3\xa9xt/\"x\\ ;y", "odd type"),

@@ -1,10 +1,12 @@
 package visit
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -101,6 +103,7 @@ func (p *Pool) keep(v *Attempt, r *fetch.Response) error {
 		return v.leave(&x)
 	}
 	v.describe(&x, r)
+	x.PayloadType = p.identify(v, r)
 	if v.Confirmed() && v.Plan().Before.Original.URL != "" {
 		x.NotModified = &v.Plan().Before.Original
 	}
@@ -137,12 +140,20 @@ func (v *Attempt) describe(x *warc.Exchange, r *fetch.Response) {
 			v.Record.meta = append(v.Record.meta, warc.Field{Name: name, Value: value})
 		}
 	}
+	if v.Asked.Via == "" && v.Asked.Hops == "" {
+		v.Record.meta = append(v.Record.meta, warc.Field{Name: "seed"})
+	}
 	note("fetchTimeMs", strconv.FormatInt(r.Duration.Milliseconds(), 10))
 	note("via", v.Asked.Via)
 	note("hopsFromSeed", v.Asked.Hops)
 	note("sourceTag", v.Asked.Seed)
 	if v.Outcome == Fetched && v.Response.Status/100 == 2 && !v.Contents().Duplicate {
-		note("charset", v.Page.HTML.Charset)
+		languages := ""
+		if v.Page.parsed && v.Page.HTML.Kind != parse.Other {
+			note(warc.FieldCharset, message.CharsetName(v.Page.HTML.Charset))
+			languages = v.Page.HTML.Language
+		}
+		note(warc.FieldLanguages, cmp.Or(languages, message.Languages(r.Header.Get("Content-Language"))))
 	}
 	note("robots", v.Page.Shown.Directives.String())
 	note("category", v.Boundary().Topic)
@@ -151,4 +162,16 @@ func (v *Attempt) describe(x *warc.Exchange, r *fetch.Response) {
 		note("failure", v.Detail)
 	}
 	x.Metadata = v.Record.meta
+}
+
+// identify returns the media type that the first bytes of the body show.
+func (p *Pool) identify(v *Attempt, r *fetch.Response) string {
+	if r.Failure != nil || r.Wire.Size() <= int64(r.HeadLen) {
+		return ""
+	}
+	body := v.Page.Shown.Body
+	if !v.Page.decoded {
+		body, _, _ = r.Decode(message.TypeBytes) // an error leaves what can be decoded
+	}
+	return message.Identify(body, v.Response.MIME)
 }

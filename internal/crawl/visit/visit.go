@@ -129,9 +129,21 @@ func (v *Attempt) Take(r *fetch.Response, o Outcome) {
 // exchangeOf returns what the archive stores of a response to l.
 func exchangeOf(l link.Link, r *fetch.Response) warc.Exchange {
 	return warc.Exchange{
-		URL: l.URL.String(), Addr: r.Addr.Addr(), Began: r.Began, Request: r.Request,
+		URL: l.URL.String(), Addr: r.Addr.Addr(), Began: r.Began, Request: r.Request, Over: transportOf(r),
 		Response: r.Wire, HTTP: r.Failure == nil, HeadLen: r.HeadLen, Truncated: r.Truncated,
 	}
+}
+
+// transportOf returns how a response crossed the network.
+func transportOf(r *fetch.Response) warc.Transport {
+	over := warc.Transport{TLS: r.Secure.Version, Cipher: r.Secure.Cipher}
+	switch {
+	case r.Proto == "HTTP/1.0":
+		over.HTTP = "http/1.0"
+	case r.Proto != "":
+		over.HTTP = "http/1.1" // whatever the server calls it
+	}
+	return over
 }
 
 // Child returns the link from a page at l to u.

@@ -55,23 +55,29 @@ type Capture struct {
 // each file. If url is not empty, it returns those of url only.
 func Captures(t testing.TB, fs disk.FS, url string) (all []Capture) {
 	t.Helper()
-	eachFile(t, fs, func(_ string, b []byte) {
-		for r := warc.NewReader(bytes.NewReader(b)); ; {
-			rec, err := r.Next()
-			if err != nil {
-				return
-			}
-			if rec.Type() != "response" && rec.Type() != "revisit" || url != "" && rec.URL() != url {
-				continue
-			}
-			block, err := io.ReadAll(rec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, Capture{rec.Type(), rec.URL(), slices.Clone(rec.Header), string(block)})
+	Records(t, fs, func(rec *warc.Record) {
+		if rec.Type() != "response" && rec.Type() != "revisit" || url != "" && rec.URL() != url {
+			return
 		}
+		block, err := io.ReadAll(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, Capture{rec.Type(), rec.URL(), slices.Clone(rec.Header), string(block)})
 	})
 	return all
+}
+
+// Records calls fn with the records of the archive in Dir, in the order of the files, up to the first damaged record of
+// each file.
+func Records(t testing.TB, fs disk.FS, fn func(*warc.Record)) {
+	t.Helper()
+	eachFile(t, fs, func(_ string, b []byte) {
+		r := warc.NewReader(bytes.NewReader(b))
+		for rec, err := r.Next(); err == nil; rec, err = r.Next() {
+			fn(rec)
+		}
+	})
 }
 
 // eachFile reads the files of the archive in Dir, in the order of their names.

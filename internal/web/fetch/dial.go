@@ -520,6 +520,7 @@ func (d *dialer) handshake(c *conn, t *target, until time.Time) *Failure {
 		}
 		return &Failure{TLS, err}
 	}
-	c.rw, c.resumed = tc, tc.ConnectionState().DidResume
+	state := tc.ConnectionState()
+	c.rw, c.resumed, c.secure = tc, state.DidResume, Secure{state.Version, state.CipherSuite}
 	return nil
 }

@@ -296,7 +296,7 @@ func (x *exchange) next() (most int, err error) {
 
 // run writes the request and reads the response. x.now must be the current time.
 func (x *exchange) run(c *conn, send []byte) {
-	x.r.Addr, x.r.Resumed, x.r.Sent = c.addr, c.resumed, x.now
+	x.r.Addr, x.r.Resumed, x.r.Secure, x.r.Sent = c.addr, c.resumed, c.secure, x.now
 	x.waiting = true
 	x.setDeadline(c, x.now, x.f.cfg.FirstByteTimeout)
 	_, werr := c.rw.Write(send)

@@ -22,9 +22,10 @@ type conn struct {
 	named    bool           // the operator named the address, or a proxy looked it up
 	forward  bool           // an HTTP proxy reads our requests
 	resumed  bool           // the handshake resumed a TLS session
-	deadline time.Time      // the deadline that is set
-	sock     *socket        // for probes of raw; nil before the first probe, or if raw allows none
-	one      [1]byte        // buffer for a byte that is not expected
+	secure   Secure
+	deadline time.Time // the deadline that is set
+	sock     *socket   // for probes of raw; nil before the first probe, or if raw allows none
+	one      [1]byte   // buffer for a byte that is not expected
 
 	since      time.Time // idle since
 	prev, next *conn     // neighbours in idle's list

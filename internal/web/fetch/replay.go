@@ -19,6 +19,7 @@ type Received struct {
 	Began     time.Time
 	Duration  time.Duration
 	Request   []byte
+	Secure    Secure
 	Truncated string // as in Response
 	Size      int64  // of the wire in bytes
 }
@@ -30,7 +31,7 @@ var ErrNotResponse = errors.New("not an HTTP response")
 // error wraps ErrNotResponse if they are no whole header and body; otherwise it is of reading or of the spill file.
 func (f *Fetcher) Replay(x Received, wire io.Reader) (r *Response, err error) {
 	r = &Response{URL: x.URL, Addr: netip.AddrPortFrom(x.Addr, 0), Began: x.Began, Duration: x.Duration,
-		Request: x.Request, Truncated: x.Truncated, Wire: &Wire{spill: &f.spill}}
+		Request: x.Request, Secure: x.Secure, Truncated: x.Truncated, Wire: &Wire{spill: &f.spill}}
 	defer func() {
 		if err != nil {
 			r.Release()

@@ -16,6 +16,9 @@ const (
 	TruncatedDisconnect = "disconnect"
 )
 
+// Secure is what a TLS handshake agreed on, in the numbers of crypto/tls. It is zero without TLS.
+type Secure struct{ Version, Cipher uint16 }
+
 // Response is how one request ended: an HTTP response (Failure is nil), complete or truncated, or a
 // Failure. One goroutine owns it. The owner calls Release when it no longer needs the memory of the
 // response.
@@ -33,6 +36,7 @@ type Response struct {
 	Request []byte
 	Reused  bool // sent over a kept connection
 	Resumed bool // sent over a connection that resumed an earlier TLS session
+	Secure  Secure
 	// Stale: the Failure came from a kept connection. It ended before its first byte, or sent bytes
 	// before the server had the request. The Failure says little about the URL. The connection is
 	// closed, so another try uses a new one.

@@ -141,8 +141,12 @@ func TestTLS(t *testing.T) {
 				t.Errorf("%s: %v: got retryable %v", c.name, r.Failure, r.Failure.Retryable())
 			}
 			if r.Failure == nil {
+				first := r.Secure
 				if r = mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/2")}); !r.Reused {
 					t.Errorf("%s: the connection was not kept", c.name)
+				}
+				if r.Secure != first || first.Version != tls.VersionTLS13 || first.Cipher == 0 {
+					t.Errorf("%s: got %+v, then %+v", c.name, first, r.Secure)
 				}
 			}
 		}

@@ -128,6 +128,8 @@ type Page struct {
 	Directives
 	// Charset is the canonical name of the encoding that was used, such as "windows-1252".
 	Charset string
+	// Language is the language that the html element names, as an ISO 639-3 code; empty: it names none.
+	Language string
 	// Title is the text of the first title, with white space collapsed, at most 512 bytes.
 	Title string
 	// BadLinks counts references that are not URLs or are too long. Other schemes (mailto, javascript,
@@ -153,8 +155,10 @@ func Parse(in Input, opt Options, p *Page) {
 	p.work.cs = cs
 	switch kind {
 	case HTML:
+		p.Language = languageOf(body, false)
 		p.html(body, false)
 	case XHTML, SVG, XML:
+		p.Language = languageOf(body, true)
 		p.html(body, true)
 	case Feed:
 		p.feed(body)

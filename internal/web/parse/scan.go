@@ -61,6 +61,7 @@ const (
 	aCharset
 	aAlt
 	aSrcdoc
+	aLang
 	nAttrs
 )
 
@@ -78,7 +79,7 @@ var attrNames = newNames([]string{
 	aHTTPEquiv: "http-equiv", aData: "data", aPoster: "poster", aStyle: "style", aType: "type",
 	aBackground: "background", aXlinkHref: "xlink:href", aShadowRootMode: "shadowrootmode",
 	aImageSrcset: "imagesrcset", aEncoding: "encoding", aFontLook: "color face size", aXMLBase: "xml:base", aURL: "url",
-	aIsPermaLink: "ispermalink", aCharset: "charset", aAlt: "alt", aSrcdoc: "srcdoc",
+	aIsPermaLink: "ispermalink", aCharset: "charset", aAlt: "alt", aSrcdoc: "srcdoc", aLang: "lang xml:lang",
 })
 
 // attr returns the raw value of an attribute of the last tag.

@@ -1,0 +1,102 @@
+package visit
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// wires answers URLs with bytes, and all others with 404.
+type wires struct {
+	of  *fetch.Fetcher
+	web map[string]string
+}
+
+func (w wires) Fetch(_ context.Context, r fetch.Request) (*fetch.Response, error) {
+	wire := w.web[r.URL.String()]
+	if wire == "" {
+		wire = "HTTP/1.1 404 Not Found\r\n\r\n"
+	}
+	return w.of.Replay(fetch.Received{URL: r.URL, Began: time.Unix(1e9, 0).UTC(), Size: int64(len(wire)),
+		Secure: fetch.Secure{Version: tls.VersionTLS12, Cipher: tls.TLS_AES_128_GCM_SHA256}}, strings.NewReader(wire))
+}
+
+// What the records say of a response besides its bytes.
+func TestRecordsTell(t *testing.T) {
+	ok := func(fields, body string) string {
+		return "HTTP/1.1 200 OK\r\n" + strings.ReplaceAll(fields, "\n", "\r\n") + "\r\n\r\n" + body
+	}
+	const base = "fetchTimeMs: 0; via: http://a.example/; hopsFromSeed: L; sourceTag: a.example"
+	for _, c := range []struct {
+		name, wire, payload, tells string
+	}{
+		{"HTML", ok("Content-Type: text/html", "<!DOCTYPE html><html lang=de-AT><meta charset=koi8-r>"),
+			"text/html", base + "; charsetForLinkExtraction: KOI8-R; languages: deu"},
+		{"header", ok("Content-Type: text/html; charset=utf-8\nContent-Language: fr, en", "<html><p>x"),
+			"text/html", base + "; charsetForLinkExtraction: UTF-8; languages: fra,eng"},
+		{"image", ok("Content-Type: text/html", "\x89PNG\r\n\x1a\nx"), "image/png",
+			base + "; charsetForLinkExtraction: windows-1252"},
+		{"no page", ok("Content-Type: image/png", "\x89PNG\r\n\x1a\nx"), "image/png", base},
+		{"nothing", ok("Content-Type: text/html", ""), "", base + "; charsetForLinkExtraction: windows-1252"},
+		{"error", "HTTP/1.1 500 Oops\r\nContent-Type: text/html\r\n\r\n<html lang=en>", "text/html", base},
+		{"hostile", ok("Content-Type: text/html; charset="+strings.Repeat("x", 10_000)+
+			"\nContent-Language: \x01\xff", "<html lang='"+strings.Repeat("de", 900)+"'>"),
+			"text/html", base + "; charsetForLinkExtraction: windows-1252"},
+	} {
+		at := "http://a.example/p"
+		with := func(_ *Config, p *Parts) {
+			p.Fetch = wires{p.Fetch.(*fetch.Fetcher), map[string]string{at: c.wire}}
+		}
+		on(t, c.name, "http://a.example/", with, func(b *bench) {
+			b.visited(to(at))
+			b.end()
+			kept := testparts.Captures(b, b.mem, at)
+			if len(kept) != 1 {
+				b.Fatalf("%d captures, want 1", len(kept))
+			}
+			h := kept[0].Header
+			if got := h.Value("WARC-Identified-Payload-Type"); got != c.payload {
+				b.Errorf("the payload is %q, want %q", got, c.payload)
+			}
+			if h.Value("WARC-Protocol") != "http/1.1" || h.Value("WARC-Cipher-Suite") != "TLS_AES_128_GCM_SHA256" {
+				b.Errorf("got %v", h)
+			}
+			if got := b.metadata(at); got != c.tells {
+				b.Errorf("the metadata record says\n%s\nwant\n%s", got, c.tells)
+			}
+		})
+	}
+}
+
+// metadata returns the fields of the metadata record of a URL.
+func (b *bench) metadata(url string) (fields string) {
+	testparts.Records(b, b.mem, func(rec *warc.Record) {
+		if rec.Type() == "metadata" && rec.URL() == url {
+			block, err := io.ReadAll(rec)
+			b.must(err)
+			fields = strings.Join(strings.Split(strings.TrimSpace(string(block)), "\r\n"), "; ")
+		}
+	})
+	return fields
+}
+
+// The metadata record of a seed says so.
+func TestSeedIsTold(t *testing.T) {
+	on(t, "", "http://a.example/ /1", nil, func(b *bench) {
+		b.visited(link.Link{URL: weburl.MustParse("http://a.example/"), Seed: "a.example"})
+		b.end()
+		got := b.metadata("http://a.example/")
+		if !strings.HasPrefix(got, "seed: ; fetchTimeMs: ") || !strings.Contains(got, "; sourceTag: a.example") {
+			b.Errorf("got %s", got)
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package warc
+
+import (
+	"bytes"
+	"io"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/web/message"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// An index line has keys that pywb does not write, and that the index of Common Crawl has: charset, languages,
+// truncated, redirect. The record tells the last two. The metadata record of its exchange tells the first two, in the
+// fields below; it follows the record. So a scan of a WARC file writes the lines that the Writer writes.
+
+// The fields of a metadata record from which an index line takes its charset and languages. The name of the first one
+// is that of Heritrix.
+const (
+	FieldCharset   = "charsetForLinkExtraction"
+	FieldLanguages = "languages"
+)
+
+// maxRedirect is the longest target of a redirect, in bytes, that an index line has.
+const maxRedirect = 2 << 10
+
+// tell sets what a field of the metadata record says.
+func (l *Line) tell(name, value string) {
+	switch name {
+	case FieldCharset:
+		l.Charset = message.CharsetName(value)
+	case FieldLanguages:
+		if message.IsLanguages(value) {
+			l.Languages = value
+		}
+	}
+}
+
+// show sets what the HTTP header of the record at url says. A metadata record that tells the charset counts more.
+func (l *Line) show(url string, h httpHead) {
+	if h.Location != "" {
+		if u, err := weburl.Parse(url); err == nil {
+			if to, err := u.Resolve(h.Location); err == nil && len(to.String()) <= maxRedirect {
+				l.Redirect = lineURI(to.String())
+			}
+		}
+	}
+	if i := strings.IndexByte(h.Type, ';'); i >= 0 && l.Charset == "" {
+		t, _ := message.Header{{Name: "Content-Type", Value: h.Type}}.Type()
+		l.Charset = message.CharsetName(t.Charset)
+	}
+}
+
+// A lineMaker makes the index lines of the records of a file. It holds back the line of a record until the metadata
+// record of the same exchange has been read, or another capture begins.
+type lineMaker struct {
+	name string // of the WARC file, without directory
+	// whole makes it damage if a record is not alone in its gzip member, or lacks the empty lines at its end.
+	whole bool
+
+	held Line
+	id   string // WARC-Record-ID of the held line
+	has  bool   // there is a held line
+	buf  []byte
+}
+
+// read reads a record to its end, and passes the held line to emit if another one takes its place. ok reports whether
+// the record gets a line. After an error that wraps ErrDamaged the lineMaker may go on.
+func (m *lineMaker) read(rd *Reader, rec *Record, emit func(line []byte) error) (ok bool, err error) {
+	l, about := m.held, m.tells(rec)
+	if about {
+		err = l.told(rec)
+	} else {
+		l, ok, err = lineOf(rec, m.name)
+	}
+	if err == nil {
+		err = rd.Finish()
+	}
+	switch {
+	case err != nil:
+		return false, err
+	case m.whole && (rec.Shared || string(rec.tail) != recordEnd):
+		return false, &DamageError{rec.Offset, "the record lacks the two empty lines at its end"}
+	case about:
+		m.held = l
+		return false, nil
+	case !ok || rec.Shared:
+		return false, nil
+	}
+	err = m.flush(emit)
+	l.Length = rec.Length
+	m.held, m.id, m.has = l, strings.TrimSpace(rec.Header.Value("WARC-Record-ID")), true
+	return true, err
+}
+
+// tells reports whether rec is the metadata record of the held line.
+func (m *lineMaker) tells(rec *Record) bool {
+	return m.has && m.id != "" && rec.Type() == "metadata" && rec.Header.Value("Content-Type") == typeFields &&
+		strings.TrimSpace(rec.Header.Value("WARC-Concurrent-To")) == m.id
+}
+
+// flush passes the held line to emit.
+func (m *lineMaker) flush(emit func(line []byte) error) error {
+	if !m.has {
+		return nil
+	}
+	m.has = false
+	m.buf = m.held.AppendTo(m.buf[:0])
+	return emit(m.buf)
+}
+
+// maxTold is how many bytes of a metadata record are read.
+const maxTold = 64 << 10
+
+// told sets what a metadata record says.
+func (l *Line) told(rec *Record) error {
+	b, err := io.ReadAll(io.LimitReader(rec, maxTold))
+	for line := range bytes.Lines(b) {
+		if name, value, ok := bytes.Cut(line, []byte{':'}); ok {
+			l.tell(string(name), string(bytes.TrimSpace(value)))
+		}
+	}
+	return err
+}
