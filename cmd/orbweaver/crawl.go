@@ -43,10 +43,16 @@ type startFlags struct {
 	Unblock       []string `placeholder:"HOST" for:"command"`
 }
 
+// briefly lists the flags that "crawl --help" shows.
+var briefly = []string{"help-all", "seeds", "dir", "config", "resume", "dry-run", "scope", "include", "exclude",
+	"depth", "page-limit", "time-limit", "requisites", "keep", "strategy", "delay", "rate", "contact", "workers", "api", "quiet"}
+
 // CrawlCmd implements "crawl". Its flags are also the keys of the YAML file. The help of a flag is the text of its name
 // in crawlHelp.
 type CrawlCmd struct {
 	Seed []string `arg:"" optional:"" name:"seed" help:"${seed}"`
+
+	HelpAll cli.HelpAll `help:"Show all flags." for:"command"`
 
 	startFlags `embed:"" group:"Start and resume"`
 

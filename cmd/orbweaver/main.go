@@ -166,6 +166,7 @@ func newParser(shown any, c *commands, given *elsewhere, stdout, stderr *cli.Out
 			"tolerance":             fmt.Sprint(graph.Tolerance),
 			"iterations":            fmt.Sprint(graph.Iterations)},
 		verbArguments,
+		cli.Brief{"crawl": briefly},
 		crawlHelp,
 		longHelp,
 		testwebHelp,

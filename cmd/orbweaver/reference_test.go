@@ -116,7 +116,7 @@ func TestReferenceSettings(t *testing.T) {
 	var groups []string
 	rows := map[string][][]string{}
 	for _, f := range ctx.Selected().Flags {
-		if f.Name == "help" {
+		if f.Name == "help" || f.Name == "help-all" {
 			continue
 		}
 		if f.Group == nil {

@@ -89,7 +89,7 @@ func (s *elsewhere) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag)
 func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *elsewhere) error {
 	flags := map[string]*kong.Flag{}
 	for _, f := range ctx.Selected().Flags {
-		if f.Name != "help" {
+		if f.Name != "help" && f.Name != "help-all" {
 			flags[f.Name] = f
 		}
 	}
