@@ -13,7 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
-	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/node/readout"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 )
 
@@ -106,7 +106,7 @@ func heard(answers []*pb.Answer, one, several string) (names, verb string) {
 	var all []string
 	for _, a := range answers {
 		if a.Error == "" && a.Agent != "" {
-			all = append(all, inCell(a.Agent))
+			all = append(all, readout.Cell(a.Agent))
 		}
 	}
 	switch len(all) {
@@ -124,7 +124,7 @@ func ignorant(answers []*pb.Answer, what string) error {
 	for _, a := range answers {
 		if a.Error != "" {
 			lines = append(lines, fmt.Sprintf("%s does not know %s yet, and is told as soon as it answers: %s",
-				inCell(a.Agent), what, inLine(a.Error)))
+				readout.Cell(a.Agent), what, readout.Line(a.Error)))
 		}
 	}
 	if len(lines) == 0 {
@@ -138,7 +138,7 @@ func printWaits(out io.Writer, answers []*pb.Answer) (err error) {
 	for _, a := range answers {
 		if a.WaitsFor != "" {
 			_, werr := fmt.Fprintf(out, "the agent waits for %s; other agents are told when they join\n",
-				inLine(a.WaitsFor))
+				readout.Line(a.WaitsFor))
 			err = cmp.Or(err, werr)
 		}
 	}
@@ -227,28 +227,4 @@ func (c *CtlCmd) silent() error {
 			"  orbweaver crawl --resume%s", c.Dir, ended, dirFlag(c.Dir))
 	}
 	return bad("there is no crawl in %s; name the directory of a running crawl with --dir", c.Dir)
-}
-
-const (
-	lineMost = 4 << 10 // characters of an error of an agent
-	cellMost = 100     // characters of a cell of a table
-)
-
-// inLine returns text of an agent as one line that is safe to show.
-func inLine(s string) string { return shorten(report.OneLine(s), lineMost) }
-
-// inCell returns text of an agent for a cell of a table.
-func inCell(s string) string { return shorten(report.OneLine(s), cellMost) }
-
-// shorten cuts s to n characters.
-func shorten(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for i := range s {
-		if n--; n < 0 {
-			return s[:i] + "…"
-		}
-	}
-	return s
 }

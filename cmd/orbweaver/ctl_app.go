@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/readout"
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
@@ -132,7 +131,7 @@ func patternsOf(list []string) *pb.Patterns {
 
 // print prints what the application is.
 func (a CtlAppCmd) print(out io.Writer, r *pb.SetApplicationResponse) error {
-	text := inCell(a.Name) + ": " + inLine(verbs.Describe(r.Application))
+	text := readout.Cell(a.Name) + ": " + readout.Line(verbs.Describe(r.Application))
 	if len(r.Told) == 0 {
 		if len(a.URLs) == 0 && a.File == "" {
 			text += "; nothing has changed"
@@ -191,51 +190,17 @@ func appsText(apps []*pb.Application, dir string) string {
 	var notes []string
 	silent := map[string]bool{}
 	for _, a := range apps {
-		rows = append(rows, appRow(a.Name, a.State, inLine(verbs.Describe(a))))
+		rows = append(rows, readout.AppRow(a.Name, a.State, readout.Line(verbs.Describe(a))))
 		if a.Error != "" {
-			notes = append(notes, fmt.Sprintf("%s is not in force: %s\n", inCell(a.Name), inLine(a.Error)))
+			notes = append(notes, fmt.Sprintf("%s is not in force: %s\n", readout.Cell(a.Name), readout.Line(a.Error)))
 		}
 		for _, s := range a.Agents {
 			if s.Error != "" && !silent[s.Agent] {
 				silent[s.Agent] = true
-				notes = append(notes, fmt.Sprintf("agent %s answers: %s\n", inCell(s.Agent), inLine(s.Error)))
+				notes = append(notes, fmt.Sprintf("agent %s answers: %s\n", readout.Cell(s.Agent),
+					readout.Line(s.Error)))
 			}
 		}
 	}
-	return textTable(rows, "QUEUED", "FETCHED", "SHARED", "PAGES") + strings.Join(notes, "")
-}
-
-// appRow returns the row of an application in a table. more are the cells after its name.
-func appRow(name string, s *pb.ApplicationState, more ...string) []string {
-	held := "no"
-	if s.GetHeld() {
-		held = "yes"
-	}
-	return append(append([]string{inCell(name)}, more...), humanize.Comma(s.GetQueued()),
-		humanize.Comma(s.GetFetched()), humanize.Comma(s.GetShared()), humanize.Comma(s.GetUnacknowledged()), held)
-}
-
-// appLines returns the table of the applications in a status; empty if there are none.
-func appLines(agents []*pb.AgentStatus) string {
-	var names []string
-	states := map[string]*pb.ApplicationState{}
-	for _, a := range agents {
-		for _, s := range a.GetApplications() {
-			sum := states[s.Application]
-			if sum == nil {
-				sum = new(pb.ApplicationState)
-				states[s.Application] = sum
-				names = append(names, s.Application)
-			}
-			verbs.AddState(sum, s.State)
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	rows := [][]string{{"APPLICATION", "QUEUED", "FETCHED", "SHARED", "PAGES", "HELD"}}
-	for _, name := range names {
-		rows = append(rows, appRow(name, states[name]))
-	}
-	return "\n" + textTable(rows, "QUEUED", "FETCHED", "SHARED", "PAGES")
+	return readout.Table(rows, "QUEUED", "FETCHED", "SHARED", "PAGES") + strings.Join(notes, "")
 }

@@ -22,10 +22,10 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/readout"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 )
 
@@ -163,7 +163,9 @@ func (p *persistent) RoundTrip(req *http.Request) (*http.Response, error) {
 			time.Now().After(end) {
 			return nil, err
 		}
-		if !clock.Pause(ctx, retryPause) {
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
@@ -175,7 +177,7 @@ func (p *persistent) CloseIdleConnections() { p.next.CloseIdleConnections() }
 // A refusal is the text of an answer with an error.
 type refusal struct{ text string }
 
-func (r *refusal) Error() string { return "the crawl answers: " + inLine(r.text) }
+func (r *refusal) Error() string { return "the crawl answers: " + readout.Line(r.text) }
 
 // judge returns the answer, or a refusal if it is an error that does not come from a call.
 func judge(res *http.Response) (*http.Response, error) {
@@ -223,7 +225,7 @@ func (c *CtlCmd) plain(addr string, err error) error {
 		why = no
 	}
 	return fmt.Errorf("the crawl in %s does not answer at %s: %s; try again, or look at its process",
-		c.Dir, addr, inLine(why.Error()))
+		c.Dir, addr, readout.Line(why.Error()))
 }
 
 // call runs fn with the running crawl.
@@ -256,10 +258,10 @@ func printAnswers(out io.Writer, answers []*pb.Answer) error {
 			continue
 		}
 		if a.Agent != "" {
-			fmt.Fprintf(out, "agent %s:\n", inCell(a.Agent))
+			fmt.Fprintf(out, "agent %s:\n", readout.Cell(a.Agent))
 		}
 		if text := strings.TrimRight(a.Text, "\n"); text != "" {
-			if _, err := fmt.Fprintln(out, shorten(text, textMost)); err != nil {
+			if _, err := fmt.Fprintln(out, readout.Shorten(text, textMost)); err != nil {
 				return err
 			}
 		}
@@ -279,7 +281,7 @@ func refusals(answers []*pb.Answer) error {
 		case a.Agent == "":
 			refused = append(refused, (&refusal{a.Error}).Error())
 		default:
-			refused = append(refused, fmt.Sprintf("agent %s answers: %s", inCell(a.Agent), inLine(a.Error)))
+			refused = append(refused, fmt.Sprintf("agent %s answers: %s", readout.Cell(a.Agent), readout.Line(a.Error)))
 		}
 	}
 	if len(refused) > 0 {

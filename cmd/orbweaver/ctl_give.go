@@ -14,6 +14,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/readout"
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
 
@@ -207,12 +208,12 @@ func (g Giver) print(out io.Writer, list []verbs.Order, res *pb.GiveResponse, di
 	case g.verb.Undo != "" && g.verb.Words == "":
 		obeys += fmt.Sprintf(" until \"orbweaver ctl%s %s\"", dir, g.verb.Undo)
 	case id != "":
-		obeys += " order " + inCell(id)
+		obeys += " order " + readout.Cell(id)
 		for _, o := range res.Also {
-			obeys += ", " + inCell(o.Id)
+			obeys += ", " + readout.Cell(o.Id)
 		}
 	}
-	_, err := fmt.Fprintf(out, "%s; %s %s\n", inLine(text), name, obeys)
+	_, err := fmt.Fprintf(out, "%s; %s %s\n", readout.Line(text), name, obeys)
 	return cmp.Or(err, printWaits(out, res.Answers))
 }
 
@@ -241,13 +242,13 @@ func printPreview(out io.Writer, agents []*pb.QueueCount) error {
 	total := &pb.QueueCount{}
 	for _, a := range agents {
 		if a.Error != "" {
-			silent = append(silent, fmt.Sprintf("agent %s answers: %s", inCell(a.Agent), inLine(a.Error)))
+			silent = append(silent, fmt.Sprintf("agent %s answers: %s", readout.Cell(a.Agent), readout.Line(a.Error)))
 			continue
 		}
 		total.Waiting, total.Matched = total.Waiting+a.Waiting, total.Matched+a.Matched
-		rows = append(rows, []string{inCell(a.Agent), humanize.Comma(a.Waiting), humanize.Comma(a.Matched)})
+		rows = append(rows, []string{readout.Cell(a.Agent), humanize.Comma(a.Waiting), humanize.Comma(a.Matched)})
 		for _, u := range a.Examples {
-			examples = append(examples, "  "+inLine(u)+"\n")
+			examples = append(examples, "  "+readout.Line(u)+"\n")
 		}
 	}
 	if len(rows) != 2 || len(silent) > 0 || agents[0].Agent != "" {
@@ -257,7 +258,7 @@ func printPreview(out io.Writer, agents []*pb.QueueCount) error {
 			rows[i] = rows[i][1:]
 		}
 	}
-	text := textTable(rows)
+	text := readout.Table(rows)
 	if len(examples) > 0 {
 		text += "for example:\n" + strings.Join(examples, "")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/readout"
 )
 
 // CtlOrdersCmd implements "ctl orders".
@@ -65,12 +66,12 @@ func ordersTable(orders []*pb.Order, past bool) string {
 			when = o.At.AsTime().Format("2006-01-02 15:04")
 		}
 		if o.By != "" {
-			by = shorten(inCell(o.By), byMost)
+			by = readout.Shorten(readout.Cell(o.By), byMost)
 		}
 		if o.Stands {
 			stands = "yes"
 		}
-		rows = append(rows, []string{inCell(o.Id), when, by, stands, inCell(o.Text)})
+		rows = append(rows, []string{readout.Cell(o.Id), when, by, stands, readout.Cell(o.Text)})
 	}
 	if !past {
 		for i := range rows {
@@ -79,10 +80,10 @@ func ordersTable(orders []*pb.Order, past bool) string {
 	}
 	var text strings.Builder
 	n := -1 // the line of the header
-	for line := range strings.Lines(textTable(rows)) {
+	for line := range strings.Lines(readout.Table(rows)) {
 		text.WriteString(line)
 		if n >= 0 && orders[n].Why != "" {
-			text.WriteString("  " + inCell(orders[n].Why) + "\n")
+			text.WriteString("  " + readout.Cell(orders[n].Why) + "\n")
 		}
 		n++
 	}
@@ -106,13 +107,13 @@ func (t CtlTakeBackCmd) Run(c *commands, out io.Writer) error {
 		if t.JSON {
 			err = writeMessage(out, res)
 		} else {
-			what := inCell(res.GetOrder().GetVerb())
+			what := readout.Cell(res.GetOrder().GetVerb())
 			if about := res.GetOrder().GetAbout(); about != "" {
-				what += " " + inCell(about)
+				what += " " + readout.Cell(about)
 			}
 			name, obeys := heard(res.Answers, "does", "do")
 			_, err = fmt.Fprintf(out, "taken back: %s; %s %s not obey order %s any more\n", what, name, obeys,
-				inCell(t.ID))
+				readout.Cell(t.ID))
 			err = cmp.Or(err, printWaits(out, res.Answers))
 		}
 		return cmp.Or(err, ignorant(res.Answers, "it"))

@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/readout"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -151,7 +152,7 @@ func export(ctx context.Context, o operator, q *pb.QueueRequest, out io.Writer) 
 			return err
 		}
 		for _, l := range r.Links {
-			if _, err := fmt.Fprintln(w, inLine(l.Url)); err != nil {
+			if _, err := fmt.Fprintln(w, readout.Line(l.Url)); err != nil {
 				return err
 			}
 		}
@@ -173,8 +174,8 @@ func export(ctx context.Context, o operator, q *pb.QueueRequest, out io.Writer) 
 func silentOnes(agents []*pb.QueueCount) (lines []string) {
 	for _, a := range agents {
 		if a.Error != "" {
-			lines = append(lines, fmt.Sprintf("agent %s answers: %s; its links are missing", inCell(a.Agent),
-				inLine(a.Error)))
+			lines = append(lines, fmt.Sprintf("agent %s answers: %s; its links are missing", readout.Cell(a.Agent),
+				readout.Line(a.Error)))
 		}
 	}
 	return lines
@@ -189,7 +190,7 @@ func pageText(r *pb.QueueResponse, dir, what string) string {
 		}
 		name := ""
 		if a.Agent != "" {
-			name = "agent " + inCell(a.Agent) + ": "
+			name = "agent " + readout.Cell(a.Agent) + ": "
 		}
 		asked := ""
 		if what != "" {
@@ -208,12 +209,13 @@ func pageText(r *pb.QueueResponse, dir, what string) string {
 			if l.Due.IsValid() {
 				due = l.Due.AsTime().Format(time.RFC3339)
 			}
-			rows = append(rows, []string{inLine(l.Url), fmt.Sprint(l.Depth), inCell(l.State), due, inCell(l.Via)})
+			rows = append(rows, []string{readout.Line(l.Url), fmt.Sprint(l.Depth), readout.Cell(l.State), due,
+				readout.Cell(l.Via)})
 		}
-		text.WriteString(textTable(rows))
+		text.WriteString(readout.Table(rows))
 	}
 	if r.Token != "" {
-		fmt.Fprintf(&text, "Next page: orbweaver ctl%s queue --token %s\n", dirFlag(dir), inLine(r.Token))
+		fmt.Fprintf(&text, "Next page: orbweaver ctl%s queue --token %s\n", dirFlag(dir), readout.Line(r.Token))
 	}
 	return text.String()
 }

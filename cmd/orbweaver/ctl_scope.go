@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/readout"
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
 )
 
@@ -91,10 +92,10 @@ func scopeText(r *pb.ScopeResponse) string {
 		}
 		return strconv.Itoa(int(n))
 	}
-	rows := [][]string{{"scope", inCell(r.Kind)}}
+	rows := [][]string{{"scope", readout.Cell(r.Kind)}}
 	add := func(name string, values []string) {
 		for _, v := range values {
-			rows = append(rows, []string{name, inLine(v)})
+			rows = append(rows, []string{name, readout.Line(v)})
 			name = ""
 		}
 	}
@@ -102,13 +103,13 @@ func scopeText(r *pb.ScopeResponse) string {
 	rows = append(rows, []string{"depth", limit(r.Depth)}, []string{"host depth", limit(r.HostDepth)})
 	add("include", r.Include)
 	add("exclude", r.Exclude)
-	text := textTable(rows)
+	text := readout.Table(rows)
 	if len(r.Changes) == 0 {
 		return text
 	}
 	rows = [][]string{{"ORDER", "CHANGE", "WHY"}}
 	for _, c := range r.Changes {
-		rows = append(rows, []string{inCell(c.Order), inCell(c.Text), inCell(c.Why)})
+		rows = append(rows, []string{readout.Cell(c.Order), readout.Cell(c.Text), readout.Cell(c.Why)})
 	}
-	return text + "\n" + textTable(rows)
+	return text + "\n" + readout.Table(rows)
 }

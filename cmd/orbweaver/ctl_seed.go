@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/readout"
 )
 
 // CtlSeedCmd implements "ctl seed".
@@ -142,12 +143,12 @@ func (g *seeding) send(ctx context.Context) error {
 
 // name prints what has become of a seed.
 func (g *seeding) name(s *pb.Seed) error {
-	line := fmt.Sprintf("%s: %s", inCell(s.Url), s.Result)
+	line := fmt.Sprintf("%s: %s", readout.Cell(s.Url), s.Result)
 	if s.Agent != "" {
-		line += " at " + inCell(s.Agent)
+		line += " at " + readout.Cell(s.Agent)
 	}
 	if s.Text != "" {
-		line += ": " + inLine(s.Text)
+		line += ": " + readout.Line(s.Text)
 	}
 	_, err := fmt.Fprintln(g.out, line)
 	return err

@@ -246,7 +246,7 @@ func serveOnce(t *testing.T, h http.Handler) (dir string) {
 func TestCtlWatch(t *testing.T) {
 	quickly(t)
 	dir := serveOnce(t, cannedFor(map[string]string{"Status": `agents:{state:"stopping" totals:{}}`}))
-	table := "STATE     PAGES  PAGES/S  RECEIVED  QUEUED  KNOWN  OPEN  ERRORS  WAITS FOR\n" +
+	table := "STATE     PAGES  PAGES/S  RECEIVED  QUEUED  KNOWN  OPEN  ERRORS\n" +
 		"stopping      0      0.0       0 B       0      0     0       0\n"
 	code, stdout, stderr := ctl(dir, "status", "--watch")
 	if code != 0 || stdout != table || stderr != "orbweaver: the crawl in DIR has ended\n" {

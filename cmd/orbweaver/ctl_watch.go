@@ -18,6 +18,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/readout"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -64,7 +65,7 @@ func (h CtlHostsCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error
 		text := hostsTable(res)
 		if res.Next != "" {
 			text += fmt.Sprintf("%s of %s; for more: --after %s\n", humanize.Comma(int64(len(res.Hosts))),
-				humanize.Comma(res.Matches), strconv.Quote(inLine(res.Next)))
+				humanize.Comma(res.Matches), strconv.Quote(readout.Line(res.Next)))
 		}
 		return content{message: res, text: text + unanswering(res.Silent)}, nil
 	})
@@ -74,7 +75,7 @@ func (h CtlHostsCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error
 func unanswering(silent []*pb.Answer) string {
 	var text strings.Builder
 	for _, a := range silent {
-		fmt.Fprintf(&text, "%s does not answer: %s\n", inCell(a.Agent), inLine(a.Error))
+		fmt.Fprintf(&text, "%s does not answer: %s\n", readout.Cell(a.Agent), readout.Line(a.Error))
 	}
 	return text.String()
 }
@@ -90,11 +91,11 @@ func hostsTable(r *pb.HostsResponse) string {
 		if h.LatencyS > 0 {
 			latency = tookText(h.LatencyS)
 		}
-		rows = append(rows, []string{inCell(h.Host), inCell(h.Agent), inCell(h.State), humanize.Comma(h.Queued),
-			humanize.Comma(h.Pages), humanize.Comma(h.Urls), humanize.Comma(h.Errors), humanize.Comma(h.Denied),
-			humanize.Bytes(uint64(max(h.Bytes, 0))), latency})
+		rows = append(rows, []string{readout.Cell(h.Host), readout.Cell(h.Agent), readout.Cell(h.State),
+			humanize.Comma(h.Queued), humanize.Comma(h.Pages), humanize.Comma(h.Urls), humanize.Comma(h.Errors),
+			humanize.Comma(h.Denied), humanize.Bytes(uint64(max(h.Bytes, 0))), latency})
 	}
-	return textTable(withoutAgent(rows, 1), "QUEUED", "PAGES", "URLS", "ERRORS", "DENIED", "RECEIVED", "LATENCY")
+	return readout.Table(withoutAgent(rows, 1), "QUEUED", "PAGES", "URLS", "ERRORS", "DENIED", "RECEIVED", "LATENCY")
 }
 
 // tookText returns a number of seconds as people write it.
@@ -191,9 +192,9 @@ func eventLine(e *pb.Event, asJSON bool) (string, error) {
 	}
 	b.WriteString(e.Time.AsTime().Format(time.RFC3339))
 	if e.Agent != "" {
-		b.WriteString("  " + inCell(e.Agent))
+		b.WriteString("  " + readout.Cell(e.Agent))
 	}
-	b.WriteString("  " + inCell(e.Event))
+	b.WriteString("  " + readout.Cell(e.Event))
 	fields := e.Fields.GetFields()
 	names := slices.Sorted(maps.Keys(fields))
 	for _, name := range names {
@@ -206,7 +207,7 @@ func eventLine(e *pb.Event, asJSON bool) (string, error) {
 		if err := plain.Encode(fields[name].AsInterface()); err != nil {
 			return "", err
 		}
-		b.WriteString("  " + inCell(name) + "=" + inLine(strings.TrimSuffix(value.String(), "\n")))
+		b.WriteString("  " + readout.Cell(name) + "=" + readout.Line(strings.TrimSuffix(value.String(), "\n")))
 	}
 	return b.String() + "\n", nil
 }
@@ -259,8 +260,8 @@ func logTable(r *pb.LogResponse) string {
 		if l.Size >= 0 {
 			size = humanize.Bytes(uint64(l.Size))
 		}
-		rows = append(rows, []string{l.Time.AsTime().Format("15:04:05.000"), inCell(l.Agent), fmt.Sprint(l.Code), size,
-			tookText(l.TookS), inCell(l.Mime), shorten(report.OneLine(l.Url), 4*cellMost)})
+		rows = append(rows, []string{l.Time.AsTime().Format("15:04:05.000"), readout.Cell(l.Agent), fmt.Sprint(l.Code),
+			size, tookText(l.TookS), readout.Cell(l.Mime), readout.Shorten(report.OneLine(l.Url), 4*readout.CellMost)})
 	}
-	return textTable(withoutAgent(rows, 1), "CODE", "SIZE", "TOOK")
+	return readout.Table(withoutAgent(rows, 1), "CODE", "SIZE", "TOOK")
 }

@@ -90,9 +90,9 @@ func (r run) Waits() (local.Waiting, bool)              { return r.a.waits() }
 func (r run) Sizes(s *crawl.Status) []local.Size        { return r.a.sizes(s) }
 func (r run) Leave(ctx context.Context) (string, error) { return r.a.Leave(ctx) }
 
-func (r run) Cluster() (addr string, absent []string) {
+func (r run) Cluster() local.Cluster {
 	if c := r.a.membership; c != nil {
-		addr, absent = c.Members.Self.Addr, c.Absent()
+		return c
 	}
-	return addr, absent
+	return nil
 }

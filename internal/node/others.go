@@ -105,6 +105,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	if err == nil && stop == crawl.Left && left {
 		err = a.membership.Entrust()
 	}
+	a.membership.Part(stop, err)
 	_, refused := errors.AsType[*input.ConfigError](err)
 	return stop, errors.Join(err, a.depart(err == nil || refused || disk.IsFull(err)))
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/gone"
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/applications"
@@ -26,6 +28,7 @@ import (
 type fake struct {
 	status  *crawl.Status
 	waits   string // what the agent waits for before its crawl begins
+	left    []gone.Agent
 	err     error  // of all calls of the crawl
 	owner   string // the other agent that crawls all hosts
 	blocks  []string
@@ -45,7 +48,12 @@ type fake struct {
 func (f *fake) Status() *crawl.Status              { return f.status }
 func (f *fake) Waits() (Waiting, bool)             { return Waiting{For: f.waits}, f.waits != "" }
 func (f *fake) Sizes(*crawl.Status) []Size         { return []Size{{Name: "frontier", Memory: 7}} }
-func (f *fake) Cluster() (string, []string)        { return "192.0.2.1:7470", []string{"gone"} }
+func (f *fake) Cluster() Cluster                   { return f }
+func (f *fake) Address() string                    { return "192.0.2.1:7470" }
+func (f *fake) Instance() string                   { return "0102" }
+func (f *fake) Absent() []string                   { return []string{"gone"} }
+func (f *fake) Gone() []gone.Agent                 { return f.left }
+func (f *fake) Heard(string) *gone.Counts          { return &gone.Counts{Pages: 7} }
 func (f *fake) State() (rate.Schedule, float64)    { return f.rate, 0.25 }
 func (f *fake) States() []applications.State       { return nil }
 func (f *fake) Peek(string) (string, bool)         { return f.owner, f.owner == "" }
@@ -247,6 +255,33 @@ func TestStatus(t *testing.T) {
 			t.Errorf("%v", w)
 		}
 	})
+}
+
+// Of an agent that has gone, the status says why, in words, and its last counts.
+func TestGone(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	f := &fake{status: &crawl.Status{}}
+	for _, a := range []gone.Agent{{State: gone.Stopped, Reason: "disk-low"}, {State: gone.Lost}, {State: gone.Left},
+		{State: gone.Stopped}, {State: gone.Lost, Reason: gone.Failed, Counts: &gone.Counts{Pages: 5}, At: at}} {
+		a.Name, a.Since = "b", at
+		f.left = append(f.left, a)
+	}
+	o := &Self{Agent: "a", Crawl: f, Apps: &Applications{Crawl: f}, Rates: f, Paces: noPaces{},
+		Clock: testclock.At(at), Run: f}
+	var whys []string
+	for _, g := range o.Status().Gone {
+		if whys = append(whys, g.Why); g.Since.Seconds != 1e9 || (g.AsOf != nil) != (g.Totals.GetPages() == 5) {
+			t.Errorf("%v", g)
+		}
+	}
+	if want := []string{"disk low: the disk was nearly full", "killed or unreachable",
+		"it handed its hosts to the others", "it ended in order",
+		"an error of its machine"}; !slices.Equal(whys, want) {
+		t.Errorf("%q, want %q", whys, want)
+	}
+	if o.Heard("b").Pages != 7 {
+		t.Error("what it has told is not known")
+	}
 }
 
 // A stop of a crawl that has not begun says what the agent waits for, and a second stop does no harm.

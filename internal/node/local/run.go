@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/gone"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
@@ -20,10 +21,23 @@ type Run interface {
 	Waits() (w Waiting, ok bool)
 	// Sizes returns how large the main data structures are.
 	Sizes(s *crawl.Status) []Size
-	// Cluster returns the agent's address, and the names of the agents that are gone. Both are empty without a cluster.
-	Cluster() (addr string, absent []string)
+	// Cluster returns what the agent knows of its cluster; nil: it has none.
+	Cluster() Cluster
 	// Leave hands all hosts to the other agents, and ends the run.
 	Leave(ctx context.Context) (string, error)
+}
+
+// A Cluster is what an agent knows of its cluster. Safe for concurrent use.
+type Cluster interface {
+	// Address returns this agent's address for the others, and Instance the identity of its crawl directory.
+	Address() string
+	Instance() string
+	// Absent returns the names of the agents that were there in this or an earlier run and are not now.
+	Absent() []string
+	// Gone returns the agents that have gone, with their last counts as far as they are known.
+	Gone() []gone.Agent
+	// Heard returns what another agent has told of its counts last; nil: nothing.
+	Heard(agent string) *gone.Counts
 }
 
 // A Waiting is what an agent waits for before its crawl starts.

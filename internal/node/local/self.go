@@ -9,8 +9,10 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/cluster/gone"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -39,7 +41,12 @@ func (o *Self) Name() string { return o.Agent }
 
 func (o *Self) Status() *pb.AgentStatus {
 	s := &pb.AgentStatus{Agent: o.Agent, State: "crawling", Applications: o.Apps.ApplicationStates()}
-	s.Address, s.Absent = o.Run.Cluster()
+	if c := o.Run.Cluster(); c != nil {
+		s.Address, s.Instance, s.Absent = c.Address(), c.Instance(), c.Absent()
+		for _, a := range c.Gone() {
+			s.Gone = append(s.Gone, goneAgent(a))
+		}
+	}
 	s.Rate, s.DomainRates = rateState(o.Rates, o.Clock.Now()), o.Paces.States()
 	status := stateOf(o.Run)
 	switch st := status.(type) {
@@ -66,6 +73,56 @@ func (o *Self) Status() *pb.AgentStatus {
 		maps.Copy(s.Status.Fields, detail(map[string]any{"sizes": o.Run.Sizes(st)}).GetFields())
 	}
 	return s
+}
+
+func (o *Self) Heard(agent string) *pb.Totals {
+	if c := o.Run.Cluster(); c != nil {
+		return totalsOf(c.Heard(agent))
+	}
+	return nil
+}
+
+// totalsOf returns counts that an agent has told; nil: none.
+func totalsOf(c *gone.Counts) *pb.Totals {
+	if c == nil {
+		return nil
+	}
+	return &pb.Totals{Pages: c.Pages, Fetched: c.Fetched, Bytes: c.Bytes, UrlsQueued: c.Queued, UrlsUnique: c.Unique,
+		Errors: c.Errors}
+}
+
+func goneAgent(a gone.Agent) *pb.GoneAgent {
+	g := &pb.GoneAgent{Agent: a.Name, Instance: a.Instance, Boot: a.Boot, State: string(a.State),
+		Since: timestamppb.New(a.Since), Reason: a.Reason, Why: whyGone(a), Totals: totalsOf(a.Counts)}
+	if !a.At.IsZero() {
+		g.AsOf = timestamppb.New(a.At)
+	}
+	return g
+}
+
+// goneReasons are the reasons for which an agent goes, in words.
+var goneReasons = map[string]string{
+	string(crawl.Finished): "its crawl finished", string(crawl.OnlyBlocked): "only blocked links were left",
+	string(crawl.Signal): "a signal stopped it", string(crawl.ByOperator): "an operator stopped it",
+	string(crawl.OutputClosed): "the reader of its output closed it", string(crawl.PageLimit): "page limit reached",
+	string(crawl.SizeLimit): "size limit reached", string(crawl.TimeLimit): "time limit reached",
+	string(crawl.DiskLow): "disk low: the disk was nearly full",
+	string(crawl.ByPages): "its program stopped it",
+	string(crawl.Left):    "it handed its hosts to the others", gone.DiskFull: "disk full",
+	gone.Failed: "an error of its machine",
+}
+
+// whyGone says in words why an agent has gone.
+func whyGone(a gone.Agent) string {
+	switch why := goneReasons[a.Reason]; {
+	case why != "":
+		return why
+	case a.State == gone.Lost:
+		return "killed or unreachable"
+	case a.State == gone.Left:
+		return goneReasons[string(crawl.Left)]
+	}
+	return "it ended in order"
 }
 
 // detail returns the JSON fields of a value; nil if it has none.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/gone"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/operation"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -114,6 +115,7 @@ func (c captures) captureOf(ctx context.Context, agent string, u weburl.URL) ([]
 type operated struct {
 	captures
 	joining *joining
+	gone    *gone.Roll
 	agent   Agent
 }
 
@@ -122,6 +124,8 @@ func (o operated) answer(ctx context.Context, from rpc.Caller, method string, re
 	switch {
 	case method == captureMethod:
 		return o.captured(request)
+	case method == gone.CountsMethod:
+		return nil, o.gone.Told(from, request)
 	case method == members.LeftMethod && o.joining.endings != nil && o.members.Gossip() != nil:
 		return nil, o.joining.endings.Left(o.members.Gossip(), from)
 	}

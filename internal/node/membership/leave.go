@@ -5,8 +5,11 @@ import (
 	"errors"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/gone"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // leaveTime bounds what an agent does to tell the others that it goes.
@@ -69,6 +72,21 @@ func lastLeaving(v *gossip.View, name string) bool {
 
 // Entrust leaves the lists of lost archives to the other agents, when this agent has handed over its hosts.
 func (c *Membership) Entrust() error { return c.lists.Entrust() }
+
+// Part tells other agents why this one ends, before it departs. It takes at most a second. If all end together, it
+// tells nobody.
+func (c *Membership) Part(stop crawl.Stop, err error) {
+	reason := string(stop)
+	switch {
+	case disk.IsFull(err):
+		reason = gone.DiskFull
+	case err != nil:
+		reason = gone.Failed
+	case stop == crawl.Finished || stop == crawl.PageLimit || stop == crawl.TimeLimit:
+		return
+	}
+	c.gone.Part(reason)
+}
 
 // Depart leaves the cluster, and waits for this membership's goroutines. If it is not in order, the others take this
 // agent for lost, with its archive. A second call does nothing.

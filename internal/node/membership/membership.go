@@ -25,6 +25,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/contents"
+	"github.com/orbweaver/orbweaver/internal/cluster/gone"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/lease"
 	"github.com/orbweaver/orbweaver/internal/cluster/limits"
@@ -40,7 +41,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/local"
-	"github.com/orbweaver/orbweaver/internal/node/standing"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
@@ -49,7 +49,8 @@ import (
 const contentsDir = "state/contents"
 
 // Files lists the files and directories in a crawl directory that not every membership has.
-var Files = []string{replicas.Dir, lost.KeptDir, contentsDir, sitesDir, boundaryDir, spare.Dir, identityFile}
+var Files = []string{replicas.Dir, lost.KeptDir, contentsDir, sitesDir, boundaryDir, spare.Dir, identityFile,
+	gone.File}
 
 // A Place is the crawl directory of an agent, and what the agent has from the beginning.
 type Place struct {
@@ -78,6 +79,14 @@ type Agent interface {
 	Answer(ctx context.Context, method string, request []byte) ([]byte, error)
 }
 
+// Orders are those of the operators, which the agents pass on to each other.
+type Orders interface {
+	// Serve makes a server answer other agents about orders, before it runs.
+	Serve(s *rpc.Server)
+	// Tend tells other agents of orders that they lack, until ctx is done.
+	Tend(ctx context.Context)
+}
+
 // An Archive has the records of an agent.
 type Archive interface {
 	// OpenNewest opens the newest record of a URL, and returns its size. r is nil if there is none.
@@ -89,7 +98,7 @@ type Parts struct {
 	Agent     Agent
 	Archive   Archive
 	Events    *report.Events
-	Orders    *standing.Orders
+	Orders    Orders
 	PageLimit int64 // of all agents together; zero: none
 	Memory    Memory
 }
@@ -109,7 +118,8 @@ type Membership struct {
 	joining  joining
 	agent    Agent
 	events   *report.Events
-	orders   *standing.Orders
+	orders   Orders
+	gone     *gone.Roll
 	parts    cluster.Others
 	calls    *cluster.Calls
 	leases   *lease.Service
@@ -214,11 +224,16 @@ func (c *Membership) Open(p Parts) (err error) {
 			Running: &c.running}, table)
 		c.parts.Contents = c.contents
 	}
+	if c.gone, err = gone.Open(gone.Config{FS: c.joining.FS, Path: c.joining.path(gone.File), Clock: c.joining.Clock,
+		Members: c.Members, Crawl: c.agent}); err != nil {
+		return err
+	}
+	c.closers = append(c.closers, c.gone)
 	archives := captures{c.Members, c.Division, p.Archive}
 	c.parts.Archives = archives
 	c.calls = cluster.NewCalls(c.Members)
 	c.parts.Durable = c.calls.Durable
-	c.openServer(p, operated{archives, &c.joining, c.agent})
+	c.openServer(p, operated{archives, &c.joining, c.gone, c.agent})
 	if err := errors.Join(c.openSites(p.Memory), c.openReplicas(p.Memory)); err != nil {
 		return err
 	}
@@ -306,6 +321,15 @@ func (c *Membership) Waiting() *local.Waiting { return c.joining.waits.Load() }
 
 // Unmet says what this agent has waited for in vain before its crawl could begin; "": nothing.
 func (c *Membership) Unmet() string { return c.joining.unmet }
+
+// Address returns the agent's address for other agents.
+func (c *Membership) Address() string { return c.Members.Self.Addr }
+
+// Gone returns the agents that have gone, with their last counts. Safe for concurrent use.
+func (c *Membership) Gone() []gone.Agent { return c.gone.Agents() }
+
+// Heard returns what another agent has told of its counts last; nil: nothing. Safe for concurrent use.
+func (c *Membership) Heard(agent string) *gone.Counts { return c.gone.Heard(agent) }
 
 // Absent returns the names of the agents of this or an earlier run that are not present. Safe for concurrent use.
 func (c *Membership) Absent() []string { return c.joining.gone() }

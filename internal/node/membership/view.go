@@ -110,6 +110,7 @@ func (c *Membership) see(v *gossip.View) error {
 		return err
 	}
 	c.joining.nameMembers(v)
+	c.gone.See(v)
 	c.miss(v)
 	defer c.replicas.Wake() // for the lists of archives
 	return c.divide(v)
@@ -223,6 +224,7 @@ func (c *Membership) Tend(ctx, visiting context.Context, fail func(error)) {
 	})
 	c.running.Go(func() { c.ends.Seek(ctx) })
 	c.running.Go(func() { c.orders.Tend(ctx) })
+	c.running.Go(func() { c.gone.Tend(ctx) })
 	if k := c.replicas; k != nil {
 		c.running.Go(func() { k.Tend(ctx, c.Cluster) })
 		if c.refetch != nil {

@@ -16,6 +16,8 @@ import (
 
 	"connectrpc.com/connect"
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -41,6 +43,7 @@ type town struct {
 	acked   map[string]int64             // by agent
 	events  map[string][]string          // by agent
 	absent  map[string][]string          // which agents are not present, by the agent that knows it
+	gone    map[string][]*pb.GoneAgent   // which have gone, by the agent that knows it
 	odd     string                       // the agent whose status has numbers that are none
 	waits   string                       // what all agents wait for; empty: the crawl has begun
 }
@@ -74,7 +77,8 @@ func (r resident) Status() *pb.AgentStatus {
 	if r.w.waits != "" {
 		return &pb.AgentStatus{Agent: r.name, State: "waiting", WaitsFor: r.w.waits}
 	}
-	return &pb.AgentStatus{Agent: r.name, State: "crawling", Absent: r.w.absent[r.name],
+	return &pb.AgentStatus{Agent: r.name, State: "crawling", Absent: r.w.absent[r.name], Gone: r.w.gone[r.name],
+		Instance: "instance of " + r.name,
 		Totals: &pb.Totals{Pages: 5, PagesPerS: 0.5, UrlsQueued: 7, Fetched: 6, Bytes: 100, UrlsUnique: 20,
 			OpenRequests: 1, Errors: 2}}
 }
@@ -111,6 +115,7 @@ func (r resident) Checkpoint(context.Context) (string, error) { return r.do("sav
 func (r resident) Stop(context.Context) (string, error)       { return r.do("stops", r.name) }
 func (r resident) Leave(context.Context) (string, error)      { return r.do("leaves", r.name) }
 func (r resident) CanRateDomain() error                       { return nil }
+func (r resident) Heard(string) *pb.Totals                    { return &pb.Totals{Pages: 3} }
 
 type neighbours struct {
 	w    *town
@@ -259,6 +264,42 @@ func TestAbsentAgents(t *testing.T) {
 	}
 }
 
+// The agents that have gone are those that any agent knows, each with what tells most. Their counts are in the totals,
+// without their queues. An agent that is back, or that is silent, has not gone.
+func TestGoneAgents(t *testing.T) {
+	w := newTown("a1", "a3", "a5")
+	at := func(s int64) *timestamppb.Timestamp { return &timestamppb.Timestamp{Seconds: s} }
+	lost := &pb.GoneAgent{Agent: "a2", Instance: "2", Boot: 1, State: "lost", Since: at(50), AsOf: at(40),
+		Totals: &pb.Totals{Pages: 100, Fetched: 110, Bytes: 1000, UrlsQueued: 30, UrlsUnique: 150, Errors: 4}}
+	older := &pb.GoneAgent{Agent: "a2", Instance: "2", Boot: 1, State: "lost", Since: at(49), AsOf: at(30),
+		Totals: &pb.Totals{Pages: 90}}
+	stopped := &pb.GoneAgent{Agent: "a0", Instance: "0", Boot: 2, State: "stopped", Since: at(60), Reason: "disk-low"}
+	w.gone = map[string][]*pb.GoneAgent{
+		"a1": {older, {Agent: "a0", Instance: "0", Boot: 1, Since: at(70), AsOf: at(70), Reason: "signal"},
+			{Agent: "a5", Instance: "instance of a5", Since: at(1)}},
+		"a3": {lost, stopped, {Agent: "a0", Instance: "0", Boot: 2, Since: at(61), State: "lost", AsOf: at(61)}}}
+	w.absent = map[string][]string{"a1": {"a0", "a2"}}
+	r, err := w.members["a1"].Status(t.Context(), &pb.StatusRequest{})
+	if err != nil || len(r.Gone) != 2 || r.Gone[0] != stopped && !proto.Equal(r.Gone[0], stopped) ||
+		!proto.Equal(r.Gone[1], lost) || !slices.Equal(r.Absent, []string{"a0"}) || len(r.Agents[1].Gone) > 0 {
+		t.Fatalf("%v, %v", r, err)
+	}
+	if s := r.Totals; s.Pages != 115 || s.Fetched != 128 || s.Bytes != 1300 || s.UrlsQueued != 21 ||
+		s.UrlsUnique != 180 || s.Errors != 10 {
+		t.Errorf("totals %v", s)
+	}
+	if r, err := w.members["a1"].Status(t.Context(), &pb.StatusRequest{Agent: "a3"}); err != nil || len(r.Gone) > 0 {
+		t.Errorf("with one agent: %v, %v", r, err)
+	}
+	for n := range int64(2 * mostGone) {
+		w.gone["a3"] = append(w.gone["a3"], &pb.GoneAgent{Agent: "b", Instance: fmt.Sprint("b", n), Since: at(100 + n)})
+	}
+	if r, err := w.members["a1"].Status(t.Context(), &pb.StatusRequest{}); err != nil || len(r.Gone) != mostGone ||
+		r.Gone[0].Since.Seconds < 200 {
+		t.Errorf("%d have gone, %v", len(r.GetGone()), err)
+	}
+}
+
 // An agent that waits for others says so when it gets an order: the agents that join later get it, too.
 func TestOrderBeforeTheStart(t *testing.T) {
 	w, alone := newTown("a1", "a2"), newTown("")
@@ -279,8 +320,8 @@ func TestSilentAgent(t *testing.T) {
 		w.run(t, `
 			a1 Status
 			-> agents:{agent:"a1" state:"crawling" totals:{pages:5
-			-> agents:{agent:"a2" state:"silent" waits_for:"agent a2 does not answer: context deadline exceeded"} agents:{agent:"a3" state:"crawling"
-			-> } totals:{pages:10 fetched:12 bytes:200 urls_queued:14 urls_unique:40 pages_per_s:1 open_requests:2 errors:4}`)
+			-> agents:{agent:"a2" state:"silent" waits_for:"agent a2 does not answer: context deadline exceeded" totals:{pages:3}} agents:{agent:"a3" state:"crawling"
+			-> } totals:{pages:13 fetched:12 bytes:200 urls_queued:14 urls_unique:40 pages_per_s:1 open_requests:2 errors:4}`)
 		if took := time.Since(began); took != patience {
 			t.Errorf("the answer took %s", took)
 		}

@@ -43,6 +43,8 @@ type Agent interface {
 	Stop(ctx context.Context) (string, error)
 	// Leave hands all hosts to the other agents, and ends the run.
 	Leave(ctx context.Context) (string, error)
+	// Heard returns what another agent has told of its counts last; nil: nothing.
+	Heard(agent string) *pb.Totals
 	// CanRateDomain returns an error if the crawl cannot limit the requests to single domains.
 	CanRateDomain() error
 }
@@ -112,7 +114,7 @@ func (o *Operator) Status(ctx context.Context, q *pb.StatusRequest) (*pb.StatusR
 	o.agents.each(ctx, names, func(ctx context.Context, i int, name string) {
 		s := new(pb.AgentStatus)
 		if err := o.agents.ask(ctx, name, "Status", &pb.StatusRequest{}, s); err != nil {
-			s = &pb.AgentStatus{Agent: name, State: "silent", WaitsFor: err.Error()}
+			s = &pb.AgentStatus{Agent: name, State: "silent", WaitsFor: err.Error(), Totals: o.agent.Heard(name)}
 		}
 		r.Agents[i] = s
 	})
@@ -122,9 +124,22 @@ func (o *Operator) Status(ctx context.Context, q *pb.StatusRequest) (*pb.StatusR
 			r.Absent = append(r.Absent, s.Absent...)
 		}
 	}
+	if q.Agent == "" {
+		r.Gone = mergeGone(r.Agents)
+	}
+	for _, s := range r.Agents {
+		s.Gone = nil
+	}
+	counted := slices.Clone(names)
+	for _, g := range r.Gone {
+		if g.Totals != nil {
+			addGone(r.Totals, g.Totals)
+			counted = append(counted, g.Agent)
+		}
+	}
 	slices.Sort(r.Absent)
 	r.Absent = slices.DeleteFunc(slices.Compact(r.Absent), func(name string) bool {
-		return slices.Contains(names, name)
+		return slices.Contains(counted, name)
 	})
 	return r, nil
 }

@@ -13,7 +13,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
-	_ "google.golang.org/protobuf/types/known/timestamppb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -73,8 +73,9 @@ func (x *StatusRequest) GetAgent() string {
 type StatusResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agents        []*AgentStatus         `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"` // by name
-	Totals        *Totals                `protobuf:"bytes,2,opt,name=totals,proto3" json:"totals,omitempty"` // of the agents that answer
-	Absent        []string               `protobuf:"bytes,3,rep,name=absent,proto3" json:"absent,omitempty"` // agents that were in the crawl and are not now: totals is without them
+	Totals        *Totals                `protobuf:"bytes,2,opt,name=totals,proto3" json:"totals,omitempty"` // of the agents that answer; of silent ones and of those that have gone, as far as they are known
+	Absent        []string               `protobuf:"bytes,3,rep,name=absent,proto3" json:"absent,omitempty"` // agents that were in the crawl and are not now, and whose counts nobody knows
+	Gone          []*GoneAgent           `protobuf:"bytes,4,rep,name=gone,proto3" json:"gone,omitempty"`     // agents that have gone last, by name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -130,25 +131,143 @@ func (x *StatusResponse) GetAbsent() []string {
 	return nil
 }
 
+func (x *StatusResponse) GetGone() []*GoneAgent {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
+// An agent that was in the crawl and is not now.
+type GoneAgent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`       // its name, which another agent may have now
+	Instance      string                 `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"` // of its crawl directory, in hexadecimal digits
+	Boot          uint64                 `protobuf:"varint,3,opt,name=boot,proto3" json:"boot,omitempty"`        // the number of its start
+	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`       // stopped, left or lost
+	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	Reason        string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`         // as the event stopped has it, or disk-full or error; empty: it has told nobody
+	Why           string                 `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"`               // in words
+	Totals        *Totals                `protobuf:"bytes,8,opt,name=totals,proto3" json:"totals,omitempty"`         // the last that another agent has heard; missing: none
+	AsOf          *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"` // of totals
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GoneAgent) Reset() {
+	*x = GoneAgent{}
+	mi := &file_operator_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GoneAgent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GoneAgent) ProtoMessage() {}
+
+func (x *GoneAgent) ProtoReflect() protoreflect.Message {
+	mi := &file_operator_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GoneAgent.ProtoReflect.Descriptor instead.
+func (*GoneAgent) Descriptor() ([]byte, []int) {
+	return file_operator_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *GoneAgent) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *GoneAgent) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *GoneAgent) GetBoot() uint64 {
+	if x != nil {
+		return x.Boot
+	}
+	return 0
+}
+
+func (x *GoneAgent) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *GoneAgent) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *GoneAgent) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *GoneAgent) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *GoneAgent) GetTotals() *Totals {
+	if x != nil {
+		return x.Totals
+	}
+	return nil
+}
+
+func (x *GoneAgent) GetAsOf() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOf
+	}
+	return nil
+}
+
 type AgentStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`                       // its name; empty: the crawl has one agent
-	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`                   // for other agents
-	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`                       // crawling, paused, waiting, leaving, stopping or silent
-	WaitsFor      string                 `protobuf:"bytes,4,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // in words
-	Totals        *Totals                `protobuf:"bytes,5,opt,name=totals,proto3" json:"totals,omitempty"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`                                 // its name; empty: the crawl has one agent
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`                             // for other agents
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`                                 // crawling, paused, waiting, leaving, stopping or silent
+	WaitsFor      string                 `protobuf:"bytes,4,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`           // in words
+	Totals        *Totals                `protobuf:"bytes,5,opt,name=totals,proto3" json:"totals,omitempty"`                               // of a silent agent, what it has told another agent last
 	Status        *structpb.Struct       `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`                               // as docs/reference/json.md has it
 	Rate          *RateState             `protobuf:"bytes,20,opt,name=rate,proto3" json:"rate,omitempty"`                                  // missing: there is no limit
 	Applications  []*NamedState          `protobuf:"bytes,21,rep,name=applications,proto3" json:"applications,omitempty"`                  // by name
 	DomainRates   []*DomainRate          `protobuf:"bytes,22,rep,name=domain_rates,json=domainRates,proto3" json:"domain_rates,omitempty"` // by domain
 	Absent        []string               `protobuf:"bytes,23,rep,name=absent,proto3" json:"absent,omitempty"`                              // agents that it knows and that are not present, by name
+	Instance      string                 `protobuf:"bytes,24,opt,name=instance,proto3" json:"instance,omitempty"`                          // of its crawl directory, in hexadecimal digits; empty: the crawl has one agent
+	Gone          []*GoneAgent           `protobuf:"bytes,25,rep,name=gone,proto3" json:"gone,omitempty"`                                  // agents that it knows to have gone; for other agents
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_operator_proto_msgTypes[2]
+	mi := &file_operator_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -160,7 +279,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[2]
+	mi := &file_operator_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -173,7 +292,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{2}
+	return file_operator_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -246,6 +365,20 @@ func (x *AgentStatus) GetAbsent() []string {
 	return nil
 }
 
+func (x *AgentStatus) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *AgentStatus) GetGone() []*GoneAgent {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
 type Totals struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pages         int64                  `protobuf:"varint,1,opt,name=pages,proto3" json:"pages,omitempty"`     // 2xx responses, all runs together
@@ -262,7 +395,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_operator_proto_msgTypes[3]
+	mi := &file_operator_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -274,7 +407,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[3]
+	mi := &file_operator_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -287,7 +420,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{3}
+	return file_operator_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Totals) GetPages() int64 {
@@ -356,7 +489,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_operator_proto_msgTypes[4]
+	mi := &file_operator_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -368,7 +501,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[4]
+	mi := &file_operator_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -381,7 +514,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{4}
+	return file_operator_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ExplainRequest) GetHost() string {
@@ -408,7 +541,7 @@ type DropRequest struct {
 
 func (x *DropRequest) Reset() {
 	*x = DropRequest{}
-	mi := &file_operator_proto_msgTypes[5]
+	mi := &file_operator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -420,7 +553,7 @@ func (x *DropRequest) String() string {
 func (*DropRequest) ProtoMessage() {}
 
 func (x *DropRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[5]
+	mi := &file_operator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -433,7 +566,7 @@ func (x *DropRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropRequest.ProtoReflect.Descriptor instead.
 func (*DropRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{5}
+	return file_operator_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *DropRequest) GetHost() string {
@@ -461,7 +594,7 @@ type AgentRequest struct {
 
 func (x *AgentRequest) Reset() {
 	*x = AgentRequest{}
-	mi := &file_operator_proto_msgTypes[6]
+	mi := &file_operator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +606,7 @@ func (x *AgentRequest) String() string {
 func (*AgentRequest) ProtoMessage() {}
 
 func (x *AgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[6]
+	mi := &file_operator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +619,7 @@ func (x *AgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentRequest.ProtoReflect.Descriptor instead.
 func (*AgentRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{6}
+	return file_operator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AgentRequest) GetAgent() string {
@@ -512,7 +645,7 @@ type Answers struct {
 
 func (x *Answers) Reset() {
 	*x = Answers{}
-	mi := &file_operator_proto_msgTypes[7]
+	mi := &file_operator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -524,7 +657,7 @@ func (x *Answers) String() string {
 func (*Answers) ProtoMessage() {}
 
 func (x *Answers) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[7]
+	mi := &file_operator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -537,7 +670,7 @@ func (x *Answers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answers.ProtoReflect.Descriptor instead.
 func (*Answers) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{7}
+	return file_operator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Answers) GetAnswers() []*Answer {
@@ -555,11 +688,22 @@ const file_operator_proto_rawDesc = "" +
 	"give.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\x1a\n" +
 	"rate.proto\x1a\vwatch.proto\"%\n" +
 	"\rStatusRequest\x12\x14\n" +
-	"\x05agent\x18\x01 \x01(\tR\x05agent\"\x9b\x01\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\"\xd1\x01\n" +
 	"\x0eStatusResponse\x12:\n" +
 	"\x06agents\x18\x01 \x03(\v2\".orbweaver.operator.v1.AgentStatusR\x06agents\x125\n" +
 	"\x06totals\x18\x02 \x01(\v2\x1d.orbweaver.operator.v1.TotalsR\x06totals\x12\x16\n" +
-	"\x06absent\x18\x03 \x03(\tR\x06absent\"\xb3\x03\n" +
+	"\x06absent\x18\x03 \x03(\tR\x06absent\x124\n" +
+	"\x04gone\x18\x04 \x03(\v2 .orbweaver.operator.v1.GoneAgentR\x04gone\"\xab\x02\n" +
+	"\tGoneAgent\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1a\n" +
+	"\binstance\x18\x02 \x01(\tR\binstance\x12\x12\n" +
+	"\x04boot\x18\x03 \x01(\x04R\x04boot\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x10\n" +
+	"\x03why\x18\a \x01(\tR\x03why\x125\n" +
+	"\x06totals\x18\b \x01(\v2\x1d.orbweaver.operator.v1.TotalsR\x06totals\x12/\n" +
+	"\x05as_of\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\"\x85\x04\n" +
 	"\vAgentStatus\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -570,7 +714,9 @@ const file_operator_proto_rawDesc = "" +
 	"\x04rate\x18\x14 \x01(\v2 .orbweaver.operator.v1.RateStateR\x04rate\x12E\n" +
 	"\fapplications\x18\x15 \x03(\v2!.orbweaver.operator.v1.NamedStateR\fapplications\x12D\n" +
 	"\fdomain_rates\x18\x16 \x03(\v2!.orbweaver.operator.v1.DomainRateR\vdomainRates\x12\x16\n" +
-	"\x06absent\x18\x17 \x03(\tR\x06absent\"\xed\x01\n" +
+	"\x06absent\x18\x17 \x03(\tR\x06absent\x12\x1a\n" +
+	"\binstance\x18\x18 \x01(\tR\binstance\x124\n" +
+	"\x04gone\x18\x19 \x03(\v2 .orbweaver.operator.v1.GoneAgentR\x04gone\"\xed\x01\n" +
 	"\x06Totals\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x03R\x05pages\x12\x18\n" +
 	"\afetched\x18\x02 \x01(\x03R\afetched\x12\x14\n" +
@@ -637,135 +783,142 @@ func file_operator_proto_rawDescGZIP() []byte {
 	return file_operator_proto_rawDescData
 }
 
-var file_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_operator_proto_goTypes = []any{
 	(*StatusRequest)(nil),          // 0: orbweaver.operator.v1.StatusRequest
 	(*StatusResponse)(nil),         // 1: orbweaver.operator.v1.StatusResponse
-	(*AgentStatus)(nil),            // 2: orbweaver.operator.v1.AgentStatus
-	(*Totals)(nil),                 // 3: orbweaver.operator.v1.Totals
-	(*ExplainRequest)(nil),         // 4: orbweaver.operator.v1.ExplainRequest
-	(*DropRequest)(nil),            // 5: orbweaver.operator.v1.DropRequest
-	(*AgentRequest)(nil),           // 6: orbweaver.operator.v1.AgentRequest
-	(*Answers)(nil),                // 7: orbweaver.operator.v1.Answers
-	(*structpb.Struct)(nil),        // 8: google.protobuf.Struct
-	(*RateState)(nil),              // 9: orbweaver.operator.v1.RateState
-	(*NamedState)(nil),             // 10: orbweaver.operator.v1.NamedState
-	(*DomainRate)(nil),             // 11: orbweaver.operator.v1.DomainRate
-	(*Answer)(nil),                 // 12: orbweaver.operator.v1.Answer
-	(*GiveRequest)(nil),            // 13: orbweaver.operator.v1.GiveRequest
-	(*VerbsRequest)(nil),           // 14: orbweaver.operator.v1.VerbsRequest
-	(*TakeBackRequest)(nil),        // 15: orbweaver.operator.v1.TakeBackRequest
-	(*OrdersRequest)(nil),          // 16: orbweaver.operator.v1.OrdersRequest
-	(*AddSeedsRequest)(nil),        // 17: orbweaver.operator.v1.AddSeedsRequest
-	(*RateWeekRequest)(nil),        // 18: orbweaver.operator.v1.RateWeekRequest
-	(*ExcludePreviewRequest)(nil),  // 19: orbweaver.operator.v1.ExcludePreviewRequest
-	(*QueueRequest)(nil),           // 20: orbweaver.operator.v1.QueueRequest
-	(*ScopeRequest)(nil),           // 21: orbweaver.operator.v1.ScopeRequest
-	(*SetApplicationRequest)(nil),  // 22: orbweaver.operator.v1.SetApplicationRequest
-	(*ApplicationsRequest)(nil),    // 23: orbweaver.operator.v1.ApplicationsRequest
-	(*FeedRequest)(nil),            // 24: orbweaver.operator.v1.FeedRequest
-	(*PagesRequest)(nil),           // 25: orbweaver.operator.v1.PagesRequest
-	(*AcknowledgeRequest)(nil),     // 26: orbweaver.operator.v1.AcknowledgeRequest
-	(*HostsRequest)(nil),           // 27: orbweaver.operator.v1.HostsRequest
-	(*EventsRequest)(nil),          // 28: orbweaver.operator.v1.EventsRequest
-	(*LogRequest)(nil),             // 29: orbweaver.operator.v1.LogRequest
-	(*HistoryRequest)(nil),         // 30: orbweaver.operator.v1.HistoryRequest
-	(*SharesRequest)(nil),          // 31: orbweaver.operator.v1.SharesRequest
-	(*BlacklistsRequest)(nil),      // 32: orbweaver.operator.v1.BlacklistsRequest
-	(*CapturesRequest)(nil),        // 33: orbweaver.operator.v1.CapturesRequest
-	(*RecordRequest)(nil),          // 34: orbweaver.operator.v1.RecordRequest
-	(*GiveResponse)(nil),           // 35: orbweaver.operator.v1.GiveResponse
-	(*VerbsResponse)(nil),          // 36: orbweaver.operator.v1.VerbsResponse
-	(*OrdersResponse)(nil),         // 37: orbweaver.operator.v1.OrdersResponse
-	(*AddSeedsResponse)(nil),       // 38: orbweaver.operator.v1.AddSeedsResponse
-	(*RateWeekResponse)(nil),       // 39: orbweaver.operator.v1.RateWeekResponse
-	(*ExcludePreviewResponse)(nil), // 40: orbweaver.operator.v1.ExcludePreviewResponse
-	(*QueueResponse)(nil),          // 41: orbweaver.operator.v1.QueueResponse
-	(*ScopeResponse)(nil),          // 42: orbweaver.operator.v1.ScopeResponse
-	(*SetApplicationResponse)(nil), // 43: orbweaver.operator.v1.SetApplicationResponse
-	(*ApplicationsResponse)(nil),   // 44: orbweaver.operator.v1.ApplicationsResponse
-	(*FeedResponse)(nil),           // 45: orbweaver.operator.v1.FeedResponse
-	(*PagesResponse)(nil),          // 46: orbweaver.operator.v1.PagesResponse
-	(*AcknowledgeResponse)(nil),    // 47: orbweaver.operator.v1.AcknowledgeResponse
-	(*HostsResponse)(nil),          // 48: orbweaver.operator.v1.HostsResponse
-	(*Event)(nil),                  // 49: orbweaver.operator.v1.Event
-	(*LogResponse)(nil),            // 50: orbweaver.operator.v1.LogResponse
-	(*HistoryResponse)(nil),        // 51: orbweaver.operator.v1.HistoryResponse
-	(*SharesResponse)(nil),         // 52: orbweaver.operator.v1.SharesResponse
-	(*BlacklistsResponse)(nil),     // 53: orbweaver.operator.v1.BlacklistsResponse
-	(*CapturesResponse)(nil),       // 54: orbweaver.operator.v1.CapturesResponse
-	(*RecordResponse)(nil),         // 55: orbweaver.operator.v1.RecordResponse
+	(*GoneAgent)(nil),              // 2: orbweaver.operator.v1.GoneAgent
+	(*AgentStatus)(nil),            // 3: orbweaver.operator.v1.AgentStatus
+	(*Totals)(nil),                 // 4: orbweaver.operator.v1.Totals
+	(*ExplainRequest)(nil),         // 5: orbweaver.operator.v1.ExplainRequest
+	(*DropRequest)(nil),            // 6: orbweaver.operator.v1.DropRequest
+	(*AgentRequest)(nil),           // 7: orbweaver.operator.v1.AgentRequest
+	(*Answers)(nil),                // 8: orbweaver.operator.v1.Answers
+	(*timestamppb.Timestamp)(nil),  // 9: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 10: google.protobuf.Struct
+	(*RateState)(nil),              // 11: orbweaver.operator.v1.RateState
+	(*NamedState)(nil),             // 12: orbweaver.operator.v1.NamedState
+	(*DomainRate)(nil),             // 13: orbweaver.operator.v1.DomainRate
+	(*Answer)(nil),                 // 14: orbweaver.operator.v1.Answer
+	(*GiveRequest)(nil),            // 15: orbweaver.operator.v1.GiveRequest
+	(*VerbsRequest)(nil),           // 16: orbweaver.operator.v1.VerbsRequest
+	(*TakeBackRequest)(nil),        // 17: orbweaver.operator.v1.TakeBackRequest
+	(*OrdersRequest)(nil),          // 18: orbweaver.operator.v1.OrdersRequest
+	(*AddSeedsRequest)(nil),        // 19: orbweaver.operator.v1.AddSeedsRequest
+	(*RateWeekRequest)(nil),        // 20: orbweaver.operator.v1.RateWeekRequest
+	(*ExcludePreviewRequest)(nil),  // 21: orbweaver.operator.v1.ExcludePreviewRequest
+	(*QueueRequest)(nil),           // 22: orbweaver.operator.v1.QueueRequest
+	(*ScopeRequest)(nil),           // 23: orbweaver.operator.v1.ScopeRequest
+	(*SetApplicationRequest)(nil),  // 24: orbweaver.operator.v1.SetApplicationRequest
+	(*ApplicationsRequest)(nil),    // 25: orbweaver.operator.v1.ApplicationsRequest
+	(*FeedRequest)(nil),            // 26: orbweaver.operator.v1.FeedRequest
+	(*PagesRequest)(nil),           // 27: orbweaver.operator.v1.PagesRequest
+	(*AcknowledgeRequest)(nil),     // 28: orbweaver.operator.v1.AcknowledgeRequest
+	(*HostsRequest)(nil),           // 29: orbweaver.operator.v1.HostsRequest
+	(*EventsRequest)(nil),          // 30: orbweaver.operator.v1.EventsRequest
+	(*LogRequest)(nil),             // 31: orbweaver.operator.v1.LogRequest
+	(*HistoryRequest)(nil),         // 32: orbweaver.operator.v1.HistoryRequest
+	(*SharesRequest)(nil),          // 33: orbweaver.operator.v1.SharesRequest
+	(*BlacklistsRequest)(nil),      // 34: orbweaver.operator.v1.BlacklistsRequest
+	(*CapturesRequest)(nil),        // 35: orbweaver.operator.v1.CapturesRequest
+	(*RecordRequest)(nil),          // 36: orbweaver.operator.v1.RecordRequest
+	(*GiveResponse)(nil),           // 37: orbweaver.operator.v1.GiveResponse
+	(*VerbsResponse)(nil),          // 38: orbweaver.operator.v1.VerbsResponse
+	(*OrdersResponse)(nil),         // 39: orbweaver.operator.v1.OrdersResponse
+	(*AddSeedsResponse)(nil),       // 40: orbweaver.operator.v1.AddSeedsResponse
+	(*RateWeekResponse)(nil),       // 41: orbweaver.operator.v1.RateWeekResponse
+	(*ExcludePreviewResponse)(nil), // 42: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueResponse)(nil),          // 43: orbweaver.operator.v1.QueueResponse
+	(*ScopeResponse)(nil),          // 44: orbweaver.operator.v1.ScopeResponse
+	(*SetApplicationResponse)(nil), // 45: orbweaver.operator.v1.SetApplicationResponse
+	(*ApplicationsResponse)(nil),   // 46: orbweaver.operator.v1.ApplicationsResponse
+	(*FeedResponse)(nil),           // 47: orbweaver.operator.v1.FeedResponse
+	(*PagesResponse)(nil),          // 48: orbweaver.operator.v1.PagesResponse
+	(*AcknowledgeResponse)(nil),    // 49: orbweaver.operator.v1.AcknowledgeResponse
+	(*HostsResponse)(nil),          // 50: orbweaver.operator.v1.HostsResponse
+	(*Event)(nil),                  // 51: orbweaver.operator.v1.Event
+	(*LogResponse)(nil),            // 52: orbweaver.operator.v1.LogResponse
+	(*HistoryResponse)(nil),        // 53: orbweaver.operator.v1.HistoryResponse
+	(*SharesResponse)(nil),         // 54: orbweaver.operator.v1.SharesResponse
+	(*BlacklistsResponse)(nil),     // 55: orbweaver.operator.v1.BlacklistsResponse
+	(*CapturesResponse)(nil),       // 56: orbweaver.operator.v1.CapturesResponse
+	(*RecordResponse)(nil),         // 57: orbweaver.operator.v1.RecordResponse
 }
 var file_operator_proto_depIdxs = []int32{
-	2,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
-	3,  // 1: orbweaver.operator.v1.StatusResponse.totals:type_name -> orbweaver.operator.v1.Totals
-	3,  // 2: orbweaver.operator.v1.AgentStatus.totals:type_name -> orbweaver.operator.v1.Totals
-	8,  // 3: orbweaver.operator.v1.AgentStatus.status:type_name -> google.protobuf.Struct
-	9,  // 4: orbweaver.operator.v1.AgentStatus.rate:type_name -> orbweaver.operator.v1.RateState
-	10, // 5: orbweaver.operator.v1.AgentStatus.applications:type_name -> orbweaver.operator.v1.NamedState
-	11, // 6: orbweaver.operator.v1.AgentStatus.domain_rates:type_name -> orbweaver.operator.v1.DomainRate
-	12, // 7: orbweaver.operator.v1.Answers.answers:type_name -> orbweaver.operator.v1.Answer
-	0,  // 8: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
-	4,  // 9: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
-	13, // 10: orbweaver.operator.v1.Operator.Give:input_type -> orbweaver.operator.v1.GiveRequest
-	14, // 11: orbweaver.operator.v1.Operator.Verbs:input_type -> orbweaver.operator.v1.VerbsRequest
-	15, // 12: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
-	16, // 13: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
-	5,  // 14: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
-	6,  // 15: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.AgentRequest
-	6,  // 16: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.AgentRequest
-	6,  // 17: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.AgentRequest
-	17, // 18: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
-	18, // 19: orbweaver.operator.v1.Operator.RateWeek:input_type -> orbweaver.operator.v1.RateWeekRequest
-	19, // 20: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
-	20, // 21: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
-	21, // 22: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
-	22, // 23: orbweaver.operator.v1.Operator.SetApplication:input_type -> orbweaver.operator.v1.SetApplicationRequest
-	23, // 24: orbweaver.operator.v1.Operator.Applications:input_type -> orbweaver.operator.v1.ApplicationsRequest
-	24, // 25: orbweaver.operator.v1.Operator.Feed:input_type -> orbweaver.operator.v1.FeedRequest
-	25, // 26: orbweaver.operator.v1.Operator.Pages:input_type -> orbweaver.operator.v1.PagesRequest
-	26, // 27: orbweaver.operator.v1.Operator.Acknowledge:input_type -> orbweaver.operator.v1.AcknowledgeRequest
-	27, // 28: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
-	28, // 29: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
-	29, // 30: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
-	30, // 31: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
-	31, // 32: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
-	32, // 33: orbweaver.operator.v1.Operator.Blacklists:input_type -> orbweaver.operator.v1.BlacklistsRequest
-	33, // 34: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
-	34, // 35: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
-	1,  // 36: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	7,  // 37: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.Answers
-	35, // 38: orbweaver.operator.v1.Operator.Give:output_type -> orbweaver.operator.v1.GiveResponse
-	36, // 39: orbweaver.operator.v1.Operator.Verbs:output_type -> orbweaver.operator.v1.VerbsResponse
-	35, // 40: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.GiveResponse
-	37, // 41: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	7,  // 42: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.Answers
-	7,  // 43: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.Answers
-	7,  // 44: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.Answers
-	7,  // 45: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.Answers
-	38, // 46: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
-	39, // 47: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
-	40, // 48: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
-	41, // 49: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
-	42, // 50: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
-	43, // 51: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
-	44, // 52: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
-	45, // 53: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
-	46, // 54: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
-	47, // 55: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
-	48, // 56: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
-	49, // 57: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
-	50, // 58: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
-	51, // 59: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
-	52, // 60: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
-	53, // 61: orbweaver.operator.v1.Operator.Blacklists:output_type -> orbweaver.operator.v1.BlacklistsResponse
-	54, // 62: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
-	55, // 63: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
-	36, // [36:64] is the sub-list for method output_type
-	8,  // [8:36] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	3,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
+	4,  // 1: orbweaver.operator.v1.StatusResponse.totals:type_name -> orbweaver.operator.v1.Totals
+	2,  // 2: orbweaver.operator.v1.StatusResponse.gone:type_name -> orbweaver.operator.v1.GoneAgent
+	9,  // 3: orbweaver.operator.v1.GoneAgent.since:type_name -> google.protobuf.Timestamp
+	4,  // 4: orbweaver.operator.v1.GoneAgent.totals:type_name -> orbweaver.operator.v1.Totals
+	9,  // 5: orbweaver.operator.v1.GoneAgent.as_of:type_name -> google.protobuf.Timestamp
+	4,  // 6: orbweaver.operator.v1.AgentStatus.totals:type_name -> orbweaver.operator.v1.Totals
+	10, // 7: orbweaver.operator.v1.AgentStatus.status:type_name -> google.protobuf.Struct
+	11, // 8: orbweaver.operator.v1.AgentStatus.rate:type_name -> orbweaver.operator.v1.RateState
+	12, // 9: orbweaver.operator.v1.AgentStatus.applications:type_name -> orbweaver.operator.v1.NamedState
+	13, // 10: orbweaver.operator.v1.AgentStatus.domain_rates:type_name -> orbweaver.operator.v1.DomainRate
+	2,  // 11: orbweaver.operator.v1.AgentStatus.gone:type_name -> orbweaver.operator.v1.GoneAgent
+	14, // 12: orbweaver.operator.v1.Answers.answers:type_name -> orbweaver.operator.v1.Answer
+	0,  // 13: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
+	5,  // 14: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
+	15, // 15: orbweaver.operator.v1.Operator.Give:input_type -> orbweaver.operator.v1.GiveRequest
+	16, // 16: orbweaver.operator.v1.Operator.Verbs:input_type -> orbweaver.operator.v1.VerbsRequest
+	17, // 17: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
+	18, // 18: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
+	6,  // 19: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
+	7,  // 20: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.AgentRequest
+	7,  // 21: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.AgentRequest
+	7,  // 22: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.AgentRequest
+	19, // 23: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
+	20, // 24: orbweaver.operator.v1.Operator.RateWeek:input_type -> orbweaver.operator.v1.RateWeekRequest
+	21, // 25: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
+	22, // 26: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
+	23, // 27: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
+	24, // 28: orbweaver.operator.v1.Operator.SetApplication:input_type -> orbweaver.operator.v1.SetApplicationRequest
+	25, // 29: orbweaver.operator.v1.Operator.Applications:input_type -> orbweaver.operator.v1.ApplicationsRequest
+	26, // 30: orbweaver.operator.v1.Operator.Feed:input_type -> orbweaver.operator.v1.FeedRequest
+	27, // 31: orbweaver.operator.v1.Operator.Pages:input_type -> orbweaver.operator.v1.PagesRequest
+	28, // 32: orbweaver.operator.v1.Operator.Acknowledge:input_type -> orbweaver.operator.v1.AcknowledgeRequest
+	29, // 33: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
+	30, // 34: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
+	31, // 35: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
+	32, // 36: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
+	33, // 37: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
+	34, // 38: orbweaver.operator.v1.Operator.Blacklists:input_type -> orbweaver.operator.v1.BlacklistsRequest
+	35, // 39: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
+	36, // 40: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
+	1,  // 41: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	8,  // 42: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.Answers
+	37, // 43: orbweaver.operator.v1.Operator.Give:output_type -> orbweaver.operator.v1.GiveResponse
+	38, // 44: orbweaver.operator.v1.Operator.Verbs:output_type -> orbweaver.operator.v1.VerbsResponse
+	37, // 45: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.GiveResponse
+	39, // 46: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	8,  // 47: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.Answers
+	8,  // 48: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.Answers
+	8,  // 49: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.Answers
+	8,  // 50: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.Answers
+	40, // 51: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	41, // 52: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
+	42, // 53: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
+	43, // 54: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
+	44, // 55: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
+	45, // 56: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
+	46, // 57: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
+	47, // 58: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
+	48, // 59: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
+	49, // 60: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
+	50, // 61: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
+	51, // 62: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
+	52, // 63: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
+	53, // 64: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
+	54, // 65: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
+	55, // 66: orbweaver.operator.v1.Operator.Blacklists:output_type -> orbweaver.operator.v1.BlacklistsResponse
+	56, // 67: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
+	57, // 68: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
+	41, // [41:69] is the sub-list for method output_type
+	13, // [13:41] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_operator_proto_init() }
@@ -786,7 +939,7 @@ func file_operator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_operator_proto_rawDesc), len(file_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
