@@ -68,7 +68,8 @@ type Options struct {
 	Strategy Strategy
 	// Scope decides which links belong to the crawl. Zero means the hosts of the seeds.
 	Scope Scope
-	// Requisites also fetches what is needed to show a page: images, styles and scripts.
+	// Requisites also fetches what is needed to show a page: images, styles and scripts. The
+	// command line has it on by default for most scopes; here it is off.
 	Requisites bool
 	// Sitemaps also fetches the sitemaps that robots.txt names.
 	Sitemaps bool

@@ -88,7 +88,7 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 				v = int64(x) // without quotes
 			}
 		}
-		if f.Target.IsZero() && f.Default == "" {
+		if f.Target.IsZero() && f.Default == "" && f.Tag.Negatable == "" {
 			continue // the flag has no effect
 		}
 		m = append(m, yaml.MapItem{Key: f.Name, Value: v})

@@ -76,10 +76,10 @@ func (CrawlCmd) Help() string {
 
   orbweaver crawl --contact you@example.org https://example.org/
 
-Crawl a list of sites with their images, styles and scripts, at most 10,000 pages
-per host:
+Crawl a list of sites, at most 10,000 pages per host, without the images, styles
+and scripts that the pages need:
 
-  orbweaver crawl --contact you@example.org --seeds sites.txt --requisites --host-page-limit 10000
+  orbweaver crawl --contact you@example.org --seeds sites.txt --no-requisites --host-page-limit 10000
 
 Watch a site: visit each page again as often as it changes, but not within an hour.
 A page that has not changed is not transferred again; the archive gets a revisit

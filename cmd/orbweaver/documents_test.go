@@ -324,6 +324,7 @@ func TestDocumentProse(t *testing.T) {
 	must.Do(t, kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
 		if f, ok := node.(*kong.Flag); ok {
 			known[f.Name] = true
+			known["no-"+f.Name] = known["no-"+f.Name] || f.Tag.Negatable != ""
 		}
 		return next(nil)
 	}))

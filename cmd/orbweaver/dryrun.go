@@ -255,8 +255,8 @@ func (d *dryRun) settings(k *kong.Context, given *elsewhere) ([]plannedSetting, 
 			continue
 		}
 		typed := slices.ContainsFunc(k.Path, func(p *kong.Path) bool { return p.Flag == f && !p.Resolved })
-		from, set := given.values[f.Name]
-		if !typed && !set {
+		from := given.values[f.Name]
+		if !typed && from.from == "" {
 			continue
 		}
 		s := plannedSetting{Name: f.Name, Value: settings.Text(d.cmd.public(f)), From: "--" + f.Name}

@@ -36,9 +36,10 @@ var crawlHelp = cli.Texts{
 	"min_free_disk":   "Stop with exit code 3 before less than BYTES are free on the disk; 0 turns this off.",
 	"size_limit":      "Stop after receiving BYTES in all runs together, such as 500MB (default: 0, no limit).",
 	"time_limit":      "Stop this run after D, such as 90s or 2h30m (default: 0, no limit).",
-	"requisites":      "Also fetch the images, styles and scripts that pages need.",
-	"sitemaps":        "Also follow the sitemaps that robots.txt names.",
-	"seed_roots":      "Also crawl the root page of each host on which the crawl visits a page.",
+	"requisites": "Also fetch the images, styles and scripts that pages need; --no-requisites does not " +
+		"(default: on with --scope page, prefix or host).",
+	"sitemaps":   "Also follow the sitemaps that robots.txt names.",
+	"seed_roots": "Also crawl the root page of each host on which the crawl visits a page.",
 	"keep": "Archive only responses of this media type, such as application/pdf or image/*, or whose URL matches " +
 		"this regular expression; follow the links of all. mime: and url: before the value say which is meant.",
 	"obey_noarchive": "Leave responses out of the archive that say noarchive, in a robots meta tag or in " +

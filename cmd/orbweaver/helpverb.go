@@ -32,7 +32,8 @@ var otherFlags = map[string]string{
 	"--output-dir": "give --dir DIR", "--collection": "give --dir DIR",
 	"--input-file": "give --seeds FILE", "--seedFile": "give --seeds FILE", "--url": "give the URL without a flag",
 	"-U": "give --user-agent S", "-A": "give --user-agent S, or --include RE for the URLs to crawl",
-	"-p": "give --requisites", "--page-requisites": "give --requisites",
+	"-p": "give --requisites unless --scope is page, prefix or host", "--page-requisites": "give --requisites unless " +
+		"--scope is page, prefix or host",
 	"-c": "give --resume, or --config FILE", "--continue": "give --resume",
 	"-H":       "give --scope any to crawl other hosts, or --header 'NAME: VALUE' to send a header",
 	"-H NAME:": "give --header 'NAME: VALUE'", "--span-hosts": "give --scope any",

@@ -87,6 +87,9 @@ func settingRow(f *kong.Flag) []string {
 		flag += " " + f.FormatPlaceHolder()
 	}
 	flag = code(strings.ReplaceAll(flag, ",...", ""))
+	if f.Tag.Negatable != "" {
+		flag += ", " + code("--no-"+f.Name)
+	}
 	if f.Short != 0 {
 		flag = code("-"+string(f.Short)) + ", " + flag
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
@@ -36,7 +38,7 @@ type elsewhere struct {
 // A setting is the value of a flag: a string, or a list of strings as []any.
 type setting struct {
 	value any
-	from  string // the file and line, or the variable, for errors
+	from  string // the file and line, or the variable, for errors; empty: nobody gave it
 }
 
 const envPrefix = "ORBWEAVER_"
@@ -144,7 +146,7 @@ func (s *elsewhere) gather(ctx *kong.Context, flags map[string]*kong.Flag) error
 		}
 	}
 	if !isSet("resume") {
-		return nil
+		return s.byScope(typed)
 	}
 	// If the file does not exist, the agent explains what is wrong with the directory.
 	file = filepath.Join(dir, "crawl.yaml")
@@ -156,6 +158,21 @@ func (s *elsewhere) gather(ctx *kong.Context, flags map[string]*kong.Flag) error
 		return unreadable("--dir "+dir, dir, err, "restore the file")
 	}
 	return err
+}
+
+// byScope sets what follows from the scope unless it is given. A crawl that continues has it in its crawl.yaml.
+func (s *elsewhere) byScope(typed func(name string) (value string, ok bool)) error {
+	kind := scope.Host
+	if _, ok := typed("requisites"); ok {
+		return nil
+	}
+	if text, ok := typed("scope"); ok {
+		if err := kind.UnmarshalText([]byte(text)); err != nil {
+			return nil // the error comes when the flag is parsed
+		}
+	}
+	s.values["requisites"] = setting{value: strconv.FormatBool(settings.WithRequisites(kind))}
+	return nil
 }
 
 // fromEnvironment reads the environment variables of flags. A variable whose name is

@@ -94,6 +94,9 @@ func Complete(app *kong.Application, words []string) Completions {
 		for _, f := range flags {
 			if !f.Hidden && (!used[f] || f.IsCumulative()) {
 				c.add("--"+f.Name, HelpText(f.Value), last)
+				if f.Tag.Negatable != "" {
+					c.add("--no-"+f.Name, HelpText(f.Value), last)
+				}
 			}
 		}
 		return c
@@ -162,7 +165,8 @@ func flagsOf(above []*kong.Flag, n *kong.Node) []*kong.Flag {
 // find returns the flag that is written as word, such as --dir or -h, or nil.
 func find(flags []*kong.Flag, word string) *kong.Flag {
 	for _, f := range flags {
-		if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
+		off := f.Tag.Negatable != "" && word == "--no-"+f.Name
+		if word == "--"+f.Name || off || f.Short != 0 && word == "-"+string(f.Short) {
 			return f
 		}
 	}

@@ -297,6 +297,9 @@ func flagTerm(f *kong.Flag) string {
 		s = bold("-"+string(f.Short)) + ", "
 	}
 	s += bold("--" + f.Name)
+	if f.Tag.Negatable != "" {
+		s += ", " + bold("--no-"+f.Name)
+	}
 	if !f.IsBool() {
 		s += " " + italic(strings.ReplaceAll(f.FormatPlaceHolder(), ",...", ""))
 	}

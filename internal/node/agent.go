@@ -321,6 +321,10 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if err := a.prepareOthers(seeds); err != nil {
 		return err
 	}
+	bare, err := a.wasBare()
+	if err != nil {
+		return err
+	}
 	if err := a.mark(seeds); err != nil {
 		return err
 	}
@@ -426,6 +430,9 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	if a.Recovered, err = a.crawler.Recover(a.fs, a.dir("state", "journal"), intact, now); err != nil {
 		return fmt.Errorf("recover %s: %w", cfg.Dir, err)
+	}
+	if bare {
+		a.noteBare()
 	}
 	if boxed != nil {
 		if err := boxed.Tidy(); err != nil {

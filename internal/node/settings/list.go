@@ -15,6 +15,7 @@
 //	zero         the number that stands for zero in node.Config, where zero is the default
 //	with         the settings with which alone it has an effect, as in "strategy=walk"
 //	for          "run": a crawl that continues does not keep it
+//	negatable    there is a flag that turns it off, because the program has it on in some crawls: see WithRequisites
 package settings
 
 import (
@@ -55,7 +56,7 @@ type Limits struct {
 	SizeLimit     quantity.ByteSize `placeholder:"BYTES" least:"0" option:"" into:"Crawl.SizeLimit"`
 	TimeLimit     time.Duration     `placeholder:"D" least:"0s" option:"" into:"Crawl.TimeLimit" for:"run"`
 	MinFreeDisk   quantity.ByteSize `default:"1GB" placeholder:"BYTES" least:"0" into:"Crawl.MinFreeDisk"`
-	Requisites    bool              `option:"" into:"Crawl.Requisites"`
+	Requisites    bool              `negatable:"" option:"" into:"Crawl.Requisites"`
 	Sitemaps      bool              `option:"" into:"Crawl.Sitemaps"`
 	SeedRoots     bool              `option:"" into:"Crawl.SeedRoots"`
 	Keep          []string          `placeholder:"RE|TYPE" sep:"none" option:""`
@@ -63,6 +64,10 @@ type Limits struct {
 
 	NearDuplicates string `default:"off" enum:"off,mark,drop" placeholder:"MODE" at:"NearDuplicates"`
 }
+
+// WithRequisites reports whether a crawl of a scope fetches requisites if nobody says so. Pages without images and
+// styles are of little use, but a crawl of many sites would spend most of its requests on them.
+func WithRequisites(k scope.Kind) bool { return k != scope.Domain && k != scope.Any }
 
 // Order is in which order URLs are visited, and which are visited again.
 type Order struct {
