@@ -45,7 +45,8 @@ type startFlags struct {
 
 // briefly lists the flags that "crawl --help" shows.
 var briefly = []string{"help-all", "seeds", "dir", "config", "resume", "dry-run", "scope", "include", "exclude",
-	"depth", "page-limit", "time-limit", "requisites", "keep", "strategy", "delay", "rate", "contact", "workers", "api", "quiet"}
+	"depth", "page-limit", "time-limit", "requisites", "keep", "strategy", "delay", "rate", "contact", "workers", "api",
+	"quiet"}
 
 // CrawlCmd implements "crawl". Its flags are also the keys of the YAML file. The help of a flag is the text of its name
 // in crawlHelp.

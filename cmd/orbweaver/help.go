@@ -64,8 +64,8 @@ var crawlHelp = cli.Texts{
 	"rate": "Send at most this many requests a second, such as 300/s or 300, or receive at most this many bits a " +
 		"second, such as 200Mbit; for all agents together. Times of day are in UTC unless a time zone is named: " +
 		"'40/s 8-18 mon-fri Europe/Berlin, else 300/s' (default: none, no limit).",
-	"user_agent": "Send this User-Agent header; the default names Orbweaver and the contact. The crawl " +
-		"obeys the robots.txt groups of the product that the header names: mybot in " +
+	"user_agent": "Send this User-Agent header; the default names Orbweaver, and the contact if that is a URL. The " +
+		"crawl obeys the robots.txt groups of the product that the header names: mybot in " +
 		"\"mybot/1.0\" and in \"Mozilla/5.0 (compatible; mybot/1.0)\".",
 	"robots_agent": "Obey the robots.txt groups and robots meta tags of this product name instead of the one " +
 		"in --user-agent.",

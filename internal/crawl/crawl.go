@@ -195,7 +195,7 @@ func New(cfg Config, parts Parts) *Crawler {
 		queries: p.Queries, tally: p.Tally, events: p.Events,
 		run: run.New(), retries: retry.NewBook(cfg.Seed), plain: plain{},
 		failures: retry.Failures{Tally: p.Tally, Rules: p.Robots},
-		skips:    skips{tally: p.Tally, log: p.Skipped},
+		skips:    skips{tally: p.Tally, log: p.Skipped, clock: cfg.Clock},
 	}
 	planner, _ := p.Strategy.(visit.Planner)
 	widened := &widened{scope: p.Scope}

@@ -104,7 +104,7 @@ func on(t *testing.T, mem *testdisk.Mem, with ...setting) *bench {
 	b.visits = visit.New(b.cfg.Config, parts, 1)
 	b.progress = progress{cfg: &b.cfg, visits: b.visits}
 	b.failures = retry.Failures{Tally: b.Tally, Rules: b.Robots}
-	b.skips = skips{tally: b.Tally, log: b.Skipped}
+	b.skips = skips{tally: b.Tally, log: b.Skipped, clock: b.cfg.Clock}
 	widened := &widened{scope: b.Scope}
 	past := new(pastClock)
 	past.delays = map[string]time.Duration{}

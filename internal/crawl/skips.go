@@ -3,6 +3,7 @@ package crawl
 import (
 	"slices"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -13,6 +14,7 @@ import (
 type skips struct {
 	tally   *report.Tally
 	log     *report.Skipped
+	clock   clock.Clock
 	lately  recent       // URLs that were logged lately
 	counted []state.Skip // not in a finish yet: of the current visit, and of links that the seen-set held back
 }
@@ -22,8 +24,8 @@ func (s *skips) add(k visit.Skip) {
 	s.count(k.Reason)
 	if s.lately.add(link.KeyOf(k.Link.URL)) {
 		reason, rule := report.SplitReason(k.Reason)
-		s.log.Write(report.Skip{URL: k.Link.URL.String(), Via: k.Link.Via, Hops: k.Link.Hops, Seed: k.Link.Seed,
-			Reason: reason, Rule: rule})
+		s.log.Write(report.Skip{Time: s.clock.Now(), URL: k.Link.URL.String(), Via: k.Link.Via, Hops: k.Link.Hops,
+			Depth: k.Link.Depth(), Seed: k.Link.Seed, Reason: reason, Rule: rule})
 	}
 }
 

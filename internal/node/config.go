@@ -59,7 +59,7 @@ type Config struct {
 	// it goes into the User-Agent. Without it only loopback is crawled.
 	Contact string
 	// UserAgent is the whole User-Agent header. Empty means
-	// "Mozilla/5.0 (compatible; orbweaver/VERSION; +CONTACT)".
+	// "Mozilla/5.0 (compatible; orbweaver/VERSION; +CONTACT)". A mail address goes into the From header instead.
 	UserAgent string
 	// RobotsAgent is the product token whose groups in robots.txt, robots meta
 	// and X-Robots-Tag the crawl obeys. Empty means robots.ProductToken of the
@@ -117,6 +117,11 @@ type Config struct {
 	Archive  warc.Config
 }
 
+// mails reports whether the contact is a mail address.
+func (c *Config) mails() bool {
+	return strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://")
+}
+
 // Identity returns the User-Agent header and the product token whose robots.txt groups the
 // crawl obeys. The error is an *input.ConfigError.
 func (c *Config) Identity() (userAgent, token string, err error) {
@@ -126,7 +131,7 @@ func (c *Config) Identity() (userAgent, token string, err error) {
 	}
 	if userAgent == "" {
 		userAgent = "Mozilla/5.0 (compatible; " + productName + "/" + Version
-		if c.Contact != "" {
+		if c.Contact != "" && !c.mails() {
 			userAgent += "; +" + c.Contact
 		}
 		userAgent += ")"

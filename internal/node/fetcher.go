@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"net/netip"
-	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
@@ -15,7 +14,7 @@ func (a *Agent) openFetcher(ua string) error {
 	cfg, r := &a.cfg, &a.parts
 	fc := cfg.Fetch
 	fc.UserAgent = ua
-	if strings.Contains(cfg.Contact, "@") && !strings.Contains(cfg.Contact, "://") {
+	if cfg.mails() {
 		fc.From = cfg.Contact
 	}
 	fc.Clock = a.cfg.Clock

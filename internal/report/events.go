@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
@@ -92,13 +93,14 @@ func appendJSON(dst []byte, v any) []byte {
 // A Skip is a URL that was found and not accepted. Its Reason is a word of package scope or crawl. It is the word of
 // browsertrix-crawler if that has the same reason.
 type Skip struct {
+	Time   time.Time `json:"ts"` // of the line
 	URL    string    `json:"url"`
 	Via    string    `json:"via,omitempty"`
 	Hops   string    `json:"hops,omitempty"`
+	Depth  int       `json:"depth"` // links from the seed, as --depth counts them
 	Seed   string    `json:"seed,omitempty"`
 	Reason string    `json:"reason"`
 	Rule   string    `json:"rule,omitempty"` // the prefix in hosts: whose setting decided
-	Time   time.Time `json:"time,omitzero"`
 }
 
 // Skipped is skipped.jsonl. Its methods are safe for concurrent use.
@@ -119,7 +121,8 @@ func (s *Skipped) Write(k Skip) { s.Add(k.appendTo) }
 // appendTo appends k and a newline in the form of encoding/json. It is faster than json.Marshal, because a page can
 // have many such links.
 func (k *Skip) appendTo(dst []byte) []byte {
-	dst = appendString(append(dst, `{"url":`...), k.URL)
+	dst = k.Time.UTC().AppendFormat(append(dst, `{"ts":"`...), logTime)
+	dst = appendString(append(dst, `","url":`...), k.URL)
 	for _, f := range [...]struct{ name, value string }{
 		{`,"via":`, k.Via}, {`,"hops":`, k.Hops}, {`,"seed":`, k.Seed}, {`,"reason":`, k.Reason},
 		{`,"rule":`, k.Rule},
@@ -128,11 +131,7 @@ func (k *Skip) appendTo(dst []byte) []byte {
 			dst = appendString(append(dst, f.name...), f.value)
 		}
 	}
-	if !k.Time.IsZero() {
-		if b, err := k.Time.MarshalJSON(); err == nil { // it fails for a year of five digits
-			dst = append(append(dst, `,"time":`...), b...)
-		}
-	}
+	dst = strconv.AppendInt(append(dst, `,"depth":`...), int64(k.Depth), 10)
 	return append(dst, "}\n"...)
 }
 

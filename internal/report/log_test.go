@@ -331,14 +331,15 @@ func TestSkipped(t *testing.T) {
 	fs := testdisk.NewMem()
 	s, err := OpenSkipped(fs, "reports/skipped.jsonl")
 	must.Do(t, err)
-	s.Write(Skip{URL: "http://b.example/?a&b", Via: "http://a.example/", Hops: "L", Seed: "a.example",
-		Reason: "outOfScope"})
+	s.Write(Skip{Time: at, URL: "http://b.example/?a&b", Via: "http://a.example/", Hops: "LE", Depth: 1,
+		Seed: "a.example", Reason: "outOfScope"})
 	s.Write(Skip{URL: "http://a.example/\"", Reason: "trap", Rule: "path of 99 segments",
 		Time: at.Truncate(time.Second)})
 	must.Do(t, s.Close())
 	want :=
-		`{"url":"http://b.example/?a\u0026b","via":"http://a.example/","hops":"L","seed":"a.example","reason":"outOfScope"}
-{"url":"http://a.example/\"","reason":"trap","rule":"path of 99 segments","time":"2026-01-02T03:04:05Z"}
+		`{"ts":"2026-01-02T03:04:05.678Z","url":"http://b.example/?a\u0026b","via":"http://a.example/","hops":"LE",` +
+			`"seed":"a.example","reason":"outOfScope","depth":1}
+{"ts":"2026-01-02T03:04:05.000Z","url":"http://a.example/\"","reason":"trap","rule":"path of 99 segments","depth":0}
 `
 	if diff := cmp.Diff(want, file(t, fs, "reports/skipped.jsonl")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -390,9 +391,8 @@ func FuzzSkip(f *testing.F) {
 	f.Add("http://é.example/\xff", "\x00\n", "", "", "", "", int64(1<<40))
 	f.Fuzz(func(t *testing.T, url, via, hops, seed, reason, rule string, unix int64) {
 		k := Skip{URL: url, Via: via, Hops: hops, Seed: seed, Reason: reason, Rule: rule}
-		if unix != 0 {
-			k.Time = time.Unix(unix%(1<<37), unix&(1<<29-1)).UTC()
-		}
+		k.Time = time.UnixMilli(unix % (1 << 47)).UTC()
+		k.Depth = len(hops)
 		want, err := json.Marshal(k)
 		if err != nil {
 			return // JSON has no form for this time
