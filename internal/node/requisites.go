@@ -33,7 +33,7 @@ func (a *Agent) wasBare() (bool, error) {
 func (a *Agent) noteBare() {
 	if pages := a.parts.Tally.Pages(); pages > 0 && a.cfg.Note != nil {
 		a.cfg.Note(fmt.Sprintf("requisites come with the pages that are visited from now on; %s came without images, "+
-			"styles and scripts, and nothing visits them again. To get these, start a crawl in another directory, with "+
-			"the settings in %s", report.Count(pages, "page"), a.dir(crawldir.Marker)))
+			"styles and scripts, and nothing visits them again. To get these, start a crawl in another directory, "+
+			"with the settings in %s", report.Count(pages, "page"), a.dir(crawldir.Marker)))
 	}
 }
