@@ -104,6 +104,10 @@ var crawlHelp = cli.Texts{
 		"the same time again.",
 	"warc_prefix": "Begin the archive files' names with S.",
 	"warc_size":   "Start a new archive file at BYTES.",
+	"warcinfo": "Write this field into the warcinfo record of each archive file, such as operator, publisher, " +
+		"description, audience or isPartOf; repeat it for several. operator, isPartOf and hostname replace what the " +
+		"crawl writes.",
+	"outlinks": "Also write the links of each page into its metadata record, as Heritrix does, at most 6000 a page.",
 	"links": "Also write the link log: which page links to which URL, with its words. \"orbweaver links\" " +
 		"reads it.",
 	"name":     "Name this agent S; the archive files' names end with it.",

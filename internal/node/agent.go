@@ -342,7 +342,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 
 	ac := cfg.Archive
 	ac.Dir, ac.FS, ac.Clock = cfg.Dir, a.fs, cfg.Clock
-	ac.Info = append(a.info(ua), ac.Info...)
+	ac.Info = a.info(ua)
 	var whole warc.Recovered
 	if r.Archive, whole, err = warc.Open(ac); err != nil {
 		return err

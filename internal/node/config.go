@@ -2,8 +2,6 @@ package node
 
 import (
 	"cmp"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -287,20 +285,4 @@ func (c *Config) rehearse(seeds []weburl.URL) error {
 		r.Close()
 	}
 	return nil
-}
-
-// info returns the fields of every warcinfo record.
-func (a *Agent) info(ua string) []warc.Field {
-	host, _ := os.Hostname()
-	fields := []warc.Field{
-		{Name: "software", Value: "Orbweaver/" + Version + " (https://github.com/orbweaver/orbweaver)"},
-		{Name: "hostname", Value: host},
-		{Name: "robots", Value: "obey (RFC 9309)"},
-		{Name: "http-header-user-agent", Value: ua},
-		{Name: "isPartOf", Value: filepath.Base(a.cfg.Dir)},
-	}
-	if a.cfg.Contact != "" {
-		fields = append(fields, warc.Field{Name: "operator", Value: a.cfg.Contact})
-	}
-	return fields
 }

@@ -43,6 +43,8 @@ type Config struct {
 	Keep *sheet.Keep
 	// ObeyNoArchive also leaves out of the archive the responses that say noarchive.
 	ObeyNoArchive bool
+	// Outlinks also writes the links of each page into its metadata record.
+	Outlinks bool
 	// Requisites also fetches images, styles and scripts. Sitemaps also follows the sitemaps
 	// that robots.txt names.
 	Requisites, Sitemaps bool

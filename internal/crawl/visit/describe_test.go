@@ -3,6 +3,7 @@ package visit
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -35,25 +36,43 @@ func TestRecordsTell(t *testing.T) {
 	ok := func(fields, body string) string {
 		return "HTTP/1.1 200 OK\r\n" + strings.ReplaceAll(fields, "\n", "\r\n") + "\r\n\r\n" + body
 	}
+	var many, most strings.Builder
+	for i := range maxOutlinks + 7 {
+		fmt.Fprintf(&many, "<a href=/%d>", i)
+		if i < maxOutlinks {
+			fmt.Fprintf(&most, "; outlink: http://a.example/%d L a/@href", i)
+		}
+	}
 	const base = "fetchTimeMs: 0; via: http://a.example/; hopsFromSeed: L; sourceTag: a.example"
 	for _, c := range []struct {
 		name, wire, payload, tells string
+		outlinks                   bool
 	}{
 		{"HTML", ok("Content-Type: text/html", "<!DOCTYPE html><html lang=de-AT><meta charset=koi8-r>"),
-			"text/html", base + "; charsetForLinkExtraction: KOI8-R; languages: deu"},
+			"text/html", base + "; charsetForLinkExtraction: KOI8-R; languages: deu", false},
 		{"header", ok("Content-Type: text/html; charset=utf-8\nContent-Language: fr, en", "<html><p>x"),
-			"text/html", base + "; charsetForLinkExtraction: UTF-8; languages: fra,eng"},
+			"text/html", base + "; charsetForLinkExtraction: UTF-8; languages: fra,eng", false},
 		{"image", ok("Content-Type: text/html", "\x89PNG\r\n\x1a\nx"), "image/png",
-			base + "; charsetForLinkExtraction: windows-1252"},
-		{"no page", ok("Content-Type: image/png", "\x89PNG\r\n\x1a\nx"), "image/png", base},
-		{"nothing", ok("Content-Type: text/html", ""), "", base + "; charsetForLinkExtraction: windows-1252"},
-		{"error", "HTTP/1.1 500 Oops\r\nContent-Type: text/html\r\n\r\n<html lang=en>", "text/html", base},
+			base + "; charsetForLinkExtraction: windows-1252", false},
+		{"no page", ok("Content-Type: image/png", "\x89PNG\r\n\x1a\nx"), "image/png", base, false},
+		{"nothing", ok("Content-Type: text/html", ""), "", base + "; charsetForLinkExtraction: windows-1252", false},
+		{"error", "HTTP/1.1 500 Oops\r\nContent-Type: text/html\r\n\r\n<html lang=en>", "text/html", base, false},
 		{"hostile", ok("Content-Type: text/html; charset="+strings.Repeat("x", 10_000)+
 			"\nContent-Language: \x01\xff", "<html lang='"+strings.Repeat("de", 900)+"'>"),
-			"text/html", base + "; charsetForLinkExtraction: windows-1252"},
+			"text/html", base + "; charsetForLinkExtraction: windows-1252", false},
+		{"outlinks", ok("Content-Type: text/html; charset=utf-8\nLink: </l>; rel=canonical",
+			"<html><a href=/1>1</a><a href='/2 \u00fc' rel=nofollow>2</a><img src=i.png>"), "text/html",
+			base + "; charsetForLinkExtraction: UTF-8; outlink: http://a.example/l L Link:; " +
+				"outlink: http://a.example/1 L a/@href; outlink: http://a.example/2%20%C3%BC L a/@href", true},
+		{"redirect", "HTTP/1.1 301 Moved\r\nLocation: /2\u00fc \x01\r\n\r\n", "",
+			base + "; outlink: http://a.example/2%C3%BC R Location:", true},
+		{"bad redirect", "HTTP/1.1 301 Moved\r\nLocation: http://[\r\n\r\n", "", base, true},
+		{"too many", ok("Content-Type: text/html; charset=utf-8", "<html>"+many.String()), "text/html",
+			base + "; charsetForLinkExtraction: UTF-8" + most.String() + "; outlinksLeftOut: 7", true},
 	} {
 		at := "http://a.example/p"
-		with := func(_ *Config, p *Parts) {
+		with := func(cfg *Config, p *Parts) {
+			cfg.Outlinks = c.outlinks
 			p.Fetch = wires{p.Fetch.(*fetch.Fetcher), map[string]string{at: c.wire}}
 		}
 		on(t, c.name, "http://a.example/", with, func(b *bench) {

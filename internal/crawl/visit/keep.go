@@ -103,6 +103,9 @@ func (p *Pool) keep(v *Attempt, r *fetch.Response) error {
 		return v.leave(&x)
 	}
 	v.describe(&x, r)
+	if p.cfg.Outlinks {
+		x.Metadata = v.appendOutlinks(x.Metadata, r) // v does not keep them
+	}
 	x.PayloadType = p.identify(v, r)
 	if v.Confirmed() && v.Plan().Before.Original.URL != "" {
 		x.NotModified = &v.Plan().Before.Original

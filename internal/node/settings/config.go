@@ -53,6 +53,9 @@ func (s *Settings) Into(cfg *node.Config) (err error) {
 	if s.Fetching.Cookies || s.Fetching.CookieFile != "" {
 		cfg.Crawl.KeepCookies()
 	}
+	if cfg.Archive.Info, err = node.ParseInfo(s.Output.WARCInfo); err != nil {
+		return err
+	}
 	if cfg.Fetch.Proxy, err = ParseProxy(s.Fetching.Proxy); err != nil {
 		return err
 	}

@@ -139,6 +139,8 @@ type Output struct {
 	WARCPrefix string `name:"warc-prefix" default:"orbweaver" placeholder:"S" into:"Archive.Prefix"`
 
 	WARCSize quantity.ByteSize `name:"warc-size" default:"1GB" placeholder:"BYTES" least:"1MB" into:"Archive.MaxBytes"`
+	WARCInfo []string          `name:"warcinfo" placeholder:"NAME=VALUE" sep:"none"`
+	Outlinks bool              `into:"Crawl.Outlinks"`
 	Links    bool              `at:"Links"`
 }
 

@@ -30,7 +30,8 @@ var with = map[string]func(*Settings){
 // others are values of settings for which change has none.
 var others = map[string]any{
 	"scope": "prefix", "near-duplicates": "mark", "rate": "3/s", "strategy": "list", "header": []string{"X-A: b"},
-	"proxy": "http://192.0.2.1:1", "boundary": "contents", "partition": "hash", "on-loss": "refetch",
+	"warcinfo": []string{"publisher=a"},
+	"proxy":    "http://192.0.2.1:1", "boundary": "contents", "partition": "hash", "on-loss": "refetch",
 	"content-hash": "near", "coverage": "two-level", "coordinator": []string{"127.0.0.1:7490"},
 	"topic": []string{"science"}, "model": "languages", "listen": "127.0.0.1:7471", "delay-min": "3s", "kappa": "7",
 	"recovery": "3", "replicas": "1", "archive-copies": "2",

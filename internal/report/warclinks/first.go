@@ -97,7 +97,7 @@ func dateOf(s string) time.Time {
 	return time.Time{}
 }
 
-// maxMetadata bounds the metadata records that are read, in bytes.
+// maxMetadata is how many bytes of a metadata record are read. Those of a long list of outlinks follow.
 const maxMetadata = 64 << 10
 
 // first reads the files for the first time.
@@ -116,8 +116,7 @@ func (r *reader) first(ctx context.Context) error {
 		r.res.Records++
 		now.number, about = 0, false
 		if rec.Type() == "metadata" {
-			if last.number == 0 || rec.Size > maxMetadata ||
-				rec.Header.Value("Content-Type") != "application/warc-fields" {
+			if last.number == 0 || rec.Header.Value("Content-Type") != "application/warc-fields" {
 				return nil
 			}
 			if u, err := weburl.Parse(rec.URL()); err == nil && u == last.url {
@@ -149,7 +148,7 @@ func (r *reader) first(ctx context.Context) error {
 
 // hopsOf returns the path from the seed that a metadata record has. ok is false if the record has no fields.
 func hopsOf(rec *warc.Record) (hops string, ok bool) {
-	b, err := io.ReadAll(rec)
+	b, err := io.ReadAll(io.LimitReader(rec, maxMetadata))
 	if err != nil {
 		return "", false
 	}

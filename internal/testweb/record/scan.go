@@ -269,9 +269,9 @@ func parseStatus(line []byte) (status int16, ok bool, err error) {
 // metadata adds the record's URL to the seeds, if the record names a seed and no link that led to the URL.
 func (s *scan) metadata(rd *warc.Reader, rec *warc.Record) error {
 	u := rec.URL()
-	if rec.Size < 64<<10 && len(s.seeds) < maxSeeds && strings.HasPrefix(u, "http") &&
+	if len(s.seeds) < maxSeeds && strings.HasPrefix(u, "http") &&
 		rec.Header.Value("Content-Type") == "application/warc-fields" {
-		b, err := io.ReadAll(rec)
+		b, err := io.ReadAll(io.LimitReader(rec, 64<<10)) // outlinks may follow
 		if err != nil {
 			return err
 		}
