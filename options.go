@@ -121,10 +121,10 @@ type Options struct {
 	// by time of day: "40/s 8-18 mon-fri, else 300/s". Several agents share it, and should have the
 	// same Rate. Empty means no limit.
 	Rate string
-	// Blacklist is a file with one entry on each line: a host, a domain such as *.example.org, a
+	// ExcludeFile is a file with one entry on each line: a host, a domain such as *.example.org, a
 	// range of addresses, or a regular expression for URLs. Crawl visits none of them, and reads
 	// the file again when it changes. Links to them wait until they are no longer in the file.
-	Blacklist string
+	ExcludeFile string
 	// HostShare is the share of the requests of the last hour that one host may get, from 0 to 1;
 	// but a host may always have one request a minute. Zero means no limit.
 	HostShare float64

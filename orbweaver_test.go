@@ -533,7 +533,7 @@ func TestBadOptions(t *testing.T) {
 			o.DelayFactor, o.DelayMax = 5, time.Second
 		}},
 		{"Options.Rate: \"fast\"", func(o *orbweaver.Options) { o.Rate = "fast" }},
-		{"blacklist /none", func(o *orbweaver.Options) { o.Blacklist = "/none" }},
+		{"Options.ExcludeFile /none: no such file", func(o *orbweaver.Options) { o.ExcludeFile = "/none" }},
 		{"Options.Cluster.Replicas", func(o *orbweaver.Options) { o.Cluster = &orbweaver.Cluster{Replicas: 3} }},
 		{"Options.Cluster.Capacity", func(o *orbweaver.Options) { o.Cluster = &orbweaver.Cluster{Capacity: -1} }},
 		{"Options.Cluster.Agents", func(o *orbweaver.Options) { o.Cluster = &orbweaver.Cluster{Agents: -1} }},

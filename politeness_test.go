@@ -58,8 +58,8 @@ func TestRateOption(t *testing.T) {
 	}
 }
 
-// Blacklist keeps the crawl from hosts and URLs. A later call without it visits them.
-func TestBlacklistOption(t *testing.T) {
+// ExcludeFile keeps the crawl from hosts and URLs. A later call without it visits them.
+func TestExcludeFileOption(t *testing.T) {
 	o := local(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/robots.txt" {
 			http.NotFound(w, r)
@@ -67,8 +67,8 @@ func TestBlacklistOption(t *testing.T) {
 		}
 		html(w, r.URL.Path, "/secret/1", "/open/1")
 	})+"/")
-	o.Blacklist = filepath.Join(t.TempDir(), "blacklist.txt")
-	must.Do(t, os.WriteFile(o.Blacklist, []byte("*.example.org\n/secret/ # not for us\n"), 0o600))
+	o.ExcludeFile = filepath.Join(t.TempDir(), "blacklist.txt")
+	must.Do(t, os.WriteFile(o.ExcludeFile, []byte("*.example.org\n/secret/ # not for us\n"), 0o600))
 	var got []string
 	o.OnPage = paths(&got)
 	for _, want := range [][]string{{"/", "/open/1"}, {"/secret/1"}} {
@@ -77,9 +77,9 @@ func TestBlacklistOption(t *testing.T) {
 			t.Fatalf("%v, %+v", err, res)
 		}
 		if slices.Sort(got); !slices.Equal(got, want) {
-			t.Errorf("blacklist %q: pages %q, want %q", o.Blacklist, got, want)
+			t.Errorf("exclude file %q: pages %q, want %q", o.ExcludeFile, got, want)
 		}
-		o.Blacklist = ""
+		o.ExcludeFile = ""
 	}
 }
 
@@ -95,11 +95,11 @@ func ExampleOptions_delayFactor() {
 		return
 	}
 	res, err := orbweaver.Crawl(context.Background(), orbweaver.Options{
-		Dir:       filepath.Join(dir, "crawl"),
-		Seeds:     []string{site.URL},
-		Blacklist: blacklist,
-		Rate:      "100/s",
-		Delay:     time.Millisecond, DelayFactor: 5, DelayMax: time.Minute,
+		Dir:         filepath.Join(dir, "crawl"),
+		Seeds:       []string{site.URL},
+		ExcludeFile: blacklist,
+		Rate:        "100/s",
+		Delay:       time.Millisecond, DelayFactor: 5, DelayMax: time.Minute,
 		AllowPrivate: true, // The site is on this machine.
 	})
 	fmt.Println(res.Pages, err)

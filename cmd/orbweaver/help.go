@@ -25,7 +25,7 @@ var crawlHelp = cli.Texts{
 	"scope":   "Stay within each seed's page, path prefix, host or domain; any sets no bound.",
 	"include": "Crawl only URLs that match one of these regular expressions.",
 	"exclude": "Never crawl URLs that match one of these regular expressions, not even seeds.",
-	"blacklist": "Visit no host, domain, range of addresses or URL of this file: one on each line, such as " +
+	"exclude_file": "Visit no host, domain, range of addresses or URL of this file: one on each line, such as " +
 		"www.example.org, *.example.org, 192.0.2.0/24 or the regular expression /calendar/. The agent reads the file " +
 		"again when it changes.",
 	"depth":      "Follow at most N links from a seed; 0 crawls the seeds alone, -1 sets no limit.",

@@ -93,6 +93,9 @@ func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *elsewhere) error {
 	for _, f := range ctx.Selected().Flags {
 		if f.Name != "help" && f.Name != "help-all" {
 			flags[f.Name] = f
+			for _, old := range f.Aliases {
+				flags[old] = f
+			}
 		}
 	}
 	if err := s.gather(ctx, flags); err != nil {

@@ -135,7 +135,9 @@ var variables = sync.OnceValue(func() []string {
 	for _, n := range p.Model.Children {
 		for _, f := range n.Flags {
 			if n.Name == "crawl" {
-				names = append(names, envName(f.Name))
+				for _, name := range append([]string{f.Name}, f.Aliases...) {
+					names = append(names, envName(name))
+				}
 			}
 		}
 	}

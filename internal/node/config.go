@@ -50,9 +50,9 @@ type Config struct {
 	// Unblock names blocked hosts of the crawl in Dir to crawl again; see
 	// Agent.NotBlocked. It requires Resume.
 	Unblock []string
-	// Blacklist is a file with hosts, domains, ranges of addresses and patterns for URLs that this agent does not
+	// ExcludeFile is a file with hosts, domains, ranges of addresses and patterns for URLs that this agent does not
 	// visit, one on each line. The agent reads it again when it changes. Empty means none.
-	Blacklist string
+	ExcludeFile string
 	// Contact is a URL or mail address at which the operator can be reached;
 	// it goes into the User-Agent. Without it only loopback is crawled.
 	Contact string
@@ -256,7 +256,7 @@ func enoughDescriptors(workers, descriptors int) error {
 // crawl directory.
 func (c *Config) rehearse(seeds []weburl.URL) error {
 	files := cmp.Or(c.FS, disk.OS)
-	if err := standing.CheckBlacklist(files, c.Blacklist); err != nil {
+	if err := standing.CheckBlacklist(files, c.ExcludeFile); err != nil {
 		return err
 	}
 	if len(seeds) > 0 {

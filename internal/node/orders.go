@@ -24,7 +24,7 @@ func (n noter) Note(text string) {
 func (a *Agent) loadOrders() (err error) {
 	cfg := standing.Config{FS: a.fs, File: a.dir(ordersFile), Name: "crawl", Clock: a.cfg.Clock,
 		Events: a.parts.Events, Notes: noter(a.cfg.Note), Sheets: &a.sheets, Scope: a.cfg.Scope,
-		Blacklist: a.cfg.Blacklist, Rate: a.cfg.Rate}
+		Blacklist: a.cfg.ExcludeFile, Rate: a.cfg.Rate}
 	_, cfg.Walks = a.parts.Strategy.(*strategy.Walk)
 	if c := a.membership; c != nil {
 		cfg.Name, cfg.Members, cfg.Grantor = c.Members.Self.Name, c.Members, c.Division

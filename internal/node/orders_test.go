@@ -131,12 +131,12 @@ func TestBlacklistIsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		web, mem := newSmallWeb(t), testdisk.NewMem()
 		cfg := web.config(t, mem)
-		cfg.Blacklist, cfg.Frontier.HostDelay = "/blacklist", 10*time.Second
-		write(t, mem, cfg.Blacklist, "# nothing\n")
+		cfg.ExcludeFile, cfg.Frontier.HostDelay = "/blacklist", 10*time.Second
+		write(t, mem, cfg.ExcludeFile, "# nothing\n")
 		runApart(t, cfg, func(a *node.Agent) {
 			time.Sleep(time.Second)
 			release := occupy(t, a)
-			write(t, mem, cfg.Blacklist, "a.example\n/5\n")
+			write(t, mem, cfg.ExcludeFile, "a.example\n/5\n")
 			// The second look is in vain, because the crawl loop does not answer within its context.
 			hurried, end := context.WithTimeout(t.Context(), time.Second)
 			a.LookAtBlacklist(hurried)
@@ -157,14 +157,14 @@ func TestBlacklistChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		web, mem := newSmallWeb(t), testdisk.NewMem()
 		cfg := web.config(t, mem)
-		cfg.Blacklist, cfg.Frontier.HostDelay = "/blacklist", time.Minute
-		write(t, mem, cfg.Blacklist, "b.example\n")
+		cfg.ExcludeFile, cfg.Frontier.HostDelay = "/blacklist", time.Minute
+		write(t, mem, cfg.ExcludeFile, "b.example\n")
 		runApart(t, cfg, func(a *node.Agent) {
 			time.Sleep(150 * time.Second)
-			write(t, mem, cfg.Blacklist, "(\n")
+			write(t, mem, cfg.ExcludeFile, "(\n")
 			time.Sleep(3 * time.Minute)
 			web.quiet(t, "b.example", web.Start)
-			write(t, mem, cfg.Blacklist, "a.example\n")
+			write(t, mem, cfg.ExcludeFile, "a.example\n")
 			time.Sleep(time.Minute)
 			web.quiet(t, "a.example", time.Now().Add(-50*time.Second))
 			time.Sleep(3 * time.Minute)
@@ -183,8 +183,8 @@ func TestBarredByBlacklist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := testdisk.NewMem()
 		cfg := newSmallWeb(t).config(t, mem)
-		cfg.Blacklist = "/blacklist"
-		write(t, mem, cfg.Blacklist, "b.example\n")
+		cfg.ExcludeFile = "/blacklist"
+		write(t, mem, cfg.ExcludeFile, "b.example\n")
 		res, err := life(cfg)
 		if err != nil || res.Stop != crawl.OnlyBlocked || res.Barred != (node.Barred{Blacklist: "/blacklist"}) {
 			t.Errorf("%s, %v, %+v", res.Stop, err, res.Barred)

@@ -50,7 +50,7 @@ type Bounds struct {
 
 // Limits say when a crawl ends, and what it fetches and keeps besides.
 type Limits struct {
-	Blacklist     string            `placeholder:"FILE" at:"Blacklist"`
+	ExcludeFile   string            `placeholder:"FILE" aliases:"blacklist" at:"ExcludeFile"`
 	PageLimit     int64             `placeholder:"N" least:"0" option:"" into:"Crawl.PageLimit"`
 	HostPageLimit int64             `placeholder:"N" least:"0" option:"" into:"Crawl.HostPageLimit"`
 	SizeLimit     quantity.ByteSize `placeholder:"BYTES" least:"0" option:"" into:"Crawl.SizeLimit"`

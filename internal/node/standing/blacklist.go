@@ -119,7 +119,7 @@ func readBlacklist(files disk.FS, name string) (*blacklist, error) {
 		err = p.Err
 	}
 	if err != nil {
-		return nil, input.Errorf("blacklist %s: %v; name a file with an entry on each line", name, err)
+		return nil, input.Errorf("{exclude-file} %s: %v; name a file with an entry on each line", name, err)
 	}
 	return parseBlacklist("blacklist "+name, content)
 }

@@ -1,11 +1,11 @@
-// The view for steering: forms for seeds and for orders of all verbs that have words, and the files of --blacklist.
+// The view for steering: forms for seeds and for orders of all verbs that have words, and the files of --exclude-file.
 
 import { call } from './api.js';
 import { el, count, table, lines, linesField } from './dom.js';
 import { act, capital, request, verbs } from './actions.js';
 
 const seedsMost = 1000; // of a call
-const ordersMost = 500; // of a form; a file of --blacklist has room for more
+const ordersMost = 500; // of a form; a file of --exclude-file has room for more
 
 const results = { new: 'good', known: 'quiet', taken: 'good', done: 'good', refused: 'bad', failed: 'bad' };
 const badge = (result) => el('span', { class: `badge ${results[result] || 'quiet'}` }, result);
@@ -120,7 +120,7 @@ function orders(crawl) {
     const given = lines(field.text.value);
     if (given.length > 0 && given.length <= ordersMost) return given;
     answers.replaceChildren(el('p', { class: 'bad' }, `Give 1 to ${ordersMost} lines; these are ${count(given.length)}. `
-      + (kind.value === 'block' || kind.value === 'exclude' ? 'A file of --blacklist has room for more.' : '')));
+      + (kind.value === 'block' || kind.value === 'exclude' ? 'A file of --exclude-file has room for more.' : '')));
     return null;
   };
   look.addEventListener('click', async () => {
@@ -161,7 +161,7 @@ function orders(crawl) {
   } }, el('label', {}, 'Order', kind), about, field, el('div', { class: 'actions' }, look, button)), answers, list);
 }
 
-// files shows the files of --blacklist, which the console cannot change. Agents with the same file are shown together.
+// files shows the files of --exclude-file, which the console cannot change. Agents with the same file are shown together.
 function files(crawl) {
   const all = el('div', { id: 'files' });
   const find = el('input', { type: 'search', id: 'files-find', autocomplete: 'off', spellcheck: 'false', input: () => {
@@ -189,7 +189,7 @@ function files(crawl) {
   return el('div', { class: 'files' }, field, all);
 }
 
-// file shows what agents have read from a file of --blacklist.
+// file shows what agents have read from a file of --exclude-file.
 function file(agents) {
   const { file: name, entries, matches, list = [] } = agents[0];
   const names = agents.map((a) => a.agent).filter(Boolean).join(', ');
