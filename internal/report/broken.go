@@ -41,13 +41,6 @@ const tryingHTTP = "trying-http"
 // Replaced reports that another URL has taken the place of the line's URL. So its error is no failure of the crawl.
 func (l *Line) Replaced() bool { return slices.Contains(l.Notes, tryingHTTP) }
 
-// Requisite reports that a page embeds the line's URL, such as an image or a style, perhaps through redirects or other
-// files. Otherwise the crawl fetched it for its own sake.
-func (l *Line) Requisite() bool {
-	end := strings.TrimRight(l.Hops, "ER")
-	return strings.Contains(l.Hops[len(end):], "E")
-}
-
 // ErrorKind returns the kind of error, or "" if there was none.
 func (l *Line) ErrorKind() string {
 	for _, n := range l.Notes {

@@ -28,6 +28,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
 	"github.com/orbweaver/orbweaver/internal/store/lines"
+	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // File is the name of the list in the directory of the reports.
@@ -258,7 +259,7 @@ func appendVisit(dst []byte, l *report.Line, n uint64) []byte {
 
 // kindOf returns for what the crawl fetched the URL of a line.
 func kindOf(l *report.Line) string {
-	if l.Requisite() {
+	if link.IsFile(l.Hops) {
 		return "requisite"
 	}
 	return "document"

@@ -194,7 +194,7 @@ func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
 	h := c.hosts.row(host)
 	h.Visits++
 	h.Bytes += size
-	requisite := l.Requisite()
+	requisite := link.IsFile(l.Hops)
 	if !requisite && !h.documents && len(c.sites) < c.hosts.limit {
 		h.documents, c.sites[weburl.Site(strings.Clone(host))] = true, struct{}{}
 	}
