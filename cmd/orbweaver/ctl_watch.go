@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -130,8 +128,11 @@ type CtlEventsCmd struct {
 
 // Help explains where the events come from.
 func (CtlEventsCmd) Help() string {
-	return `docs/reference/events.md lists the events. The command prints those since the
-start of each agent's process; logs/events.jsonl has all of them.
+	return `The command prints the events since the start of each agent's process, as
+sentences: the time, the agents that saw it, what happened, and the event's
+name in brackets. What several agents tell of one thing, such as an order, is
+printed once. logs/events.jsonl of each agent has all of its events;
+docs/reference/events.md lists them.
 
   orbweaver ctl events
   orbweaver ctl events --follow host-paused order`
@@ -190,26 +191,8 @@ func eventLine(e *pb.Event, asJSON bool) (string, error) {
 	if e.Missed > 0 {
 		fmt.Fprintf(&b, "%s events are missing\n", humanize.Comma(e.Missed))
 	}
-	b.WriteString(e.Time.AsTime().Format(time.RFC3339))
-	if e.Agent != "" {
-		b.WriteString("  " + readout.Cell(e.Agent))
-	}
-	b.WriteString("  " + readout.Cell(e.Event))
-	fields := e.Fields.GetFields()
-	names := slices.Sorted(maps.Keys(fields))
-	for _, name := range names {
-		if s, ok := fields[name].AsInterface().(string); ok && s == "" {
-			continue
-		}
-		var value strings.Builder
-		plain := json.NewEncoder(&value)
-		plain.SetEscapeHTML(false) // people read it
-		if err := plain.Encode(fields[name].AsInterface()); err != nil {
-			return "", err
-		}
-		b.WriteString("  " + readout.Cell(name) + "=" + readout.Line(strings.TrimSuffix(value.String(), "\n")))
-	}
-	return b.String() + "\n", nil
+	b.WriteString(readout.Event(e))
+	return b.String(), nil
 }
 
 // CtlLogCmd implements "ctl log".

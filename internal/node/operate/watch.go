@@ -16,7 +16,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/node/sentence"
+	"github.com/orbweaver/orbweaver/internal/node/verbs"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -310,18 +313,88 @@ func (o *Operator) Events(ctx context.Context, q *pb.EventsRequest, stream *conn
 	return e.follow(ctx)
 }
 
-// An eventStream sends the events of all agents.
+// An eventStream sends the events of all agents. What several agents tell of one thing becomes one event.
 type eventStream struct {
 	o    *Operator
 	q    *pb.EventsRequest
-	mu   sync.Mutex // held while an event is sent
 	send func(*pb.Event) error
+
+	mu   sync.Mutex // guards wait
+	wait []*pb.Event
+
+	held []*pb.Event          // of the flush before: the next one sends them
+	told map[string]*pb.Event // events that several agents tell, by what makes them the same; of flush
 }
 
-func (e *eventStream) sendOne(ev *pb.Event) error {
+const (
+	// eventsLinger is how long the stream holds events back at least, to send those of all agents by time, each once.
+	eventsLinger = time.Second
+	// sameWithin is how long after an event of an agent others may tell the same.
+	sameWithin = time.Minute
+	// mostTold bounds the events that the stream remembers.
+	mostTold = 4096
+)
+
+// take takes events of an agent.
+func (e *eventStream) take(events []*pb.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.send(ev)
+	e.wait = append(e.wait, events...)
+}
+
+// flush sends the events that were taken before the last flush, by time. So other agents have eventsLinger to tell the
+// same. One caller at a time.
+func (e *eventStream) flush() error {
+	e.mu.Lock()
+	next := e.wait
+	e.wait = nil
+	e.mu.Unlock()
+	slices.SortStableFunc(next, func(a, b *pb.Event) int {
+		return cmp.Or(a.Time.AsTime().Compare(b.Time.AsTime()), strings.Compare(a.Agent, b.Agent))
+	})
+	ready := e.held
+	e.held = slices.DeleteFunc(next, e.isTold)
+	for _, ev := range ready {
+		if err := e.send(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isTold gives an event its sentence. It reports whether another agent has told of the same thing: then that event gets
+// this agent, unless it has been sent.
+func (e *eventStream) isTold(ev *pb.Event) bool {
+	fields := ev.Fields.AsMap()
+	ev.Text = textOf(ev.Event, fields)
+	key, shared := sentence.Shared(ev.Event, fields)
+	if !shared || ev.Missed > 0 {
+		return false
+	}
+	first := e.told[key]
+	if first == nil || first.Agent == ev.Agent || slices.Contains(first.Agents, ev.Agent) ||
+		ev.Time.AsTime().Sub(first.Time.AsTime()) > sameWithin {
+		if len(e.told) >= mostTold || e.told == nil {
+			e.told = map[string]*pb.Event{}
+		}
+		e.told[key] = ev
+		return false
+	}
+	if len(first.Agents) == 0 {
+		first.Agents = []string{first.Agent}
+	}
+	first.Agents = append(first.Agents, ev.Agent)
+	slices.Sort(first.Agents)
+	return true
+}
+
+// textOf returns an event as a sentence.
+func textOf(event string, fields map[string]any) string {
+	if event == "order" {
+		word := func(name string) string { s, _ := fields[name].(string); return s }
+		fields["what"] = verbs.Text(orders.Order{Verb: word("verb"), About: word("about"), Value: word("value")})
+	}
+	return sentence.Of(event, fields)
 }
 
 func (e *eventStream) wanted(ev *pb.Event) bool {
@@ -343,27 +416,14 @@ func (e *eventStream) page(ctx context.Context, agent string, q *pb.EventsPageRe
 
 // lastOnes sends the last events of all agents by time.
 func (e *eventStream) lastOnes(ctx context.Context) error {
-	var mu sync.Mutex // guards all
-	var all []*pb.Event
 	e.o.agents.each(ctx, e.o.agents.names(), func(ctx context.Context, _ int, name string) {
 		p, err := e.page(ctx, name, &pb.EventsPageRequest{Last: mostEvents})
 		if err != nil {
 			return // an agent without an answer has no events to show
 		}
-		p.Events = p.Events[max(len(p.Events)-int(e.q.Last), 0):]
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, p.Events...)
+		e.take(p.Events[max(len(p.Events)-int(e.q.Last), 0):])
 	})
-	slices.SortStableFunc(all, func(a, b *pb.Event) int {
-		return cmp.Or(a.Time.AsTime().Compare(b.Time.AsTime()), strings.Compare(a.Agent, b.Agent))
-	})
-	for _, ev := range all {
-		if err := e.send(ev); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(e.flush(), e.flush())
 }
 
 // follow sends the events of all agents, also of those that join later, until ctx is done or the caller has gone.
@@ -374,6 +434,14 @@ func (e *eventStream) follow(ctx context.Context) error {
 	defer fail(nil)
 	var mu sync.Mutex // guards followed
 	followed := map[string]bool{}
+	all.run(func() {
+		for clock.Pause(ctx, eventsLinger) {
+			if err := e.flush(); err != nil {
+				fail(err)
+			}
+		}
+		_ = cmp.Or(e.flush(), e.flush()) // how the agent ends, if the caller still hears it
+	})
 	tick := time.NewTicker(agentsAgain)
 	defer tick.Stop()
 	for first := true; ; first = false {
@@ -420,11 +488,7 @@ func (e *eventStream) followOne(ctx context.Context, agent string, last int32) e
 			continue
 		}
 		q = &pb.EventsPageRequest{Run: p.Run, From: p.Next, Last: last, Wait: true}
-		for _, ev := range p.Events {
-			if err := e.sendOne(ev); err != nil {
-				return err
-			}
-		}
+		e.take(p.Events)
 	}
 	return ctx.Err()
 }

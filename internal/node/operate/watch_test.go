@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -61,7 +63,17 @@ func (r resident) Events(ctx context.Context, q *pb.EventsPageRequest) (*pb.Even
 	}
 	p := &pb.EventsPage{Run: "1", Next: uint64(len(list))}
 	for i, name := range list[from:] {
-		p.Events = append(p.Events, &pb.Event{Event: name, Time: timestamppb.New(time.Unix(int64(from)+int64(i), 0))})
+		at := int64(from) + int64(i)
+		ev := &pb.Event{Event: name, Time: timestamppb.New(time.Unix(at, 0))}
+		if id, shared := strings.CutPrefix(name, "order "); shared {
+			ev.Event = "order"
+			ev.Fields = &structpb.Struct{Fields: map[string]*structpb.Value{}}
+			for field, text := range map[string]string{"id": id, "by": "alice@ws", "verb": "block",
+				"about": "a.example", "agent": r.name} {
+				ev.Fields.Fields[field] = structpb.NewStringValue(text)
+			}
+		}
+		p.Events = append(p.Events, ev)
 	}
 	return p, nil
 }
@@ -202,13 +214,64 @@ func TestLog(t *testing.T) {
 type listen struct {
 	mu  sync.Mutex
 	got []string
+	all []*pb.Event
 }
 
 func (l *listen) send(e *pb.Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.got = append(l.got, e.Agent+":"+e.Event)
+	l.all = append(l.all, proto.CloneOf(e))
 	return nil
+}
+
+// What several agents tell of one thing comes once, as a sentence, with the agents that have told it by then.
+func TestEventsOnce(t *testing.T) {
+	events := map[string][]string{"a": {"order 1", "order 2", "x"}, "b": {"order 1", "x", "order 2"}, "c": {"order 2"}}
+	check := func(what string, l *listen, want ...string) {
+		t.Helper()
+		var got []string
+		for _, e := range l.all {
+			got = append(got, strings.Join(append([]string{e.Text}, e.Agents...), " "))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s:\n got %q\nwant %q", what, got, want)
+		}
+	}
+	one, two := "alice@ws gave the order 1: block a.example.", "alice@ws gave the order 2: block a.example."
+	w := newTown("a", "b", "c")
+	w.events = events
+	var l listen
+	e := &eventStream{o: w.members["a"], q: &pb.EventsRequest{Last: 9}, send: l.send}
+	if err := e.lastOnes(t.Context()); err != nil {
+		t.Error(err)
+	}
+	check("the last ones", &l, one+" a b", two+" a b c", "x", "x")
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown("a", "b", "c")
+		w.events = map[string][]string{}
+		var l listen
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			e := &eventStream{o: w.members["a"], q: &pb.EventsRequest{}, send: l.send}
+			done <- e.follow(ctx)
+		}()
+		time.Sleep(3 * time.Second)
+		add := func(agent string, names ...string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.events[agent] = append(slices.Clone(w.events[agent]), names...)
+		}
+		add("a", "order 1")
+		add("b", "order 1")
+		time.Sleep(5 * time.Second)
+		add("c", "order 1", "x") // too late to be named
+		time.Sleep(5 * time.Second)
+		cancel()
+		<-done
+		check("followed", &l, one+" a b", "x")
+	})
 }
 
 // A follower gets the last events, then those of all agents as they come, also of an agent that joins.

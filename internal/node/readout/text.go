@@ -1,16 +1,19 @@
 // Package readout answers: how does a person read on a terminal what a crawl answers?
 //
-//	a response of package operate -> Status -> lines of text, as wide as the terminal
+//	a response of package operate -> Status, Event -> lines of text, as wide as the terminal
 //
 // Agents choose much of the text. Cell and Line make it safe to show, and bound it.
 package readout
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mattn/go-runewidth"
 
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -24,6 +27,28 @@ func Line(s string) string { return Shorten(report.OneLine(s), lineMost) }
 
 // Cell returns text of an agent for a cell of a table.
 func Cell(s string) string { return Shorten(report.OneLine(s), CellMost) }
+
+// Event returns an event as a line: its time, the agents that have told of it, and its sentence and name.
+func Event(e *pb.Event) string {
+	line := e.Time.AsTime().Format(time.RFC3339)
+	agents := e.Agents
+	if len(agents) == 0 && e.Agent != "" {
+		agents = []string{e.Agent}
+	}
+	if more := len(agents) - agentsMost; more > 0 {
+		agents = append(slices.Clone(agents[:agentsMost]), fmt.Sprintf("%d more", more))
+	}
+	for i, name := range agents {
+		line += [2]string{"  ", ", "}[min(i, 1)] + Cell(name)
+	}
+	if e.Text == "" { // from an agent of an earlier version
+		return line + "  " + Cell(e.Event) + "\n"
+	}
+	return line + "  " + Line(e.Text) + " [" + Cell(e.Event) + "]\n"
+}
+
+// agentsMost bounds the agents that a line names.
+const agentsMost = 3
 
 // Shorten cuts s to n characters.
 func Shorten(s string, n int) string {

@@ -5,6 +5,7 @@ import { el, day } from './dom.js';
 import { visitTable } from './hosts.js';
 
 const shownMost = 500;
+const agentsMost = 3; // that a line names
 
 export function events(main, crawl) {
   const filter = el('input', { type: 'search', id: 'filter', placeholder: 'host-paused order', autocomplete: 'off' });
@@ -14,13 +15,14 @@ export function events(main, crawl) {
   let end = new AbortController();
 
   function show(e) {
-    const fields = Object.entries(e.fields || {}).filter(([, v]) => v !== '')
-      .map(([k, v]) => `${k}=${typeof v === 'string' ? v : JSON.stringify(v)}`).join('  ');
     const at = e.time ? Date.parse(e.time) : Date.now();
-    const item = el('li', { 'data-at': at }, 
-      el('span', { class: 'quiet' }, e.time ? day(e.time) : '', e.agent ? `  ${e.agent}  ` : '  '),
-      el('strong', {}, e.event || ''), '  ', fields);
-    // The last events of each agent come first, agent by agent. The list has them by time.
+    const who = e.agents?.length ? e.agents : [e.agent].filter(Boolean);
+    const more = who.length - agentsMost;
+    const agents = who.slice(0, agentsMost).join(', ') + (more > 0 ? ` and ${more} more` : '');
+    const item = el('li', { 'data-at': at, title: who.join(', ') },
+      el('span', { class: 'quiet' }, e.time ? day(e.time) : '', agents ? `  ${agents}  ` : '  '),
+      e.text || e.event || '', e.text && el('span', { class: 'quiet' }, `  ${e.event}`));
+    // Agents may tell late of what happened earlier. The list has all events by time.
     list.insertBefore(item, [...list.children].find((c) => Number(c.dataset.at) <= at) || null);
     while (list.children.length > shownMost) list.lastChild.remove();
   }

@@ -414,6 +414,8 @@ type Event struct {
 	Event         string                 `protobuf:"bytes,3,opt,name=event,proto3" json:"event,omitempty"`    // its name
 	Fields        *structpb.Struct       `protobuf:"bytes,4,opt,name=fields,proto3" json:"fields,omitempty"`  // as docs/reference/events.md has it
 	Missed        int64                  `protobuf:"varint,5,opt,name=missed,proto3" json:"missed,omitempty"` // events of the agent that are lost before this one
+	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`      // a sentence for people
+	Agents        []string               `protobuf:"bytes,7,rep,name=agents,proto3" json:"agents,omitempty"`  // all that have told of the same thing by now, by name; empty: agent alone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -481,6 +483,20 @@ func (x *Event) GetMissed() int64 {
 		return x.Missed
 	}
 	return 0
+}
+
+func (x *Event) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Event) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
 }
 
 // What agents ask each other to serve Events.
@@ -1655,13 +1671,15 @@ const file_watch_proto_rawDesc = "" +
 	"\rEventsRequest\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x05R\x04last\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xac\x01\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xd8\x01\n" +
 	"\x05Event\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
 	"\x05event\x18\x03 \x01(\tR\x05event\x12/\n" +
 	"\x06fields\x18\x04 \x01(\v2\x17.google.protobuf.StructR\x06fields\x12\x16\n" +
-	"\x06missed\x18\x05 \x01(\x03R\x06missed\"a\n" +
+	"\x06missed\x18\x05 \x01(\x03R\x06missed\x12\x12\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text\x12\x16\n" +
+	"\x06agents\x18\a \x03(\tR\x06agents\"a\n" +
 	"\x11EventsPageRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x12\n" +
