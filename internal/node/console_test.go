@@ -67,8 +67,12 @@ func (s *stage) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, 
 	}
 	r := &pb.StatusResponse{Totals: &pb.Totals{Pages: 1234567, Fetched: 1300000, Bytes: 34e9, UrlsQueued: 456789,
 		UrlsUnique: 2345678, PagesPerS: 123.4, OpenRequests: 48, Errors: 84}}
+	r.Gone = []*pb.GoneAgent{{Agent: "a0" + s.evil, State: "stopped", Since: timestamppb.New(time.Unix(1e9, 0)),
+		Why: "disk full" + s.evil, Totals: &pb.Totals{Pages: 34567, Bytes: 1e9, Errors: 7}},
+		{Agent: "a9", State: "lost", Since: timestamppb.New(time.Unix(1e9, 0)), Why: "killed or unreachable"}}
 	for i, name := range []string{"a1", "a2", "a3" + s.evil} {
 		detail, err := structpb.NewStruct(map[string]any{
+			"disk":   map[string]any{"free_bytes": 5e9 * float64(i+1), "size_bytes": 1e11},
 			"errors": map[string]any{"timeout": 30, "dns" + s.evil: 12}, "urls_sent": 1000 * i, "urls_received": 500,
 			"categories": []any{map[string]any{"name": "science" + s.evil, "here": i == 0, "pages": 700 + i},
 				map[string]any{"name": "sports", "here": i > 0, "pages": 90 * i}},
@@ -80,6 +84,8 @@ func (s *stage) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, 
 		}
 		r.Agents = append(r.Agents, &pb.AgentStatus{Agent: name, Rate: s.rateState(), State: state,
 			WaitsFor: s.evil, Status: detail,
+			DomainRates:  []*pb.DomainRate{{Domain: "b.example" + s.evil, Schedule: "1/s 8-9", Limit: "1/s"}},
+			Applications: []*pb.NamedState{{Application: "news" + s.evil}},
 			Totals: &pb.Totals{Pages: 400000 + int64(i), Bytes: 11e9, UrlsQueued: 150000, PagesPerS: 41.1,
 				OpenRequests: 16, Errors: 28}})
 	}
@@ -135,6 +141,40 @@ func (s *stage) Stop(_ context.Context, q *pb.AgentRequest) (*pb.Answers, error)
 	return &pb.Answers{Answers: a}, err
 }
 
+func (s *stage) Leave(_ context.Context, q *pb.AgentRequest) (*pb.Answers, error) {
+	a, err := s.did("Leave", q.Agent, q.Why)
+	return &pb.Answers{Answers: a}, err
+}
+
+// Queue has one page of links, after an answer of an agent that still reads its queue.
+func (s *stage) Queue(_ context.Context, q *pb.QueueRequest) (*pb.QueueResponse, error) {
+	r := &pb.QueueResponse{Token: "second", Agents: []*pb.QueueCount{{Agent: "a1", Waiting: 7, Reading: true}}}
+	if q.Token == "" {
+		return r, nil
+	}
+	r.Token, r.Agents[0].Matched, r.Agents[0].Reading = "", 3, false
+	r.Agents = append(r.Agents, &pb.QueueCount{Agent: "a2", Error: "it does not answer" + s.evil})
+	for i, state := range []string{"ready", "retry", "excluded"} {
+		r.Links = append(r.Links, &pb.QueuedLink{Url: fmt.Sprintf("http://www.a.example/%d%s%s", i, q.Host, s.evil),
+			Agent: "a1", Depth: int32(i), State: state + s.evil, Via: "http://www.a.example/" + s.evil,
+			Due: timestamppb.New(time.Unix(1e9, 0)), Why: []string{"", "", "order a1-6" + s.evil}[i]})
+	}
+	return r, nil
+}
+
+func (s *stage) Scope(context.Context, *pb.ScopeRequest) (*pb.ScopeResponse, error) {
+	return &pb.ScopeResponse{Kind: "host" + s.evil, Seeds: []string{"http://a.example/" + s.evil}, Depth: -1,
+		HostDepth: 3, Include: []string{"/news/" + s.evil}, Changes: []*pb.ScopeChange{{Order: "a1-3",
+			Text: "scope include /news/" + s.evil, Why: "more" + s.evil}}}, nil
+}
+
+func (s *stage) Applications(context.Context, *pb.ApplicationsRequest) (*pb.ApplicationsResponse, error) {
+	return &pb.ApplicationsResponse{Applications: []*pb.Application{{Name: "news" + s.evil, Share: 2, Scope: "host",
+		Strategy: "follow", Depth: 3, Include: []string{"/x" + s.evil}, Why: "a program" + s.evil, Pages: true,
+		State:  &pb.ApplicationState{Queued: 1234, Fetched: 99, Held: true},
+		Agents: []*pb.ApplicationState{{Agent: "a2" + s.evil, Error: "silent" + s.evil}}}}}, nil
+}
+
 func (s *stage) TakeBack(_ context.Context, q *pb.TakeBackRequest) (*pb.GiveResponse, error) {
 	a, err := s.did("TakeBack", q.Id, q.Why)
 	s.mu.Lock()
@@ -176,7 +216,8 @@ func (s *stage) Events(ctx context.Context, q *pb.EventsRequest, stream *connect
 		return err
 	}
 	for i := range int(min(q.Last, 20)) {
-		if err := stream.Send(&pb.Event{Agent: "a1", Event: "host-paused", Fields: fields,
+		if err := stream.Send(&pb.Event{Agent: "a1", Agents: []string{"a1", "a2", "a3", "a4" + s.evil},
+			Event: "host-paused", Fields: fields, Text: "www1.example is paused." + s.evil,
 			Time: timestamppb.New(time.Date(2026, 3, 4, 5, 6, i, 0, time.UTC))}); err != nil {
 			return err
 		}
@@ -326,7 +367,8 @@ func (s *stage) views(t *testing.T, b *testbrowser.Browser) {
 		{"4", "events", "host-paused"}, {"5", "log", "/page-24"}, {"6", "orders", "our line is needed"},
 		{"7", "steer", "short.txt"}, {"8", "speed", "Now no limit holds"},
 		{"9", "traffic", "in 100 hours"}, {"0", "archive", "Search"}, {"s", "settings", "page-limit"},
-		{"t", "topics", "science"},
+		{"t", "topics", "science"}, {"q", "queue", "3 of 7 links"}, {"c", "scope", "Depth within a host"},
+		{"a", "apps", "pages are kept"},
 	}
 	b.Wait("document.getElementById('state').innerText == 'crawling'")
 	sizes(b, func(phone bool) {
@@ -345,11 +387,18 @@ func (s *stage) views(t *testing.T, b *testbrowser.Browser) {
 			}
 		}
 	})
+	s.reachable(t, b)
 	b.Key("1")
 	b.Wait("document.querySelectorAll('#curves polyline').length == 6 && " +
 		"document.querySelectorAll('meter').length == 2")
 	b.Key("2")
 	b.Wait("document.querySelectorAll('#circle path').length == 33")
+	b.Wait("document.getElementById('agents').innerText.includes('unreachable; its counts are not known') && " +
+		"document.getElementById('agents').innerText.includes('34,567')")
+	b.Key("q")
+	b.Wait("document.querySelectorAll('#queue-links tbody tr').length == 3")
+	b.Click("#queue-hosts tbody tr:nth-child(2) button")
+	b.Wait("document.getElementById('queue-links').innerText.includes('/0www1.example')")
 
 	b.Key("3")
 	b.Wait("document.querySelectorAll('#hosts tbody tr').length == 30")
@@ -395,6 +444,35 @@ func (s *stage) views(t *testing.T, b *testbrowser.Browser) {
 	if cookies := b.Text("document.cookie"); cookies != "" {
 		t.Errorf("scripts can read the cookie %s", cookies)
 	}
+}
+
+// At each width, an order can be taken back without a turn of the page, an agent can be told to leave, and a view opens
+// with its beginning below the header.
+func (s *stage) reachable(t *testing.T, b *testbrowser.Browser) {
+	for _, width := range []int64{390, 700, 1024, 1280, 1600} {
+		b.Size(width, 800, width < 640)
+		for _, at := range []struct{ key, view, button string }{{"6", "orders", ".take-back"},
+			{"7", "steer", ".take-back"}, {"2", "agents", "#agents button:nth-child(3)"}} {
+			b.Run("scrollTo(0, 300)")
+			b.Key(at.key)
+			b.Wait("location.hash == '#" + at.view + "' && document.querySelector('" + at.button + "') && scrollY == 0")
+			top := "document.querySelector('main h2').getBoundingClientRect().top >= " +
+				"document.querySelector('header').getBoundingClientRect().bottom"
+			if b.Text(top) != "true" {
+				t.Errorf("%d columns: %s opens under its header", width, at.view)
+			}
+			seen := "(() => { const e = document.querySelector('" + at.button + "'); " +
+				"e.scrollIntoView({ block: 'center', inline: 'nearest' }); " +
+				"const r = e.getBoundingClientRect(); " +
+				"return r.left >= 0 && r.right <= document.documentElement.clientWidth && " +
+				"document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2) === e && " +
+				"e.closest('.scroll').scrollLeft === 0 })()"
+			if b.Text(seen) != "true" {
+				t.Errorf("%d columns: the button of %s is out of sight", width, at.view)
+			}
+		}
+	}
+	b.Size(1280, 800, false)
 }
 
 // Each action asks for a reason, and makes the call.
@@ -444,6 +522,9 @@ func (s *stage) actions(t *testing.T, b *testbrowser.Browser, url string) {
 	do("overview", "#stop", "enough", "Stop  enough")
 	do("agents", "#agents tbody tr:nth-child(2) button.danger", "x", "Stop a2 x")
 	do("agents", "#agents tbody tr:nth-child(2) button", "", "Checkpoint a2")
+	do("agents", "#agents tbody tr:nth-child(2) button:nth-child(3)", "to repair it", "Leave a2 to repair it")
+	do("scope", ".take-back", "enough", "TakeBack a1-3 enough")
+	s.have(&pb.Order{Id: "a1-3", Verb: "block", About: "*.example.org", Stands: true})
 	do("hosts/www.a.example", "#block", "a complaint", "block www.a.example a complaint")
 	do("hosts/www.a.example", "#unblock", "", "block off www.a.example")
 	do("hosts/www.a.example", "#drop", "trap", "Drop www.a.example trap")
@@ -464,7 +545,8 @@ func (s *stage) actions(t *testing.T, b *testbrowser.Browser, url string) {
 	logout(b)
 	login(b, "look")
 	b.Wait("document.getElementById('role').innerText.startsWith('reader')")
-	for _, hash := range []string{"overview", "agents", "hosts/www.a.example", "orders", "steer", "speed"} {
+	for _, hash := range []string{"overview", "agents", "hosts/www.a.example", "orders", "steer", "speed", "scope",
+		"queue", "apps"} {
 		b.Run("location.hash = '" + hash + "'")
 		view, _, _ := strings.Cut(hash, "/")
 		b.Wait("document.querySelector('nav [aria-current]').getAttribute('href') == '#" + view + "' && " + shown +

@@ -89,6 +89,9 @@ export const act = {
     danger: true, request: agent ? { agent } : {}, note: agent
       ? 'The agent saves and ends. The other agents go on with its work.'
       : 'All agents save and end. "orbweaver crawl --resume" continues the crawl.' }),
+  leave: (crawl, agent) => confirm(crawl, { title: `Let agent ${agent} leave`, method: 'Leave', danger: true,
+    request: { agent }, note: 'The agent hands its hosts to the others and ends, within ten minutes. Keep its '
+      + 'directory: the pages in its archive are not fetched again.' }),
   block: (crawl, about, done) => give(crawl, { verb: 'block', about, done }),
   unblock: (crawl, about, done) => give(crawl, { verb: 'block', about, off: true, done }),
   drop: (crawl, host, done) => confirm(crawl, { title: `Drop the links of ${host}`, method: 'Drop', danger: true,

@@ -1,7 +1,7 @@
 // The view of the agents: which part of the hosts each of them owns, and how it does.
 
 import { call } from './api.js';
-import { el, count, compact, bytes, table, circle } from './dom.js';
+import { el, count, compact, bytes, day, table, circle } from './dom.js';
 import { act } from './actions.js';
 import { stateClass } from './main.js';
 
@@ -46,34 +46,42 @@ export function agents(main, crawl) {
     const all = names(s);
     const share = new Map((shares.agents || []).map((a) => [a.agent, a]));
     const several = (s.agents || []).length > 1;
+    const gone = (s.gone || []).map((g) => ({ ...g, gone: true,
+      about: `since ${day(g.since)}: ${g.why}${g.totals ? '' : '; its counts are not known'}` }));
+    const rows = [...(s.agents || []).map((a) => ({ ...a, key: a.agent, 
+      about: a.waitsFor && (a.state === 'silent' ? a.waitsFor : `waits for ${a.waitsFor}`) })), ...gone];
     const num = (field, format = count) => (r) => (r.totals ? format(r.totals[field] || 0) : '–');
+    const now = (field, format) => (r) => (r.gone || r.state === 'silent' ? '–' : num(field, format)(r));
     const columns = [
       { name: 'Agent', cell: (r) => (r.total ? 'total' : el('span', {},
-        el('span', { class: `swatch f${Math.max(all.indexOf(r.agent || ''), 0) % 8}` }), r.agent || 'the agent')) },
-      { name: 'State', cell: (r) => (r.total ? '' : el('span', { class: `badge ${stateClass(r.state)}` }, r.state)) },
+        !r.gone && el('span', { class: `swatch f${Math.max(all.indexOf(r.agent || ''), 0) % 8}` }),
+        r.agent || 'the agent')) },
+      { name: 'State', class: 'wide', cell: (r) => (r.total ? '' : el('div', {},
+        el('span', { class: `badge ${stateClass(r.state)}` }, r.state),
+        r.about && el('div', { class: 'about' }, r.about))) },
       several && { name: 'Share', class: 'n', cell: (r) => {
         const a = share.get(r.agent);
         return a?.share ? `${(a.share * 100).toFixed(1)} %` : '';
       } },
-      { name: 'Pages/s', class: 'n', cell: num('pagesPerS', compact) },
+      { name: 'Pages/s', class: 'n', cell: now('pagesPerS', compact) },
       { name: 'Pages', class: 'n', cell: num('pages') },
       { name: 'Received', class: 'n', cell: num('bytes', bytes) },
       { name: 'Disk free', class: 'n', cell: (r) => (r.status?.disk?.size_bytes
         ? el('span', { class: r.status.disk.free_bytes < r.status.disk.size_bytes / 10 ? 'bad' : '' },
           bytes(r.status.disk.free_bytes || 0)) : '') },
-      { name: 'Queued', class: 'n', cell: num('urlsQueued') },
-      { name: 'Open', class: 'n', cell: num('openRequests') },
+      { name: 'Queued', class: 'n', cell: (r) => (r.gone ? '–' : num('urlsQueued')(r)) },
+      { name: 'Open', class: 'n', cell: now('openRequests') },
       { name: 'Errors', class: 'n', cell: num('errors') },
-      { name: 'Waits for', class: 'wide', cell: (r) => r.waitsFor || '' },
-      several && crawl.role === 'operator' && { name: '', class: 'row', cell: (r) => (r.total ? ''
+      several && crawl.role === 'operator' && { name: '', class: 'row', cell: (r) => (r.total || r.gone ? ''
         : el('div', { class: 'actions' },
           el('button', { type: 'button', click: () => act.checkpoint(crawl, r.agent) }, 'Save'),
-          el('button', { type: 'button', class: 'danger', click: () => act.stop(crawl, r.agent) }, 'Stop'))) },
+          el('button', { type: 'button', class: 'danger', click: () => act.stop(crawl, r.agent) }, 'Stop'),
+          el('button', { type: 'button', class: 'danger', click: () => act.leave(crawl, r.agent) }, 'Leave'))) },
     ].filter(Boolean);
     const focused = list.contains(document.activeElement) ? [...list.querySelectorAll('button')]
       .indexOf(document.activeElement) : -1;
-    list.replaceChildren(table(columns, (s.agents || []).map((a) => ({ ...a, key: a.agent })),
-      several && { total: true, totals: s.totals }));
+    list.replaceChildren(table(columns, rows,
+      rows.length > 1 && { total: true, totals: s.totals }));
     if (focused >= 0) list.querySelectorAll('button')[focused]?.focus(); // the table is new, the focus stays
     for (const row of list.querySelectorAll('tbody tr')) {
       row.addEventListener('mouseenter', () => choose(row.dataset.key));

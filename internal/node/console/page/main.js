@@ -14,6 +14,8 @@ import { traffic } from './traffic.js';
 import { archive } from './archive.js';
 import { topics, hasTopics } from './topics.js';
 import { settings } from './settings.js';
+import { queue } from './queue.js';
+import { scope, applications } from './scope.js';
 
 const $ = (id) => document.getElementById(id);
 
@@ -30,9 +32,13 @@ const views = [
   { key: '8', id: 'speed', name: 'Rate', show: speed },
   { key: '9', id: 'traffic', name: 'Traffic', show: traffic },
   { key: '0', id: 'archive', name: 'Archive', show: archive },
+  { key: 'q', id: 'queue', name: 'Queue', show: queue },
+  { key: 'c', id: 'scope', name: 'Scope', show: scope },
+  { key: 'a', id: 'apps', name: 'Applications', show: applications, when: hasApplications },
   { key: 's', id: 'settings', name: 'Settings', show: settings },
   { key: 't', id: 'topics', name: 'Topics', show: topics, when: hasTopics },
 ];
+function hasApplications(status) { return (status?.agents || []).some((a) => (a.applications || []).length > 0); }
 const shown = () => views.filter((v) => !v.when || v.when(last) || location.hash === `#${v.id}`);
 
 const statusEvery = 2000;
@@ -56,7 +62,8 @@ export const crawl = {
   refresh: poll,
 };
 
-const states = { crawling: 'good', paused: 'warn', waiting: 'warn', leaving: 'warn', stopping: 'warn', silent: 'bad' };
+const states = { crawling: 'good', paused: 'warn', waiting: 'warn', leaving: 'warn', stopping: 'warn', silent: 'bad',
+  lost: 'bad' };
 
 export const stateClass = (s) => states[s] || 'quiet';
 
@@ -115,6 +122,7 @@ function route() {
   $('main').replaceChildren();
   current = view.show($('main'), crawl, decodeURIComponent(rest.join('/')));
   if (last && current?.status) current.status(last);
+  scrollTo(0, 0);
 }
 
 function login() {
@@ -154,7 +162,7 @@ function begin() {
 $('logout').addEventListener('click', async () => {
   try { await session('DELETE'); } finally { login(); }
 });
-window.addEventListener('hashchange', () => { route(); $('main').focus(); });
+window.addEventListener('hashchange', () => { route(); $('main').focus({ preventScroll: true }); });
 document.addEventListener('visibilitychange', () => { if (!document.hidden) poll(); });
 
 document.addEventListener('keydown', (e) => {

@@ -1,7 +1,7 @@
 // The view of the whole crawl: what it does now, and how that was in the last hours.
 
 import { call } from './api.js';
-import { el, count, compact, bytes, chart, key, spark } from './dom.js';
+import { el, count, compact, bytes, chart, key, spark, table } from './dom.js';
 import { act } from './actions.js';
 
 const historyEvery = 30000;
@@ -14,6 +14,29 @@ function errorsOf(status) {
     for (const [kind, n] of Object.entries(a.status?.errors || {})) kinds.set(kind, (kinds.get(kind) || 0) + Number(n));
   }
   return [...kinds].filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
+}
+
+// freeDisk returns the tile of the agent whose disk has the least room.
+function freeDisk(status, tile) {
+  const disks = (status.agents || []).map((a) => ({ agent: a.agent, ...a.status?.disk }))
+    .filter((d) => d.size_bytes > 0);
+  if (disks.length === 0) return [];
+  const least = disks.reduce((a, b) => ((b.free_bytes || 0) < (a.free_bytes || 0) ? b : a));
+  return [tile(`free of ${bytes(least.size_bytes)} on disk${least.agent ? ` at ${least.agent}` : ''}`,
+    el('span', { class: (least.free_bytes || 0) < least.size_bytes / 10 ? 'bad' : '' }, bytes(least.free_bytes)))];
+}
+
+// ratesOf returns the limits of the crawl and of domains, each once, with the agents that know it.
+export function ratesOf(status) {
+  const all = new Map();
+  for (const a of status?.agents || []) {
+    for (const r of [a.rate && { ...a.rate, domain: '' }, ...(a.domainRates || [])].filter(Boolean)) {
+      const key = `${r.domain} ${r.limit} ${r.schedule}`;
+      if (!all.has(key)) all.set(key, { ...r, of: r.domain || 'the crawl', agents: [] });
+      if (a.agent) all.get(key).agents.push(a.agent);
+    }
+  }
+  return [...all.values()];
 }
 
 // summed adds up the samples of all agents at the times at which each agent that was there has one.
@@ -45,6 +68,7 @@ function rates(sums, field) {
 export function overview(main, crawl) {
   const tiles = el('dl', { class: 'tiles', id: 'tiles' });
   const kinds = el('div', { id: 'errors' });
+  const limits = el('div', { id: 'limits' });
   const curves = el('div', { class: 'grid', id: 'curves' });
   const buttons = el('div', { class: 'actions' });
   const range = el('select', { id: 'range', change: () => draw() },
@@ -52,7 +76,8 @@ export function overview(main, crawl) {
     el('option', { value: 1440 }, 'last 24 hours'));
   main.append(el('div', { class: 'bar' }, el('h2', {}, 'Overview'), crawl.role === 'operator' && buttons,
     el('label', {}, 'Curves of the', range)), tiles, curves,
-  el('section', { class: 'card' }, el('h2', {}, 'Errors by kind'), kinds));
+  el('div', { class: 'grid' }, el('section', { class: 'card' }, el('h2', {}, 'Errors by kind'), kinds),
+    el('section', { class: 'card' }, el('h2', {}, 'Limits of the rate'), limits)));
 
   const speeds = { pages: [], bytes: [] };
   let before = null;
@@ -75,7 +100,13 @@ export function overview(main, crawl) {
       tile('received a second', speeds.bytes.length ? bytes(speeds.bytes.at(-1)) : '–', speeds.bytes),
       tile('pages', count(t.pages)), tile('received', bytes(t.bytes)), tile('URLs queued', count(t.urlsQueued)),
       tile('known URLs', count(t.urlsUnique)), tile('open requests', count(t.openRequests)),
-      tile('errors', count(t.errors)));
+      tile('errors', count(t.errors)), ...freeDisk(s, tile));
+    const rates = ratesOf(s);
+    limits.replaceChildren(rates.length === 0 ? el('p', { class: 'quiet' }, 'No limit of the rate holds.') : table([
+      { name: 'Of', cell: (r) => r.of }, { name: 'Now', class: 'line', cell: (r) => r.limit },
+      { name: 'By', class: 'wide', cell: (r) => r.schedule },
+      { name: 'Agents', class: 'wide', cell: (r) => r.agents.join(', ') },
+    ], rates));
     const errors = errorsOf(s);
     const most = errors[0]?.[1] || 1;
     kinds.replaceChildren(errors.length === 0 ? el('p', { class: 'quiet' }, 'No URL was given up.')

@@ -202,7 +202,8 @@ export function speed(main, crawl) {
       await draw({ rate: rateOf(status)?.schedule || 'none' });
       const mine = (orders.orders || []).filter((o) => o.verb === 'rate');
       standing.replaceChildren(mine.length === 0 ? el('p', { class: 'quiet' },
-        'No order sets the rate. The setting --rate holds.') : table([
+        'No order sets a rate. The setting --rate holds.') : table([
+        { name: 'Of', class: 'wide', cell: (o) => o.about || 'the crawl' },
         { name: 'Rate', class: 'wide', cell: (o) => o.value }, { name: 'Why', class: 'wide', cell: (o) => o.why || '' },
         editor && { name: '', class: 'row', cell: (o) => el('button', { type: 'button', class: 'take-back',
           click: () => act.takeBack(crawl, o, () => load()) }, 'Take back') },
