@@ -348,7 +348,8 @@ func (s *stage) views(t *testing.T, b *testbrowser.Browser) {
 		if dir == "" {
 			return
 		}
-		if strings.HasSuffix(name, "steer") || strings.HasSuffix(name, "traffic") { // the whole view
+		view := name[strings.LastIndexByte(name, '-')+1:]
+		if slices.Contains([]string{"agents", "steer", "traffic"}, view) { // the whole view
 			height := must.Get(strconv.ParseInt(b.Text("document.documentElement.scrollHeight"), 10, 64))(t)
 			if strings.Contains(name, "phone") {
 				b.Size(390, height, true)
