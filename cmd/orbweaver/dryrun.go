@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
@@ -393,6 +395,11 @@ func (d *dryRun) seed(out io.Writer, s plannedSeed) {
 		if text := withheld(d.cfg.Hosts, u); text != "" {
 			fmt.Fprintf(out, "    %s\n", text)
 		}
+	}
+	if delay := max(s.delay, d.cmd.Settings.Politeness.Least()); delay > 0 && s.Visitable {
+		pages := cmp.Or(d.cmd.Settings.Limits.HostPageLimit, d.cmd.Settings.Limits.PageLimit, 1000)
+		fmt.Fprintf(out, "    %s of the host take at least %s\n", plural(pages, "page"),
+			report.Span(time.Duration(min(pages, int64(math.MaxInt64/delay)))*delay))
 	}
 	if s.delay > d.cmd.Settings.Politeness.Least() {
 		fmt.Fprintf(out, "    Crawl-delay %s instead of --delay %s\n", s.delay, d.cmd.Settings.Politeness.Delay)

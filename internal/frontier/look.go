@@ -10,15 +10,16 @@ import (
 // A Glimpse is what a display shows of a host. Unlike an Explanation it takes constant time.
 type Glimpse struct {
 	Host   string
-	State  string    // as in an Explanation; "resting" also without a lease
-	Links  int64     // queued and in process, without those in the pools
-	URL    string    // the URL in process, or the next one; "" if it is on disk
-	Since  time.Time // since when the URL is in process or its host is looked up; otherwise zero
-	Due    time.Time // when the next request may begin; zero: now, or not predictable
-	Behind string    // the address or site that holds the host back, if it does; free at Due
-	Holder string    // the host whose request is open at Behind; then Due is not predictable
-	Share  bool      // its share of the requests holds the host back until Due
-	Leased bool      // the lease of Behind is missing; Since tells since when
+	State  string        // as in an Explanation; "resting" also without a lease
+	Links  int64         // queued and in process, without those in the pools
+	URL    string        // the URL in process, or the next one; "" if it is on disk
+	Since  time.Time     // since when the URL is in process or its host is looked up; otherwise zero
+	Due    time.Time     // when the next request may begin; zero: now, or not predictable
+	Behind string        // the address or site that holds the host back, if it does; free at Due
+	Holder string        // the host whose request is open at Behind; then Due is not predictable
+	Share  bool          // its share of the requests holds the host back until Due
+	Leased bool          // the lease of Behind is missing; Since tells since when
+	Delay  time.Duration // the least time between two requests to the host
 }
 
 // lookMax bounds the hosts that a look reads.
@@ -65,7 +66,7 @@ func (f *Frontier) Look(names []string, n int, now time.Time) []Glimpse {
 	glimpses := make([]Glimpse, 0, len(rows))
 	for _, h := range rows {
 		g := f.hosts.glimpse(h)
-		g.Links = links[h]
+		g.Links, g.Delay = links[h], max(f.HostDelay(h.name), h.delay)
 		glimpses = append(glimpses, g)
 	}
 	return glimpses

@@ -150,7 +150,7 @@ func (s *Summary) cluster(add func(name string, parts ...string)) {
 	}
 }
 
-func (s *Summary) took() string { return span(time.Duration(s.DurationS * float64(time.Second))) }
+func (s *Summary) took() string { return Span(time.Duration(s.DurationS * float64(time.Second))) }
 
 // from says from how many hosts the pages are, and how many hosts the crawl visited if these are more.
 func (s *Summary) from() string {

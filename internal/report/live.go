@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,11 +18,20 @@ import (
 type HostRow struct {
 	Host  string
 	Links int64
+	Delay time.Duration // between two requests; with Links it bounds the time that the host takes
 	State string        // one word
 	Open  time.Duration // since when URL is being fetched; 0: it is not
 	In    time.Duration // until the next request; 0: now or unknown
 	Why   string        // what the host waits for, if it is not its own time
 	URL   string        // being fetched, or next
+}
+
+// left returns the time in which the host can be done at the earliest: a link takes a delay, or longer.
+func (h *HostRow) left() time.Duration {
+	if h.Delay <= 0 || h.Links > int64(math.MaxInt64/h.Delay) {
+		return 0
+	}
+	return time.Duration(h.Links) * h.Delay
 }
 
 // A line of the display is a sequence of texts in different styles.
@@ -77,6 +88,7 @@ type live struct {
 	rows        int       // of the table; they only grow, so that the display does not jump
 	hadKinds    bool      // the line of errors by kind was shown and stays
 	hadAgain    bool      // the same for the line of revisits
+	hadLeft     bool      // and for the column of the time that a host takes
 	drawn       []int     // width of each line on the terminal
 	cols, lines int       // size of the terminal, when it was last asked for
 	resized     time.Time // when the size was last seen to change
@@ -218,12 +230,12 @@ func (p *Progress) head(s Snapshot, pages, bytes float64) line {
 	state := cmp.Or(s.State, "crawling")
 	style := map[string]string{"waiting": "1;33", "stopping": "1;33", "paused": "1;33", "starting": bold}[state]
 	style = cmp.Or(style, "1;32")
-	when := span(s.Elapsed)
+	when := Span(s.Elapsed)
 	if s.TimeLimit > 0 {
-		when = span(s.Ran) + " of " + span(s.TimeLimit)
+		when = Span(s.Ran) + " of " + Span(s.TimeLimit)
 	}
 	if d, limit, ok := s.eta(pages, bytes); ok {
-		when += fmt.Sprintf(", %s in %s", limit, span(d))
+		when += fmt.Sprintf(", %s in %s", limit, Span(d))
 	}
 	if len(s.Agents) > 1 {
 		when += fmt.Sprintf(", %d agents", len(s.Agents))
@@ -276,7 +288,15 @@ func (v *live) table(b *block, hosts []HostRow, room int) {
 	v.host, v.queue = max(v.host, len("host")), max(v.queue, len("queue"))
 	host := min(v.host, max(v.cols/3, 12))
 	b.add(rankTable, nil)
-	names := fmt.Sprintf("  %s  %s  %-9s  next request", pad("host", host, false), pad("queue", v.queue, true), "state")
+	v.hadLeft = v.hadLeft || slices.ContainsFunc(hosts, func(h HostRow) bool { return h.left() >= time.Minute })
+	left := func(text string) string {
+		if !v.hadLeft || v.cols < 70 {
+			return ""
+		}
+		return pad(text, 8, true) + "  "
+	}
+	names := fmt.Sprintf("  %s  %s  %s%-9s  next request", pad("host", host, false), pad("queue", v.queue, true),
+		left("at least"), "state")
 	b.add(rankTable, line{{names, dim}})
 	for i := range rows {
 		if i >= len(hosts) {
@@ -303,7 +323,7 @@ func (v *live) table(b *block, hosts []HostRow, room int) {
 		}
 		b.add(rankTable, line{
 			{"  " + pad(fit(Clean(h.Host), host), host, false), ""},
-			{"  " + pad(comma(h.Links), v.queue, true) + "  ", ""},
+			{"  " + pad(comma(h.Links), v.queue, true) + "  " + left(Span(h.left())), ""},
 			{pad(OneLine(h.State), 9, false), style}, {"  " + what, ""}, {path(h.URL), dim},
 		})
 	}
@@ -329,7 +349,7 @@ func seconds(d time.Duration) string {
 	case d < 10*time.Second:
 		return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10) + "s"
 	}
-	return span(d)
+	return Span(d)
 }
 
 func (l line) width() (n int) {

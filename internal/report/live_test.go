@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -340,5 +341,24 @@ func TestFit(t *testing.T) {
 		if got := fit(tt.s, tt.n); got != tt.want {
 			t.Errorf("%q in %d columns: %q, want %q", tt.s, tt.n, got, tt.want)
 		}
+	}
+}
+
+// A host with many links says how long they take at least, on a terminal that has room.
+func TestLiveLeft(t *testing.T) {
+	for cols, want := range map[int]string{80: "7,204     4h 0m  resting", 60: "7,204  resting"} {
+		sc := newScreen(t, cols, 24)
+		p := NewProgress(sc, Live, sc.size)
+		p.Show(Snapshot{Pages: 1, Hosts: []HostRow{
+			{Host: "a.example", Links: 7204, Delay: 2 * time.Second, State: "resting"},
+			{Host: "b.example", Links: 3, State: "ready"},
+		}}, at)
+		got := strings.Join(sc.visible(), "\n")
+		if !strings.Contains(got, want) || strings.Contains(got, "at least") != (cols == 80) {
+			t.Errorf("%d columns: want %q in\n%s", cols, want, got)
+		}
+	}
+	if left := (&HostRow{Links: math.MaxInt64, Delay: time.Hour}).left(); left != 0 {
+		t.Errorf("left %v of too many links, want 0", left)
 	}
 }

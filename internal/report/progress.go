@@ -327,7 +327,7 @@ func plainLine(s Snapshot, pages, bytes float64) string {
 	if s.State == "stopping" || s.State == "paused" {
 		b.WriteString(s.State + ": ")
 	}
-	fmt.Fprintf(&b, "%s  %s", span(s.Elapsed), Count(s.Pages, "page"))
+	fmt.Fprintf(&b, "%s  %s", Span(s.Elapsed), Count(s.Pages, "page"))
 	if s.PageLimit > 0 {
 		b.WriteString(" of " + humanize.Comma(s.PageLimit))
 	}
@@ -350,7 +350,7 @@ func plainLine(s Snapshot, pages, bytes float64) string {
 		fmt.Fprintf(&b, "  only %s free on the disk", humanize.Bytes(s.Disk.Free))
 	}
 	if d, limit, ok := s.eta(pages, bytes); ok {
-		fmt.Fprintf(&b, "  %s in %s", limit, span(d))
+		fmt.Fprintf(&b, "  %s in %s", limit, Span(d))
 	}
 	if s.WaitingFor != "" {
 		b.WriteString("  waiting for " + CleanText(s.WaitingFor))

@@ -227,7 +227,7 @@ func TestSpan(t *testing.T) {
 		59900 * time.Millisecond: "59s",
 		61 * time.Second:         "1m 1s", 3 * time.Hour: "3h 0m", 50*time.Hour + time.Minute: "2d 2h",
 	} {
-		if got := span(d); got != want {
+		if got := Span(d); got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)
 		}
 	}

@@ -288,8 +288,8 @@ func noFormula(s string) string {
 	return s
 }
 
-// span formats a duration for people: 1d 2h, 3h 4m, 5m 6s, 12s, 0.8s.
-func span(d time.Duration) string {
+// Span formats a duration for people: 1d 2h, 3h 4m, 5m 6s, 12s, 0.8s.
+func Span(d time.Duration) string {
 	s := int64(d / time.Second)
 	switch {
 	case d < 0:
