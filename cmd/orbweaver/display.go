@@ -242,7 +242,8 @@ func until(t, now time.Time) time.Duration {
 // hostRows returns the rows of the live display.
 func hostRows(s *crawl.Status) (rows []report.HostRow) {
 	for _, g := range s.Live.Hosts {
-		r := report.HostRow{Host: g.Host, Links: g.Links, Delay: g.Delay, URL: g.URL, State: g.State, In: until(g.Due, s.At)}
+		r := report.HostRow{Host: g.Host, Links: g.Links, Delay: g.Delay, URL: g.URL, State: g.State,
+			In: until(g.Due, s.At)}
 		switch {
 		case g.State == "fetching" || g.State == "resolving":
 			r.Open = max(s.At.Sub(g.Since), 1)
