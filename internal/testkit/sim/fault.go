@@ -33,7 +33,7 @@ const (
 	// slowLag is how far the replicas may lag behind over a slow line.
 	slowLag = 5 * time.Second
 	// slowLatency is what a slow line adds to the latency, one way, and slowRate its bytes a second.
-	// A round trip stays below the 400 ms that docs/cluster.md permits between agents.
+	// A round trip stays below the 400 ms that docs/cluster-days.md permits between agents.
 	slowLatency, slowRate = 150 * time.Millisecond, 50_000
 	// replicatedAfter is how long after a return or a takeover all hosts have two copies again.
 	replicatedAfter = 20 * time.Second

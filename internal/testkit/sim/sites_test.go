@@ -41,7 +41,7 @@ func TestSitesPlans(t *testing.T) {
 	}
 }
 
-// TestNamedSites runs stories of clusters with coordinators. Each shows a promise of docs/cluster.md.
+// TestNamedSites runs stories of clusters with coordinators. Each shows a promise of docs/cluster-modes.md.
 func TestNamedSites(t *testing.T) {
 	const s = time.Second
 	// Its hosts are found during the first half of the crawl, many of them after 0.05.

@@ -21,7 +21,7 @@ type bound struct {
 	more    func(t *testing.T, v *Verdict)
 }
 
-// TestNamedStories runs stories of clusters. Each shows a promise of docs/cluster.md.
+// TestNamedStories runs stories of clusters. Each shows a promise of docs/cluster-days.md.
 func TestNamedStories(t *testing.T) {
 	long := Plan{Seed: 31, Agents: 4, Hosts: 60, Pages: 30, Delay: 200 * time.Millisecond, Latency: time.Millisecond}
 	shared := Plan{ // many hosts share addresses and sites
