@@ -240,7 +240,7 @@ func runCrawl(cfg node.Config, api APIFlags, d *display) error {
 	if err := d.summary(cfg.Dir, res); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return err
 	}
-	if res.Nothing && (res.FailedCount > 0 || res.OnlyRedirects || cfg.Cluster != nil) {
+	if res.Nothing && (res.FailedCount > 0 || res.Summary.Fetched > 0 || cfg.Cluster != nil) {
 		return &exitError{exitNothing, nothingFetched(&cfg, res)}
 	}
 	switch res.Stop {

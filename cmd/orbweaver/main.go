@@ -75,7 +75,7 @@ var exitCodes = []struct {
 		"To fetch more, continue with `--resume` and a higher `--size-limit`."},
 	{exitTimeLimit, "time limit", "The run reached `--time-limit`.",
 		"Continue with `--resume`; the time counts anew for each run."},
-	{exitNothing, "nothing could be fetched", "No seed led to an HTTP response other than a redirect.",
+	{exitNothing, "nothing could be fetched", "No seed gave a page (2xx) in any run.",
 		"Read the message: it says why, and what to do. More: " +
 			"[exit code 16](../troubleshooting.md#exit-code-16-nothing-could-be-fetched)."},
 	{exitFatal, "fatal", "The disk or the state of the crawl is broken, or the proxy stayed unreachable. " +

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -31,6 +30,9 @@ func nothingFetched(cfg *node.Config, res node.Result) string {
 	case res.OnlyRedirects:
 		return "the seeds are redirects, and none leads to a page within the crawl's scope; see " + log + " and " +
 			skipped
+	}
+	if res.FailedCount == 0 {
+		return "no seed gave a page in any run; the causes are in " + log
 	}
 	var b strings.Builder
 	b.WriteString("nothing could be fetched: the seed failed")
@@ -58,9 +60,12 @@ func nothingFetched(cfg *node.Config, res node.Result) string {
 	for _, r := range remedies {
 		b.WriteString("\n" + r)
 	}
-	if cfg.Cluster != nil {
+	switch {
+	case cfg.Cluster != nil:
 		b.WriteString("\nTo try the seeds again, start all agents with --overwrite; change flags if needed.")
-	} else {
+	case res.Summary.Fetched > 0:
+		b.WriteString("\nTo begin anew, give the command again, with other seeds or flags.")
+	default:
 		fmt.Fprintf(&b, "\nTo try the seeds again, change flags if needed: orbweaver crawl --resume%s",
 			dirFlag(cfg.Dir))
 	}
@@ -70,20 +75,12 @@ func nothingFetched(cfg *node.Config, res node.Result) string {
 // explainSeed returns why a seed failed, and what the operator can do. contact reports
 // whether --contact was given.
 func explainSeed(s crawl.FailedSeed, contact bool) (why, remedy string) {
-	why = report.ErrorText(s.Kind)
-	if s.Cause != "" {
-		cause := strings.TrimPrefix(s.Cause, s.Kind+": ") // the TLS library writes "tls: ", too
-		if s.Kind == visit.RobotsUnreachable.String() {
-			cause = strings.TrimPrefix(cause, "robots.txt: ")
-		}
-		why += ": " + cause
-	}
+	why = s.Why()
 	tls := s.Kind == "tls" || strings.Contains(s.Cause, "x509:")
 	switch {
 	case s.Code == report.CodeRobotsDenied:
-		return "robots.txt forbids it: " + s.Cause,
-			"\"orbweaver check robots URL\" shows the line of robots.txt that decides. " +
-				"Ask the site's operator for permission."
+		return why, "\"orbweaver check robots URL\" shows the line of robots.txt that decides. " +
+			"Ask the site's operator for permission."
 	case !contact && s.Kind != "tls" &&
 		(strings.Contains(s.Cause, "contact") || strings.Contains(s.Cause, "not a loopback address")):
 		return why, "Hosts other than this machine require --contact, " +

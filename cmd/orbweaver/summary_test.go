@@ -31,7 +31,8 @@ func TestSummary(t *testing.T) {
 			"trapCalendar": 3, "trapURLLength": 2,
 			"news": 1},
 		ByRule: map[string]map[string]int64{"tooDeep": {"b.example/docs/": 4}},
-		Worst:  []report.HostErrors{{Host: "a.example", Errors: 12}, {Host: "b.example", Errors: 3}},
+		Failing: report.Failing{Hosts: []report.HostErrors{{Host: "a.example", Errors: 12},
+			{Host: "b.example", Errors: 3}}},
 	}
 	few := report.Summary{Pages: 1, Fetched: 1, Bytes: 20, DurationS: 1, PagesPerS: 1, Hosts: 1, PageHosts: 1,
 		Queued: 1}

@@ -44,7 +44,7 @@ func (cl *Clustered) Pulse(ctx context.Context) (p termination.Pulse, err error)
 		// A task that this agent has to begin is work, unless the agents are ending already.
 		idle := cl.resting() && (!cl.recalls.stale || cl.loop.Sharer == nil)
 		p = termination.Pulse{Idle: idle, Blocked: cl.loop.Frontier.Len() > 0, Activity: cl.run.Activity(),
-			Answered: cl.loop.Tally.Answered()}
+			Answered: cl.loop.Tally.SeedPages()}
 	})
 	return p, err
 }

@@ -62,7 +62,8 @@ func visitOf(f *state.Finish) report.Visit {
 	return report.Visit{
 		Host: f.Link.URL.Host(), Seed: f.Link.Seed, Code: f.Code, MIME: f.Mime, Error: f.Kind,
 		Cause: f.Cause, Bytes: f.Size, Took: f.Took,
-		Page: f.IsPage() && !file, File: f.IsPage() && file, Robots: f.IsRobots(), Near: f.IsNear(),
+		Page: f.IsPage() && !file, File: f.IsPage() && file,
+		FromSeed: retry.IsSeed(f.Link), Robots: f.IsRobots(), Near: f.IsNear(),
 		Duplicate: f.Flags&state.FlagShared == state.FlagDuplicate, Truncated: f.Flags&state.FlagTruncated != 0,
 		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0,
 		Unknown: f.Flags&state.FlagUnknown != 0, Unkept: f.Flags&state.FlagShared == state.FlagUnkept,

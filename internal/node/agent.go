@@ -271,6 +271,9 @@ func (a *Agent) suits() error {
 	switch {
 	case err != nil:
 		return err
+	case exists && !a.cfg.Resume && !a.cfg.Overwrite && a.barren():
+		a.cfg.Overwrite = true
+		return nil
 	case exists && !a.cfg.Resume && !a.cfg.Overwrite:
 		return input.Errorf("%s already holds a crawl: continue it with {resume}, delete it with {overwrite}, "+
 			"or choose another {dir}", a.cfg.Dir)
@@ -514,10 +517,12 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if res.Standstill = a.crawler.View.Standstill(); a.membership != nil {
 		res.Standstill.Waited = cmp.Or(a.membership.Unmet(), res.Standstill.Waited)
 	}
-	if stop == crawl.Finished && a.parts.Tally.Answered() == 0 &&
+	res.nameSeeds()
+	if stop == crawl.Finished && a.parts.Tally.SeedPages() == 0 &&
 		(a.membership == nil || a.membership.Nothing()) {
 		res.Nothing = true
-		res.OnlyRedirects = res.FailedCount == 0 && a.parts.Tally.Fetched() > 0
+		res.OnlyRedirects = a.parts.Tally.Fetched() > 0 && a.parts.Tally.Answered() == 0 &&
+			!slices.ContainsFunc(res.Failed, func(s crawl.FailedSeed) bool { return s.Code/100 != 3 })
 	}
 	if a.membership != nil {
 		res.Summary.Exchange = a.membership.Exchange(a.parts.Tally.Pages() - a.pagesBefore)

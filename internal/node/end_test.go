@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
@@ -29,12 +30,12 @@ func TestNothingFetchedByTheCluster(t *testing.T) {
 	var seeds []string
 	for i := range hosts {
 		fmt.Fprintf(&table, "192.0.2.%d h%d.example\n", i+1, i)
-		seeds = append(seeds, fmt.Sprintf("http://h%d.example/", i))
+		seeds = append(seeds, fmt.Sprintf("http://h%d.example/0", i))
 	}
 	for _, page := range []bool{false, true} {
 		t.Run(fmt.Sprint("one page ", page), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				web, loop := newSmallWeb(t), newLoop()
+				web, loop := &smallWeb{Web: textweb.Parse(t, "http://h0.example/0\n")}, newLoop()
 				results := make([]node.Result, 2)
 				var agents sync.WaitGroup
 				for i := range results {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 )
 
@@ -73,4 +74,24 @@ func lastLine(name string) ([]byte, error) {
 	}
 	b = bytes.TrimRight(b, "\n")
 	return b[bytes.LastIndexByte(b, '\n')+1:], nil
+}
+
+// barren reports that the crawl in the directory has ended without a page, so that another one may take its place.
+func (a *Agent) barren() bool {
+	end, err := Ended(a.cfg.Dir)
+	if err != nil || !end.Nothing {
+		return false
+	}
+	var s report.Summary
+	b, err := os.ReadFile(a.dir("reports", "summary.json"))
+	return err == nil && json.Unmarshal(b, &s) == nil && s.Pages+s.Files == 0
+}
+
+// nameSeeds gives the summary the first seeds that gave no page.
+func (r *Result) nameSeeds() {
+	f := &r.Summary.Failing
+	for _, s := range r.Failed[:min(len(r.Failed), report.LostSeeds)] {
+		f.Seeds = append(f.Seeds, report.LostSeed{URL: s.URL.String(), Status: s.Code, Why: s.Why()})
+	}
+	f.MoreSeeds = max(r.FailedCount-report.LostSeeds, 0)
 }

@@ -14,8 +14,8 @@ import (
 
 // HostErrors is a host and the number of its URLs that failed.
 type HostErrors struct {
-	Host   string
-	Errors int64
+	Host   string `json:"host"`
+	Errors int64  `json:"errors"`
 }
 
 // worstMax is the number of hosts that a Summary names for their errors.
@@ -106,7 +106,7 @@ func (s Summary) Rows() (rows []Row) {
 		failed += n
 	}
 	var worst []string
-	for _, h := range s.Worst {
+	for _, h := range s.Failing.Hosts {
 		worst = append(worst, together(Clean(h.Host)+" ("+comma(h.Errors)+")"))
 	}
 	if failed > 0 {
@@ -116,6 +116,14 @@ func (s Summary) Rows() (rows []Row) {
 		}
 		add("failed", mostly(some(failed, "URL")+": ", most(kinds, 6)), mostly("most at ", worst))
 	}
+	for i, seed := range s.Failing.Seeds {
+		name := ""
+		if i == 0 {
+			name = "no page"
+		}
+		add(name, "seed "+Clean(seed.URL)+" ("+CleanText(seed.Why)+")")
+	}
+	add("", few(s.Failing.MoreSeeds, "more seed", "without a page: see crawl.log"))
 	reasons := s.reasons()
 	var skipped int64
 	for _, n := range reasons {

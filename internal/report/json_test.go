@@ -61,7 +61,7 @@ func TestSameKeys(t *testing.T) {
 			"hosts_paused", "hosts_ready",
 			"hosts_resting", "last_url", "limit", "memory_bytes", "next_retry_s", "next_visit_s", "open_requests",
 			"pages_per_s", "resolving", "retrying", "state", "time", "waiting_for"}},
-		{"summary", only(summary, progress), []string{"changed", "hosts",
+		{"summary", only(summary, progress), []string{"changed", "failing", "hosts",
 			"hosts_with_pages", "near_duplicates", "not_kept",
 			"peak_memory_bytes", "refetched", "retries",
 			"robots_txt", "started", "status", "stop_reason", "truncated", "urls_discovered", "urls_finished",

@@ -57,13 +57,31 @@ type Summary struct {
 	ArchiveCopies *ArchiveCopies `json:"archive_copies,omitempty"`
 	Lost          *Lost          `json:"lost,omitempty"` // archives that were lost with other agents, now
 
-	Worst []HostErrors `json:"-"` // the hosts with the most errors
+	Failing Failing `json:"failing,omitzero"`
 
 	Errors  map[string]int64 `json:"errors"`  // by kind
 	Status  map[string]int64 `json:"status"`  // by code
 	Skipped map[string]int64 `json:"skipped"` // by reason
 	// ByRule has the part of Skipped that a setting in the section hosts: decided: by reason, then by prefix.
 	ByRule map[string]map[string]int64 `json:"skipped_by_hosts,omitempty"`
+}
+
+// Failing says where the crawl got least.
+type Failing struct {
+	Hosts []HostErrors `json:"hosts,omitempty"` // those with the most errors
+	// Seeds are the first seeds that gave no page in the last run, and MoreSeeds is the number of others.
+	Seeds     []LostSeed `json:"seeds,omitempty"`
+	MoreSeeds int64      `json:"more_seeds,omitempty"`
+}
+
+// LostSeeds bounds Failing.Seeds.
+const LostSeeds = 10
+
+// A LostSeed is a seed, or the target of a seed's redirects, that gave no page.
+type LostSeed struct {
+	URL    string `json:"url"`
+	Status int    `json:"status"` // as in crawl.log
+	Why    string `json:"why"`    // in words
 }
 
 // Moved counts the pages and files that moved to the agents where they belong, which archive them.
@@ -163,7 +181,7 @@ func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 		StopReason: stopReason, PeakMemory: PeakMemory(),
 		Errors: map[string]int64{}, Status: map[string]int64{}, Skipped: map[string]int64{},
 	}
-	s.Worst = t.worst()
+	s.Failing.Hosts = t.worst()
 	if took > 0 {
 		s.PagesPerS = float64(int64(float64(t.n.pages)/took.Seconds()*100+0.5)) / 100
 	}

@@ -21,6 +21,7 @@ type Visit struct {
 	Took      time.Duration // until the whole response was there; zero: no request was sent
 	Page      bool          // a successful fetch of a page
 	File      bool          // a successful fetch of what a page embeds
+	FromSeed  bool          // the URL is a seed, or a seed redirects to it
 	Robots    bool          // a robots.txt: not counted among the URLs of the crawl
 	Duplicate bool          // the payload equals an earlier one
 	Truncated bool
@@ -66,7 +67,7 @@ type totals struct {
 	exported, exportedBytes         int64
 	imported, importedBytes         int64
 	near, refetched                 int64
-	files                           int64 // encoded last
+	files, seedPages                int64 // encoded last
 }
 
 func (n *totals) all() []*int64 {
@@ -236,6 +237,9 @@ func (t *Tally) Add(v Visit) {
 		t.n.files++
 		h.files += uint32(first)
 	}
+	if v.Page && v.FromSeed {
+		t.n.seedPages++
+	}
 	if v.Near {
 		t.n.near++
 	}
@@ -333,6 +337,9 @@ func (t *Tally) Unkept() int64 { return t.n.unkept }
 
 // Pages returns the number of successful fetches of pages.
 func (t *Tally) Pages() int64 { return t.n.pages }
+
+// SeedPages returns the number of successful fetches of seeds and of the targets of their redirects.
+func (t *Tally) SeedPages() int64 { return t.n.seedPages }
 
 // Files returns the number of successful fetches of what pages embed.
 func (t *Tally) Files() int64 { return t.n.files }

@@ -31,7 +31,8 @@ const tallyVersion = 1
 //	        or the kind, a zero byte and the cause of the first such error
 //	skipped uvarint number, then each: name, uvarint links; the name is the reason,
 //	        or the reason, a zero byte and the prefix in hosts: that decided
-//	files   uvarint total, then uvarint of each host; missing if there are none
+//	files   uvarint total, then uvarint of each host; then uvarint pages of seeds. An older
+//	        state has none of these, and each of its pages counts as one of a seed.
 //
 // A name is encoded as its length, a uvarint, and its bytes. Hosts and seeds are in the order in which they were added,
 // all other names are sorted.
@@ -110,12 +111,13 @@ func (t *Tally) EachPiece(size int, fn func(piece []byte, last bool) error) erro
 			end()
 		}
 	}
-	if t.n.files > 0 {
+	if t.n.files > 0 || t.n.seedPages != t.n.pages {
 		u(t.n.files)
 		for _, h := range t.hosts.all() {
 			u(int64(h.files))
 			end()
 		}
+		u(t.n.seedPages)
 	}
 	if err != nil {
 		return err
@@ -180,12 +182,14 @@ func (t *Tally) Decode(src []byte) error {
 			(*m)[k] = number()
 		}
 	}
+	n.n.seedPages = n.n.pages
 	if c.Left() > 0 {
 		n.n.files = number()
-		c.Check(n.n.files > 0)
 		for _, h := range n.hosts.all() {
 			h.files = uint32(number())
 		}
+		n.n.seedPages = number()
+		c.Check(n.n.files > 0 || n.n.seedPages != n.n.pages)
 	}
 	if !c.Whole() {
 		return ErrTally

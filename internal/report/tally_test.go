@@ -48,12 +48,14 @@ func sampleTally() *Tally {
 	}
 	for _, v := range []Visit{
 		{Host: "a.example", Seed: "a.example", Code: 200, MIME: "text/plain", Bytes: 500, Robots: true},
-		{Host: "a.example", Seed: "a.example", Code: 200, MIME: "text/html; charset=utf-8", Bytes: 22_300, Page: true},
-		{Host: "a.example", Seed: "a.example", Code: 200, MIME: "Text/HTML", Bytes: 1_000, Page: true, Duplicate: true},
+		{Host: "a.example", Seed: "a.example", Code: 200, MIME: "text/html; charset=utf-8", Bytes: 22_300, Page: true,
+			FromSeed: true},
+		{Host: "a.example", Seed: "a.example", Code: 200, MIME: "Text/HTML", Bytes: 1_000, Page: true, Duplicate: true,
+			FromSeed: true},
 		{Host: "a.example", Seed: "a.example", Code: 404, MIME: "text/html", Bytes: 700},
 		{Host: "b.example", Seed: "a.example", Code: CodeRobotsDenied},
 		{Host: "b.example", Seed: "b.example", Code: 200, MIME: "=cmd()/x", Bytes: 5_000_000,
-			Page: true, Truncated: true},
+			Page: true, FromSeed: true, Truncated: true},
 		{Host: "c.example", Seed: "b.example", Code: CodeTooManyRetries, Error: "timeout-connect"},
 		{Host: "c.example", Seed: "b.example", Code: CodeDNS, Error: "dns", Bytes: -4},
 		{Host: "c.example", Seed: "b.example", Code: CodeTooManyRetries, Error: "timeout-connect"},
@@ -86,7 +88,7 @@ func TestReports(t *testing.T) {
 	for _, name := range []string{"summary.json", "hosts.csv", "status.csv", "mime.csv", "errors.csv", "seeds.csv"} {
 		golden(t, name, file(t, fs, "reports/"+name))
 	}
-	s.Worst = append(s.Worst, HostErrors{"\x1b[2J", 1})
+	s.Failing.Hosts = append(s.Failing.Hosts, HostErrors{"\x1b[2J", 1})
 	golden(t, "summary.txt", s.String())
 
 	var m map[string]any

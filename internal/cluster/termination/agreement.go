@@ -35,7 +35,7 @@ type Pulse struct {
 	// Activity grows with each event that gives an agent work. If an idle agent has the same
 	// Activity twice, it was idle in between.
 	Activity uint64
-	// Answered counts the HTTP responses of all runs, without redirects and robots.txt.
+	// Answered counts the pages that seeds gave in all runs.
 	Answered int64
 }
 
@@ -112,7 +112,7 @@ func (d *Agreement) Serve(s *rpc.Server, c Crawl) {
 	EndCall.Serve(s, d.end)
 }
 
-// Nothing reports that the agents have ended the crawl, and none has got an HTTP response other than a redirect.
+// Nothing reports that the agents have ended the crawl, and no seed has given a page.
 func (d *Agreement) Nothing() bool { return d.nothing.Load() }
 
 // pulse answers whether this agent is idle.
@@ -218,7 +218,7 @@ const (
 // The reasons of an end.
 const (
 	finished = "finished"
-	// endedEmpty: no agent got an HTTP response other than a redirect.
+	// endedEmpty: no seed gave a page.
 	endedEmpty = "nothing-fetched"
 )
 

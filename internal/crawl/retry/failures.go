@@ -2,6 +2,9 @@ package retry
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,17 +20,17 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A FailedSeed is a seed, or the target of a seed's redirects, that brought no HTTP response.
+// A FailedSeed is a seed, or the target of a seed's redirects, that brought no page.
 type FailedSeed struct {
 	URL weburl.URL
 	// Via is the URL that redirects to it; empty for a seed.
 	Via string
 	// Code is the status code in crawl.log.
 	Code int
-	// Kind is the kind of error in errors.csv; empty if robots.txt forbids the seed.
+	// Kind is the kind of error in errors.csv; empty if robots.txt forbids the seed, or if a server has answered.
 	Kind string
 	// Cause is the error in the words of the resolver, the connection or the TLS library, or
-	// the line of robots.txt. It may contain text of a server.
+	// the line of robots.txt, or what the answer says. It may contain text of a server.
 	Cause string
 }
 
@@ -62,7 +65,7 @@ type Failures struct {
 	again [][]byte
 }
 
-// Seeds returns the first 100 seeds that brought no response in this run, and their number. For a seed that redirects,
+// Seeds returns the first 100 seeds that brought no page in this run, and their number. For a seed that redirects,
 // it has the target of the redirects.
 func (n *Failures) Seeds() (first []FailedSeed, count int64) { return n.seeds, n.count }
 
@@ -89,16 +92,56 @@ func (n *Failures) NoteFailure(v *visit.Attempt) {
 	}
 }
 
-// NoteSeed records a seed whose visits ended without a response.
+// Why returns in words why the seed gave no page. It may contain text of a server.
+func (s *FailedSeed) Why() string {
+	cause := strings.TrimPrefix(s.Cause, s.Kind+": ") // the TLS library writes "tls: ", too
+	if s.Kind == visit.RobotsUnreachable.String() {
+		cause = strings.TrimPrefix(cause, "robots.txt: ")
+	}
+	switch {
+	case s.Code == report.CodeRobotsDenied:
+		return "robots.txt forbids it: " + s.Cause
+	case s.Kind == "":
+		return s.Cause
+	case cause == "":
+		return report.ErrorText(s.Kind)
+	}
+	return report.ErrorText(s.Kind) + ": " + cause
+}
+
+// refusal returns why the response to a seed leads to no page; "" if it is a page, or leads on.
+func refusal(v *visit.Attempt, f *state.Finish) string {
+	if f.Code >= 400 {
+		return strings.TrimSpace(strconv.Itoa(f.Code) + " " + http.StatusText(f.Code))
+	}
+	if f.Code < 300 || f.Code == http.StatusNotModified {
+		return ""
+	}
+	for _, s := range v.Skipped {
+		if s.Link.Hops == v.Task.Link.Hops+"R" {
+			why := cmp.Or(report.ReasonText(report.SplitReason(s.Reason)), s.Reason)
+			return fmt.Sprintf("redirects to %s: %s", s.Link.URL, why)
+		}
+	}
+	return ""
+}
+
+// NoteSeed records a seed whose visits ended without a page.
 func (n *Failures) NoteSeed(v *visit.Attempt, f *state.Finish) {
+	cause := f.Cause
 	if !failedSeed(f) {
-		return
+		if !IsSeed(f.Link) || f.IsRobots() || f.Flags&state.FlagAgain != 0 {
+			return
+		}
+		if cause = refusal(v, f); cause == "" {
+			return
+		}
 	}
 	if n.count++; len(n.seeds) == maxFailedSeeds {
 		return
 	}
 	l := v.Task.Link
-	s := FailedSeed{URL: l.URL.Clone(), Via: strings.Clone(l.Via), Code: f.Code, Kind: f.Kind, Cause: f.Cause}
+	s := FailedSeed{URL: l.URL.Clone(), Via: strings.Clone(l.Via), Code: f.Code, Kind: f.Kind, Cause: cause}
 	if v.Outcome == visit.Denied {
 		s.Cause = strings.Clone(v.Robots.Rule)
 	}

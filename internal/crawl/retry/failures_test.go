@@ -82,7 +82,7 @@ func TestCausesAreBounded(t *testing.T) {
 	}
 }
 
-// The operator learns of the seeds that brought no response, and of the last failure before the first response.
+// The operator learns of the seeds that brought no page, and of the last failure before the first response.
 func TestFailedSeeds(t *testing.T) {
 	seed, page := link.Link{URL: weburl.MustParse("http://a.example/")}, attempt("http://a.example/1").Task.Link
 	redirected := link.Link{URL: weburl.MustParse("http://b.example/"), Via: "http://a.example/", Hops: "R"}
@@ -96,7 +96,7 @@ func TestFailedSeeds(t *testing.T) {
 		failed bool
 	}{
 		{"dns", seed, report.CodeDNS, 0, true}, {"target of a redirect", redirected, report.CodeDNS, 0, true},
-		{"forbidden", seed, report.CodeRobotsDenied, 0, true}, {"answer", seed, 404, 0, false},
+		{"forbidden", seed, report.CodeRobotsDenied, 0, true}, {"answer", seed, 404, 0, true},
 		{"page", page, report.CodeDNS, 0, false}, {"application", app, report.CodeDNS, 0, false},
 		{"dropped", seed, report.CodeDeletedByUser, 0, false}, {"quota", seed, report.CodeQuota, 0, false},
 		{"robots.txt", seed, report.CodeDNS, 1, false},
@@ -114,7 +114,8 @@ func TestFailedSeeds(t *testing.T) {
 		n.NoteSeed(v, &f)
 		n.Finished(&f, false)
 		first, count := n.Seeds()
-		if again := len(n.Again()) == 1; (count == 1) != c.failed || again != c.failed || len(first) != int(count) {
+		if again := len(n.Again()) == 1; (count == 1) != c.failed || again != (c.failed && c.code < 0) ||
+			len(first) != int(count) {
 			t.Errorf("%s: %d have failed, again %v", c.name, count, again)
 		}
 		if c.failed && (first[0].URL != c.link.URL || first[0].Via != c.link.Via || first[0].Code != c.code ||

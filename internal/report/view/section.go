@@ -133,6 +133,21 @@ func (b builder) summary() Section {
 		row("peak memory", size(memory))
 	}
 	s.Tables = append(s.Tables, t, b.crawls())
+	lost := Table{Title: "Seeds that gave no page", Columns: columns("seed", "why")}
+	for _, d := range r.Dirs {
+		if d.Summary == nil {
+			continue
+		}
+		for _, seed := range d.Summary.Failing.Seeds {
+			lost.Rows = append(lost.Rows, []Cell{text(seed.URL), text(seed.Why)})
+		}
+		if more := d.Summary.Failing.MoreSeeds; more > 0 {
+			lost.Rows = append(lost.Rows, []Cell{text("and " + humanize.Comma(more) + " more"), text("see crawl.log")})
+		}
+	}
+	if len(lost.Rows) > 0 {
+		s.Tables = append(s.Tables, lost)
+	}
 	if r.Visits == 0 {
 		s.Notes = append(s.Notes, "The log has no visit yet.")
 	}
