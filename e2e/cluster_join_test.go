@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -103,6 +104,9 @@ func (b *band) beginAs(program string, i int, more ...string) {
 		if k != i || k == 0 {
 			args = append(args, "--join", addr)
 		}
+	}
+	if program != orbweaver { // an earlier version does not know the flag, and fetches no requisites
+		args = slices.DeleteFunc(args, func(arg string) bool { return arg == "--no-requisites" })
 	}
 	b.ps[i] = startCommand(b.t, exec.Command(program, append(append(args, b.with...), more...)...))
 }

@@ -88,20 +88,30 @@ func (a *openedArchive) gather(files []string) (dir string, err error) {
 		return "", err
 	}
 	a.loose = map[string]string{}
+	have := map[string]int{} // files by the name that they have when they are finished
 	for _, file := range files {
 		path, err := filepath.Abs(file)
 		if err != nil {
 			return "", err
 		}
-		stem, open := strings.CutSuffix(filepath.Base(file), ".open")
-		end := ".warc.gz" // also if it is not compressed
-		if open {
-			end += ".open"
+		info, err := os.Stat(path)
+		if err == nil && !info.Mode().IsRegular() {
+			err = errors.New("not a regular file")
 		}
+		if err != nil {
+			return "", noWARC(file, err)
+		}
+		stem, open := strings.CutSuffix(filepath.Base(file), ".open")
 		stem = strings.TrimSuffix(strings.TrimSuffix(stem, ".gz"), ".warc")
-		name := stem + end
-		for n := 2; a.loose[name] != ""; n++ {
-			name = fmt.Sprintf("%s-%d%s", stem, n, end)
+		unique := stem
+		for have[unique] > 0 {
+			have[stem]++
+			unique = fmt.Sprintf("%s~%d", stem, have[stem])
+		}
+		have[unique]++
+		name := unique + ".warc.gz" // also if it is not compressed
+		if open {
+			name += ".open"
 		}
 		a.loose[name] = file
 		if err := os.Symlink(path, filepath.Join(dir, "archive", name)); err != nil {

@@ -37,7 +37,7 @@ var crawlHelp = cli.Texts{
 	"size_limit":      "Stop after receiving BYTES in all runs together, such as 500MB (default: 0, no limit).",
 	"time_limit":      "Stop this run after D, such as 90s or 2h30m (default: 0, no limit).",
 	"requisites": "Also fetch the images, styles and scripts that pages need; --no-requisites does not " +
-		"(default: on with --scope page, prefix or host).",
+		"(default: on with --scope page, prefix or host, but not with --strategy list or walk).",
 	"sitemaps":   "Also follow the sitemaps that robots.txt names.",
 	"seed_roots": "Also crawl the root page of each host on which the crawl visits a page.",
 	"keep": "Archive only responses of this media type, such as application/pdf or image/*, or whose URL matches " +

@@ -163,7 +163,8 @@ func (s *elsewhere) gather(ctx *kong.Context, flags map[string]*kong.Flag) error
 	return err
 }
 
-// byScope sets what follows from the scope unless it is given. A crawl that continues has it in its crawl.yaml.
+// byScope sets what follows from the scope and the strategy unless it is given. A crawl that continues has it in its
+// crawl.yaml.
 func (s *elsewhere) byScope(typed func(name string) (value string, ok bool)) error {
 	kind := scope.Host
 	if _, ok := typed("requisites"); ok {
@@ -174,7 +175,8 @@ func (s *elsewhere) byScope(typed func(name string) (value string, ok bool)) err
 			return nil // the error comes when the flag is parsed
 		}
 	}
-	s.values["requisites"] = setting{value: strconv.FormatBool(settings.WithRequisites(kind))}
+	strategy, _ := typed("strategy")
+	s.values["requisites"] = setting{value: strconv.FormatBool(settings.WithRequisites(kind, strategy))}
 	return nil
 }
 

@@ -217,7 +217,7 @@ func New(cfg Config, parts Parts) *Crawler {
 		Owners: p.Cluster.Owners, Moves: p.Cluster.Moves})
 	c.limits = limits{cfg: &c.cfg, sheets: p.Sheets, tally: p.Tally, cluster: c.cluster, gate: c.gate,
 		progress: &c.progress, space: space{cfg: &c.cfg, events: p.Events},
-		parting: c.cfg.Requisites && planner == nil && c.cluster.Turns == nil}
+		parting: c.cfg.Requisites && planner == nil && c.cluster.Turns == nil, hosts: p.Frontier}
 	c.delays = delays{&c.cfg, p.Frontier, p.Robots}
 	c.lookups = lookups{run: c.run, visits: c.visits, fetch: p.Fetch, dns: p.DNS, cfg: &c.cfg}
 	c.proxy = proxy{run: c.run, book: c.retries, events: p.Events, wait: cfg.RetryWait,

@@ -9,6 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
+	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -26,8 +27,15 @@ type limits struct {
 	// parting says that a run at its page limit still fetches the files of its pages. A Planner may want pages again
 	// for ever, and other agents have files of their own.
 	parting bool
-	files   int64 // that are accepted and not finished
+	files   int64         // that are accepted and not finished
+	tried   int64         // of these: finished since the run has had all of its pages
+	hosts   hostCounts    // of the frontier
+	stuck   bool          // since: the files that are left wait for retries and pauses
+	since   time.Duration // as of active
 }
+
+// hostCounts says how many hosts wait for what.
+type hostCounts interface{ Stats() frontier.Stats }
 
 // filesOfPage is how many files of pages a limit allows for each of its pages. It bounds what a hostile site can make
 // the crawl fetch, and no ordinary site reaches it.
@@ -54,7 +62,29 @@ func (m *limits) accepted(l *link.Link) {
 func (m *limits) ended(f *state.Finish) {
 	if f.Number > 0 && link.IsFile(f.Link.Hops) {
 		m.files--
+		if m.parts() {
+			m.tried++
+		}
 	}
+}
+
+// stuckFor is how long nothing but retries and pauses holds back the files of a run that has all of its pages, until it
+// leaves them to the next run. A server that is down would hold it for minutes.
+const stuckFor = 2 * time.Second
+
+// filesOver reports that a run with all of its pages waits for no files: it has them, it has tried as many as the limit
+// allows, or those that are left wait for retries and pauses.
+func (m *limits) filesOver(now time.Time) bool {
+	if !m.parting || m.files <= 0 || m.tried/filesOfPage >= m.cfg.PageLimit {
+		return true
+	}
+	s := m.hosts.Stats()
+	was := m.stuck
+	m.stuck = m.progress.busy == 0 && s.Ready+s.Resting+s.Resolving == 0 && s.Pooled == 0
+	if m.stuck && !was {
+		m.since = m.active(now)
+	}
+	return m.stuck && m.active(now)-m.since >= stuckFor
 }
 
 // parts reports that the run has all of its pages, and fetches their files before it ends.
@@ -103,7 +133,7 @@ func (m *limits) timeLeft(now time.Time) time.Duration {
 // reached returns the limit that the run has reached, or notStopping.
 func (m *limits) reached(now time.Time) Stop {
 	switch {
-	case m.cfg.PageLimit > 0 && m.tally.Pages() >= m.cfg.PageLimit && (!m.parting || m.files <= 0),
+	case m.cfg.PageLimit > 0 && m.tally.Pages() >= m.cfg.PageLimit && m.filesOver(now),
 		m.cfg.PageLimit > 0 && m.tally.Files()/filesOfPage >= m.cfg.PageLimit:
 		return PageLimit
 	case m.cfg.SizeLimit > 0 && m.tally.Bytes() >= m.cfg.SizeLimit:

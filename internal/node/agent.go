@@ -212,6 +212,9 @@ func (a *Agent) claim() error {
 	if err := a.suits(); err != nil { // another process may have changed the directory before we had the lock
 		return err
 	}
+	if err := a.forgetAccess(); err != nil {
+		return err
+	}
 	if a.cfg.Overwrite {
 		for _, d := range append(slices.Concat(layout, extras), crawldir.Marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {

@@ -3,7 +3,9 @@ package node
 import (
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 
@@ -25,6 +27,16 @@ type APIAccess struct {
 	Addr  string `json:"addr"`
 	Token string `json:"token"`
 	Cert  []byte `json:"cert,omitempty"`
+}
+
+// forgetAccess removes the files about the API of a run that was killed.
+func (a *Agent) forgetAccess() error {
+	for _, name := range []string{crawldir.APIFile, crawldir.APIReaderFile, crawldir.TokenFile} {
+		if err := a.fs.Remove(a.dir(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("api: %w", err)
+		}
+	}
+	return nil
 }
 
 // Serve answers the API on ln, which comes from admin.Reserve, until Close. It uses TLS if there is a certificate. If

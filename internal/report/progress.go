@@ -271,7 +271,7 @@ func (s *Snapshot) eta(pages, bytes float64) (d time.Duration, limit string, ok 
 			d, limit, ok = t, name, true
 		}
 	}
-	if s.PageLimit > 0 {
+	if s.PageLimit > s.Pages {
 		take(float64(s.PageLimit-s.Pages), pages, "page limit")
 	}
 	if s.SizeLimit > 0 {

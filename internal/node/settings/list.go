@@ -65,9 +65,12 @@ type Limits struct {
 	NearDuplicates string `default:"off" enum:"off,mark,drop" placeholder:"MODE" at:"NearDuplicates"`
 }
 
-// WithRequisites reports whether a crawl of a scope fetches requisites if nobody says so. Pages without images and
-// styles are of little use, but a crawl of many sites would spend most of its requests on them.
-func WithRequisites(k scope.Kind) bool { return k != scope.Domain && k != scope.Any }
+// WithRequisites reports whether a crawl of a scope with a strategy fetches requisites if nobody says so. Pages without
+// images and styles are of little use, but a crawl of many sites would spend most of its requests on them. A list names
+// all that is wanted, and a walk is a sample of pages.
+func WithRequisites(k scope.Kind, strategy string) bool {
+	return k != scope.Domain && k != scope.Any && strategy != "list" && strategy != "walk"
+}
 
 // Order is in which order URLs are visited, and which are visited again.
 type Order struct {

@@ -384,8 +384,8 @@ const (
 // silentFor is how long an agent must be silent until the operator of a story tells the coordinators that it is gone.
 const silentFor = time.Minute
 
-// operate does what docs/cluster-modes.md asks of an operator, until the agents have ended: if the coordinators believe that
-// an agent is up whose machine is lost or off, the operator tells them that it does not run.
+// operate does what docs/cluster-modes.md asks of an operator, until the agents have ended: if the coordinators believe
+// that an agent is up whose machine is lost or off, the operator tells them that it does not run.
 func (s *story) operate() {
 	for !s.isOver() {
 		time.Sleep(5 * time.Second)
