@@ -462,15 +462,13 @@ func (s *stage) reachable(t *testing.T, b *testbrowser.Browser) {
 			if b.Text(top) != "true" {
 				t.Errorf("%d columns: %s opens under its header", width, at.view)
 			}
-			seen := "(() => { const e = document.querySelector('" + at.button + "'); " +
+			// The view may be drawn anew meanwhile: it is loaded every few seconds.
+			b.Wait("(() => { const e = document.querySelector('" + at.button + "'); if (!e) return false; " +
 				"e.scrollIntoView({ block: 'center', inline: 'nearest' }); " +
 				"const r = e.getBoundingClientRect(); " +
 				"return r.left >= 0 && r.right <= document.documentElement.clientWidth && " +
 				"document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2) === e && " +
-				"e.closest('.scroll').scrollLeft === 0 })()"
-			if b.Text(seen) != "true" {
-				t.Errorf("%d columns: the button of %s is out of sight", width, at.view)
-			}
+				"e.closest('.scroll').scrollLeft === 0 })()") // the button is in sight
 		}
 	}
 	b.Size(1280, 800, false)

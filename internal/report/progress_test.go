@@ -211,7 +211,7 @@ func TestETA(t *testing.T) {
 		{"size", Snapshot{PageLimit: 100, SizeLimit: 10}, 1, 5, 2 * time.Second, "size limit"},
 		{"paused", Snapshot{State: "paused", TimeLimit: time.Minute, Ran: time.Second}, 1, 1, 0, ""},
 		{"nothing moves", Snapshot{PageLimit: 100}, 0, 0, 0, ""},
-		{"over", Snapshot{Pages: 101, PageLimit: 100}, 5, 0, 0, "page limit"},
+		{"over: the files of its pages are left", Snapshot{Pages: 101, PageLimit: 100}, 5, 0, 0, ""},
 		{"for ever", Snapshot{PageLimit: 1 << 62}, 1e-9, 0, 0, ""},
 	} {
 		d, limit, ok := tt.s.eta(tt.pages, tt.bytes)

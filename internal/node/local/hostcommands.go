@@ -119,7 +119,7 @@ func (o *HostCommands) past(ctx context.Context, u weburl.URL) (p crawl.Past) {
 	if err != nil {
 		return p
 	}
-	o.Logs.searchBack(ctx, o.Logs.skipped(), `{"url":`+string(quoted), func(line string) bool {
+	o.Logs.searchBack(ctx, o.Logs.skipped(), `"url":`+string(quoted), func(line string) bool {
 		var s report.Skip
 		if json.Unmarshal([]byte(line), &s) != nil || s.URL != want {
 			return true
