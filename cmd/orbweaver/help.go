@@ -28,8 +28,9 @@ var crawlHelp = cli.Texts{
 	"exclude_file": "Visit no host, domain, range of addresses or URL of this file: one on each line, such as " +
 		"www.example.org, *.example.org, 192.0.2.0/24 or the regular expression /calendar/. The agent reads the file " +
 		"again when it changes.",
-	"depth":      "Follow at most N links from a seed; 0 crawls the seeds alone, -1 sets no limit.",
-	"page_limit": "Stop after N pages (2xx responses) in all runs together (default: 0, no limit).",
+	"depth": "Follow at most N links from a seed; 0 crawls the seeds alone, -1 sets no limit.",
+	"page_limit": "Stop after N pages (2xx responses, without what pages embed) in all runs together (default: 0, no " +
+		"limit).",
 	"host_depth": "Follow at most N links within a host from where the crawl entered it: a seed, or a URL that " +
 		"another host links to; 0 crawls only these, -1 sets no limit.",
 	"host_page_limit": "Fetch at most N pages of each host (default: 0, no limit).",

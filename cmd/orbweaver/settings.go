@@ -38,7 +38,7 @@ type elsewhere struct {
 // A setting is the value of a flag: a string, or a list of strings as []any.
 type setting struct {
 	value any
-	from  string // the file and line, or the variable, for errors; empty: nobody gave it
+	from  string // the file and line, or the variable, for errors; empty: it follows from other settings
 }
 
 const envPrefix = "ORBWEAVER_"
@@ -59,8 +59,8 @@ func (s *elsewhere) lookup(flag string) (value string, ok bool) {
 	return "", false
 }
 
-// dirs returns the crawl directories of a command line. If it names none, it is that of the environment or ./crawl; or
-// the current directory, if only that holds a crawl.
+// dirs returns the crawl directories of a command line. If it names none, the result is the directory of the
+// environment, or ./crawl, or the current directory if only that holds a crawl.
 func (s *elsewhere) dirs(named []string) []string {
 	if len(named) > 0 {
 		return named

@@ -12,7 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
-// ofCrawl are the fields of a warcinfo record that say what the program does. Nobody else may set them.
+// ofCrawl are the fields of a warcinfo record that say what the program does. An operator may not set them.
 var ofCrawl = []string{"software", "format", "conformsTo", "robots", "http-header-user-agent"}
 
 // maxInfo is the longest value of a field of warcinfo records, in bytes.

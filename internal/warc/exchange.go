@@ -75,7 +75,7 @@ type Exchange struct {
 	// of a record with the same URL.
 	Own bool
 	// Metadata is the content of the metadata record; empty: no metadata record. The index line of the response has
-	// what FieldCharset and FieldLanguages say.
+	// the values of FieldCharset and FieldLanguages.
 	Metadata []Field
 }
 

@@ -13,8 +13,8 @@ import (
 // truncated, redirect. The record tells the last two. The metadata record of its exchange tells the first two, in the
 // fields below; it follows the record. So a scan of a WARC file writes the lines that the Writer writes.
 
-// The fields of a metadata record from which an index line takes its charset and languages. The name of the first one
-// is that of Heritrix.
+// The fields of a metadata record from which an index line takes its charset and languages. Heritrix has the name of
+// the first one.
 const (
 	FieldCharset   = "charsetForLinkExtraction"
 	FieldLanguages = "languages"

@@ -3,9 +3,9 @@
 //	"I have these counts", "I end, because" -> note --v
 //	views of the cluster --------------------> See -> Roll -> state/gone.json -> Agents
 //
-// Every second each agent tells its counts to one of the others, in turn. An agent that ends also says why. So of
-// an agent that is killed, some other agent knows counts that are some seconds old, and of one that ends in order the
-// last ones. No agent knows all: whoever asks merges what all agents answer.
+// Every second each agent tells its counts to one of the others, in turn. An agent that ends also says why. If an
+// agent is killed, some other agent knows counts that are some seconds old. If an agent ends in order, some other agent
+// knows its last counts. No agent knows all counts: the caller merges the answers of all agents.
 //
 // A Roll remembers the agents that have gone last, at most mostGone of them, also after a restart. It names an agent
 // until the same instance is back. It is safe for concurrent use.
@@ -259,8 +259,8 @@ func (r *Roll) gone() []Agent {
 	return slices.DeleteFunc(slices.Collect(maps.Values(r.all)), func(a Agent) bool { return a.Since.IsZero() })
 }
 
-// save makes the Roll durable. It is for people, so an error is none of the crawl: save tries again later. The caller
-// holds mu.
+// save makes the Roll durable. Only people read the file, so an error does not stop the crawl: save tries again later.
+// The caller holds mu.
 func (r *Roll) save() {
 	if !r.dirty {
 		return

@@ -74,7 +74,7 @@ func lastLeaving(v *gossip.View, name string) bool {
 func (c *Membership) Entrust() error { return c.lists.Entrust() }
 
 // Part tells other agents why this one ends, before it departs. It takes at most a second. If all end together, it
-// tells nobody.
+// tells no agent.
 func (c *Membership) Part(stop crawl.Stop, err error) {
 	reason := string(stop)
 	switch {

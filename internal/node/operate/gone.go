@@ -12,8 +12,8 @@ import (
 // mostGone bounds the agents that have gone in a response.
 const mostGone = 100
 
-// mergeGone returns the agents that have gone, by what all agents know of them, by name. An instance that answers, or
-// whose agent is silent, has not gone. A status without its instance is that of a silent agent.
+// mergeGone merges what all agents know of the agents that have gone. It sorts them by name. An instance that answers
+// has not gone, and nor has one whose agent is silent. A silent agent has a status without its instance.
 func mergeGone(all []*pb.AgentStatus) []*pb.GoneAgent {
 	best := map[string]*pb.GoneAgent{}
 	for _, s := range all {
