@@ -114,7 +114,7 @@ type Config struct {
 	Crawl   Crawl
 }
 
-// A Roll is what an agent knows of agents that have gone, and of those that may go.
+// A Roll has the counts of the other agents of a cluster, and of agents that have gone when and why they went.
 type Roll struct {
 	cfg Config
 
@@ -126,7 +126,7 @@ type Roll struct {
 	saved time.Time
 }
 
-// Open reads a Roll. A file that cannot be read as one is as good as none.
+// Open reads a Roll. If the file is missing or damaged, the Roll is empty.
 func Open(cfg Config) (*Roll, error) {
 	r := &Roll{cfg: cfg, all: map[string]Agent{}}
 	b, err := disk.ReadFile(cfg.FS, cfg.Path, maxFile)
@@ -144,7 +144,7 @@ func Open(cfg Config) (*Roll, error) {
 	return r, nil
 }
 
-// Told takes what another agent tells.
+// Told records the counts of the agent from, and why it ends. The error means that the request is damaged.
 func (r *Roll) Told(from rpc.Caller, request []byte) error {
 	var m message
 	if len(request) > maxMessage || json.Unmarshal(request, &m) != nil || len(m.Ends) > maxReason {
@@ -184,7 +184,7 @@ func stateOf(reason string) State {
 	return Stopped
 }
 
-// See takes a view of the cluster.
+// See compares a view of the cluster with the Roll, and records which agents have gone or are back.
 func (r *Roll) See(v *gossip.View) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,8 +276,8 @@ func order(a, b Agent) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), a.Since.Compare(b.Since), cmp.Compare(a.Instance, b.Instance))
 }
 
-// Agents returns the agents that have gone, by name. Those that another instance has the name of are among them. An
-// agent that has said that it ends is not gone before the view says so.
+// Agents returns the agents that have gone, sorted by name. If a new instance has the name of an agent that has gone,
+// the list has the old instance, too. An agent that has told why it ends is in the list when the view lacks it.
 func (r *Roll) Agents() []Agent {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -65,7 +65,7 @@ type Limits struct {
 	NearDuplicates string `default:"off" enum:"off,mark,drop" placeholder:"MODE" at:"NearDuplicates"`
 }
 
-// WithRequisites reports whether a crawl of a scope with a strategy fetches requisites if nobody says so. Pages without
+// WithRequisites reports whether a crawl of a scope with a strategy fetches requisites by default. Pages without
 // images and styles are of little use, but a crawl of many sites would spend most of its requests on them. A list names
 // all that is wanted, and a walk is a sample of pages.
 func WithRequisites(k scope.Kind, strategy string) bool {
