@@ -136,14 +136,14 @@ func (s *stream) write() {
 	}
 }
 
-// Receive implements visit.Pages: it writes the line of p. It returns when the line is written, so a slow reader slows
-// the crawl. If the line cannot be written, or if ctx is done before, it returns an error: then the page is left to the
-// next run.
+// Receive implements visit.Pages: it writes the line of p, whose record can be read then. It returns when the line is
+// written, so a slow reader slows the crawl. If the line cannot be written, or if ctx is done before, it returns an
+// error: then the page is left to the next run.
 func (s *stream) Receive(ctx context.Context, p *visit.Page) error {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(newStreamedPage(p)); err != nil {
+	if err := errors.Join(enc.Encode(newStreamedPage(p)), p.ShowRecord()); err != nil {
 		return err
 	}
 	line := streamedLine{text.Bytes(), make(chan error, 1)}

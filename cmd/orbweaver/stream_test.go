@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +15,10 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/demo"
+	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -129,3 +136,50 @@ func TestStreamFails(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// A recordReader reads the record of each line at once, as a program does that gets the lines.
+type recordReader struct {
+	t    *testing.T
+	dir  string
+	rest []byte
+	read int
+}
+
+func (r *recordReader) Write(p []byte) (int, error) {
+	r.rest = append(r.rest, p...)
+	for {
+		line, rest, ok := bytes.Cut(r.rest, []byte("\n"))
+		if !ok {
+			return len(p), nil
+		}
+		r.rest = rest
+		var page streamedPage
+		if err := json.Unmarshal(line, &page); err != nil || page.Offset == nil {
+			r.t.Errorf("%s: %v", line, err)
+			continue
+		}
+		rec, f, err := warc.OpenRecord(nil, r.dir, warc.Line{File: page.File, Offset: *page.Offset})
+		if err == nil {
+			_, err = io.Copy(io.Discard, rec)
+			f.Close()
+		}
+		if err != nil || rec.URL() != page.URL {
+			r.t.Errorf("the record of %s: %v", page.URL, err)
+		}
+		r.read++
+	}
+}
+
+// When the line of a page comes, its record can be read.
+func TestStreamedRecordIsThere(t *testing.T) {
+	web := must.Get(testweb.New(testweb.Config{Sites: demo.Sites()}))(t)
+	defer web.Start()()
+	var errs bytes.Buffer
+	r := &recordReader{t: t, dir: filepath.Join(t.TempDir(), "crawl")}
+	if code := run([]string{"crawl", "--stream", "jsonl", "--dir", r.dir, "--contact", "x@example.org",
+		"--allow-private", "--scope", "any", "--exclude", "library|tidewatch", "--delay", "0s", "--retries", "0",
+		"--warc-size", "1MB", "--dns", web.DNSAddr(), "--connect-to", strings.Join(web.ConnectTo(), ","),
+		demo.Seeds()[0]}, r, &errs); code != 0 || r.read < 100 {
+		t.Errorf("exit code %d after %d pages: %s", code, r.read, &errs)
+	}
+}

@@ -62,6 +62,7 @@ type story struct {
 	disk      atomic.Pointer[testdisk.Mem] // of the last process
 	dir       string                       // of the crawl; empty: crawlDir
 	links     int64                        // size of a file of the link log; 0: there is none
+	archive   int64                        // size of a WARC file; 0: the usual one
 	cookies   bool                         // servers' cookies are sent back
 
 	agent // gives the commands
@@ -280,7 +281,8 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	fr.ClassOf = func(l *link.Link) uint8 { return w.Applications.ClassOf(l) }
 	w.parts, err = testparts.Open(fs, testparts.Config{Dir: s.dir, Frontier: fr, Scope: s.scope, Seen: s.seen,
 		Fetch: s.fetch, Dial: s.web.Dialer(s.name, w.dead.Load), RetryWait: s.cfg.RetryWait, Seeds: s.seeds,
-		LinkLogBytes: s.links, Accept: func(items []keyset.Item) error { return w.Intake.Accept(items) }})
+		LinkLogBytes: s.links, ArchiveBytes: s.archive,
+		Accept: func(items []keyset.Item) error { return w.Intake.Accept(items) }})
 	if err != nil {
 		return nil, err
 	}

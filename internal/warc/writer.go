@@ -409,6 +409,18 @@ func (w *Writer) Flush() error {
 	return err
 }
 
+// Show makes the record of done readable for other programs, in the file done.File, or while the Writer appends to it
+// done.File and ".open". It does nothing if an earlier call has made it so.
+func (w *Writer) Show(done Written) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil && (w.file == nil || w.name != done.File || done.End <= w.size-int64(w.out.Buffered())) {
+		return nil
+	}
+	_, err := w.flush()
+	return err
+}
+
 // flush flushes the buffer and returns the handle to sync; nil if there is no file. The caller holds mu.
 func (w *Writer) flush() (disk.File, error) {
 	if w.err != nil {

@@ -44,7 +44,7 @@ func (p *Pool) handOn(ctx context.Context, v *Attempt, r *fetch.Response) {
 	v.Page.Shown.Began, v.Page.Shown.Took, v.Page.Shown.Again = r.Began, r.Duration, v.Plan().Before != nil
 	v.Page.Shown.MIME, v.Page.Shown.Size, v.Page.Shown.Written = v.Response.MIME, v.Response.Content, v.Record.Written
 	v.Page.Shown.Duplicate = v.Contents().Duplicate || v.Record.Written.Revisit || v.Confirmed()
-	v.Page.Shown.Cut = v.Page.Shown.Cut || r.Truncated != ""
+	v.Page.Shown.Cut, v.Page.Shown.archive = v.Page.Shown.Cut || r.Truncated != "", p.Archive
 	p.handing.begin(p.cfg.Clock.Now())
 	err := p.Pages.Receive(ctx, &v.Page.Shown)
 	p.handing.end(p.cfg.Clock.Now())

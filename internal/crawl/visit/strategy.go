@@ -73,6 +73,16 @@ type Page struct {
 	Duplicate bool
 	// Again reports that a Planner wanted the page again.
 	Again bool
+
+	archive *warc.Writer
+}
+
+// ShowRecord makes the record in the archive readable for other programs; see warc.Writer.Show. Only Pages may call it.
+func (p *Page) ShowRecord() error {
+	if p.Written.File == "" {
+		return nil
+	}
+	return p.archive.Show(p.Written)
 }
 
 // A Planner is a Strategy that also decides when the crawl fetches a URL. The Crawler tells it
