@@ -29,6 +29,8 @@ const (
 	alertsTests   = "../deploy/prometheus/orbweaver-alerts_test.yml"
 	scrapeExample = "../deploy/prometheus/prometheus.yml"
 	dashboards    = "../deploy/grafana/*.json"
+
+	prometheusGuide = "../docs/prometheus.md"
 )
 
 // needs returns the path of a program of Prometheus.
@@ -102,9 +104,19 @@ type dashboard struct {
 	Annotations struct{ List []struct{ Expr string } }
 }
 
-// dashboardQueries returns the queries of all dashboards as Grafana sends them to Prometheus.
-func dashboardQueries(t *testing.T) (queries []string) {
+// queries returns the queries of the guide, and those of all dashboards as Grafana sends them to Prometheus.
+func queries(t *testing.T) (queries []string) {
 	t.Helper()
+	_, blocks, _ := strings.Cut(string(must.Get(os.ReadFile(prometheusGuide))(t)), "```promql\n")
+	block, _, found := strings.Cut(blocks, "```")
+	if !found {
+		t.Fatalf("%s has no queries", prometheusGuide)
+	}
+	for line := range strings.Lines(block) {
+		if !strings.HasPrefix(line, "#") {
+			queries = append(queries, strings.TrimSpace(line))
+		}
+	}
 	names, err := filepath.Glob(dashboards)
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no dashboard %s: %v", dashboards, err)
@@ -131,7 +143,7 @@ func dashboardQueries(t *testing.T) (queries []string) {
 	}
 	for _, q := range queries {
 		if strings.Contains(q, "$") {
-			t.Errorf("a dashboard has a query with an unknown variable: %s", q)
+			t.Errorf("the guide or a dashboard has a query with an unknown variable: %s", q)
 		}
 	}
 	return queries
@@ -195,7 +207,7 @@ func TestAlertsAreTested(t *testing.T) {
 			}
 		}
 	}
-	guide := must.Get(os.ReadFile("../docs/prometheus.md"))(t)
+	guide := must.Get(os.ReadFile(prometheusGuide))(t)
 	for _, r := range alertRules(t) {
 		if r.Alert == "" {
 			continue
@@ -214,12 +226,12 @@ func TestAlertsAreTested(t *testing.T) {
 	}
 }
 
-// TestQueriesNameMetrics: every metric that an alert or a dashboard names is in docs/reference/metrics.md. In the soak,
-// promtool finds every query valid.
+// TestQueriesNameMetrics: every metric that an alert, a dashboard or the guide names is in docs/reference/metrics.md.
+// In the soak, promtool finds every query valid.
 func TestQueriesNameMetrics(t *testing.T) {
 	weighs(t, 1)
 	page := must.Get(os.ReadFile("../docs/reference/metrics.md"))(t)
-	queries := dashboardQueries(t)
+	queries := queries(t)
 	var rules strings.Builder
 	rules.WriteString("groups:\n  - name: dashboards\n    rules:\n")
 	for i, q := range queries {
@@ -241,7 +253,8 @@ func TestQueriesNameMetrics(t *testing.T) {
 				continue
 			}
 			named[name] = true
-			if !strings.Contains(string(page), "| `"+name+"` |") {
+			series := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count"), "_sum")
+			if !strings.Contains(string(page), "| `"+series+"` |") {
 				t.Errorf("a query names %s, which docs/reference/metrics.md does not have: %s", name, q)
 			}
 		}
@@ -376,6 +389,11 @@ func TestPrometheus(t *testing.T) {
 	m.waitFor(`orbweaver_crawl_pages_total > 0`, 3)
 	m.waitFor(`orbweaver_crawl_ready == 1`, 3)
 	m.waitFor(`count by (instance) (orbweaver_agent_info{agent=~"a[123]"})`, 3)
+	m.waitFor(`count by (instance) (orbweaver_build_info{version!="", goversion=~"go.+"})`, 3)
+	m.waitFor(`sum by (instance) (orbweaver_fetch_responses_total{code="200"}) > 0`, 3)
+	for _, phase := range []string{"dns", "connect", "wait", "receive"} {
+		m.waitFor(`orbweaver_fetch_duration_seconds_count{phase="`+phase+`"} > 0`, 3)
+	}
 	m.waitFor(`orbweaver_crawl_paused == 0`, 3)
 	crawl(t.Context(), t, "ctl", "--dir", homes[1], "pause").must(t, 0) // so that the crawl does not end
 	m.waitFor(`orbweaver_crawl_paused == 1`, 3)
@@ -388,7 +406,7 @@ func TestPrometheus(t *testing.T) {
 		}
 	}
 
-	queries := dashboardQueries(t)
+	queries := queries(t)
 	for _, r := range alertRules(t) {
 		queries = append(queries, r.Expr)
 	}

@@ -30,7 +30,7 @@ type document struct {
 
 // A block is a fenced block of code.
 type block struct {
-	kind string // after the fence: sh, yaml, ini, go, text
+	kind string // after the fence, such as sh
 	line int
 	text string
 }
@@ -113,13 +113,13 @@ func TestDocumentBlocks(t *testing.T) {
 	for _, d := range readDocuments(t) {
 		for _, b := range d.blocks {
 			switch b.kind {
-			case "sh", "yaml", "ini", "go":
+			case "sh", "yaml", "ini", "go", "promql":
 			case "text":
 				if program.MatchString(b.text) {
 					t.Errorf("%s:%d: a command in a text block; make it a sh block", d.name, b.line)
 				}
 			default:
-				t.Errorf("%s:%d: a block of kind %q, want sh, yaml, ini, go or text", d.name, b.line, b.kind)
+				t.Errorf("%s:%d: a block of kind %q, want sh, yaml, ini, go, promql or text", d.name, b.line, b.kind)
 			}
 		}
 	}

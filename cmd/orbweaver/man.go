@@ -61,7 +61,7 @@ func (c ManCmd) Run(k *kong.Context, out io.Writer) error {
 // manual returns the manual of the program.
 func manual(app *kong.Application) cli.Manual {
 	bi, _ := debug.ReadBuildInfo()
-	date, _, _ := strings.Cut(buildOf(bi).Date, "T")
+	date, _, _ := strings.Cut(node.BuildOf(bi).Date, "T")
 	codes := cli.Section{Title: "EXIT STATUS"}
 	for _, e := range exitCodes {
 		// The tables of the documents are in Markdown; its links lead nowhere from here.

@@ -212,7 +212,7 @@ func called(e *ast.CallExpr) (of, name string) {
 	return "", ""
 }
 
-// Packages local and membership describe each metric once, by a call of local.Desc.
+// Packages local and membership describe each metric once, by a call of local.Desc or local.Histogram.
 func TestReferenceMetrics(t *testing.T) {
 	groups := []string{"The crawl", "The cluster", "Contents (`--partition hash`)",
 		"Assignments (`--partition sites`)"}
@@ -232,13 +232,13 @@ func TestReferenceMetrics(t *testing.T) {
 					t.Errorf("%s: describe %s with local.Desc, so that docs/reference/metrics.md has it", dir, text)
 				}
 			}
-			if name != "Desc" || len(call.Args) < 2 {
+			if name != "Desc" && name != "Histogram" || len(call.Args) < 2 {
 				return true
 			}
 			metric, ok := literal(call.Args[0])
 			meaning, ok2 := literal(call.Args[1])
 			if !ok || !ok2 {
-				t.Errorf("%s: Desc wants a name and a text that are literals", dir)
+				t.Errorf("%s: %s wants a name and a text that are literals", dir, name)
 				return true
 			}
 			var labels []string
@@ -247,7 +247,9 @@ func TestReferenceMetrics(t *testing.T) {
 				labels = append(labels, code(label))
 			}
 			kind := "gauge"
-			if strings.HasSuffix(metric, "_total") {
+			if name == "Histogram" {
+				kind = "histogram"
+			} else if strings.HasSuffix(metric, "_total") {
 				kind = "counter"
 			}
 			g := groups[0]

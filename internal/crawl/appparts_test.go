@@ -222,6 +222,7 @@ func TestCountsOfApplications(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	must.Do(t, b.ledger.Secure())
+	want.Before = applications.Earlier{Fetched: 2, Shared: 1}
 	for _, checkpoint := range []bool{false, true} {
 		if checkpoint {
 			_, err := b.ledger.Checkpoint()

@@ -60,6 +60,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		return found, err
 	}
 	c.past.hosts, c.past.delays = nil, nil
+	c.View.before = c.tally.Counts()
 	return found, c.run.Err()
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/run"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 )
@@ -116,7 +117,9 @@ type View struct {
 	obstacles *obstacles
 
 	shown  shown
+	before report.Counts // of earlier runs
 	status atomic.Pointer[Status]
+	counts atomic.Pointer[report.Counts] // of this run
 }
 
 // publishInterval is the interval at which the dispatcher updates the Status.
@@ -136,6 +139,8 @@ func (v *View) publish(now time.Time) {
 	others.Categories = v.logs.countCategories(others.Categories)
 	v.shown.speed.add(tally.Pages(), now)
 	v.shown.paused.Store(int64(v.gate.Pauses(now)))
+	counts := tally.Counts().Since(v.before)
+	v.counts.Store(&counts)
 	v.status.Store(&Status{
 		Type: "status", At: now, Began: v.progress.began, Elapsed: v.Elapsed(now), ElapsedS: v.Elapsed(now).Seconds(),
 		Pages: tally.Pages(), Files: tally.Files(), Fetched: tally.Fetched(), Bytes: tally.Bytes(),
@@ -175,6 +180,14 @@ func (v *View) Elapsed(now time.Time) time.Duration {
 
 // Status returns the state of the crawl, or nil before Run. Safe for concurrent use.
 func (v *View) Status() *Status { return v.status.Load() }
+
+// Counts returns what this run has counted when Status was made last. Do not change its maps. Safe for concurrent use.
+func (v *View) Counts() (c report.Counts) {
+	if now := v.counts.Load(); now != nil {
+		c = *now
+	}
+	return c
+}
 
 // The errors of commands.
 var (

@@ -37,6 +37,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/applications/delivery"
@@ -72,7 +74,8 @@ type Agent struct {
 	crawler    *crawl.Crawler
 	parts      crawl.Parts
 	fetcher    *fetch.Fetcher
-	resolver   *dns.Resolver          // nil: the proxy looks names up
+	resolver   *dns.Resolver // nil: the proxy looks names up
+	phases     *prometheus.HistogramVec
 	membership *membership.Membership // nil: this agent is alone
 	near       *index.Index           // nil: the agent does not look for near-duplicates
 	orders     *standing.Orders       // the operators' orders
@@ -90,8 +93,6 @@ type Agent struct {
 	began      time.Time
 	// staying are the agents that were present when this one had stopped.
 	staying []string
-	// pagesBefore is the number of pages of earlier runs.
-	pagesBefore int64
 }
 
 // Result says how a run ended.
@@ -489,7 +490,7 @@ func (a *Agent) archived(whole warc.Recovered) (func(file string, end int64) boo
 // the index and the reports. Call it once. With an error, the Result holds what is known
 // up to the error.
 func (a *Agent) Run(ctx context.Context) (Result, error) {
-	a.began, a.pagesBefore = a.now(), a.parts.Tally.Pages()
+	a.began = a.now()
 	kind := "started"
 	if a.cfg.Resume {
 		kind = "resumed"
@@ -528,7 +529,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 			!slices.ContainsFunc(res.Failed, func(s crawl.FailedSeed) bool { return s.Code/100 != 3 })
 	}
 	if a.membership != nil {
-		res.Summary.Exchange = a.membership.Exchange(a.parts.Tally.Pages() - a.pagesBefore)
+		res.Summary.Exchange = a.membership.Exchange(a.crawler.View.Counts().Pages)
 	}
 	if err != nil {
 		res.Summary.StopReason = "error: " + err.Error()

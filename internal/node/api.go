@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
+	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -44,13 +45,15 @@ func (a *Agent) forgetAccess() error {
 // crawldir about the API, which Close removes. Call it before Run. If it returns an error, Close closes ln.
 func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	reg := prometheus.NewRegistry()
-	m := &local.Metrics{Version: Version, Dir: a.cfg.Dir, Run: run{a}}
+	info, _ := debug.ReadBuildInfo()
+	b := BuildOf(info)
+	m := &local.Metrics{Version: b.Version, Go: b.Go, Revision: b.Commit, Dir: a.cfg.Dir, Run: run{a}}
 	of := &local.CrawlMetrics{Robots: a.parts.Robots, Apps: a.crawler.Applications, Files: &a.shortages, Run: run{a}}
 	if a.membership != nil {
 		m.Agent = a.membership.Members.Self.Name
 		reg.MustRegister(a.membership.Metrics())
 	}
-	reg.MustRegister(of, m, collectors.NewGoCollector(),
+	reg.MustRegister(of, m, a.phases, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	access := APIAccess{Token: admin.NewToken()}
 	forReaders := APIAccess{Token: admin.NewToken()}

@@ -3,10 +3,13 @@ package node_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -23,24 +26,9 @@ func TestAPI(t *testing.T) {
 		a, closes := open(t, cfg)
 		defer closes()
 		get := serve(t, a, mem)
-		metrics := func(want map[string]float64) (got map[string]float64) {
+		metrics := func(want map[string]float64) map[string]float64 {
 			t.Helper()
-			got = map[string]float64{}
-			_, text := get("/metrics")
-			for line := range strings.Lines(text) {
-				var name string
-				var value float64
-				if n, _ := fmt.Sscan(line, &name, &value); n == 2 && line[0] != '#' {
-					name, _, _ = strings.Cut(name, "{")
-					got[name] += value
-				}
-			}
-			for name, n := range want {
-				if v, ok := got[name]; !ok || v != n {
-					t.Errorf("%s: %v, %v, want %v", name, v, ok, n)
-				}
-			}
-			return got
+			return checkMetrics(t, get, want)
 		}
 		ready := func(want int) {
 			t.Helper()
@@ -99,6 +87,55 @@ func TestAPI(t *testing.T) {
 			}
 			return res.StatusCode, text
 		})
+	})
+}
+
+// checkMetrics reads /metrics. The linter of Prometheus can parse it and finds no fault. It returns the sum of each
+// metric over its labels.
+func checkMetrics(t *testing.T, get func(path string) (*http.Response, string), want map[string]float64) (
+	got map[string]float64) {
+	t.Helper()
+	got = map[string]float64{}
+	_, text := get("/metrics")
+	if faults, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(faults) > 0 {
+		t.Errorf("/metrics: %v, %v", err, faults)
+	}
+	for line := range strings.Lines(text) {
+		var name string
+		var value float64
+		if n, _ := fmt.Sscan(line, &name, &value); n == 2 && line[0] != '#' {
+			name, _, _ = strings.Cut(name, "{")
+			got[name] += value
+		}
+	}
+	for name, n := range want {
+		if v, ok := got[name]; !ok || v != n {
+			t.Errorf("%s: %v, %v, want %v", name, v, ok, n)
+		}
+	}
+	return got
+}
+
+// The counters of a resumed crawl begin at zero, and its totals go on. Its responses have waited and were received.
+func TestMetricsOverRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, mem := newSmallWeb(t), testdisk.NewMem()
+		cfg := w.config(t, mem)
+		all := float64(len(smallURLs()))
+		for _, run := range []struct{ limit, counted, total float64 }{{10, 10, 10}, {0, all - 10, all}, {0, 0, all}} {
+			cfg.Crawl.PageLimit = int64(run.limit)
+			a, closes := open(t, cfg)
+			get := serve(t, a, mem)
+			must.Get(a.Run(t.Context()))(t)
+			got := checkMetrics(t, get, map[string]float64{"orbweaver_crawl_pages_total": run.counted,
+				"orbweaver_fetch_responses_total": run.counted, "orbweaver_all_runs_pages": run.total})
+			phases := got["orbweaver_fetch_duration_seconds_count"]
+			if least := 2 * run.counted; phases < least || run.counted == 0 && phases > 0 {
+				t.Errorf("%v phases of %v responses", phases, run.counted)
+			}
+			closes()
+			cfg.Resume = true
+		}
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/node/local"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
@@ -18,10 +19,14 @@ func (a *Agent) openFetcher(ua string) error {
 		fc.From = cfg.Contact
 	}
 	fc.Clock = a.cfg.Clock
+	a.phases = local.NewPhases()
+	fc.Phases = fetch.Phases{Connect: a.phases.WithLabelValues("connect"), TLS: a.phases.WithLabelValues("tls"),
+		Wait: a.phases.WithLabelValues("wait"), Receive: a.phases.WithLabelValues("receive")}
 	fc.FS, fc.SpillDir = a.fs, a.dir("state", "spill")
 	fc.LoopbackOnly = fc.LoopbackOnly || cfg.Contact == "" // even if a URL or a name server leads elsewhere
 	if fc.LooksUp() {
 		cfg.DNS.IPv6, cfg.DNS.Spare, cfg.DNS.Clock = true, a, a.cfg.Clock
+		cfg.DNS.Took = a.phases.WithLabelValues("dns")
 		res, err := dns.New(cfg.DNS)
 		if err != nil {
 			return input.SettingError(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/node/local"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // historyFile holds the counts of the last day and month.
@@ -86,6 +87,7 @@ func (a *Agent) openOperator() (err error) {
 type run struct{ a *Agent }
 
 func (r run) Status() *crawl.Status                     { return r.a.Status() }
+func (r run) Counts() report.Counts                     { return r.a.crawler.View.Counts() }
 func (r run) Waits() (local.Waiting, bool)              { return r.a.waits() }
 func (r run) Sizes(s *crawl.Status) []local.Size        { return r.a.sizes(s) }
 func (r run) Leave(ctx context.Context) (string, error) { return r.a.Leave(ctx) }

@@ -15,7 +15,7 @@ func (a *Agent) Status() *crawl.Status {
 		return s
 	}
 	t := *s
-	a.membership.Report(&t, s.Pages-a.pagesBefore)
+	a.membership.Report(&t, a.crawler.View.Counts().Pages)
 	return &t
 }
 

@@ -57,7 +57,10 @@ func (a *Set) reclaim() uint8 {
 
 // An appCount counts the links of an application at this agent. fetched and shared are of all runs: a snapshot has
 // them, and the finishes after it count on.
-type appCount struct{ queued, fetched, shared int64 }
+type appCount struct {
+	queued, fetched, shared int64
+	before                  Earlier
+}
 
 // count calls fn with the counts of an application.
 func (a *Set) count(app string, fn func(n *appCount)) {
@@ -132,6 +135,9 @@ func (a *Set) Finished(f *state.Finish, before bool) {
 		case !f.Dropped():
 			n.fetched++
 		}
+		if before {
+			n.before = Earlier{n.fetched + n.shared, n.shared}
+		}
 	})
 }
 
@@ -159,7 +165,9 @@ func (a *Set) Load(_ byte, p []byte) error {
 	}
 	a.some.Store(true)
 	if isNew := a.define(app); isNew {
-		a.count(app, func(n *appCount) { n.fetched, n.shared = fetched, shared })
+		a.count(app, func(n *appCount) {
+			n.fetched, n.shared, n.before = fetched, shared, Earlier{fetched + shared, shared}
+		})
 	}
 	return nil
 }

@@ -243,7 +243,12 @@ type State struct {
 	Shared         int64  `json:"shared"`         // of these, the URLs whose page came from the archive
 	Unacknowledged int64  `json:"unacknowledged"` // pages that were not collected
 	Held           bool   `json:"held"`           // its links wait until pages are collected
+
+	Before Earlier `json:"-"`
 }
+
+// Earlier are the counts Fetched and Shared of earlier runs.
+type Earlier struct{ Fetched, Shared int64 }
 
 // States returns the states of the applications, by name. Safe for concurrent use.
 func (a *Set) States() []State {
@@ -255,7 +260,8 @@ func (a *Set) States() []State {
 	held := a.heldNow.Load()
 	for _, name := range slices.Sorted(maps.Keys(*t)) {
 		n := a.of(name)
-		s := State{Name: name, Queued: n.queued, Fetched: n.fetched + n.shared, Shared: n.shared}
+		s := State{Name: name, Queued: n.queued, Fetched: n.fetched + n.shared, Shared: n.shared,
+			Before: n.before}
 		if log := a.Pages.Log(name); log != nil {
 			s.Unacknowledged = int64(log.Waiting())
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/rate"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -27,6 +28,7 @@ import (
 // A fake is what one agent answers with. The zero fake has a crawl that has not begun.
 type fake struct {
 	status  *crawl.Status
+	counts  report.Counts
 	waits   string // what the agent waits for before its crawl begins
 	left    []gone.Agent
 	err     error  // of all calls of the crawl
@@ -46,6 +48,7 @@ type fake struct {
 }
 
 func (f *fake) Status() *crawl.Status              { return f.status }
+func (f *fake) Counts() report.Counts              { return f.counts }
 func (f *fake) Waits() (Waiting, bool)             { return Waiting{For: f.waits}, f.waits != "" }
 func (f *fake) Sizes(*crawl.Status) []Size         { return []Size{{Name: "frontier", Memory: 7}} }
 func (f *fake) Cluster() Cluster                   { return f }

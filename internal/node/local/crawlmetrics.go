@@ -1,6 +1,8 @@
 package local
 
 import (
+	"net/http"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,8 +13,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 )
 
-// CrawlMetrics show Prometheus the counts of the crawl. There are none before the crawl begins, so that the registry
-// does not know their descriptions beforehand. No label names a host. It implements prometheus.Collector.
+// CrawlMetrics show Prometheus the counts of the crawl. Counters begin at zero with the process. There are none before
+// the crawl begins, so that the registry does not know their descriptions beforehand. No label names a host. It
+// implements prometheus.Collector.
 type CrawlMetrics struct {
 	Robots *robots.Cache
 	Apps   ApplicationCounts
@@ -24,10 +27,13 @@ type CrawlMetrics struct {
 type ApplicationCounts interface{ States() []applications.State }
 
 var (
-	descPages = Desc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.")
-	descFiles = Desc("orbweaver_crawl_files_total",
-		"Files that pages embed (2xx responses), all runs together.")
-	descFetched   = Desc("orbweaver_fetch_responses_total", "HTTP responses, without those for robots.txt.")
+	descPages    = Desc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived.")
+	descFiles    = Desc("orbweaver_crawl_files_total", "Files that pages embed (2xx responses).")
+	descAllPages = Desc("orbweaver_all_runs_pages", "Pages (2xx responses) archived in all runs of the crawl.")
+	descAllFiles = Desc("orbweaver_all_runs_files",
+		"Files that pages embed (2xx responses), in all runs of the crawl.")
+	descAllBytes  = Desc("orbweaver_all_runs_received_bytes", "Bytes received in all runs of the crawl.")
+	descFetched   = Desc("orbweaver_fetch_responses_total", "HTTP responses, without those for robots.txt.", "code")
 	descBytes     = Desc("orbweaver_fetch_received_bytes_total", "Bytes received.")
 	descNear      = Desc("orbweaver_crawl_near_duplicates_total", "Pages that are near-duplicates of an archived one.")
 	descRefetched = Desc("orbweaver_crawl_refetched_total",
@@ -60,6 +66,7 @@ var (
 	descAside   = Desc("orbweaver_frontier_aside_urls", "URLs that exclusions have set aside.")
 	descClaimed = Desc("orbweaver_hosts_claimed_total", "Hosts that this agent took over from other agents.")
 	descGiven   = Desc("orbweaver_hosts_given_total", "Hosts that this agent gave to other agents.")
+	descSent    = Desc("orbweaver_exchange_urls_sent_total", "URLs sent to the agents that own their hosts.")
 	descHeld    = Desc("orbweaver_hosts_held",
 		"Hosts that wait until other agents have said which of their pages are finished.")
 	descLeases = Desc("orbweaver_lease_messages_total",
@@ -95,25 +102,34 @@ func (m *CrawlMetrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v int64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	}
-	count(descPages, s.Pages)
-	count(descFiles, s.Files)
-	count(descFetched, s.Fetched)
-	count(descBytes, s.Bytes)
-	count(descDenied, s.Denied)
-	count(descNear, s.Near)
-	count(descRefetched, s.Refetched)
+	n := m.Run.Counts()
+	count(descPages, n.Pages)
+	count(descFiles, n.Files)
+	count(descBytes, n.Bytes)
+	count(descDenied, n.Denied)
+	count(descNear, n.Near)
+	count(descRefetched, n.Refetched)
+	count(descRevisits, n.Revisits)
+	count(descUnchanged, n.Unchanged)
+	if m.Run.Cluster() != nil {
+		count(descSent, n.Sent)
+	}
+	for kind, n := range n.Errors {
+		count(descErrors, n, kind)
+	}
+	for code, n := range byCode(n.Codes) {
+		count(descFetched, n, code)
+	}
+	gauge(descAllPages, s.Pages)
+	gauge(descAllFiles, s.Files)
+	gauge(descAllBytes, s.Bytes)
 	if s.Cluster.Lost != nil {
 		gauge(descListed, s.Cluster.Lost.Listed)
 	}
-	if n := s.Cluster.ArchiveCopies; n != nil {
-		gauge(descCopied, n.Copied)
-		gauge(descUncopied, n.Waiting)
-		gauge(descCopyBytes, n.HeldBytes)
-	}
-	count(descRevisits, s.Revisits)
-	count(descUnchanged, s.Unchanged)
-	for kind, n := range s.Errors {
-		count(descErrors, n, kind)
+	if c := s.Cluster.ArchiveCopies; c != nil {
+		gauge(descCopied, c.Copied)
+		gauge(descUncopied, c.Waiting)
+		gauge(descCopyBytes, c.HeldBytes)
 	}
 	for kind, n := range s.Retrying {
 		gauge(descRetrying, n, kind)
@@ -142,8 +158,8 @@ func (m *CrawlMetrics) Collect(ch chan<- prometheus.Metric) {
 	for _, app := range m.Apps.States() {
 		name := verbs.NameOf(app.Name)
 		gauge(descAppQueued, app.Queued, name)
-		count(descAppFetched, app.Fetched, name)
-		count(descAppShared, app.Shared, name)
+		count(descAppFetched, app.Fetched-app.Before.Fetched, name)
+		count(descAppShared, app.Shared-app.Before.Shared, name)
 		gauge(descAppPages, app.Unacknowledged, name)
 		held := int64(0)
 		if app.Held {
@@ -161,6 +177,23 @@ func (m *CrawlMetrics) Collect(ch chan<- prometheus.Metric) {
 	} {
 		gauge(descHosts, int64(n), state)
 	}
+}
+
+// byCode returns the responses by the value of the label code. Servers choose their status, and the number of values is
+// bounded: a status that is not in the registry of HTTP counts under its class, such as 5xx, or under "other".
+func byCode(codes map[int]int64) map[string]int64 {
+	sums := map[string]int64{"200": 0} // a counter begins at zero, not with its first response
+	for code, n := range codes {
+		switch class := code / 100; {
+		case http.StatusText(code) != "":
+			sums[strconv.Itoa(code)] += n
+		case class >= 1 && class <= 5:
+			sums[strconv.Itoa(class)+"xx"] += n
+		default:
+			sums["other"] += n
+		}
+	}
+	return sums
 }
 
 var (

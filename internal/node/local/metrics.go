@@ -12,10 +12,12 @@ import (
 // begins, so that an agent that waits for others can be told from an agent that is down.
 // It implements prometheus.Collector.
 type Metrics struct {
-	Agent   string // its name; "": the crawl has one agent
-	Version string // of the program
-	Dir     string // of the crawl
-	Run     Run
+	Agent    string // its name; "": the crawl has one agent
+	Version  string // of the program
+	Go       string // version of Go that has built it
+	Revision string // commit of its sources; "": not known
+	Dir      string // of the crawl
+	Run      Run
 }
 
 // Ready reports whether the agent crawls: it has met the others of its cluster, and does not stop.
@@ -30,6 +32,9 @@ var (
 	descInfo = Desc("orbweaver_agent_info",
 		"Always 1. The labels have the agent's name, which is empty in a crawl of one agent, and the version of "+
 			"the program.", "agent", "version")
+	descBuild = Desc("orbweaver_build_info",
+		"Always 1. The labels have the version of the program, the version of Go that has built it, and the commit of "+
+			"its sources, which is empty if it is not known.", "version", "goversion", "revision")
 	descReady  = Desc("orbweaver_crawl_ready", "1 if the agent has joined its cluster and crawls, else 0.")
 	descPaused = Desc("orbweaver_crawl_paused", "1 if an operator has paused the crawl, else 0.")
 	descFree   = Desc("orbweaver_disk_free_bytes",
@@ -52,6 +57,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(d, v)
 	}
 	gauge(descInfo, 1, m.Agent, m.Version)
+	gauge(descBuild, 1, m.Version, m.Go, m.Revision)
 	flag(descReady, m.Ready())
 	s := m.Run.Status()
 	flag(descPaused, s != nil && s.Paused)
@@ -63,7 +69,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 // Desc describes a metric without constant labels. docs/reference/metrics.md is made of
-// all calls of Desc.
+// all calls of Desc and Histogram.
 func Desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }

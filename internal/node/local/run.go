@@ -17,6 +17,8 @@ import (
 type Run interface {
 	// Status returns the state of the crawl. It is nil before the crawl begins.
 	Status() *crawl.Status
+	// Counts returns what this run of the crawl has counted. Its maps are not changed.
+	Counts() report.Counts
 	// Waits returns what an agent of a cluster waits for before its crawl begins. ok is false for others.
 	Waits() (w Waiting, ok bool)
 	// Sizes returns how large the main data structures are.

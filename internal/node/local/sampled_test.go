@@ -212,7 +212,7 @@ func TestMetrics(t *testing.T) {
 			got[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
 		}
 		if err != nil || got["orbweaver_crawl_ready"] != c.ready || got["orbweaver_crawl_paused"] != c.paused ||
-			got["orbweaver_agent_info"] != 1 {
+			got["orbweaver_agent_info"] != 1 || got["orbweaver_build_info"] != 1 {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}

@@ -47,7 +47,6 @@ var (
 	descLinks = local.Desc("orbweaver_exchange_links_sent_total", "Links sent to other agents.")
 	descKeys  = local.Desc("orbweaver_exchange_keys_asked_total",
 		"URLs that this agent asked their owners about, to send only the links that they do not know.")
-	descSent     = local.Desc("orbweaver_exchange_urls_sent_total", "URLs sent to the agents that own their hosts.")
 	descOutgoing = local.Desc("orbweaver_exchange_urls_outgoing", "URLs that wait to be sent to other agents.")
 	descAssigned = local.Desc("orbweaver_sites_hosts", "Hosts of which this agent knows the assignment.")
 	descUnowned  = local.Desc("orbweaver_sites_hosts_waiting", "Hosts whose links wait until their owner is known.")
@@ -118,7 +117,6 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 		count(descWouldExport, n.WouldExport)
 	}
 	if s := e.agent.Progress(); s != nil {
-		metric(descSent, prometheus.CounterValue, float64(s.Sent))
 		metric(descOutgoing, prometheus.GaugeValue, float64(s.Cluster.Outgoing))
 	}
 	if e.sites != nil {

@@ -60,6 +60,9 @@ type Config struct {
 	IPv6 bool
 	// Clock is the clock for the expiry of answers. Nil means clock.System.
 	Clock clock.Clock
+	// Took counts how long the look-ups take that name servers answer with an address, in seconds. It must be safe for
+	// concurrent use. Nil counts nothing.
+	Took interface{ Observe(seconds float64) }
 	// Dial opens sockets to the servers. Nil means net.Dialer's. If the process has no file
 	// descriptor left, the resolver dials again for up to 30 s, because a shortage is not the name
 	// server's failure.
@@ -238,14 +241,15 @@ func (r *Resolver) join(ctx context.Context, name string) (Answer, error) {
 	f := r.flights[name]
 	if f == nil {
 		// A flight may have ended between the cache lookup in Lookup and this point.
-		if a, err, ok := r.cached(name, r.cfg.Clock.Now()); ok {
+		began := r.cfg.Clock.Now()
+		if a, err, ok := r.cached(name, began); ok {
 			r.mu.Unlock()
 			return a, err
 		}
 		fctx, cancel := context.WithCancel(r.base)
 		f = &flight{done: make(chan struct{}), cancel: cancel}
 		r.flights[name] = f
-		r.wg.Go(func() { r.runFlight(fctx, name, f) })
+		r.wg.Go(func() { r.runFlight(fctx, name, f, began) })
 	}
 	f.waiters++
 	r.mu.Unlock()
@@ -267,7 +271,8 @@ func (r *Resolver) join(ctx context.Context, name string) (Answer, error) {
 	return Answer{}, fmt.Errorf("look up %s: %w", name, ctx.Err())
 }
 
-func (r *Resolver) runFlight(ctx context.Context, name string, f *flight) {
+// runFlight looks a name up for a flight that began at a time.
+func (r *Resolver) runFlight(ctx context.Context, name string, f *flight, began time.Time) {
 	defer f.cancel()
 	a, ttl, err := r.resolve(ctx, name)
 	now := r.cfg.Clock.Now()
@@ -280,6 +285,9 @@ func (r *Resolver) runFlight(ctx context.Context, name string, f *flight) {
 	f.answer, f.err = Answer{}, err
 	if err == nil {
 		f.answer = Answer{Addrs: a, Expires: now.Add(ttl)}
+		if r.cfg.Took != nil {
+			r.cfg.Took.Observe(now.Sub(began).Seconds())
+		}
 	}
 	if ctx.Err() == nil {
 		// Fill the cache before the flight goes, so that no caller queries again. Clone name, which

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -465,6 +466,32 @@ func TestOneFlight(t *testing.T) {
 	wg.Wait()
 	if got := ns.udp.Load(); got != 1 {
 		t.Errorf("got %d queries, want 1", got)
+	}
+}
+
+// tookSeconds are what Config.Took has counted.
+type tookSeconds []float64
+
+func (s *tookSeconds) Observe(n float64) { *s = append(*s, n) }
+
+// Only a look-up counts that name servers answer with an address.
+func TestTook(t *testing.T) {
+	var clock setClock
+	z := zone(t, "h.example. 300 IN A 192.0.2.1")
+	ns := serve(t, func(q dns.Question, m *dns.Msg, tcp bool) bool {
+		clock.advance(3 * time.Second)
+		return z(q, m, tcp)
+	})
+	var took tookSeconds
+	r := open(t, Config{Servers: []string{ns.addr}, Timeout: time.Minute, Clock: &clock, Took: &took})
+	for _, name := range []string{"h.example", "h.example", "none.example", "192.0.2.1"} {
+		_, err := r.Lookup(t.Context(), name)
+		if (err == nil) != (name != "none.example") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if want := (tookSeconds{3}); !slices.Equal(took, want) {
+		t.Errorf("got %v, want %v", took, want)
 	}
 }
 

@@ -118,6 +118,8 @@ type Config struct {
 
 	// Clock is the clock for all timeouts. Nil means clock.System.
 	Clock clock.Clock
+	// Phases measure how long the parts of fetches take.
+	Phases Phases
 }
 
 // SlowGrace is how long after its first byte a response may be slower than Config.MinRate.

@@ -209,13 +209,13 @@ func (l *canceller) cancel() {
 	}
 }
 
-// connect makes a connection for t. It may take the time left from now, and at most ConnectTimeout
-// and TLSTimeout, and t.within for both.
+// connect makes a connection for t, and returns the time at which it can be used. It may take the time left from now,
+// and at most ConnectTimeout and TLSTimeout, and t.within for both.
 func (d *dialer) connect(
 	ctx context.Context, l *canceller, t *target, now time.Time, left time.Duration,
-) (*conn, *Failure) {
+) (c *conn, ready time.Time, fail *Failure) {
 	if left <= 0 {
-		return nil, &Failure{TotalTimeout, os.ErrDeadlineExceeded}
+		return nil, now, &Failure{TotalTimeout, os.ErrDeadlineExceeded}
 	}
 	if t.within > 0 {
 		left = min(left, t.within)
@@ -227,25 +227,29 @@ func (d *dialer) connect(
 		// A lookup, a proxy or Config.Dial takes its time limit from a context.
 		dctx, cancel = context.WithTimeout(ctx, min(left, d.cfg.ConnectTimeout))
 	}
-	c, fail := d.dialServer(dctx, t, end)
+	c, fail = d.dialServer(dctx, t, end)
 	if cancel != nil {
 		cancel()
 	}
 	if fail != nil {
-		return nil, fail
+		return nil, now, fail
 	}
 	if !l.hold(c.raw) {
-		return nil, &Failure{Connect, net.ErrClosed}
+		return nil, now, &Failure{Connect, net.ErrClosed}
 	}
+	ready = d.cfg.Clock.Now()
+	count(d.cfg.Phases.Connect, ready.Sub(now))
 	if t.tls {
-		began := d.cfg.Clock.Now()
+		began := ready
 		left -= began.Sub(now)
 		if fail = d.handshake(c, t, began.Add(max(min(left, d.cfg.TLSTimeout), time.Millisecond))); fail != nil {
 			c.Close()
-			return nil, fail
+			return nil, now, fail
 		}
+		ready = d.cfg.Clock.Now()
+		count(d.cfg.Phases.TLS, ready.Sub(began))
 	}
-	return c, nil
+	return c, ready, nil
 }
 
 // dialServer connects to the server, if need be through the proxy.

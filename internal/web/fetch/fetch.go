@@ -193,11 +193,10 @@ func (f *Fetcher) try(ctx context.Context, x *exchange, l *canceller, t *target,
 		x.run(c, send)
 		x.r.Stale, err = x.dead, x.err
 	default:
-		if c, x.r.Failure = f.dialer.connect(ctx, l, t, x.now, x.total.Sub(x.now)); c == nil {
+		if c, x.now, x.r.Failure = f.dialer.connect(ctx, l, t, x.now, x.total.Sub(x.now)); c == nil {
 			break
 		}
 		c.host, c.origin = t.host, t.origin
-		x.now = f.cfg.Clock.Now()
 		if !x.sent {
 			if err = x.send(); err != nil {
 				break
@@ -212,6 +211,9 @@ func (f *Fetcher) try(ctx context.Context, x *exchange, l *canceller, t *target,
 	}
 	x.now = f.cfg.Clock.Now()
 	x.r.Duration = x.now.Sub(x.r.Began) - x.held
+	if err == nil && x.r.Failure == nil {
+		x.measure()
+	}
 	switch {
 	case c == nil:
 	case free && err == nil && x.keep:
