@@ -10,18 +10,28 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testkit/walk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // With --requisites the crawl fetches the same pages and everything that they embed, each once, and
-// nothing else.
+// nothing else. The outcome is the same if it was begun without, and has them from its second run on.
 func TestRealWebRequisites(t *testing.T) {
+	for _, first := range []string{"--requisites", "--no-requisites"}[:testtier.Rounds(1, 2)] {
+		t.Run(strings.TrimLeft(first, "-"), func(t *testing.T) { testRequisites(t, first) })
+	}
+}
+
+func testRequisites(t *testing.T, first string) {
 	weighs(t, 4)
 	web, tr := knownWeb(t, testweb.Promise{})
 	dir := filepath.Join(t.TempDir(), "crawl")
-	args := append([]string{"--delay", "0", "--quiet", "--requisites", "--sitemaps"}, testweb.DebianSeeds()...)
+	args := append([]string{"--delay", "0", "--quiet", first, "--sitemaps"}, testweb.DebianSeeds()...)
 	light(t, dir, flags(t, web, dir, args...)...)
+	if first != "--requisites" {
+		light(t, dir, flags(t, web, dir, "--resume", "--requisites", "--quiet")...)
+	}
 	served(t, web, 0)
 	a := audit(t, dir)
 	verify(t, dir)

@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -46,6 +47,35 @@ func (n *Intake) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 	}
 	n.take(&ls)
 	// The next run must know in any case that this run existed and may have sent requests.
+	n.run.Fail(n.ledger.Secure())
+	return n.run.Err()
+}
+
+// Requisites accepts the files that a page in the archive needs, if the page is in the crawl's scope. Those that are
+// known change nothing. Call it after Recover and before Run, and Secure after the last page.
+func (n *Intake) Requisites(page link.Link, files []parse.Link) error {
+	if n.run.Failed() || !n.visits.Links.Scope.Judge(page).In {
+		return n.run.Err()
+	}
+	var ls visit.Links
+	for _, f := range files {
+		l := visit.Child(page, f.URL, f.Hop)
+		if n.visits.Links.Scope.BoundsHostDepth() && f.URL.Host() == page.URL.Host() {
+			l.SetHostDepth(page.Depth()) // the record does not tell it; this is the most that it can be
+		}
+		n.cluster.direct(&l)
+		n.visits.Links.Judge(&ls, l, f.Key)
+	}
+	for _, k := range ls.Skipped {
+		n.skips.add(k)
+	}
+	n.take(&ls)
+	n.run.Fail(n.ledger.Append())
+	return n.run.Err()
+}
+
+// Secure makes durable what Requisites has accepted.
+func (n *Intake) Secure() error {
 	n.run.Fail(n.ledger.Secure())
 	return n.run.Err()
 }

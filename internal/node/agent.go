@@ -92,7 +92,8 @@ type Agent struct {
 	NotBlocked []string
 	began      time.Time
 	// staying are the agents that were present when this one had stopped.
-	staying []string
+	staying    []string
+	bareBefore bool // the run before fetched no requisites; see repair
 }
 
 // Result says how a run ended.
@@ -246,7 +247,7 @@ func (a *Agent) claim() error {
 }
 
 // mark writes the strategy's name and the seeds, so that a later run needs no seeds. Then it writes
-// the marker.
+// the marker, unless repair will.
 func (a *Agent) mark(seeds []weburl.URL) error {
 	if err := disk.WriteFile(a.fs, a.dir(strategyFile), []byte(strategyName(a.parts.Strategy)+"\n")); err != nil {
 		return err
@@ -256,6 +257,9 @@ func (a *Agent) mark(seeds []weburl.URL) error {
 	}
 	if len(a.cfg.Effective) == 0 {
 		a.cfg.Effective = []byte("{}\n")
+	}
+	if a.bareBefore {
+		return nil
 	}
 	return disk.WriteFile(a.fs, a.dir(crawldir.Marker), a.cfg.Effective)
 }
@@ -328,8 +332,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if err := a.prepareOthers(seeds); err != nil {
 		return err
 	}
-	bare, err := a.wasBare()
-	if err != nil {
+	if a.bareBefore, err = a.wasBare(); err != nil {
 		return err
 	}
 	if err := a.mark(seeds); err != nil {
@@ -438,9 +441,6 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if a.Recovered, err = a.crawler.Recover(a.fs, a.dir("state", "journal"), intact, now); err != nil {
 		return fmt.Errorf("recover %s: %w", cfg.Dir, err)
 	}
-	if bare {
-		a.noteBare()
-	}
 	if boxed != nil {
 		if err := boxed.Tidy(); err != nil {
 			return err
@@ -503,7 +503,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	}
 	unwatch := a.orders.Watch()
 	remembered := a.history.Begin()
-	stop, err := a.withNear(ctx)
+	stop, err := a.withRepair(ctx)
 	remembered()
 	unwatch()
 	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.View.Elapsed(a.now()), string(stop))}

@@ -5,16 +5,9 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/node/past"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/report/broken"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
-)
-
-// Bounds of the link log that is read at the end of a run, in bytes. The first takes about a minute. A supervisor that
-// has sent a signal waits for less.
-const (
-	maxLinkLog        = 1 << 30
-	maxLinkLogStopped = 64 << 20
 )
 
 // writeBroken writes the list of broken URLs.
@@ -22,12 +15,8 @@ func (a *Agent) writeBroken(stop crawl.Stop) error {
 	if err := a.parts.Log.Flush(); err != nil {
 		return err
 	}
-	cfg := broken.Config{FS: a.fs, MaxLinkLog: maxLinkLog}
-	if stop == crawl.Signal || stop == crawl.ByOperator || stop == crawl.OutputClosed {
-		cfg.MaxLinkLog = maxLinkLogStopped
-	}
-	_, err := broken.Write(a.cfg.Dir, cfg)
-	return err
+	hurry := stop == crawl.Signal || stop == crawl.ByOperator || stop == crawl.OutputClosed
+	return past.WriteBroken(a.fs, a.cfg.Dir, hurry)
 }
 
 // openLogs opens the logs, and the link log if the crawl has one.

@@ -1,39 +1,55 @@
 package node
 
 import (
+	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"strings"
 
-	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node/past"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// maxMarker bounds the marker, which has the settings of a crawl.
-const maxMarker = 16 << 20
-
 // wasBare reports that this run fetches requisites and the run before did not. Call it before the marker of the run
-// before is replaced. A Go program knows its own settings.
+// before is replaced.
 func (a *Agent) wasBare() (bool, error) {
 	if !a.cfg.Resume || !a.cfg.Crawl.Requisites {
 		return false, nil
 	}
-	b, err := disk.ReadFile(a.fs, a.dir(crawldir.Marker), maxMarker)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	text := string(b)
-	return err == nil && !strings.Contains("\n"+text, "\nrequisites: true\n") &&
-		!strings.HasPrefix(text, crawldir.ProgramMark), err
+	return past.Bare(a.fs, a.cfg.Dir)
 }
 
-// noteBare tells how many pages have come without their files: pages that were visited are not parsed again.
-func (a *Agent) noteBare() {
-	if pages := a.parts.Tally.Pages(); pages > 0 && a.cfg.Note != nil {
-		a.cfg.Note(fmt.Sprintf("requisites come with the pages that are visited from now on; %s came without images, "+
-			"styles and scripts, and nothing visits them again. To get these, start a crawl in another directory, "+
-			"with the settings in %s", report.Count(pages, "page"), a.dir(crawldir.Marker)))
+// withRepair runs the crawl after repair. A run that is stopped meanwhile is not finished.
+func (a *Agent) withRepair(ctx context.Context) (crawl.Stop, error) {
+	if err := a.repair(ctx); err != nil {
+		return "", err
 	}
+	stop, err := a.withNear(ctx)
+	if stop == crawl.Finished && a.bareBefore {
+		stop = crawl.Signal
+	}
+	return stop, err
+}
+
+// repair accepts the files that the archived pages of a crawl without requisites need, and then writes the marker. So a
+// run that is stopped meanwhile has repaired nothing, and the next run with requisites begins again. Call it before the
+// crawl runs. The error is one of the disk.
+func (a *Agent) repair(ctx context.Context) error {
+	if !a.bareBefore || ctx.Err() != nil {
+		return nil
+	}
+	if visited := a.parts.Tally.Pages(); visited > 0 {
+		r := past.Repair{FS: a.fs, Dir: a.cfg.Dir, Clock: clock.Or(a.cfg.Clock), Notes: noter(a.cfg.Note),
+			Agent: a.cfg.Crawl.Agent, MaxDecoded: a.cfg.Crawl.MaxDecoded}
+		err := r.Run(ctx, visited, a.crawler.View.Pending, a.crawler.Intake)
+		if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	a.bareBefore = false
+	return disk.WriteFile(a.fs, a.dir(crawldir.Marker), a.cfg.Effective)
 }

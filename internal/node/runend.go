@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node/past"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 )
@@ -76,10 +77,16 @@ func lastLine(name string) ([]byte, error) {
 	return b[bytes.LastIndexByte(b, '\n')+1:], nil
 }
 
-// barren reports that the crawl in the directory has ended without a page, so that another one may take its place.
+// barren reports that the crawl in the directory has ended or was killed without a page, so that another one may take
+// its place.
 func (a *Agent) barren() bool {
 	end, err := Ended(a.cfg.Dir)
-	if err != nil || !end.Nothing {
+	switch {
+	case err != nil:
+		return false
+	case end.Reason == "":
+		return !past.HasPage(a.fs, a.cfg.Dir)
+	case !end.Nothing:
 		return false
 	}
 	var s report.Summary

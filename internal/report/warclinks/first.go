@@ -110,7 +110,7 @@ func (r *reader) first(ctx context.Context) error {
 		}
 		return r.note(&last)
 	}
-	hops := "" // of a metadata record
+	var found way // of a metadata record
 	about := false
 	err := r.each(true, func(n uint64, rec *warc.Record) error {
 		r.res.Records++
@@ -120,7 +120,7 @@ func (r *reader) first(ctx context.Context) error {
 				return nil
 			}
 			if u, err := weburl.Parse(rec.URL()); err == nil && u == last.url {
-				hops, about = hopsOf(rec)
+				found, about = wayOf(rec)
 			}
 			return nil
 		}
@@ -131,8 +131,8 @@ func (r *reader) first(ctx context.Context) error {
 	}, func() error {
 		switch {
 		case about:
-			last.robots = strings.HasSuffix(hops, "P")
-			if strings.HasSuffix(hops, "M") {
+			last.robots = strings.HasSuffix(found.hops, "P")
+			if strings.HasSuffix(found.hops, "M") {
 				r.sitemaps.Add(last.number)
 			}
 		case now.number != 0:
@@ -144,21 +144,6 @@ func (r *reader) first(ctx context.Context) error {
 		return nil
 	})
 	return errors.Join(err, flush())
-}
-
-// hopsOf returns the path from the seed that a metadata record has. ok is false if the record has no fields.
-func hopsOf(rec *warc.Record) (hops string, ok bool) {
-	b, err := io.ReadAll(io.LimitReader(rec, maxMetadata))
-	if err != nil {
-		return "", false
-	}
-	for line := range bytes.Lines(b) {
-		name, value, is := bytes.Cut(line, []byte{':'})
-		if ok = ok || is; is && string(name) == "hopsFromSeed" {
-			hops = string(bytes.TrimSpace(value))
-		}
-	}
-	return hops, ok
 }
 
 // A record of payloads is 16 bytes hash of what identifies the payload, 1 byte role, 8 bytes number of the record. For

@@ -29,7 +29,7 @@ type Config struct {
 	Parse parse.Options
 	// MaxDecoded bounds the part of a decompressed body that is searched for links, in bytes. Zero means 16 MiB.
 	MaxDecoded int64
-	// Step is called at each record, if it is not nil. Both passes together read total bytes, and have read done.
+	// Step is called at each record, if it is not nil. All passes together read total bytes, and have read done.
 	Step func(done, total int64)
 }
 
@@ -76,23 +76,14 @@ type reader struct {
 // reads the files twice. An error is one of the disk, or the first of Stop or fn.
 func Read(ctx context.Context, files []string, c Config, fn func(p *linklog.PageLine, status, links bool) error) (
 	res Result, err error) {
-	c.FS = cmp.Or(c.FS, disk.OS)
-	c.MaxDecoded = cmp.Or(c.MaxDecoded, 16<<20)
 	c.Parse.Texts = true
-	r := &reader{Config: c, fn: fn, files: files, visits: linklog.NewVisits(c.Sort),
-		payloads: c.Sort.Queue("payloads"), copies: c.Sort.Queue("copies"), sitemaps: roaring64.New()}
-	defer func() { err = errors.Join(err, r.visits.Close(), r.payloads.Close(), r.copies.Close()) }()
-	for _, name := range files {
-		st, err := c.FS.Stat(name)
-		if err != nil {
-			return r.res, err
-		}
-		if !st.Mode().IsRegular() {
-			return r.res, &fs.PathError{Op: "read", Path: name, Err: errNotRegular}
-		}
-		r.sizes = append(r.sizes, st.Size())
-		r.total += 2 * st.Size()
+	r, err := newReader(files, c)
+	if err != nil {
+		return Result{}, err
 	}
+	r.fn, r.visits, r.sitemaps = fn, linklog.NewVisits(c.Sort), roaring64.New()
+	r.payloads, r.copies, r.total = c.Sort.Queue("payloads"), c.Sort.Queue("copies"), 2*r.total
+	defer func() { err = errors.Join(err, r.visits.Close(), r.payloads.Close(), r.copies.Close()) }()
 	if err := r.first(ctx); err != nil {
 		return r.res, err
 	}
@@ -104,6 +95,25 @@ func Read(ctx context.Context, files []string, c Config, fn func(p *linklog.Page
 	}
 	err = r.second(ctx)
 	return r.res, err
+}
+
+// newReader returns a reader that reads the files once.
+func newReader(files []string, c Config) (*reader, error) {
+	c.FS = cmp.Or(c.FS, disk.OS)
+	c.MaxDecoded = cmp.Or(c.MaxDecoded, 16<<20)
+	r := &reader{Config: c, files: files}
+	for _, name := range files {
+		st, err := c.FS.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		if !st.Mode().IsRegular() {
+			return nil, &fs.PathError{Op: "read", Path: name, Err: errNotRegular}
+		}
+		r.sizes = append(r.sizes, st.Size())
+		r.total += st.Size()
+	}
+	return r, nil
 }
 
 // each calls fn for each record of all files, and next after it if the record was whole. Both passes give a record the

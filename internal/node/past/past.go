@@ -1,0 +1,174 @@
+package past
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/report/broken"
+	"github.com/orbweaver/orbweaver/internal/report/warclinks"
+	"github.com/orbweaver/orbweaver/internal/store/crawldir"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
+	"github.com/orbweaver/orbweaver/internal/web/link"
+	"github.com/orbweaver/orbweaver/internal/web/parse"
+)
+
+// maxMarker bounds the marker, which has the settings of a crawl.
+const maxMarker = 16 << 20
+
+// Bare reports that the run before did not fetch requisites. A Go program knows its own settings: its crawls are not
+// bare.
+func Bare(fsys disk.FS, dir string) (bool, error) {
+	b, err := disk.ReadFile(fsys, filepath.Join(dir, crawldir.Marker), maxMarker)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	text := string(b)
+	return err == nil && !strings.Contains("\n"+text, "\nrequisites: true\n") &&
+		!strings.HasPrefix(text, crawldir.ProgramMark), err
+}
+
+// An Intake accepts what archived pages need. It knows which of it was fetched.
+type Intake interface {
+	Requisites(page link.Link, files []parse.Link) error
+	Secure() error
+}
+
+// Notes tell the operator something.
+type Notes interface{ Note(text string) }
+
+// A Repair fetches what the archived pages of a bare crawl need.
+type Repair struct {
+	FS         disk.FS
+	Dir        string
+	Clock      clock.Clock
+	Notes      Notes
+	Agent      string // product token of the crawler, for robots directives on pages
+	MaxDecoded int64  // as in warclinks.Config
+}
+
+// sayEvery is how long Run reads before it says again how far it is.
+const sayEvery = 30 * time.Second
+
+// Run passes what the archived pages need to an intake. visited is how many pages the crawl has visited, and pending
+// returns how many URLs wait. The error is one of the disk or of the intake, or that of ctx.
+func (r *Repair) Run(ctx context.Context, visited int64, pending func() int64, in Intake) error {
+	r.Notes.Note("reads the archive for the images, styles and scripts of " + report.Count(visited, "page"))
+	files, err := archiveFiles(r.FS, r.Dir)
+	if err != nil {
+		return err
+	}
+	said, before, pages := r.Clock.Now(), pending(), int64(0)
+	res, err := warclinks.Requisites(ctx, files, warclinks.Config{
+		FS: r.FS, Sort: extsort.Config{Stop: ctx}, MaxDecoded: r.MaxDecoded, Parse: parse.Options{Agent: r.Agent},
+		Step: func(done, total int64) {
+			if now := r.Clock.Now(); now.Sub(said) >= sayEvery {
+				said = now
+				r.Notes.Note(fmt.Sprintf("has read %d %% of the archive", 100*done/max(total, 1)))
+			}
+		},
+	}, func(page link.Link, files []parse.Link) error {
+		pages++
+		return in.Requisites(page, files)
+	})
+	if err == nil {
+		err = in.Secure()
+	}
+	if err != nil {
+		return fmt.Errorf("read the archive for requisites: %w", err)
+	}
+	r.Notes.Note("queued " + report.Count(max(pending()-before, 0), "file") + " that archived pages need")
+	r.noteMissing(visited-pages, res)
+	return nil
+}
+
+// noteMissing says which pages have not got their files. missing is the number of visited pages that are not in the
+// archive.
+func (r *Repair) noteMissing(missing int64, res warclinks.Result) {
+	if missing > 0 {
+		r.Notes.Note(fmt.Sprintf("of %s the archive has no record, so the images, styles and scripts stay missing",
+			report.Count(missing, "page")))
+	}
+	if res.Cut > 0 {
+		r.Notes.Note(fmt.Sprintf("%s with only a part of the images, styles and scripts, because the body is too long "+
+			"or damaged", report.Count(res.Cut, "page")))
+	}
+	if res.Damaged > 0 {
+		r.Notes.Note(fmt.Sprintf("the archive is damaged: %s could not be read; the first: %s",
+			report.Count(res.Damaged, "place"), report.OneLine(res.First)))
+	}
+}
+
+// archiveFiles returns the WARC files of the archive, in the order of their names; none if there is no archive.
+func archiveFiles(fsys disk.FS, dir string) (files []string, err error) {
+	dir = filepath.Join(dir, "archive")
+	entries, err := fsys.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if base := strings.TrimSuffix(e.Name(), ".open"); strings.HasSuffix(base, ".warc.gz") {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	return files, err
+}
+
+// maxSearched bounds the log and the archive that HasPage searches, in bytes.
+const maxSearched = 1 << 20
+
+var errPage = errors.New("the archive has a page")
+
+// HasPage reports that the crawl of an agent alone has fetched a page, or that this is not certain.
+func HasPage(fsys disk.FS, dir string) bool {
+	if _, err := fsys.Stat(filepath.Join(dir, "state", "outbox")); !errors.Is(err, fs.ErrNotExist) {
+		return true // other agents may know of it
+	}
+	b, err := disk.ReadFile(fsys, filepath.Join(dir, "logs", "crawl.log"), maxSearched)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) > 4 && strings.HasPrefix(f[1], "2") && !strings.HasSuffix(f[4], "P") {
+			return true
+		}
+	}
+	files, err := archiveFiles(fsys, dir)
+	size := int64(0)
+	for _, name := range files {
+		if st, bad := fsys.Stat(name); bad == nil {
+			size += st.Size()
+		}
+	}
+	if err != nil || size > maxSearched {
+		return true
+	}
+	res, err := warclinks.Requisites(context.Background(), files, warclinks.Config{FS: fsys},
+		func(link.Link, []parse.Link) error { return errPage })
+	return err != nil || res.Damaged > 0
+}
+
+// Bounds of the link log that WriteBroken reads, in bytes. The first takes about a minute. A supervisor that has sent a
+// signal waits for less.
+const (
+	maxLinkLog      = 1 << 30
+	maxLinkLogHurry = 64 << 20
+)
+
+// WriteBroken writes the list of broken URLs. hurry bounds its work, because somebody waits for the end of the process.
+func WriteBroken(fsys disk.FS, dir string, hurry bool) error {
+	cfg := broken.Config{FS: fsys, MaxLinkLog: maxLinkLog}
+	if hurry {
+		cfg.MaxLinkLog = maxLinkLogHurry
+	}
+	_, err := broken.Write(dir, cfg)
+	return err
+}
