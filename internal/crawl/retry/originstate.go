@@ -115,7 +115,7 @@ func (o *Origins) Restore(st *frontier.HostState, now time.Time) {
 		if e.failures >= int(s.Failures) {
 			continue
 		}
-		e.failures, e.until = int(s.Failures), s.Until
+		e.failures, e.until = int(s.Failures), now.Add(s.Until.Sub(now)) // from now on whatever the wall clock shows
 		if end := now.Add(visit.Backoff(o.wait, e.failures-1)); e.until.After(end) {
 			e.until = end // the operator has made the wait shorter, or the clock was set back
 		}

@@ -266,7 +266,7 @@ func (c *Cache) Ask(u weburl.URL, now time.Time) Answer {
 		if st.left(now) > c.wait(&st)+time.Second {
 			return askFor(u) // likewise computed from a clock that has been set back
 		}
-		return Answer{Verdict: Unreachable, Until: st.until()}
+		return Answer{Verdict: Unreachable, Until: now.Add(st.left(now))} // whatever the wall clock shows then
 	}
 	a := Answer{Delay: c.delay(&st)}
 	ok, rule, line := st.group.Crawlable(path)
