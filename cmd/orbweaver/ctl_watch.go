@@ -83,17 +83,22 @@ func hostsTable(r *pb.HostsResponse) string {
 	if len(r.Hosts) == 0 {
 		return "No host.\n"
 	}
-	rows := [][]string{{"HOST", "AGENT", "STATE", "QUEUED", "PAGES", "URLS", "ERRORS", "DENIED", "RECEIVED", "LATENCY"}}
+	rows := [][]string{{"HOST", "AGENT", "STATE", "QUEUED", "AT LEAST", "PAGES", "URLS", "ERRORS", "DENIED", "RECEIVED",
+		"LATENCY"}}
 	for _, h := range r.Hosts {
-		latency := "-"
+		latency, least := "-", "-"
+		if h.LeastS > 0 {
+			least = report.Span(time.Duration(h.LeastS * float64(time.Second)))
+		}
 		if h.LatencyS > 0 {
 			latency = tookText(h.LatencyS)
 		}
 		rows = append(rows, []string{readout.Cell(h.Host), readout.Cell(h.Agent), readout.Cell(h.State),
-			humanize.Comma(h.Queued), humanize.Comma(h.Pages), humanize.Comma(h.Urls), humanize.Comma(h.Errors),
+			humanize.Comma(h.Queued), least, humanize.Comma(h.Pages), humanize.Comma(h.Urls), humanize.Comma(h.Errors),
 			humanize.Comma(h.Denied), humanize.Bytes(uint64(max(h.Bytes, 0))), latency})
 	}
-	return readout.Table(withoutAgent(rows, 1), "QUEUED", "PAGES", "URLS", "ERRORS", "DENIED", "RECEIVED", "LATENCY")
+	return readout.Table(withoutAgent(rows, 1), "QUEUED", "AT LEAST", "PAGES", "URLS", "ERRORS", "DENIED", "RECEIVED",
+		"LATENCY")
 }
 
 // tookText returns a number of seconds as people write it.

@@ -71,6 +71,7 @@ type urlTurn struct {
 	origin    time.Time // no URL of its origin is tried before; zero: at any time
 	robots    robots.Answer
 	full      bool // its host has as many pages as its limit allows
+	parts     bool // the run has all of its pages, and fetches their files
 	places    []place
 	waiting   int64 // links of its host that wait
 	unread    bool  // the queue was not read to its end
@@ -90,7 +91,7 @@ func (e *urlTurn) ask(v *View, now time.Time) {
 	e.open = e.host.busy() && e.host.Next == e.u.String()
 	e.robots = v.parts.Robots.Ask(e.u, now)
 	e.origin = v.origins.Of(e.u).NextTry(now)
-	e.full = v.limits.full(e.u.Host())
+	e.full, e.parts = v.limits.full(e.u.Host()), v.limits.parts()
 	e.unsure = v.parts.Seen.Holds()
 	e.elsewhere = v.parts.Cluster.pagesElsewhere(e.u.Host())
 	links := []link.Link{{URL: e.u}}
@@ -202,6 +203,11 @@ func (e *urlTurn) isFinished() bool {
 	return !e.waits() && (e.past.Finished != "" || e.accepted && !e.unread)
 }
 
+// leaves reports that the URL waits because the run has as many pages as its limit.
+func (e *urlTurn) leaves() bool {
+	return e.parts && !e.open && len(e.places) > 0 && !link.IsFile(e.places[0].link.Hops)
+}
+
 func (e *urlTurn) state(excluded string) string {
 	switch {
 	case e.open && e.host.State == "resolving":
@@ -218,6 +224,8 @@ func (e *urlTurn) state(excluded string) string {
 		return "waits until its origin has been tried again"
 	case e.again && len(e.places) == 0:
 		return "finished, and waits to be visited again"
+	case e.leaves():
+		return "waits for a run with a higher page limit"
 	case e.waits():
 		return "waits for its turn"
 	case e.past.Finished != "":
@@ -245,6 +253,9 @@ func (e *urlTurn) tellPlace(line func(string, ...any), p *place) {
 		what += ", for application " + app
 	}
 	line("%s", what)
+	if e.leaves() {
+		line("this run has as many pages as its page limit, and fetches only their files")
+	}
 	if e.retry.Kind != "" {
 		line("last failure: %s", failureText(e.retry.Kind))
 	}
@@ -338,6 +349,8 @@ func (e *urlTurn) when(excluded string) string {
 	}
 	others, host := 0, e.host
 	switch {
+	case e.leaves():
+		return "in a run with a higher page limit"
 	case !e.later.IsZero():
 		host.retry, host.Queued, host.Behind = e.later, 0, 0
 	case e.unread:

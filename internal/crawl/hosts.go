@@ -41,10 +41,11 @@ type HostMark struct {
 
 // A HostRow is what Hosts returns of a host.
 type HostRow struct {
-	Value   int64  // of the count by which the rows are sorted
-	State   string // as in an Explanation; "finished": all its URLs are done
-	Queued  int64  // links in its queue, without those in pools
-	Blocked bool   // by the operator
+	Value   int64         // of the count by which the rows are sorted
+	State   string        // as in an Explanation; "finished": all its URLs are done
+	Queued  int64         // links in its queue, without those in pools
+	Blocked bool          // by the operator
+	Least   time.Duration // that its queue takes
 	report.HostCount
 }
 
@@ -70,7 +71,7 @@ func (v *View) Hosts(ctx context.Context, q HostQuery) (rows []HostRow, matches 
 			next := v.parts.Tally.EachHostCount(from, hostsPiece, func(h *report.HostCount) {
 				queued := int64(0)
 				if q.By == ByQueue {
-					queued, _ = v.parts.Frontier.HostQueue(h.Host)
+					queued, _, _ = v.parts.Frontier.HostQueue(h.Host)
 				}
 				s.add(h, queued)
 			})
@@ -92,7 +93,9 @@ func (v *View) Hosts(ctx context.Context, q HostQuery) (rows []HostRow, matches 
 			if n, ok := v.parts.Tally.HostCount(r.Host); ok {
 				r.HostCount = n
 			}
-			r.Queued, r.State = v.parts.Frontier.HostQueue(r.Host)
+			var delay time.Duration
+			r.Queued, delay, r.State = v.parts.Frontier.HostQueue(r.Host)
+			r.Least = report.Least(r.Queued, delay)
 			r.Blocked = v.gate.BarsKnown(r.Host)
 			switch {
 			case r.Blocked && r.Queued == 0:

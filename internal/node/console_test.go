@@ -205,7 +205,7 @@ func (s *stage) Hosts(_ context.Context, q *pb.HostsRequest) (*pb.HostsResponse,
 		r.Hosts = append(r.Hosts, &pb.Host{Host: fmt.Sprintf("www%d%s.example%s", i, q.After, s.evil),
 			State: states[i%6], Agent: fmt.Sprintf("a%d", 1+i%3), Queued: int64(9000 / (i + 1)), Pages: int64(70 * i),
 			Urls: int64(80 * i), Errors: int64(i % 4), Denied: int64(i % 3), Bytes: int64(i) * 1234567,
-			LatencyS: float64(i) / 20})
+			LatencyS: float64(i) / 20, LeastS: float64(18000 / (i + 1))})
 	}
 	return r, nil
 }
@@ -524,6 +524,7 @@ func (s *stage) actions(t *testing.T, b *testbrowser.Browser, url string) {
 	do("agents", "#agents tbody tr:nth-child(2) button:nth-child(3)", "to repair it", "Leave a2 to repair it")
 	do("scope", ".take-back", "enough", "TakeBack a1-3 enough")
 	s.have(&pb.Order{Id: "a1-3", Verb: "block", About: "*.example.org", Stands: true})
+	do("apps", ".take-back", "sold", "app off news"+s.evil+" sold")
 	do("hosts/www.a.example", "#block", "a complaint", "block www.a.example a complaint")
 	do("hosts/www.a.example", "#unblock", "", "block off www.a.example")
 	do("hosts/www.a.example", "#drop", "trap", "Drop www.a.example trap")

@@ -26,12 +26,16 @@ type HostRow struct {
 	URL   string        // being fetched, or next
 }
 
-// left returns the time in which the host can be done at the earliest: a link takes a delay, or longer.
-func (h *HostRow) left() time.Duration {
-	if h.Delay <= 0 || h.Links > int64(math.MaxInt64/h.Delay) {
+// left returns the time in which the host can be done at the earliest.
+func (h *HostRow) left() time.Duration { return Least(h.Links, h.Delay) }
+
+// Least returns the time that links of a host take at least: each takes the host's delay, or longer. It is 0 without a
+// delay.
+func Least(links int64, delay time.Duration) time.Duration {
+	if delay <= 0 || links > int64(math.MaxInt64/delay) {
 		return 0
 	}
-	return time.Duration(h.Links) * h.Delay
+	return time.Duration(links) * delay
 }
 
 // A line of the display is a sequence of texts in different styles.

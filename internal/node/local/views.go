@@ -73,7 +73,8 @@ func (v *Views) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsRespons
 	r := &pb.HostsResponse{Matches: matches}
 	for _, h := range rows {
 		r.Hosts = append(r.Hosts, &pb.Host{Host: h.Host, State: h.State, Queued: h.Queued, Pages: h.Pages, Urls: h.URLs,
-			Errors: h.Errors, Denied: h.Denied, Bytes: h.Bytes, LatencyS: h.Latency.Seconds(), Blocked: h.Blocked})
+			Errors: h.Errors, Denied: h.Denied, Bytes: h.Bytes, LatencyS: h.Latency.Seconds(), Blocked: h.Blocked,
+			LeastS: h.Least.Seconds()})
 	}
 	return r, nil
 }

@@ -96,6 +96,9 @@ export const act = {
   unblock: (crawl, about, done) => give(crawl, { verb: 'block', about, off: true, done }),
   drop: (crawl, host, done) => confirm(crawl, { title: `Drop the links of ${host}`, method: 'Drop', danger: true,
     request: { host }, done, note: 'The waiting links of the host are discarded for good.' }),
+  removeApp: (crawl, about, done) => confirm(crawl, { title: `Remove application ${about}`, method: 'Give', danger: true,
+    request: { verb: 'app', about, off: true }, done, note: 'The crawl drops its waiting URLs and the pages that were '
+      + 'not collected.' }),
   rate: (crawl, value, done) => give(crawl, { verb: 'rate', value, done }),
   takeBack: (crawl, order, done) => confirm(crawl, { title: `Take back order ${order.id}`, method: 'TakeBack', done,
     request: { id: order.id }, note: `The order "${order.text}" stands no more.` }),

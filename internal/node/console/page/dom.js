@@ -38,6 +38,15 @@ export function took(seconds) {
   return seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`;
 }
 
+// span shows a long time in its two largest units, as the program's own reports do.
+export function span(seconds) {
+  const s = Math.round(seconds || 0);
+  if (s < 60) return s === 0 ? '–' : `${s}s`;
+  if (s < 3600) return `${Math.floor(s / 60)}m ${s % 60}s`;
+  if (s < 86400) return `${Math.floor(s / 3600)}h ${Math.floor((s % 3600) / 60)}m`;
+  return `${Math.floor(s / 86400)}d ${Math.floor((s % 86400) / 3600)}h`;
+}
+
 export const clock = (t) => new Date(t).toLocaleTimeString('en-GB');
 export const day = (t) => new Date(t).toLocaleString('en-GB', { dateStyle: 'short', timeStyle: 'medium' });
 

@@ -1,7 +1,7 @@
 // The view of the hosts: the list of all hosts of the cluster, and all that is known of one.
 
 import { call } from './api.js';
-import { el, count, bytes, took, table, clock } from './dom.js';
+import { el, count, bytes, took, span, table, clock } from './dom.js';
 import { act } from './actions.js';
 
 const kinds = { blocked: 'bad', paused: 'warn', fetching: 'good', resolving: 'good', ready: 'good' };
@@ -41,6 +41,7 @@ export function hosts(main, crawl, chosen) {
         { name: 'Agent', cell: (h) => h.agent || '' },
         { name: 'State', cell: (h) => el('span', { class: `badge ${kinds[h.state] || 'quiet'}` }, h.state) },
         { name: 'Queued', class: 'n', cell: (h) => count(h.queued) },
+        { name: 'At least', class: 'n', cell: (h) => span(h.leastS) },
         { name: 'Pages', class: 'n', cell: (h) => count(h.pages) },
         { name: 'URLs', class: 'n', cell: (h) => count(h.urls) },
         { name: 'Errors', class: 'n', cell: (h) => count(h.errors) },
@@ -90,7 +91,7 @@ function host(main, crawl, name) {
       const mine = (found.hosts || []).filter((h) => h.host === name);
       counts.textContent = mine.map((h) => (h.agent ? `${h.agent}: ` : '')
         + `${count(h.pages)} pages, ${count(h.urls)} URLs, ${count(h.errors)} errors, ${bytes(h.bytes)}, `
-        + `${count(h.queued)} queued, latency ${took(h.latencyS)}`).join('; ');
+        + `${count(h.queued)} queued${h.leastS ? `, which take at least ${span(h.leastS)}` : ''}, latency ${took(h.latencyS)}`).join('; ');
       reasons.replaceChildren(...(why.answers || []).map((a) => el('pre', { class: a.error ? 'bad' : '' },
         (a.agent ? `agent ${a.agent}:\n` : '') + (a.error || a.text))));
       const lines = (log.lines || []).reverse();

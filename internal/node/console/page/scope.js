@@ -66,10 +66,13 @@ export function applications(main, crawl) {
         { name: 'Held', cell: (a) => (a.state?.held ? el('span', { class: 'badge warn' }, 'held') : 'no') },
         { name: 'Note', class: 'wide', cell: (a) => (a.error ? el('span', { class: 'bad' },
           `not in force: ${a.error}`) : a.why || '') },
-      ], all), silent.size > 0 && el('p', { class: 'bad' }, `No answer from ${[...silent].join(', ')}.`));
+        crawl.role === 'operator' && { name: '', class: 'row', cell: (a) => el('button', { type: 'button',
+          class: 'take-back', click: () => act.removeApp(crawl, a.name, load) }, 'Remove') },
+      ].filter(Boolean), all), silent.size > 0 && el('p', { class: 'bad' }, `No answer from ${[...silent].join(', ')}.`));
     } catch (e) {
       crawl.tell(e);
     }
+    clearTimeout(timer);
     if (timer >= 0) timer = setTimeout(load, 5000);
   }
   load();

@@ -236,6 +236,7 @@ type Host struct {
 	Bytes         int64                  `protobuf:"varint,9,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	LatencyS      float64                `protobuf:"fixed64,10,opt,name=latency_s,json=latencyS,proto3" json:"latency_s,omitempty"` // of the last responses; 0: unknown, as after a restart
 	Blocked       bool                   `protobuf:"varint,11,opt,name=blocked,proto3" json:"blocked,omitempty"`                    // by an operator
+	LeastS        float64                `protobuf:"fixed64,12,opt,name=least_s,json=leastS,proto3" json:"least_s,omitempty"`       // that its queue takes at least: a request takes the host's delay, or longer; 0: unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -345,6 +346,13 @@ func (x *Host) GetBlocked() bool {
 		return x.Blocked
 	}
 	return false
+}
+
+func (x *Host) GetLeastS() float64 {
+	if x != nil {
+		return x.LeastS
+	}
+	return 0
 }
 
 type EventsRequest struct {
@@ -1654,7 +1662,7 @@ const file_watch_proto_rawDesc = "" +
 	"\x05hosts\x18\x01 \x03(\v2\x1b.orbweaver.operator.v1.HostR\x05hosts\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\tR\x04next\x12\x18\n" +
 	"\amatches\x18\x03 \x01(\x03R\amatches\x125\n" +
-	"\x06silent\x18\x04 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x06silent\"\x85\x02\n" +
+	"\x06silent\x18\x04 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x06silent\"\x9e\x02\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x14\n" +
@@ -1667,7 +1675,8 @@ const file_watch_proto_rawDesc = "" +
 	"\x05bytes\x18\t \x01(\x03R\x05bytes\x12\x1b\n" +
 	"\tlatency_s\x18\n" +
 	" \x01(\x01R\blatencyS\x12\x18\n" +
-	"\ablocked\x18\v \x01(\bR\ablocked\"Q\n" +
+	"\ablocked\x18\v \x01(\bR\ablocked\x12\x17\n" +
+	"\aleast_s\x18\f \x01(\x01R\x06leastS\"Q\n" +
 	"\rEventsRequest\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x05R\x04last\x12\x16\n" +
