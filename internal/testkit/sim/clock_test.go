@@ -131,6 +131,16 @@ func TestClockIsSetAlone(t *testing.T) {
 	}
 }
 
+// TestClockIsSetBackAfterAnOutage sets the clock back after no host could be reached: no URL waits for the difference.
+func TestClockIsSetBackAfterAnOutage(t *testing.T) {
+	for seed := range uint64(3) {
+		p := clocked(970240+seed, Fault{Kind: NoWeb, At: 0.09, For: 29 * time.Second},
+			Fault{Kind: Clock, Agent: 1, At: 0.67, For: -35 * time.Minute})
+		p.Agents, p.Hosts, p.Pages, p.HostPages, p.HostDepth, p.SeedRoots = 1, 11, 4, 4, 2, true
+		tellClocked(t, p)
+	}
+}
+
 // TestClocksOfHeirs moves hosts to agents with other clocks: when an agent is lost, leaves or
 // joins.
 func TestClocksOfHeirs(t *testing.T) {
