@@ -32,20 +32,20 @@ type Brief map[string][]string
 func (b Brief) Apply(k *kong.Kong) error { return kong.Help(b.print).Apply(k) }
 
 func (b Brief) print(options kong.HelpOptions, ctx *kong.Context) error {
-	command := ctx.Selected()
-	all := func(arg string) bool { return arg == "--help-all" || arg == "all" }
-	if command == nil || b[command.Name] == nil || slices.ContainsFunc(ctx.Args, all) {
+	command, given := ctx.Selected(), argumentsOf(ctx)
+	if command == nil || b[command.Name] == nil || slices.Contains(ctx.Args, "--help-all") ||
+		slices.Contains(given, "all") {
 		return kong.DefaultHelpPrinter(options, ctx)
 	}
 	words := wordsOf(command)
-	if i := slices.IndexFunc(ctx.Args, func(arg string) bool { return slices.Contains(words, arg) }); i < 0 {
+	if i := slices.IndexFunc(given, func(arg string) bool { return slices.Contains(words, arg) }); i < 0 {
 		for _, f := range command.Flags {
 			f.Hidden = !slices.Contains(b[command.Name], f.Name)
 		}
 	} else {
 		command.Detail, command.Positional = "", nil
 		for _, f := range slices.Concat(command.AllFlags(false)...) {
-			f.Hidden = groupWord(f) != ctx.Args[i]
+			f.Hidden = groupWord(f) != given[i]
 		}
 	}
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
@@ -54,6 +54,19 @@ func (b Brief) print(options kong.HelpOptions, ctx *kong.Context) error {
 	_, err := fmt.Fprintf(ctx.Stdout, "\nAll flags:           %s --help-all\nThose of one group:  %[1]s --help GROUP\n"+
 		"Groups: %s\n", command.FullPath(), strings.Join(words, ", "))
 	return err
+}
+
+// argumentsOf returns what the command line has beside the command, the flags and their values.
+func argumentsOf(ctx *kong.Context) (given []string) {
+	for _, p := range ctx.Path {
+		if p.Positional == nil {
+			continue
+		}
+		if list, ok := ctx.Value(p).Interface().([]string); ok {
+			given = append(given, list...)
+		}
+	}
+	return given
 }
 
 // wordsOf returns the first words of the names of a command's groups of flags, in lower case.

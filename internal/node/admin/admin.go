@@ -126,7 +126,7 @@ type Server struct {
 func CheckAddr(addr string, secure bool) error {
 	ap, err := netip.ParseAddrPort(addr)
 	if err != nil || !secure && !ap.Addr().IsLoopback() {
-		return fmt.Errorf("api %q: %w; give one such as 127.0.0.1:7480", addr, ErrAddr)
+		return fmt.Errorf("api %q: %w; give one such as 127.0.0.1:7480, or none", addr, ErrAddr)
 	}
 	return nil
 }
