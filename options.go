@@ -71,7 +71,9 @@ type Options struct {
 	// Requisites also fetches what is needed to show a page: images, styles and scripts. The
 	// command line has it on by default for most scopes; here it is off.
 	Requisites bool
-	// Sitemaps also fetches the sitemaps that robots.txt names.
+	// Sitemaps also fetches the sitemaps that robots.txt names, or /sitemap.xml if it names none,
+	// and what they list. The command line has it on by default for whole hosts and domains; here
+	// it is off.
 	Sitemaps bool
 	// SeedRoots also fetches the root page of each host on which Crawl visits a page, if it is in the scope. Strategy
 	// is not asked about it. The strategies List and Walk do not allow it.
@@ -97,7 +99,7 @@ type Options struct {
 
 	// PageLimit and HostPageLimit are the maximum number of pages (responses with status 200
 	// to 299) of the crawl and of each host, over all calls of Crawl for Dir and all agents. The
-	// files that pages embed do not count: see Requisites. Zero means no limit.
+	// files that pages embed, and sitemaps, do not count: see Requisites. Zero means no limit.
 	PageLimit, HostPageLimit int64
 	// SizeLimit is the maximum number of bytes received, over all calls. Zero means no limit.
 	SizeLimit int64
@@ -323,6 +325,9 @@ func (o *Options) settings() (*settings.Settings, error) {
 	}
 	if err := s.Take(&from); err != nil {
 		return nil, err
+	}
+	if o.Sitemaps {
+		s.Limits.Sitemaps = settings.Sitemaps{"true"}
 	}
 	switch auto := o.DelayFactor != 0; {
 	case auto:

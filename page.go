@@ -89,7 +89,7 @@ const (
 	Anchor   LinkKind = iota // what a reader follows: a, area, frames, feeds
 	Embed                    // what a browser loads: images, styles, scripts
 	Redirect                 // HTTP redirects, and refreshes
-	Sitemap                  // entries of sitemaps, and sitemaps that robots.txt names
+	Sitemap                  // sitemaps, and their entries
 	Root                     // the root page of a host, which no page need link to; see Options.SeedRoots
 )
 

@@ -105,8 +105,10 @@ func (b *band) beginAs(program string, i int, more ...string) {
 			args = append(args, "--join", addr)
 		}
 	}
-	if program != orbweaver { // an earlier version does not know the flag, and fetches no requisites
-		args = slices.DeleteFunc(args, func(arg string) bool { return arg == "--no-requisites" })
+	if program != orbweaver { // an earlier version does not know the flags, and has neither on
+		args = slices.DeleteFunc(args, func(arg string) bool {
+			return arg == "--no-requisites" || arg == "--no-sitemaps"
+		})
 	}
 	b.ps[i] = startCommand(b.t, exec.Command(program, append(append(args, b.with...), more...)...))
 }

@@ -139,7 +139,7 @@ func flags(t *testing.T, web *testweb.Web, dir string, more ...string) []string 
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	must.Do(t, os.WriteFile(ca, web.CAPEM(), 0o644))
 	args := []string{"crawl", "--dir", dir, "--contact", "test@example.org", "--dns", web.DNSAddr(), "--ca", ca,
-		"--allow-private", "--no-requisites"}
+		"--allow-private", "--no-requisites", "--no-sitemaps"}
 	for _, c := range web.ConnectTo() {
 		args = append(args, "--connect-to", c)
 	}

@@ -104,7 +104,7 @@ func (c *DemoCmd) config(web *testweb.Web) node.Config {
 		Dir: c.Dir, Seeds: demo.Seeds(), Overwrite: true, Contact: "https://github.com/orbweaver/orbweaver",
 		Scope: scope.Config{Scope: scope.Any},
 	}
-	cfg.Crawl.Requisites, cfg.Crawl.Sitemaps = true, true
+	cfg.Crawl.Requisites, cfg.Crawl.Sitemaps.Follow = true, true
 	cfg.Crawl.RetryWait = time.Second
 	cfg.Frontier.HostDelay, cfg.Frontier.SlowBase = c.Delay, time.Second
 	if c.Delay == 0 {

@@ -195,6 +195,7 @@ func (d *dryRun) bounds() {
 		depth += ", with the root pages of all hosts"
 	}
 	d.row("scope", "%s, %s", c.Settings.Bounds.Scope, depth)
+	d.row("sitemaps", "%s", c.Settings.Limits.TellSitemaps())
 	d.row("politeness", "%s between requests to a host; robots.txt may ask for more", delayText(&c.Settings.Politeness))
 	var limits []string
 	if c.Settings.Limits.PageLimit > 0 {

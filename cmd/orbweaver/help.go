@@ -29,8 +29,8 @@ var crawlHelp = cli.Texts{
 		"www.example.org, *.example.org, 192.0.2.0/24 or the regular expression /calendar/. The agent reads the file " +
 		"again when it changes.",
 	"depth": "Follow at most N links from a seed; 0 crawls the seeds alone, -1 sets no limit.",
-	"page_limit": "Stop after N pages (2xx responses, without what pages embed) in all runs together (default: 0, no " +
-		"limit).",
+	"page_limit": "Stop after N pages (2xx responses, without sitemaps and what pages embed) in all runs together " +
+		"(default: 0, no limit).",
 	"host_depth": "Follow at most N links within a host from where the crawl entered it: a seed, or a URL that " +
 		"another host links to; 0 crawls only these, -1 sets no limit.",
 	"host_page_limit": "Fetch at most N pages of each host (default: 0, no limit).",
@@ -39,7 +39,11 @@ var crawlHelp = cli.Texts{
 	"time_limit":      "Stop this run after D, such as 90s or 2h30m (default: 0, no limit).",
 	"requisites": "Also fetch the images, styles and scripts that pages need; --no-requisites does not " +
 		"(default: on with --scope page, prefix or host, but not with --strategy list or walk).",
-	"sitemaps":   "Also follow the sitemaps that robots.txt names.",
+	"sitemaps": "Also follow the sitemaps that robots.txt names, or else /sitemap.xml; --sitemaps=URL also follows " +
+		"this one; --no-sitemaps follows none (default: on with --scope host or domain, but not with --strategy list " +
+		"or walk).",
+	"sitemap_from": "Leave out what sitemaps say has not changed since DATE, such as 2026-11-30 or " +
+		"2026-11-30T08:00:00Z; entries without a date count. Pages that links reach are fetched all the same.",
 	"seed_roots": "Also crawl the root page of each host on which the crawl visits a page.",
 	"keep": "Archive only responses of this media type, such as application/pdf or image/*, or whose URL matches " +
 		"this regular expression; follow the links of all. mime: and url: before the value say which is meant.",

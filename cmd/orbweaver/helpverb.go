@@ -54,5 +54,8 @@ var otherFlags = map[string]string{
 	"--wacz": "the program py-wacz makes one of DIR/archive/*.warc.gz", "--js": "a crawl runs no scripts of pages",
 	"--limit": "give --page-limit N", "--pageLimit": "give --page-limit N", "--sizeLimit": "give --size-limit BYTES",
 	"--timeLimit": "give --time-limit D", "--scopeType": "give --scope KIND", "--threads": "give --workers N",
+	"--useSitemap":      "--sitemaps=URL names a sitemap; crawls of hosts and domains follow those of robots.txt",
+	"--sitemap":         "--sitemaps=URL names a sitemap; crawls of hosts and domains follow those of robots.txt",
+	"--sitemapFromDate": "give --sitemap-from DATE", "--sitemapFrom": "give --sitemap-from DATE",
 	"--force": "--resume continues the crawl in --dir, and --overwrite deletes it",
 }

@@ -167,16 +167,18 @@ func (s *elsewhere) gather(ctx *kong.Context, flags map[string]*kong.Flag) error
 // crawl.yaml.
 func (s *elsewhere) byScope(typed func(name string) (value string, ok bool)) error {
 	kind := scope.Host
-	if _, ok := typed("requisites"); ok {
-		return nil
-	}
 	if text, ok := typed("scope"); ok {
 		if err := kind.UnmarshalText([]byte(text)); err != nil {
 			return nil // the error comes when the flag is parsed
 		}
 	}
 	strategy, _ := typed("strategy")
-	s.values["requisites"] = setting{value: strconv.FormatBool(settings.WithRequisites(kind, strategy))}
+	for name, on := range map[string]bool{"requisites": settings.WithRequisites(kind, strategy),
+		"sitemaps": settings.WithSitemaps(kind, strategy)} {
+		if _, given := s.values[name]; !given {
+			s.values[name] = setting{value: strconv.FormatBool(on)}
+		}
+	}
 	return nil
 }
 
@@ -286,7 +288,7 @@ func (s *elsewhere) take(flag *kong.Flag, value any, from string) error {
 	}
 	try := reflect.New(flag.Target.Type()).Elem()
 	if err := flag.Parse(kong.Scan().PushTyped(value, kong.FlagValueToken), try); err != nil {
-		if v, ok := value.(string); ok && flag.IsBool() {
+		if v, ok := value.(string); ok && flag.Target.Kind() == reflect.Bool {
 			return fmt.Errorf("%s: %s: %q is neither true nor false; write true or false", from, flag.Name, v)
 		}
 		return fmt.Errorf("%s: %s", from, strings.TrimPrefix(err.Error(), "--"))

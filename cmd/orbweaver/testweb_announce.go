@@ -34,8 +34,13 @@ func (c *TestwebCmd) announce(out io.Writer, w *testweb.Web, s served) error {
 	}
 	line := []string{self(), "crawl"}
 	for _, f := range flags {
-		if line = append(line, "--"+f.name); f.value != "true" {
-			line = append(line, f.value)
+		switch f.value {
+		case "true":
+			line = append(line, "--"+f.name)
+		case "false":
+			line = append(line, "--no-"+f.name)
+		default:
+			line = append(line, "--"+f.name, f.value)
 		}
 	}
 	facts["crawl_flags"] = line[2:]
@@ -117,8 +122,8 @@ func (c *TestwebCmd) crawlFlags(w *testweb.Web, s served) ([]flag, error) {
 	if s.generated != nil && c.Truth.Depth >= 0 {
 		flags = append(flags, flag{"depth", strconv.Itoa(c.Truth.Depth)})
 	}
-	if s.generated != nil && c.Truth.Sitemaps {
-		flags = append(flags, flag{"sitemaps", "true"})
+	if s.generated != nil && (c.Truth.Sitemaps || !s.anywhere && c.Truth.Scope != "any") {
+		flags = append(flags, flag{"sitemaps", strconv.FormatBool(c.Truth.Sitemaps)})
 	}
 	if named(c.SeedsOut) != "" {
 		name, err := filepath.Abs(c.SeedsOut)
@@ -142,8 +147,8 @@ func (c *TestwebCmd) writeCrawlConfig(flags []flag) error {
 		delete(lists, f.name)
 		switch {
 		case len(values) == 0: // written with the first one
-		case values[0] == "true":
-			b = fmt.Appendf(b, "%s: true\n", f.name)
+		case values[0] == "true" || values[0] == "false":
+			b = fmt.Appendf(b, "%s: %s\n", f.name, values[0])
 		case len(values) == 1:
 			b = fmt.Appendf(b, "%s: %q\n", f.name, values[0])
 		default:

@@ -245,9 +245,18 @@ func (e *urlTurn) tellPlace(line func(string, ...any), p *place) {
 		line("place: %s of %s of its host that %s", humanize.Ordinal(int(p.nth)),
 			english.Plural(int(e.waiting), "link", ""), english.PluralWord(int(e.waiting), "waits", "wait"))
 	}
-	what := "a seed"
-	if p.link.Hops != "" {
-		what = fmt.Sprintf("found on %s, %s from a seed", p.link.Via, english.Plural(p.link.Depth(), "link", ""))
+	what, depth := "a seed", english.Plural(p.link.Depth(), "link", "")
+	switch l := &p.link; {
+	case l.IsGuess():
+		what = "where sites usually have their sitemap; robots.txt names none"
+	case l.IsSitemap() && l.Via == "":
+		what = "a sitemap that the setting sitemaps names"
+	case l.IsSitemap():
+		what = fmt.Sprintf("a sitemap that %s names", l.Via)
+	case strings.HasSuffix(l.Hops, "M"):
+		what = fmt.Sprintf("listed in the sitemap %s, %s from a seed", l.Via, depth)
+	case l.Hops != "":
+		what = fmt.Sprintf("found on %s, %s from a seed", l.Via, depth)
 	}
 	if app := p.link.App(); app != "" {
 		what += ", for application " + app

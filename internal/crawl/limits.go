@@ -44,14 +44,14 @@ const filesOfPage = 1000
 // bars reports that a link is not visited because its host has as many pages, or files of pages, as its limit allows.
 func (m *limits) bars(l *link.Link) bool {
 	host := l.URL.Host()
-	if link.IsFile(l.Hops) {
+	if l.IsFile() {
 		limit := m.ofHost(host)
-		return limit > 0 && m.tally.HostFiles(host)/filesOfPage >= limit
+		return limit > 0 && (m.tally.HostFiles(host)/filesOfPage >= limit || l.IsSitemap() && m.full(host))
 	}
 	return m.full(host)
 }
 
-// accepted counts a file of a page that the crawl is to fetch.
+// accepted counts a file of a page that the crawl is to fetch. A run that has all of its pages needs no sitemap.
 func (m *limits) accepted(l *link.Link) {
 	if link.IsFile(l.Hops) {
 		m.files++

@@ -58,11 +58,11 @@ func (l *logs) finishOf(v *visit.Attempt, exhausted bool) state.Finish {
 }
 
 func visitOf(f *state.Finish) report.Visit {
-	file := link.IsFile(f.Link.Hops)
+	file := f.Link.IsFile()
 	return report.Visit{
 		Host: f.Link.URL.Host(), Seed: f.Link.Seed, Code: f.Code, MIME: f.Mime, Error: f.Kind,
 		Cause: f.Cause, Bytes: f.Size, Took: f.Took,
-		Page: f.IsPage() && !file, File: f.IsPage() && file,
+		Page: f.IsPage() && !file, File: f.IsPage() && file, Guess: f.Link.IsGuess(),
 		FromSeed: retry.IsSeed(f.Link), Robots: f.IsRobots(), Near: f.IsNear(),
 		Duplicate: f.Flags&state.FlagShared == state.FlagDuplicate, Truncated: f.Flags&state.FlagTruncated != 0,
 		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0,
@@ -84,6 +84,12 @@ func (l *logs) write(v *visit.Attempt, f state.Finish, now time.Time) {
 	}
 	if l.hasPage(v) {
 		line.Digest, line.HasDigest = f.Digest, true
+	}
+	switch {
+	case v.Asked.IsGuess():
+		line.Notes = append(line.Notes, "sitemap-guess")
+	case v.Asked.IsSitemap():
+		line.Notes = append(line.Notes, "sitemap")
 	}
 	if f.Kind != "" {
 		line.Notes = append(line.Notes, "error:"+f.Kind)

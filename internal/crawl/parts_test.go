@@ -122,7 +122,8 @@ func on(t *testing.T, mem *testdisk.Mem, with ...setting) *bench {
 		Owners: b.cluster.Owners, Moves: b.cluster.Moves})
 	b.intake = &Intake{run: b.run, gate: b.gate, visits: b.visits, ledger: b.ledger, frontier: b.Frontier,
 		seen: b.Seen, tally: b.Tally, queries: b.Queries, strategy: parts.Strategy, cluster: &b.cluster, apps: b.apps,
-		origins: &b.origins, failures: &b.failures, plan: &b.plan, skips: &b.skips, widened: widened, loop: b}
+		origins: &b.origins, failures: &b.failures, plan: &b.plan, skips: &b.skips, widened: widened, loop: b,
+		limits: &limits{cfg: &b.cfg}}
 	b.orders = &Orders{cfg: &b.cfg, run: b.run, gate: b.gate, frontier: b.Frontier, book: b.book, origins: &b.origins,
 		ledger: b.ledger, events: b.Events, scope: b.Scope, cluster: &b.cluster, plan: &b.plan, apps: b.apps,
 		progress: &b.progress}

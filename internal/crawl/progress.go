@@ -8,7 +8,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
-	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
 // A progress tells how far a run is: since when it goes on, which visits are in progress, and why it stops. The
@@ -27,7 +26,7 @@ type progress struct {
 
 // count adds n visits to those that the workers have.
 func (p *progress) count(v *visit.Attempt, n int) {
-	if p.busy += n; !link.IsFile(v.Task.Link.Hops) {
+	if p.busy += n; !v.Task.Link.IsFile() {
 		p.pages += n
 	}
 }

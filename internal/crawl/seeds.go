@@ -35,12 +35,17 @@ const (
 	SeedExcluded
 )
 
-// Seed accepts the crawl's seeds. Those in bare were given without a scheme. Seeds known from an
-// earlier run change nothing. Call it after Recover and before Run.
+// Seed accepts the crawl's seeds, and the sitemaps that the configuration names. The seeds in bare were given without a
+// scheme. URLs known from an earlier run change nothing. Call it after Recover and before Run.
 func (n *Intake) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 	var ls visit.Links
 	for _, u := range us {
 		n.visits.Links.Judge(&ls, n.seedLink(u, bare[u]), link.KeyOf(u))
+	}
+	for _, u := range n.limits.cfg.Sitemaps.Named {
+		l := visit.NamedSitemap(u, us)
+		n.cluster.direct(&l)
+		n.visits.Links.Judge(&ls, l, link.KeyOf(u))
 	}
 	for _, k := range ls.Skipped {
 		n.skips.add(k)

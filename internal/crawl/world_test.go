@@ -208,7 +208,14 @@ func (s *story) parse(t *testing.T) {
 		case "requisites":
 			s.cfg.Requisites = true
 		case "sitemaps":
-			s.cfg.Sitemaps = true
+			s.cfg.Sitemaps.Follow = true
+			for _, u := range f[1:] {
+				s.cfg.Sitemaps.Named = append(s.cfg.Sitemaps.Named, weburl.MustParse(u))
+			}
+		case "sitemap-from":
+			at, err := time.Parse(time.DateOnly, arg(1))
+			must.Do(t, err)
+			s.cfg.Sitemaps.From = at
 		case "seed-roots":
 			s.cfg.SeedRoots = true
 		case "depth", "host-depth":

@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/node/standing"
 	"github.com/orbweaver/orbweaver/internal/rate"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
@@ -270,6 +271,12 @@ func (c *Config) rehearse(seeds []weburl.URL) error {
 		if !slices.ContainsFunc(seeds, func(u weburl.URL) bool { return s.Judge(link.Link{URL: u}).In }) {
 			return input.Errorf("{exclude} matches %s and every other seed; remove the pattern, or give other seeds",
 				seeds[0])
+		}
+		for _, u := range c.Crawl.Sitemaps.Named {
+			if d := s.Judge(visit.NamedSitemap(u, seeds)); !d.In && !c.Resume {
+				return input.Errorf("{sitemaps}: %s is not in the crawl: %s; name a sitemap of a host of the crawl", u,
+					report.ReasonText(string(d.Reason), d.Rule))
+			}
 		}
 	}
 	f, err := fetch.New(c.Fetch)

@@ -75,7 +75,11 @@ func TestSharedSettings(t *testing.T) {
 		{"host-depth", func(c *node.Config) { c.Scope.HostDepth = &one }},
 		{"strategy", func(*node.Config) { plan = &strategy.Recrawl{} }},
 		{"requisites", func(c *node.Config) { c.Crawl.Requisites = true }},
-		{"sitemaps", func(c *node.Config) { c.Crawl.Sitemaps = true }},
+		{"sitemaps", func(c *node.Config) { c.Crawl.Sitemaps.Follow = true }},
+		{"sitemaps with a URL", func(c *node.Config) {
+			c.Crawl.Sitemaps.Named = []weburl.URL{weburl.MustParse("http://a.example/map.xml")}
+		}},
+		{"sitemap-from", func(c *node.Config) { c.Crawl.Sitemaps.From = time.Unix(1, 0) }},
 		{"seed-roots", func(c *node.Config) { c.Crawl.SeedRoots = true }},
 		{"coverage", func(c *node.Config) { c.Crawl.TwoLevel = true }},
 		{"near-duplicates", func(c *node.Config) { c.NearDuplicates = node.NearMark }},

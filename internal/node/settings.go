@@ -41,7 +41,8 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	settings := map[string]string{
 		"protocol": protocol, "scope": a.cfg.Scope.Scope.String(), "seeds and rules of scope": rules,
 		"strategy": strategyTerms(a.parts.Strategy), "robots-agent": strings.ToLower(token),
-		"requisites": strconv.FormatBool(a.cfg.Crawl.Requisites), "sitemaps": strconv.FormatBool(a.cfg.Crawl.Sitemaps),
+		"requisites": strconv.FormatBool(a.cfg.Crawl.Requisites),
+		"sitemaps":   strconv.FormatBool(a.cfg.Crawl.Sitemaps.Follow),
 		"host-depth": depthTerms(a.cfg.Scope.HostDepth), "seed-roots": strconv.FormatBool(a.cfg.Crawl.SeedRoots),
 		"near-duplicates": cmp.Or(a.cfg.NearDuplicates, NearOff),
 		"coverage":        coverageTerms(a.cfg.Crawl.TwoLevel),
@@ -61,6 +62,12 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		if err := membership.CheckPlanner(a.cfg.Cluster.OnLoss, strategyName(a.parts.Strategy)); err != nil {
 			return nil, err
 		}
+	}
+	if s := &a.cfg.Crawl.Sitemaps; len(s.Named) > 0 {
+		settings["sitemaps with a URL"] = fmt.Sprint(s.Named)
+	}
+	if s := &a.cfg.Crawl.Sitemaps; !s.From.IsZero() {
+		settings["sitemap-from"] = s.From.UTC().Format(time.RFC3339Nano)
 	}
 	if a.cfg.Crawl.ObeyNoArchive {
 		settings["obey-noarchive"] = "true"

@@ -34,12 +34,20 @@ func IsBroken(code int, problem string) bool {
 // Broken is IsBroken for the visit of a line.
 func (l *Line) Broken() bool { return IsBroken(l.Code, RedirectProblem(l.Notes)) }
 
+// Sitemap reports that the line is of a sitemap. It counts as a file, not as a page.
+func (l *Line) Sitemap() bool { return slices.Contains(l.Notes, "sitemap") || l.Guess() }
+
+// Guess reports that nothing names the URL: it is where sites usually have their sitemap. A guess without a response
+// 2xx counts as a URL alone: it says nothing of the site.
+func (l *Line) Guess() bool { return slices.Contains(l.Notes, "sitemap-guess") }
+
 // tryingHTTP is the annotation of a seed without a scheme whose http URL takes the place of its https URL, because no
 // https connection could be made.
 const tryingHTTP = "trying-http"
 
-// Replaced reports that another URL has taken the place of the line's URL. So its error is no failure of the crawl.
-func (l *Line) Replaced() bool { return slices.Contains(l.Notes, tryingHTTP) }
+// Replaced reports that another URL has taken the place of the line's URL, or that it is a Guess. So its error is no
+// failure of the crawl, unless a page links to the URL.
+func (l *Line) Replaced() bool { return slices.Contains(l.Notes, tryingHTTP) || l.Guess() }
 
 // ErrorKind returns the kind of error, or "" if there was none.
 func (l *Line) ErrorKind() string {

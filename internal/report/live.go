@@ -170,7 +170,7 @@ func (p *Progress) block(s Snapshot, pages, bytes float64, lines int) []line {
 	b.add(rankPages, v.cells("pages", number{comma(s.Pages), of, ""},
 		number{perSecond(pages), "a second", ""}, number{perSecond(s.mean()), "on average", ""}))
 	if s.Files > 0 {
-		b.add(rankAgain, v.cells("files", number{comma(s.Files), "that pages embed", ""}))
+		b.add(rankAgain, v.cells("files", number{comma(s.Files), "beside the pages", ""}))
 	}
 	third := []number{}
 	if s.Memory > 0 {

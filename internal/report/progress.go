@@ -21,7 +21,7 @@ type Snapshot struct {
 	Elapsed time.Duration // over all runs
 
 	Pages, Fetched, Bytes  int64
-	Files                  int64 // that pages embed
+	Files                  int64 // that pages embed, and sitemaps
 	Queued, Unique         int64
 	Open, Resolving        int // open requests; hosts whose address is being looked up
 	Ready, Resting, Paused int // hosts

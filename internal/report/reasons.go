@@ -14,6 +14,7 @@ var reasons = map[string]string{
 	"tooDeep":              "deeper than --depth",
 	"tooDeepInHost":        "deeper in its host than --host-depth",
 	"nofollow":             "marked nofollow",
+	"sitemapTooDeep":       "a sitemap in an index that is too deep in other indexes",
 	"robotsTxt":            "forbidden by robots.txt",
 	"hostPageLimit":        "its host has --host-page-limit pages",
 	"dropped":              "dropped by the operator",

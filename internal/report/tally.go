@@ -20,7 +20,8 @@ type Visit struct {
 	Bytes     int64         // received
 	Took      time.Duration // until the whole response was there; zero: no request was sent
 	Page      bool          // a successful fetch of a page
-	File      bool          // a successful fetch of what a page embeds
+	File      bool          // a successful fetch of what a page embeds, or of a sitemap
+	Guess     bool          // the URL is a guess: unless File is set, only the URL and the bytes count
 	FromSeed  bool          // the URL is a seed, or a seed redirects to it
 	Robots    bool          // a robots.txt: not counted among the URLs of the crawl
 	Duplicate bool          // the payload equals an earlier one
@@ -189,7 +190,7 @@ func (t *Tally) Add(v Visit) {
 		return
 	}
 	first := int64(1)
-	if v.Shared {
+	if v.Shared || v.Guess && !v.File {
 		t.n.finished++
 		h.urls++
 		t.seeds.findOrAdd(v.Seed).urls++
@@ -341,7 +342,7 @@ func (t *Tally) Pages() int64 { return t.n.pages }
 // SeedPages returns the number of successful fetches of seeds and of the targets of their redirects.
 func (t *Tally) SeedPages() int64 { return t.n.seedPages }
 
-// Files returns the number of successful fetches of what pages embed.
+// Files returns the number of successful fetches of what pages embed, and of sitemaps.
 func (t *Tally) Files() int64 { return t.n.files }
 
 // Fetched returns the number of HTTP responses, without those to robots.txt requests.

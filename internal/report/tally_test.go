@@ -73,6 +73,19 @@ func hostsCSV(t *Tally) string {
 	return b.String()
 }
 
+// A guess counts as a URL with its bytes, unless there is something.
+func TestTallyGuess(t *testing.T) {
+	var tally Tally
+	tally.Add(Visit{Host: "a.example", Seed: "a.example", Code: 404, Bytes: 10, Guess: true})
+	tally.Add(Visit{Host: "a.example", Seed: "a.example", Code: CodeTooManyRetries, Error: "reset", Guess: true})
+	tally.Add(Visit{Host: "b.example", Seed: "a.example", Code: 200, Bytes: 5, File: true, Guess: true})
+	s := tally.Summary(time.Second, "finished")
+	if s.Finished != 3 || s.Fetched != 1 || s.Files != 1 || s.Pages != 0 || s.Bytes != 15 || len(s.Errors) != 0 ||
+		len(s.Status) != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestReports compares all report files of a crawl with golden files.
 func TestReports(t *testing.T) {
 	tally := sampleTally()

@@ -45,9 +45,10 @@ type Config struct {
 	ObeyNoArchive bool
 	// Outlinks also writes the links of each page into its metadata record.
 	Outlinks bool
-	// Requisites also fetches images, styles and scripts. Sitemaps also follows the sitemaps
-	// that robots.txt names.
-	Requisites, Sitemaps bool
+	// Requisites also fetches images, styles and scripts.
+	Requisites bool
+	// Sitemaps says which sitemaps the crawl follows. Zero means none.
+	Sitemaps Sitemaps
 	// SeedRoots also fetches the root page of each origin of which the crawl visits a page, if it is in scope.
 	SeedRoots bool
 	// DropNear archives only a note in place of a page that is a near-duplicate of an archived one, and does not follow

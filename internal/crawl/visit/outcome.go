@@ -90,7 +90,7 @@ func (p *Pool) Policy(v *Attempt) Patience {
 			how = Patience{min(n, 3), w, false}
 		}
 	}
-	if v.Last {
+	if v.Last || v.Task.Link.IsGuess() {
 		how.Tries = 1
 	}
 	return how

@@ -35,10 +35,10 @@ func (f PagesFunc) Receive(ctx context.Context, p *Page) error { return f(ctx, p
 // ErrEnough is returned by Receive to stop the run after this page.
 var ErrEnough = errors.New("enough pages")
 
-// handOn passes v's response to Pages. ctx is the context of the run, because the loss of a
-// lease must not cut off a page that has been fetched.
+// handOn passes v's response to Pages, but not that there is no sitemap at its usual place. ctx is the context of the
+// run, because the loss of a lease must not cut off a page that has been fetched.
 func (p *Pool) handOn(ctx context.Context, v *Attempt, r *fetch.Response) {
-	if p.Pages == nil || v.Response.Failure != 0 || v.App().Of != nil {
+	if p.Pages == nil || v.Response.Failure != 0 || v.App().Of != nil || v.Task.Link.IsGuess() && r.Status/100 != 2 {
 		return
 	}
 	v.Page.Shown.Began, v.Page.Shown.Took, v.Page.Shown.Again = r.Began, r.Duration, v.Plan().Before != nil

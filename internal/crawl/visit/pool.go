@@ -36,6 +36,7 @@ type Pool struct {
 	handing  handing
 	closing  atomic.Bool // visits that have not begun must not begin
 	inFlight sync.WaitGroup
+	sitemaps sync.Mutex // held while a worker reads a sitemap
 }
 
 // Parts are the parts that visits use.

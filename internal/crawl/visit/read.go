@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
@@ -15,6 +14,10 @@ import (
 // read finds the links of a response: the target of its redirect, or the links on its page.
 func (p *Pool) read(ctx context.Context, v *Attempt, r *fetch.Response) error {
 	l := v.Task.Link
+	if l.IsSitemap() { // one at a time: each may take 200 MB of memory
+		p.sitemaps.Lock()
+		defer p.sitemaps.Unlock()
+	}
 	if p.Strategy != nil || p.Pages != nil {
 		shown := &v.Page.Shown
 		shown.Link, shown.Status, shown.Header, shown.MIME = l, r.Status, r.Header, v.Response.MIME
@@ -35,6 +38,7 @@ func (p *Pool) read(ctx context.Context, v *Attempt, r *fetch.Response) error {
 		default:
 			next := Child(l, u, 'R')
 			next.Ext = v.extTo(u, 'R')
+			v.sitemapMoved(&next)
 			if !p.comesBack(v, &next) {
 				p.Links.Follow(v, next, next.Key())
 			}
@@ -57,6 +61,7 @@ func (p *Pool) read(ctx context.Context, v *Attempt, r *fetch.Response) error {
 		return nil
 	}
 	p.parse(v, r)
+	v.noteEntries()
 	p.linksOf(v)
 	if v.Contents().Duplicate {
 		v.Page.Shown.Directives = parse.Directives{} // its record has them only if its links are followed
@@ -66,7 +71,7 @@ func (p *Pool) read(ctx context.Context, v *Attempt, r *fetch.Response) error {
 	if v.lists() && p.LinkLog == nil {
 		return nil // nobody follows its links, but the records have what it says to robots
 	}
-	if v.App().Of == nil && !v.App().Shared {
+	if v.App().Of == nil && !v.App().Shared && v.Page.HTML.Kind != parse.Sitemap {
 		if err := p.resemble(ctx, v, v.Page.Shown.Body, v.Page.Shown.Cut); err != nil {
 			return err
 		}
@@ -97,6 +102,10 @@ func (p *Pool) read(ctx context.Context, v *Attempt, r *fetch.Response) error {
 			v.Skipped = append(v.Skipped, Skip{to, "nofollow"})
 			continue
 		}
+		if !v.sitemapAt(&to, out.Tag) {
+			v.Skipped = append(v.Skipped, Skip{to, "sitemapTooDeep"})
+			continue
+		}
 		p.Links.Follow(v, to, out.Key)
 	}
 	return nil
@@ -120,7 +129,7 @@ func (p *Pool) decode(v *Attempt, r *fetch.Response) error {
 		return nil
 	}
 	limit := p.cfg.MaxDecoded
-	if v.isSitemap() {
+	if v.Task.Link.IsSitemap() {
 		limit = max(limit, sitemapMax)
 	}
 	body, cut, err := r.Decode(limit)
@@ -147,15 +156,10 @@ func (p *Pool) parse(v *Attempt, r *fetch.Response) {
 		URL:     v.Task.Link.URL,
 		Header:  r.Header,
 		Body:    v.Page.Shown.Body,
-		Sitemap: v.isSitemap(),
+		Sitemap: v.Task.Link.IsSitemap(),
 	}, parse.Options{
 		Requisites: p.cfg.Requisites, Agent: p.cfg.Agent, Texts: p.LinkLog != nil || p.reader != nil,
+		SitemapFrom: p.cfg.Sitemaps.From,
 	}, &v.Page.HTML)
 	v.Page.Shown.Directives = v.Page.HTML.Directives
 }
-
-// isSitemap reports that the URL was found as a sitemap.
-func (v *Attempt) isSitemap() bool { return strings.HasSuffix(v.Task.Link.Hops, "M") }
-
-// sitemapMax bounds the size of a sitemap in bytes (sitemaps.org: 50 MB).
-const sitemapMax = 50 << 20

@@ -77,18 +77,12 @@ func (p *Pool) fetchRobots(ctx context.Context, v *Attempt, about, from weburl.U
 	if !IsErrand(l) {
 		v.Robots.Delay = max(v.Robots.Delay, p.Robots.Ask(about, p.cfg.Clock.Now()).Delay)
 	}
-	if p.cfg.Sitemaps {
+	if p.cfg.Sitemaps.Follow {
 		if p.Strategy != nil {
 			v.Page.Shown = Page{Link: link.Link{URL: from, Via: about.String(), Hops: l.Hops + "P", Seed: l.Seed},
 				Status: resp.Status, Header: resp.Header, MIME: v.Response.MIME}
 		}
-		v.Page.References = len(sitemaps)
-		for _, s := range sitemaps {
-			if u, err := weburl.Parse(s); err == nil {
-				to := link.Link{URL: u, Via: from.String(), Hops: l.Hops + "M", Seed: l.Seed, Ext: v.extTo(u, 'M')}
-				p.Links.Follow(v, to, link.KeyOf(u))
-			}
-		}
+		p.followSitemaps(v, about, from, sitemaps)
 	}
 	v.Asked = link.Link{URL: from, Via: about.String(), Hops: l.Hops, Seed: l.Seed}
 	if v.Record.Left, err = p.Leaves(v, resp); err != nil {

@@ -28,10 +28,10 @@ type ApplicationCounts interface{ States() []applications.State }
 
 var (
 	descPages    = Desc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived.")
-	descFiles    = Desc("orbweaver_crawl_files_total", "Files that pages embed (2xx responses).")
+	descFiles    = Desc("orbweaver_crawl_files_total", "Files that pages embed, and sitemaps (2xx responses).")
 	descAllPages = Desc("orbweaver_all_runs_pages", "Pages (2xx responses) archived in all runs of the crawl.")
 	descAllFiles = Desc("orbweaver_all_runs_files",
-		"Files that pages embed (2xx responses), in all runs of the crawl.")
+		"Files that pages embed, and sitemaps (2xx responses), in all runs of the crawl.")
 	descAllBytes  = Desc("orbweaver_all_runs_received_bytes", "Bytes received in all runs of the crawl.")
 	descFetched   = Desc("orbweaver_fetch_responses_total", "HTTP responses, without those for robots.txt.", "code")
 	descBytes     = Desc("orbweaver_fetch_received_bytes_total", "Bytes received.")

@@ -155,7 +155,7 @@ func (s *Settings) CheckUnused(except func(name string) bool) error {
 				texts = nil
 				break
 			}
-			texts = append(texts, "{"+name+"} "+cmp.Or(value, other.field.Tag.Get("placeholder")))
+			texts = append(texts, strings.TrimSpace("{"+name+"} "+cmp.Or(value, other.field.Tag.Get("placeholder"))))
 		}
 		if texts != nil {
 			need := strings.Join(texts, " or ")

@@ -45,6 +45,10 @@ func (s *Settings) Into(cfg *node.Config) (err error) {
 	if cfg.Crawl.Keep, err = sheet.ParseKeep("keep", s.Limits.Keep); err != nil {
 		return input.SettingError(err)
 	}
+	cfg.Crawl.Sitemaps.Follow = len(s.Limits.Sitemaps) > 0
+	if cfg.Crawl.Sitemaps.Named, err = s.Limits.Sitemaps.named(); err != nil {
+		return err
+	}
 	headers, err := sheet.ParseHeaders(s.Fetching.Header)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@
 //	zero         the number that stands for zero in node.Config, where zero is the default
 //	with         the settings with which alone it has an effect, as in "strategy=walk"
 //	for          "run": a crawl that continues does not keep it
-//	negatable    there is a flag that turns it off, because the program has it on in some crawls: see WithRequisites
+//	negatable    there is a flag that turns it off, because the program has it on in some crawls: see With...
 package settings
 
 import (
@@ -57,7 +57,8 @@ type Limits struct {
 	TimeLimit     time.Duration     `placeholder:"D" least:"0s" option:"" into:"Crawl.TimeLimit" for:"run"`
 	MinFreeDisk   quantity.ByteSize `default:"1GB" placeholder:"BYTES" least:"0" into:"Crawl.MinFreeDisk"`
 	Requisites    bool              `negatable:"" option:"" into:"Crawl.Requisites"`
-	Sitemaps      bool              `option:"" into:"Crawl.Sitemaps"`
+	Sitemaps      Sitemaps          `negatable:"" option:""`
+	SitemapFrom   Date              `placeholder:"DATE" with:"sitemaps" into:"Crawl.Sitemaps.From"`
 	SeedRoots     bool              `option:"" into:"Crawl.SeedRoots"`
 	Keep          []string          `placeholder:"RE|TYPE" sep:"none" option:""`
 	ObeyNoarchive bool              `option:"ObeyNoArchive" into:"Crawl.ObeyNoArchive"`
@@ -70,6 +71,12 @@ type Limits struct {
 // all that is wanted, and a walk is a sample of pages.
 func WithRequisites(k scope.Kind, strategy string) bool {
 	return k != scope.Domain && k != scope.Any && strategy != "list" && strategy != "walk"
+}
+
+// WithSitemaps reports whether a crawl of a scope with a strategy follows sitemaps by default: those of whole hosts and
+// domains do. A sitemap lists the pages of a whole site.
+func WithSitemaps(k scope.Kind, strategy string) bool {
+	return (k == scope.Host || k == scope.Domain) && strategy != "list" && strategy != "walk"
 }
 
 // Order is in which order URLs are visited, and which are visited again.

@@ -141,7 +141,7 @@ func Text(value any) string {
 	switch x := reflect.Indirect(reflect.ValueOf(value)); {
 	case !x.IsValid():
 		return "none"
-	case x.Kind() == reflect.Slice:
+	case x.Kind() == reflect.Slice && x.Type().Name() == "":
 		var all []string
 		for i := range x.Len() {
 			all = append(all, fmt.Sprint(x.Index(i).Interface()))

@@ -248,6 +248,9 @@ func appendVisit(dst []byte, l *report.Line, n uint64) []byte {
 	}
 	dst = append(dst, what)
 	via := l.Via
+	if l.Guess() {
+		via = "" // which does not link to it
+	}
 	if strings.HasSuffix(l.Hops, "R") {
 		via = redirected + via
 	}

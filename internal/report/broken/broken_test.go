@@ -326,3 +326,17 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A sitemap that is a guess is broken only for pages that link to it.
+func TestGuess(t *testing.T) {
+	for _, links := range []bool{false, true} {
+		w := newWorld(t, links)
+		w.visit(200, a+"/", "", nil, a+"/linked.xml")
+		w.visit(404, a+"/sitemap.xml", a+"/robots.txt", []string{"sitemap-guess"})
+		w.visit(404, a+"/linked.xml", a+"/robots.txt", []string{"sitemap-guess"})
+		rows, _ := w.write(Config{})
+		if want := map[bool]int{true: 1}[links]; len(rows) != want || want > 0 && rows[0][0] != a+"/linked.xml" {
+			t.Errorf("with a link log: %t: %q", links, rows)
+		}
+	}
+}

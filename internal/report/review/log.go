@@ -161,10 +161,17 @@ func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
 	if replaced {
 		kind = ""
 	}
-	file := link.IsFile(l.Hops)
+	file := link.IsFile(l.Hops) || l.Sitemap()
 	got := l.Code >= 200 && l.Code < 300
 	page := got && !file
 	c.hours.add(l.Time, l.Code > 0, page, size)
+	if l.Guess() && !got { // as in report.Tally
+		c.timeline.add(l.Time, func(s *Span) { s.Bytes += size })
+		h := c.hosts.row(hostOf(l.URL))
+		h.Visits++
+		h.Bytes += size
+		return nil
+	}
 	switch {
 	case page:
 		t.Pages++

@@ -44,7 +44,7 @@ type Histograms struct {
 type Totals struct {
 	Visits     int64 `json:"visits"` // lines of crawl.log, without robots.txt
 	Pages      int64 `json:"pages"`  // 2xx responses
-	Files      int64 `json:"files"`  // 2xx responses that pages embed
+	Files      int64 `json:"files"`  // 2xx responses that pages embed, and sitemaps
 	Fetched    int64 `json:"fetched"`
 	Failed     int64 `json:"failed"`        // visits that ended with a kind of error
 	Bytes      int64 `json:"content_bytes"` // received after the HTTP headers

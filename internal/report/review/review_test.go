@@ -82,6 +82,26 @@ func TestTotals(t *testing.T) {
 	}
 }
 
+// A sitemap is a file. One that is a guess is no failure of the site.
+func TestSitemaps(t *testing.T) {
+	w := newWorld(t)
+	of := func(code int, url, note string) report.Line {
+		l := status(code, url, "M", "http://a.example/robots.txt")
+		l.Notes = []string{note}
+		return l
+	}
+	w.log("a", of(200, "http://a.example/map.xml", "sitemap"), of(404, "http://a.example/gone.xml", "sitemap"),
+		of(404, "http://b.example/sitemap.xml", "sitemap-guess"),
+		of(200, "http://c.example/sitemap.xml", "sitemap-guess"))
+	r := w.read(Config{}, "a")
+	if r.Visits != 4 || r.Files != 2 || r.Pages != 0 || r.Fetched != 3 || r.Failed != 0 || len(r.Status) != 2 {
+		t.Errorf("totals: %+v, status %+v", r.Totals, r.Status)
+	}
+	if len(r.Broken) != 1 || r.Broken[0].URL != "http://a.example/gone.xml" {
+		t.Errorf("broken: %+v", r.Broken)
+	}
+}
+
 // The visits to pages of a category are those whose page the archive has.
 func TestCategories(t *testing.T) {
 	w := newWorld(t)

@@ -40,7 +40,8 @@ import (
 // robots=LINE;LINE (a body), slow=DURATION, drip=DURATION (a byte of the body so
 // often, behind size=N of it), drip-header=DURATION (likewise), size=N, noise=N (bytes of the body
 // that do not shrink), prose=N (words), same (a body that other pages have too), etag=TAG (which a 304 confirms),
-// sitemap=URL;URL, hang, reset, cut (the connection ends before the body does), set=NAME=VALUE (Set-Cookie),
+// sitemap=URL;URL@LASTMOD, index=URL;URL@LASTMOD (of sitemaps), hang, reset, cut (the connection ends before the body
+// does), set=NAME=VALUE (Set-Cookie),
 // line=DURATION*N (N pieces, each of which takes DURATION on the one line to the crawler, in turn with pieces of other
 // answers).
 type Web struct {
@@ -273,13 +274,18 @@ func (w *Web) answer(c net.Conn, url, words string) int {
 			}
 		case name == "robots":
 			kind, body = "text/plain", strings.ReplaceAll(strings.ReplaceAll(value, "_", " "), ";", "\n")+"\n"
-		case name == "sitemap":
-			kind, body = "application/xml",
-				`<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`
-			for _, u := range strings.Split(value, ";") {
-				body += "<url><loc>" + u + "</loc></url>"
+		case name == "sitemap" || name == "index":
+			root, entry := "urlset", "url"
+			if name == "index" {
+				root, entry = "sitemapindex", "sitemap"
 			}
-			body += "</urlset>"
+			kind, body = "application/xml",
+				`<?xml version="1.0"?><`+root+` xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`
+			for _, u := range strings.Split(value, ";") {
+				loc, at, _ := strings.Cut(u, "@")
+				body += "<" + entry + "><loc>" + loc + "</loc><lastmod>" + at + "</lastmod></" + entry + ">"
+			}
+			body += "</" + root + ">"
 		case isNoFollow:
 			body += `<a rel=nofollow href="` + link + "\">x</a>\n"
 		case isImg:

@@ -127,6 +127,33 @@ func (l *Link) SetRefetches(n uint8) {
 	l.setField(tagRefetches, string([]byte{n}))
 }
 
+// IsSitemap reports that the URL was found as a sitemap, or as an index of sitemaps: it is named as one, or is a guess.
+func (l Link) IsSitemap() bool {
+	if l.Ext == "" {
+		return false
+	}
+	_, is := l.field(tagSitemap)
+	return is
+}
+
+// IsGuess reports that the URL is where sites usually have their sitemap, and that nothing names it.
+func (l Link) IsGuess() bool {
+	if l.Ext == "" {
+		return false
+	}
+	value, _ := l.field(tagSitemap)
+	return value == "\x01"
+}
+
+// SetSitemap makes the link a sitemap.
+func (l *Link) SetSitemap(guess bool) {
+	value := "\x00"
+	if guess {
+		value = "\x01"
+	}
+	l.setField(tagSitemap, value)
+}
+
 // MaxRoot is the limit of a Root in octets.
 const MaxRoot = 512
 

@@ -21,8 +21,8 @@ type Link struct {
 	// Seed is the source tag: the host of the seed that this link descends from.
 	Seed string
 	// Ext has the rarer properties of the link, see AppendTo: Bare, HostDepth, Destination, Stored, Version, Refetches,
-	// App, Steps, and those of versions of this program to come, which this version keeps. It has at most MaxExt
-	// octets.
+	// App, Steps, Sitemap, and those of versions of this program to come, which this version keeps. It has at most
+	// MaxExt octets.
 	Ext string
 	// Level is the priority. Zero is the ordinary priority.
 	Level uint8
@@ -45,6 +45,7 @@ const (
 	tagRefetches   = 7 // 1 octet
 	tagApp         = 8 // name, and perhaps a zero octet and the root
 	// tagSteps    = 9, see steps.go
+	tagSitemap = 10 // 1 octet: 1 if it is a guess, else 0
 )
 
 // maxHostDepth bounds HostDepth. A larger number can only come from elsewhere.
@@ -121,6 +122,9 @@ func IsFile(hops string) bool {
 	return 0 < embeds && embeds <= maxEmbeds
 }
 
+// IsFile reports that the URL is a part of a page, or a sitemap, and no page itself.
+func (l Link) IsFile() bool { return IsFile(l.Hops) || l.IsSitemap() }
+
 // Deeper reports whether a depth limit counts this hop.
 func Deeper(hop byte) bool { return hop == 'L' || hop == 'M' || hop == 'X' }
 
@@ -136,7 +140,8 @@ func Deeper(hop byte) bool { return hop == 'L' || hop == 'M' || hop == 'X' }
 // Destination: uvarint category, 8 octets hash, big-endian. Tag 4 is Stored: uvarint From, uvarint To-From, and the
 // name of the file. Tag 5, without octets, is Imported. Tag 6 is Version: 8 octets,
 // big-endian. Tag 7 is Refetches: 1 octet, not 0. Tag 8 is App: a name, and if there is a Root, a zero octet and the
-// Root. Tag 9 is Steps, see AddStep. A reader keeps the fields whose tags it does not know.
+// Root. Tag 9 is Steps, see AddStep. Tag 10 is Sitemap: 1 octet, 1 for a guess. A reader keeps the fields whose tags it
+// does not know.
 func (l Link) AppendTo(dst []byte) []byte {
 	dst = append(slices.Grow(dst, l.encodedLen()), l.Level)
 	dst = appendString(dst, l.URL.String())

@@ -336,3 +336,22 @@ func TestIsFile(t *testing.T) {
 		}
 	}
 }
+
+func TestSitemap(t *testing.T) {
+	var l Link
+	l.SetHostDepth(3)
+	l.SetSteps(AddStep("", weburl.MustParse("http://a.example/"), 7))
+	if l.IsSitemap() || l.IsGuess() || l.IsFile() {
+		t.Error("any link is a sitemap")
+	}
+	l.URL = weburl.MustParse("http://a.example/sitemap.xml")
+	key := l.Key()
+	for _, guess := range []bool{true, false} {
+		l.SetSitemap(guess)
+		read, _, err := Decode(l.AppendTo(nil))
+		if err != nil || !read.IsSitemap() || read.IsGuess() != guess || !read.IsFile() || !read.Sent().IsSitemap() ||
+			read.HostDepth() != 3 || read.Steps() == "" || read.Key() != key {
+			t.Errorf("guess %t: %+v, %v", guess, read, err)
+		}
+	}
+}

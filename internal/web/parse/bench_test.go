@@ -223,7 +223,7 @@ func BenchmarkRealPages(b *testing.B) {
 	for b.Loop() {
 		for _, in.Body = range bodies {
 			p.reset(in, Options{})
-			body, kind, cs := open(in, typeOf(in), &p.work.opt)
+			body, kind, cs, _ := open(in, typeOf(in), &p.work.opt)
 			if kind != HTML {
 				b.Fatal(kind)
 			}

@@ -104,6 +104,7 @@ func (p *Page) reset(in Input, opt Options) {
 	w.title, w.titled = w.title[:0], false
 	p.Links, p.Kind, p.Base, p.Canonical, p.Directives = links[:0], Other, in.URL, weburl.URL{}, Directives{}
 	p.Charset, p.Language, p.Title, p.BadLinks, p.Dropped, p.Withheld = "", "", "", 0, 0, 0
+	p.Older, p.Cut = 0, false
 }
 
 // Release releases the links of the last page, and the memory that an unusually large page took. Call

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/message"
@@ -428,6 +429,53 @@ func TestSitemaps(t *testing.T) {
 	}
 }
 
+func TestSitemapFrom(t *testing.T) {
+	const map1 = `<urlset><url><lastmod>2026-11-19</lastmod><loc>http://h.example/old</loc>
+		<image><loc>http://h.example/old.png</loc></image><link rel="alternate" href="http://h.example/old-de"/></url>
+		<url><loc>http://h.example/1?a&amp;b</loc><lastmod> 2026-11-20 </lastmod>
+		<image><loc>http://h.example/1.png</loc></image><link rel="alternate" href="http://h.example/1-de?a&amp;b"/></url>
+		<url><loc>http://h.example/2</loc><lastmod>yesterday</lastmod></url>
+		<url><loc>http://h.example/3</loc><lastmod/></url>
+		<url><loc>http://h.example/old2</loc><lastmod>2026-11-20T01:00:00+02:00</lastmod>
+		<url><loc>http://h.example/4</loc><lastmod>2026</lastmod></urlset>`
+	var p Page
+	parseFrom := func(in string) string {
+		Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "text/xml", Body: []byte(in)},
+			Options{Requisites: true, SitemapFrom: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)}, &p)
+		return shortLinks(&p)
+	}
+	if got, want := parseFrom(map1), "M http://h.example/1?a&b url/loc, E http://h.example/1.png image/loc, "+
+		"M http://h.example/1-de?a&b url/link@href, M http://h.example/2 url/loc, M http://h.example/3 url/loc, "+
+		"M http://h.example/4 url/loc"; got != want || p.Older != 2 {
+		t.Errorf("%d older entries\ngot  %s\nwant %s", p.Older, got, want)
+	}
+	if got, want := parseFrom("<sitemapindex><sitemap><loc>http://h.example/1</loc><lastmod>2025-01</lastmod></sitemap>"+
+		"<sitemap><loc>http://h.example/2</loc></sitemap></sitemapindex>"),
+		"M http://h.example/2 sitemap/loc"; got != want || p.Older != 1 {
+		t.Errorf("%d older entries\ngot  %s\nwant %s", p.Older, got, want)
+	}
+}
+
+func TestParseDate(t *testing.T) {
+	for text, want := range map[string]string{
+		"2026":                      "2026-01-01T00:00:00Z to 2026-12-31T23:59:59.999999999Z",
+		"2024-02":                   "2024-02-01T00:00:00Z to 2024-02-29T23:59:59.999999999Z",
+		"2026-11-30":                "2026-11-30T00:00:00Z to 2026-11-30T23:59:59.999999999Z",
+		"2026-11-30T08:00Z":         "2026-11-30T08:00:00Z to 2026-11-30T08:00:59.999999999Z",
+		"2026-11-30T08:00:01+01:00": "2026-11-30T07:00:01Z to 2026-11-30T07:00:01.999999999Z",
+		"2026-11-30T08:00:01.5Z":    "2026-11-30T08:00:01.5Z to 2026-11-30T08:00:02.499999999Z",
+		"2026-11-31":                "", "2026-1-1": "", "": "", "20261130": "", "now": "", "2026-11-30T08:00:00": "",
+	} {
+		got := ""
+		if first, last, ok := ParseDate(text); ok {
+			got = first.UTC().Format(time.RFC3339Nano) + " to " + last.UTC().Format(time.RFC3339Nano)
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestSitemapBounds(t *testing.T) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -439,11 +487,11 @@ func TestSitemapBounds(t *testing.T) {
 	in := Input{URL: mustURL(t, "https://a.example/s.xml.gz"), Body: b.Bytes(), Sitemap: true}
 	var p Page
 	Parse(in, Options{MaxLinks: 10}, &p)
-	if len(p.Links) != 10 || p.Dropped != 990 {
-		t.Errorf("got %d links, %d dropped, want 10 and 990", len(p.Links), p.Dropped)
+	if len(p.Links) != 10 || p.Dropped != 990 || p.Cut {
+		t.Errorf("got %d links, %d dropped, cut: %t, want 10 and 990, not cut", len(p.Links), p.Dropped, p.Cut)
 	}
 	Parse(in, Options{MaxInflated: 1 << 10}, &p)
-	if n := len(p.Links); n == 0 || n > 1024/len("<url><loc>https://a.example/0</loc></url>") {
+	if n := len(p.Links); !p.Cut || n == 0 || n > 1024/len("<url><loc>https://a.example/0</loc></url>") {
 		t.Errorf("got %d links from the first KiB, want some but no more than fit", n)
 	}
 }

@@ -21,11 +21,11 @@ func typeOf(in Input) message.Type {
 
 // open decides how to read the body. It unpacks a sitemap that was served as a gzip file. The
 // returned body has no byte order mark.
-func open(in Input, t message.Type, opt *Options) (body []byte, kind Kind, cs charset) {
+func open(in Input, t message.Type, opt *Options) (body []byte, kind Kind, cs charset, cut bool) {
 	essence, label := t.Essence, t.Charset
 	body = in.Body
 	if gzipped(in, essence) {
-		body = inflate(body, opt.MaxInflated)
+		body, cut = inflate(body, opt.MaxInflated)
 		essence, label = "", ""
 		kind = rootKind(body)
 		if (kind == Other || kind == XML) && !in.Sitemap {
@@ -44,7 +44,7 @@ func open(in Input, t message.Type, opt *Options) (body []byte, kind Kind, cs ch
 		}
 	}
 	cs, body = charsetOf(kind, body, label)
-	return body, kind, cs
+	return body, kind, cs, cut
 }
 
 // gzipped reports whether the body is a gzip file that may be a sitemap: Input.Sitemap is set, or
@@ -66,15 +66,18 @@ func gzipped(in Input, essence string) bool {
 }
 
 // inflate unpacks at most limit bytes. From a damaged or longer file it returns the readable
-// beginning.
-func inflate(b []byte, limit int64) []byte {
+// beginning, and cut says that it is longer.
+func inflate(b []byte, limit int64) (out []byte, cut bool) {
 	z, err := gzip.NewReader(bytes.NewReader(b))
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	// An error means that the file is damaged; use the bytes before it.
-	out, _ := io.ReadAll(io.LimitReader(z, limit))
-	return out
+	out, _ = io.ReadAll(io.LimitReader(z, limit+1))
+	if cut = int64(len(out)) > limit; cut {
+		out = out[:limit]
+	}
+	return out, cut
 }
 
 // header reads robots directives and links from the response's header.

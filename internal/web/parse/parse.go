@@ -18,6 +18,8 @@
 package parse
 
 import (
+	"time"
+
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -57,6 +59,9 @@ type Options struct {
 	MaxURL int
 	// Texts also keeps what the page says of each link, for Page.Each: its anchor text and its rel.
 	Texts bool
+	// SitemapFrom leaves out the entries of a sitemap or an index whose lastmod is before it. It keeps those without a
+	// lastmod that can be read. Zero keeps all.
+	SitemapFrom time.Time
 	// MaxInflated is the maximum size in bytes of an uncompressed sitemap that was served as a gzip
 	// file. Zero means 50 MiB.
 	MaxInflated int64
@@ -72,8 +77,8 @@ type Input struct {
 	ContentType string
 	// Body has no transfer or content coding. Parse does not keep it.
 	Body []byte
-	// Sitemap is set if a robots.txt or a sitemap index names the URL as a sitemap. A text file is
-	// then read as a sitemap.
+	// Sitemap is set if the URL was found as a sitemap, such as by a robots.txt or a sitemap index.
+	// A text file is then read as a sitemap.
 	Sitemap bool
 }
 
@@ -138,6 +143,10 @@ type Page struct {
 	// Dropped counts the references after MaxLinks links or 5,000 embeds, and those that exceed the
 	// memory for URLs: 4 MiB plus the size of the body.
 	Dropped int
+	// Older counts the entries of a sitemap that Options.SitemapFrom leaves out.
+	Older int
+	// Cut reports that the body is longer than Options.MaxInflated.
+	Cut bool
 	// Withheld counts the links that are left out because the page says nofollow.
 	Withheld int
 
@@ -149,8 +158,8 @@ func Parse(in Input, opt Options, p *Page) {
 	p.reset(in, opt)
 	p.header(in)
 	t := typeOf(in)
-	body, kind, cs := open(in, t, &p.work.opt)
-	p.Kind, p.MIME = kind, t.Essence
+	body, kind, cs, cut := open(in, t, &p.work.opt)
+	p.Kind, p.MIME, p.Cut = kind, t.Essence, cut
 	p.Charset = cs.name
 	p.work.cs = cs
 	switch kind {

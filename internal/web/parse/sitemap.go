@@ -1,6 +1,24 @@
 package parse
 
-import "bytes"
+import (
+	"bytes"
+	"time"
+)
+
+// A listing is the entry of a sitemap that is being read: what a url or sitemap element has of references, until its
+// end tells whether it has changed since Options.SitemapFrom.
+type listing struct {
+	from     time.Time
+	held     []heldRef
+	modified []byte // as the entry says; nil: it says nothing
+}
+
+// A heldRef is a reference with its place in the body. An attribute value has its own escapes and no markup.
+type heldRef struct {
+	text []byte
+	ref  ref
+	attr bool
+}
 
 // sitemap scans a sitemap or sitemap index (sitemaps.org/protocol.html), or the text form with one
 // URL a line. The element around a loc decides about it: the locs of images and videos are
@@ -23,17 +41,19 @@ func (p *Page) sitemap(body []byte) {
 	)
 	parent, capture, reading := other, 0, ""
 	hop := byte('M')
+	entry := listing{from: w.opt.SitemapFrom}
 	for s.next() {
 		name := local(s.name())
 		if s.end {
-			if reading != "" && (hop == 'M' || w.opt.Requisites) {
-				if text := trim(p.XMLText(s.b[capture:s.at], true)); len(text) > 0 {
-					p.noteDecoded(text, ref{tag: reading, hop: hop})
-				}
+			if reading == lastmod {
+				entry.modified = s.b[capture:s.at]
+			} else if reading != "" && (hop == 'M' || w.opt.Requisites) {
+				entry.add(p, heldRef{text: s.b[capture:s.at], ref: ref{tag: reading, hop: hop}})
 			}
 			reading = ""
 			switch string(name) {
 			case "url", "sitemap":
+				entry.end(p)
 				parent = other
 			case "image":
 				if parent == inImage {
@@ -45,18 +65,24 @@ func (p *Page) sitemap(body []byte) {
 		reading = ""
 		switch string(name) {
 		case "url":
+			entry.end(p)
 			parent = inURL
 		case "sitemap":
+			entry.end(p)
 			parent = inIndex
 		case "image":
 			if parent == inURL && !s.selfClosing {
 				parent = inImage
 			}
+		case lastmod:
+			if parent == inURL || parent == inIndex {
+				reading = lastmod
+			}
 		case "loc":
 			hop = 'M'
 			switch parent {
 			case inIndex:
-				reading = "sitemap/loc"
+				reading = SitemapTag
 			case inImage:
 				reading, hop = "image/loc", 'E'
 			case inURL:
@@ -69,7 +95,7 @@ func (p *Page) sitemap(body []byte) {
 		case "link":
 			if rel, ok := s.attr(aRel); ok && hasToken(p.value(rel), "alternate") {
 				if v, ok := s.attr(aHref); ok && len(trim(v)) > 0 {
-					p.add(v, 'M', "url/link@href", false)
+					entry.add(p, heldRef{text: v, ref: ref{tag: "url/link@href", hop: 'M'}, attr: true})
 				}
 			}
 		}
@@ -78,6 +104,43 @@ func (p *Page) sitemap(body []byte) {
 		}
 		capture = s.i
 	}
+	entry.end(p)
+}
+
+// lastmod is the element with the time of the last change of an entry.
+const lastmod = "lastmod"
+
+// SitemapTag is Link.Tag of an entry of a sitemap index, which is a sitemap.
+const SitemapTag = "sitemap/loc"
+
+// add notes a reference of the entry on p, or keeps it until the end of the entry.
+func (l *listing) add(p *Page, r heldRef) {
+	switch {
+	case !l.from.IsZero():
+		l.held = append(l.held, r)
+	case r.attr:
+		p.note(r.text, r.ref, true)
+	default:
+		if text := trim(p.XMLText(r.text, true)); len(text) > 0 {
+			p.noteDecoded(text, r.ref)
+		}
+	}
+}
+
+// end notes the references of the entry on p, unless it has not changed since Options.SitemapFrom.
+func (l *listing) end(p *Page) {
+	if l.from.IsZero() {
+		return
+	}
+	if _, last, ok := ParseDate(string(trim(l.modified))); ok && last.Before(l.from) {
+		p.Older++
+	} else {
+		var now listing
+		for _, r := range l.held {
+			now.add(p, r)
+		}
+	}
+	l.held, l.modified = l.held[:0], nil
 }
 
 // textSitemap reads one URL a line. It skips lines that are not absolute URLs, so a page that is not a
@@ -97,4 +160,26 @@ func (p *Page) textSitemap(body []byte) {
 		}
 		p.note(line, ref{tag: "text/loc", hop: 'M'}, false)
 	}
+}
+
+// dates are the forms of W3C Datetime, and the time that each leaves open. A time also has a zone, and perhaps a
+// fraction of its seconds.
+var dates = []struct {
+	form                string
+	years, months, days int
+	rest                time.Duration
+}{
+	{"2006", 1, 0, 0, 0}, {"2006-01", 0, 1, 0, 0}, {"2006-01-02", 0, 0, 1, 0},
+	{"2006-01-02T15:04Z07:00", 0, 0, 0, time.Minute}, {time.RFC3339, 0, 0, 0, time.Second},
+}
+
+// ParseDate reads a date or a time as sitemaps have it (W3C Datetime; a date is one of UTC): the first and the last
+// moment that it may mean. ok is false for any other text.
+func ParseDate(text string) (first, last time.Time, ok bool) {
+	for _, d := range dates {
+		if t, err := time.Parse(d.form, text); err == nil {
+			return t, t.AddDate(d.years, d.months, d.days).Add(d.rest - 1), true
+		}
+	}
+	return first, last, false
 }

@@ -16,6 +16,8 @@
 //	seed          none, or only R            exclude
 //	embed         last is E, of a page       traps, exclude,
 //	              that is in                 accept
+//	sitemap       any, if found as one       all but include; the depths
+//	                                         are those of its entries
 //	link          all others                 all
 //
 // The target of a seed's redirects (only R) counts as a seed. Otherwise http://example.com could

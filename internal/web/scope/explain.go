@@ -49,6 +49,8 @@ func describe(st role, l link.Link) string {
 		return "a seed, because a seed redirects here"
 	case asPrerequisite:
 		return "a prerequisite"
+	case asSitemap:
+		return fmt.Sprintf("a sitemap, hops %s; the pages that it lists are one link deeper", l.Hops)
 	case asEmbed:
 		return fmt.Sprintf("an embed, hops %s", l.Hops)
 	}

@@ -15,7 +15,7 @@ func (s *Scope) judgeFast(l *link.Link) (v Judgement, ok bool) {
 	if l.URL.IsZero() || l.Hops == "" {
 		return v, false
 	}
-	if l.Refetches() > 0 {
+	if l.Ext != "" && (l.Refetches() > 0 || l.IsSitemap()) {
 		return v, false
 	}
 	var at limits

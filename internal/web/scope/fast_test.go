@@ -76,6 +76,9 @@ func TestFastPathAgreesWithRules(t *testing.T) {
 		}
 		l := link.Link{URL: u, Hops: hops.String(), Via: "http://a.example/docs/x"}
 		l.SetHostDepth(r.IntN(4))
+		if r.IntN(8) == 0 {
+			l.SetSitemap(r.IntN(2) == 0)
+		}
 		s := scopes[r.IntN(len(scopes))]
 		got, want := s.Judge(l), s.judgeByRules(l)
 		if got != want {

@@ -166,6 +166,7 @@ const (
 	asLink role = iota
 	asEmbed
 	asSeed
+	asSitemap
 	asPrerequisite
 )
 
@@ -180,6 +181,9 @@ func (s *Scope) role(l link.Link) role {
 	last := hops[len(hops)-1]
 	if last == 'P' {
 		return asPrerequisite
+	}
+	if l.IsSitemap() {
+		return asSitemap
 	}
 	if last != 'E' && last != 'R' {
 		return asLink
@@ -239,6 +243,20 @@ type rule struct {
 	detail func(s *Scope, l link.Link) string
 }
 
+// listsFor reports whether l is a sitemap of the host of its seed, if only a part of the host is in scope.
+func (s *Scope) listsFor(l *link.Link) bool {
+	return (s.cfg.Scope == Page || s.cfg.Scope == Prefix) && l.Seed != "" &&
+		bareHost(l.URL.Host()) == bareHost(l.Seed)
+}
+
+// below returns how many links deeper the pages are for which the crawl fetches a URL: those that a sitemap lists.
+func below(st role) int {
+	if st == asSitemap {
+		return 1
+	}
+	return 0
+}
+
 func over(n, limit int, why Reason) Reason {
 	if limit >= 0 && n > limit {
 		return why
@@ -251,16 +269,16 @@ func over(n, limit int, why Reason) Reason {
 // Cheap rules come next.
 var rules = []rule{
 	{
-		"scope", [...]bool{asLink: true, asPrerequisite: false},
-		func(s *Scope, l link.Link, _ role) Reason {
-			if !s.reaches(&l, l.URL) {
+		"scope", [...]bool{asLink: true, asSitemap: true, asPrerequisite: false},
+		func(s *Scope, l link.Link, st role) Reason {
+			if !s.reaches(&l, l.URL) && (st != asSitemap || !s.listsFor(&l)) {
 				return OutOfScope
 			}
 			return ""
 		},
 		(*Scope).explainKind,
 	}, {
-		"URL length", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
+		"URL length", [...]bool{asLink: true, asEmbed: true, asSitemap: true, asPrerequisite: false},
 		func(s *Scope, l link.Link, _ role) Reason {
 			return over(len(l.URL.String()), s.cfg.MaxURLLength, TrapURLLength)
 		},
@@ -268,7 +286,7 @@ var rules = []rule{
 			return counted(len(l.URL.String()), s.cfg.MaxURLLength, "octet", "")
 		},
 	}, {
-		"path length", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
+		"path length", [...]bool{asLink: true, asEmbed: true, asSitemap: true, asPrerequisite: false},
 		func(s *Scope, l link.Link, _ role) Reason {
 			return over(segments(l.URL.Path()), s.cfg.MaxPathSegments, TrapPathLength)
 		},
@@ -276,7 +294,7 @@ var rules = []rule{
 			return counted(segments(l.URL.Path()), s.cfg.MaxPathSegments, "segment", "")
 		},
 	}, {
-		"repeated segments", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
+		"repeated segments", [...]bool{asLink: true, asEmbed: true, asSitemap: true, asPrerequisite: false},
 		func(s *Scope, l link.Link, _ role) Reason {
 			most, path := s.cfg.MaxRepeatedSegments, l.URL.Path()
 			if most >= 0 && (repeats(path, most) || crowded(path, 2*most)) {
@@ -292,7 +310,7 @@ var rules = []rule{
 			return counted(repeated(l.URL.Path()), most, "time", " in a row")
 		},
 	}, {
-		"query arguments", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
+		"query arguments", [...]bool{asLink: true, asEmbed: true, asSitemap: true, asPrerequisite: false},
 		func(s *Scope, l link.Link, _ role) Reason {
 			return over(queryArgs(l.URL), s.cfg.MaxQueryArgs, TrapQueryArgs)
 		},
@@ -300,7 +318,7 @@ var rules = []rule{
 			return counted(queryArgs(l.URL), s.cfg.MaxQueryArgs, "argument", "")
 		},
 	}, {
-		"calendar", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
+		"calendar", [...]bool{asLink: true, asEmbed: true, asSitemap: true, asPrerequisite: false},
 		func(s *Scope, l link.Link, _ role) Reason {
 			if s.lastYear != 0 && strayYear(l.URL, s.lastYear) != 0 {
 				return TrapCalendar
@@ -317,7 +335,7 @@ var rules = []rule{
 			return "no implausible date"
 		},
 	}, {
-		"exclude", [...]bool{asLink: true, asEmbed: true, asSeed: true, asPrerequisite: false},
+		"exclude", [...]bool{asLink: true, asEmbed: true, asSeed: true, asSitemap: true, asPrerequisite: false},
 		func(s *Scope, l link.Link, _ role) Reason {
 			if s.at(l.URL).exclude.Match(l.URL.String()) {
 				return Excluded
@@ -339,9 +357,9 @@ var rules = []rule{
 			return s.at(l.URL).include.Explain(l.URL.String()) + s.decides(l.URL, "include")
 		},
 	}, {
-		"depth", [...]bool{asLink: true, asPrerequisite: false},
-		func(s *Scope, l link.Link, _ role) Reason {
-			return over(l.Depth(), s.at(l.URL).depth, TooDeep)
+		"depth", [...]bool{asLink: true, asSitemap: true, asPrerequisite: false},
+		func(s *Scope, l link.Link, st role) Reason {
+			return over(l.Depth()+below(st), s.at(l.URL).depth, TooDeep)
 		},
 		func(s *Scope, l link.Link) string {
 			depth, by := s.at(l.URL).depth, s.decides(l.URL, "depth")
@@ -351,9 +369,9 @@ var rules = []rule{
 			return counted(l.Depth(), depth, "link", "") + by
 		},
 	}, {
-		"host depth", [...]bool{asLink: true, asPrerequisite: false},
-		func(s *Scope, l link.Link, _ role) Reason {
-			return over(l.HostDepth(), s.at(l.URL).hostDepth, TooDeepInHost)
+		"host depth", [...]bool{asLink: true, asSitemap: true, asPrerequisite: false},
+		func(s *Scope, l link.Link, st role) Reason {
+			return over(l.HostDepth()+below(st), s.at(l.URL).hostDepth, TooDeepInHost)
 		},
 		func(s *Scope, l link.Link) string {
 			depth, by := s.at(l.URL).hostDepth, s.decides(l.URL, "host-depth")
@@ -363,7 +381,7 @@ var rules = []rule{
 			return counted(l.HostDepth(), depth, "link", " within the host") + by
 		},
 	}, {
-		acceptRule, [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
+		acceptRule, [...]bool{asLink: true, asEmbed: true, asSitemap: true, asPrerequisite: false},
 		func(s *Scope, l link.Link, _ role) Reason {
 			if s.cfg.Accept != nil && !s.cfg.Accept(l) {
 				return Rejected

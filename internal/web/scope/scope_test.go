@@ -177,6 +177,39 @@ func TestRole(t *testing.T) {
 	}
 }
 
+// A sitemap must be on a host of the crawl, also if only a part of the host is. Its entries are a link deeper.
+func TestSitemapRole(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		url  string
+		want Reason
+	}{
+		{Config{}, "http://a.example/sitemap.xml", ""},
+		{Config{}, "http://cdn.example/sitemap.xml", OutOfScope},
+		{Config{Scope: Prefix}, "https://www.a.example/sitemap.xml", ""},
+		{Config{Scope: Page}, "http://a.example/sitemap.xml", ""},
+		{Config{Scope: Page}, "http://cdn.example/sitemap.xml", OutOfScope},
+		{Config{Scope: Domain}, "http://x.a.example/sitemap.xml", ""},
+		{Config{Include: []string{"/docs/"}}, "http://a.example/sitemap.xml", ""},
+		{Config{Exclude: []string{"map"}}, "http://a.example/sitemap.xml", Excluded},
+		{Config{Depth: depth(2)}, "http://a.example/sitemap.xml", ""},
+		{Config{Depth: depth(1)}, "http://a.example/sitemap.xml", TooDeep},
+		{Config{HostDepth: depth(1)}, "http://a.example/sitemap.xml", TooDeepInHost},
+		{Config{Accept: func(link.Link) bool { return false }}, "http://a.example/sitemap.xml", Rejected},
+		{Config{MaxURLLength: 10}, "http://a.example/sitemap.xml", TrapURLLength},
+	} {
+		s := mustNew(t, c.cfg, "http://a.example/docs/")
+		l := linkOf(c.url, "M")
+		l.Seed = "a.example"
+		l.SetHostDepth(1)
+		l.SetSitemap(false)
+		if got := s.Judge(l); got.Reason != c.want {
+			t.Errorf("%+v: %s: got %q, want %q\n%s", c.cfg, c.url, got.Reason, c.want,
+				strings.Join(s.Explain(l), "\n"))
+		}
+	}
+}
+
 func TestRedirectedSeed(t *testing.T) {
 	for _, c := range []struct {
 		kind    Kind
