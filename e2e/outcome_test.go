@@ -14,7 +14,9 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -48,6 +50,9 @@ func auditKilled(t *testing.T, dir string, again func(u string) bool) *ledger {
 	b := must.Get(os.ReadFile(filepath.Join(dir, "reports", "summary.json")))(t)
 	must.Do(t, json.Unmarshal(b, &a.sum))
 	b = must.Get(os.ReadFile(filepath.Join(dir, "logs", "crawl.log")))(t)
+	if err := testparts.Agree(disk.OS, dir); err != nil {
+		t.Error(err)
+	}
 	status := map[string]int64{}
 	lineRecords := map[string]int{}
 	for s := range strings.Lines(string(b)) {

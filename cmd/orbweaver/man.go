@@ -78,7 +78,8 @@ func manual(app *kong.Application) cli.Manual {
 	files := cli.Section{Title: "FILES", Text: "The directory of a crawl (--dir) holds:", Entries: [][2]string{
 		{"archive/", "WARC files. The name of a file that is being written ends in .open."},
 		{"indexes/index.cdxj", "The index of the archive."},
-		{"logs/", "crawl.log has a line for each fetch; events.jsonl has what happened to the crawl."},
+		{"logs/", "crawl.log has a line for each fetch, and crawl.jsonl the same as JSON; events.jsonl has what " +
+			"happened to the crawl."},
 		{"reports/", "The summary, tables, and the links that were not followed."},
 		{"state/", "What --resume needs."},
 		{"crawl.yaml", "The settings in force."},

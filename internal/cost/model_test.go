@@ -129,7 +129,7 @@ func TestAnswer(t *testing.T) {
 		t.Error("the line is full, want 84 % of it")
 	}
 	near(t, "share of the line", p.LineShare, 0.843, 0.001) // the paper says that 31 agents share the line in full
-	near(t, "disk", p.DiskBytes, 30e9*(22_300+1870+662+265+2*121), 1e-9)
+	near(t, "disk", p.DiskBytes, 30e9*(22_300+1870+662+643+2*121), 1e-9)
 	near(t, "memory", p.Memory, (30e9/31*0.82/0.22+24<<20)*8/7, 0.001)
 	near(t, "machines", p.Cost.Machines, 0.5*31*24*p.Days, 1e-9)
 	near(t, "disk for a month", p.Cost.Disk*30/p.Days, 20*p.DiskBytes/1e12, 1e-9)

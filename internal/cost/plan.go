@@ -53,7 +53,7 @@ type Cost struct {
 const (
 	archiveBytes = 1870 // headers of its WARC records, and the archived request
 	indexBytes   = 662  // its line in indexes, and in the sorted pieces of the index in state
-	logBytes     = 265  // its line in crawl.log
+	logBytes     = 643  // its lines in crawl.log and crawl.jsonl
 	stateBytes   = 121  // its key, and its share of the journal's snapshot
 )
 

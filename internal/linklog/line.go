@@ -2,10 +2,10 @@ package linklog
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"time"
-	"unicode/utf8"
+
+	"github.com/orbweaver/orbweaver/internal/store/lines"
 )
 
 // Bounds of a line, in bytes.
@@ -49,13 +49,13 @@ func (ls *Links) Add(target, kind string, rel, anchor []byte) {
 	if len(b) > 1 {
 		b = append(b, ',')
 	}
-	b = appendString(append(b, '['), target)
-	b = appendString(append(b, ','), kind)
+	b = lines.AppendString(append(b, '['), target)
+	b = lines.AppendString(append(b, ','), kind)
 	if len(rel) > 0 || len(anchor) > 0 {
-		b = appendString(append(b, ','), rel)
+		b = lines.AppendString(append(b, ','), rel)
 	}
 	if len(anchor) > 0 {
-		b = appendString(append(b, ','), anchor)
+		b = lines.AppendString(append(b, ','), anchor)
 	}
 	ls.buf = append(b, ']')
 }
@@ -71,13 +71,13 @@ type Line struct {
 
 // appendTo appends l and a newline.
 func (l *Line) appendTo(dst []byte) []byte {
-	dst = appendString(append(dst, `{"url":`...), l.URL)
+	dst = lines.AppendString(append(dst, `{"url":`...), l.URL)
 	dst = append(dst, `,"time":"`...)
 	dst = l.Time.UTC().AppendFormat(dst, timeForm)
 	dst = append(dst, `","status":`...)
 	dst = strconv.AppendInt(dst, int64(l.Status), 10)
 	if l.Error != "" {
-		dst = appendString(append(dst, `,"error":`...), l.Error)
+		dst = lines.AppendString(append(dst, `,"error":`...), l.Error)
 	}
 	if l.Links != nil && len(l.Links.buf) > 0 {
 		dst = append(append(append(dst, `,"links":`...), l.Links.buf...), ']')
@@ -86,44 +86,6 @@ func (l *Line) appendTo(dst []byte) []byte {
 		}
 	}
 	return append(dst, "}\n"...)
-}
-
-// appendString appends s as a JSON string. Package json takes three times as long for the usual text, and escapes the
-// ampersand of queries, which costs bytes.
-func appendString[S string | []byte](dst []byte, s S) []byte {
-	dst = append(dst, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c < 0x7f && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		n := 1
-		if c >= utf8.RuneSelf {
-			var r rune
-			r, n = utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
-			if r >= 0xa0 && (r != utf8.RuneError || n > 1) {
-				i += n
-				continue
-			}
-		}
-		dst = append(dst, s[from:i]...)
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < 0x80 || n > 1 && c == 0xc2: // control characters, C1 among them
-			if c == 0xc2 {
-				c = s[i+1]
-			}
-			dst = fmt.Appendf(dst, `\u%04x`, c)
-		default:
-			dst = append(dst, `\ufffd`...)
-		}
-		i += n
-		from = i
-	}
-	return append(append(dst, s[from:]...), '"')
 }
 
 // A Link is a link of a page that was read.

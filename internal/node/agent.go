@@ -10,7 +10,7 @@
 //	archive/     WARC files
 //	indexes/     index.cdxj
 //	links/       the link log (Config.Links)
-//	logs/        crawl.log, events.jsonl
+//	logs/        crawl.log, crawl.jsonl, events.jsonl
 //	reports/     summary.json, *.csv, skipped.jsonl; in a cluster also lost-*.txt
 //	state/       journal, frontier's spill files, index runs, strategy's files, lock;
 //	             in a cluster also agent.json (the agent's identity), the outbox's files,

@@ -1,6 +1,6 @@
 // Package report answers, for people: what did the crawl do, and how is it going?
 //
-//	a visit    -> Log      logs/crawl.log, the twelve columns of Heritrix
+//	a visit    -> Log      logs/crawl.log, the twelve columns of Heritrix, and logs/crawl.jsonl
 //	           -> Tally    reports/summary.json and reports/*.csv
 //	an event   -> Events   logs/events.jsonl
 //	a refusal  -> Skipped  reports/skipped.jsonl

@@ -281,20 +281,21 @@ func ReadLine(s string) (Line, error) {
 // unsynced is more than a log writes between two syncs, in bytes.
 const unsynced = 8 << 20
 
-// Log is crawl.log. Its methods are safe for concurrent use.
+// Log is crawl.log and crawl.jsonl. Its methods are safe for concurrent use.
 type Log struct{ *lines.File }
 
-// OpenLog opens a crawl.log for appending. It creates the file and its directory if needed, and removes an incomplete
-// last line. The caller must Close the Log.
+// OpenLog opens a crawl.log for appending, and crawl.jsonl beside it, which has each line as a JSON object. It creates
+// the files and their directory if needed, and removes an incomplete last line. Then crawl.jsonl has the lines that
+// crawl.log has, whatever it had before. The caller must Close the Log.
 func OpenLog(fs disk.FS, name string) (*Log, error) {
-	a, err := lines.Open(fs, name, unsynced)
+	a, err := lines.OpenWithCopy(fs, name, unsynced, strings.TrimSuffix(name, ".log")+".jsonl", objects{})
 	if err != nil {
 		return nil, err
 	}
 	return &Log{a}, nil
 }
 
-// Write adds a line to the buffer. Flush returns the error if the line cannot be written.
+// Write adds a line to the buffers of both files. Flush returns the error if the line cannot be written.
 func (l *Log) Write(line Line) { l.Add(line.AppendTo) }
 
 // A Tail knows the last lines of a crawl.log.

@@ -2,9 +2,11 @@
 //
 //	Add -> buffer -> Flush -> file -> Sync
 //	Open: cut an incomplete last line, and what follows a hole
+//	OpenWithCopy: each line also in another form, in a second file
 //
 // Invariants:
 //   - A file consists of complete lines. If a crash leaves an incomplete last line, the next Open removes it.
+//   - A copy has the same lines in the same order. The first file alone decides: OpenWithCopy makes the copy agree.
 //   - After its first error a File writes nothing more, so that it has no gap. Flush, Sync, Close and Err return that
 //     error.
 //
@@ -13,6 +15,7 @@ package lines
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +33,11 @@ const appendBytes = 64 << 10
 var ErrClosed = errors.New("the log is closed")
 
 // logError adds the log's name to an error. If the error is of package os and has the same name, it is not repeated.
+// Without an error it returns nil.
 func logError(name string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if p, ok := err.(*os.PathError); ok && p.Path == name {
 		return fmt.Errorf("log %s: %s: %w", name, p.Op, p.Err)
 	}
@@ -42,6 +49,7 @@ type File struct {
 	name     string
 	file     disk.File
 	unsynced int64
+	copy     *lineCopy // nil: there is none
 
 	mu   sync.Mutex // guards the fields below; held across the write, which must keep the order of the lines
 	buf  []byte
@@ -137,12 +145,17 @@ func (f *File) Add(fn func([]byte) []byte) {
 	if f.err != nil {
 		return
 	}
+	from := len(f.buf)
 	f.buf = fn(f.buf)
+	if f.copy != nil {
+		f.copy.add(f.buf[from : len(f.buf)-1])
+	}
 	if len(f.buf) >= appendBytes {
 		f.flush()
 	}
 }
 
+// flush writes the lines, and after them those of the copy. The caller holds mu.
 func (f *File) flush() {
 	if f.err != nil || len(f.buf) == 0 {
 		return
@@ -155,6 +168,10 @@ func (f *File) flush() {
 	f.buf = f.buf[:0]
 	if cap(f.buf) > 4*appendBytes {
 		f.buf = nil
+	}
+	if f.copy != nil {
+		f.copy.to.flush()
+		f.err = f.copy.to.err
 	}
 }
 
@@ -189,12 +206,13 @@ func (f *File) Sync() error {
 	if err := f.Flush(); err != nil {
 		return err
 	}
-	err := f.file.Sync()
+	err := logError(f.name, f.file.Sync())
+	if err == nil && f.copy != nil {
+		err = f.copy.sync(f)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err != nil && f.err == nil {
-		f.err = logError(f.name, err)
-	}
+	f.err = cmp.Or(f.err, err)
 	return f.err
 }
 
@@ -213,8 +231,12 @@ func (f *File) Close() error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if cerr := f.file.Close(); cerr != nil && err == nil {
-		err = logError(f.name, cerr)
+	err = cmp.Or(err, logError(f.name, f.file.Close()))
+	if c := f.copy; c != nil {
+		if f.err != nil {
+			c.to.buf = nil // the file does not have these lines
+		}
+		err = cmp.Or(err, c.to.Close())
 	}
 	f.err = ErrClosed
 	return err

@@ -23,6 +23,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -267,6 +268,9 @@ func (a *actor) audit() (wrong []string, pages map[string]int) {
 	index, err := disk.ReadFile(a.mem, crawlDir+"/indexes/index.cdxj", 1<<30)
 	if err != nil {
 		return append(wrong, fmt.Sprintf("%s: %v", a.name, err)), pages
+	}
+	if err := testparts.Agree(a.mem, crawlDir); err != nil {
+		wrong = append(wrong, a.name+": "+err.Error())
 	}
 	for _, fault := range checkIndex(string(index), a.records) {
 		wrong = append(wrong, a.name+": "+fault)

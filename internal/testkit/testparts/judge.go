@@ -2,6 +2,8 @@ package testparts
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -22,6 +24,9 @@ func (p *Parts) Lines(t testing.TB, fs disk.FS) []report.Line {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := Agree(fs, p.dir); err != nil {
+		t.Error(err)
+	}
 	var ls []report.Line
 	for s := range strings.Lines(string(b)) {
 		l, err := report.ReadLine(s)
@@ -31,6 +36,39 @@ func (p *Parts) Lines(t testing.TB, fs disk.FS) []report.Line {
 		ls = append(ls, l)
 	}
 	return ls
+}
+
+// Agree compares crawl.jsonl with crawl.log, in the crawl directory dir. crawl.jsonl may have more lines before,
+// because it keeps its own if crawl.log is gone.
+func Agree(fs disk.FS, dir string) error {
+	log, err := disk.ReadFile(fs, dir+"/logs/crawl.log", 1<<30)
+	if err != nil {
+		return err
+	}
+	objects, err := disk.ReadFile(fs, dir+"/logs/crawl.jsonl", 1<<30)
+	if err != nil {
+		return err
+	}
+	var columns, fields strings.Builder
+	for line := range strings.Lines(string(log)) {
+		c := strings.Fields(line)
+		fmt.Fprintln(&columns, c[0], c[1], c[3])
+	}
+	for line := range bytes.Lines(objects) {
+		var o struct {
+			TS     string
+			Status int
+			URL    string
+		}
+		if err := json.Unmarshal(line, &o); err != nil {
+			return fmt.Errorf("crawl.jsonl: %w: %s", err, line)
+		}
+		fmt.Fprintln(&fields, o.TS, o.Status, o.URL)
+	}
+	if !strings.HasSuffix(fields.String(), columns.String()) {
+		return fmt.Errorf("crawl.jsonl has\n%s\nand crawl.log has\n%s", &fields, &columns)
+	}
+	return nil
 }
 
 // Verify reads every WARC file in Dir. It reports damaged files, and files that are still open.
