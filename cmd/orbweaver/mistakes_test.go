@@ -191,6 +191,10 @@ type situation struct {
 	busy string // the address of a web server
 }
 
+// onePage is a crawl.log. A crawl without a page would be begun anew.
+const onePage = "2026-01-02T15:04:05.000Z   200        100 http://a.example/ - - text/html #001 20260102150405000+10 " +
+	"- a.example -\n"
+
 // newSituation makes the files, and makes their directory the current one.
 func newSituation(t *testing.T) *situation {
 	t.Helper()
@@ -235,6 +239,7 @@ func newSituation(t *testing.T) *situation {
 		"full/mine.txt":          "mine\n",
 		"old/crawl.yaml":         "{}\n",
 		"old/state/lock":         "99\n",
+		"old/logs/crawl.log":     onePage,
 		"topic/crawl.yaml":       "listen: 127.0.0.1:1\npartition: topic\nboundary: urls\n",
 		"topic/state/agent.json": `{"name":"a1","begun":true,"partition":"topic, model x"}`, "topic/state/lock": "",
 		"running/crawl.yaml": "header: ['X-API-Key: [redacted]']\n", "running/state/lock": "",
