@@ -23,13 +23,14 @@ var resultsWant = map[string][]string{
 	`file.seek(`:                {`(?m)^\d{14} <a href=1.html>`},
 	`events.jsonl`: {`'started'.*'stopped'`, `\('outOfScope', 1\)`,
 		`https://example.org/ -> https://other.example/`},
-	`import pandas`: {`(?m)^404\s+2$`, `(?m)^200\s+3$`},
+	`import pandas`: {`(?m)^404\s+2\.0 +\d`, `(?m)^200\s+3\.0 +\d`},
 	`hosts.csv`: {`'example.org', 3, \d+`,
 		`'https://example.org/missing.html', 404, 1, 'https://example.org/'`},
+	`crawl.jsonl' GROUP BY`:   {`\('example.org', 200, 3, \d+\.\d+\)`},
 	`skipped.jsonl' GROUP BY`: {`\('outOfScope', 'other.example', 1\)`},
 	`unnest(links)`:           {`\('https://example.org/1.html', 1, \['first'\]\)`},
 	`index.cdxj', columns`:    {`\('text/html', \d+, \d+\)`, `\('warc/revisit', 1, \d+\)`},
-	`SparkSession.builder`:    {`\|\s*200\|\s*\d+\|`, `\|\s*outOfScope\|\s*1\|`},
+	`SparkSession.builder`:    {`\|\s*200\|\s*\d+\|`, `\|\s*404\|\s*2\|`},
 }
 
 // runQueries runs the queries of its standard input.
