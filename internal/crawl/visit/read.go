@@ -14,7 +14,7 @@ import (
 // read finds the links of a response: the target of its redirect, or the links on its page.
 func (p *Pool) read(ctx context.Context, v *Attempt, r *fetch.Response) error {
 	l := v.Task.Link
-	if l.IsSitemap() { // one at a time: each may take 200 MB of memory
+	if l.IsSitemap() { // one at a time: a hostile one takes some hundred MB of memory
 		p.sitemaps.Lock()
 		defer p.sitemaps.Unlock()
 	}

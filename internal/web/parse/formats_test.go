@@ -496,6 +496,22 @@ func TestSitemapBounds(t *testing.T) {
 	}
 }
 
+// A gzip file may be far smaller than the URLs in it.
+func TestLargeSitemap(t *testing.T) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	fmt.Fprint(z, "<urlset>")
+	for i := range defaultMaxLinks {
+		fmt.Fprintf(z, "<url><loc>https://a.example/%d/%s</loc></url>", i, strings.Repeat("x", 200))
+	}
+	must.Do(t, z.Close())
+	var p Page
+	Parse(Input{URL: mustURL(t, "https://a.example/s.xml.gz"), Body: b.Bytes(), Sitemap: true}, Options{}, &p)
+	if len(p.Links) != defaultMaxLinks || p.Dropped > 0 {
+		t.Errorf("%d links, %d dropped", len(p.Links), p.Dropped)
+	}
+}
+
 // TestEmbedBounds: a page with a hundred thousand images gives some thousand, and all of its links.
 func TestEmbedBounds(t *testing.T) {
 	var b bytes.Buffer

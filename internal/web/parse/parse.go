@@ -160,6 +160,7 @@ func Parse(in Input, opt Options, p *Page) {
 	t := typeOf(in)
 	body, kind, cs, cut := open(in, t, &p.work.opt)
 	p.Kind, p.MIME, p.Cut = kind, t.Essence, cut
+	p.work.room = max(p.work.room, maxLinkBytes+len(body)) // of a gzip file, what is in it counts
 	p.Charset = cs.name
 	p.work.cs = cs
 	switch kind {
