@@ -17,10 +17,10 @@ import (
 
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/node/readout"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 )
@@ -157,43 +157,27 @@ func redraw(text string, cols, lines int) string {
 	return b.String()
 }
 
-// asJSON returns a message as an indented JSON object, with the names of its fields in the .proto file.
+// asJSON returns a message as an indented JSON object.
 func asJSON(m proto.Message) (string, error) {
-	b, err := protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}.Marshal(m)
+	b, err := readout.JSON(m, true)
 	if err != nil {
 		return "", err
 	}
 	var text bytes.Buffer
-	if err := json.Indent(&text, b, "", "  "); err != nil {
-		return "", err
-	}
-	return text.String() + "\n", nil
+	err = json.Indent(&text, b, "", "  ")
+	return text.String() + "\n", err
 }
 
 // shortLine returns a message as a JSON object on one line, without fields that have their default values.
 func shortLine(m proto.Message) (string, error) {
-	b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
-	if err != nil {
-		return "", err
-	}
-	var line bytes.Buffer
-	if err := json.Compact(&line, b); err != nil { // protojson adds spaces, or none, by the build of the program
-		return "", err
-	}
-	return line.String() + "\n", nil
+	b, err := readout.JSON(m, false)
+	return string(b) + "\n", err
 }
 
 // asLine returns a message as a JSON object on one line.
 func asLine(m proto.Message) (string, error) {
-	text, err := asJSON(m)
-	if err != nil {
-		return "", err
-	}
-	var line bytes.Buffer
-	if err := json.Compact(&line, []byte(text)); err != nil {
-		return "", err
-	}
-	return line.String() + "\n", nil
+	b, err := readout.JSON(m, true)
+	return string(b) + "\n", err
 }
 
 // writeMessage prints a message as one JSON object.

@@ -94,8 +94,8 @@ func hostsTable(r *pb.HostsResponse) string {
 			latency = tookText(h.LatencyS)
 		}
 		rows = append(rows, []string{readout.Cell(h.Host), readout.Cell(h.Agent), readout.Cell(h.State),
-			humanize.Comma(h.Queued), least, humanize.Comma(h.Pages), humanize.Comma(h.Urls), humanize.Comma(h.Errors),
-			humanize.Comma(h.Denied), humanize.Bytes(uint64(max(h.Bytes, 0))), latency})
+			humanize.Comma(h.Queued), least, humanize.Comma(h.Pages), humanize.Comma(h.UrlsFinished),
+			humanize.Comma(h.Errors), humanize.Comma(h.RobotsDenied), humanize.Bytes(uint64(max(h.Bytes, 0))), latency})
 	}
 	return readout.Table(withoutAgent(rows, 1), "QUEUED", "AT LEAST", "PAGES", "URLS", "ERRORS", "DENIED", "RECEIVED",
 		"LATENCY")
@@ -248,7 +248,7 @@ func logTable(r *pb.LogResponse) string {
 		if l.Size >= 0 {
 			size = humanize.Bytes(uint64(l.Size))
 		}
-		rows = append(rows, []string{l.Time.AsTime().Format("15:04:05.000"), readout.Cell(l.Agent), fmt.Sprint(l.Code),
+		rows = append(rows, []string{l.Ts.AsTime().Format("15:04:05.000"), readout.Cell(l.Agent), fmt.Sprint(l.Status),
 			size, tookText(l.TookS), readout.Cell(l.Mime), readout.Shorten(report.OneLine(l.Url), 4*readout.CellMost)})
 	}
 	return readout.Table(withoutAgent(rows, 1), "CODE", "SIZE", "TOOK")

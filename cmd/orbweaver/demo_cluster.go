@@ -269,7 +269,7 @@ func sum(all []*crawl.Status) *crawl.Status {
 	t.Errors, t.Skipped, t.Retrying = maps.Clone(t.Errors), maps.Clone(t.Skipped), maps.Clone(t.Retrying)
 	t.Live.Hosts = slices.Clone(t.Live.Hosts)
 	for _, s := range all[1:] {
-		t.At, t.Elapsed = later(t.At, s.At), max(t.Elapsed, s.Elapsed)
+		t.At.Time, t.Elapsed = later(t.At.Time, s.At.Time), max(t.Elapsed, s.Elapsed)
 		t.Pages, t.Fetched, t.Bytes = t.Pages+s.Pages, t.Fetched+s.Fetched, t.Bytes+s.Bytes
 		t.Files, t.Queued, t.Unique = t.Files+s.Files, t.Queued+s.Queued, t.Unique+s.Unique
 		t.Open, t.Resolving = t.Open+s.Open, t.Resolving+s.Resolving
@@ -282,7 +282,7 @@ func sum(all []*crawl.Status) *crawl.Status {
 		addTo(&t.Skipped, s.Skipped)
 		addTo(&t.Retrying, s.Retrying)
 		t.Live.Hosts = append(t.Live.Hosts, s.Live.Hosts...)
-		if t.NextRetry.IsZero() || !s.NextRetry.IsZero() && s.NextRetry.Before(t.NextRetry) {
+		if t.NextRetry.IsZero() || !s.NextRetry.IsZero() && s.NextRetry.Before(t.NextRetry.Time) {
 			t.NextRetry = s.NextRetry
 		}
 		if s.LastURL != "" && s.Open > 0 {

@@ -203,12 +203,12 @@ func (p pipe) Write(b []byte) (int, error) {
 // snapshot turns the status of a crawl into the numbers that the progress shows.
 func (d *display) snapshot(s *crawl.Status, done bool) report.Snapshot {
 	p := report.Snapshot{
-		Revisits: s.Revisits, Unchanged: s.Unchanged, NextIn: until(s.NextVisit, s.At),
+		Revisits: s.Revisits, Unchanged: s.Unchanged, NextIn: until(s.NextVisit.Time, s.At.Time),
 		Elapsed: s.Elapsed, Pages: s.Pages, Files: s.Files, Fetched: s.Fetched, Bytes: s.Bytes,
 		Queued: s.Queued, Unique: s.Unique, Open: s.Open, Resolving: s.Resolving,
 		Ready: s.Frontier.Ready, Resting: s.Frontier.Resting, Paused: s.Frontier.Paused,
 		Denied: s.Denied, Duplicates: s.Duplicates, Skipped: s.Skipped, Errors: s.Errors, Retrying: s.Retrying,
-		RetryIn: until(s.NextRetry, s.At), Memory: memoryInUse(), Exchange: s.Cluster.Exchange,
+		RetryIn: until(s.NextRetry.Time, s.At.Time), Memory: memoryInUse(), Exchange: s.Cluster.Exchange,
 		LastURL: s.LastURL, NowURL: s.Live.NowURL, WaitingFor: s.WaitsFor, Agents: s.Cluster.Agents,
 		Disk: s.Disk, PageLimit: d.pageLimit, SizeLimit: d.sizeLimit, TimeLimit: d.timeLimit,
 	}
@@ -243,7 +243,7 @@ func until(t, now time.Time) time.Duration {
 func hostRows(s *crawl.Status) (rows []report.HostRow) {
 	for _, g := range s.Live.Hosts {
 		r := report.HostRow{Host: g.Host, Links: g.Links, Delay: g.Delay, URL: g.URL, State: g.State,
-			In: until(g.Due, s.At)}
+			In: until(g.Due, s.At.Time)}
 		switch {
 		case g.State == "fetching" || g.State == "resolving":
 			r.Open = max(s.At.Sub(g.Since), 1)

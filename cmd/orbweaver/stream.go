@@ -14,37 +14,38 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 )
 
 // A streamedPage is a line of --stream jsonl.
 type streamedPage struct {
-	Type      string    `json:"type"`
-	URL       string    `json:"url"`
-	Status    int       `json:"status"`
-	MIME      string    `json:"mime,omitempty"`
-	Title     string    `json:"title,omitempty"`
-	Depth     int       `json:"depth"`
-	Referrer  string    `json:"referrer,omitempty"`
-	Time      time.Time `json:"time"`
-	TookS     float64   `json:"took_s"`
-	Size      int64     `json:"size"`
-	Digest    string    `json:"digest,omitempty"`
-	File      string    `json:"file,omitempty"`
-	Offset    *int64    `json:"offset,omitempty"`
-	Duplicate bool      `json:"duplicate,omitempty"`
-	Truncated bool      `json:"truncated,omitempty"`
-	Robots    string    `json:"robots,omitempty"`
-	Again     bool      `json:"again,omitempty"`
-	Links     []string  `json:"links"`
+	Type      string       `json:"type"`
+	URL       string       `json:"url"`
+	Status    int          `json:"status"`
+	MIME      string       `json:"mime,omitempty"`
+	Title     string       `json:"title,omitempty"`
+	Depth     int          `json:"depth"`
+	Via       string       `json:"via,omitempty"`
+	Time      report.Stamp `json:"time"`
+	TookS     float64      `json:"took_s"`
+	Size      int64        `json:"size"`
+	Digest    string       `json:"digest,omitempty"`
+	File      string       `json:"file,omitempty"`
+	Offset    *int64       `json:"offset,omitempty"`
+	Duplicate bool         `json:"duplicate,omitempty"`
+	Truncated bool         `json:"truncated,omitempty"`
+	Robots    string       `json:"robots,omitempty"`
+	Again     bool         `json:"again,omitempty"`
+	Links     []string     `json:"links"`
 }
 
 // newStreamedPage returns the line of a page.
 func newStreamedPage(p *visit.Page) *streamedPage {
 	s := &streamedPage{
 		Type: "page", URL: p.Link.URL.String(), Status: p.Status, MIME: p.MIME, Depth: p.Link.Depth(),
-		Referrer: p.Link.Via, Time: p.Began.UTC().Truncate(time.Millisecond),
+		Via: p.Link.Via, Time: report.Stamp{Time: p.Began},
 		TookS: p.Took.Round(time.Millisecond).Seconds(), Size: p.Size,
 		Duplicate: p.Duplicate, Truncated: p.Cut, Again: p.Again, Robots: p.Directives.String(), Links: []string{},
 	}

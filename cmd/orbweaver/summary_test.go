@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -110,7 +111,7 @@ func TestSummary(t *testing.T) {
 func TestPausedProgress(t *testing.T) {
 	now := time.Now()
 	d := &display{timeLimit: time.Minute}
-	s := &crawl.Status{At: now, Elapsed: time.Hour, TimeLeft: 20 * time.Second, Pages: 3}
+	s := &crawl.Status{At: clock.Stamp{Time: now}, Elapsed: time.Hour, TimeLeft: 20 * time.Second, Pages: 3}
 	p := d.snapshot(s, false)
 	if p.State != "" || p.Ran != 40*time.Second {
 		t.Errorf("state %q, ran for %s", p.State, p.Ran)

@@ -26,6 +26,17 @@ func Or(c Clock) Clock {
 	return c
 }
 
+// StampForm is the form of a time in all JSON of a crawl, in UTC.
+const StampForm = "2006-01-02T15:04:05.000Z"
+
+// A Stamp is a time that has StampForm in JSON.
+type Stamp struct{ time.Time }
+
+// MarshalJSON implements json.Marshaler.
+func (s Stamp) MarshalJSON() ([]byte, error) {
+	return s.UTC().AppendFormat(nil, `"`+StampForm+`"`), nil
+}
+
 // Pause waits for d and returns true, or returns false when ctx is done.
 func Pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {

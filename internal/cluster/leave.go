@@ -132,7 +132,7 @@ func (v *leaving) goOn(work context.Context, now time.Time, settled func() bool)
 	case done && !l.waits:
 		l.waits = true
 		v.loop.Events.Write("leave-waits", report.F("pages", v.loop.Applications.Uncollected()),
-			report.F("until", l.collect.UTC().Format(time.RFC3339)))
+			report.F("until", l.collect))
 	}
 	if heirs := v.Placement.Heirs(); done && (heirs == nil || l.told != heirs) {
 		done = false

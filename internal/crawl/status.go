@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/crawl/applications"
 	"github.com/orbweaver/orbweaver/internal/crawl/ledger"
 	"github.com/orbweaver/orbweaver/internal/crawl/orders"
@@ -22,8 +23,8 @@ import (
 // Status is the state of a crawl at most 250 ms ago.
 type Status struct {
 	Type      string         `json:"type"` // "status"
-	At        time.Time      `json:"at"`
-	Began     time.Time      `json:"began"` // start of this run
+	At        clock.Stamp    `json:"at"`
+	Began     clock.Stamp    `json:"began"` // start of this run
 	Elapsed   time.Duration  `json:"-"`     // time of all runs
 	ElapsedS  float64        `json:"elapsed_s"`
 	Pages     int64          `json:"pages"`   // over all runs
@@ -41,19 +42,19 @@ type Status struct {
 	Active     int              `json:"active_hosts"`
 	Sizes      Sizes            `json:"-"`
 	Blocked    []string         `json:"blocked_hosts"` // by the operator
-	Errors     map[string]int64 `json:"errors"`
+	Errors     map[string]int64 `json:"errors_by_kind"`
 	Denied     int64            `json:"robots_denied"`
 	Duplicates int64            `json:"duplicates"`
 	Near       int64            `json:"near_duplicates"`     // pages nearly the same as an archived one
 	Refetched  int64            `json:"refetched"`           // pages of lost archives that were fetched again
 	Revisits   int64            `json:"revisits"`            // visits to URLs visited before
 	Unchanged  int64            `json:"unchanged"`           // revisits that found no change
-	NextVisit  time.Time        `json:"next_visit,omitzero"` // when a Planner wants the next URL
+	NextVisit  clock.Stamp      `json:"next_visit,omitzero"` // when a Planner wants the next URL
 	Skipped    map[string]int64 `json:"skipped"`             // links that are not followed, by reason
 	Sent       int64            `json:"urls_sent"`           // sent to other agents
 	Cluster    ClusterStatus    `json:"-"`                   // what it tells of other agents
 	Retrying   map[string]int64 `json:"retrying"`            // URLs that failed and will be retried, by kind
-	NextRetry  time.Time        `json:"next_retry,omitzero"`
+	NextRetry  clock.Stamp      `json:"next_retry,omitzero"`
 	LastURL    string           `json:"last_url"`
 	WaitsFor   string           `json:"waiting_for,omitempty"` // in words, if no visit has ended lately
 	Live       Live             `json:"-"`
@@ -126,7 +127,7 @@ type View struct {
 const publishInterval = 250 * time.Millisecond
 
 func (v *View) publishEvery(now time.Time) {
-	if s := v.status.Load(); now.Sub(s.At) >= publishInterval {
+	if s := v.status.Load(); now.Sub(s.At.Time) >= publishInterval {
 		v.publish(now)
 	}
 }
@@ -142,7 +143,8 @@ func (v *View) publish(now time.Time) {
 	counts := tally.Counts().Since(v.before)
 	v.counts.Store(&counts)
 	v.status.Store(&Status{
-		Type: "status", At: now, Began: v.progress.began, Elapsed: v.Elapsed(now), ElapsedS: v.Elapsed(now).Seconds(),
+		Type: "status", At: clock.Stamp{Time: now}, Began: clock.Stamp{Time: v.progress.began},
+		Elapsed: v.Elapsed(now), ElapsedS: v.Elapsed(now).Seconds(),
 		Pages: tally.Pages(), Files: tally.Files(), Fetched: tally.Fetched(), Bytes: tally.Bytes(),
 		Queued: v.queued(), Later: v.book.Waiting(), Open: v.progress.underWay(), Slow: v.visits.Slow(),
 		Resolving: v.lookups.open + len(v.lookups.waiting), Unique: tally.Unique(),
@@ -150,9 +152,10 @@ func (v *View) publish(now time.Time) {
 		Sizes: Sizes{v.parts.Seen.Stats(), tally.Hosts()}, Blocked: v.gate.BlockedHosts(),
 		Errors: tally.Errors(), Denied: tally.Denied(), Duplicates: tally.Duplicates(),
 		Near: tally.Near(), Refetched: tally.Refetched(),
-		Revisits: tally.Revisits(), Unchanged: tally.Unchanged(), NextVisit: v.plan.Wake,
+		Revisits: tally.Revisits(), Unchanged: tally.Unchanged(), NextVisit: clock.Stamp{Time: v.plan.Wake},
 		Skipped: tally.SkippedBy(), Sent: tally.SentTotal(), Cluster: others,
-		Retrying: retrying, NextRetry: next, LastURL: v.shown.lastURL, Live: Live{v.shown.begun.String(), v.watch(now)},
+		Retrying: retrying, NextRetry: clock.Stamp{Time: next}, LastURL: v.shown.lastURL,
+		Live:     Live{v.shown.begun.String(), v.watch(now)},
 		WaitsFor: v.waitsFor(others, now), Stop: v.progress.stop,
 		Paused: paused, PagesPerS: v.shown.speed.rate, TimeLeft: v.limits.timeLeft(now),
 		Disk: v.limits.space.Space,

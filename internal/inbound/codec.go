@@ -2,7 +2,6 @@ package inbound
 
 import (
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -28,7 +27,7 @@ func (c codec) Marshal(m any) ([]byte, error) {
 	if c.IsBinary() {
 		return proto.Marshal(m.(proto.Message))
 	}
-	return protojson.Marshal(m.(proto.Message))
+	return MarshalJSON(m.(proto.Message), false)
 }
 
 func (c codec) Unmarshal(b []byte, m any) error {

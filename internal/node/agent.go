@@ -507,7 +507,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	remembered()
 	unwatch()
 	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.View.Elapsed(a.now()), string(stop))}
-	res.Summary.Ended, res.Summary.Queued = a.now().UTC(), a.crawler.View.Pending()
+	res.Summary.Ended.Time, res.Summary.Queued = a.now().UTC(), a.crawler.View.Pending()
 	if a.cfg.Cluster != nil {
 		res.Summary.Agent = a.cfg.Cluster.Name
 	}

@@ -180,7 +180,7 @@ func checkArchived(t *testing.T, a *node.Agent, get func(path string) (int, stri
 	t.Helper()
 	const u = "http://a.example/"
 	r, err := a.Operator().Captures(t.Context(), &pb.CapturesRequest{Url: u})
-	if err != nil || len(r.Captures) != 1 || r.Captures[0].Url != u || r.Captures[0].Status != "200" {
+	if err != nil || len(r.Captures) != 1 || r.Captures[0].Url != u || r.Captures[0].Status != 200 {
 		t.Fatalf("captures of %s: %v, %v", u, r, err)
 	}
 	c := r.Captures[0]

@@ -29,7 +29,7 @@ func (s *stage) Captures(_ context.Context, q *pb.CapturesRequest) (*pb.Captures
 	r := &pb.CapturesResponse{Key: "key"}
 	for i, u := range slices.Sorted(maps.Keys(s.archive)) {
 		if strings.HasPrefix(u, q.Url) {
-			r.Captures = append(r.Captures, &pb.Capture{Agent: "a2", Url: u, Status: "200", Mime: "text/html" + s.evil,
+			r.Captures = append(r.Captures, &pb.Capture{Agent: "a2", Url: u, Status: 200, Mime: "text/html" + s.evil,
 				Time: timestamppb.New(time.Unix(1.7e9, 0)), Length: 2345, File: "f.warc.gz" + s.evil, Offset: int64(i)})
 		}
 	}

@@ -72,8 +72,9 @@ func (s *stage) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, 
 		{Agent: "a9", State: "lost", Since: timestamppb.New(time.Unix(1e9, 0)), Why: "killed or unreachable"}}
 	for i, name := range []string{"a1", "a2", "a3" + s.evil} {
 		detail, err := structpb.NewStruct(map[string]any{
-			"disk":   map[string]any{"free_bytes": 5e9 * float64(i+1), "size_bytes": 1e11},
-			"errors": map[string]any{"timeout": 30, "dns" + s.evil: 12}, "urls_sent": 1000 * i, "urls_received": 500,
+			"disk":           map[string]any{"free_bytes": 5e9 * float64(i+1), "size_bytes": 1e11},
+			"errors_by_kind": map[string]any{"timeout": 30, "dns" + s.evil: 12}, "urls_sent": 1000 * i,
+			"urls_received": 500,
 			"categories": []any{map[string]any{"name": "science" + s.evil, "here": i == 0, "pages": 700 + i},
 				map[string]any{"name": "sports", "here": i > 0, "pages": 90 * i}},
 			"boundary": map[string]any{"waiting": i, "from": []any{
@@ -204,7 +205,7 @@ func (s *stage) Hosts(_ context.Context, q *pb.HostsRequest) (*pb.HostsResponse,
 	for i := range 30 {
 		r.Hosts = append(r.Hosts, &pb.Host{Host: fmt.Sprintf("www%d%s.example%s", i, q.After, s.evil),
 			State: states[i%6], Agent: fmt.Sprintf("a%d", 1+i%3), Queued: int64(9000 / (i + 1)), Pages: int64(70 * i),
-			Urls: int64(80 * i), Errors: int64(i % 4), Denied: int64(i % 3), Bytes: int64(i) * 1234567,
+			UrlsFinished: int64(80 * i), Errors: int64(i % 4), RobotsDenied: int64(i % 3), Bytes: int64(i) * 1234567,
 			LatencyS: float64(i) / 20, LeastS: float64(18000 / (i + 1))})
 	}
 	return r, nil
@@ -237,10 +238,10 @@ func (s *stage) Events(ctx context.Context, q *pb.EventsRequest, stream *connect
 func (s *stage) Log(_ context.Context, q *pb.LogRequest) (*pb.LogResponse, error) {
 	r := new(pb.LogResponse)
 	for i := range 25 {
-		r.Lines = append(r.Lines, &pb.LogLine{Agent: "a2", Code: int32([]int{200, 200, 301, 404, -2}[i%5]),
+		r.Lines = append(r.Lines, &pb.LogLine{Agent: "a2", Status: int32([]int{200, 200, 301, 404, -2}[i%5]),
 			Size: int64(i) * 999, Mime: "text/html", TookS: 0.01 * float64(i), Url: fmt.Sprintf(
 				"http://%s/%s/page-%d%s", q.Host, q.Status, i, s.evil),
-			Time: timestamppb.New(time.Date(2026, 3, 4, 5, 6, i, 0, time.UTC))})
+			Ts: timestamppb.New(time.Date(2026, 3, 4, 5, 6, i, 0, time.UTC))})
 	}
 	return r, nil
 }
@@ -250,7 +251,7 @@ func (s *stage) History(_ context.Context, q *pb.HistoryRequest) (*pb.HistoryRes
 	for i, name := range []string{"a1", "a2", "a3" + s.evil} {
 		h := &pb.HistorySeries{Agent: name}
 		for j := range int64(100) {
-			h.Hours = append(h.Hours, &pb.HistoryHour{At: (492500 + j) * 3600, Pages: 10000 + 300*(j*j%37),
+			h.Hours = append(h.Hours, &pb.HistoryHour{UnixS: (492500 + j) * 3600, Pages: 10000 + 300*(j*j%37),
 				Bytes: 90e6 + 3e6*(j*j%31), Errors: j % 7 * int64(i), Checkpoints: (j % 6) / 5})
 		}
 		if q.Hours {
@@ -266,8 +267,8 @@ func (s *stage) History(_ context.Context, q *pb.HistoryRequest) (*pb.HistoryRes
 		for j := range int64(200) {
 			pages += 1200 + 8*((j*j+int64(40*i))%97)
 			size += 22000 * (1200 + 5*((j*j*7+int64(i))%131))
-			h.Samples = append(h.Samples, &pb.HistorySample{At: 1772600000 + 30*j, Pages: pages, Bytes: size,
-				Queued: 60000 + 900*j - 3*j*j + int64(i)*9000, Errors: j * (j%7 + 1) / 3, Open: 16})
+			h.Samples = append(h.Samples, &pb.HistorySample{UnixS: 1772600000 + 30*j, Pages: pages, Bytes: size,
+				UrlsQueued: 60000 + 900*j - 3*j*j + int64(i)*9000, Errors: j * (j%7 + 1) / 3, OpenRequests: 16})
 		}
 		r.Agents = append(r.Agents, h)
 	}

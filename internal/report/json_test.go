@@ -63,8 +63,8 @@ func TestSameKeys(t *testing.T) {
 			"pages_per_s", "resolving", "retrying", "state", "time", "waiting_for"}},
 		{"summary", only(summary, progress), []string{"changed", "failing", "hosts",
 			"hosts_with_pages", "near_duplicates", "not_kept",
-			"peak_memory_bytes", "refetched", "retries",
-			"robots_txt", "started", "status", "stop_reason", "truncated", "urls_discovered", "urls_finished",
+			"peak_memory_bytes", "refetched", "responses_by_status", "retries",
+			"robots_txt", "started", "stop_reason", "truncated", "urls_discovered", "urls_finished",
 			"urls_sent"}},
 	} {
 		if !slices.Equal(c.got, c.want) {

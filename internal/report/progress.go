@@ -386,7 +386,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		Revisits   int64            `json:"revisits,omitempty"`
 		Unchanged  int64            `json:"unchanged,omitempty"`
 		NextIn     float64          `json:"next_visit_s,omitempty"`
-		Errors     map[string]int64 `json:"errors"`
+		Errors     map[string]int64 `json:"errors_by_kind"`
 		Retrying   map[string]int64 `json:"retrying"`
 		RetryIn    float64          `json:"next_retry_s,omitempty"`
 		Memory     int64            `json:"memory_bytes"`

@@ -11,15 +11,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
+// A Stamp is a time in JSON.
+type Stamp = clock.Stamp
+
 // A Summary is the content of reports/summary.json.
 type Summary struct {
-	Type    string    `json:"type"`            // "summary"
-	Agent   string    `json:"agent,omitempty"` // its name in a cluster
-	Started time.Time `json:"started,omitzero"`
-	Ended   time.Time `json:"ended,omitzero"`
+	Type    string      `json:"type"`            // "summary"
+	Agent   string      `json:"agent,omitempty"` // its name in a cluster
+	Started clock.Stamp `json:"started,omitzero"`
+	Ended   clock.Stamp `json:"ended,omitzero"`
 
 	Pages      int64   `json:"pages"` // successful fetches of pages
 	Files      int64   `json:"files"` // and of what they embed
@@ -59,9 +63,9 @@ type Summary struct {
 
 	Failing Failing `json:"failing,omitzero"`
 
-	Errors  map[string]int64 `json:"errors"`  // by kind
-	Status  map[string]int64 `json:"status"`  // by code
-	Skipped map[string]int64 `json:"skipped"` // by reason
+	Errors  map[string]int64 `json:"errors_by_kind"`      // by kind
+	Status  map[string]int64 `json:"responses_by_status"` // by code
+	Skipped map[string]int64 `json:"skipped"`             // by reason
 	// ByRule has the part of Skipped that a setting in the section hosts: decided: by reason, then by prefix.
 	ByRule map[string]map[string]int64 `json:"skipped_by_hosts,omitempty"`
 }
@@ -169,7 +173,8 @@ func (l *Leases) Count(pages int64) {
 // Summary returns the sums of t. took is the duration of the crawl over all its runs.
 func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 	s := Summary{
-		Type: "summary", Started: t.started, Pages: t.n.pages, Files: t.n.files, Fetched: t.n.fetched,
+		Type: "summary", Started: clock.Stamp{Time: t.started}, Pages: t.n.pages, Files: t.n.files,
+		Fetched:    t.n.fetched,
 		Bytes:      t.n.bytes,
 		DurationS:  took.Round(time.Millisecond).Seconds(),
 		Discovered: t.n.found, Unique: t.n.unique, Finished: t.n.finished, Sent: t.n.sent,
@@ -262,14 +267,14 @@ func (t *Tally) hostRows(row row) {
 }
 
 func (t *Tally) statusRows(row row) {
-	row("code", "urls", "meaning")
+	row("status", "urls", "meaning")
 	for _, k := range descending(t.status, func(n int64) int64 { return n }) {
 		row(strconv.Itoa(k), num(t.status[k]), CodeText(k))
 	}
 }
 
 func (t *Tally) errorRows(row row) {
-	row("error", "urls", "first cause")
+	row("error", "urls", "first_cause")
 	for _, k := range descending(t.errors, func(n int64) int64 { return n }) {
 		row(Cell(k), num(t.errors[k]), TextCell(t.causes[k]))
 	}

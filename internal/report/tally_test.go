@@ -94,7 +94,7 @@ func TestReports(t *testing.T) {
 		t.Errorf("peak memory: got %d bytes, want at least 1 MiB", s.PeakMemory)
 	}
 	s.PeakMemory = 123_456_789
-	s.Ended = at.Add(90 * time.Second)
+	s.Ended.Time = at.Add(90 * time.Second)
 	s.Queued = 4
 	fs := testdisk.NewMem()
 	must.Do(t, tally.WriteReports(fs, "reports", s))
@@ -107,7 +107,8 @@ func TestReports(t *testing.T) {
 	var m map[string]any
 	must.Do(t, json.Unmarshal([]byte(file(t, fs, "reports/summary.json")), &m))
 	for _, k := range []string{"pages", "bytes", "elapsed_s", "pages_per_s_mean", "urls_discovered", "urls_unique",
-		"urls_sent", "hosts", "duplicates", "robots_denied", "errors", "status", "stop_reason", "peak_memory_bytes"} {
+		"urls_sent", "hosts", "duplicates", "robots_denied", "errors_by_kind", "responses_by_status", "stop_reason",
+		"peak_memory_bytes"} {
 		if _, ok := m[k]; !ok {
 			t.Errorf("summary.json has no %s", k)
 		}
@@ -283,7 +284,7 @@ func TestCauses(t *testing.T) {
 	mem := testdisk.NewMem()
 	must.Do(t, got.WriteReports(mem, "/r", got.Summary(0, "")))
 	b, err := disk.ReadFile(mem, "/r/errors.csv", 1<<20)
-	want := "error,urls,first cause\ntls,2,x509: %1B[31mred %E2%80%AEname\nconnect,1,\ndns,1,\n"
+	want := "error,urls,first_cause\ntls,2,x509: %1B[31mred %E2%80%AEname\nconnect,1,\ndns,1,\n"
 	if err != nil || string(b) != want {
 		t.Errorf("got %q (%v), want %q", b, err, want)
 	}

@@ -53,11 +53,11 @@ type page struct {
 	Time      time.Time `json:"time,omitzero"`
 	MIME      string    `json:"mime,omitempty"`
 	Agent     string    `json:"agent,omitempty"`
-	Note      string    `json:"note,omitempty"`
+	Notes     []string  `json:"notes,omitempty"`
 	Robots    string    `json:"robots,omitempty"`
 	Body      []byte    `json:"body,omitempty"`
 	Truncated bool      `json:"truncated,omitempty"`
-	BodyError string    `json:"bodyError,omitempty"`
+	BodyError string    `json:"body_error,omitempty"`
 }
 
 // refused is the answer to a call that is wrong.

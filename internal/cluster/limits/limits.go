@@ -157,7 +157,7 @@ func (p *Pages) Keep(ctx context.Context, crawl Rationed, stop func(context.Cont
 		if !spent {
 			continue
 		}
-		p.cfg.Events.Write("limit-reached", report.F("limit", p.cfg.Limit), report.F("pages", need.Pages))
+		p.cfg.Events.Write("limit-reached", report.F("page_limit", p.cfg.Limit), report.F("pages", need.Pages))
 		if p.counts() && !p.awaitOthers(ctx) {
 			return
 		}

@@ -262,7 +262,7 @@ func (l *Lists) moveAll(from, to string, which func(archive string) bool) error 
 		if err := l.move(f.archive, to); err != nil {
 			return err
 		}
-		l.cfg.Events.Write("list-moved", report.F("list", f.archive), report.F("lost", to == listDir))
+		l.cfg.Events.Write("list-moved", report.F("list", f.archive), report.F("is_lost", to == listDir))
 	}
 	return nil
 }

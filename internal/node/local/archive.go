@@ -88,7 +88,7 @@ func (a *Archive) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.Capt
 				r.Next = r.Captures[len(r.Captures)-1].Line
 				return r, nil
 			}
-			c := &pb.Capture{Url: valid(l.URL), Status: valid(l.Status), Mime: valid(l.MIME), Length: l.Length,
+			c := &pb.Capture{Url: valid(l.URL), StatusText: valid(l.Status), Mime: valid(l.MIME), Length: l.Length,
 				File: valid(l.File), Offset: l.Offset, Line: []byte(line)}
 			c.Revisit = captures.Capture{Line: l}.Revisit()
 			if t, err := time.Parse(captures.TimeFormat, l.Time); err == nil {
@@ -217,7 +217,7 @@ func (a *Archive) newest(ctx context.Context, u weburl.URL) (text string) {
 	for _, c := range r.Captures {
 		if c.Url == u.String() {
 			text = fmt.Sprintf("archived %s: status %s, %s, in %s", c.Time.AsTime().Format("2006-01-02 15:04:05Z"),
-				c.Status, c.Mime, c.File)
+				c.StatusText, c.Mime, c.File)
 		}
 	}
 	return text

@@ -35,8 +35,8 @@ func (f framed) open(ctx context.Context, u weburl.URL, at time.Time) (*captures
 	all := make([]captures.Capture, len(r.Captures))
 	owner := map[string]string{}
 	for i, c := range r.Captures {
-		all[i] = captures.Capture{Line: warc.Line{URL: c.Url, Status: c.Status, MIME: c.Mime, File: c.File,
-			Offset: c.Offset, Time: c.Time.AsTime().Format(captures.TimeFormat)}}
+		all[i] = captures.Capture{Line: warc.Line{URL: c.Url, Status: strconv.Itoa(int(c.Status)), MIME: c.Mime,
+			File: c.File, Offset: c.Offset, Time: c.Time.AsTime().Format(captures.TimeFormat)}}
 		owner[c.File+" "+strconv.FormatInt(c.Offset, 10)] = c.Agent
 	}
 	best, ok := captures.Nearest(captures.Exact(all, u), at)

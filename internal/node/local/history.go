@@ -113,14 +113,14 @@ func (h *History) sample() {
 	if s == nil {
 		return
 	}
-	p := &pb.HistorySample{At: h.clock.Now().Round(historyEvery).Unix(), Pages: s.Pages, Bytes: s.Bytes,
-		Queued: s.Queued, Open: int64(s.Open)}
+	p := &pb.HistorySample{UnixS: h.clock.Now().Round(historyEvery).Unix(), Pages: s.Pages, Bytes: s.Bytes,
+		UrlsQueued: s.Queued, OpenRequests: int64(s.Open)}
 	for _, n := range s.Errors {
 		p.Errors += n
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if n := len(h.samples); n > 0 && h.samples[n-1].At >= p.At { // the clock went back
+	if n := len(h.samples); n > 0 && h.samples[n-1].UnixS >= p.UnixS { // the clock went back
 		return
 	}
 	h.count(p, s.ElapsedS, h.checkpoints())
@@ -152,8 +152,8 @@ func (h *History) count(p *pb.HistorySample, elapsed float64, checkpoints int64)
 	} else if elapsed > seconds {
 		before = p
 	}
-	add := &pb.HistoryHour{At: (p.At - 1) / seconds * seconds} // a sample at a full hour ends the hour before
-	if n := len(h.hours); n > 0 && h.hours[n-1].At >= add.At {
+	add := &pb.HistoryHour{UnixS: (p.UnixS - 1) / seconds * seconds} // a sample at a full hour ends the hour before
+	if n := len(h.hours); n > 0 && h.hours[n-1].UnixS >= add.UnixS {
 		add = proto.CloneOf(h.hours[n-1])
 		h.hours = h.hours[:n-1]
 	}
@@ -187,11 +187,13 @@ func (h *History) series(q *pb.HistoryRequest) *pb.HistorySeries {
 	from := h.clock.Now().Add(-time.Duration(q.Minutes) * time.Minute).Unix()
 	if q.Hours {
 		return &pb.HistorySeries{Hours: slices.DeleteFunc(hours, func(h *pb.HistoryHour) bool {
-			return q.Minutes > 0 && h.At < from
+			return q.Minutes > 0 && h.UnixS < from
 		})}
 	}
 	if q.Minutes > 0 {
-		i, _ := slices.BinarySearchFunc(list, from, func(s *pb.HistorySample, at int64) int { return int(s.At - at) })
+		i, _ := slices.BinarySearchFunc(list, from, func(s *pb.HistorySample, at int64) int {
+			return int(s.UnixS - at)
+		})
 		list = list[i:]
 	}
 	return &pb.HistorySeries{Samples: thin(list, int(q.Points))}
@@ -202,10 +204,10 @@ func thin(list []*pb.HistorySample, n int) []*pb.HistorySample {
 	if n <= 0 || len(list) <= n {
 		return list
 	}
-	span := list[len(list)-1].At - list[0].At
+	span := list[len(list)-1].UnixS - list[0].UnixS
 	every, last := int64(historyEvery.Seconds()), list[len(list)-1]
 	step := (span/int64(n)/every + 1) * every
 	return slices.DeleteFunc(list, func(s *pb.HistorySample) bool {
-		return s.At%step != 0 && s != last
+		return s.UnixS%step != 0 && s != last
 	})
 }

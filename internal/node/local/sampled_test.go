@@ -123,7 +123,7 @@ func TestHistory(t *testing.T) {
 		expect(h, "after 35 hours", 126_000, historyEvery)
 		end()
 		h.clock = testclock.At(time.Now().Add(-time.Hour))
-		if h.sample(); len(h.samples) > 0 && h.samples[len(h.samples)-1].At < time.Now().Add(-time.Minute).Unix() {
+		if h.sample(); len(h.samples) > 0 && h.samples[len(h.samples)-1].UnixS < time.Now().Add(-time.Minute).Unix() {
 			t.Error("a sample of a clock that was set back")
 		}
 		must(disk.WriteFile(mem, file, []byte("damaged")))

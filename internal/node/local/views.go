@@ -72,9 +72,9 @@ func (v *Views) Hosts(ctx context.Context, q *pb.HostsRequest) (*pb.HostsRespons
 	}
 	r := &pb.HostsResponse{Matches: matches}
 	for _, h := range rows {
-		r.Hosts = append(r.Hosts, &pb.Host{Host: h.Host, State: h.State, Queued: h.Queued, Pages: h.Pages, Urls: h.URLs,
-			Errors: h.Errors, Denied: h.Denied, Bytes: h.Bytes, LatencyS: h.Latency.Seconds(), Blocked: h.Blocked,
-			LeastS: h.Least.Seconds()})
+		r.Hosts = append(r.Hosts, &pb.Host{Host: h.Host, State: h.State, Queued: h.Queued, Pages: h.Pages,
+			UrlsFinished: h.URLs, Errors: h.Errors, RobotsDenied: h.Denied, Bytes: h.Bytes,
+			LatencyS: h.Latency.Seconds(), Blocked: h.Blocked, LeastS: h.Least.Seconds()})
 	}
 	return r, nil
 }
@@ -149,7 +149,7 @@ func (v *Views) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, err
 	r := new(pb.LogResponse)
 	err = backwards(f, info.Size(), logSearch, func(line string) bool {
 		if l, err := report.ReadLine(line); err == nil && wanted(hostOf(l.URL), l.Code) {
-			r.Lines = append(r.Lines, &pb.LogLine{Time: timestamppb.New(l.Time), Code: int32(l.Code), Size: l.Size,
+			r.Lines = append(r.Lines, &pb.LogLine{Ts: timestamppb.New(l.Time), Status: int32(l.Code), Size: l.Size,
 				Url: l.URL, Hops: l.Hops, Via: l.Via, Mime: l.MIME, TookS: l.Took.Seconds(), Notes: l.Notes})
 		}
 		return len(r.Lines) < int(q.Limit) && ctx.Err() == nil

@@ -76,21 +76,21 @@ func TestArcs(t *testing.T) {
 func TestThin(t *testing.T) {
 	series := func(from, n int64) (list []*pb.HistorySample) {
 		for i := range n {
-			list = append(list, &pb.HistorySample{At: 30 * (from + i)})
+			list = append(list, &pb.HistorySample{UnixS: 30 * (from + i)})
 		}
 		return list
 	}
 	a, b := thin(series(100, 1000), 100), thin(series(101, 999), 100)
-	if len(a) > 102 || len(a) < 80 || a[len(a)-1].At != 30*1099 {
-		t.Errorf("%d samples up to %d", len(a), a[len(a)-1].At)
+	if len(a) > 102 || len(a) < 80 || a[len(a)-1].UnixS != 30*1099 {
+		t.Errorf("%d samples up to %d", len(a), a[len(a)-1].UnixS)
 	}
 	times := map[int64]bool{}
 	for _, s := range a {
-		times[s.At] = true
+		times[s.UnixS] = true
 	}
 	for _, s := range b {
-		if !times[s.At] {
-			t.Errorf("a sample of %d is in one series only", s.At)
+		if !times[s.UnixS] {
+			t.Errorf("a sample of %d is in one series only", s.UnixS)
 		}
 	}
 	if got := thin(series(0, 5), 100); len(got) != 5 {
@@ -111,7 +111,7 @@ func TestHistoryHours(t *testing.T) {
 	const hour = 3600
 	h := &History{}
 	sample := func(at, pages, size, errs, checkpoints int64) {
-		p := &pb.HistorySample{At: at, Pages: pages, Bytes: size, Errors: errs}
+		p := &pb.HistorySample{UnixS: at, Pages: pages, Bytes: size, Errors: errs}
 		h.count(p, 30, checkpoints)
 		h.samples = append(h.samples, p)
 	}
@@ -123,19 +123,19 @@ func TestHistoryHours(t *testing.T) {
 	sample(4*hour+30, 50, 900, 3, 0)
 	var got []string
 	for _, x := range h.hours {
-		got = append(got, fmt.Sprint(x.At/hour, x.Pages, x.Bytes, x.Errors, x.Checkpoints))
+		got = append(got, fmt.Sprint(x.UnixS/hour, x.Pages, x.Bytes, x.Errors, x.Checkpoints))
 	}
 	if want := []string{"1 30 400 1 1", "2 1 10 0 2", "4 30 700 3 0"}; !slices.Equal(got, want) {
 		t.Errorf("hours %q, want %q", got, want)
 	}
 	late := &History{}
-	if late.count(&pb.HistorySample{At: hour, Pages: 5000}, 2*hour, 0); late.hours[0].Pages != 0 {
+	if late.count(&pb.HistorySample{UnixS: hour, Pages: 5000}, 2*hour, 0); late.hours[0].Pages != 0 {
 		t.Errorf("%d pages of an earlier hour", late.hours[0].Pages)
 	}
 	for i := range int64(hoursMost + 50) {
 		sample((10+i)*hour, 50+i, 900, 3, 0)
 	}
-	if n := len(h.hours); n != hoursMost || h.hours[n-1].At != (8+hoursMost+50)*hour {
-		t.Errorf("%d hours up to %d", n, h.hours[n-1].At/hour)
+	if n := len(h.hours); n != hoursMost || h.hours[n-1].UnixS != (8+hoursMost+50)*hour {
+		t.Errorf("%d hours up to %d", n, h.hours[n-1].UnixS/hour)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -82,6 +83,8 @@ func (o *Operator) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.Cap
 		for _, c := range a.Captures {
 			if bytes.Compare(c.Line, q.After) > 0 { // an answer that does not go on would make pages without end
 				c.Agent = name
+				status, _ := strconv.ParseInt(c.StatusText, 10, 32) // the index has none, or not a number: 0
+				c.Status, c.StatusText = int32(status), ""
 				r.Captures = append(r.Captures, c)
 			}
 		}

@@ -41,7 +41,7 @@ func (o *Operator) Pages(ctx context.Context, q *pb.PagesRequest) (*pb.PagesResp
 	case q.Wait < 0 || q.Wait > waitMost:
 		return nil, problem(connect.CodeInvalidArgument, "wait %d: give 0 to %d seconds", q.Wait, waitMost)
 	case q.MaxBodyBytes < 0 || q.MaxBodyBytes > bodyMost:
-		return nil, problem(connect.CodeInvalidArgument, "maxBodyBytes %d: give 1 to %d, or 0 for %d", q.MaxBodyBytes,
+		return nil, problem(connect.CodeInvalidArgument, "max_body_bytes %d: give 1 to %d, or 0 for %d", q.MaxBodyBytes,
 			bodyMost, bodyUsual)
 	}
 	end := time.Now().Add(time.Duration(q.Wait) * time.Second)
@@ -68,6 +68,7 @@ func (o *Operator) Pages(ctx context.Context, q *pb.PagesRequest) (*pb.PagesResp
 		if len(chosen) > 0 {
 			for _, p := range chosen {
 				at.reach(p)
+				p.Notes, p.Note = strings.FieldsFunc(p.Note, func(r rune) bool { return r == ',' }), ""
 				r.Pages = append(r.Pages, p.FetchedPage)
 			}
 			r.Token = token(&at.PagesPosition)

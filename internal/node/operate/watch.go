@@ -241,7 +241,7 @@ func (o *Operator) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, 
 		}
 	}
 	slices.SortStableFunc(r.Lines, func(a, b *pb.LogLine) int {
-		return cmp.Or(a.Time.AsTime().Compare(b.Time.AsTime()), strings.Compare(a.Agent, b.Agent))
+		return cmp.Or(a.Ts.AsTime().Compare(b.Ts.AsTime()), strings.Compare(a.Agent, b.Agent))
 	})
 	r.Lines = r.Lines[max(len(r.Lines)-int(limit), 0):]
 	return r, nil

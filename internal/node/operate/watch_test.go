@@ -81,7 +81,7 @@ func (r resident) Events(ctx context.Context, q *pb.EventsPageRequest) (*pb.Even
 func (r resident) Log(_ context.Context, q *pb.LogRequest) (*pb.LogResponse, error) {
 	a := new(pb.LogResponse)
 	for i := range int(q.Limit) {
-		a.Lines = append(a.Lines, &pb.LogLine{Time: timestamppb.New(time.Unix(int64(i), 0)), Url: q.Host + q.Status})
+		a.Lines = append(a.Lines, &pb.LogLine{Ts: timestamppb.New(time.Unix(int64(i), 0)), Url: q.Host + q.Status})
 	}
 	return a, nil
 }
@@ -117,7 +117,7 @@ func (r resident) Record(_ context.Context, q *pb.RecordRequest) (*pb.RecordResp
 }
 
 func (r resident) History(q *pb.HistoryRequest) *pb.HistorySeries {
-	return &pb.HistorySeries{Samples: []*pb.HistorySample{{At: int64(q.Points)}}}
+	return &pb.HistorySeries{Samples: []*pb.HistorySample{{UnixS: int64(q.Points)}}}
 }
 
 func (r resident) Shares() *pb.SharesResponse { return &pb.SharesResponse{Partition: r.name} }
@@ -177,8 +177,8 @@ func TestViewsOfSilentAgents(t *testing.T) {
 		const silent = `silent:{agent:"b" error:"agent b does not answer: context deadline exceeded" code:"silent"}`
 		w.run(t, `
 			a Hosts limit:2 -> = hosts:{host:"a-4.example" agent:"a" queued:4 errors:5} hosts:{host:"a-3.example" agent:"a" queued:3 errors:6} next:"3 a-3.example a" matches:5 %s
-			a Log limit:2 -> = lines:{agent:"a" time:{}} lines:{agent:"a" time:{seconds:1}} %[1]s
-			a History -> = agents:{agent:"a" samples:{at:%d}}`, silent, usualPoints)
+			a Log limit:2 -> = lines:{agent:"a" ts:{}} lines:{agent:"a" ts:{seconds:1}} %[1]s
+			a History -> = agents:{agent:"a" samples:{unix_s:%d}}`, silent, usualPoints)
 	})
 }
 
@@ -200,9 +200,9 @@ func TestLog(t *testing.T) {
 	w := newTown("a", "b")
 	w.run(t, `
 		a Log limit:3 host:"h" status:"4xx"
-		-> = lines:{agent:"b" time:{seconds:1} url:"h4xx"} lines:{agent:"a" time:{seconds:2} url:"h4xx"} lines:{agent:"b" time:{seconds:2} url:"h4xx"}
-		a Log agent:"b" -> lines:{agent:"b" time:{}} lines:{agent:"b"
-		-> time:{seconds:%d}}
+		-> = lines:{agent:"b" ts:{seconds:1} url:"h4xx"} lines:{agent:"a" ts:{seconds:2} url:"h4xx"} lines:{agent:"b" ts:{seconds:2} url:"h4xx"}
+		a Log agent:"b" -> lines:{agent:"b" ts:{}} lines:{agent:"b"
+		-> ts:{seconds:%d}}
 		-> - agent:"a"
 		a Log agent:"c" -> ! not_found
 		a Log status:"x" -> ! invalid_argument

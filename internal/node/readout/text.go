@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/mattn/go-runewidth"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -87,3 +89,6 @@ func Table(rows [][]string, right ...string) string {
 	}
 	return b.String()
 }
+
+// JSON returns a message as a JSON object; see inbound.MarshalJSON.
+func JSON(m proto.Message, defaults bool) ([]byte, error) { return inbound.MarshalJSON(m, defaults) }

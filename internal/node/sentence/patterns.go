@@ -59,7 +59,7 @@ var patterns = map[string]string{
 	"inherited": "this agent took over hosts of ${agent}, which is lost, with ${pending#link}" +
 		" waiting and ${known#URL} known",
 	"inherit-failed": "hosts of ${agent} could not be taken over; the agent tries again[: ${error}]",
-	"list-moved":     "the list of the archive ${list} moved[?lost : the archive is lost|: the archive is not lost]",
+	"list-moved":     "the list of the archive ${list} moved[?is_lost : the archive is lost|: the archive is not lost]",
 	"lists-merged":   "the list ${list} got ${urls#URL} of more lost archives",
 	"refetch":        "the agents fetch ${urls#URL} again that were in the lost archive of ${agent}",
 	"copied":         "${agent} has a copy of the archive file ${file}[ (${bytes})]",
@@ -88,6 +88,6 @@ var patterns = map[string]string{
 
 	"divides-rate":  "this agent divides the crawl's rate among the agents",
 	"counts-pages":  "this agent counts the pages of all agents",
-	"limit-reached": "the page limit is reached[: ${limit#page}]",
+	"limit-reached": "the page limit is reached[: ${page_limit#page}]",
 	"halt-failed":   "the agent could not stop at the page limit[: ${error}]",
 }

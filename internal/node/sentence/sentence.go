@@ -192,7 +192,7 @@ var shared = map[string][]string{
 	"rate":            {"limit"},
 	"blacklist":       {"file", "entries", "patterns"},
 	"stopping":        {"reason"},
-	"limit-reached":   {"limit"},
-	"list-moved":      {"list", "lost"},
+	"limit-reached":   {"page_limit"},
+	"list-moved":      {"list", "is_lost"},
 	"proxy-down":      {"error"},
 }

@@ -91,8 +91,8 @@ func (r *reader) readLog(d *Dir, broken *brokenList, byLog bool) error {
 		if d.first.IsZero() {
 			d.first = l.Time
 		}
-		if l.Time.After(d.AsOf) {
-			d.AsOf = l.Time
+		if l.Time.After(d.AsOf.Time) {
+			d.AsOf.Time = l.Time
 		}
 		link := r.log.add(&l, d)
 		if byLog && link != nil && failed == nil {
@@ -104,7 +104,7 @@ func (r *reader) readLog(d *Dir, broken *brokenList, byLog bool) error {
 	if d.Runs == 0 { // no events
 		d.lastRun = d.first
 	}
-	d.end(d.AsOf) // a run that has not ended by itself
+	d.end(d.AsOf.Time) // a run that has not ended by itself
 	return err
 }
 

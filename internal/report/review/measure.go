@@ -154,7 +154,7 @@ func (l *timeline) list() Timeline {
 	if l.width == 0 {
 		return out
 	}
-	out.Start = time.Unix(l.first*l.width, 0).UTC()
+	out.Start.Time = time.Unix(l.first*l.width, 0).UTC()
 	for i := l.first; i <= l.last; i++ {
 		out.Spans = append(out.Spans, l.spans[i])
 	}

@@ -59,7 +59,7 @@ func Read(ctx context.Context, dirs []string, cfg Config) (*Review, error) {
 		r.out.Dirs = append(r.out.Dirs, d)
 		r.out.Damaged += d.Damaged
 		r.out.Seconds = max(r.out.Seconds, d.Seconds)
-		if d.AsOf.After(r.out.AsOf) {
+		if d.AsOf.After(r.out.AsOf.Time) {
 			r.out.AsOf = d.AsOf
 		}
 	}
@@ -94,7 +94,7 @@ func (r *reader) readEvents(d *Dir) error {
 		case "started", "resumed":
 			d.Runs++
 			if d.Started.IsZero() {
-				d.Started = e.Time
+				d.Started.Time = e.Time
 			}
 			d.lastRun, d.Error = e.Time, ""
 			d.Version = e.Version
@@ -152,9 +152,13 @@ func (r *reader) readSummary(d *Dir) error {
 		return err
 	}
 	var s report.Summary
-	if err := json.Unmarshal(b, &s); err != nil {
+	var older struct{ Errors, Status map[string]int64 } // the names of earlier programs
+	if err := errors.Join(json.Unmarshal(b, &s), json.Unmarshal(b, &older)); err != nil {
 		d.Damaged++
 		return nil
+	}
+	if s.Errors == nil && s.Status == nil {
+		s.Errors, s.Status = older.Errors, older.Status
 	}
 	d.Summary = &s
 	return nil

@@ -3,14 +3,15 @@ package review
 import (
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // A Review is what the files of one or more crawls say. Its JSON is the output of "orbweaver report --json".
 type Review struct {
-	Type string    `json:"type"`           // "report"
-	AsOf time.Time `json:"as_of,omitzero"` // time of the newest line; zero: no line
-	Dirs []Dir     `json:"crawls"`
+	Type string      `json:"type"`           // "report"
+	AsOf clock.Stamp `json:"as_of,omitzero"` // time of the newest line; zero: no line
+	Dirs []Dir       `json:"crawls"`
 	Totals
 
 	Status     []Count     `json:"by_status"`      // by code
@@ -85,19 +86,19 @@ const (
 
 // A Dir is one crawl directory.
 type Dir struct {
-	Path    string    `json:"dir"`
-	State   State     `json:"state"`
-	Error   string    `json:"error,omitempty"` // with Failed
-	Started time.Time `json:"started,omitzero"`
-	AsOf    time.Time `json:"as_of,omitzero"` // time of its newest line
-	Runs    int       `json:"runs"`
-	Seconds float64   `json:"elapsed_s"` // all runs together
-	Visits  int64     `json:"visits"`
-	Pages   int64     `json:"pages"`
-	Bytes   int64     `json:"content_bytes"`
-	Failed  int64     `json:"failed"`
-	Damaged int64     `json:"damaged_lines"`
-	Version string    `json:"version,omitempty"` // of the program that ran the crawl last
+	Path    string      `json:"dir"`
+	State   State       `json:"state"`
+	Error   string      `json:"error,omitempty"` // with Failed
+	Started clock.Stamp `json:"started,omitzero"`
+	AsOf    clock.Stamp `json:"as_of,omitzero"` // time of its newest line
+	Runs    int         `json:"runs"`
+	Seconds float64     `json:"elapsed_s"` // all runs together
+	Visits  int64       `json:"visits"`
+	Pages   int64       `json:"pages"`
+	Bytes   int64       `json:"content_bytes"`
+	Failed  int64       `json:"failed"`
+	Damaged int64       `json:"damaged_lines"`
+	Version string      `json:"version,omitempty"` // of the program that ran the crawl last
 	// Summary is the crawl's own summary; nil if it has none that is as new as the last event.
 	Summary *report.Summary `json:"summary,omitempty"`
 
@@ -191,9 +192,9 @@ type Percentiles struct {
 
 // A Timeline has the counts of equal spans of time.
 type Timeline struct {
-	Start  time.Time `json:"start,omitzero"`
-	WidthS int64     `json:"width_s"` // of a span
-	Spans  []Span    `json:"spans"`
+	Start  clock.Stamp `json:"start,omitzero"`
+	WidthS int64       `json:"width_s"` // of a span
+	Spans  []Span      `json:"spans"`
 }
 
 // A Span is what the crawls received in a span of time.

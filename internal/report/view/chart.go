@@ -42,7 +42,7 @@ func speedCharts(l review.Timeline) []chart {
 		}
 		return values
 	}
-	base := chart{start: l.Start, width: time.Duration(l.WidthS) * time.Second, spans: len(l.Spans)}
+	base := chart{start: l.Start.Time, width: time.Duration(l.WidthS) * time.Second, spans: len(l.Spans)}
 	visits, received := base, base
 	visits.Title = "Visits a second"
 	visits.series = []series{

@@ -45,7 +45,7 @@ func HTML(w io.Writer, r *review.Review, sections []Section) error {
 		"CSS":      template.CSS(pageCSS),
 		"Title":    title(r),
 		"State":    state,
-		"AsOf":     moment(r.AsOf),
+		"AsOf":     moment(r.AsOf.Time),
 		"Dirs":     len(r.Dirs),
 		"Version":  version(r),
 		"Tiles":    tiles(r),

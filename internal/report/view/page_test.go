@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/report/review"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
@@ -29,9 +30,10 @@ var at = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 // sample returns a Review with something in each section.
 func sample() *review.Review {
 	r := &review.Review{
-		Type: "report", AsOf: at.Add(time.Hour),
+		Type: "report", AsOf: clock.Stamp{Time: at.Add(time.Hour)},
 		Dirs: []review.Dir{
-			{Path: "crawls/a1", State: "finished", Started: at, AsOf: at.Add(time.Hour), Runs: 1, Seconds: 3600,
+			{Path: "crawls/a1", State: "finished", Started: clock.Stamp{Time: at},
+				AsOf: clock.Stamp{Time: at.Add(time.Hour)}, Runs: 1, Seconds: 3600,
 				Visits: 900,
 				Pages:  700, Bytes: 5e6, Failed: 4, Version: "0.1.0", Summary: &report.Summary{Discovered: 12_345,
 					Queued:  2,
@@ -80,7 +82,7 @@ func sample() *review.Review {
 				Count: 900}},
 			ByChain: []review.Bar{{From: 1, To: 2, Count: 40}, {From: 2, To: 3, Count: 10}},
 		},
-		Speed:  review.Timeline{Start: at, WidthS: 16},
+		Speed:  review.Timeline{Start: clock.Stamp{Time: at}, WidthS: 16},
 		ByHour: []review.Hour{{Hour: 14, Requests: 300, Pages: 250, Bytes: 5e6}, {Hour: 15, Requests: 1, Bytes: 900}},
 	}
 	for i := range int64(225) {
@@ -256,7 +258,8 @@ func hostile() (r *review.Review, texts []string) {
 		`data:text/html,<script>alert(1)</script>`, "\x1b[2J\x00\xff", `{{.Title}}`, `http://user:pw@a.example/`,
 		"http://a.example/<svg/onload=alert(1)>", " javascript:alert(1)", "JaVaScRiPt:alert(1)", "//canary.example/x",
 		"http://a.example/" + review.Cut, "https:canary.example"}
-	r = &review.Review{AsOf: at, Totals: review.Totals{Visits: 9, Fetched: 9, Redirected: 9, Duplicates: 9, Failed: 9,
+	r = &review.Review{AsOf: clock.Stamp{Time: at}, Totals: review.Totals{Visits: 9, Fetched: 9, Redirected: 9,
+		Duplicates: 9, Failed: 9,
 		BrokenCount: 99, BrokenKnown: true, HostCount: 99, SkippedCount: 99},
 		Latency: review.Percentiles{Count: 1}, Sizes: review.Percentiles{Count: 1}}
 	for _, s := range texts {
@@ -357,7 +360,7 @@ func TestNiceSteps(t *testing.T) {
 func TestDrawings(t *testing.T) {
 	for _, n := range []int{1, 2, 240} {
 		for _, width := range []int64{1, 64, 1 << 20} {
-			l := review.Timeline{Start: at, WidthS: width, Spans: make([]review.Span, n)}
+			l := review.Timeline{Start: clock.Stamp{Time: at}, WidthS: width, Spans: make([]review.Span, n)}
 			for i := range l.Spans {
 				l.Spans[i] = review.Span{Pages: int64(i * i), Failed: 1, Bytes: int64(i) << 40}
 			}

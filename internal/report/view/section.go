@@ -179,7 +179,7 @@ func (b builder) crawls() Table {
 	}
 	for _, d := range b.r.Dirs {
 		t.Rows = append(t.Rows, []Cell{number(d.Pages), number(d.Visits), number(d.Failed), size(d.Bytes),
-			{Text: seconds(d.Seconds)}, {Text: moment(d.AsOf)}, stateCell(d), text(d.Path)})
+			{Text: seconds(d.Seconds)}, {Text: moment(d.AsOf.Time)}, stateCell(d), text(d.Path)})
 	}
 	return t
 }

@@ -65,7 +65,7 @@ async function give(crawl, { verb, about, value, off, done }) {
   try {
     const v = (await verbs()).find((x) => x.name === verb);
     confirm(crawl, { title: capital(`${off ? v.undo : verb} ${about || 'the crawl'}`), method: 'Give', done,
-      request: { verb, about, value, off }, note: off ? v.undoBrief : `${value ? `${value}: ` : ''}${v.note}` });
+      request: { verb, about, value, off }, note: off ? v.undo_brief : `${value ? `${value}: ` : ''}${v.note}` });
   } catch (e) {
     crawl.tell(e);
   }

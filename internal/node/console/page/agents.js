@@ -49,7 +49,7 @@ export function agents(main, crawl) {
     const gone = (s.gone || []).map((g) => ({ ...g, gone: true,
       about: `since ${day(g.since)}: ${g.why}${g.totals ? '' : '; its counts are not known'}` }));
     const rows = [...(s.agents || []).map((a) => ({ ...a, key: a.agent, 
-      about: a.waitsFor && (a.state === 'silent' ? a.waitsFor : `waits for ${a.waitsFor}`) })), ...gone];
+      about: a.waits_for && (a.state === 'silent' ? a.waits_for : `waits for ${a.waits_for}`) })), ...gone];
     const num = (field, format = count) => (r) => (r.totals ? format(r.totals[field] || 0) : '–');
     const now = (field, format) => (r) => (r.gone || r.state === 'silent' ? '–' : num(field, format)(r));
     const columns = [
@@ -63,14 +63,14 @@ export function agents(main, crawl) {
         const a = share.get(r.agent);
         return a?.share ? `${(a.share * 100).toFixed(1)} %` : '';
       } },
-      { name: 'Pages/s', class: 'n', cell: now('pagesPerS', compact) },
+      { name: 'Pages/s', class: 'n', cell: now('pages_per_s', compact) },
       { name: 'Pages', class: 'n', cell: num('pages') },
       { name: 'Received', class: 'n', cell: num('bytes', bytes) },
       { name: 'Disk free', class: 'n', cell: (r) => (r.status?.disk?.size_bytes
         ? el('span', { class: r.status.disk.free_bytes < r.status.disk.size_bytes / 10 ? 'bad' : '' },
           bytes(r.status.disk.free_bytes || 0)) : '') },
-      { name: 'Queued', class: 'n', cell: (r) => (r.gone ? '–' : num('urlsQueued')(r)) },
-      { name: 'Open', class: 'n', cell: now('openRequests') },
+      { name: 'Queued', class: 'n', cell: (r) => (r.gone ? '–' : num('urls_queued')(r)) },
+      { name: 'Open', class: 'n', cell: now('open_requests') },
       { name: 'Errors', class: 'n', cell: num('errors') },
       several && crawl.role === 'operator' && { name: '', class: 'row', cell: (r) => (r.total || r.gone ? ''
         : el('div', { class: 'actions' },

@@ -89,8 +89,8 @@ export function archive(main, crawl, chosen) {
       const r = await call('Record', { agent: c.agent || '', file: c.file, offset: c.offset || 0 });
       const part = (name, fields) => [el('h3', {}, name), el('dl', {}, (fields || []).flatMap((f) => [
         el('dt', {}, f.name), el('dd', {}, f.value || '')]))];
-      about.replaceChildren(...part('Place', [{ name: 'File', value: c.file }, { name: 'Offset', value: c.offset || '0' },
-        { name: 'Body', value: `${Number(r.size) >= 0 ? bytes(r.size) : 'of unknown size'}, in ${r.bodyFile || c.file}` },
+      about.replaceChildren(...part('Place', [{ name: 'File', value: c.file }, { name: 'Offset', value: c.offset || 0 },
+        { name: 'Body', value: `${(r.size || 0) >= 0 ? bytes(r.size) : 'of unknown size'}, in ${r.body_file || c.file}` },
         r.truncated && { name: 'Incomplete', value: r.truncated }].filter(Boolean)),
       ...part('WARC record', r.warc), ...part(`HTTP response, status ${r.status || '–'}`, r.http));
     } catch (e) {

@@ -20,11 +20,11 @@ export function el(name, attributes = {}, ...children) {
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
 
-export const count = (n) => whole.format(Number(n || 0));
+export const count = (n) => whole.format(n || 0);
 export const compact = (n) => (Math.abs(n) < 1000 ? String(Math.round(n * 10) / 10) : short.format(n));
 
 export function bytes(n) {
-  let x = Number(n || 0);
+  let x = n || 0;
   for (const unit of ['B', 'kB', 'MB', 'GB', 'TB']) {
     if (Math.abs(x) < 1000 || unit === 'TB') return `${x < 10 && unit !== 'B' ? x.toFixed(1) : Math.round(x)} ${unit}`;
     x /= 1000;

@@ -43,11 +43,11 @@ export function hosts(main, crawl, chosen) {
         { name: 'Queued', class: 'n', cell: (h) => count(h.queued) },
         { name: 'At least', class: 'n', cell: (h) => span(h.leastS) },
         { name: 'Pages', class: 'n', cell: (h) => count(h.pages) },
-        { name: 'URLs', class: 'n', cell: (h) => count(h.urls) },
+        { name: 'URLs', class: 'n', cell: (h) => count(h.urls_finished) },
         { name: 'Errors', class: 'n', cell: (h) => count(h.errors) },
-        { name: 'Denied', class: 'n', cell: (h) => count(h.denied) },
+        { name: 'Denied', class: 'n', cell: (h) => count(h.robots_denied) },
         { name: 'Received', class: 'n', cell: (h) => bytes(h.bytes) },
-        { name: 'Latency', class: 'n', cell: (h) => took(h.latencyS) },
+        { name: 'Latency', class: 'n', cell: (h) => took(h.latency_s) },
       ].filter((c) => c.name !== 'Agent' || all.some((h) => h.agent)), all));
       earlier.disabled = pages.length === 1;
       later.disabled = !r.next;
@@ -90,8 +90,8 @@ function host(main, crawl, name) {
         call('Hosts', { search: name, by: 'HOST_ORDER_NAME', limit: 50 })]);
       const mine = (found.hosts || []).filter((h) => h.host === name);
       counts.textContent = mine.map((h) => (h.agent ? `${h.agent}: ` : '')
-        + `${count(h.pages)} pages, ${count(h.urls)} URLs, ${count(h.errors)} errors, ${bytes(h.bytes)}, `
-        + `${count(h.queued)} queued${h.leastS ? `, which take at least ${span(h.leastS)}` : ''}, latency ${took(h.latencyS)}`).join('; ');
+        + `${count(h.pages)} pages, ${count(h.urls_finished)} URLs, ${count(h.errors)} errors, ${bytes(h.bytes)}, `
+        + `${count(h.queued)} queued${h.least_s ? `, which take at least ${span(h.least_s)}` : ''}, latency ${took(h.latency_s)}`).join('; ');
       reasons.replaceChildren(...(why.answers || []).map((a) => el('pre', { class: a.error ? 'bad' : '' },
         (a.agent ? `agent ${a.agent}:\n` : '') + (a.error || a.text))));
       const lines = (log.lines || []).reverse();
@@ -112,12 +112,12 @@ function host(main, crawl, name) {
 // visitTable shows lines of the log.
 export function visitTable(lines) {
   return table([
-    { name: 'Time', cell: (l) => clock(l.time) },
+    { name: 'Time', cell: (l) => clock(l.ts) },
     { name: 'Agent', cell: (l) => l.agent || '' },
     { name: 'Code', class: 'n',
-      cell: (l) => el('span', { class: l.code >= 400 || l.code <= 0 ? 'bad' : '' }, l.code || 0) },
-    { name: 'Size', class: 'n', cell: (l) => (Number(l.size) < 0 ? '–' : bytes(l.size)) },
-    { name: 'Took', class: 'n', cell: (l) => took(l.tookS || (l.code > 0 ? 1e-4 : 0)) },
+      cell: (l) => el('span', { class: l.status >= 400 || l.status <= 0 ? 'bad' : '' }, l.status || 0) },
+    { name: 'Size', class: 'n', cell: (l) => (l.size < 0 ? '–' : bytes(l.size)) },
+    { name: 'Took', class: 'n', cell: (l) => took(l.took_s || (l.status > 0 ? 1e-4 : 0)) },
     { name: 'Type', cell: (l) => l.mime || '' },
     { name: 'URL', class: 'wide', cell: (l) => l.url },
   ].filter((c) => c.name !== 'Agent' || lines.some((l) => l.agent)), lines);

@@ -11,7 +11,7 @@ const sparkMost = 60;
 function errorsOf(status) {
   const kinds = new Map();
   for (const a of status.agents || []) {
-    for (const [kind, n] of Object.entries(a.status?.errors || {})) kinds.set(kind, (kinds.get(kind) || 0) + Number(n));
+    for (const [kind, n] of Object.entries(a.status?.errors_by_kind || {})) kinds.set(kind, (kinds.get(kind) || 0) + n);
   }
   return [...kinds].filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
 }
@@ -30,7 +30,7 @@ function freeDisk(status, tile) {
 export function ratesOf(status) {
   const all = new Map();
   for (const a of status?.agents || []) {
-    for (const r of [a.rate && { ...a.rate, domain: '' }, ...(a.domainRates || [])].filter(Boolean)) {
+    for (const r of [a.rate && { ...a.rate, domain: '' }, ...(a.domain_rates || [])].filter(Boolean)) {
       const key = `${r.domain} ${r.limit} ${r.schedule}`;
       if (!all.has(key)) all.set(key, { ...r, of: r.domain || 'the crawl', agents: [] });
       if (a.agent) all.get(key).agents.push(a.agent);
@@ -44,10 +44,10 @@ export function summed(series) {
   const times = new Map();
   for (const s of series) {
     for (const p of s.samples || []) {
-      const at = Number(p.at);
-      const sum = times.get(at) || { at, n: 0, pages: 0, bytes: 0, queued: 0, errors: 0, open: 0 };
+      const at = p.unix_s;
+      const sum = times.get(at) || { at, n: 0, pages: 0, bytes: 0, errors: 0 };
       sum.n++;
-      for (const f of ['pages', 'bytes', 'queued', 'errors', 'open']) sum[f] += Number(p[f] || 0);
+      for (const f of ['pages', 'bytes', 'errors']) sum[f] += p[f] || 0;
       times.set(at, sum);
     }
   }
@@ -84,22 +84,22 @@ export function overview(main, crawl) {
   function status(s) {
     const t = s.totals || {};
     const now = performance.now() / 1000;
-    const size = Number(t.bytes || 0);
+    const size = t.bytes || 0;
     let perSecond = 0;
     if (before && now > before.at) perSecond = Math.max(0, (size - before.size) / (now - before.at));
     if (!before || now - before.at > 1) {
       if (before) speeds.bytes.push(perSecond);
-      speeds.pages.push(t.pagesPerS || 0);
+      speeds.pages.push(t.pages_per_s || 0);
       for (const list of Object.values(speeds)) list.splice(0, list.length - sparkMost);
       before = { at: now, size };
     }
     const tile = (name, value, values) => el('div', { class: 'tile' }, el('dt', {}, name), el('dd', {}, value),
       values && values.length > 1 && spark(values));
     tiles.replaceChildren(
-      tile('pages a second', compact(t.pagesPerS || 0), speeds.pages),
+      tile('pages a second', compact(t.pages_per_s || 0), speeds.pages),
       tile('received a second', speeds.bytes.length ? bytes(speeds.bytes.at(-1)) : '–', speeds.bytes),
-      tile('pages', count(t.pages)), tile('received', bytes(t.bytes)), tile('URLs queued', count(t.urlsQueued)),
-      tile('known URLs', count(t.urlsUnique)), tile('open requests', count(t.openRequests)),
+      tile('pages', count(t.pages)), tile('received', bytes(t.bytes)), tile('URLs queued', count(t.urls_queued)),
+      tile('known URLs', count(t.urls_unique)), tile('open requests', count(t.open_requests)),
       tile('errors', count(t.errors)), ...freeDisk(s, tile));
     const rates = ratesOf(s);
     limits.replaceChildren(rates.length === 0 ? el('p', { class: 'quiet' }, 'No limit of the rate holds.') : table([
@@ -130,7 +130,7 @@ export function overview(main, crawl) {
       const sums = summed(series);
       const card = (title, picture, names) => el('section', { class: 'card' }, el('h2', {}, title), picture,
         names && names.length > 1 && key(names));
-      const queue = (s) => (s.samples || []).map((p) => [Number(p.at), Number(p.queued || 0)]);
+      const queue = (s) => (s.samples || []).map((p) => [p.unix_s, p.urls_queued || 0]);
       const queued = series.map((s) => ({ name: s.agent || 'queue', points: queue(s) }))
         .filter((s) => s.points.length > 0);
       curves.replaceChildren(

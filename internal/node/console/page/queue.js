@@ -62,7 +62,7 @@ export function queue(main, crawl, chosen) {
   async function most() {
     try {
       const all = ((await call('Hosts', { by: 'HOST_ORDER_QUEUE', limit: hostsMost })).hosts || [])
-        .filter((h) => Number(h.queued || 0) > 0);
+        .filter((h) => h.queued > 0);
       hosts.replaceChildren(all.length === 0 ? el('p', { class: 'quiet' }, 'No host has a link in its queue.') : table([
         { name: 'Host', class: 'wide', cell: (h) => el('button', { type: 'button', class: 'link', click: () => {
           host.value = h.host;

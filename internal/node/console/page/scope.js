@@ -15,7 +15,7 @@ export function scope(main, crawl) {
   async function load() {
     try {
       const r = await call('Scope');
-      const rows = [['Scope', r.kind], ['Depth', limit(r.depth)], ['Depth within a host', limit(r.hostDepth)],
+      const rows = [['Scope', r.kind], ['Depth', limit(r.depth)], ['Depth within a host', limit(r.host_depth)],
         ...(r.seeds || []).map((s) => ['Seed', s]), ...(r.include || []).map((p) => ['Include', p]),
         ...(r.exclude || []).map((p) => ['Exclude', p])];
       settings.replaceChildren(table([{ name: '', class: 'line', cell: (x) => x[0] },

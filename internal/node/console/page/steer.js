@@ -65,8 +65,8 @@ async function preview(pattern) {
     if (!token) break;
   }
   for (const a of agents.values()) {
-    sum.waiting += Number(a.waiting || 0);
-    sum.matched += Number(a.matched || 0);
+    sum.waiting += a.waiting || 0;
+    sum.matched += a.matched || 0;
     sum.examples.push(...(a.examples || []));
     if (a.error) sum.silent.push(`${a.agent}: ${a.error}`);
   }
@@ -178,7 +178,7 @@ function files(crawl) {
       if (mine !== last) return;
       const agents = r.agents || [];
       const same = Object.groupBy(agents, (a) => JSON.stringify([a.file, a.entries, a.matches, a.list]));
-      field.hidden = !agents.some((a) => Number(a.entries || 0) > 100);
+      field.hidden = !agents.some((a) => a.entries > 100);
       all.replaceChildren(...Object.values(same).map(file),
         ...(r.silent || []).map((a) => el('p', { class: 'bad' }, `${a.agent}: ${a.error}`)));
     } catch (e) {
@@ -193,10 +193,10 @@ function files(crawl) {
 function file(agents) {
   const { file: name, entries, matches, list = [] } = agents[0];
   const names = agents.map((a) => a.agent).filter(Boolean).join(', ');
-  const some = Number(matches || 0) > list.length ? `; these are the first ${count(list.length)} of `
+  const some = matches > list.length ? `; these are the first ${count(list.length)} of `
     + `${count(matches)}` : '';
   return el('div', { class: 'file' }, el('p', {}, 'From the file ', el('code', {}, name), names && ` of ${names}`,
-    `: ${count(entries || 0)} entr${Number(entries) === 1 ? 'y' : 'ies'}${some}. They change with the file.`),
+    `: ${count(entries || 0)} entr${entries === 1 ? 'y' : 'ies'}${some}. They change with the file.`),
   list.length > 0 && table([{ name: 'About', class: 'wide', cell: (e) => e.about },
     { name: 'Line', cell: (e) => (e.why.match(/line (\d+)$/) || ['', e.why])[1] }], list));
 }

@@ -5,7 +5,7 @@ import { el, bytes, count, table } from './dom.js';
 // hasTopics reports whether pages are divided by topic.
 export const hasTopics = (status) => (status?.agents || []).some((a) => (a.status?.categories || []).length > 0);
 
-const num = (x) => Number(x || 0);
+const num = (x) => x || 0;
 
 export function topics(main) {
   const pages = el('div', { id: 'topics' });

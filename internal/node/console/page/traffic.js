@@ -19,8 +19,8 @@ export function traffic(main, crawl) {
       const hours = new Map();
       for (const series of r.agents || []) {
         for (const h of series.hours || []) {
-          const sum = hours.get(Number(h.at)) || { at: Number(h.at), pages: 0, bytes: 0, errors: 0, checkpoints: 0 };
-          for (const f of ['pages', 'bytes', 'errors', 'checkpoints']) sum[f] += Number(h[f] || 0);
+          const sum = hours.get(h.unix_s) || { at: h.unix_s, pages: 0, bytes: 0, errors: 0, checkpoints: 0 };
+          for (const f of ['pages', 'bytes', 'errors', 'checkpoints']) sum[f] += h[f] || 0;
           hours.set(sum.at, sum);
         }
       }

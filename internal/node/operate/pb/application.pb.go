@@ -837,24 +837,26 @@ func (x *PagesResponse) GetSilent() []*Answer {
 }
 
 type FetchedPage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	Status        int32                  `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"` // of HTTP; 0: there is no response
-	Error         string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`    // kind of error, if there is no response
-	Via           string                 `protobuf:"bytes,4,opt,name=via,proto3" json:"via,omitempty"`        // the page that links to it; empty: a URL that the application has given
-	Hops          string                 `protobuf:"bytes,5,opt,name=hops,proto3" json:"hops,omitempty"`      // how it was found, as in crawl.log
-	Time          *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=time,proto3" json:"time,omitempty"`
-	Mime          string                 `protobuf:"bytes,7,opt,name=mime,proto3" json:"mime,omitempty"`                             // as the server says
-	Size          int64                  `protobuf:"varint,8,opt,name=size,proto3" json:"size,omitempty"`                            // bytes of the content, as in crawl.log
-	Digest        string                 `protobuf:"bytes,9,opt,name=digest,proto3" json:"digest,omitempty"`                         // of the content
-	Agent         string                 `protobuf:"bytes,10,opt,name=agent,proto3" json:"agent,omitempty"`                          // that has finished it
-	File          string                 `protobuf:"bytes,11,opt,name=file,proto3" json:"file,omitempty"`                            // WARC file with the record, at the agent; empty: there is none, or the note names another agent
-	Offset        int64                  `protobuf:"varint,12,opt,name=offset,proto3" json:"offset,omitempty"`                       // of the record in it
-	Note          string                 `protobuf:"bytes,13,opt,name=note,proto3" json:"note,omitempty"`                            // such as shared (the crawl had the page already), or shared:a2 (from the archive of agent a2)
-	Body          []byte                 `protobuf:"bytes,14,opt,name=body,proto3" json:"body,omitempty"`                            // the content without codings
-	Truncated     bool                   `protobuf:"varint,15,opt,name=truncated,proto3" json:"truncated,omitempty"`                 // the body is longer
-	BodyError     string                 `protobuf:"bytes,16,opt,name=body_error,json=bodyError,proto3" json:"body_error,omitempty"` // why there is no body
-	Robots        string                 `protobuf:"bytes,17,opt,name=robots,proto3" json:"robots,omitempty"`                        // what the page says to robots, such as noindex, noarchive; empty: nothing
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Url    string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Status int32                  `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"` // of HTTP; 0: there is no response
+	Error  string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`    // kind of error, if there is no response
+	Via    string                 `protobuf:"bytes,4,opt,name=via,proto3" json:"via,omitempty"`        // the page that links to it; empty: a URL that the application has given
+	Hops   string                 `protobuf:"bytes,5,opt,name=hops,proto3" json:"hops,omitempty"`      // how it was found, as in crawl.log
+	Time   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=time,proto3" json:"time,omitempty"`
+	Mime   string                 `protobuf:"bytes,7,opt,name=mime,proto3" json:"mime,omitempty"`       // as the server says
+	Size   int64                  `protobuf:"varint,8,opt,name=size,proto3" json:"size,omitempty"`      // bytes of the content, as in crawl.log
+	Digest string                 `protobuf:"bytes,9,opt,name=digest,proto3" json:"digest,omitempty"`   // of the content
+	Agent  string                 `protobuf:"bytes,10,opt,name=agent,proto3" json:"agent,omitempty"`    // that has finished it
+	File   string                 `protobuf:"bytes,11,opt,name=file,proto3" json:"file,omitempty"`      // WARC file with the record, at the agent; empty: there is none, or the note names another agent
+	Offset int64                  `protobuf:"varint,12,opt,name=offset,proto3" json:"offset,omitempty"` // of the record in it
+	Note   string                 `protobuf:"bytes,13,opt,name=note,proto3" json:"note,omitempty"`      // between agents: the notes, separated by commas
+	Notes  []string               `protobuf:"bytes,18,rep,name=notes,proto3" json:"notes,omitempty"`    // such as shared (the crawl had the page already), or shared:a2 (from the archive of
+	// agent a2)
+	Body          []byte `protobuf:"bytes,14,opt,name=body,proto3" json:"body,omitempty"`                            // the content without codings
+	Truncated     bool   `protobuf:"varint,15,opt,name=truncated,proto3" json:"truncated,omitempty"`                 // the body is longer
+	BodyError     string `protobuf:"bytes,16,opt,name=body_error,json=bodyError,proto3" json:"body_error,omitempty"` // why there is no body
+	Robots        string `protobuf:"bytes,17,opt,name=robots,proto3" json:"robots,omitempty"`                        // what the page says to robots, such as noindex, noarchive; empty: nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -978,6 +980,13 @@ func (x *FetchedPage) GetNote() string {
 		return x.Note
 	}
 	return ""
+}
+
+func (x *FetchedPage) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
 }
 
 func (x *FetchedPage) GetBody() []byte {
@@ -1871,7 +1880,7 @@ const file_application_proto_rawDesc = "" +
 	"\rPagesResponse\x128\n" +
 	"\x05pages\x18\x01 \x03(\v2\".orbweaver.operator.v1.FetchedPageR\x05pages\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x125\n" +
-	"\x06silent\x18\x03 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x06silent\"\xa2\x03\n" +
+	"\x06silent\x18\x03 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x06silent\"\xb8\x03\n" +
 	"\vFetchedPage\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\x05R\x06status\x12\x14\n" +
@@ -1886,7 +1895,8 @@ const file_application_proto_rawDesc = "" +
 	" \x01(\tR\x05agent\x12\x12\n" +
 	"\x04file\x18\v \x01(\tR\x04file\x12\x16\n" +
 	"\x06offset\x18\f \x01(\x03R\x06offset\x12\x12\n" +
-	"\x04note\x18\r \x01(\tR\x04note\x12\x12\n" +
+	"\x04note\x18\r \x01(\tR\x04note\x12\x14\n" +
+	"\x05notes\x18\x12 \x03(\tR\x05notes\x12\x12\n" +
 	"\x04body\x18\x0e \x01(\fR\x04body\x12\x1c\n" +
 	"\ttruncated\x18\x0f \x01(\bR\ttruncated\x12\x1d\n" +
 	"\n" +

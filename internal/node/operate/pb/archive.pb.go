@@ -222,7 +222,8 @@ type Capture struct {
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"` // that has it in its archive
 	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
 	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
-	Status        string                 `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"` // of HTTP; empty if the index has none
+	StatusText    string                 `protobuf:"bytes,4,opt,name=status_text,json=status,proto3" json:"status_text,omitempty"` // between agents: the status, as the index has it
+	Status        int32                  `protobuf:"varint,11,opt,name=status,json=code,proto3" json:"status,omitempty"`           // of HTTP; 0 if the index has none
 	Mime          string                 `protobuf:"bytes,5,opt,name=mime,proto3" json:"mime,omitempty"`
 	Revisit       bool                   `protobuf:"varint,6,opt,name=revisit,proto3" json:"revisit,omitempty"` // the record has no body of its own: it refers to an earlier one
 	Length        int64                  `protobuf:"varint,7,opt,name=length,proto3" json:"length,omitempty"`   // of the record in the file, in bytes
@@ -284,11 +285,18 @@ func (x *Capture) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Capture) GetStatus() string {
+func (x *Capture) GetStatusText() string {
+	if x != nil {
+		return x.StatusText
+	}
+	return ""
+}
+
+func (x *Capture) GetStatus() int32 {
 	if x != nil {
 		return x.Status
 	}
-	return ""
+	return 0
 }
 
 func (x *Capture) GetMime() string {
@@ -576,12 +584,13 @@ const file_archive_proto_rawDesc = "" +
 	"\bcaptures\x18\x01 \x03(\v2\x1e.orbweaver.operator.v1.CaptureR\bcaptures\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\fR\x04next\x125\n" +
 	"\x06silent\x18\x03 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x06silent\x12\x10\n" +
-	"\x03key\x18\x04 \x01(\tR\x03key\"\xff\x01\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\"\x9a\x02\n" +
 	"\aCapture\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
-	"\x06status\x18\x04 \x01(\tR\x06status\x12\x12\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1b\n" +
+	"\vstatus_text\x18\x04 \x01(\tR\x06status\x12\x14\n" +
+	"\x06status\x18\v \x01(\x05R\x04code\x12\x12\n" +
 	"\x04mime\x18\x05 \x01(\tR\x04mime\x12\x18\n" +
 	"\arevisit\x18\x06 \x01(\bR\arevisit\x12\x16\n" +
 	"\x06length\x18\a \x01(\x03R\x06length\x12\x12\n" +

@@ -230,9 +230,9 @@ type Host struct {
 	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`    // as ctl explain names it
 	Queued        int64                  `protobuf:"varint,4,opt,name=queued,proto3" json:"queued,omitempty"` // links in the host's queue; those in pools on disk are not counted by host
 	Pages         int64                  `protobuf:"varint,5,opt,name=pages,proto3" json:"pages,omitempty"`
-	Urls          int64                  `protobuf:"varint,6,opt,name=urls,proto3" json:"urls,omitempty"` // done, with any result
+	UrlsFinished  int64                  `protobuf:"varint,6,opt,name=urls_finished,json=urls,proto3" json:"urls_finished,omitempty"` // with any result
 	Errors        int64                  `protobuf:"varint,7,opt,name=errors,proto3" json:"errors,omitempty"`
-	Denied        int64                  `protobuf:"varint,8,opt,name=denied,proto3" json:"denied,omitempty"` // by robots.txt
+	RobotsDenied  int64                  `protobuf:"varint,8,opt,name=robots_denied,json=denied,proto3" json:"robots_denied,omitempty"`
 	Bytes         int64                  `protobuf:"varint,9,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	LatencyS      float64                `protobuf:"fixed64,10,opt,name=latency_s,json=latencyS,proto3" json:"latency_s,omitempty"` // of the last responses; 0: unknown, as after a restart
 	Blocked       bool                   `protobuf:"varint,11,opt,name=blocked,proto3" json:"blocked,omitempty"`                    // by an operator
@@ -306,9 +306,9 @@ func (x *Host) GetPages() int64 {
 	return 0
 }
 
-func (x *Host) GetUrls() int64 {
+func (x *Host) GetUrlsFinished() int64 {
 	if x != nil {
-		return x.Urls
+		return x.UrlsFinished
 	}
 	return 0
 }
@@ -320,9 +320,9 @@ func (x *Host) GetErrors() int64 {
 	return 0
 }
 
-func (x *Host) GetDenied() int64 {
+func (x *Host) GetRobotsDenied() int64 {
 	if x != nil {
-		return x.Denied
+		return x.RobotsDenied
 	}
 	return 0
 }
@@ -756,12 +756,12 @@ func (x *LogResponse) GetSilent() []*Answer {
 	return nil
 }
 
-// A line of crawl.log.
+// A line of crawl.log. The names are those of crawl.jsonl.
 type LogLine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
-	Code          int32                  `protobuf:"varint,3,opt,name=code,proto3" json:"code,omitempty"`
+	Ts            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=ts,json=time,proto3" json:"ts,omitempty"`
+	Status        int32                  `protobuf:"varint,3,opt,name=status,json=code,proto3" json:"status,omitempty"`
 	Size          int64                  `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"` // -1: no response
 	Url           string                 `protobuf:"bytes,5,opt,name=url,proto3" json:"url,omitempty"`
 	Hops          string                 `protobuf:"bytes,6,opt,name=hops,proto3" json:"hops,omitempty"`
@@ -810,16 +810,16 @@ func (x *LogLine) GetAgent() string {
 	return ""
 }
 
-func (x *LogLine) GetTime() *timestamppb.Timestamp {
+func (x *LogLine) GetTs() *timestamppb.Timestamp {
 	if x != nil {
-		return x.Time
+		return x.Ts
 	}
 	return nil
 }
 
-func (x *LogLine) GetCode() int32 {
+func (x *LogLine) GetStatus() int32 {
 	if x != nil {
-		return x.Code
+		return x.Status
 	}
 	return 0
 }
@@ -1040,7 +1040,7 @@ func (x *HistorySeries) GetHours() []*HistoryHour {
 // What an agent did in an hour.
 type HistoryHour struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	At            int64                  `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"` // its beginning, in seconds since 1970
+	UnixS         int64                  `protobuf:"varint,1,opt,name=unix_s,json=at,proto3" json:"unix_s,omitempty"` // its beginning, in seconds since 1970
 	Pages         int64                  `protobuf:"varint,2,opt,name=pages,proto3" json:"pages,omitempty"`
 	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"` // received
 	Errors        int64                  `protobuf:"varint,4,opt,name=errors,proto3" json:"errors,omitempty"`
@@ -1079,9 +1079,9 @@ func (*HistoryHour) Descriptor() ([]byte, []int) {
 	return file_watch_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *HistoryHour) GetAt() int64 {
+func (x *HistoryHour) GetUnixS() int64 {
 	if x != nil {
-		return x.At
+		return x.UnixS
 	}
 	return 0
 }
@@ -1117,12 +1117,12 @@ func (x *HistoryHour) GetCheckpoints() int64 {
 // The counts of an agent at a time, as in Totals.
 type HistorySample struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	At            int64                  `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"` // seconds since 1970
+	UnixS         int64                  `protobuf:"varint,1,opt,name=unix_s,json=at,proto3" json:"unix_s,omitempty"` // seconds since 1970
 	Pages         int64                  `protobuf:"varint,2,opt,name=pages,proto3" json:"pages,omitempty"`
 	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Queued        int64                  `protobuf:"varint,4,opt,name=queued,proto3" json:"queued,omitempty"`
+	UrlsQueued    int64                  `protobuf:"varint,4,opt,name=urls_queued,json=queued,proto3" json:"urls_queued,omitempty"`
 	Errors        int64                  `protobuf:"varint,5,opt,name=errors,proto3" json:"errors,omitempty"`
-	Open          int64                  `protobuf:"varint,6,opt,name=open,proto3" json:"open,omitempty"`
+	OpenRequests  int64                  `protobuf:"varint,6,opt,name=open_requests,json=open,proto3" json:"open_requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1157,9 +1157,9 @@ func (*HistorySample) Descriptor() ([]byte, []int) {
 	return file_watch_proto_rawDescGZIP(), []int{14}
 }
 
-func (x *HistorySample) GetAt() int64 {
+func (x *HistorySample) GetUnixS() int64 {
 	if x != nil {
-		return x.At
+		return x.UnixS
 	}
 	return 0
 }
@@ -1178,9 +1178,9 @@ func (x *HistorySample) GetBytes() int64 {
 	return 0
 }
 
-func (x *HistorySample) GetQueued() int64 {
+func (x *HistorySample) GetUrlsQueued() int64 {
 	if x != nil {
-		return x.Queued
+		return x.UrlsQueued
 	}
 	return 0
 }
@@ -1192,9 +1192,9 @@ func (x *HistorySample) GetErrors() int64 {
 	return 0
 }
 
-func (x *HistorySample) GetOpen() int64 {
+func (x *HistorySample) GetOpenRequests() int64 {
 	if x != nil {
-		return x.Open
+		return x.OpenRequests
 	}
 	return 0
 }
@@ -1662,16 +1662,16 @@ const file_watch_proto_rawDesc = "" +
 	"\x05hosts\x18\x01 \x03(\v2\x1b.orbweaver.operator.v1.HostR\x05hosts\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\tR\x04next\x12\x18\n" +
 	"\amatches\x18\x03 \x01(\x03R\amatches\x125\n" +
-	"\x06silent\x18\x04 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x06silent\"\x9e\x02\n" +
+	"\x06silent\x18\x04 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x06silent\"\xae\x02\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x16\n" +
 	"\x06queued\x18\x04 \x01(\x03R\x06queued\x12\x14\n" +
-	"\x05pages\x18\x05 \x01(\x03R\x05pages\x12\x12\n" +
-	"\x04urls\x18\x06 \x01(\x03R\x04urls\x12\x16\n" +
-	"\x06errors\x18\a \x01(\x03R\x06errors\x12\x16\n" +
-	"\x06denied\x18\b \x01(\x03R\x06denied\x12\x14\n" +
+	"\x05pages\x18\x05 \x01(\x03R\x05pages\x12\x1b\n" +
+	"\rurls_finished\x18\x06 \x01(\x03R\x04urls\x12\x16\n" +
+	"\x06errors\x18\a \x01(\x03R\x06errors\x12\x1d\n" +
+	"\rrobots_denied\x18\b \x01(\x03R\x06denied\x12\x14\n" +
 	"\x05bytes\x18\t \x01(\x03R\x05bytes\x12\x1b\n" +
 	"\tlatency_s\x18\n" +
 	" \x01(\x01R\blatencyS\x12\x18\n" +
@@ -1709,9 +1709,9 @@ const file_watch_proto_rawDesc = "" +
 	"\x05lines\x18\x01 \x03(\v2\x1e.orbweaver.operator.v1.LogLineR\x05lines\x125\n" +
 	"\x06silent\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x06silent\"\xf0\x01\n" +
 	"\aLogLine\x12\x14\n" +
-	"\x05agent\x18\x01 \x01(\tR\x05agent\x12.\n" +
-	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
-	"\x04code\x18\x03 \x01(\x05R\x04code\x12\x12\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12,\n" +
+	"\x02ts\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
+	"\x06status\x18\x03 \x01(\x05R\x04code\x12\x12\n" +
 	"\x04size\x18\x04 \x01(\x03R\x04size\x12\x10\n" +
 	"\x03url\x18\x05 \x01(\tR\x03url\x12\x12\n" +
 	"\x04hops\x18\x06 \x01(\tR\x04hops\x12\x10\n" +
@@ -1729,20 +1729,20 @@ const file_watch_proto_rawDesc = "" +
 	"\rHistorySeries\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12>\n" +
 	"\asamples\x18\x02 \x03(\v2$.orbweaver.operator.v1.HistorySampleR\asamples\x128\n" +
-	"\x05hours\x18\x03 \x03(\v2\".orbweaver.operator.v1.HistoryHourR\x05hours\"\x83\x01\n" +
-	"\vHistoryHour\x12\x0e\n" +
-	"\x02at\x18\x01 \x01(\x03R\x02at\x12\x14\n" +
+	"\x05hours\x18\x03 \x03(\v2\".orbweaver.operator.v1.HistoryHourR\x05hours\"\x87\x01\n" +
+	"\vHistoryHour\x12\x12\n" +
+	"\x06unix_s\x18\x01 \x01(\x03R\x02at\x12\x14\n" +
 	"\x05pages\x18\x02 \x01(\x03R\x05pages\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x16\n" +
 	"\x06errors\x18\x04 \x01(\x03R\x06errors\x12 \n" +
-	"\vcheckpoints\x18\x05 \x01(\x03R\vcheckpoints\"\x8f\x01\n" +
-	"\rHistorySample\x12\x0e\n" +
-	"\x02at\x18\x01 \x01(\x03R\x02at\x12\x14\n" +
+	"\vcheckpoints\x18\x05 \x01(\x03R\vcheckpoints\"\xa1\x01\n" +
+	"\rHistorySample\x12\x12\n" +
+	"\x06unix_s\x18\x01 \x01(\x03R\x02at\x12\x14\n" +
 	"\x05pages\x18\x02 \x01(\x03R\x05pages\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x16\n" +
-	"\x06queued\x18\x04 \x01(\x03R\x06queued\x12\x16\n" +
-	"\x06errors\x18\x05 \x01(\x03R\x06errors\x12\x12\n" +
-	"\x04open\x18\x06 \x01(\x03R\x04open\"\x0f\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x1b\n" +
+	"\vurls_queued\x18\x04 \x01(\x03R\x06queued\x12\x16\n" +
+	"\x06errors\x18\x05 \x01(\x03R\x06errors\x12\x1b\n" +
+	"\ropen_requests\x18\x06 \x01(\x03R\x04open\"\x0f\n" +
 	"\rSharesRequest\"\x94\x01\n" +
 	"\x0eSharesResponse\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x124\n" +
@@ -1832,7 +1832,7 @@ var file_watch_proto_depIdxs = []int32{
 	5,  // 5: orbweaver.operator.v1.EventsPage.events:type_name -> orbweaver.operator.v1.Event
 	10, // 6: orbweaver.operator.v1.LogResponse.lines:type_name -> orbweaver.operator.v1.LogLine
 	24, // 7: orbweaver.operator.v1.LogResponse.silent:type_name -> orbweaver.operator.v1.Answer
-	25, // 8: orbweaver.operator.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	25, // 8: orbweaver.operator.v1.LogLine.ts:type_name -> google.protobuf.Timestamp
 	13, // 9: orbweaver.operator.v1.HistoryResponse.agents:type_name -> orbweaver.operator.v1.HistorySeries
 	15, // 10: orbweaver.operator.v1.HistorySeries.samples:type_name -> orbweaver.operator.v1.HistorySample
 	14, // 11: orbweaver.operator.v1.HistorySeries.hours:type_name -> orbweaver.operator.v1.HistoryHour
