@@ -25,7 +25,7 @@ func (HelpAll) BeforeReset(ctx *kong.Context) error {
 
 // Brief is a kong.Option that shortens the help of commands. It maps the name of a command to the flags that its help
 // shows. With --help-all the help shows all flags, and with the first word of a group's name, as in
-// "--help politeness", those of the group.
+// "--help politeness", those of the group. A single word that names no group, and looks like no URL, is a mistake.
 type Brief map[string][]string
 
 // Apply implements kong.Option.
@@ -38,7 +38,10 @@ func (b Brief) print(options kong.HelpOptions, ctx *kong.Context) error {
 		return kong.DefaultHelpPrinter(options, ctx)
 	}
 	words := wordsOf(command)
-	if i := slices.IndexFunc(given, func(arg string) bool { return slices.Contains(words, arg) }); i < 0 {
+	i := slices.IndexFunc(given, func(arg string) bool { return slices.Contains(words, arg) })
+	if i < 0 && len(given) == 1 && !strings.ContainsAny(given[0], "./:") && given[0] != "localhost" {
+		return fmt.Errorf("no group %s; groups: %s", given[0], strings.Join(words, ", "))
+	} else if i < 0 {
 		for _, f := range command.Flags {
 			f.Hidden = !slices.Contains(b[command.Name], f.Name)
 		}
