@@ -13,8 +13,9 @@ type objects struct{}
 func (objects) Append(dst, line []byte) []byte { return appendObject(dst, line) }
 
 // appendObject appends the JSON object for a line of crawl.log, as crawl.jsonl has it, and a newline. It allocates
-// nothing. It leaves out a line that Line.AppendTo cannot have written. A field without a value is missing. The texts
-// are those of the columns, with the same percent-encoding.
+// nothing. It leaves out a line with a number or a time that Line.AppendTo cannot have written, or without the twelve
+// columns: a disk can damage a line. A field without a value is missing. The texts are those of the columns, with the
+// same percent-encoding.
 //
 //	ts            column 1, when the line was logged
 //	status        column 2
@@ -47,7 +48,10 @@ func appendObject(dst, line []byte) []byte {
 	worker, isNumber := decimal(thread)
 	began, took, requested := bytes.Cut(col[8], []byte("+"))
 	ms, isTime := decimal(took)
-	if !ok || !isThread || !isNumber || requested && (!isTime || len(began) != len("20060102150405000")) {
+	switch {
+	case !ok || !isThread || !isNumber || worker < 0, !hasForm(col[0], "0000-00-00T00:00:00.000Z"),
+		hasSize && size < 0, !hasSize && string(col[2]) != "-",
+		requested && (!isTime || ms < 0 || !hasForm(began, "00000000000000000")), !requested && string(began) != "-":
 		return dst
 	}
 	dst = lines.AppendString(append(dst, `{"ts":`...), col[0])
@@ -107,6 +111,19 @@ func appendNotes(dst, notes []byte) []byte {
 		dst = lines.AppendString(dst, note)
 	}
 	return append(dst, ']')
+}
+
+// hasForm reports that text is like form, with any digit for each 0.
+func hasForm(text []byte, form string) bool {
+	if len(text) != len(form) {
+		return false
+	}
+	for i, c := range text {
+		if c != form[i] && (form[i] != '0' || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
 }
 
 // decimal reads a decimal number of at most 18 digits.

@@ -122,6 +122,46 @@ func FuzzObject(f *testing.F) {
 	})
 }
 
+// FuzzObjectOfDamage damages a line of crawl.log: its object is JSON, by package json, or the line is left out.
+func FuzzObjectOfDamage(f *testing.F) {
+	l := fullLine()
+	line := bytes.TrimSuffix(l.AppendTo(nil), []byte("\n"))
+	for at := range line {
+		f.Add(at, []byte(`"`))
+	}
+	f.Add(bytes.IndexByte(line, '+')+1, []byte("-5")) // no time is negative
+	f.Add(bytes.IndexByte(line, '#')+1, []byte("-5"))
+	f.Add(0, []byte("2026-01-02T03:04:05.678\xff"))
+	f.Fuzz(func(t *testing.T, at int, damage []byte) {
+		damaged := bytes.Clone(line)
+		copy(damaged[min(max(at, 0), len(line)):], bytes.ReplaceAll(damage, []byte("\n"), nil))
+		text := appendObject(nil, damaged)
+		if len(text) > 0 && (!json.Valid(text) || bytes.IndexByte(text, '\n') != len(text)-1) {
+			t.Errorf("%q becomes %q", damaged, text)
+		}
+	})
+}
+
+// TestObjectOfDamage leaves a line out if one of its numbers or times is damaged.
+func TestObjectOfDamage(t *testing.T) {
+	l := fullLine()
+	line := bytes.TrimSuffix(l.AppendTo(nil), []byte("\n"))
+	for _, old := range []string{"2026-01-02T", " 200 ", " 12345 ", "#007", "20260102030404178", "+1234"} {
+		if n := bytes.Count(line, []byte(old)); n != 1 {
+			t.Fatalf("%q is %d times in %q", old, n, line)
+		}
+		for i := range old {
+			damaged := bytes.Clone(line)
+			if damaged[bytes.Index(line, []byte(old))+i] = '"'; old[i] == ' ' {
+				continue
+			}
+			if got := appendObject(nil, damaged); len(got) > 0 {
+				t.Errorf("%q becomes %q", damaged, got)
+			}
+		}
+	}
+}
+
 // TestLogObjects: crawl.jsonl has the object of each line of crawl.log.
 func TestLogObjects(t *testing.T) {
 	fs := testdisk.NewMem()
