@@ -26,8 +26,10 @@ func (CompletionCmd) Help() string {
 The Debian package installs it. Otherwise load it in each new shell:
 
   bash    echo 'source <(orbweaver completion bash)' >>~/.bashrc
-  zsh     echo 'source <(orbweaver completion zsh)' >>~/.zshrc   (behind compinit)
-  fish    orbweaver completion fish >~/.config/fish/completions/orbweaver.fish`
+  zsh     echo 'source <(orbweaver completion zsh)' >>~/.zshrc
+  fish    orbweaver completion fish >~/.config/fish/completions/orbweaver.fish
+
+In ~/.zshrc, the line comes after compinit.`
 }
 
 // Run prints the script.

@@ -50,9 +50,10 @@ the agents go on with the hosts that they have, and new hosts wait.
 On one machine, without keys:
 
   orbweaver coordinator
-  orbweaver crawl --partition sites --coordinator 127.0.0.1:7490 --listen 127.0.0.1:7471 --name a1 --dir a1 …
-  orbweaver crawl --partition sites --coordinator 127.0.0.1:7490 --listen 127.0.0.1:7472 --name a2 --dir a2 \
-    --join 127.0.0.1:7471 …
+  orbweaver crawl --partition sites --coordinator 127.0.0.1:7490 \
+    --listen 127.0.0.1:7471 --name a1 --dir a1 …
+  orbweaver crawl --partition sites --coordinator 127.0.0.1:7490 \
+    --listen 127.0.0.1:7472 --name a2 --dir a2 --join 127.0.0.1:7471 …
 
 If the agents look names up with --dns or --proxy, give the coordinator the same.
 

@@ -80,13 +80,15 @@ func (CrawlCmd) Help() string {
 Crawl a list of sites, at most 10,000 pages per host, without the images, styles
 and scripts that the pages need:
 
-  orbweaver crawl --contact you@example.org --seeds sites.txt --no-requisites --host-page-limit 10000
+  orbweaver crawl --contact you@example.org --seeds sites.txt \
+    --no-requisites --host-page-limit 10000
 
 Watch a site: visit each page again as often as it changes, but not within an hour.
 A page that has not changed is not transferred again; the archive gets a revisit
 record:
 
-  orbweaver crawl --contact you@example.org --strategy recrawl --recrawl-min 1h https://example.org/
+  orbweaver crawl --contact you@example.org --strategy recrawl \
+    --recrawl-min 1h https://example.org/
 
 Ctrl-C waits for the requests in progress and saves. A second Ctrl-C exits at once.
 Continue after either, or after a crash:

@@ -51,7 +51,8 @@ $TMPDIR.
   orbweaver graph build --out pages.graph crawl
   orbweaver graph build --out hosts.graph --hosts agent1 agent2 agent3
   orbweaver graph build --out pages.graph *.warc.gz
-  orbweaver graph build --out cc.graph --hosts --vertices vertices.txt.gz --edges edges.txt.gz`
+  orbweaver graph build --out cc.graph --hosts \
+    --vertices vertices.txt.gz --edges edges.txt.gz`
 }
 
 // A graphBuilt is the JSON of "graph build".
@@ -388,7 +389,8 @@ func (GraphExportCmd) Help() string {
   vertices  number of the node, tab, its URL or its reversed host
   edges     number of the node, tab, number of the node to which it links
 
-  orbweaver graph export --vertices vertices.txt.gz --edges edges.txt.gz hosts.graph`
+  orbweaver graph export --vertices vertices.txt.gz \
+    --edges edges.txt.gz hosts.graph`
 }
 
 // Run writes the files.

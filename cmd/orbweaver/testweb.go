@@ -84,12 +84,14 @@ and requests that broke a delay or robots.txt.
 Generate a web from a random seed, without and with the faults of the real web:
 
   orbweaver testweb --generate --hosts 10000 --pages-mean 50
-  orbweaver testweb --generate --wild --hosts 200 --seed 7 --report-out report.json
+  orbweaver testweb --generate --wild --hosts 200 --seed 7 \
+    --report-out report.json
 
 Generate a web whose pages change, with a day of its time in ten seconds. The
 report says how fresh the crawl's copies were:
 
-  orbweaver testweb --generate --hosts 100 --changes --day 10s --report-out report.json
+  orbweaver testweb --generate --hosts 100 --changes --day 10s \
+    --report-out report.json
 
 Serve an archive as recorded, or files:
 

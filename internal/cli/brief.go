@@ -55,7 +55,7 @@ func (b Brief) print(options kong.HelpOptions, ctx *kong.Context) error {
 		return err
 	}
 	_, err := fmt.Fprintf(ctx.Stdout, "\nAll flags:           %s --help-all\nThose of one group:  %[1]s --help GROUP\n"+
-		"Groups: %s\n", command.FullPath(), strings.Join(words, ", "))
+		"GROUP: %s\n", command.FullPath(), strings.Join(words, ", "))
 	return err
 }
 
