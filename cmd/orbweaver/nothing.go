@@ -35,10 +35,13 @@ func nothingFetched(cfg *node.Config, res node.Result) string {
 		return "no seed gave a page in any run; the causes are in " + log
 	}
 	var b strings.Builder
-	b.WriteString("nothing could be fetched: the seed failed")
-	if res.FailedCount > 1 {
+	what, others := "nothing could be fetched", res.Summary.Pages+res.Summary.Files > 0
+	if others { // pages that sitemaps name
+		what = "no seed gave a page"
+	}
+	if b.WriteString(what + ": the seed failed"); res.FailedCount > 1 {
 		b.Reset()
-		fmt.Fprintf(&b, "nothing could be fetched: %d seeds failed", res.FailedCount)
+		fmt.Fprintf(&b, "%s: %d seeds failed", what, res.FailedCount)
 	}
 	var remedies []string
 	for _, s := range res.Failed[:min(len(res.Failed), maxFailedShown)] {
@@ -63,6 +66,8 @@ func nothingFetched(cfg *node.Config, res node.Result) string {
 	switch {
 	case cfg.Cluster != nil:
 		b.WriteString("\nTo try the seeds again, start all agents with --overwrite; change flags if needed.")
+	case others:
+		b.WriteString("\nTo begin anew, give the command again with --overwrite, and with other seeds or flags.")
 	case res.Summary.Fetched > 0:
 		b.WriteString("\nTo begin anew, give the command again, with other seeds or flags.")
 	default:

@@ -196,8 +196,8 @@ func (n *Intake) appLink(a *visit.Application, u AppURL) link.Link {
 	return l
 }
 
-// SeedAgain accepts the first 10,000 failed seeds once more if no run of the crawl got an
-// answer other than a redirect, because the operator may have changed flags. Call it after
+// SeedAgain accepts the first 10,000 failed seeds once more if no seed has given a page in any
+// run of the crawl, because the operator may have changed flags. Call it after
 // Recover and before Run.
 func (n *Intake) SeedAgain() error {
 	again := n.failures.Again()

@@ -503,6 +503,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	}
 	unwatch := a.orders.Watch()
 	remembered := a.history.Begin()
+	again := a.membership == nil && a.parts.Tally.SeedPages() == 0
 	stop, err := a.withRepair(ctx)
 	remembered()
 	unwatch()
@@ -521,7 +522,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if res.Standstill = a.crawler.View.Standstill(); a.membership != nil {
 		res.Standstill.Waited = cmp.Or(a.membership.Unmet(), res.Standstill.Waited)
 	}
-	res.nameSeeds()
+	a.nameSeeds(&res, again)
 	if stop == crawl.Finished && a.parts.Tally.SeedPages() == 0 &&
 		(a.membership == nil || a.membership.Nothing()) {
 		res.Nothing = true

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/past"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // An End describes how a run of a crawl ended.
@@ -94,11 +97,38 @@ func (a *Agent) barren() bool {
 	return err == nil && json.Unmarshal(b, &s) == nil && s.Pages+s.Files == 0
 }
 
-// nameSeeds gives the summary the first seeds that gave no page.
-func (r *Result) nameSeeds() {
+// maxSummary bounds the summary of the run before, in bytes.
+const maxSummary = 16 << 20
+
+// nameSeeds gives the summary the first seeds that gave no page. Those of earlier runs stay. again reports that this run
+// has tried those again that had no response.
+func (a *Agent) nameSeeds(r *Result, again bool) {
 	f := &r.Summary.Failing
-	for _, s := range r.Failed[:min(len(r.Failed), report.LostSeeds)] {
-		f.Seeds = append(f.Seeds, report.LostSeed{URL: s.URL.String(), Status: s.Code, Why: s.Why()})
+	var before report.Summary
+	if b, err := disk.ReadFile(a.fs, a.dir("reports", "summary.json"), maxSummary); err == nil && a.cfg.Resume &&
+		strategyName(a.parts.Strategy) != "recrawl" && json.Unmarshal(b, &before) == nil {
+		for _, s := range before.Failing.Seeds {
+			if s.Status > 0 || !again {
+				f.Seeds = append(f.Seeds, s)
+			}
+		}
+		if !again {
+			f.MoreSeeds = before.Failing.MoreSeeds
+		}
 	}
-	f.MoreSeeds = max(r.FailedCount-report.LostSeeds, 0)
+	for _, s := range r.Failed {
+		u, why := s.URL.String(), s.Why()
+		if s.Via != "" && s.Via != "https"+strings.TrimPrefix(u, "http") { // name what the operator gave
+			u, why = s.Via, "redirects to "+u+": "+why
+		}
+		if slices.ContainsFunc(f.Seeds, func(l report.LostSeed) bool { return l.URL == u }) {
+			continue
+		}
+		if len(f.Seeds) < report.LostSeeds {
+			f.Seeds = append(f.Seeds, report.LostSeed{URL: u, Status: s.Code, Why: why})
+			continue
+		}
+		f.MoreSeeds++
+	}
+	f.MoreSeeds += r.FailedCount - int64(len(r.Failed))
 }

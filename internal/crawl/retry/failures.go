@@ -61,7 +61,7 @@ type Failures struct {
 	// last is the last failure before the first response.
 	last *FailedSeed
 	// again has the encoded Links of the first maxAgain failed seeds in the order of
-	// their finishes. It is empty once the crawl has an answer other than a redirect.
+	// their finishes. It is empty once a seed has given a page.
 	again [][]byte
 }
 
@@ -73,9 +73,9 @@ func (n *Failures) Seeds() (first []FailedSeed, count int64) { return n.seeds, n
 func (n *Failures) Last() *FailedSeed { return n.last }
 
 // Again returns the encoded Links of the first 10,000 failed seeds, in the order of their finishes. It returns none if
-// any run of the crawl has an answer other than a redirect.
+// a seed has given a page in any run of the crawl.
 func (n *Failures) Again() [][]byte {
-	if n.Tally.Answered() > 0 {
+	if n.Tally.SeedPages() > 0 {
 		return nil
 	}
 	return n.again
@@ -218,16 +218,16 @@ func failedSeed(f *state.Finish) bool {
 	return f.Code <= 0 && !dropped && !f.IsRobots() && IsSeed(f.Link)
 }
 
-// Finished keeps a failed seed for Again until the crawl has an answer.
+// Finished keeps a failed seed for Again until a seed gives a page.
 func (n *Failures) Finished(f *state.Finish, _ bool) {
 	switch {
 	case f.Code > 0 && n.again == nil || f.Flags&state.FlagAgain != 0:
-	case failedSeed(f) && n.Tally.Answered() == 0:
+	case failedSeed(f) && n.Tally.SeedPages() == 0:
 		if len(n.again) == maxAgain {
 			return
 		}
 		n.again = append(n.again, f.Link.AppendTo(nil))
-	case n.Tally.Answered() > 0:
+	case n.Tally.SeedPages() > 0:
 		n.again = nil
 	}
 }
