@@ -84,17 +84,11 @@ func lastLine(name string) ([]byte, error) {
 // its place.
 func (a *Agent) barren() bool {
 	end, err := Ended(a.cfg.Dir)
-	switch {
-	case err != nil:
-		return false
-	case end.Reason == "":
-		return !past.HasPage(a.fs, a.cfg.Dir)
-	case !end.Nothing:
+	if err != nil || end.Reason != "" && !end.Nothing || !past.Barren(a.fs, a.cfg.Dir, end.Nothing) {
 		return false
 	}
-	var s report.Summary
-	b, err := os.ReadFile(a.dir("reports", "summary.json"))
-	return err == nil && json.Unmarshal(b, &s) == nil && s.Pages+s.Files == 0
+	noter(a.cfg.Note).Note(a.cfg.Dir + " held a crawl without a page; this crawl takes its place")
+	return true
 }
 
 // maxSummary bounds the summary of the run before, in bytes.

@@ -141,8 +141,8 @@ func TestFailedSeeds(t *testing.T) {
 	}
 }
 
-// The failed seeds outlive a restart. One that is taken back does not count, and its robots.txt is read again. After an
-// answer none is tried again.
+// The failed seeds outlive a restart. One that is taken back does not count, and its robots.txt is read again. After one
+// gave a page none is tried again.
 func TestFailedSeedsOutliveRuns(t *testing.T) {
 	n := newFailures()
 	var seeds []link.Link
@@ -176,9 +176,13 @@ func TestFailedSeedsOutliveRuns(t *testing.T) {
 	if _, err := next.TakeBack([]byte{1}); !errors.Is(err, link.ErrDamaged) {
 		t.Errorf("damaged bytes: %v", err)
 	}
-	next.Tally.Add(report.Visit{Code: 200, Host: "b.example"})
+	next.Tally.Add(report.Visit{Code: 200, Host: "b.example", Page: true})
+	if len(next.Again()) != 1 {
+		t.Error("seeds are not tried again after a page that was no seed, such as one of a sitemap")
+	}
+	next.Tally.Add(report.Visit{Code: 200, Host: "b.example", Page: true, FromSeed: true})
 	if next.Again() != nil {
-		t.Error("seeds are tried again after an answer")
+		t.Error("seeds are tried again after one gave a page")
 	}
 	kinds := []byte{}
 	for _, k := range next.Kinds() {

@@ -1,6 +1,6 @@
 // Package past answers: what do the files of a crawl say to its next run, and at the end of one?
 //
-//	crawl.log, archive -> HasPage -> may another crawl take the directory without a word?
+//	logs, archive      -> Barren  -> may another crawl take the directory without a word?
 //	marker             -> Bare    -> did the pages come without images, styles and scripts?
 //	archive            -> Repair  -> these files are in the queue
 //	crawl.log, links   -> WriteBroken -> reports/broken.csv

@@ -1,11 +1,14 @@
 package past
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,39 +124,75 @@ func archiveFiles(fsys disk.FS, dir string) (files []string, err error) {
 	return files, err
 }
 
-// maxSearched bounds the log and the archive that HasPage searches, in bytes.
+// maxSearched bounds each of the files that Barren searches, in bytes, and the archive.
 const maxSearched = 1 << 20
 
 var errPage = errors.New("the archive has a page")
 
-// HasPage reports that the crawl of an agent alone has fetched a page, or that this is not certain.
-func HasPage(fsys disk.FS, dir string) bool {
+// Barren reports that nothing is lost if another crawl takes the directory: it holds the crawl of an agent alone that
+// has fetched no page and got no order. ended says that its last run ended so, by its own account. Otherwise it was
+// killed, and logs and archive must show the whole crawl.
+func Barren(fsys disk.FS, dir string, ended bool) bool {
 	if _, err := fsys.Stat(filepath.Join(dir, "state", "outbox")); !errors.Is(err, fs.ErrNotExist) {
-		return true // other agents may know of it
+		return false // other agents may know of it
 	}
-	b, err := disk.ReadFile(fsys, filepath.Join(dir, "logs", "crawl.log"), maxSearched)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return true
+	var s report.Summary
+	b, err := disk.ReadFile(fsys, filepath.Join(dir, "reports", "summary.json"), 16<<20)
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	} else if !ended && errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil || s.Pages+s.Files > 0 {
+		return false
+	}
+	events, err := disk.ReadFile(fsys, filepath.Join(dir, "logs", "events.jsonl"), maxSearched)
+	first, _, _ := strings.Cut(string(events), "\n")
+	if err != nil || !strings.Contains(first, `"event":"started"`) || bytes.Contains(events, []byte(`"event":"order"`)) ||
+		bytes.Contains(events, []byte(`"event":"command"`)) {
+		return false
+	}
+	return ended || showsNoPage(fsys, dir)
+}
+
+// showsNoPage reports that neither the log nor the archive of a crawl has a page, and that no part of them is elsewhere.
+func showsNoPage(fsys disk.FS, dir string) bool {
+	logs, err := fsys.ReadDir(filepath.Join(dir, "logs"))
+	for _, e := range logs {
+		if !slices.Contains([]string{"crawl.log", "crawl.jsonl", "events.jsonl"}, e.Name()) {
+			return false
+		}
+	}
+	b, bad := disk.ReadFile(fsys, filepath.Join(dir, "logs", "crawl.log"), maxSearched)
+	if err != nil || bad != nil {
+		return false
 	}
 	for line := range strings.Lines(string(b)) {
 		f := strings.Fields(line)
-		if len(f) > 4 && strings.HasPrefix(f[1], "2") && !strings.HasSuffix(f[4], "P") {
-			return true
+		if len(f) < 5 || strings.HasPrefix(f[1], "2") && !strings.HasSuffix(f[4], "P") {
+			return false
 		}
 	}
 	files, err := archiveFiles(fsys, dir)
+	all, bad := fsys.ReadDir(filepath.Join(dir, "archive"))
+	indexed, worse := fsys.ReadDir(filepath.Join(dir, "state", "index")) // of files that are complete
+	if err != nil || bad != nil || worse != nil || len(files) != len(all) || len(indexed) > len(files) {
+		return false
+	}
 	size := int64(0)
 	for _, name := range files {
-		if st, bad := fsys.Stat(name); bad == nil {
-			size += st.Size()
+		st, err := fsys.Stat(name)
+		if err != nil || !st.Mode().IsRegular() {
+			return false
 		}
+		size += st.Size()
 	}
-	if err != nil || size > maxSearched {
-		return true
+	if size > maxSearched {
+		return false
 	}
 	res, err := warclinks.Requisites(context.Background(), files, warclinks.Config{FS: fsys},
 		func(link.Link, []parse.Link) error { return errPage })
-	return err != nil || res.Damaged > 0
+	return err == nil && res.Damaged == 0
 }
 
 // Bounds of the link log that WriteBroken reads, in bytes. The first takes about a minute. A supervisor that has sent a
