@@ -70,7 +70,9 @@ func (r *Repair) Run(ctx context.Context, visited int64, pending func() int64, i
 	}
 	said, before, pages := r.Clock.Now(), pending(), int64(0)
 	res, err := warclinks.Requisites(ctx, files, warclinks.Config{
-		FS: r.FS, Sort: extsort.Config{Stop: ctx}, MaxDecoded: r.MaxDecoded, Parse: parse.Options{Agent: r.Agent},
+		FS: r.FS, MaxDecoded: r.MaxDecoded, Parse: parse.Options{Agent: r.Agent},
+		Sort: extsort.Config{FS: r.FS, Prefix: filepath.Join(r.Dir, "state", "spill", "repair-"), Memory: 16 << 20,
+			Stop: ctx},
 		Step: func(done, total int64) {
 			if now := r.Clock.Now(); now.Sub(said) >= sayEvery {
 				said = now
@@ -96,8 +98,13 @@ func (r *Repair) Run(ctx context.Context, visited int64, pending func() int64, i
 // archive.
 func (r *Repair) noteMissing(missing int64, res warclinks.Result) {
 	if missing > 0 {
-		r.Notes.Note(fmt.Sprintf("of %s the archive has no record, so the images, styles and scripts stay missing",
+		r.Notes.Note(fmt.Sprintf("of %s the archive has no record, so the images, styles and scripts stay missing; if "+
+			"the files of the archive come back, resume with --no-requisites and then with --requisites",
 			report.Count(missing, "page")))
+	}
+	if res.NoOriginal > 0 {
+		r.Notes.Note(fmt.Sprintf("of %s the archive has only a revisit record, whose original is away, so the images, "+
+			"styles and scripts stay missing", report.Count(res.NoOriginal, "page")))
 	}
 	if res.Cut > 0 {
 		r.Notes.Note(fmt.Sprintf("%s with only a part of the images, styles and scripts, because the body is too long "+
@@ -117,7 +124,8 @@ func archiveFiles(fsys disk.FS, dir string) (files []string, err error) {
 		return nil, nil
 	}
 	for _, e := range entries {
-		if base := strings.TrimSuffix(e.Name(), ".open"); strings.HasSuffix(base, ".warc.gz") {
+		base := strings.TrimSuffix(e.Name(), ".open")
+		if strings.HasSuffix(base, ".warc.gz") && e.Type().IsRegular() {
 			files = append(files, filepath.Join(dir, e.Name()))
 		}
 	}

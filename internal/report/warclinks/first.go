@@ -81,7 +81,7 @@ func (r *reader) wants(p *page) bool {
 	kind := t.Essence
 	return kind == "" || strings.Contains(kind, "html") || strings.Contains(kind, "xml") ||
 		r.Parse.Requisites && kind == "text/css" || strings.HasSuffix(p.url.Path(), ".gz") ||
-		r.sitemaps.Contains(p.number)
+		r.sitemaps != nil && r.sitemaps.Contains(p.number)
 }
 
 // dateOf parses a WARC-Date. The zero time means that it is invalid.

@@ -37,16 +37,21 @@ func TestRequisites(t *testing.T) {
 		"http://a.example/s.css":      "text/css\n@import url(t.css); a { background: url(b.png) }",
 		"http://a.example/robots.txt": "text/html\n<img src=/robots.png>",
 		"http://a.example/404":        "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n<img src=/404.png>",
+		"http://c.example/x/":         "text/html\n<p>x<img src=y.png>",
+		"http://d.example/x/":         "text/html\n<p>x<img src=y.png>",
 		"http://a.example/t.txt":      "text/plain\n<img src=/text.png>",
 	})
 	pages, res := needed(t, Config{}, files...)
+	slices.Sort(pages)
 	equal(t, pages,
 		"http://a.example/ L  : http://a.example/i.png http://a.example/s.css",
 		"http://a.example/1 L  : http://a.example/same.png",
 		"http://a.example/s.css L  : http://a.example/t.css http://a.example/b.png",
 		"http://a.example/t.txt L  :",
-		"http://b.example/1 L  :")
-	if res.Cut != 0 || res.Damaged != 0 || res.Records == 0 {
+		"http://c.example/x/ L  : http://c.example/x/y.png",
+		"http://d.example/x/ L  : http://d.example/x/y.png",
+		"http://b.example/1 L  : http://b.example/same.png")
+	if res.Cut != 0 || res.Damaged != 0 || res.NoOriginal != 0 || res.Records == 0 {
 		t.Errorf("%+v", res)
 	}
 }

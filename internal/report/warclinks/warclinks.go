@@ -56,6 +56,7 @@ type reader struct {
 	res   Result
 	files []string
 	sizes []int64 // in bytes, in the first pass; a running crawl may add more
+	at    int     // the file that is read
 	done  int64
 	total int64
 
@@ -128,17 +129,23 @@ func (r *reader) each(note bool, fn func(n uint64, rec *warc.Record) error, next
 	return nil
 }
 
-func (r *reader) file(i int, name string, note bool, n *uint64, fn func(n uint64, rec *warc.Record) error,
-	next func() error) error {
+func (r *reader) open(name string) (disk.File, error) {
 	f, err := r.FS.OpenFile(name, os.O_RDONLY, 0)
 	if final, open := strings.CutSuffix(name, ".open"); open && errors.Is(err, fs.ErrNotExist) {
 		f, err = r.FS.OpenFile(final, os.O_RDONLY, 0) // the crawl has finished the file meanwhile
 	}
+	return f, err
+}
+
+func (r *reader) file(i int, name string, note bool, n *uint64, fn func(n uint64, rec *warc.Record) error,
+	next func() error) error {
+	f, err := r.open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	before := r.done
+	r.at = i
 	rd := warc.NewReader(io.NewSectionReader(f, 0, r.sizes[i]))
 	at := int64(0)
 	for {
