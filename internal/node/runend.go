@@ -94,8 +94,8 @@ func (a *Agent) barren() bool {
 // maxSummary bounds the summary of the run before, in bytes.
 const maxSummary = 16 << 20
 
-// nameSeeds gives the summary the first seeds that gave no page. Those of earlier runs stay. again reports that this run
-// has tried those again that had no response.
+// nameSeeds gives the summary the first seeds that gave no page. Those of earlier runs stay. again reports that this
+// run has tried those again that had no response.
 func (a *Agent) nameSeeds(r *Result, again bool) {
 	f := &r.Summary.Failing
 	var before report.Summary

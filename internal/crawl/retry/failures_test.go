@@ -178,7 +178,7 @@ func TestFailedSeedsOutliveRuns(t *testing.T) {
 	}
 	next.Tally.Add(report.Visit{Code: 200, Host: "b.example", Page: true})
 	if len(next.Again()) != 1 {
-		t.Error("seeds are not tried again after a page that was no seed, such as one of a sitemap")
+		t.Error("seeds are not tried again after a page of a sitemap")
 	}
 	next.Tally.Add(report.Visit{Code: 200, Host: "b.example", Page: true, FromSeed: true})
 	if next.Again() != nil {

@@ -156,14 +156,15 @@ func Barren(fsys disk.FS, dir string, ended bool) bool {
 	}
 	events, err := disk.ReadFile(fsys, filepath.Join(dir, "logs", "events.jsonl"), maxSearched)
 	first, _, _ := strings.Cut(string(events), "\n")
-	if err != nil || !strings.Contains(first, `"event":"started"`) || bytes.Contains(events, []byte(`"event":"order"`)) ||
-		bytes.Contains(events, []byte(`"event":"command"`)) {
+	if err != nil || !strings.Contains(first, `"event":"started"`) ||
+		bytes.Contains(events, []byte(`"event":"order"`)) || bytes.Contains(events, []byte(`"event":"command"`)) {
 		return false
 	}
 	return ended || showsNoPage(fsys, dir)
 }
 
-// showsNoPage reports that neither the log nor the archive of a crawl has a page, and that no part of them is elsewhere.
+// showsNoPage reports that neither the log nor the archive of a crawl has a page, and that no part of them is
+// elsewhere.
 func showsNoPage(fsys disk.FS, dir string) bool {
 	logs, err := fsys.ReadDir(filepath.Join(dir, "logs"))
 	for _, e := range logs {

@@ -12,7 +12,7 @@ import (
 // Only a directory that shows a whole crawl without a page and without an order is barren.
 func TestBarren(t *testing.T) {
 	const started = `{"type":"event","time":"2026-01-01T00:00:00.000Z","event":"started","pid":1}` + "\n"
-	const robots = "2026-01-01T00:00:00.000Z   404        0 http://a.example/robots.txt P http://a.example/ - #1 - - a -\n"
+	const robots = "2026-01-01T00:00:00.000Z   404        0 http://a.example/robots.txt P http://a.example/ - #1 - - -\n"
 	const page = "2026-01-01T00:00:00.000Z   200        0 http://a.example/ - - text/html #1 - - a -\n"
 	for _, c := range []struct {
 		name  string
@@ -33,7 +33,7 @@ func TestBarren(t *testing.T) {
 		{name: "no events", files: map[string]string{"logs/events.jsonl": "-"}},
 		{name: "events of a later run", files: map[string]string{"logs/events.jsonl": `{"event":"resumed"}`}},
 		{name: "an order", files: map[string]string{"logs/events.jsonl": started + `{"event":"order","verb":"block"}`}},
-		{name: "a command", files: map[string]string{"logs/events.jsonl": started + `{"event":"command","verb":"seed"}`}},
+		{name: "a command", files: map[string]string{"logs/events.jsonl": started + `{"event":"command"}`}},
 		{name: "a log that was rotated", files: map[string]string{"logs/crawl.log.1": ""}},
 		{name: "an archive file with another name", files: map[string]string{"archive/x.warc.gz.bak": ""}},
 		{name: "an archive file that cannot be read", files: map[string]string{"archive/x.warc.gz": "damaged"}},
