@@ -141,8 +141,8 @@ func TestFailedSeeds(t *testing.T) {
 	}
 }
 
-// The failed seeds outlive a restart. One that is taken back does not count, and its robots.txt is read again. After one
-// gave a page none is tried again.
+// The failed seeds outlive a restart. One that is taken back does not count, and its robots.txt is read again. After
+// one gave a page none is tried again.
 func TestFailedSeedsOutliveRuns(t *testing.T) {
 	n := newFailures()
 	var seeds []link.Link

@@ -12,7 +12,7 @@ import (
 // Only a directory that shows a whole crawl without a page and without an order is barren.
 func TestBarren(t *testing.T) {
 	const started = `{"type":"event","time":"2026-01-01T00:00:00.000Z","event":"started","pid":1}` + "\n"
-	const robots = "2026-01-01T00:00:00.000Z   404        0 http://a.example/robots.txt P http://a.example/ - #1 - - -\n"
+	const robots = "2026-01-01T00:00:00.000Z   404        0 http://a.example/robots.txt P http://a.example/ - #1 - -\n"
 	const page = "2026-01-01T00:00:00.000Z   200        0 http://a.example/ - - text/html #1 - - a -\n"
 	for _, c := range []struct {
 		name  string
