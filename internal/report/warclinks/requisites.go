@@ -35,8 +35,8 @@ type needy struct {
 // revisits of pages at the end. The page has the path on which the crawl found it. links are what a browser loads to
 // show it: images, styles, scripts. Those of a revisit record are in the record with the same payload; NoOriginal
 // counts the pages for which no file has it. Both arguments are valid until fn returns. A robots.txt that the crawler
-// needed for itself is no page. Requisites reads the files once, and originals of revisits once more. An error is one of the
-// disk, or the first of Sort.Stop or fn.
+// needed for itself is no page. Requisites reads the files once, and originals of revisits once more. An error is one
+// of the disk, or the first of Sort.Stop or fn.
 func Requisites(ctx context.Context, files []string, c Config, fn func(page link.Link, links []parse.Link) error) (
 	_ Result, err error) {
 	c.Parse.Requisites = true
