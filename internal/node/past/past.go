@@ -99,7 +99,7 @@ func (r *Repair) Run(ctx context.Context, visited int64, pending func() int64, i
 func (r *Repair) noteMissing(missing int64, res warclinks.Result) {
 	if missing > 0 {
 		r.Notes.Note(fmt.Sprintf("of %s the archive has no record, so the images, styles and scripts stay missing; if "+
-			"the files of the archive come back, resume with --no-requisites and then with --requisites",
+			"the files of the archive come back, resume once without requisites and then with them",
 			report.Count(missing, "page")))
 	}
 	if res.NoOriginal > 0 {
