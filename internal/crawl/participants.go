@@ -29,7 +29,7 @@ func newLedger(c *Crawler, p *Parts, widened *widened, planned bool) *ledger.Led
 		SnapshotBytes: c.cfg.SnapshotBytes, Planned: planned},
 		ledger.Parts{Run: c.run, Crawl: &ledgerCrawl{spans, &c.skips, c.visits},
 			Journal: p.Journal, Seen: p.Seen, Tally: p.Tally, Events: p.Events,
-			Logs:    []ledger.Log{p.Log, p.Events, p.Skipped, p.LinkLog},
+			Logs:    []ledger.Log{p.Events, p.Log, p.Skipped, p.LinkLog},
 			Syncers: syncers, Participants: participants,
 			Beside: []ledger.Participant{archiveDigests{p.Archive}, robotsEntries{p.Robots}}})
 }

@@ -53,8 +53,9 @@ type first struct {
 	pages journal.References // for other agents
 }
 
+// Flush writes the events before the log: a kill between the two leaves no visit of a run that has not started.
 func (f first) Flush() error {
-	return errors.Join(f.Archive.Flush(), f.Log.Flush(), f.Events.Flush(), f.Skipped.Flush(), f.LinkLog.Flush(),
+	return errors.Join(f.Archive.Flush(), f.Events.Flush(), f.Log.Flush(), f.Skipped.Flush(), f.LinkLog.Flush(),
 		f.Seen.Commit(), f.pages.Flush(), f.Delivery.Flush())
 }
 

@@ -96,7 +96,7 @@ func (s Sitemaps) named() (us []weburl.URL, err error) {
 	return us, nil
 }
 
-// Tell returns for people which sitemaps the crawl follows.
+// TellSitemaps returns for people which sitemaps the crawl follows.
 func (l *Limits) TellSitemaps() string {
 	if len(l.Sitemaps) == 0 {
 		return "none"
