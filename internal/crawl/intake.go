@@ -76,6 +76,14 @@ func (n *Intake) take(ls *visit.Links) {
 	}
 }
 
+// takeAll accepts the new links of ls, and logs the skipped ones.
+func (n *Intake) takeAll(ls *visit.Links) {
+	n.take(ls)
+	for _, s := range ls.Skipped {
+		n.skips.add(s)
+	}
+}
+
 // takeIn accepts one link that does not come from a page.
 func (n *Intake) takeIn(l link.Link) {
 	var ls visit.Links

@@ -67,10 +67,7 @@ func (l *Loop) Pending() int64 { return l.c.View.Pending() }
 
 // Intake accepts the new links of ls, and logs the skipped ones.
 func (l *Loop) Intake(ls *visit.Links) {
-	l.c.Intake.take(ls)
-	for _, s := range ls.Skipped {
-		l.c.skips.add(s)
-	}
+	l.c.Intake.takeAll(ls)
 }
 
 // Forget forgets the state of a waiting link that leaves this agent, and returns the number of its

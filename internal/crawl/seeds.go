@@ -47,10 +47,7 @@ func (n *Intake) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 		n.cluster.direct(&l)
 		n.visits.Links.Judge(&ls, l, link.KeyOf(u))
 	}
-	for _, k := range ls.Skipped {
-		n.skips.add(k)
-	}
-	n.take(&ls)
+	n.takeAll(&ls)
 	// The next run must know in any case that this run existed and may have sent requests.
 	n.run.Fail(n.ledger.Secure())
 	return n.run.Err()
@@ -71,10 +68,7 @@ func (n *Intake) Requisites(page link.Link, files []parse.Link) error {
 		n.cluster.direct(&l)
 		n.visits.Links.Judge(&ls, l, f.Key)
 	}
-	for _, k := range ls.Skipped {
-		n.skips.add(k)
-	}
-	n.take(&ls)
+	n.takeAll(&ls)
 	n.run.Fail(n.ledger.Append())
 	return n.run.Err()
 }

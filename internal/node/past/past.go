@@ -98,16 +98,16 @@ func (r *Repair) Run(ctx context.Context, visited int64, pending func() int64, i
 // archive.
 func (r *Repair) noteMissing(missing int64, res warclinks.Result) {
 	if missing > 0 {
-		r.Notes.Note(fmt.Sprintf("of %s the archive has no record, so the images, styles and scripts stay missing; if "+
-			"the files of the archive come back, resume once without requisites and then with them",
+		r.Notes.Note(fmt.Sprintf("the archive has no record of %s, so the images, styles and scripts stay missing; if "+
+			"files of the archive come back, resume once without requisites and then with them",
 			report.Count(missing, "page")))
 	}
 	if res.NoOriginal > 0 {
-		r.Notes.Note(fmt.Sprintf("of %s the archive has only a revisit record, whose original is away, so the images, "+
-			"styles and scripts stay missing", report.Count(res.NoOriginal, "page")))
+		r.Notes.Note(fmt.Sprintf("the archive has only the revisit record of %s, and no original, so the images, styles "+
+			"and scripts stay missing", report.Count(res.NoOriginal, "page")))
 	}
 	if res.Cut > 0 {
-		r.Notes.Note(fmt.Sprintf("%s with only a part of the images, styles and scripts, because the body is too long "+
+		r.Notes.Note(fmt.Sprintf("%s got only a part of the images, styles and scripts, because the body is too long "+
 			"or damaged", report.Count(res.Cut, "page")))
 	}
 	if res.Damaged > 0 {

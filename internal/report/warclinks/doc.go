@@ -3,6 +3,8 @@
 //	WARC files -> first pass: visits, payload digests -> sorts -> which records count
 //	WARC files -> second pass: decode, parse -> pages with links, as package linklog has them
 //
+//	WARC files -> Requisites: decode, parse, sort of revisits -> pages with the files that they need
+//
 // The files may come from any crawler. A page is a response record of an http or https URL, or a revisit record; or a
 // resource record, which has no HTTP header. The result is what the link log of the same crawl has:
 //

@@ -16,8 +16,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 )
 
-// A needy is a page in a WARC file, and the links on it. It waits for its metadata record, which follows.
-type needy struct {
+// A pageFiles is a page in a WARC file, and the files that it needs. Its metadata record follows it in the file.
+type pageFiles struct {
 	id     string // WARC-Record-ID
 	page   link.Link
 	told   bool // its metadata record says how the crawl found it
@@ -46,7 +46,7 @@ func Requisites(ctx context.Context, files []string, c Config, fn func(page link
 	}
 	r.payloads = c.Sort.Queue("payloads")
 	defer func() { err = errors.Join(err, r.payloads.Close()) }()
-	var held, now needy
+	var held, now pageFiles
 	var p page
 	use, cut := false, false
 	flush := func() error {
@@ -110,7 +110,7 @@ func Requisites(ctx context.Context, files []string, c Config, fn func(page link
 // keepPayload notes a page that may be the original of a revisit, or a revisit that needs one. A record of payloads is
 // 16 bytes hash of the digest, 1 byte role, and then, of an original, 4 bytes file and 8 bytes offset; of a revisit, 4
 // bytes length of its HTTP header, the header, and its page.
-func (r *reader) keepPayload(h *needy) error {
+func (r *reader) keepPayload(h *pageFiles) error {
 	if h.digest == "" || h.head == nil && h.parsed.Kind == parse.Other {
 		return nil
 	}
@@ -128,7 +128,7 @@ func (r *reader) keepPayload(h *needy) error {
 // revisits calls fn for the revisits that need the body of their original.
 func (r *reader) revisits(ctx context.Context, fn func(page link.Link, links []parse.Link) error) error {
 	var key [16]byte
-	var original needy // with the body of the payload with key
+	var original pageFiles // with the body of the payload with key
 	var p page
 	has := false
 	return r.payloads.Each(func(rec []byte) error {
@@ -168,7 +168,7 @@ func (r *reader) revisits(ctx context.Context, fn func(page link.Link, links []p
 }
 
 // body reads the body of a record. ok is false if it has changed since it was read first.
-func (r *reader) body(ctx context.Context, file int, offset int64, p *page, to *needy) (ok bool, err error) {
+func (r *reader) body(ctx context.Context, file int, offset int64, p *page, to *pageFiles) (ok bool, err error) {
 	f, err := r.open(r.files[file])
 	if err != nil {
 		return false, err
@@ -189,7 +189,7 @@ func (r *reader) body(ctx context.Context, file int, offset int64, p *page, to *
 }
 
 // read sets the page and its files. Without a metadata record the page counts as one that another page links to.
-func (h *needy) read(p *page, r *reader) {
+func (h *pageFiles) read(p *page, r *reader) {
 	h.page, h.told, h.links = link.Link{URL: p.url, Hops: "L"}, false, h.links[:0]
 	if p.robots {
 		h.page.Hops = "P"

@@ -23,9 +23,10 @@ type lineCopy struct {
 	synced int64 // length of the copy at its last sync
 }
 
-// OpenWithCopy is Open for a file of which another one, copyName, has each line in another form. Both have the same
-// lines when OpenWithCopy returns, and again after each Flush. The copy is made anew if it is missing. If the file
-// itself is missing or empty, somebody has removed it, and the copy keeps its lines.
+// OpenWithCopy is Open for a file of which another one, copyName, has each line in another form. OpenWithCopy compares
+// the last lines of both, as many as Tail has, and makes the copy agree from there on. It does not find damage before
+// them. Flush writes the lines to both. OpenWithCopy makes a missing copy anew. If the file itself is missing or empty,
+// somebody has removed it, and the copy keeps its lines.
 func OpenWithCopy(fs disk.FS, name string, unsynced int64, copyName string, form Form) (*File, error) {
 	f, err := Open(fs, name, unsynced)
 	if err != nil {
