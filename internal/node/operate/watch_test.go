@@ -257,7 +257,7 @@ func TestEventsOnce(t *testing.T) {
 			e := &eventStream{o: w.members["a"], q: &pb.EventsRequest{}, send: l.send}
 			done <- e.follow(ctx)
 		}()
-		time.Sleep(3 * time.Second)
+		time.Sleep(3500 * time.Millisecond) // the agents are asked and events are sent at whole seconds
 		add := func(agent string, names ...string) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

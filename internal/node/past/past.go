@@ -103,8 +103,8 @@ func (r *Repair) noteMissing(missing int64, res warclinks.Result) {
 			report.Count(missing, "page")))
 	}
 	if res.NoOriginal > 0 {
-		r.Notes.Note(fmt.Sprintf("the archive has only the revisit record of %s, and no original, so the images, styles "+
-			"and scripts stay missing", report.Count(res.NoOriginal, "page")))
+		r.Notes.Note(fmt.Sprintf("the archive has only the revisit record of %s, and no original, so the images, "+
+			"styles and scripts stay missing", report.Count(res.NoOriginal, "page")))
 	}
 	if res.Cut > 0 {
 		r.Notes.Note(fmt.Sprintf("%s got only a part of the images, styles and scripts, because the body is too long "+
