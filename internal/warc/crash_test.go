@@ -30,7 +30,8 @@ type promise struct {
 // fails. It returns the exchanges that the last Flush and the last Sync covered.
 func crawlOn(fsys disk.FS, from int) (flushed, synced []promise, err error) {
 	cfg := testConfig("/c")
-	cfg.FS, cfg.MaxBytes, cfg.Level = fsys, 7000, -1 // no compression: to set up a compressor takes most of the time
+	cfg.FS, cfg.MaxBytes, cfg.runSpan = fsys, 7000, 2000
+	cfg.Level = -1 // no compression: to set up a compressor takes most of the time
 	w, _, err := Open(cfg)
 	if err != nil {
 		return nil, nil, err

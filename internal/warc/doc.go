@@ -24,7 +24,7 @@
 //
 //	archive/PREFIX-<17-digit time>-<serial>-<agent>.warc.gz        finished
 //	archive/PREFIX-<17-digit time>-<serial>-<agent>.warc.gz.open   being written
-//	state/index/NAME.cdxj.<n>                                      a sorted run of NAME, which is not finished
+//	state/index/NAME.cdxj.<4-digit n>                              a sorted run of NAME, whose records are on the disk
 //	state/index/NAME.cdxj                                          the last sorted run: the index of NAME is complete
 //	indexes/index.cdxj                                             all runs merged
 //

@@ -80,9 +80,10 @@ func (f *Flaws) err() error {
 	return f
 }
 
-// reader returns a Reader of the WARC file r that continues behind damage and notes it in f.
-func (f *Flaws) reader(r io.Reader) *Reader {
-	rd := NewReader(r)
+// reader returns a Reader of the WARC file r, from the offset on at which r is. It continues behind damage and notes it
+// in f.
+func (f *Flaws) reader(r io.Reader, offset int64) *Reader {
+	rd := NewReaderAt(r, offset)
 	rd.Damaged = func(d *DamageError, _ int64) { f.add(Flaw{Offset: d.Offset, Text: d.Text}) }
 	return rd
 }

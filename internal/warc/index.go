@@ -19,9 +19,14 @@ const maxHTTPHead = 1 << 20
 // line, because a reader cannot start at their offset. Index continues behind damage. It returns the first error of
 // emit, or of reading r, or at the end Flaws.
 func Index(r io.Reader, name string, emit func(line []byte) error) error {
+	return indexFrom(r, 0, name, emit)
+}
+
+// indexFrom is Index for the rest of a file, in which a record begins at the offset of r.
+func indexFrom(r io.Reader, offset int64, name string, emit func(line []byte) error) error {
 	var flaws Flaws
 	left := leftOut{}
-	rd := flaws.reader(r)
+	rd := flaws.reader(r, offset)
 	m := lineMaker{name: name}
 	for {
 		rec, err := rd.Next()

@@ -80,14 +80,14 @@ func TestManyRuns(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if want := []string{"a.cdxj", "a.cdxj.0", "a.cdxj.1"}; !slices.Equal(names, want) {
+	if want := []string{"a.cdxj", "a.cdxj.0000", "a.cdxj.0001"}; !slices.Equal(names, want) {
 		t.Errorf("runs %v, want %v", names, want)
 	}
-	must.Do(t, r.discard("b.warc.gz"))
+	must.Do(t, r.discard("b.warc.gz", 0))
 	if entries, _ := mem.ReadDir("/r"); len(entries) != 3 {
 		t.Errorf("discard removed the runs of another file")
 	}
-	must.Do(t, r.discard("a.warc.gz"))
+	must.Do(t, r.discard("a.warc.gz", 0))
 	if entries, _ := mem.ReadDir("/r"); len(entries) != 0 {
 		t.Errorf("discard left %d runs", len(entries))
 	}
@@ -95,7 +95,7 @@ func TestManyRuns(t *testing.T) {
 
 func TestRunOf(t *testing.T) {
 	for in, want := range map[string]string{
-		"a.cdxj": "a", "a.cdxj.0": "a", "a.5.cdxj": "a.5", "a.cdxj.12": "a",
+		"a.cdxj": "a", "a.cdxj.0": "a", "a.5.cdxj": "a.5", "a.cdxj.12": "a", "a.cdxj.0012": "a",
 		"a.cdxj.x": "", "a.cdxj.": "a", "a": "", "a.cdxj.tmp": "", "merge-0-1.part": "",
 	} {
 		if got := runOf(in); got != want {

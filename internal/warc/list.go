@@ -20,7 +20,7 @@ type Row struct {
 // the first error of emit, or of reading r, or at the end Flaws.
 func List(r io.Reader, emit func(Row) error) error {
 	var flaws Flaws
-	rd := flaws.reader(r)
+	rd := flaws.reader(r, 0)
 	for {
 		rec, err := rd.Next()
 		if err == io.EOF {
@@ -93,7 +93,7 @@ func At(r io.ReadSeeker, offset int64) (*Record, error) {
 func Find(r io.Reader, url string) (*Record, error) {
 	key := surt(url)
 	var flaws Flaws
-	rd := flaws.reader(r)
+	rd := flaws.reader(r, 0)
 	for {
 		rec, err := rd.Next()
 		if err == io.EOF {

@@ -21,11 +21,11 @@ type Recovered struct {
 
 // A RecoveredFile is a file that Open found as NAME.open.
 type RecoveredFile struct {
-	File    string // final name, without directory
-	Bytes   int64  // kept: complete records only. Zero: Open removed the file
-	Cut     int64  // bytes removed at the end
-	Records int    // kept, including the warcinfo record
-	Reason  string // why the cut was needed; empty without a cut
+	File   string // final name, without directory
+	Bytes  int64  // kept: complete records only. Zero: Open removed the file
+	Cut    int64  // bytes removed at the end
+	Read   int64  // bytes of complete records that Open has read; the sorted runs of the index tell of those before
+	Reason string // why the cut was needed; empty without a cut
 }
 
 // Valid maps the name of each recovered file to its number of valid bytes. A file that is not in the map was
@@ -91,15 +91,12 @@ func sweep(fsys disk.FS, dir string) error {
 	return nil
 }
 
-// recoverFile truncates NAME.open after its last complete record, rebuilds its index and gives it its final name. If
-// the process is killed meanwhile, NAME.open remains and the next Open repairs it.
+// recoverFile truncates NAME.open after its last complete record, completes its index and gives it its final name. It
+// reads only the records that follow those of the sorted runs. If the process is killed meanwhile, NAME.open remains
+// and the next Open repairs it.
 func recoverFile(fsys disk.FS, dir, name string) (rf RecoveredFile, err error) {
 	rf.File = name
 	final := filepath.Join(archiveDir(dir), name)
-	lines := runs{fs: fsys, dir: runsDir(dir)}
-	if err := lines.discard(name); err != nil {
-		return rf, err
-	}
 	f, err := fsys.OpenFile(final+openSuffix, os.O_RDWR, 0)
 	if err != nil {
 		return rf, err
@@ -111,19 +108,28 @@ func recoverFile(fsys disk.FS, dir, name string) (rf RecoveredFile, err error) {
 	}()
 	size, err := f.Seek(0, io.SeekEnd)
 	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
+		err = f.Sync() // the runs that are written below are of records on the disk
 	}
 	if err != nil {
 		return rf, err
 	}
-	captures, err := scanWhole(f, name, &rf, &lines)
+	lines := runs{fs: fsys, dir: runsDir(dir)}
+	number, from, err := covered(fsys, dir, name)
+	if err != nil {
+		return rf, err
+	}
+	captures, err := lines.scan(f, name, number, from, &rf)
+	if err == nil && captures == 0 && number > 0 { // the file lacks what the runs tell
+		number = 0
+		captures, err = lines.scan(f, name, 0, 0, &rf)
+	}
 	if err != nil {
 		return rf, err
 	}
 	rf.Cut = size - rf.Bytes
 	if captures == 0 {
-		rf.Cut, rf.Bytes, rf.Records = size, 0, 0
-		if err := lines.discard(name); err != nil {
+		rf.Cut, rf.Bytes, rf.Read = size, 0, 0
+		if err := lines.discard(name, 0); err != nil {
 			return rf, err
 		}
 		if err := fsys.Remove(final + openSuffix); err != nil {
@@ -153,34 +159,95 @@ func recoverFile(fsys disk.FS, dir, name string) (rf RecoveredFile, err error) {
 	return rf, fsys.SyncDir(archiveDir(dir))
 }
 
-// scanWhole reads the file up to the first incomplete record and collects the index lines of the complete ones. It
-// counts the records that are not warcinfo. An error means that the disk failed, not that the file is damaged.
-func scanWhole(f io.Reader, name string, rf *RecoveredFile, lines *runs) (captures int, err error) {
-	r := NewReader(f)
+// covered returns how many of the first runs of an unfinished WARC file tell of records that are on the disk, and where
+// the last of these records begins. It leaves out the runs of earlier programs, which did not sync the records first,
+// and the last run of a file, which is written anew.
+func covered(fsys disk.FS, dir, name string) (number int, from int64, err error) {
+	for ; ; number++ {
+		last, err := lastRecord(fsys, filepath.Join(runsDir(dir), runName(name, number)))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return number, from, nil
+		case errors.Is(err, errNoRun):
+			return 0, 0, nil
+		case err != nil:
+			return 0, 0, err
+		}
+		from = max(from, last)
+	}
+}
+
+// errNoRun means that a file of index lines is damaged.
+var errNoRun = errors.New("not a run of index lines")
+
+// lastRecord returns the highest offset in a file of index lines.
+func lastRecord(fsys disk.FS, path string) (last int64, err error) {
+	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	s := source(f, path)
+	for err = s.next(); err == nil; err = s.next() {
+		l, err := ParseLine(s.line)
+		if err != nil {
+			return 0, errNoRun
+		}
+		last = max(last, l.Offset)
+	}
+	switch {
+	case err == io.EOF && last > 0:
+		return last, nil
+	case err == io.EOF || errors.Is(err, errLongLine) || errors.Is(err, io.ErrUnexpectedEOF):
+		err = errNoRun
+	}
+	return 0, err
+}
+
+// scan reads the file from a record on, up to the first incomplete record. It collects the index lines of the complete
+// ones, but not that of the first one if runs of the given number tell of it. It counts the records that are not
+// warcinfo. An error means that the disk failed, not that the file is damaged.
+func (r *runs) scan(f io.ReadSeeker, name string, number int, from int64, rf *RecoveredFile) (captures int, err error) {
+	if err := r.discard(name, number); err != nil {
+		return 0, err
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return 0, err
+	}
+	rf.Bytes, rf.Reason = from, ""
+	rd := NewReaderAt(f, from)
 	m := lineMaker{name: name, whole: true}
-	emit := func(line []byte) error { return lines.put(name, line) }
+	known := number > 0
+	emit := func(line []byte) error {
+		if known {
+			known = false
+			return nil
+		}
+		return r.put(name, line)
+	}
 	for {
-		rec, err := r.Next()
+		rec, err := rd.Next()
 		if err == io.EOF {
-			return captures, m.flush(emit)
+			break
 		}
 		if err == nil && (!rec.Gzip || rec.Offset != rf.Bytes) {
 			err = &DamageError{rec.Offset, "the record was not written by this program"}
 		}
 		if err == nil {
-			_, err = m.read(r, rec, emit)
+			_, err = m.read(rd, rec, emit)
 		}
 		if errors.Is(err, ErrDamaged) {
 			rf.Reason = err.Error()
-			return captures, m.flush(emit)
+			break
 		}
 		if err != nil {
 			return captures, err
 		}
 		rf.Bytes = rec.Offset + rec.Length
-		rf.Records++
 		if rec.Type() != "warcinfo" {
 			captures++
 		}
 	}
+	rf.Read = rf.Bytes - from
+	return captures, m.flush(emit)
 }

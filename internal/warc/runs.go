@@ -19,14 +19,16 @@ import (
 )
 
 const (
-	runBytes  = 4 << 20 // of lines that are held in memory before they are sorted and written
+	runBytes  = 4 << 20  // of lines that are held in memory before they are sorted and written
+	runSpan   = 64 << 20 // of a WARC file, after which a run ends; Open reads at most so much of an unfinished file
 	mergeBuf  = 64 << 10
 	lineLimit = 8 << 20 // bytes; a longer line means that the index is damaged
 	cdxjExt   = ".cdxj"
 )
 
 // A runs collects the index lines of one WARC file after the other and writes them in sorted runs (first phase of an
-// external merge sort): NAME.cdxj.0, NAME.cdxj.1, …. The last run is NAME.cdxj; it also marks that all runs exist.
+// external merge sort): NAME.cdxj.0000, NAME.cdxj.0001, …. The last run is NAME.cdxj; it also marks that all runs
+// exist. The records of a run are synced before it is written (see covered).
 type runs struct {
 	fs    disk.FS
 	dir   string
@@ -43,6 +45,10 @@ type run struct {
 
 func runBase(warc string) string { return strings.TrimSuffix(warc, warcSuffix) }
 
+// runName returns the name of the nth run of warc, if it is not the last. Earlier programs wrote numbers of one or two
+// digits.
+func runName(warc string, n int) string { return fmt.Sprintf("%s%s.%04d", runBase(warc), cdxjExt, n) }
+
 // add collects a line. full means that the caller should take the run with next.
 func (r *runs) add(line []byte) (full bool) {
 	if r.buf == nil {
@@ -57,7 +63,7 @@ func (r *runs) add(line []byte) (full bool) {
 
 // next takes the collected lines as a run of warc that is not the last.
 func (r *runs) next(warc string) run {
-	n := run{fmt.Sprintf("%s%s.%d", runBase(warc), cdxjExt, r.count), r.buf}
+	n := run{runName(warc, r.count), r.buf}
 	r.buf = nil
 	r.count++
 	return n
@@ -118,15 +124,20 @@ func (r *runs) recycle(n run) {
 	}
 }
 
-// discard removes the runs of warc and the lines collected so far.
-func (r *runs) discard(warc string) error {
-	r.buf, r.count = nil, 0
+// discard removes the lines collected so far, and the runs of warc but for the first ones of the given number, after
+// which the next run comes.
+func (r *runs) discard(warc string, but int) error {
+	r.buf, r.count = nil, but
+	keep := map[string]bool{}
+	for n := range but {
+		keep[runName(warc, n)] = true
+	}
 	entries, err := r.fs.ReadDir(r.dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if runOf(e.Name()) == runBase(warc) {
+		if runOf(e.Name()) == runBase(warc) && !keep[e.Name()] {
 			if err := r.fs.Remove(filepath.Join(r.dir, e.Name())); err != nil {
 				return err
 			}
@@ -255,7 +266,7 @@ func runsByWARC(fsys disk.FS, dir string) (map[string][]string, error) {
 func indexWARC(fsys disk.FS, dir, name string) error {
 	r := runs{fs: fsys, dir: runsDir(dir)}
 	final, open := strings.CutSuffix(name, openSuffix)
-	if err := r.discard(final); err != nil {
+	if err := r.discard(final, 0); err != nil {
 		return err
 	}
 	f, err := fsys.OpenFile(filepath.Join(archiveDir(dir), name), os.O_RDONLY, 0)
@@ -371,6 +382,8 @@ type lineSource struct {
 	line []byte // the current line, without its line feed
 }
 
+var errLongLine = fmt.Errorf("a line has more than %d bytes", lineLimit)
+
 func source(r io.Reader, name string) *lineSource {
 	s := &lineSource{r: lines.NewReader(r, mergeBuf, lineLimit), name: name}
 	s.r.Strict = true
@@ -382,7 +395,7 @@ func (s *lineSource) next() (err error) {
 	case nil, io.EOF:
 		return err
 	case bufio.ErrTooLong:
-		return fmt.Errorf("%s: a line has more than %d bytes", s.name, lineLimit)
+		err = errLongLine
 	}
 	return fmt.Errorf("%s: %w", s.name, err)
 }
@@ -394,5 +407,5 @@ func Remove(fsys disk.FS, dir, name string) error {
 		return err
 	}
 	lines := runs{fs: fsys, dir: runsDir(dir)}
-	return lines.discard(name)
+	return lines.discard(name, 0)
 }

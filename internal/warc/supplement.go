@@ -54,8 +54,8 @@ type Supplement struct {
 
 // WriteSupplement writes the index lines of all WARC files of the crawl directory dir that its index lacks, finished or
 // still being written. It changes nothing in dir. If there is no index, or one that lacks something, it calls tmp for
-// the name of an empty directory for the lines and temporary files, which the caller removes. Its memory is bounded. A
-// file without sorted runs is read as a whole: progress is called meanwhile with the bytes that were read, and that
+// the name of an empty directory for the lines and temporary files, which the caller removes. Its memory is bounded. It
+// reads the records of which no sorted run tells: progress is called meanwhile with the bytes that were read, and that
 // will be read in all. An error of progress ends WriteSupplement. A nil fsys means the machine's filesystem.
 func WriteSupplement(fsys disk.FS, dir string, tmp func() (string, error),
 	progress func(done, total int64) error) (s Supplement, err error) {
@@ -86,7 +86,8 @@ func writeSupplement(fsys disk.FS, dir string, tmpDir func() (string, error),
 	}
 	q := sorting(fsys, tmp)
 	defer q.Close() // the caller removes the files
-	var inputs, unread []string
+	var inputs []string
+	var unread []part
 	meter := meter{report: progress}
 	for _, name := range names {
 		base, open, _ := archived(name)
@@ -96,13 +97,23 @@ func writeSupplement(fsys disk.FS, dir string, tmpDir func() (string, error),
 			}
 			continue
 		}
-		unread = append(unread, name)
+		p := part{name: name}
+		if open {
+			var number int
+			if number, p.from, err = covered(fsys, dir, base); err != nil {
+				return s, err
+			}
+			for n := range number {
+				inputs = append(inputs, filepath.Join(runsDir(dir), runName(base, n)))
+			}
+		}
+		unread = append(unread, p)
 		if info, err := fsys.Stat(filepath.Join(archiveDir(dir), name)); err == nil {
-			meter.total += info.Size()
+			meter.total += max(0, info.Size()-p.from)
 		}
 	}
-	for _, name := range unread {
-		if err := indexPart(fsys, dir, name, q, &meter, &s); err != nil {
+	for _, p := range unread {
+		if err := p.index(fsys, dir, q, &meter, &s); err != nil {
 			return s, err
 		}
 	}
@@ -191,16 +202,25 @@ func indexed(fsys disk.FS, dir string, line []byte) (bool, error) {
 	return false, nil
 }
 
-// indexPart adds the lines of a WARC file.
-func indexPart(fsys disk.FS, dir, name string, q *extsort.Queue, m *meter, s *Supplement) error {
-	final := strings.TrimSuffix(name, openSuffix)
+// A part is the rest of a WARC file of which no run tells. A record begins at from.
+type part struct {
+	name string
+	from int64
+}
+
+// index adds the lines of the part. The line of its first record may be in a run as well.
+func (p part) index(fsys disk.FS, dir string, q *extsort.Queue, m *meter, s *Supplement) error {
+	final := strings.TrimSuffix(p.name, openSuffix)
 	f, err := OpenWARC(fsys, dir, final)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	if _, err := f.Seek(p.from, io.SeekStart); err != nil {
+		return err
+	}
 	m.r = f
-	return s.damaged(name, Index(m, final, pushTo(q)))
+	return s.damaged(p.name, indexFrom(m, p.from, final, pushTo(q)))
 }
 
 // A meter reports how much has been read.

@@ -39,7 +39,7 @@ type Config struct {
 	// FS is the filesystem of the archive. Nil means the machine's filesystem.
 	FS disk.FS
 
-	largeBytes int64 // for tests; zero means the constant
+	largeBytes, runSpan int64 // for tests; zero means the constant
 }
 
 func (c Config) withDefaults() Config {
@@ -58,7 +58,7 @@ func (c Config) withDefaults() Config {
 	c.RevisitBytes = cmp.Or(c.RevisitBytes, 32<<20)
 	c.Clock = clock.Or(c.Clock)
 	c.FS = cmp.Or(c.FS, disk.OS)
-	c.largeBytes = cmp.Or(c.largeBytes, largeBytes)
+	c.largeBytes, c.runSpan = cmp.Or(c.largeBytes, largeBytes), cmp.Or(c.runSpan, runSpan)
 	return c
 }
 
@@ -86,6 +86,7 @@ type Writer struct {
 	name  string     // final name of file
 	out   *bufio.Writer
 	size  int64 // bytes appended to file, including buffered ones
+	ran   int64 // size when the last run of index lines was taken
 	count int   // exchanges in file
 	// serial is the serial number of the next file.
 	serial int
@@ -231,8 +232,13 @@ func (w *Writer) append(x *Exchange, g *group) (done Written, tasks bool, err er
 	if len(g.cdx) > 0 {
 		g.cdx = appendPlace(g.cdx, done.Length, done.Offset, w.name)
 		w.found.note(g.cdx)
-		if w.lines.add(g.cdx) {
-			w.tasks = append(w.tasks, diskTask{run: w.lines.next(w.name)})
+		if w.lines.add(g.cdx) || w.size-w.ran >= w.cfg.runSpan {
+			// The task syncs the records first, so they leave the buffer.
+			if w.err = w.out.Flush(); w.err != nil {
+				return done, false, w.err
+			}
+			w.tasks = append(w.tasks, diskTask{run: w.lines.next(w.name), syncFile: w.syncFile})
+			w.ran = w.size
 			w.found.turn()
 		}
 	}
@@ -271,7 +277,7 @@ func (w *Writer) begin() error {
 	w.syncMu.Lock()
 	w.syncFile = syncFile
 	w.syncMu.Unlock()
-	w.file, w.name, w.size, w.count = f, name, 0, 0
+	w.file, w.name, w.size, w.ran, w.count = f, name, 0, 0, 0
 	w.out.Reset(f)
 	w.serial++
 
@@ -292,13 +298,13 @@ func (w *Writer) begin() error {
 	return err
 }
 
-// A diskTask is work for the disk that appends need not wait for: write a run of index lines and, if name is set,
-// finish a WARC file.
+// A diskTask is work for the disk that appends need not wait for: sync a WARC file, write a run of its index lines and,
+// if name is set, finish the file.
 type diskTask struct {
 	run      run
 	name     string    // final name of the file to be finished; empty: none
-	file     disk.File // its first handle
-	syncFile disk.File // its second handle
+	file     disk.File // its first handle; nil if the file is not to be finished
+	syncFile disk.File // its second handle; closed only with the first
 }
 
 // rotate leaves the current file to a new disk task, which finishes it. The caller holds mu.
@@ -354,8 +360,11 @@ func (w *Writer) runTasks() error {
 // runTask does one disk task. The caller holds taskMu.
 func (w *Writer) runTask(c diskTask) (err error) {
 	defer func() { err = errors.Join(err, c.close()) }()
-	// Write the index before the rename: Open rebuilds the index of a file that still has the suffix .open, and trusts
-	// the index of all other files.
+	// The records are on the disk before their lines, so that Open need not read again what a run covers. The lines are
+	// there before the rename, because Open trusts the index of a file without the suffix .open.
+	if err := c.syncFile.Sync(); err != nil {
+		return err
+	}
 	if err := w.lines.store(c.run); err != nil {
 		return err
 	}
@@ -365,9 +374,6 @@ func (w *Writer) runTask(c diskTask) (err error) {
 	d.written(filepath.Join(w.lines.dir, c.run.name))
 	if c.name == "" {
 		return nil
-	}
-	if err := c.file.Sync(); err != nil {
-		return err
 	}
 	if err := c.close(); err != nil {
 		return err
