@@ -26,7 +26,8 @@ import (
 )
 
 // notPywb matches the keys of index lines that pywb does not write.
-var notPywb = regexp.MustCompile(`, "(charset|languages|truncated|redirect)": "([^"\\]|\\.)*"`)
+var notPywb = regexp.MustCompile(`, "(charset|languages|truncated|redirect|hops|via|fetched-status|duplicate-of|` +
+	`near-duplicate-of|category)": "([^"\\]|\\.)*"`)
 
 // judged fails the test unless every archive file passes our own verifier and warcio's, and pywb's
 // indexer writes the same index as the crawl.

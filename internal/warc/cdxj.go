@@ -34,6 +34,14 @@ type Line struct {
 	Languages string // ISO 639-3 codes, such as "eng,fra"
 	Truncated string // WARC-Truncated
 	Redirect  string // the target of a redirect
+
+	// Keys of our own, for readers that want no second reading of the archive.
+	Hops      string // the path from the seed; empty: a seed, or nothing tells it
+	Via       string // the page with the link
+	Fetched   string // the HTTP status of a revisit, whose Status is empty
+	Duplicate string // the URL of the original of a revisit
+	Near      string // the URL of the page that has nearly the same text
+	Category  string // the topic of the page
 }
 
 // AppendTo appends the line, with its line feed, to dst and returns the result. It spells the line as pywb does, and
@@ -57,7 +65,13 @@ func (l *Line) appendFront(dst []byte) []byte {
 	dst = appendField(dst, "charset", l.Charset, maxIndexField)
 	dst = appendField(dst, "languages", l.Languages, maxIndexField)
 	dst = appendField(dst, "truncated", l.Truncated, maxIndexField)
-	return appendField(dst, "redirect", l.Redirect, maxRedirect)
+	dst = appendField(dst, "redirect", l.Redirect, maxRedirect)
+	dst = appendField(dst, "hops", l.Hops, maxRedirect)
+	dst = appendField(dst, "via", l.Via, maxRedirect)
+	dst = appendField(dst, "fetched-status", l.Fetched, maxIndexField)
+	dst = appendField(dst, "duplicate-of", l.Duplicate, maxRedirect)
+	dst = appendField(dst, "near-duplicate-of", l.Near, maxRedirect)
+	return appendField(dst, "category", l.Category, maxIndexField)
 }
 
 // maxIndexField is the longest value, in bytes, of a field other than the URL. Servers choose these values, and pywb
@@ -171,7 +185,8 @@ func (g *group) line(x *Exchange, kind string, h httpHead, digest []byte) {
 	l := Line{URL: lineURI(x.URL), MIME: h.MIME(), Status: h.Status}
 	switch {
 	case kind == "revisit":
-		l.MIME, l.Status = mimeRevisit, ""
+		l.MIME, l.Status, l.Fetched = mimeRevisit, "", h.Status
+		l.Duplicate = reference(lineURI(g.from.URL))
 	case kind == "resource":
 		l.MIME, l.Status = typeBytes, ""
 	case h.Bare:
@@ -189,8 +204,15 @@ func (g *group) line(x *Exchange, kind string, h httpHead, digest []byte) {
 	if x.Truncated != "" {
 		l.Truncated = truncation(x.Truncated)
 	}
+	size := 0
 	for _, f := range x.Metadata {
-		l.tell(f.Name, f.Value)
+		if f.Name == "" {
+			continue // the record lacks it
+		}
+		if size += len(f.Name) + len(": ") + len(f.Value) + len("\r\n"); size > maxTold {
+			break
+		}
+		l.tell(f.Name, plain(f.Value))
 	}
 	l.show(x.URL, h)
 	l.SURT, l.Time = surt(x.URL), string(g.stamp)

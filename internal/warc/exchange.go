@@ -75,7 +75,7 @@ type Exchange struct {
 	// of a record with the same URL.
 	Own bool
 	// Metadata is the content of the metadata record; empty: no metadata record. The index line of the response has
-	// the values of FieldCharset and FieldLanguages.
+	// the values of the fields FieldCharset and those below it.
 	Metadata []Field
 }
 

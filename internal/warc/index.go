@@ -79,6 +79,10 @@ func lineOf(rec *Record, name string) (l Line, ok bool, err error) {
 	switch {
 	case kind == "revisit":
 		l.MIME, l.Detected = mimeRevisit, ""
+		if !h.Bare {
+			l.Fetched = h.Status
+		}
+		l.Duplicate = reference(strings.TrimSpace(rec.Header.Value("WARC-Refers-To-Target-URI")))
 	case kind == "metadata" && h.MIME() == "text/anvl":
 		return l, false, nil
 	default:
@@ -106,7 +110,7 @@ func lineOf(rec *Record, name string) (l Line, ok bool, err error) {
 // headOf reads the HTTP header of a record that has one. For other records it returns a substitute with status 200 and
 // the record's own type. rest is the part of the payload that was read along with the header.
 func headOf(rec *Record, kind, url string) (h httpHead, rest []byte, err error) {
-	none := httpHead{Status: "200", Type: rec.Header.Value("Content-Type")}
+	none := httpHead{Status: "200", Type: rec.Header.Value("Content-Type"), Bare: true}
 	if !hasHTTP(kind, url) || rec.Size == 0 {
 		return none, nil, nil
 	}

@@ -208,7 +208,12 @@ func ParseLine(line []byte) (l Line, err error) {
 	var fields struct {
 		URL, MIME, Status, Digest, Length, Offset, Filename string
 		Charset, Languages, Truncated, Redirect             string
-		Detected                                            string `json:"mime-detected"`
+		Hops, Via, Category                                 string
+
+		Detected  string `json:"mime-detected"`
+		Fetched   string `json:"fetched-status"`
+		Duplicate string `json:"duplicate-of"`
+		Near      string `json:"near-duplicate-of"`
 	}
 	if err := json.Unmarshal(object, &fields); err != nil {
 		return l, fmt.Errorf("CDXJ line %.40q: %w", line, err)
@@ -217,6 +222,8 @@ func ParseLine(line []byte) (l Line, err error) {
 	l.Digest, l.File = fields.Digest, fields.Filename
 	l.Charset, l.Languages, l.Truncated = fields.Charset, fields.Languages, fields.Truncated
 	l.Redirect = fields.Redirect
+	l.Hops, l.Via, l.Fetched = fields.Hops, fields.Via, fields.Fetched
+	l.Duplicate, l.Near, l.Category = fields.Duplicate, fields.Near, fields.Category
 	if l.Offset, err = strconv.ParseInt(fields.Offset, 10, 64); err != nil {
 		return l, fmt.Errorf("CDXJ line %.40q: offset: %w", line, err)
 	}

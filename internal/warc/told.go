@@ -9,18 +9,23 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// An index line has keys that pywb does not write, and that the index of Common Crawl has: charset, languages,
-// truncated, redirect. The record tells the last two. The metadata record of its exchange tells the first two, in the
-// fields below; it follows the record. So a scan of a WARC file writes the lines that the Writer writes.
+// An index line has keys that pywb does not write. The index of Common Crawl has charset, languages, truncated and
+// redirect. The keys hops, via, fetched-status, duplicate-of, near-duplicate-of and category are our own. The record
+// tells truncated, redirect, fetched-status and duplicate-of. The metadata record of its exchange tells the others, in
+// the fields below; it follows the record. So a scan of a WARC file writes the lines that the Writer writes.
 
-// The fields of a metadata record from which an index line takes its charset and languages. Heritrix has the name of
-// the first one.
+// The fields of a metadata record from which an index line takes keys. Heritrix has the names of the first, third and
+// fourth one.
 const (
 	FieldCharset   = "charsetForLinkExtraction"
 	FieldLanguages = "languages"
+	FieldHops      = "hopsFromSeed"
+	FieldVia       = "via"
+	FieldNear      = "nearDuplicateOf"
+	FieldCategory  = "category"
 )
 
-// maxRedirect is the longest target of a redirect, in bytes, that an index line has.
+// maxRedirect is the longest URL other than its own, in bytes, that an index line has. It also bounds the path.
 const maxRedirect = 2 << 10
 
 // tell sets what a field of the metadata record says.
@@ -32,8 +37,43 @@ func (l *Line) tell(name, value string) {
 		if message.IsLanguages(value) {
 			l.Languages = value
 		}
+	case FieldHops:
+		l.Hops = visibleOnly(value)
+	case FieldVia:
+		l.Via = visibleOnly(value)
+	case FieldNear:
+		l.Near = visibleOnly(value)
+	case FieldCategory:
+		l.Category = value
 	}
 }
+
+// visibleOnly returns value, or nothing if a byte of it is not visible ASCII. URLs and paths have no other bytes.
+func visibleOnly(value string) string {
+	for i := range len(value) {
+		if value[i] <= ' ' || value[i] >= 0x7f {
+			return ""
+		}
+	}
+	return value
+}
+
+// plain returns the value of a field as a reader of the metadata record has it (see appendFields).
+func plain(value string) string {
+	if visibleOnly(value) == value {
+		return value
+	}
+	b := []byte(value)
+	for i, c := range b {
+		if c < ' ' || c == 0x7f {
+			b[i] = ' '
+		}
+	}
+	return string(bytes.TrimSpace(b))
+}
+
+// reference returns the URL of a field that may have angle brackets around it.
+func reference(value string) string { return visibleOnly(strings.Trim(value, "<>")) }
 
 // show sets what the HTTP header of the record at url says. A metadata record that tells the charset counts more.
 func (l *Line) show(url string, h httpHead) {
@@ -114,6 +154,7 @@ const maxTold = 64 << 10
 // told sets what a metadata record says.
 func (l *Line) told(rec *Record) error {
 	b, err := io.ReadAll(io.LimitReader(rec, maxTold))
+	b = b[:bytes.LastIndexByte(b, '\n')+1] // the limit may cut a line
 	for line := range bytes.Lines(b) {
 		if name, value, ok := bytes.Cut(line, []byte{':'}); ok {
 			l.tell(string(name), string(bytes.TrimSpace(value)))

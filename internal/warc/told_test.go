@@ -76,6 +76,43 @@ func TestKeysOfCommonCrawl(t *testing.T) {
 	}
 }
 
+// A line tells how the crawl came to the URL, and of what the page is a copy: no reader needs the record for it.
+func TestOwnKeys(t *testing.T) {
+	seed := page("http://a.example/", "HTTP/1.1 200 OK\nContent-Type: text/html", lorem)
+	seed.Metadata = []Field{{"seed", ""}, {FieldCategory, "sports and  games, \u00fc"}}
+	again := page("http://a.example/again", "HTTP/1.1 203 OK\nContent-Type: text/html", lorem)
+	again.Metadata = []Field{{FieldVia, seed.URL}, {FieldHops, "LE"}}
+	same := page("http://a.example/same", "HTTP/1.1 200 OK", "of another archive")
+	same.Same = &Original{URL: "http://b.example/\u00fc", Date: testTime}
+	unchanged := page("http://a.example/unchanged", "HTTP/1.1 304 Not Modified", "")
+	unchanged.NotModified = &Original{URL: "http://a.example/unchanged", Date: testTime}
+	nameless := page("http://a.example/nameless", "HTTP/1.1 304 Not Modified", "")
+	nameless.NotModified = &Original{Date: testTime}
+	near := page("http://a.example/near", "HTTP/1.1 200 OK", "nearly the same")
+	near.Metadata = append(near.Metadata, Field{FieldNear, seed.URL})
+	via := near.Metadata[0].Value
+	long := page("http://a.example/long", "HTTP/1.1 200 OK", "long")
+	long.Metadata = []Field{{FieldVia, "http://a.example/" + strings.Repeat("x", maxRedirect)},
+		{FieldHops, strings.Repeat("L", maxRedirect)}, {"outlink", strings.Repeat("x", maxTold)}, {FieldCategory, "x"}}
+	lines := linesOf(t, seed, again, same, unchanged, nameless, near, long)
+	for url, want := range map[string]Line{
+		seed.URL:      {Status: "200", Category: "sports and  games, \u00fc"},
+		again.URL:     {Hops: "LE", Via: seed.URL, Fetched: "203", Duplicate: seed.URL},
+		same.URL:      {Hops: "L", Via: via, Fetched: "200", Duplicate: "http://b.example/%C3%BC"},
+		unchanged.URL: {Hops: "L", Via: via, Fetched: "304", Duplicate: unchanged.URL},
+		nameless.URL:  {Hops: "L", Via: via, Fetched: "304"},
+		near.URL:      {Status: "200", Hops: "L", Via: via, Near: seed.URL},
+		long.URL:      {Status: "200", Hops: strings.Repeat("L", maxRedirect)},
+	} {
+		l := lines[url]
+		got := Line{Status: l.Status, Hops: l.Hops, Via: l.Via, Fetched: l.Fetched, Duplicate: l.Duplicate,
+			Near: l.Near, Category: l.Category}
+		if got != want {
+			t.Errorf("%s: got %+v, want %+v", url, got, want)
+		}
+	}
+}
+
 // Whatever a server sends, a record keeps its lines, and an index line is the same from the Writer and from a scan.
 func TestHostileTold(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -91,7 +128,18 @@ func TestHostileTold(t *testing.T) {
 		x.PayloadType, x.Truncated = hostile.Draw(rt, "payload"), hostile.Draw(rt, "truncated")
 		x.Over = Transport{hostile.Draw(rt, "http"), rapid.Uint16().Draw(rt, "tls"), rapid.Uint16().Draw(rt, "cipher")}
 		x.Metadata = []Field{{FieldCharset, hostile.Draw(rt, "charset")},
-			{FieldLanguages, hostile.Draw(rt, "languages")}, {hostile.Draw(rt, "name"), hostile.Draw(rt, "value")}}
+			{FieldLanguages, hostile.Draw(rt, "languages")}, {hostile.Draw(rt, "name"), hostile.Draw(rt, "value")},
+			{FieldVia, hostile.Draw(rt, "via")}, {FieldHops, hostile.Draw(rt, "hops")},
+			{FieldCategory, hostile.Draw(rt, "category")}, {FieldNear, hostile.Draw(rt, "near")},
+			{"outlink", strings.Repeat("x", rapid.IntRange(0, maxTold).Draw(rt, "outlink"))},
+			{FieldVia, hostile.Draw(rt, "second via")}}
+		original := &Original{URL: hostile.Draw(rt, "original"), Date: testTime}
+		switch rapid.IntRange(0, 2).Draw(rt, "kind") {
+		case 0:
+			x.NotModified = original
+		case 1:
+			x.Same = original
+		}
 		if lines := linesOf(t, x); len(lines) != 1 {
 			rt.Errorf("%d lines, want 1: %v", len(lines), lines)
 		}

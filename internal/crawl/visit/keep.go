@@ -147,8 +147,8 @@ func (v *Attempt) describe(x *warc.Exchange, r *fetch.Response) {
 		v.Record.meta = append(v.Record.meta, warc.Field{Name: "seed"})
 	}
 	note("fetchTimeMs", strconv.FormatInt(r.Duration.Milliseconds(), 10))
-	note("via", v.Asked.Via)
-	note("hopsFromSeed", v.Asked.Hops)
+	note(warc.FieldVia, v.Asked.Via)
+	note(warc.FieldHops, v.Asked.Hops)
 	note("sourceTag", v.Asked.Seed)
 	if v.Outcome == Fetched && v.Response.Status/100 == 2 && !v.Contents().Duplicate {
 		languages := ""
@@ -159,7 +159,7 @@ func (v *Attempt) describe(x *warc.Exchange, r *fetch.Response) {
 		note(warc.FieldLanguages, cmp.Or(languages, message.Languages(r.Header.Get("Content-Language"))))
 	}
 	note("robots", v.Page.Shown.Directives.String())
-	note("category", v.Boundary().Topic)
+	note(warc.FieldCategory, v.Boundary().Topic)
 	v.describeNear(note)
 	if v.Response.Failure != 0 {
 		note("failure", v.Detail)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/near"
 	"github.com/orbweaver/orbweaver/internal/web/near/index"
 )
@@ -72,7 +73,7 @@ func (p *Pool) Omits(v *Attempt) bool { return v.Near().Original != nil && p.cfg
 // describeNear adds the fields of the metadata record that name the other page.
 func (v *Attempt) describeNear(note func(name, value string)) {
 	if v.Near().Original != nil {
-		note("nearDuplicateOf", v.Near().Original.URL)
+		note(warc.FieldNear, v.Near().Original.URL)
 		note("nearDuplicateOfDate", v.Near().Original.Date.UTC().Format("2006-01-02T15:04:05.000Z"))
 	}
 }
