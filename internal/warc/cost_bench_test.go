@@ -268,7 +268,7 @@ func BenchmarkAppend(b *testing.B) {
 				HeadLen: v.head, Metadata: []Field{{"via", v.via}},
 			}
 			g.info = w.info.Load()
-			if _, err := g.encode(&x, w.table); err != nil {
+			if _, err := g.encode(&x, w.table, nil); err != nil {
 				b.Fatal(err)
 			}
 			line, n := len(g.cdx), uint64(0)

@@ -17,6 +17,8 @@
 //   - WARC-Payload-Digest is the SHA-1 of the stored bytes after the HTTP header. If the body is chunked, these
 //     include the chunk sizes, because warcio and pywb compute the digest so. Therefore a revisit record and its
 //     original have the same framing, and the header of one can be replayed with the body of the other.
+//   - A revisit record refers to a response record: of this archive (Config.RevisitBytes), of another agent
+//     (Exchange.Same), or of an earlier crawl (Config.Earlier). It never refers to a revisit record.
 //   - An index has all lines of a WARC file, or none. So a reader finds the files that it lacks (WriteSupplement). No
 //     process writes to a file whose lines are in the index.
 //

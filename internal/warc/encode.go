@@ -28,13 +28,14 @@ const (
 
 // encode turns x into finished members in g.out. If the response is larger than g.largeBytes, encode only sets
 // g.direct, because writePieces must write it when the file is known.
-func (g *group) encode(x *Exchange, table *revisits) (revisit bool, err error) {
+func (g *group) encode(x *Exchange, table *revisits, earlier Earlier) (revisit bool, err error) {
 	g.out.b, g.first, g.cdx, g.remember, g.direct = g.out.b[:0], 0, g.cdx[:0], false, false
+	g.earlier = false
 	g.digest, g.body, g.from = [20]byte{}, [20]byte{}, Original{}
 	g.id = g.newID()
 	g.dates(x.Began)
 	if x.Response != nil && x.Response.Size() > 0 {
-		if revisit, err = g.response(x, table); err != nil {
+		if revisit, err = g.response(x, table, earlier); err != nil {
 			return false, fmt.Errorf("response: %w", err)
 		}
 		g.first = len(g.out.b)
@@ -60,7 +61,7 @@ func (g *group) encode(x *Exchange, table *revisits) (revisit bool, err error) {
 }
 
 // response encodes the response, revisit or resource record.
-func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error) {
+func (g *group) response(x *Exchange, table *revisits, earlier Earlier) (revisit bool, err error) {
 	size := x.Response.Size()
 	whole, inMemory := x.Response.Bytes()
 	if inMemory {
@@ -90,14 +91,13 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 	case isHTTP && x.NotModified != nil:
 		from, profile = *x.NotModified, ProfileNotModified
 	case clear && x.Truncated == "" && size > int64(len(head)):
-		if x.Same != nil {
-			from, profile = *x.Same, ProfileIdentical
-			head = g.frame(head, from)
-		} else if o, ok := table.find(&g.body); ok && (!x.Own || o.URL == x.URL) {
+		o, ok, err := g.original(x, table, earlier, size-int64(len(head)))
+		if err != nil {
+			return false, err
+		}
+		if g.remember = !ok; ok {
 			from, profile = o, ProfileIdentical
 			head = g.frame(head, o)
-		} else {
-			g.remember = true
 		}
 	}
 	kind, contentType := "response", typeResponse
@@ -166,6 +166,22 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 	return false, g.record(whole[:len(head)], whole[len(head):], g.store)
 }
 
+// original returns the record that holds the payload of x, of size bytes, if there is one.
+func (g *group) original(x *Exchange, table *revisits, earlier Earlier, size int64) (o Original, ok bool, err error) {
+	if x.Same != nil {
+		return *x.Same, true, nil
+	}
+	if o, ok = table.find(&g.body); ok && (!x.Own || o.URL == x.URL) {
+		return o, true, nil
+	}
+	if earlier == nil || x.Here {
+		return o, false, nil
+	}
+	o, ok, err = earlier.Find(g.body, g.digest, size)
+	g.earlier = ok && (!x.Own || o.URL == x.URL)
+	return o, g.earlier, err
+}
+
 // unclearDigest returns the payload digest of an HTTP message whose header has no clear end. It is the digest that an
 // indexer computes from the record.
 func unclearDigest(r io.Reader) ([]byte, error) {
@@ -192,7 +208,12 @@ func (g *group) refer(profile string, from Original) {
 	}
 	if !from.Date.IsZero() {
 		g.head = append(g.head, "WARC-Refers-To-Date: "...)
-		g.head = append(appendDate(g.head, from.Date), "\r\n"...)
+		if g.earlier { // its index tells seconds
+			g.head = from.Date.UTC().AppendFormat(g.head, "2006-01-02T15:04:05Z")
+		} else {
+			g.head = appendDate(g.head, from.Date)
+		}
+		g.head = append(g.head, "\r\n"...)
 	}
 }
 

@@ -74,6 +74,8 @@ type Exchange struct {
 	// Own means that other records may refer to this one. Unless Same is set, the record then becomes a revisit only
 	// of a record with the same URL.
 	Own bool
+	// Here means that the record must not refer to a record of an earlier crawl.
+	Here bool
 	// Metadata is the content of the metadata record; empty: no metadata record. The index line of the response has
 	// the values of the fields FieldCharset and those below it.
 	Metadata []Field
@@ -93,6 +95,8 @@ type Written struct {
 	BodyDigest [20]byte
 	// Revisit means that the archive had the payload already.
 	Revisit bool
+	// Earlier means that Original is a record of an earlier crawl, which Config.Earlier has found.
+	Earlier bool
 	// Original is the record that holds the payload: this one or, for a revisit, the one that it refers to. Zero if
 	// there is no response or it is not HTTP.
 	Original Original
@@ -137,6 +141,7 @@ type group struct {
 	first    int       // bytes of the first member in out
 	digest   [20]byte
 	body     [20]byte // the digest without chunk sizes
+	earlier  bool     // from is a record of an earlier crawl
 	remember bool     // the table of revisits must get this payload once it is written
 	from     Original
 

@@ -69,6 +69,31 @@ func indexFiles(fsys disk.FS, p Place) ([]string, error) {
 	return paths, nil
 }
 
+// IndexFiles returns the files with the index lines of a crawl directory that no crawl writes to: its index, and runs
+// that the index does not have because they are newer. None is not an error.
+func IndexFiles(fsys disk.FS, dir string) (paths []string, err error) {
+	all, err := indexFiles(fsys, Place{Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	var index fs.FileInfo
+	for i, path := range all {
+		info, err := fsys.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, err
+		case i == 0:
+			index = info
+		case index != nil && !info.ModTime().After(index.ModTime()):
+			continue // written in the same tick of the clock
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
 // maxFound is the longest line that FindLines returns.
 const maxFound = 64 << 10
 

@@ -41,6 +41,11 @@ func (r Recovered) Valid() map[string]int64 {
 // warcName matches the name of a WARC file; group 1 is its serial number.
 var warcName = regexp.MustCompile(`-\d{17}-(\d{5,9})-.*\.warc\.gz(\.open)?$`)
 
+// IsFileName reports whether a WARC file has a name as a Writer gives it. Other programs have similar names.
+func IsFileName(name string) bool {
+	return warcName.MatchString(name) && !strings.HasSuffix(name, openSuffix)
+}
+
 // recoverDir repairs every unfinished file of a crawl directory. serial is the next free serial number.
 func recoverDir(fsys disk.FS, dir string) (rec Recovered, serial int, err error) {
 	if err := sweep(fsys, runsDir(dir)); err != nil {

@@ -34,6 +34,8 @@ type Config struct {
 	// RevisitBytes bounds the memory for known payloads, of which each takes about 105 bytes. Zero means 32 MiB. If it
 	// is negative, the Writer remembers no payload.
 	RevisitBytes int64
+	// Earlier knows the payloads of earlier crawls. Nil: there are none.
+	Earlier Earlier
 	// Clock tells the time for file names and warcinfo records. Nil means clock.System.
 	Clock clock.Clock
 	// FS is the filesystem of the archive. Nil means the machine's filesystem.
@@ -60,6 +62,14 @@ func (c Config) withDefaults() Config {
 	c.FS = cmp.Or(c.FS, disk.OS)
 	c.largeBytes, c.runSpan = cmp.Or(c.largeBytes, largeBytes), cmp.Or(c.runSpan, runSpan)
 	return c
+}
+
+// Earlier knows the payloads of earlier crawls. Safe for concurrent use.
+type Earlier interface {
+	// Find returns the record of an earlier crawl that holds the payload of an Exchange, which has size bytes and these
+	// digests (see Digests). Original.Date has whole seconds. The error is one of this machine. It blocks for a read
+	// of the disk at most.
+	Find(body, stored [20]byte, size int64) (o Original, ok bool, err error)
 }
 
 // ErrClosed is the error of every write after Close.
@@ -164,7 +174,7 @@ func (w *Writer) Write(x *Exchange) (Written, error) {
 	}()
 	for {
 		g.info = w.info.Load()
-		revisit, err := g.encode(x, w.table)
+		revisit, err := g.encode(x, w.table, w.cfg.Earlier)
 		if err != nil {
 			return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
 		}
@@ -179,6 +189,7 @@ func (w *Writer) Write(x *Exchange) (Written, error) {
 			return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
 		}
 		done.PayloadDigest, done.BodyDigest, done.Revisit, done.Original = g.digest, g.body, revisit, g.from
+		done.Earlier = g.earlier
 		return done, nil
 	}
 }
