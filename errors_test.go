@@ -16,7 +16,7 @@ import (
 )
 
 // ofProgram are settings that the program has, and the library has not, and those of coordinators.
-var ofProgram = []string{"assign", "auth-file", "config", "cookie-file", "unblock",
+var ofProgram = []string{"assign", "auth-file", "config", "cookie-file", "dedup-from", "unblock",
 	"warc-prefix", "warcinfo"}
 
 // Each setting that an error of a package names is an option here, and each option is a field of Options.

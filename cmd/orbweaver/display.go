@@ -213,7 +213,7 @@ func (d *display) snapshot(s *crawl.Status, done bool) report.Snapshot {
 		Disk: s.Disk, PageLimit: d.pageLimit, SizeLimit: d.sizeLimit, TimeLimit: d.timeLimit,
 	}
 	if d.timeLimit > 0 {
-		p.Ran = d.timeLimit - s.TimeLeft
+		p.Ran = d.timeLimit - s.Live.TimeLeft
 	}
 	switch {
 	case done:

@@ -115,8 +115,12 @@ var crawlHelp = cli.Texts{
 	"outlinks": "Also write the links of each page into its metadata record, as Heritrix does, at most 6000 a page.",
 	"links": "Also write the link log: which page links to which URL, with its words. \"orbweaver links\" " +
 		"reads it.",
-	"name":     "Name this agent S; the archive files' names end with it.",
-	"capacity": "With --listen: give this agent weight N (above 0, at most 1000) among the agents.",
+	"dedup_from": "Archive a page whose content an earlier crawl has as a revisit record that refers to it. PATH is " +
+		"the directory of a crawl or a CDXJ file of any program, plain or gzip. With several agents name the " +
+		"directories of all.",
+	"dedup_min_size": "With --dedup-from: archive a response with a body below BYTES in full; 0 compares all.",
+	"name":           "Name this agent S; the archive files' names end with it.",
+	"capacity":       "With --listen: give this agent weight N (above 0, at most 1000) among the agents.",
 	"partition": "With --listen: how agents divide the work. rendezvous: by hosts, with " +
 		"rendezvous hashing. ring: by hosts, with UbiCrawler's ring (see --kappa). hash: by hosts " +
 		"as rendezvous does, and by contents: for each content one agent decides which page was " +

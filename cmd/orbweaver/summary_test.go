@@ -111,7 +111,8 @@ func TestSummary(t *testing.T) {
 func TestPausedProgress(t *testing.T) {
 	now := time.Now()
 	d := &display{timeLimit: time.Minute}
-	s := &crawl.Status{At: clock.Stamp{Time: now}, Elapsed: time.Hour, TimeLeft: 20 * time.Second, Pages: 3}
+	s := &crawl.Status{At: clock.Stamp{Time: now}, Elapsed: time.Hour, Pages: 3,
+		Live: crawl.Live{TimeLeft: 20 * time.Second}}
 	p := d.snapshot(s, false)
 	if p.State != "" || p.Ran != 40*time.Second {
 		t.Errorf("state %q, ran for %s", p.State, p.Ran)

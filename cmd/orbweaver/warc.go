@@ -396,8 +396,8 @@ func (c *WarcExtractCmd) original(f archiveFile, rec *warc.Record) (*warc.Record
 	}
 	if errors.Is(err, warc.ErrNoOriginal) {
 		return nil, nil, fmt.Errorf("the record at %d is a revisit without a body, and its original was not "+
-			"found: %s; "+
-			"name the crawl directories of other agents with --originals", rec.Offset, warcCell(ref.String()))
+			"found: %s; name the crawl directories of other agents or of earlier crawls with --originals",
+			rec.Offset, warcCell(ref.String()))
 	}
 	return found, file, err
 }

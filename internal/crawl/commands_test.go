@@ -244,7 +244,7 @@ func (s *story) statusText(w *world) string {
 	note("%d links blocked", st.Frontier.BlockedLinks)
 	note("%d links set aside", st.Frontier.Aside)
 	note("paused %v", st.Paused)
-	note("%s left", st.TimeLeft)
+	note("%s left", st.Live.TimeLeft)
 	note("stop %q", string(st.Stop))
 	var hosts []string
 	for _, h := range st.Live.Hosts {

@@ -51,7 +51,9 @@ func (l *logs) finishOf(v *visit.Attempt, exhausted bool) state.Finish {
 			f.First = &first
 		}
 		if w.Revisit {
-			f.Flags |= state.FlagDuplicate
+			if f.Flags |= state.FlagDuplicate; w.Earlier {
+				f.Flags |= state.FlagEarlier
+			}
 		}
 	}
 	return f
@@ -64,8 +66,9 @@ func visitOf(f *state.Finish) report.Visit {
 		Cause: f.Cause, Bytes: f.Size, Took: f.Took,
 		Page: f.IsPage() && !file, File: f.IsPage() && file, Guess: f.Link.IsGuess(),
 		FromSeed: retry.IsSeed(f.Link), Robots: f.IsRobots(), Near: f.IsNear(),
-		Duplicate: f.Flags&state.FlagShared == state.FlagDuplicate, Truncated: f.Flags&state.FlagTruncated != 0,
-		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0,
+		Duplicate: f.Flags&state.FlagShared == state.FlagDuplicate, Truncated: f.IsTruncated(),
+		Earlier: f.IsEarlier(),
+		Again:   f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0,
 		Unknown: f.Flags&state.FlagUnknown != 0, Unkept: f.Flags&state.FlagShared == state.FlagUnkept,
 		Shared: f.IsShared(), Exported: f.Exported(), Imported: f.Imported(),
 		Refetched: visit.IsRefetch(f.Link) && f.Link.App() == "", // otherwise its archive is not lost: see Recollect

@@ -45,6 +45,7 @@ type Status struct {
 	Errors     map[string]int64 `json:"errors_by_kind"`
 	Denied     int64            `json:"robots_denied"`
 	Duplicates int64            `json:"duplicates"`
+	Earlier    int64            `json:"earlier_duplicates"`  // of Duplicates: an earlier crawl has the payload
 	Near       int64            `json:"near_duplicates"`     // pages nearly the same as an archived one
 	Refetched  int64            `json:"refetched"`           // pages of lost archives that were fetched again
 	Revisits   int64            `json:"revisits"`            // visits to URLs visited before
@@ -62,13 +63,14 @@ type Status struct {
 	Paused     bool             `json:"paused,omitempty"` // by the operator: no visit begins
 	Stop       Stop             `json:"stop_reason,omitempty"`
 	Disk       disk.Space       `json:"disk"` // of the crawl directory
-	TimeLeft   time.Duration    `json:"-"`    // until Config.TimeLimit, which stands still in a pause; 0 without one
 }
 
 // Live is what a live display shows of single URLs and hosts.
 type Live struct {
 	NowURL string             // of the last visit that began
 	Hosts  []frontier.Glimpse // see View.Watch
+	// TimeLeft is the time until Config.TimeLimit, which stands still in a pause; 0 without one.
+	TimeLeft time.Duration
 }
 
 // Sizes are the sizes of data structures.
@@ -151,13 +153,13 @@ func (v *View) publish(now time.Time) {
 		Frontier: front.Stats(), Active: front.Active(),
 		Sizes: Sizes{v.parts.Seen.Stats(), tally.Hosts()}, Blocked: v.gate.BlockedHosts(),
 		Errors: tally.Errors(), Denied: tally.Denied(), Duplicates: tally.Duplicates(),
-		Near: tally.Near(), Refetched: tally.Refetched(),
+		Earlier: tally.Earlier(), Near: tally.Near(), Refetched: tally.Refetched(),
 		Revisits: tally.Revisits(), Unchanged: tally.Unchanged(), NextVisit: clock.Stamp{Time: v.plan.Wake},
 		Skipped: tally.SkippedBy(), Sent: tally.SentTotal(), Cluster: others,
 		Retrying: retrying, NextRetry: clock.Stamp{Time: next}, LastURL: v.shown.lastURL,
-		Live:     Live{v.shown.begun.String(), v.watch(now)},
+		Live:     Live{v.shown.begun.String(), v.watch(now), v.limits.timeLeft(now)},
 		WaitsFor: v.waitsFor(others, now), Stop: v.progress.stop,
-		Paused: paused, PagesPerS: v.shown.speed.rate, TimeLeft: v.limits.timeLeft(now),
+		Paused: paused, PagesPerS: v.shown.speed.rate,
 		Disk: v.limits.space.Space,
 	})
 }

@@ -78,7 +78,8 @@ type Agent struct {
 	phases     *prometheus.HistogramVec
 	membership *membership.Membership // nil: this agent is alone
 	near       *index.Index           // nil: the agent does not look for near-duplicates
-	orders     *standing.Orders       // the operators' orders
+	earlier    *earlierCrawls
+	orders     *standing.Orders // the operators' orders
 	history    *local.History
 	archive    *local.Archive
 	local      *operate.Local
@@ -155,7 +156,7 @@ func prepare(cfg Config) (*Agent, []weburl.URL, error) {
 		return nil, nil, err
 	}
 	cfg.Clock = clock.Or(cfg.Clock)
-	a := &Agent{cfg: cfg, bare: bare, budget: newBudget(cfg.MemoryBytes, cfg.Cluster, cfg.looksForNear())}
+	a := &Agent{cfg: cfg, bare: bare, budget: cfg.newBudget()}
 	a.cfg.divide(a.budget)
 	if c := cfg.Cluster; c != nil && c.TwoLevel {
 		a.cfg.Crawl.TwoLevel, a.cfg.Crawl.SeedRoots = true, true
@@ -182,7 +183,7 @@ var layout = []string{"archive", "indexes", "logs", "reports", "state/seen", "st
 	"state/index", "state/spill", "state/strategy"}
 
 // extras are files and directories that not every crawl has.
-var extras = append([]string{linklog.Folder, nearDir, ordersFile, historyFile, seedsFile, strategyFile},
+var extras = append([]string{linklog.Folder, nearDir, earlierDir, ordersFile, historyFile, seedsFile, strategyFile},
 	membership.Files...)
 
 const seedsFile = "state/seeds.txt"
@@ -350,9 +351,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 
-	ac := cfg.Archive
-	ac.Dir, ac.FS, ac.Clock = cfg.Dir, a.fs, cfg.Clock
-	ac.Info = a.info(ua)
+	ac := a.archiveConfig(ua)
 	var whole warc.Recovered
 	if r.Archive, whole, err = warc.Open(ac); err != nil {
 		return err
@@ -504,7 +503,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	unwatch := a.orders.Watch()
 	remembered := a.history.Begin()
 	again := a.membership == nil && a.parts.Tally.SeedPages() == 0
-	stop, err := a.withRepair(ctx)
+	stop, err := a.withEarlier(ctx)
 	remembered()
 	unwatch()
 	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.View.Elapsed(a.now()), string(stop))}

@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
+	"github.com/orbweaver/orbweaver/internal/node/past"
 	"github.com/orbweaver/orbweaver/internal/node/standing"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -80,6 +81,8 @@ type Config struct {
 	// NearDuplicates says what becomes of a page whose text is nearly that of an archived one: NearOff, NearMark or
 	// NearDrop. Empty means NearOff.
 	NearDuplicates string
+	// Earlier names the earlier crawls to whose records the archive refers.
+	Earlier past.EarlierConfig
 	// Links writes the link log: which page links to which URL; see package linklog.
 	Links bool
 	// Effective is the content of crawl.yaml: the flags in effect. Empty writes an empty
@@ -193,6 +196,9 @@ func (c *Config) check(seeds []weburl.URL) error {
 		if err := c.checkTopic(); err != nil {
 			return err
 		}
+	}
+	if err := c.checkEarlier(); err != nil {
+		return err
 	}
 	if len(seeds) == 0 && !c.Resume {
 		return input.Errorf("no seeds: give at least one URL, or some with {seeds}")

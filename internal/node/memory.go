@@ -46,6 +46,7 @@ const (
 	shareNames    share = 2
 	shareCalls    share = 3 // of operators
 	shareNear     share = 4 // with --near-duplicates
+	shareEarlier  share = 9 // with --dedup-from
 	shareSum      share = shareSeen + shareQueues + shareRobots + sharePayloads + shareNames + shareCalls
 
 	// Shares of an agent in a cluster. All shares shrink, so that the sum stays the same.
@@ -67,6 +68,15 @@ const defaultMemory = 1 << 30
 // budget of the zero Config.
 func RuntimeLimit(memory int64) int64 {
 	return newBudget(cmp.Or(memory, defaultMemory), nil, false).limit
+}
+
+// newBudget divides the memory of an agent.
+func (c *Config) newBudget() budget {
+	b := newBudget(c.MemoryBytes, c.Cluster, c.looksForNear())
+	if len(c.Earlier.From) > 0 {
+		b.percent += int64(shareEarlier)
+	}
+	return b
 }
 
 // newBudget divides total bytes. The shares in use depend on cluster, which is nil for a single

@@ -37,6 +37,11 @@ func (a *Agent) sizes(s *crawl.Status) []Size {
 		{Name: "payloads", Entries: int64(payloads), Memory: payloadBytes, Limit: a.cfg.Archive.RevisitBytes},
 		{Name: "host_counts", Entries: int64(s.Sizes.Hosts), Memory: int64(s.Sizes.Hosts) * hostCountBytes},
 	}
+	if a.earlier != nil {
+		n, memory, disk := a.earlier.Size()
+		list = append(list, Size{Name: "earlier_payloads", Entries: n, Memory: memory, Limit: a.budget.of(shareEarlier),
+			Disk: disk})
+	}
 	if a.resolver != nil {
 		n := int64(a.resolver.Cached())
 		list = append(list, Size{Name: "addresses", Entries: n, Memory: n * nameBytes,

@@ -25,6 +25,7 @@ type Visit struct {
 	FromSeed  bool          // the URL is a seed, or a seed redirects to it
 	Robots    bool          // a robots.txt: not counted among the URLs of the crawl
 	Duplicate bool          // the payload equals an earlier one
+	Earlier   bool          // and that is in the archive of an earlier crawl
 	Truncated bool
 	Again     bool // a revisit: the URL is already counted, so only the visit counts
 	Unchanged bool // a revisit that found the same page
@@ -68,7 +69,7 @@ type totals struct {
 	exported, exportedBytes         int64
 	imported, importedBytes         int64
 	near, refetched                 int64
-	files, seedPages                int64 // encoded last
+	files, seedPages, earlier       int64 // encoded last
 }
 
 func (n *totals) all() []*int64 {
@@ -168,6 +169,9 @@ func (t *Tally) Add(v Visit) {
 		if v.Duplicate {
 			t.n.duplicates++
 		}
+		if v.Earlier {
+			t.n.earlier++
+		}
 		if v.Near {
 			t.n.near++
 		}
@@ -253,6 +257,9 @@ func (t *Tally) Add(v Visit) {
 	if v.Duplicate {
 		t.n.duplicates++
 		h.duplicates++
+	}
+	if v.Earlier {
+		t.n.earlier++
 	}
 	if v.Truncated {
 		t.n.truncated++
@@ -382,6 +389,10 @@ func (t *Tally) Denied() int64 { return t.n.denied }
 
 // Near returns the number of pages that are near-duplicates of an archived one.
 func (t *Tally) Near() int64 { return t.n.near }
+
+// Earlier returns the number of responses whose payload is in the archive of an earlier crawl. Duplicates counts them,
+// too.
+func (t *Tally) Earlier() int64 { return t.n.earlier }
 
 // Duplicates returns the number of responses whose payload equals an earlier one.
 func (t *Tally) Duplicates() int64 { return t.n.duplicates }

@@ -4,7 +4,7 @@ import "maps"
 
 // Counts are the counts of a Tally that only grow.
 type Counts struct {
-	Pages, Files, Bytes, Denied, Near, Refetched, Revisits, Unchanged, Sent int64
+	Pages, Files, Bytes, Denied, Near, Earlier, Refetched, Revisits, Unchanged, Sent int64
 
 	Errors map[string]int64 // by kind
 	Codes  map[int]int64    // HTTP responses by status, without those to robots.txt requests
@@ -13,7 +13,8 @@ type Counts struct {
 // Counts returns the counts of t. The maps are copies.
 func (t *Tally) Counts() Counts {
 	c := Counts{Pages: t.n.pages, Files: t.n.files, Bytes: t.n.bytes, Denied: t.n.denied, Near: t.n.near,
-		Refetched: t.n.refetched, Revisits: t.n.revisits, Unchanged: t.n.unchanged, Sent: t.n.sent,
+		Earlier: t.n.earlier, Refetched: t.n.refetched, Revisits: t.n.revisits, Unchanged: t.n.unchanged,
+		Sent:   t.n.sent,
 		Errors: t.Errors(), Codes: maps.Clone(t.status)}
 	maps.DeleteFunc(c.Codes, func(code int, _ int64) bool { return code <= 0 })
 	return c
@@ -26,8 +27,8 @@ func (c Counts) Since(earlier Counts) Counts {
 		then int64
 	}{
 		{&c.Pages, earlier.Pages}, {&c.Files, earlier.Files}, {&c.Bytes, earlier.Bytes}, {&c.Denied, earlier.Denied},
-		{&c.Near, earlier.Near}, {&c.Refetched, earlier.Refetched}, {&c.Revisits, earlier.Revisits},
-		{&c.Unchanged, earlier.Unchanged}, {&c.Sent, earlier.Sent},
+		{&c.Near, earlier.Near}, {&c.Earlier, earlier.Earlier}, {&c.Refetched, earlier.Refetched},
+		{&c.Revisits, earlier.Revisits}, {&c.Unchanged, earlier.Unchanged}, {&c.Sent, earlier.Sent},
 	} {
 		*n.now -= n.then
 	}

@@ -32,7 +32,8 @@ const tallyVersion = 1
 //	skipped uvarint number, then each: name, uvarint links; the name is the reason,
 //	        or the reason, a zero byte and the prefix in hosts: that decided
 //	files   uvarint total, then uvarint of each host; then uvarint pages of seeds. An older
-//	        state has none of these, and each of its pages counts as one of a seed.
+//	        state has none of these, and each of its pages counts as one of a seed. Then uvarint
+//	        duplicates of earlier crawls, unless there are none
 //
 // A name is encoded as its length, a uvarint, and its bytes. Hosts and seeds are in the order in which they were added,
 // all other names are sorted.
@@ -111,13 +112,16 @@ func (t *Tally) EachPiece(size int, fn func(piece []byte, last bool) error) erro
 			end()
 		}
 	}
-	if t.n.files > 0 || t.n.seedPages != t.n.pages {
+	if t.n.files > 0 || t.n.seedPages != t.n.pages || t.n.earlier > 0 {
 		u(t.n.files)
 		for _, h := range t.hosts.all() {
 			u(int64(h.files))
 			end()
 		}
 		u(t.n.seedPages)
+		if t.n.earlier > 0 {
+			u(t.n.earlier)
+		}
 	}
 	if err != nil {
 		return err
@@ -189,7 +193,11 @@ func (t *Tally) Decode(src []byte) error {
 			h.files = uint32(number())
 		}
 		n.n.seedPages = number()
-		c.Check(n.n.files > 0 || n.n.seedPages != n.n.pages)
+		if c.Left() > 0 {
+			n.n.earlier = number()
+			c.Check(n.n.earlier > 0)
+		}
+		c.Check(n.n.files > 0 || n.n.seedPages != n.n.pages || n.n.earlier > 0)
 	}
 	if !c.Whole() {
 		return ErrTally

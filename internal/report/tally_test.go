@@ -242,6 +242,22 @@ func TestTallyEncoding(t *testing.T) {
 }
 
 // TestFiles: what pages embed counts apart from pages. A tally without files is encoded as before there were any.
+// TestEarlier: duplicates of earlier crawls are counted, with and without files of pages, and outlive a restart.
+func TestEarlier(t *testing.T) {
+	for _, file := range []bool{false, true} {
+		tally := NewTally()
+		tally.Add(Visit{Host: "a.example", Code: 200, Page: !file, File: file, FromSeed: !file, Duplicate: true,
+			Earlier: true})
+		tally.Add(Visit{Host: "a.example", Code: 200, Page: true, FromSeed: true, Duplicate: true})
+		tally.Add(Visit{Host: "b.example", Code: 200, Imported: true, Duplicate: true, Earlier: true})
+		got := NewTally()
+		must.Do(t, got.Decode(tally.AppendTo(nil)))
+		if got.Earlier() != 2 || got.Counts().Earlier != 2 || got.Duplicates() != 3 || got.Files() != tally.Files() {
+			t.Errorf("%d of earlier crawls, %d duplicates, %d files", got.Earlier(), got.Duplicates(), got.Files())
+		}
+	}
+}
+
 func TestFiles(t *testing.T) {
 	tally := NewTally()
 	tally.Add(Visit{Host: "a.example", Code: 200, MIME: "text/html", Page: true})

@@ -60,6 +60,9 @@ const (
 	// FlagShared marks a URL whose response another link of the URL has fetched. A revisit record is in the archive, so
 	// both flags together are free.
 	FlagShared = FlagDuplicate | FlagUnkept
+	// FlagEarlier marks a revisit of a record of an earlier crawl. A response that is cut off never becomes a revisit,
+	// so both flags together are free.
+	FlagEarlier = FlagDuplicate | FlagTruncated
 )
 
 // fields names the fields after the link, but for the State, which is the rest.
@@ -127,6 +130,12 @@ func (f *Finish) IsNear() bool { return f.Flags&FlagNear == FlagNear }
 
 // IsShared reports that another link to the URL has fetched its response.
 func (f *Finish) IsShared() bool { return f.Flags&FlagShared == FlagShared }
+
+// IsEarlier reports that the record is a revisit of one of an earlier crawl.
+func (f *Finish) IsEarlier() bool { return f.Flags&(FlagEarlier|FlagUnkept) == FlagEarlier }
+
+// IsTruncated reports that the response is cut off.
+func (f *Finish) IsTruncated() bool { return f.Flags&FlagTruncated != 0 && !f.IsEarlier() }
 
 // IsPage reports that it is the finish of a page that counts here. An imported page counts at the agent that has
 // fetched it.

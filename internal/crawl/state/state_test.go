@@ -51,6 +51,25 @@ func TestFinishRoundTrip(t *testing.T) {
 	}
 }
 
+// TestFlags checks the flags that two bits together stand for.
+func TestFlags(t *testing.T) {
+	for _, test := range []struct {
+		flags                      byte
+		earlier, truncated, shared bool
+	}{
+		{flags: state.FlagDuplicate}, {flags: state.FlagTruncated, truncated: true},
+		{flags: state.FlagEarlier, earlier: true}, {flags: state.FlagEarlier | state.FlagPage, earlier: true},
+		{flags: state.FlagShared, shared: true},
+		{flags: state.FlagShared | state.FlagTruncated, shared: true, truncated: true},
+		{flags: state.FlagUnkept | state.FlagTruncated, truncated: true},
+	} {
+		f := state.Finish{Flags: test.flags}
+		if f.IsEarlier() != test.earlier || f.IsTruncated() != test.truncated || f.IsShared() != test.shared {
+			t.Errorf("%+v: %t, %t, %t", test, f.IsEarlier(), f.IsTruncated(), f.IsShared())
+		}
+	}
+}
+
 func TestOriginalRoundTrip(t *testing.T) {
 	for _, stored := range [][20]byte{{}, {0, 7, 0}} {
 		want := warc.Original{URL: "http://a.example/", Date: time.UnixMilli(1234567890123).UTC(), ID: [16]byte{4, 5},

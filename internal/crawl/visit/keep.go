@@ -116,6 +116,7 @@ func (p *Pool) keep(v *Attempt, r *fetch.Response) error {
 	if x.Own = v.Contents().Judged; v.Contents().Duplicate {
 		x.Same = &v.Contents().first
 	}
+	x.Here = v.App().Of != nil // an application reads the record by file and offset
 	w, err := p.Archive.Write(&x)
 	if err != nil {
 		return err // the error names the URL
@@ -128,7 +129,9 @@ func (p *Pool) keep(v *Attempt, r *fetch.Response) error {
 	case v.Contents().Duplicate:
 		v.Notes = append(v.Notes, "duplicate:content")
 	case w.Revisit:
-		v.Notes = append(v.Notes, "duplicate:digest")
+		if v.Notes = append(v.Notes, "duplicate:digest"); w.Earlier {
+			v.Notes = append(v.Notes, "earlier-crawl")
+		}
 	case x.NotModified != nil:
 		v.Notes = append(v.Notes, "warcRevisit:notModified")
 	}

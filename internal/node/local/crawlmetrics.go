@@ -38,6 +38,8 @@ var (
 	descNear      = Desc("orbweaver_crawl_near_duplicates_total", "Pages that are near-duplicates of an archived one.")
 	descRefetched = Desc("orbweaver_crawl_refetched_total",
 		"Pages of lost archives that were fetched again (on-loss refetch).")
+	descEarlier = Desc("orbweaver_crawl_earlier_duplicates_total",
+		"Responses whose payload is in the archive of an earlier crawl (dedup-from).")
 	descListed = Desc("orbweaver_lost_listed_urls",
 		"URLs on this agent's lists of lost archives: they wait to be fetched again.")
 	descCopied = Desc("orbweaver_archive_copied_files",
@@ -108,6 +110,7 @@ func (m *CrawlMetrics) Collect(ch chan<- prometheus.Metric) {
 	count(descBytes, n.Bytes)
 	count(descDenied, n.Denied)
 	count(descNear, n.Near)
+	count(descEarlier, n.Earlier)
 	count(descRefetched, n.Refetched)
 	count(descRevisits, n.Revisits)
 	count(descUnchanged, n.Unchanged)

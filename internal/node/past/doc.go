@@ -4,6 +4,7 @@
 //	marker             -> Bare    -> did the pages come without images, styles and scripts?
 //	archive            -> Repair  -> these files are in the queue
 //	crawl.log, links   -> WriteBroken -> reports/broken.csv
+//	earlier crawls     -> Earlier -> which record of theirs holds this payload?
 //
 // It reads a crawl directory that no process writes to. A directory may be damaged: that is counted, or the answer is
 // the one that loses nothing.

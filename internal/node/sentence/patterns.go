@@ -13,6 +13,8 @@ var patterns = map[string]string{
 	"command":         "[${by}|somebody] gave the command ${verb}[ for ${about}][, because: ${why}]",
 	"order": "[${by}|somebody] [?off took back the order|gave the order][ ${id}][: ${what}]" +
 		"[, because: ${why}]",
+	"earlier-read": "the indexes of earlier crawls were read[ in ${took_ms}][; they have ${payloads} payloads]" +
+		"[, and ${bad} lines that cannot be read]",
 	"blacklist":         "the blacklist ${file} is in force, with ${entries} entries[, ${patterns} of them patterns]",
 	"blacklist-refused": "the blacklist ${file} has changed and cannot be used; the one before stays[: ${error}]",
 	"history-failed":    "the counts for the console could not be written[: ${error}]",

@@ -152,6 +152,10 @@ type Output struct {
 	WARCInfo []string          `name:"warcinfo" placeholder:"NAME=VALUE" sep:"none"`
 	Outlinks bool              `into:"Crawl.Outlinks"`
 	Links    bool              `at:"Links"`
+
+	DedupFrom []string `placeholder:"PATH" sep:"none" into:"Earlier.From"`
+
+	DedupMinSize quantity.ByteSize `default:"1KB" placeholder:"BYTES" least:"0" with:"dedup-from" into:"Earlier.Least"`
 }
 
 // Cluster is how an agent works with others.

@@ -317,8 +317,9 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, p place, err
 		n.Near = s.near(ctx, p)
 	case errors.Is(err, warc.ErrNoOriginal):
 		n.Title = "The content is in another archive"
-		n.Text = "The crawl had archived the same content before, and the archive refers to that record. " +
-			"Give the crawl directory that has it, too."
+		_, original, _ := strings.Cut(err.Error(), warc.ErrNoOriginal.Error()+": ")
+		n.Text = "This archive refers to a record with the same content: " + original + ". Another agent or an " +
+			"earlier crawl has archived it. Give the crawl directory that has it, too."
 	case errors.Is(err, message.ErrLayers):
 		n.Title, status = "This page cannot be shown", http.StatusNotImplemented
 		n.Text = "The server sent it with too many content codings, one over the other. " +
