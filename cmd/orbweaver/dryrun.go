@@ -25,6 +25,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -167,7 +168,11 @@ func (d *dryRun) directory() {
 	}
 	d.row("directory", "%s: %s", c.Dir, what)
 	files := c.Settings.Output.WARCPrefix + "-*-" + c.Settings.Cluster.Name + ".warc.gz"
-	d.row("archive", "%s, a new file after %s", filepath.Join(r.Dir("archive"), files), c.Settings.Output.WARCSize)
+	folder := r.Dir("archive")
+	if s := d.cfg.Archive.Segments; s.Crawl != "" {
+		folder = filepath.Join(warc.SegmentsDir(c.Dir, s.Crawl), "*", "*")
+	}
+	d.row("archive", "%s, a new file after %s", filepath.Join(folder, files), c.Settings.Output.WARCSize)
 	d.row("logs", "%s", r.Dir("logs"))
 	d.row("reports", "%s", r.Dir("reports"))
 	d.row("api", "%s", d.api)

@@ -112,6 +112,9 @@ var crawlHelp = cli.Texts{
 	"warcinfo": "Write this field into the warcinfo record of each archive file, such as operator, publisher, " +
 		"description, audience or isPartOf; repeat it for several. operator, isPartOf and hostname replace what the " +
 		"crawl writes.",
+	"segment": "Divide the archive into segments, as Common Crawl does: one for each SPAN, which is a time (1h), a " +
+		"size (1GB), or end for the whole run. A segment is in DIR/crawl-data/CRAWL/segments; CRAWL is the isPartOf " +
+		"of --warcinfo (default: DIR's name). It is complete when it has the file _SUCCESS.",
 	"outlinks": "Also write the links of each page into its metadata record, as Heritrix does, at most 6000 a page.",
 	"links": "Also write the link log: which page links to which URL, with its words. \"orbweaver links\" " +
 		"reads it.",

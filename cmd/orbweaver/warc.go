@@ -494,16 +494,24 @@ func warcFiles(errs io.Writer, args []string) (files []string, err error) {
 			files = append(files, arg)
 			continue
 		}
-		dir := arg
+		dir, n := arg, len(files)
 		if isCrawlDir(arg) {
 			dir = filepath.Join(arg, "archive")
+			inSegments, err := warc.Files(nil, arg)
+			if err != nil {
+				return nil, noWARC(arg, err)
+			}
+			for _, f := range inSegments {
+				if filepath.Dir(f.Path) != dir {
+					files = append(files, f.Path)
+				}
+			}
 		}
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			return nil, noWARC(arg, err)
 		}
 		(&flawList{errs: errs}).unsupported(dir, false)
-		n := len(files)
 		for _, e := range entries {
 			name := strings.TrimSuffix(e.Name(), ".open")
 			if strings.HasSuffix(name, ".warc.gz") || strings.HasSuffix(name, ".warc") {

@@ -183,8 +183,8 @@ var layout = []string{"archive", "indexes", "logs", "reports", "state/seen", "st
 	"state/index", "state/spill", "state/strategy"}
 
 // extras are files and directories that not every crawl has.
-var extras = append([]string{linklog.Folder, nearDir, earlierDir, ordersFile, historyFile, seedsFile, strategyFile},
-	membership.Files...)
+var extras = append([]string{warc.CrawlData, linklog.Folder, nearDir, earlierDir, ordersFile, historyFile, seedsFile,
+	strategyFile}, membership.Files...)
 
 const seedsFile = "state/seeds.txt"
 
@@ -473,13 +473,13 @@ func (a *Agent) archived(whole warc.Recovered) (func(file string, end int64) boo
 		}
 	}
 	maps.Copy(sizes, whole.Valid())
-	entries, err := a.fs.ReadDir(a.dir("archive"))
+	files, err := warc.Files(a.fs, a.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && !e.IsDir() {
-			sizes[e.Name()] = info.Size()
+	for _, f := range files {
+		if info, err := a.fs.Stat(f.Path); err == nil && !info.IsDir() {
+			sizes[f.Name] = info.Size()
 		}
 	}
 	return func(file string, end int64) bool { return sizes[file] >= end }, nil
@@ -539,7 +539,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	a.parts.Events.Write("stopped", report.F("reason", string(stop)), report.F("pages", a.parts.Tally.Pages()),
 		report.F("nothing", res.Nothing))
 	err = a.conclude(res)
-	if files, bad := a.fs.ReadDir(a.dir("archive")); bad == nil {
+	if files, bad := warc.Files(a.fs, a.cfg.Dir); bad == nil {
 		res.EmptyArchive = len(files) == 0
 	}
 	return res, err
@@ -548,7 +548,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 // conclude finishes the output of a run: it renames the archive's last file, then builds the index,
 // then writes the reports.
 func (a *Agent) conclude(res Result) error {
-	if err := errors.Join(a.parts.Archive.Close(), a.parts.LinkLog.Close()); err != nil {
+	if err := errors.Join(a.parts.Archive.Close(), a.parts.LinkLog.Close(), a.commitSegments()); err != nil {
 		return err
 	}
 	flaws := warc.BuildIndex(a.fs, a.cfg.Dir)

@@ -25,7 +25,7 @@ func (a *Agent) withRepair(ctx context.Context) (crawl.Stop, error) {
 	if err := a.repair(ctx); err != nil {
 		return "", err
 	}
-	stop, err := a.withNear(ctx)
+	stop, err := a.withSegments(ctx)
 	if stop == crawl.Finished && a.bareBefore {
 		stop = crawl.Signal
 	}

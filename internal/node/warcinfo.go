@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -49,6 +51,24 @@ func isInfoName(s string) bool {
 	return s != "" && len(s) <= 64 && strings.IndexFunc(s, func(r rune) bool {
 		return r != '-' && r != '_' && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z')
 	}) < 0
+}
+
+// CrawlName returns the name of the crawl in the paths of its segments: isPartOf of the warcinfo records, by default
+// the name of the crawl directory. A crawl that continues keeps its name if its directory gets another one.
+func CrawlName(c *Config) string {
+	name := filepath.Base(c.Dir)
+	if names, err := warc.Crawls(cmp.Or(c.FS, disk.OS), c.Dir); c.Resume && err == nil && len(names) == 1 {
+		name = names[0]
+	}
+	for _, f := range c.Archive.Info {
+		if strings.EqualFold(f.Name, "isPartOf") {
+			name = f.Value
+		}
+	}
+	if name = disk.SafeName(name); strings.Trim(name, ".") == "" {
+		name = "crawl"
+	}
+	return name
 }
 
 // info returns the fields of every warcinfo record. Those of Config.Archive.Info take the place of those that describe

@@ -95,6 +95,55 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
+// A Span is a part of a crawl: a time, a size in bytes, or the whole run of an agent ("end"). The zero Span is none. It
+// implements encoding.TextMarshaler and encoding.TextUnmarshaler.
+type Span struct {
+	Time  time.Duration
+	Bytes ByteSize
+	End   bool
+}
+
+func (s *Span) UnmarshalText(text []byte) error {
+	wrong := fmt.Errorf("%q is not a part of a crawl; give a time of at least 1m such as 1h, a size of at least 1MB "+
+		"such as 1GB, or end", text)
+	if len(text) == 0 {
+		*s = Span{}
+		return nil
+	}
+	if string(text) == "end" {
+		*s = Span{End: true}
+		return nil
+	}
+	if d, err := ParseDuration(string(text)); err == nil {
+		if d < time.Minute {
+			return wrong
+		}
+		*s = Span{Time: d}
+		return nil
+	}
+	var b ByteSize
+	if b.UnmarshalText(text) != nil || b < 1e6 {
+		return wrong
+	}
+	*s = Span{Bytes: b}
+	return nil
+}
+
+// String returns the text that UnmarshalText reads back.
+func (s Span) String() string {
+	switch {
+	case s.End:
+		return "end"
+	case s.Time > 0:
+		return s.Time.String()
+	case s.Bytes > 0:
+		return s.Bytes.String()
+	}
+	return ""
+}
+
+func (s Span) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // A Bandwidth is a number of bytes a second. People write it as 320Mbit or 40MB/s.
 // It implements encoding.TextMarshaler.
 type Bandwidth int64

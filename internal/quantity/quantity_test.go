@@ -2,6 +2,7 @@ package quantity
 
 import (
 	"testing"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -26,6 +27,27 @@ func TestByteSize(t *testing.T) {
 		var got ByteSize
 		if err := got.UnmarshalText([]byte(want.String())); err != nil || got != want {
 			t.Fatalf("%d is written %s and read as %d, %v", int64(want), want, int64(got), err)
+		}
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for in, want := range map[string]Span{
+		"": {}, "end": {End: true}, "1h": {Time: time.Hour}, "90m": {Time: 90 * time.Minute}, "1GB": {Bytes: 1e9},
+		"512MiB": {Bytes: 512 << 20}, "1000000": {Bytes: 1e6},
+	} {
+		var got, back Span
+		if err := got.UnmarshalText([]byte(in)); err != nil || got != want {
+			t.Errorf("%q: got %+v, %v, want %+v", in, got, err, want)
+		}
+		if err := back.UnmarshalText([]byte(got.String())); err != nil || back != got {
+			t.Errorf("%q: %q reads as %+v, %v", in, got, back, err)
+		}
+	}
+	for _, in := range []string{"0", "1s", "-1h", "-1GB", "1kB", "hourly", "1h 1GB", "1e300GB", "99999999h"} {
+		var s Span
+		if err := s.UnmarshalText([]byte(in)); err == nil {
+			t.Errorf("%q: got %+v, want an error", in, s)
 		}
 	}
 }

@@ -267,8 +267,7 @@ func BenchmarkAppend(b *testing.B) {
 				URL: v.url, Addr: testAddr, Began: testTime, Request: v.req, Response: Bytes(v.wire), HTTP: true,
 				HeadLen: v.head, Metadata: []Field{{"via", v.via}},
 			}
-			g.info = w.info.Load()
-			if _, err := g.encode(&x, w.table, nil); err != nil {
+			if _, err := g.encode(&x, w); err != nil {
 				b.Fatal(err)
 			}
 			line, n := len(g.cdx), uint64(0)
@@ -277,7 +276,7 @@ func BenchmarkAppend(b *testing.B) {
 				binary.LittleEndian.PutUint64(g.digest[:], n)
 				_, tasks, err := w.append(&x, g)
 				if err == errOtherFile {
-					g.info, err = w.info.Load(), nil
+					g.info, err = g.stream.info.Load(), nil
 				}
 				if err == nil && tasks {
 					b.StopTimer()

@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -28,8 +26,9 @@ type promise struct {
 
 // crawlOn writes a small archive of several files, with a Flush or Sync now and then, until it is done or the disk
 // fails. It returns the exchanges that the last Flush and the last Sync covered.
-func crawlOn(fsys disk.FS, from int) (flushed, synced []promise, err error) {
+func crawlOn(fsys disk.FS, from int, segments Segments) (flushed, synced []promise, err error) {
 	cfg := testConfig("/c")
+	cfg.Segments = segments
 	cfg.FS, cfg.MaxBytes, cfg.runSpan = fsys, 7000, 2000
 	cfg.Level = -1 // no compression: to set up a compressor takes most of the time
 	w, _, err := Open(cfg)
@@ -41,6 +40,7 @@ func crawlOn(fsys disk.FS, from int) (flushed, synced []promise, err error) {
 		// Every second one is a revisit.
 		body := fmt.Sprint(i/2, lorem[:700])
 		x := page(fmt.Sprintf("http://example.com/%d", i), "HTTP/1.1 200 OK\nContent-Type: image/gif", body)
+		x.Robots = i%6 == 4
 		at, err := w.Write(x)
 		if err != nil {
 			return flushed, synced, errors.Join(err, refuses(w))
@@ -120,7 +120,11 @@ func checkReopened(fsys disk.FS, promised []promise) error {
 		if n, recovered := valid[p.at.File]; recovered && n < p.at.End {
 			return fmt.Errorf("%s: %s has %d bytes after recovery, want at least %d", p.url, p.at.File, n, p.at.End)
 		}
-		b, err := disk.ReadFile(fsys, filepath.Join("/c/archive", p.at.File), 1<<20)
+		f, err := OpenWARC(fsys, "/c", p.at.File)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.url, err)
+		}
+		b, err := io.ReadAll(f)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.url, err)
 		}
@@ -129,24 +133,24 @@ func checkReopened(fsys disk.FS, promised []promise) error {
 			return fmt.Errorf("%s: not at %d of %s: %w", p.url, p.at.Offset, p.at.File, err)
 		}
 	}
-	entries, err := fsys.ReadDir("/c/archive")
+	files, err := Files(fsys, "/c")
 	if err != nil {
 		return err
 	}
 	var want []byte
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), openSuffix) {
-			return fmt.Errorf("%s was not finished", e.Name())
+	for _, e := range files {
+		if e.Open {
+			return fmt.Errorf("%s was not finished", e.Path)
 		}
-		b, err := disk.ReadFile(fsys, filepath.Join("/c/archive", e.Name()), 1<<20)
+		b, err := disk.ReadFile(fsys, e.Path, 1<<20)
 		if err != nil {
 			return err
 		}
 		rep, err := new(Verifier).Verify(bytes.NewReader(b))
 		if err != nil || rep.Errors+rep.Warnings > 0 {
-			return fmt.Errorf("%s: %v %w", e.Name(), rep.Problems, err)
+			return fmt.Errorf("%s: %v %w", e.Path, rep.Problems, err)
 		}
-		err = Index(bytes.NewReader(b), e.Name(), func(l []byte) error { want = append(want, l...); return nil })
+		err = Index(bytes.NewReader(b), e.Name, func(l []byte) error { want = append(want, l...); return nil })
 		if err != nil {
 			return err
 		}
@@ -167,8 +171,16 @@ func checkReopened(fsys disk.FS, promised []promise) error {
 // TestEveryWriteFails lets the disk fail at its first, second, … change, once or for good. Then it opens the archive:
 // after a kill, where everything written is left, and after power failures, where only synced data is certain.
 func TestEveryWriteFails(t *testing.T) {
+	for name, segments := range map[string]Segments{
+		"folder": {}, "segments": {Crawl: "c", Bytes: 9000}, "long segments": {Crawl: "c"},
+	} {
+		t.Run(name, func(t *testing.T) { everyWriteFails(t, segments) })
+	}
+}
+
+func everyWriteFails(t *testing.T, segments Segments) {
 	counted := testdisk.NewFaulty(testdisk.NewMem(), nil)
-	if _, _, err := crawlOn(counted, 0); err != nil {
+	if _, _, err := crawlOn(counted, 0, segments); err != nil {
 		t.Fatal(err)
 	}
 	_, changes := counted.Calls()
@@ -181,7 +193,7 @@ func TestEveryWriteFails(t *testing.T) {
 	for name, hook := range hooks {
 		for n := int64(1); n <= changes; n += int64(testtier.Rounds(5, 1)) {
 			mem := testdisk.NewMem()
-			flushed, synced, err := crawlOn(testdisk.NewFaulty(mem, hook(n, syscall.ENOSPC)), 0)
+			flushed, synced, err := crawlOn(testdisk.NewFaulty(mem, hook(n, syscall.ENOSPC)), 0, segments)
 			if err == nil || !disk.IsFull(err) || errors.Is(err, errTookMore) {
 				t.Errorf("%s change %d: crawl ended with %v", name, n, err)
 			}
@@ -194,7 +206,7 @@ func TestEveryWriteFails(t *testing.T) {
 				}
 			}
 			// The disk has room again, and the crawl continues in the same directory.
-			if _, _, err := crawlOn(mem, 100); err != nil {
+			if _, _, err := crawlOn(mem, 100, segments); err != nil {
 				t.Errorf("%s change %d, resumed: %v", name, n, err)
 			}
 			if err := checkReopened(mem, flushed); err != nil {
@@ -207,7 +219,7 @@ func TestEveryWriteFails(t *testing.T) {
 // TestRecoveryFails lets the disk fail while Open repairs the archive.
 func TestRecoveryFails(t *testing.T) {
 	mem := testdisk.NewMem()
-	flushed, _, err := crawlOn(testdisk.NewFaulty(mem, testdisk.FailFrom(40, syscall.EIO)), 0)
+	flushed, _, err := crawlOn(testdisk.NewFaulty(mem, testdisk.FailFrom(40, syscall.EIO)), 0, Segments{})
 	if err == nil || len(flushed) == 0 {
 		t.Fatalf("crawl: error %v, %d exchanges flushed; want an error and some", err, len(flushed))
 	}
@@ -237,7 +249,7 @@ func TestRecoveryFails(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	for room := int64(0); room < 24000; room += 211 {
 		mem := testdisk.NewMem()
-		flushed, _, err := crawlOn(testdisk.NewFaulty(mem, testdisk.FullAfter(room)), 0)
+		flushed, _, err := crawlOn(testdisk.NewFaulty(mem, testdisk.FullAfter(room)), 0, Segments{})
 		if err == nil {
 			continue
 		}

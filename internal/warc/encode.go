@@ -28,14 +28,15 @@ const (
 
 // encode turns x into finished members in g.out. If the response is larger than g.largeBytes, encode only sets
 // g.direct, because writePieces must write it when the file is known.
-func (g *group) encode(x *Exchange, table *revisits, earlier Earlier) (revisit bool, err error) {
+func (g *group) encode(x *Exchange, w *Writer) (revisit bool, err error) {
 	g.out.b, g.first, g.cdx, g.remember, g.direct = g.out.b[:0], 0, g.cdx[:0], false, false
 	g.earlier = false
 	g.digest, g.body, g.from = [20]byte{}, [20]byte{}, Original{}
 	g.id = g.newID()
 	g.dates(x.Began)
+	g.choose(w.streams, x, false)
 	if x.Response != nil && x.Response.Size() > 0 {
-		if revisit, err = g.response(x, table, earlier); err != nil {
+		if revisit, err = g.response(x, w); err != nil {
 			return false, fmt.Errorf("response: %w", err)
 		}
 		g.first = len(g.out.b)
@@ -60,8 +61,23 @@ func (g *group) encode(x *Exchange, table *revisits, earlier Earlier) (revisit b
 	return revisit, nil
 }
 
+// choose chooses the stream of the records of x. page means that there is a response record with status 200.
+func (g *group) choose(streams []*stream, x *Exchange, page bool) {
+	part := Diagnostics
+	switch {
+	case len(streams) == 1:
+		part = 0
+	case x.Robots:
+		part = Robots
+	case page:
+		part = Pages
+	}
+	g.stream = streams[part]
+	g.info = g.stream.info.Load()
+}
+
 // response encodes the response, revisit or resource record.
-func (g *group) response(x *Exchange, table *revisits, earlier Earlier) (revisit bool, err error) {
+func (g *group) response(x *Exchange, w *Writer) (revisit bool, err error) {
 	size := x.Response.Size()
 	whole, inMemory := x.Response.Bytes()
 	if inMemory {
@@ -91,7 +107,7 @@ func (g *group) response(x *Exchange, table *revisits, earlier Earlier) (revisit
 	case isHTTP && x.NotModified != nil:
 		from, profile = *x.NotModified, ProfileNotModified
 	case clear && x.Truncated == "" && size > int64(len(head)):
-		o, ok, err := g.original(x, table, earlier, size-int64(len(head)))
+		o, ok, err := g.original(x, w, size-int64(len(head)))
 		if err != nil {
 			return false, err
 		}
@@ -115,6 +131,9 @@ func (g *group) response(x *Exchange, table *revisits, earlier Earlier) (revisit
 		if g.body != g.digest {
 			g.from.Stored = g.digest
 		}
+	}
+	if kind == "response" && facts.Status == "200" {
+		g.choose(w.streams, x, true)
 	}
 	g.start(kind, g.id, x.URL)
 	g.addr(x.Addr)
@@ -167,17 +186,17 @@ func (g *group) response(x *Exchange, table *revisits, earlier Earlier) (revisit
 }
 
 // original returns the record that holds the payload of x, of size bytes, if there is one.
-func (g *group) original(x *Exchange, table *revisits, earlier Earlier, size int64) (o Original, ok bool, err error) {
+func (g *group) original(x *Exchange, w *Writer, size int64) (o Original, ok bool, err error) {
 	if x.Same != nil {
 		return *x.Same, true, nil
 	}
-	if o, ok = table.find(&g.body); ok && (!x.Own || o.URL == x.URL) {
+	if o, ok = w.table.find(&g.body); ok && (!x.Own || o.URL == x.URL) {
 		return o, true, nil
 	}
-	if earlier == nil || x.Here {
+	if w.cfg.Earlier == nil || x.Here {
 		return o, false, nil
 	}
-	o, ok, err = earlier.Find(g.body, g.digest, size)
+	o, ok, err = w.cfg.Earlier.Find(g.body, g.digest, size)
 	g.earlier = ok && (!x.Own || o.URL == x.URL)
 	return o, g.earlier, err
 }

@@ -76,6 +76,8 @@ type Exchange struct {
 	Own bool
 	// Here means that the record must not refer to a record of an earlier crawl.
 	Here bool
+	// Robots means that the request was for a robots.txt (see Segments).
+	Robots bool
 	// Metadata is the content of the metadata record; empty: no metadata record. The index line of the response has
 	// the values of the fields FieldCharset and those below it.
 	Metadata []Field
@@ -136,6 +138,7 @@ type group struct {
 	sum     [20]byte
 	rand    *mrand.ChaCha8
 
+	stream   *stream   // to which the records go
 	info     *warcinfo // of the file that the records are for
 	id       [16]byte  // of the response record
 	first    int       // bytes of the first member in out

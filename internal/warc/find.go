@@ -156,7 +156,10 @@ func (f *finding) file(fsys disk.FS, path string) error {
 func (w *Writer) find(f *finding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := [][]byte{w.doing, w.lines.buf}
+	all := [][]byte{w.doing}
+	for _, s := range w.streams {
+		all = append(all, s.lines.buf)
+	}
 	for _, t := range w.tasks {
 		all = append(all, t.run.lines)
 	}

@@ -243,11 +243,5 @@ func OpenWARC(fsys disk.FS, dir, name string) (f disk.File, err error) {
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
 		return nil, fmt.Errorf("the file %q is not in the archive: %w", name, fs.ErrInvalid)
 	}
-	path := filepath.Join(archiveDir(dir), name)
-	for _, p := range []string{path, path + openSuffix, path} { // its crawl may rename it meanwhile
-		if f, err = fsys.OpenFile(p, os.O_RDONLY, 0); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
-	return f, err
+	return openFile(fsys, dir, name)
 }

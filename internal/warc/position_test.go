@@ -5,8 +5,9 @@ package warc
 func (w *Writer) Position() (file string, validBytes int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.file == nil {
+	s := w.streams[0]
+	if s.file == nil {
 		return "", 0
 	}
-	return w.name, w.size - int64(w.out.Buffered())
+	return s.name, s.size - int64(s.out.Buffered())
 }

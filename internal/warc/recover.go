@@ -38,8 +38,8 @@ func (r Recovered) Valid() map[string]int64 {
 	return m
 }
 
-// warcName matches the name of a WARC file; group 1 is its serial number.
-var warcName = regexp.MustCompile(`-\d{17}-(\d{5,9})-.*\.warc\.gz(\.open)?$`)
+// warcName matches the name of a WARC file. Group 1 is the time at which it was begun, group 2 its serial number.
+var warcName = regexp.MustCompile(`-(\d{17})-(\d{5,9})-.*\.warc\.gz(\.open)?$`)
 
 // IsFileName reports whether a WARC file has a name as a Writer gives it. Other programs have similar names.
 func IsFileName(name string) bool {
@@ -51,31 +51,31 @@ func recoverDir(fsys disk.FS, dir string) (rec Recovered, serial int, err error)
 	if err := sweep(fsys, runsDir(dir)); err != nil {
 		return rec, 0, err
 	}
-	entries, err := fsys.ReadDir(archiveDir(dir))
+	files, err := Files(fsys, dir)
 	if err != nil {
 		return rec, 0, err
 	}
 	final := make(map[string]bool)
-	for _, e := range entries {
-		final[e.Name()] = true
-		if m := warcName.FindStringSubmatch(e.Name()); m != nil {
-			n, _ := strconv.Atoi(m[1]) // at most nine digits, so it fits
+	for _, f := range files {
+		final[f.Name] = final[f.Name] || !f.Open
+		if m := warcName.FindStringSubmatch(f.Name); m != nil {
+			n, _ := strconv.Atoi(m[2]) // at most nine digits, so it fits
 			serial = max(serial, n+1)
 		}
 	}
-	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), openSuffix)
-		if !ok || !strings.HasSuffix(name, warcSuffix) {
+	for _, f := range files {
+		if !f.Open {
 			continue
 		}
-		if final[name] {
-			return rec, 0, fmt.Errorf("recover %s: %s: %w: move one of the two away", e.Name(), name, fs.ErrExist)
+		if final[f.Name] {
+			return rec, 0, fmt.Errorf("recover %s: %s: %w: move one of the two away", filepath.Base(f.Path), f.Name,
+				fs.ErrExist)
 		}
-		f, err := recoverFile(fsys, dir, name)
+		r, err := recoverFile(fsys, dir, f)
 		if err != nil {
-			return rec, 0, fmt.Errorf("recover %s: %w", e.Name(), err)
+			return rec, 0, fmt.Errorf("recover %s: %w", filepath.Base(f.Path), err)
 		}
-		rec.Files = append(rec.Files, f)
+		rec.Files = append(rec.Files, r)
 	}
 	return rec, serial, nil
 }
@@ -99,10 +99,10 @@ func sweep(fsys disk.FS, dir string) error {
 // recoverFile truncates NAME.open after its last complete record, completes its index and gives it its final name. It
 // reads only the records that follow those of the sorted runs. If the process is killed meanwhile, NAME.open remains
 // and the next Open repairs it.
-func recoverFile(fsys disk.FS, dir, name string) (rf RecoveredFile, err error) {
+func recoverFile(fsys disk.FS, dir string, file File) (rf RecoveredFile, err error) {
+	name, folder := file.Name, filepath.Dir(file.Path)
 	rf.File = name
-	final := filepath.Join(archiveDir(dir), name)
-	f, err := fsys.OpenFile(final+openSuffix, os.O_RDWR, 0)
+	f, err := fsys.OpenFile(file.Path, os.O_RDWR, 0)
 	if err != nil {
 		return rf, err
 	}
@@ -137,10 +137,10 @@ func recoverFile(fsys disk.FS, dir, name string) (rf RecoveredFile, err error) {
 		if err := lines.discard(name, 0); err != nil {
 			return rf, err
 		}
-		if err := fsys.Remove(final + openSuffix); err != nil {
+		if err := fsys.Remove(file.Path); err != nil {
 			return rf, err
 		}
-		return rf, fsys.SyncDir(archiveDir(dir))
+		return rf, fsys.SyncDir(folder)
 	}
 	if rf.Cut > 0 {
 		if err := f.Truncate(rf.Bytes); err != nil {
@@ -158,10 +158,10 @@ func recoverFile(fsys disk.FS, dir, name string) (rf RecoveredFile, err error) {
 	if err := lines.finish(name); err != nil {
 		return rf, err
 	}
-	if err := fsys.Rename(final+openSuffix, final); err != nil {
+	if err := fsys.Rename(file.Path, filepath.Join(folder, name)); err != nil {
 		return rf, err
 	}
-	return rf, fsys.SyncDir(archiveDir(dir))
+	return rf, fsys.SyncDir(folder)
 }
 
 // covered returns how many of the first runs of an unfinished WARC file tell of records that are on the disk, and where

@@ -17,10 +17,10 @@ import (
 // has a filter in RAM; those of the last records are in RAM. Nothing of this is there before the first Find.
 type finder struct {
 	mu      sync.Mutex
-	last    lineMap   // lines that are not in a run yet
-	waiting []lineMap // of the runs that are not written yet, in their order
-	files   []runFile // oldest first
-	room    int       // bytes that filters may still take
+	last    [parts]lineMap // lines that are not in a run yet
+	waiting []lineMap      // of the runs that are not written yet, in their order
+	files   []runFile      // oldest first
+	room    int            // bytes that filters may still take
 }
 
 // A lineMap has index lines by their sort keys, in the order in which they were added.
@@ -94,7 +94,10 @@ func (w *Writer) finder() (*finder, error) {
 	if d != nil {
 		return d, nil
 	}
-	d = &finder{last: lineMap{}, room: filterRoom}
+	d = &finder{room: filterRoom}
+	for part := range d.last {
+		d.last[part] = lineMap{}
+	}
 	each := func(m lineMap, lines []byte) {
 		for line := range bytes.Lines(lines) {
 			m.add(line)
@@ -108,7 +111,9 @@ func (w *Writer) finder() (*finder, error) {
 		each(m, t.run.lines)
 		d.waiting = append(d.waiting, m)
 	}
-	each(d.last, w.lines.buf)
+	for _, s := range w.streams {
+		each(d.last[s.part], s.lines.buf)
+	}
 	if err == nil {
 		w.found = d // from now on it gets new lines
 	}
@@ -174,23 +179,23 @@ func (d *finder) load(w *Writer, name string) (f runFile, err error) {
 }
 
 // note adds the line of a record.
-func (d *finder) note(line []byte) {
+func (d *finder) note(part Part, line []byte) {
 	if d == nil {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.last.add(line)
+	d.last[part].add(line)
 }
 
-// turn notes that the lines so far are a run, which waits to be written.
-func (d *finder) turn() {
+// turn notes that the lines of a part so far are a run, which waits to be written.
+func (d *finder) turn(part Part) {
 	if d == nil {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.waiting, d.last = append(d.waiting, d.last), lineMap{}
+	d.waiting, d.last[part] = append(d.waiting, d.last[part]), lineMap{}
 }
 
 // written notes that the first run that waited is in a file.
@@ -224,7 +229,7 @@ func (d *finder) lines(w *Writer, key string) ([]Line, error) {
 		}
 	}
 	var late []string
-	for _, m := range append(slices.Clone(d.waiting), d.last) {
+	for _, m := range append(slices.Clone(d.waiting), d.last[:]...) {
 		late = append(late, m[key]...)
 	}
 	d.mu.Unlock()
@@ -324,8 +329,8 @@ func (w *Writer) OpenCapture(c Capture) (io.ReadCloser, error) {
 	for _, l := range c {
 		w.mu.Lock()
 		var err error
-		if l.File == w.name && w.file != nil {
-			_, err = w.flush()
+		if w.writing(l.File) != nil {
+			err = w.flush()
 		}
 		w.mu.Unlock()
 		if err == nil {

@@ -193,26 +193,21 @@ func buildIndex(fsys disk.FS, dir string, flaws *Flaws) error {
 	if err != nil {
 		return err
 	}
-	warcs, err := fsys.ReadDir(archiveDir(dir))
+	warcs, err := Files(fsys, dir)
 	if err != nil {
 		return err
 	}
-	for _, e := range warcs {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 == 0 {
+	for _, f := range warcs {
+		if info, err := fsys.Stat(f.Path); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 == 0 {
 			fsys = disk.Private(fsys)
 			break
 		}
 	}
 	var inputs []string
 	indexed := false
-	for _, e := range warcs {
-		base, open, ok := archived(e.Name())
-		if !ok {
-			continue
-		}
-		if open || !slices.Contains(have[base], base+cdxjExt) {
-			err := indexWARC(fsys, dir, e.Name())
-			if err = flaws.take(filepath.Join(archiveDir(dir), e.Name()), err); err != nil {
+	for _, f := range warcs {
+		if base := runBase(f.Name); f.Open || !slices.Contains(have[base], base+cdxjExt) {
+			if err = flaws.take(f.Path, indexWARC(fsys, dir, f)); err != nil {
 				return err
 			}
 			indexed = true
@@ -223,11 +218,9 @@ func buildIndex(fsys disk.FS, dir string, flaws *Flaws) error {
 			return err
 		}
 	}
-	for _, e := range warcs {
-		if base, _, ok := archived(e.Name()); ok {
-			for _, run := range have[base] {
-				inputs = append(inputs, filepath.Join(runsDir(dir), run))
-			}
+	for _, f := range warcs {
+		for _, run := range have[runBase(f.Name)] {
+			inputs = append(inputs, filepath.Join(runsDir(dir), run))
 		}
 	}
 	q := sorting(fsys, runsDir(dir))
@@ -263,20 +256,20 @@ func runsByWARC(fsys disk.FS, dir string) (map[string][]string, error) {
 
 // indexWARC writes the runs of a WARC file in the archive folder. Of a file that is not finished, the end may be
 // incomplete. If the file is damaged, the error is Flaws, and its last run is missing, so that it is read again.
-func indexWARC(fsys disk.FS, dir, name string) error {
+func indexWARC(fsys disk.FS, dir string, file File) error {
 	r := runs{fs: fsys, dir: runsDir(dir)}
-	final, open := strings.CutSuffix(name, openSuffix)
+	final := file.Name
 	if err := r.discard(final, 0); err != nil {
 		return err
 	}
-	f, err := fsys.OpenFile(filepath.Join(archiveDir(dir), name), os.O_RDONLY, 0)
+	f, err := fsys.OpenFile(file.Path, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	err = indexFile(f, final, final, &r)
 	switch {
-	case err == nil || open && errors.Is(err, ErrDamaged):
+	case err == nil || file.Open && errors.Is(err, ErrDamaged):
 		return r.finish(final)
 	case errors.Is(err, ErrDamaged):
 		if err := r.write(r.next(final)); err != nil {
@@ -360,18 +353,26 @@ func pushRuns(q *extsort.Queue, fsys disk.FS, names []string) error {
 	return nil
 }
 
-// writeLines writes all lines of a sort. It writes a line that is in two files only once; this happens if a WARC file
-// was indexed twice.
+// writeLines writes the lines of eachLine, with line feeds.
 func writeLines(q *extsort.Queue, w io.Writer) error {
+	var out []byte
+	return eachLine(q, func(line []byte) error {
+		out = append(append(out[:0], line...), '\n')
+		_, err := w.Write(out)
+		return err
+	})
+}
+
+// eachLine calls each with all lines of a sort. A line that is in two files comes only once; this happens if a WARC
+// file was indexed twice.
+func eachLine(q *extsort.Queue, each func(line []byte) error) error {
 	var last []byte
 	return q.Each(func(line []byte) error {
 		if last != nil && bytes.Equal(line, last) {
 			return nil
 		}
-		last = append(append(last[:0], line...), '\n')
-		_, err := w.Write(last)
-		last = last[:len(line)]
-		return err
+		last = append(last[:0], line...)
+		return each(last)
 	})
 }
 
@@ -408,4 +409,38 @@ func Remove(fsys disk.FS, dir, name string) error {
 	}
 	lines := runs{fs: fsys, dir: runsDir(dir)}
 	return lines.discard(name, 0)
+}
+
+// MergeIndex calls each with the index lines of finished WARC files of the crawl directory dir, sorted, without their
+// line feeds; a line is valid until each returns. The lines come from the files' sorted runs. A file without runs,
+// which another program put there, is read. tmp is an empty directory for temporary files; the caller removes it.
+// MergeIndex returns the first error of each. Its memory is bounded.
+func MergeIndex(fsys disk.FS, dir string, files []File, tmp string, each func(line []byte) error) error {
+	have, err := runsByWARC(fsys, dir)
+	if err != nil {
+		return err
+	}
+	q := sorting(fsys, tmp)
+	defer q.Close() // the caller removes the files
+	var inputs []string
+	for _, file := range files {
+		base := runBase(file.Name)
+		if slices.Contains(have[base], base+cdxjExt) {
+			for _, run := range have[base] {
+				inputs = append(inputs, filepath.Join(runsDir(dir), run))
+			}
+			continue
+		}
+		f, err := fsys.OpenFile(file.Path, os.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(Index(f, file.Name, pushTo(q)), f.Close()); err != nil {
+			return fmt.Errorf("%s: %w", file.Path, err)
+		}
+	}
+	if err := pushRuns(q, fsys, inputs); err != nil {
+		return err
+	}
+	return eachLine(q, each)
 }

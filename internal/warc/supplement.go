@@ -68,14 +68,14 @@ func WriteSupplement(fsys disk.FS, dir string, tmp func() (string, error),
 
 func writeSupplement(fsys disk.FS, dir string, tmpDir func() (string, error),
 	progress func(done, total int64) error) (s Supplement, err error) {
-	names, err := unindexed(fsys, dir, &s)
+	files, err := unindexed(fsys, dir, &s)
 	if err != nil {
 		return s, err
 	}
-	if _, err := fsys.Stat(indexPath(dir)); len(names) == 0 && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := fsys.Stat(indexPath(dir)); len(files) == 0 && !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
-	s.WARCs = len(names)
+	s.WARCs = len(files)
 	tmp, err := tmpDir()
 	if err != nil {
 		return s, err
@@ -87,18 +87,18 @@ func writeSupplement(fsys disk.FS, dir string, tmpDir func() (string, error),
 	q := sorting(fsys, tmp)
 	defer q.Close() // the caller removes the files
 	var inputs []string
-	var unread []part
+	var unread []rest
 	meter := meter{report: progress}
-	for _, name := range names {
-		base, open, _ := archived(name)
-		if !open && slices.Contains(have[base], base+cdxjExt) {
+	for _, f := range files {
+		base := runBase(f.Name)
+		if !f.Open && slices.Contains(have[base], base+cdxjExt) {
 			for _, run := range have[base] {
 				inputs = append(inputs, filepath.Join(runsDir(dir), run))
 			}
 			continue
 		}
-		p := part{name: name}
-		if open {
+		p := rest{file: f}
+		if f.Open {
 			var number int
 			if number, p.from, err = covered(fsys, dir, base); err != nil {
 				return s, err
@@ -108,7 +108,7 @@ func writeSupplement(fsys disk.FS, dir string, tmpDir func() (string, error),
 			}
 		}
 		unread = append(unread, p)
-		if info, err := fsys.Stat(filepath.Join(archiveDir(dir), name)); err == nil {
+		if info, err := fsys.Stat(f.Path); err == nil {
 			meter.total += max(0, info.Size()-p.from)
 		}
 	}
@@ -124,23 +124,20 @@ func writeSupplement(fsys disk.FS, dir string, tmpDir func() (string, error),
 	return s, disk.WriteStream(fsys, s.Path, func(w io.Writer) error { return writeLines(q, w) })
 }
 
-// unindexed returns the names of the WARC files in dir that its index lacks: an index has all lines of a file, or none.
+// unindexed returns the WARC files of dir that its index lacks: an index has all lines of a file, or none.
 // A damaged file of which nothing can be indexed is only noted.
-func unindexed(fsys disk.FS, dir string, s *Supplement) (names []string, err error) {
-	entries, err := fsys.ReadDir(archiveDir(dir))
+func unindexed(fsys disk.FS, dir string, s *Supplement) (lacking []File, err error) {
+	files, err := Files(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range entries {
-		if _, _, ok := archived(e.Name()); !ok {
-			continue
-		}
-		first, err := firstLine(fsys, dir, e.Name())
+	for _, f := range files {
+		first, err := firstLine(fsys, f.Path, f.Name)
 		if errors.Is(err, fs.ErrNotExist) { // the crawl has finished the file meanwhile, and gave it its final name
-			first, err = firstLine(fsys, dir, strings.TrimSuffix(e.Name(), openSuffix))
+			first, err = firstLine(fsys, strings.TrimSuffix(f.Path, openSuffix), f.Name)
 		}
-		if err = s.damaged(e.Name(), err); err != nil {
-			return nil, fmt.Errorf("%s: %w", e.Name(), err)
+		if err = s.damaged(f, err); err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Base(f.Path), err)
 		}
 		if first == nil {
 			continue // nothing to index
@@ -150,28 +147,28 @@ func unindexed(fsys disk.FS, dir string, s *Supplement) (names []string, err err
 			return nil, err
 		}
 		if !there {
-			names = append(names, e.Name())
+			lacking = append(lacking, f)
 		}
 	}
-	return names, nil
+	return lacking, nil
 }
 
 // damaged notes the flaws of a file, unless a kill explains them. It returns other errors.
-func (s *Supplement) damaged(name string, err error) error {
-	if errors.Is(err, ErrDamaged) && strings.HasSuffix(name, openSuffix) {
+func (s *Supplement) damaged(f File, err error) error {
+	if errors.Is(err, ErrDamaged) && f.Open {
 		return nil
 	}
-	return s.Flaws.take(name, err)
+	return s.Flaws.take(filepath.Base(f.Path), err)
 }
 
-// firstLine returns the first index line of a WARC file; nil if it has none.
-func firstLine(fsys disk.FS, dir, name string) (line []byte, err error) {
-	f, err := fsys.OpenFile(filepath.Join(archiveDir(dir), name), os.O_RDONLY, 0)
+// firstLine returns the first index line of the WARC file name; nil if it has none.
+func firstLine(fsys disk.FS, path, name string) (line []byte, err error) {
+	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	err = Index(f, strings.TrimSuffix(name, openSuffix), func(l []byte) error {
+	err = Index(f, name, func(l []byte) error {
 		line = bytes.Clone(l)
 		return io.EOF
 	})
@@ -202,16 +199,15 @@ func indexed(fsys disk.FS, dir string, line []byte) (bool, error) {
 	return false, nil
 }
 
-// A part is the rest of a WARC file of which no run tells. A record begins at from.
-type part struct {
-	name string
+// A rest is what follows in a WARC file on the records of its runs. A record begins at from.
+type rest struct {
+	file File
 	from int64
 }
 
-// index adds the lines of the part. The line of its first record may be in a run as well.
-func (p part) index(fsys disk.FS, dir string, q *extsort.Queue, m *meter, s *Supplement) error {
-	final := strings.TrimSuffix(p.name, openSuffix)
-	f, err := OpenWARC(fsys, dir, final)
+// index adds the lines of the rest. The line of its first record may be in a run as well.
+func (p rest) index(fsys disk.FS, dir string, q *extsort.Queue, m *meter, s *Supplement) error {
+	f, err := OpenWARC(fsys, dir, p.file.Name)
 	if err != nil {
 		return err
 	}
@@ -220,7 +216,7 @@ func (p part) index(fsys disk.FS, dir string, q *extsort.Queue, m *meter, s *Sup
 		return err
 	}
 	m.r = f
-	return s.damaged(p.name, indexFrom(m, p.from, final, pushTo(q)))
+	return s.damaged(p.file, indexFrom(m, p.from, p.file.Name, pushTo(q)))
 }
 
 // A meter reports how much has been read.

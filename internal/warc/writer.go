@@ -1,16 +1,13 @@
 package warc
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -18,8 +15,9 @@ import (
 
 // Config tunes a Writer. Only Dir is needed.
 type Config struct {
-	// Dir is the crawl directory. The WARC files go to its folder "archive".
-	Dir string
+	// Dir is the crawl directory. The WARC files go to its folder "archive", or into segments.
+	Dir      string
+	Segments Segments
 	// Prefix and Agent begin and end the names of WARC files. Empty means "orbweaver" and "agent". Every character
 	// other than a letter, digit, dot, hyphen or underscore becomes an underscore.
 	Prefix, Agent string
@@ -87,29 +85,21 @@ type Writer struct {
 	cfg   Config
 	table *revisits
 	pool  sync.Pool // of *group
-	// info is the first record of file or, between files, of the next one. It changes under mu.
-	info atomic.Pointer[warcinfo]
 
-	mu    sync.Mutex // guards all below, up to taskMu; held while records are appended, so that it orders them
-	err   error      // of the first failed write, or ErrClosed
-	file  disk.File  // nil between files
-	name  string     // final name of file
-	out   *bufio.Writer
-	size  int64 // bytes appended to file, including buffered ones
-	ran   int64 // size when the last run of index lines was taken
-	count int   // exchanges in file
+	mu      sync.Mutex // guards all below, up to taskMu; held while records are appended, so that it orders them
+	err     error      // of the first failed write, or ErrClosed
+	streams []*stream  // by part; the first is the only one without segments
+	segment segment
 	// serial is the serial number of the next file.
 	serial int
-	lines  runs
 	tasks  []diskTask // in order; a task that is being done is no longer in it
 	doing  []byte     // the index lines of the task that is being done
 	found  *finder    // nil before the first Find
 
 	findMu sync.Mutex // held while found is made; taken before the others
 
-	taskMu   sync.Mutex // held while disk tasks are done; a holder of mu never takes it
-	syncMu   sync.Mutex // guards syncFile, also while it is synced; taken after mu or without mu
-	syncFile disk.File  // a second handle of file, so that appends need not wait for its fsync
+	taskMu sync.Mutex // held while disk tasks are done; a holder of mu never takes it
+	syncMu sync.Mutex // guards the streams' syncFile, also while it is synced; taken after mu or without mu
 }
 
 // maxTasks is how many disk tasks may wait. Each holds a run of index lines in memory.
@@ -133,10 +123,7 @@ func Open(cfg Config) (*Writer, Recovered, error) {
 	if err != nil {
 		return nil, rec, fmt.Errorf("archive %s: %w", cfg.Dir, err)
 	}
-	w := &Writer{cfg: cfg, table: newRevisits(cfg.RevisitBytes), serial: serial}
-	w.out = bufio.NewWriterSize(nil, bufferSize)
-	w.lines = runs{fs: cfg.FS, dir: runsDir(cfg.Dir), spare: make(chan []byte, 1)}
-	w.info.Store(newWarcinfo())
+	w := &Writer{cfg: cfg, table: newRevisits(cfg.RevisitBytes), serial: serial, streams: streamsOf(cfg)}
 	large := make(chan struct{}, maxLarge)
 	w.pool.New = func() any { return newGroup(cfg.Level, cfg.largeBytes, large) }
 	return w, rec, nil
@@ -173,8 +160,7 @@ func (w *Writer) Write(x *Exchange) (Written, error) {
 		w.pool.Put(g)
 	}()
 	for {
-		g.info = w.info.Load()
-		revisit, err := g.encode(x, w.table, w.cfg.Earlier)
+		revisit, err := g.encode(x, w)
 		if err != nil {
 			return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
 		}
@@ -215,123 +201,48 @@ func (w *Writer) append(x *Exchange, g *group) (done Written, tasks bool, err er
 	if g.direct {
 		estimate += int64(len(g.piecesHead)) + x.Response.Size()
 	}
-	if w.file != nil && w.count > 0 && w.size+estimate > w.cfg.MaxBytes {
-		if w.err = w.rotate(); w.err != nil {
-			return done, false, w.err
-		}
+	s := g.stream
+	switch {
+	case w.segmentDue(estimate):
+		w.err = w.endSegment()
+	case s.file != nil && s.count > 0 && s.size+estimate > w.cfg.MaxBytes:
+		w.err = w.rotate(s)
 	}
-	if g.info != w.info.Load() {
-		return done, len(w.tasks) > before, errOtherFile
-	}
-	if w.file == nil {
-		if w.err = w.begin(); w.err != nil {
-			return done, false, w.err
-		}
-	}
-	done = Written{File: w.name, Offset: w.size, Length: int64(g.first)}
-	if g.direct {
-		if w.err = g.writePieces(x, appender{w}); w.err != nil {
-			return done, false, w.err
-		}
-		done.Length = w.size - done.Offset
-	}
-	if _, w.err = (appender{w}).Write(g.out.b); w.err != nil {
+	if w.err != nil {
 		return done, false, w.err
 	}
-	done.End = w.size
-	w.count++
+	if g.info != s.info.Load() {
+		return done, len(w.tasks) > before, errOtherFile
+	}
+	if s.file == nil {
+		if w.err = w.begin(s); w.err != nil {
+			return done, false, w.err
+		}
+	}
+	done = Written{File: s.name, Offset: s.size, Length: int64(g.first)}
+	if g.direct {
+		if w.err = g.writePieces(x, s); w.err != nil {
+			return done, false, w.err
+		}
+		done.Length = s.size - done.Offset
+	}
+	if _, w.err = s.Write(g.out.b); w.err != nil {
+		return done, false, w.err
+	}
+	done.End = s.size
+	s.count++
+	w.segment.bytes += done.End - done.Offset
 	if len(g.cdx) > 0 {
-		g.cdx = appendPlace(g.cdx, done.Length, done.Offset, w.name)
-		w.found.note(g.cdx)
-		if w.lines.add(g.cdx) || w.size-w.ran >= w.cfg.runSpan {
-			// The task syncs the records first, so they leave the buffer.
-			if w.err = w.out.Flush(); w.err != nil {
-				return done, false, w.err
-			}
-			w.tasks = append(w.tasks, diskTask{run: w.lines.next(w.name), syncFile: w.syncFile})
-			w.ran = w.size
-			w.found.turn()
+		g.cdx = appendPlace(g.cdx, done.Length, done.Offset, s.name)
+		w.found.note(s.part, g.cdx)
+		if w.err = w.endRun(s, s.lines.add(g.cdx)); w.err != nil {
+			return done, false, w.err
 		}
 	}
 	if g.remember {
 		w.table.add(&g.body, g.from)
 	}
 	return done, len(w.tasks) > before, nil
-}
-
-// An appender counts the bytes that go into the file. The caller holds mu.
-type appender struct{ w *Writer }
-
-func (a appender) Write(p []byte) (int, error) {
-	n, err := a.w.out.Write(p)
-	a.w.size += int64(n)
-	return n, err
-}
-
-// begin creates the next file with its warcinfo record. The caller holds mu.
-func (w *Writer) begin() error {
-	now := w.cfg.Clock.Now()
-	name := fmt.Sprintf("%s-%s-%05d-%s%s", w.cfg.Prefix, stamp17(now), w.serial, w.cfg.Agent, warcSuffix)
-	path := filepath.Join(archiveDir(w.cfg.Dir), name+openSuffix)
-	f, err := w.cfg.FS.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	syncFile, err := w.cfg.FS.OpenFile(path, os.O_WRONLY, 0)
-	if err == nil {
-		err = w.cfg.FS.SyncDir(archiveDir(w.cfg.Dir))
-	}
-	if err != nil {
-		f.Close()
-		return err
-	}
-	w.syncMu.Lock()
-	w.syncFile = syncFile
-	w.syncMu.Unlock()
-	w.file, w.name, w.size, w.ran, w.count = f, name, 0, 0, 0
-	w.out.Reset(f)
-	w.serial++
-
-	g := w.pool.Get().(*group)
-	defer w.pool.Put(g)
-	g.out.b = g.out.b[:0]
-	g.fields = appendFields(g.fields[:0], append([]Field{
-		{"format", "WARC File Format 1.1"},
-		{"conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
-	}, w.cfg.Info...))
-	g.dates(now)
-	g.start("warcinfo", w.info.Load().id, "")
-	g.field("WARC-Filename", name)
-	if err := g.small(typeFields, g.fields); err != nil {
-		return err
-	}
-	_, err = appender{w}.Write(g.out.b)
-	return err
-}
-
-// A diskTask is work for the disk that appends need not wait for: sync a WARC file, write a run of its index lines and,
-// if name is set, finish the file.
-type diskTask struct {
-	run      run
-	name     string    // final name of the file to be finished; empty: none
-	file     disk.File // its first handle; nil if the file is not to be finished
-	syncFile disk.File // its second handle; closed only with the first
-}
-
-// rotate leaves the current file to a new disk task, which finishes it. The caller holds mu.
-func (w *Writer) rotate() error {
-	if err := w.out.Flush(); err != nil {
-		return err
-	}
-	c := diskTask{run: w.lines.last(w.name), name: w.name, file: w.file}
-	w.found.turn()
-	w.syncMu.Lock()
-	c.syncFile, w.syncFile = w.syncFile, nil
-	w.syncMu.Unlock()
-	w.file = nil
-	w.info.Store(newWarcinfo())
-	w.tasks = append(w.tasks, c)
-	return nil
 }
 
 // runTasks does the waiting disk tasks in their order. It also waits for tasks that another goroutine has begun. If a
@@ -357,7 +268,7 @@ func (w *Writer) runTasks() error {
 		w.mu.Lock()
 		w.doing = nil
 		w.mu.Unlock()
-		w.lines.recycle(c.run)
+		c.of.lines.recycle(c.run)
 		if err != nil {
 			w.mu.Lock()
 			if w.err == nil || w.err == ErrClosed {
@@ -368,53 +279,16 @@ func (w *Writer) runTasks() error {
 	}
 }
 
-// runTask does one disk task. The caller holds taskMu.
-func (w *Writer) runTask(c diskTask) (err error) {
-	defer func() { err = errors.Join(err, c.close()) }()
-	// The records are on the disk before their lines, so that Open need not read again what a run covers. The lines are
-	// there before the rename, because Open trusts the index of a file without the suffix .open.
-	if err := c.syncFile.Sync(); err != nil {
-		return err
-	}
-	if err := w.lines.store(c.run); err != nil {
-		return err
-	}
-	w.mu.Lock()
-	d := w.found
-	w.mu.Unlock()
-	d.written(filepath.Join(w.lines.dir, c.run.name))
-	if c.name == "" {
-		return nil
-	}
-	if err := c.close(); err != nil {
-		return err
-	}
-	dir := archiveDir(w.cfg.Dir)
-	path := filepath.Join(dir, c.name)
-	if err := w.cfg.FS.Rename(path+openSuffix, path); err != nil {
-		return err
-	}
-	return w.cfg.FS.SyncDir(dir)
-}
-
-// close closes the file handles if they are still open.
-func (c *diskTask) close() (err error) {
-	if c.file != nil {
-		err = errors.Join(c.file.Close(), c.syncFile.Close())
-		c.file, c.syncFile = nil, nil
-	}
-	return err
-}
-
-// closeFiles closes both handles. The caller holds mu.
-func (w *Writer) closeFiles() error {
-	if w.file == nil {
-		return nil
-	}
+// closeFiles closes the handles of all files. The caller holds mu.
+func (w *Writer) closeFiles() (err error) {
 	w.syncMu.Lock()
 	defer w.syncMu.Unlock()
-	err := errors.Join(w.file.Close(), w.syncFile.Close())
-	w.file, w.syncFile = nil, nil
+	for _, s := range w.streams {
+		if s.file != nil {
+			err = errors.Join(err, s.file.Close(), s.syncFile.Close())
+			s.file, s.syncFile = nil, nil
+		}
+	}
 	return err
 }
 
@@ -422,8 +296,7 @@ func (w *Writer) closeFiles() error {
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, err := w.flush()
-	return err
+	return w.flush()
 }
 
 // Show makes the record of done readable for other programs, in the file done.File, or while the Writer appends to it
@@ -431,54 +304,79 @@ func (w *Writer) Flush() error {
 func (w *Writer) Show(done Written) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err == nil && (w.file == nil || w.name != done.File || done.End <= w.size-int64(w.out.Buffered())) {
+	s := w.writing(done.File)
+	if w.err == nil && (s == nil || done.End <= s.size-int64(s.out.Buffered())) {
 		return nil
 	}
-	_, err := w.flush()
-	return err
+	return w.flush()
 }
 
-// flush flushes the buffer and returns the handle to sync; nil if there is no file. The caller holds mu.
-func (w *Writer) flush() (disk.File, error) {
-	if w.err != nil {
-		return nil, w.err
+// writing returns the stream that appends to a file; nil if none does. The caller holds mu.
+func (w *Writer) writing(file string) *stream {
+	for _, s := range w.streams {
+		if s.file != nil && s.name == file {
+			return s
+		}
 	}
-	if w.file == nil {
-		return nil, nil
+	return nil
+}
+
+// flush flushes the buffers. The caller holds mu.
+func (w *Writer) flush() error {
+	for _, s := range w.streams {
+		if w.err != nil {
+			return w.err
+		}
+		if s.file == nil {
+			continue
+		}
+		if err := s.out.Flush(); err != nil {
+			w.err = err
+			return fmt.Errorf("archive %s: %w", s.name, err)
+		}
 	}
-	if err := w.out.Flush(); err != nil {
-		w.err = err
-		return nil, fmt.Errorf("archive %s: %w", w.name, err)
-	}
-	return w.syncFile, nil
+	return w.err
 }
 
 // Sync flushes, and waits until everything written so far is on the disk, so that it survives a power failure. Other
 // goroutines may write meanwhile.
 func (w *Writer) Sync() error {
 	w.mu.Lock()
-	syncFile, err := w.flush()
-	name := w.name
+	err := w.flush()
+	open := w.unsynced()
 	w.mu.Unlock()
 	if err == nil {
 		err = w.runTasks() // it syncs the files that are full
 	}
-	if err == nil && syncFile != nil {
-		err = w.syncOpen(syncFile)
+	for s, f := range open {
+		if err == nil {
+			err = w.syncOpen(s, f)
+		}
 	}
 	if err != nil {
 		// The kernel may report a failed fsync only once, so the bytes count as lost and the Writer refuses writes.
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.err = cmp.Or(w.err, err)
-		return fmt.Errorf("archive %s: %w", name, err)
+		return fmt.Errorf("archive %s: %w", w.cfg.Dir, err)
 	}
 	return nil
 }
 
-func (w *Writer) syncOpen(syncFile disk.File) error {
+// unsynced returns the handles to sync of the files that are being written. The caller holds mu.
+func (w *Writer) unsynced() map[*stream]disk.File {
+	open := make(map[*stream]disk.File, len(w.streams))
+	for _, s := range w.streams {
+		if s.file != nil {
+			open[s] = s.syncFile
+		}
+	}
+	return open
+}
+
+func (w *Writer) syncOpen(s *stream, syncFile disk.File) error {
 	w.syncMu.Lock()
-	if w.syncFile == syncFile {
+	if s.syncFile == syncFile {
 		defer w.syncMu.Unlock()
 		return syncFile.Sync()
 	}
@@ -486,16 +384,16 @@ func (w *Writer) syncOpen(syncFile disk.File) error {
 	return w.runTasks() // the file was rotated meanwhile, and its task syncs it
 }
 
-// Close finishes the current file and its index, and blocks until they are on disk. After a failed write it leaves the
-// file unfinished, so that Open repairs it, and returns the error of that write. A second Close returns nil.
+// Close finishes the current files and their index, and blocks until they are on disk. After a failed write it leaves
+// the files unfinished, so that Open repairs them, and returns the error of that write. A second Close returns nil.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	if errors.Is(w.err, ErrClosed) {
 		w.mu.Unlock()
 		return nil
 	}
-	if w.err == nil && w.file != nil {
-		w.err = w.rotate()
+	if w.err == nil {
+		w.err = w.endSegment()
 	}
 	w.mu.Unlock()
 	err := w.runTasks()
@@ -508,7 +406,7 @@ func (w *Writer) Close() error {
 	}
 	w.err, w.tasks = ErrClosed, nil
 	if err != nil {
-		return fmt.Errorf("archive %s: %w", w.name, err)
+		return fmt.Errorf("archive %s: %w", w.cfg.Dir, err)
 	}
 	return nil
 }

@@ -131,6 +131,7 @@ func exchangeOf(l link.Link, r *fetch.Response) warc.Exchange {
 	return warc.Exchange{
 		URL: l.URL.String(), Addr: r.Addr.Addr(), Began: r.Began, Request: r.Request, Over: transportOf(r),
 		Response: r.Wire, HTTP: r.Failure == nil, HeadLen: r.HeadLen, Truncated: r.Truncated,
+		Robots: strings.HasSuffix(l.Hops, "P"),
 	}
 }
 

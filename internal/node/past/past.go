@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
+	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 )
@@ -118,16 +119,12 @@ func (r *Repair) noteMissing(missing int64, res warclinks.Result) {
 
 // archiveFiles returns the WARC files of the archive, in the order of their names; none if there is no archive.
 func archiveFiles(fsys disk.FS, dir string) (files []string, err error) {
-	dir = filepath.Join(dir, "archive")
-	entries, err := fsys.ReadDir(dir)
+	all, err := warc.Files(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	for _, e := range entries {
-		base := strings.TrimSuffix(e.Name(), ".open")
-		if strings.HasSuffix(base, ".warc.gz") && e.Type().IsRegular() {
-			files = append(files, filepath.Join(dir, e.Name()))
-		}
+	for _, f := range all {
+		files = append(files, f.Path)
 	}
 	return files, err
 }

@@ -18,6 +18,8 @@ var patterns = map[string]string{
 	"blacklist":         "the blacklist ${file} is in force, with ${entries} entries[, ${patterns} of them patterns]",
 	"blacklist-refused": "the blacklist ${file} has changed and cannot be used; the one before stays[: ${error}]",
 	"history-failed":    "the counts for the console could not be written[: ${error}]",
+	"segment-committed": "the segment ${segment} is complete, with ${records#record}[ in ${files#file}][ (${bytes})]",
+	"segment-failed":    "a segment could not be completed; the end of the crawl tries again[: ${error}]",
 	"orders-failed":     "orders could not be written or put in force; the agent tries again[: ${error}]",
 	"orders-kept":       "all orders are written and in force again",
 	"verb-unknown":      "order ${id} has the verb ${verb}, which this version does not know and does not obey",

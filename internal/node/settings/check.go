@@ -24,6 +24,9 @@ func (s *Settings) check(dir string, resumed bool) error {
 	return cmp.Or(s.checkPairs(), s.checkCluster(dir, resumed))
 }
 
+// maxSegmentWARC is the largest WARC file of a segment.
+const maxSegmentWARC = 2_000_000_000
+
 // checkPairs returns an *input.ConfigError if two settings exclude each other.
 func (s *Settings) checkPairs() error {
 	const alone = " %s, which alone says what is visited; give bfs or recrawl"
@@ -39,6 +42,12 @@ func (s *Settings) checkPairs() error {
 			"first", s.Order.RecrawlMin, s.Order.RecrawlMax)
 	case s.Output.WARCPrefix == "" || strings.ContainsAny(s.Output.WARCPrefix, `/\`):
 		return input.Errorf("{warc-prefix} %q: give a part of a file's name, such as orbweaver", s.Output.WARCPrefix)
+	case s.Output.Segment != (quantity.Span{}) && s.Output.WARCSize > maxSegmentWARC:
+		return input.Errorf("{warc-size} %s: with {segment} a WARC file has at most %s, because tables have offsets "+
+			"of 32 bits", s.Output.WARCSize, quantity.ByteSize(maxSegmentWARC))
+	case s.Output.Segment != (quantity.Span{}) && s.Cluster.ArchiveCopies > 1:
+		return input.Errorf("{segment} and {archive-copies} cannot be combined: other agents copy the folder archive " +
+			"alone; leave one of them out")
 	case walk && s.Bounds.Depth >= 0:
 		return input.Errorf("{depth} %d has no effect with {strategy} walk; bound the walks with {walk-steps} and "+
 			"{walk-jump}", s.Bounds.Depth)

@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/quantity"
+	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	models "github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -59,6 +60,9 @@ func (s *Settings) Into(cfg *node.Config) (err error) {
 	}
 	if cfg.Archive.Info, err = node.ParseInfo(s.Output.WARCInfo); err != nil {
 		return err
+	}
+	if to := s.Output.Segment; to != (quantity.Span{}) {
+		cfg.Archive.Segments = warc.Segments{Crawl: node.CrawlName(cfg), Span: to.Time, Bytes: int64(to.Bytes)}
 	}
 	if cfg.Fetch.Proxy, err = ParseProxy(s.Fetching.Proxy); err != nil {
 		return err

@@ -1,0 +1,92 @@
+package past
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/output/segment"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// Segments commits the segments of an archive.
+type Segments struct {
+	FS       disk.FS
+	Dir      string
+	Crawl    string // the name of the crawl below crawl-data
+	Software string
+	Clock    clock.Clock // nil: the machine's
+	// Events gets segment-committed for each segment.
+	Events interface {
+		Write(kind string, fields ...report.Field)
+	}
+}
+
+// An Archive is divided into segments while a crawl writes it.
+type Archive interface {
+	// Segment returns the name of the segment to which the crawl writes; "" if none has begun.
+	Segment() string
+	// EndSegment ends that segment if its span is over.
+	EndSegment() error
+}
+
+const (
+	// beside is the greatest part of a processor that commits take while the crawl runs.
+	beside = 0.2
+	// lookAgain is how often Run looks for segments that have ended.
+	lookAgain = 10 * time.Second
+)
+
+// Run commits each segment that has ended, until ctx is done or a commit fails. First come those of earlier runs.
+func (s *Segments) Run(ctx context.Context, archive Archive) error {
+	for {
+		if err := archive.EndSegment(); err != nil {
+			return err
+		}
+		if err := s.commit(ctx, beside, archive.Segment); err != nil {
+			return err
+		}
+		if !clock.Pause(ctx, lookAgain) {
+			return nil
+		}
+	}
+}
+
+// Rest commits all segments that are not committed, as fast as it can. No crawl may write meanwhile.
+func (s *Segments) Rest(ctx context.Context) error {
+	return s.commit(ctx, 1, func() string { return "" })
+}
+
+// commit commits the segments that have ended, with a part of a processor.
+func (s *Segments) commit(ctx context.Context, share float64, current func() string) error {
+	c := segment.Committer{FS: s.FS, Dir: s.Dir, Crawl: s.Crawl, Software: s.Software, Clock: s.Clock, Share: share,
+		Idle: share == 1}
+	names, err := c.Waiting()
+	if err != nil {
+		return err
+	}
+	done, open := 0, current() // asked after Waiting, so that it has not begun since
+	for _, name := range names {
+		if name == open {
+			continue
+		}
+		m, ok, err := c.Commit(ctx, name)
+		if errors.Is(err, segment.ErrUnfinished) && share < 1 {
+			continue // its files are being finished
+		}
+		if err != nil {
+			return err
+		}
+		if ok {
+			done++
+			s.Events.Write("segment-committed", report.F("segment", m.Segment), report.F("records", m.Records),
+				report.F("files", len(m.Files)), report.F("bytes", m.Bytes))
+		}
+	}
+	if done == 0 && !c.Idle { // at the end a kill may have left the lists of a committed segment unwritten
+		return nil
+	}
+	return c.WriteLists()
+}

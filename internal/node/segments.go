@@ -1,0 +1,50 @@
+package node
+
+import (
+	"context"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node/past"
+	"github.com/orbweaver/orbweaver/internal/report"
+)
+
+// segments returns what commits the segments of the archive; nil if it has none.
+func (a *Agent) segments() *past.Segments {
+	name := a.cfg.Archive.Segments.Crawl
+	if name == "" {
+		return nil
+	}
+	return &past.Segments{FS: a.fs, Dir: a.cfg.Dir, Crawl: name, Software: "Orbweaver/" + Version,
+		Clock: a.cfg.Clock, Events: a.parts.Events}
+}
+
+// withSegments runs the crawl, and commits its segments beside it. If that fails, the end of the crawl tries again and
+// returns the error.
+func (a *Agent) withSegments(ctx context.Context) (crawl.Stop, error) {
+	s := a.segments()
+	if s == nil {
+		return a.withNear(ctx)
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := s.Run(run, a.parts.Archive); err != nil && run.Err() == nil {
+			a.parts.Events.Write("segment-failed", report.F("error", err.Error()))
+		}
+	}()
+	why, err := a.withNear(ctx)
+	stop()
+	<-ended
+	return why, err
+}
+
+// commitSegments commits all segments of a closed archive.
+func (a *Agent) commitSegments() error {
+	s := a.segments()
+	if s == nil {
+		return nil
+	}
+	return s.Rest(context.Background())
+}

@@ -1,0 +1,22 @@
+// Package segment answers: what did one agent archive in one span, and is it complete?
+//
+//	finished WARC files -> sorted runs -> index.cdxj -> SHA-256 of each file -> manifest.json -> _SUCCESS
+//
+// A segment is a folder crawl-data/CRAWL/segments/SEGMENT of a crawl directory, as Common Crawl has them. Package warc
+// writes its WARC files. Commit makes the rest when these are finished:
+//
+//	SEGMENT/warc/*.warc.gz               responses with status 200
+//	SEGMENT/robotstxt/*.warc.gz          fetches of robots.txt
+//	SEGMENT/crawldiagnostics/*.warc.gz   redirects, errors, revisits and the like
+//	SEGMENT/index.cdxj                   the index of these files; "filename" begins with crawl-data/
+//	SEGMENT/manifest.json                a Manifest
+//	SEGMENT/_SUCCESS                     empty; the segment is complete
+//
+// and, beside the folder segments, the lists of what is committed: segment.paths.gz, warc.paths.gz, robotstxt.paths.gz,
+// crawldiagnostics.paths.gz and cdxj.paths.gz, with one path below the crawl directory on each line.
+//
+// Invariants:
+//   - A segment is committed when it has _SUCCESS. Then its files never change, and the manifest is true.
+//   - After a kill or a power failure a segment is committed or not. Commit does the work again for one that is not.
+//   - The memory of Commit does not grow with the segment.
+package segment

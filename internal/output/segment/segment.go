@@ -1,0 +1,352 @@
+package segment
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/warc"
+)
+
+// Format is the format of a manifest. A later format has another number.
+const Format = "orbweaver-segment-1"
+
+// The names of files in the folder of a segment.
+const (
+	IndexName    = "index.cdxj"
+	ManifestName = "manifest.json"
+	SuccessName  = "_SUCCESS"
+)
+
+// A Manifest describes a committed segment.
+type Manifest struct {
+	Format   string `json:"format"`
+	Crawl    string `json:"crawl"`
+	Segment  string `json:"segment"`
+	Software string `json:"software,omitempty"`
+	// Records, First and Last are of the response, revisit and resource records: how many, and the times of the first
+	// and the last fetch, to the second. A segment without such records has no times.
+	Records int64  `json:"records"`
+	First   string `json:"first,omitempty"`
+	Last    string `json:"last,omitempty"`
+	Bytes   int64  `json:"bytes"` // of all files
+	Files   []File `json:"files"` // sorted by name
+}
+
+// A File is a file of a segment.
+type File struct {
+	Name   string `json:"name"` // below the folder of the segment, with slashes
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // hexadecimal
+	// Records, First and Last are as in Manifest. The index has none.
+	Records int64  `json:"records"`
+	First   string `json:"first,omitempty"`
+	Last    string `json:"last,omitempty"`
+}
+
+// A Committer commits the segments of a crawl.
+type Committer struct {
+	// Dir is the crawl directory, Crawl the name of the crawl below crawl-data.
+	Dir, Crawl string
+	// Software is the program that writes the manifests, such as Orbweaver/0.1.0.
+	Software string
+	FS       disk.FS     // nil: the machine's
+	Clock    clock.Clock // nil: the machine's
+	// Idle means that no crawl writes. Then a segment without a WARC file is removed.
+	Idle bool
+	// Share is the greatest part of the time that Commit works, above 0. It rests in between. Zero means 1: no rest.
+	Share float64
+}
+
+// ErrUnfinished means that a WARC file of a segment is still being written.
+var ErrUnfinished = errors.New("the segment has a WARC file that is not finished")
+
+// Waiting returns the names of the segments that are not committed, oldest first.
+func (c *Committer) Waiting() (names []string, err error) {
+	fsys := cmp.Or(c.FS, disk.OS)
+	all, err := c.all(fsys)
+	for _, name := range all {
+		if !committed(fsys, c.path(name)) {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// all returns the names of all segments, sorted.
+func (c *Committer) all(fsys disk.FS) (names []string, err error) {
+	entries, err := fsys.ReadDir(warc.SegmentsDir(c.Dir, c.Crawl))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+func (c *Committer) path(name string) string {
+	return filepath.Join(warc.SegmentsDir(c.Dir, c.Crawl), name)
+}
+
+func committed(fsys disk.FS, folder string) bool {
+	_, err := fsys.Stat(filepath.Join(folder, SuccessName))
+	return err == nil
+}
+
+// Commit completes a segment whose WARC files are finished. A committed segment stays as it is. If a segment has no
+// WARC file, ok is false. If ctx ends, its error is returned, and the segment is not committed. An
+// error is ErrUnfinished, of the disk, or wraps warc.ErrDamaged.
+func (c *Committer) Commit(ctx context.Context, name string) (m Manifest, ok bool, err error) {
+	fsys := cmp.Or(c.FS, disk.OS)
+	if committed(fsys, c.path(name)) {
+		m, err = ReadManifest(fsys, c.path(name))
+		return m, err == nil, err
+	}
+	w := &work{Committer: c, fs: fsys, pace: pace{clock: clock.Or(c.Clock), share: c.Share}}
+	m, ok, err = w.commit(ctx, name)
+	if err != nil {
+		err = fmt.Errorf("commit segment %s: %w", name, err)
+	}
+	return m, ok, err
+}
+
+// A work is the commit of one segment.
+type work struct {
+	*Committer
+	fs   disk.FS
+	pace pace
+}
+
+func (w *work) commit(ctx context.Context, name string) (m Manifest, ok bool, err error) {
+	folder := w.path(name)
+	warcs, err := warc.SegmentFiles(w.fs, folder)
+	if err != nil {
+		return m, false, err
+	}
+	if len(warcs) == 0 && !w.Idle {
+		return m, false, nil
+	}
+	if len(warcs) == 0 {
+		return m, false, errors.Join(w.fs.RemoveAll(folder), w.fs.SyncDir(filepath.Dir(folder)))
+	}
+	if slices.ContainsFunc(warcs, func(f warc.File) bool { return f.Open }) {
+		return m, false, ErrUnfinished
+	}
+	m = Manifest{Format: Format, Crawl: w.Crawl, Segment: name, Software: w.Software}
+	counts, err := w.index(ctx, folder, warcs)
+	if err != nil {
+		return m, false, err
+	}
+	for _, f := range warcs {
+		entry := counts[f.Name]
+		entry.Name = filepath.Base(filepath.Dir(f.Path)) + "/" + f.Name
+		m.Files = append(m.Files, *entry)
+	}
+	m.Files = append(m.Files, File{Name: IndexName})
+	slices.SortFunc(m.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range m.Files {
+		f := &m.Files[i]
+		if f.Bytes, f.SHA256, err = w.sum(ctx, filepath.Join(folder, filepath.FromSlash(f.Name))); err != nil {
+			return m, false, err
+		}
+		m.Bytes += f.Bytes
+		m.Records += f.Records
+		m.First, m.Last = span(m.First, m.Last, f.First, f.Last)
+	}
+	err = disk.WriteStream(w.fs, filepath.Join(folder, ManifestName), func(out io.Writer) error {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(m)
+	})
+	if err == nil {
+		err = disk.WriteFile(w.fs, filepath.Join(folder, SuccessName), nil)
+	}
+	return m, err == nil, err
+}
+
+// index writes the index of the WARC files, and counts the lines of each file.
+func (w *work) index(ctx context.Context, folder string, warcs []warc.File) (counts map[string]*File, err error) {
+	counts = map[string]*File{}
+	paths := map[string]string{}
+	for _, f := range warcs {
+		below, err := filepath.Rel(w.Dir, f.Path)
+		if err != nil {
+			return nil, err
+		}
+		counts[f.Name], paths[f.Name] = &File{}, filepath.ToSlash(below)
+	}
+	name := filepath.Join(folder, IndexName)
+	tmp := name + ".work"
+	if err := errors.Join(w.fs.RemoveAll(tmp), w.fs.MkdirAll(tmp, 0o755)); err != nil {
+		return nil, err
+	}
+	err = disk.WriteStream(w.fs, name, func(out io.Writer) error {
+		return warc.MergeIndex(w.fs, w.Dir, warcs, tmp, func(line []byte) error {
+			l, err := warc.ParseLine(line)
+			if err != nil {
+				return err
+			}
+			c := counts[l.File]
+			if c == nil {
+				return fmt.Errorf("the index names the file %.80q: %w", l.File, warc.ErrDamaged)
+			}
+			c.Records++
+			at := stampOf(l.Time)
+			c.First, c.Last = span(c.First, c.Last, at, at)
+			if _, err = out.Write(renamed(line, l.File, paths[l.File])); err == nil {
+				err = w.pace.rest(ctx)
+			}
+			return err
+		})
+	})
+	return counts, errors.Join(err, w.fs.RemoveAll(tmp))
+}
+
+// renamed returns an index line with another file name, and a line feed.
+func renamed(line []byte, from, to string) []byte {
+	const key = `"filename": "`
+	i := bytes.LastIndex(line, []byte(key+from+`"`))
+	if i < 0 {
+		return append(bytes.Clone(line), '\n')
+	}
+	i += len(key)
+	return slices.Concat(line[:i], []byte(to), line[i+len(from):], []byte{'\n'})
+}
+
+// stampOf returns the 14 digits of an index line as RFC 3339 writes them; "" if they are no time.
+func stampOf(digits string) string {
+	t, err := time.Parse("20060102150405", digits)
+	if err != nil {
+		return ""
+	}
+	return t.Format(time.RFC3339)
+}
+
+// span returns the first and the last of two spans of time; an empty one does not count.
+func span(first, last, from, to string) (string, string) {
+	if first == "" || from != "" && from < first {
+		first = from
+	}
+	return first, max(last, to)
+}
+
+// sum returns the size and the digest of a file.
+func (w *work) sum(ctx context.Context, name string) (size int64, digest string, err error) {
+	f, err := w.fs.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	buf := make([]byte, 1<<20)
+	for {
+		n, err := f.Read(buf)
+		h.Write(buf[:n])
+		size += int64(n)
+		if err == io.EOF {
+			return size, hexOf(h), nil
+		}
+		if err == nil {
+			err = w.pace.rest(ctx)
+		}
+		if err != nil {
+			return 0, "", err
+		}
+	}
+}
+
+func hexOf(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
+
+// maxManifest bounds a manifest, in bytes.
+const maxManifest = 64 << 20
+
+// ReadManifest reads the manifest in the folder of a segment. A name that leads out of the folder is an error.
+func ReadManifest(fsys disk.FS, folder string) (m Manifest, err error) {
+	name := filepath.Join(folder, ManifestName)
+	b, err := disk.ReadFile(fsys, name, maxManifest)
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if err == nil && m.Format != Format {
+		err = fmt.Errorf("the format is %.40q; this program reads %s", m.Format, Format)
+	}
+	for _, f := range m.Files {
+		if err == nil && (!filepath.IsLocal(filepath.FromSlash(f.Name)) || path.Clean(f.Name) != f.Name) {
+			err = fmt.Errorf("%.80q is not a file of the segment", f.Name)
+		}
+	}
+	if err != nil {
+		return m, fmt.Errorf("%s: %w", name, err)
+	}
+	return m, nil
+}
+
+// lists are the names of the lists of paths, and the part of the manifest's files that each of them has.
+var lists = map[string]string{
+	"warc.paths.gz": "warc", "robotstxt.paths.gz": "robotstxt", "crawldiagnostics.paths.gz": "crawldiagnostics",
+	"cdxj.paths.gz": ".",
+}
+
+// WriteLists writes the lists of the files of all committed segments.
+func (c *Committer) WriteLists() error {
+	fsys := cmp.Or(c.FS, disk.OS)
+	names, err := c.all(fsys)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	found := map[string][]string{"segment.paths.gz": nil}
+	base := path.Join(warc.CrawlData, c.Crawl, "segments")
+	for _, name := range names {
+		if !committed(fsys, c.path(name)) {
+			continue
+		}
+		m, err := ReadManifest(fsys, c.path(name))
+		if err != nil {
+			return err
+		}
+		found["segment.paths.gz"] = append(found["segment.paths.gz"], path.Join(base, name))
+		for list, part := range lists {
+			for _, f := range m.Files {
+				if path.Dir(f.Name) == part {
+					found[list] = append(found[list], path.Join(base, name, f.Name))
+				}
+			}
+		}
+	}
+	for list, paths := range found {
+		err := disk.WriteStream(fsys, filepath.Join(filepath.Dir(warc.SegmentsDir(c.Dir, c.Crawl)), list),
+			func(out io.Writer) error {
+				z := gzip.NewWriter(out)
+				for _, p := range paths {
+					if _, err := io.WriteString(z, p+"\n"); err != nil {
+						return err
+					}
+				}
+				return z.Close()
+			})
+		if err != nil {
+			return fmt.Errorf("list %s: %w", list, err)
+		}
+	}
+	return nil
+}

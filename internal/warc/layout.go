@@ -1,0 +1,201 @@
+package warc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// A Part is a folder of a segment. Common Crawl divides its segments so.
+type Part uint8
+
+// The parts of a segment.
+const (
+	Pages       Part = iota // responses with status 200
+	Robots                  // fetches of robots.txt, whatever the server answered
+	Diagnostics             // everything else: redirects, errors, revisits
+	parts
+)
+
+// Folders has the names of the parts, in their order.
+var Folders = [parts]string{"warc", "robotstxt", "crawldiagnostics"}
+
+func (p Part) String() string { return Folders[p] }
+
+// Segments divides an archive into segments: crawl-data/CRAWL/segments/SEGMENT/PART, as Common Crawl does. A segment
+// ends when one of the bounds is reached; a bound of zero does not count. The zero Segments means that all WARC files
+// are in the folder "archive".
+type Segments struct {
+	// Crawl is the name of the crawl, as in Config.Prefix. Empty: no segments.
+	Crawl string
+	// Span is the time from the first record of a segment to its end.
+	Span time.Duration
+	// Bytes is the size of the WARC files of a segment.
+	Bytes int64
+}
+
+// A File is a WARC file of a crawl directory.
+type File struct {
+	Path string // below the directory that was given
+	// Name is the file's final name, without a directory. It is unique in a crawl.
+	Name string
+	// Open means that the file is not finished. Path then ends in ".open".
+	Open bool
+}
+
+// CrawlData is the folder of all segments, below a crawl directory.
+const CrawlData = "crawl-data"
+
+// SegmentsDir returns the folder of the segments of a crawl, below the crawl directory dir.
+func SegmentsDir(dir, crawl string) string { return filepath.Join(dir, CrawlData, crawl, "segments") }
+
+// Crawls returns the names of the crawls that have segments in the crawl directory dir.
+func Crawls(fsys disk.FS, dir string) ([]string, error) {
+	return subfolders(fsys, filepath.Join(dir, CrawlData))
+}
+
+// Files returns the WARC files of the crawl directory dir, sorted by name: those of the folder "archive" and of
+// segments. If there is no folder "archive", the error wraps fs.ErrNotExist. A nil fsys means the machine's filesystem.
+func Files(fsys disk.FS, dir string) (files []File, err error) {
+	if fsys == nil {
+		fsys = disk.OS
+	}
+	if files, err = filesIn(fsys, archiveDir(dir)); err != nil {
+		return nil, err
+	}
+	segments, err := segmentDirs(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range segments {
+		more, err := SegmentFiles(fsys, s)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, more...)
+	}
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	return files, nil
+}
+
+// SegmentFiles returns the WARC files of the folder of a segment, by part.
+func SegmentFiles(fsys disk.FS, segment string) (files []File, err error) {
+	for _, part := range Folders {
+		more, err := filesIn(fsys, filepath.Join(segment, part))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		files = append(files, more...)
+	}
+	return files, nil
+}
+
+func filesIn(fsys disk.FS, folder string) (files []File, err error) {
+	entries, err := fsys.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if base, open, ok := archived(e.Name()); ok {
+			files = append(files, File{filepath.Join(folder, e.Name()), base + warcSuffix, open})
+		}
+	}
+	return files, nil
+}
+
+// segmentDirs returns the folders of all segments of the crawl directory dir, of each crawl in the order of their
+// beginnings.
+func segmentDirs(fsys disk.FS, dir string) (dirs []string, err error) {
+	crawls, err := Crawls(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range crawls {
+		segments := filepath.Join(dir, CrawlData, c, "segments")
+		names, err := subfolders(fsys, segments)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range names {
+			dirs = append(dirs, filepath.Join(segments, s))
+		}
+	}
+	return dirs, nil
+}
+
+// subfolders returns the names of the folders in a folder; none if it does not exist.
+func subfolders(fsys disk.FS, folder string) (names []string, err error) {
+	entries, err := fsys.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// openFile opens a WARC file by its final name, finished or not, wherever it is.
+func openFile(fsys disk.FS, dir, name string) (f disk.File, err error) {
+	if f, err = openIn(fsys, archiveDir(dir), name); !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	segments, bad := segmentDirs(fsys, dir)
+	if bad != nil {
+		return nil, bad
+	}
+	for _, s := range likely(segments, name) {
+		for _, part := range Folders {
+			if f, bad = openIn(fsys, filepath.Join(s, part), name); !errors.Is(bad, fs.ErrNotExist) {
+				return f, bad
+			}
+		}
+	}
+	return nil, err
+}
+
+// likely sorts the folders of segments by how likely they have the file. A segment is named after its first file, so
+// the file is in the last one whose name is not above its own, unless the clock was set back.
+func likely(segments []string, name string) []string {
+	m := warcName.FindStringSubmatch(name)
+	if m == nil {
+		return segments
+	}
+	after := m[1] + "-" + m[2] + "." // a character after the hyphen that follows the number
+	slices.SortStableFunc(segments, func(a, b string) int {
+		a, b = filepath.Base(a), filepath.Base(b)
+		if lateA, lateB := a > after, b > after; lateA != lateB {
+			if lateA {
+				return 1
+			}
+			return -1
+		}
+		return strings.Compare(b, a)
+	})
+	return segments
+}
+
+func openIn(fsys disk.FS, folder, name string) (f disk.File, err error) {
+	path := filepath.Join(folder, name)
+	for _, p := range []string{path, path + openSuffix, path} { // its crawl may rename it meanwhile
+		if f, err = fsys.OpenFile(p, os.O_RDONLY, 0); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return f, err
+}
+
+// segmentName names the segment that begins with a file of the given serial number.
+func segmentName(stamp string, serial int, agent string) string {
+	return fmt.Sprintf("%s-%05d-%s", stamp, serial, agent)
+}

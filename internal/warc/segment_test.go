@@ -1,0 +1,155 @@
+package warc
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
+	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+)
+
+// TestParts archives every kind of record in a segment. Each is in the folder that Common Crawl would choose, and names
+// the warcinfo record of its own file.
+func TestParts(t *testing.T) {
+	mem := testdisk.NewMem()
+	cfg := testConfig("/c")
+	cfg.FS, cfg.Segments.Crawl = mem, "web"
+	w, _, err := Open(cfg)
+	must.Do(t, err)
+	write := func(x *Exchange) { t.Helper(); must.Get(w.Write(x))(t) }
+	ok := "HTTP/1.1 200 OK\nContent-Type: text/html"
+	write(page("http://example.com/", ok, "home"))
+	write(page("http://example.com/again", ok, "home"))
+	write(page("http://example.com/gone", "HTTP/1.1 404 Not Found", "gone"))
+	write(page("http://example.com/moved", "HTTP/1.1 301 Moved\nLocation: /", ""))
+	robots := page("http://example.com/robots.txt", ok, "User-agent: *")
+	robots.Robots = true
+	write(robots)
+	robots = page("http://b.example/robots.txt", "HTTP/1.1 404 Not Found", "no rules")
+	robots.Robots = true
+	write(robots)
+	write(&Exchange{URL: "http://example.com/none", Began: testTime, Request: []byte("GET / HTTP/1.1\r\n\r\n")})
+	must.Do(t, w.Close())
+
+	files, err := Files(mem, "/c")
+	must.Do(t, err)
+	got := map[string][]string{}
+	for _, f := range files {
+		b, err := disk.ReadFile(mem, f.Path, 1<<20)
+		must.Do(t, err)
+		info := ""
+		must.Do(t, List(bytes.NewReader(b), func(r Row) error {
+			if r.Type == "response" || r.Type == "revisit" || r.Type == "request" && strings.HasSuffix(r.URL, "none") {
+				part := filepath.Base(filepath.Dir(f.Path))
+				got[part] = append(got[part], r.Type+" "+strings.TrimPrefix(r.URL, "http://"))
+			}
+			return nil
+		}))
+		rd := NewReader(bytes.NewReader(b))
+		for {
+			rec, err := rd.Next()
+			if err == io.EOF {
+				break
+			}
+			must.Do(t, err)
+			if rec.Type() == "warcinfo" {
+				info = rec.Header.Value("WARC-Record-ID")
+			} else if id := rec.Header.Value("WARC-Warcinfo-ID"); id != info {
+				t.Errorf("%s: the record of %s names the warcinfo record %s, want %s", f.Name, rec.URL(), id, info)
+			}
+		}
+	}
+	want := map[string][]string{
+		"warc":      {"response example.com/"},
+		"robotstxt": {"response example.com/robots.txt", "response b.example/robots.txt"},
+		"crawldiagnostics": {"revisit example.com/again", "response example.com/gone", "response example.com/moved",
+			"request example.com/none"},
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the parts have\n%v, want\n%v", got, want)
+	}
+	if len(files) != 3 {
+		t.Errorf("%d files, want one for each part", len(files))
+	}
+}
+
+// TestSegmentsEnd ends segments by time and by size, also while nothing is written. The clock is set back meanwhile:
+// every record is still found.
+func TestSegmentsEnd(t *testing.T) {
+	mem, now := testdisk.NewMem(), testTime
+	cfg := testConfig("/c")
+	cfg.FS, cfg.Clock = mem, testclock.Func(func() time.Time { return now })
+	cfg.Segments = Segments{Crawl: "web", Span: time.Hour, Bytes: 20_000}
+	w, _, err := Open(cfg)
+	must.Do(t, err)
+	var written []promise
+	write := func(size int) string {
+		t.Helper()
+		url := fmt.Sprintf("http://example.com/%d", len(written))
+		body := fmt.Sprint(len(written), strings.Repeat("x", size))
+		at, err := w.Write(page(url, "HTTP/1.1 200 OK\nContent-Encoding: br", body))
+		must.Do(t, err)
+		written = append(written, promise{url, at})
+		return w.Segment()
+	}
+	if w.Segment() != "" {
+		t.Error("a segment has begun before the first record")
+	}
+	first := write(100)
+	now = now.Add(59 * time.Minute)
+	must.Do(t, w.EndSegment())
+	if s := write(100); s != first {
+		t.Errorf("after 59 minutes the segment is %s, want %s", s, first)
+	}
+	now = now.Add(time.Minute)
+	must.Do(t, w.EndSegment())
+	if w.Segment() != "" {
+		t.Error("after an hour without a write the segment goes on")
+	}
+	second := write(15_000)
+	if third := write(15_000); second == first || third == second {
+		t.Errorf("segments %s, %s and %s, want three", first, second, third)
+	}
+	if s := write(30_000); s == second {
+		t.Errorf("a record above the size is in segment %s", s)
+	}
+	now = now.Add(-2 * time.Hour)
+	write(15_000)
+	must.Do(t, w.Close())
+
+	dirs, err := segmentDirs(mem, "/c")
+	must.Do(t, err)
+	if len(dirs) != 5 {
+		t.Errorf("%d segments, want 5: %q", len(dirs), dirs)
+	}
+	for _, p := range written {
+		_, f, err := OpenRecord(mem, "/c", Line{File: p.at.File, Offset: p.at.Offset})
+		if err != nil {
+			t.Errorf("%s: %v", p.url, err)
+			continue
+		}
+		must.Do(t, f.Close())
+	}
+	// The next run knows the names of all files, so that no two have the same serial number.
+	w, _, err = Open(cfg)
+	must.Do(t, err)
+	write(10)
+	must.Do(t, w.Close())
+	files, err := Files(mem, "/c")
+	must.Do(t, err)
+	serials := map[string]bool{}
+	for _, f := range files {
+		serials[warcName.FindStringSubmatch(f.Name)[2]] = true
+	}
+	if len(serials) != len(files) || len(files) != 6 {
+		t.Errorf("%d files with %d serial numbers, want 6", len(files), len(serials))
+	}
+	must.Do(t, checkReopened(mem, written))
+}
