@@ -95,7 +95,7 @@ var testHelpers = []string{"internal/testweb", "internal/testkit/must", "interna
 	"internal/testkit/testparts", "internal/testkit/testwire", "internal/testkit/testtier",
 	"internal/testkit/testarchive", "internal/testkit/testbrowser", "internal/testkit/textweb",
 	"internal/testkit/walk", "internal/testkit/simnet", "internal/testkit/testcalls", "internal/testkit/testclock",
-	"internal/testkit/testmembers"}
+	"internal/testkit/testmembers", "internal/testkit/teststore"}
 
 // A folder holds the imports of a Go package, of the files for this system.
 type folder struct {

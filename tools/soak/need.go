@@ -36,6 +36,7 @@ var needs = []need{
 	file(venvVariable, "bin/wayback", "archives (pywb)", installer),
 	file(venvVariable, "lib/python3.11/site-packages/pandas", "programs of the documents", installer),
 	file(venvVariable, "lib/python3.11/site-packages/duckdb", "queries of the documents", installer),
+	file(venvVariable, "bin/moto_server", "object stores (moto)", installer),
 	file(urlFrontierVariable, "urlfrontier-API-2.4.jar", "the Java client of URL Frontier", installer),
 	{name: "namespaces", why: "tests of networks", install: "run as root, or allow user namespaces",
 		there: func([]string) bool { return exec.Command("unshare", "-rn", "true").Run() == nil }},
