@@ -18,7 +18,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
-	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -164,7 +163,7 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if c.MinTexts < 1 {
 		return bad("--min-texts %d: give a number of texts above 0", c.MinTexts)
 	}
-	if known := builtin.Languages().Categories(); c.Language != "" && !slices.Contains(known, c.Language) {
+	if known := settings.Languages(); c.Language != "" && !slices.Contains(known, c.Language) {
 		return bad("--language %q: give one of %s", c.Language, strings.Join(known, ", "))
 	}
 	texts, err := c.read(errs)

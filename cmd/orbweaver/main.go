@@ -16,6 +16,12 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	// The program runs on a machine that has nothing else, such as a container without a system. There it uses its own
+	// time zones and its own certificate authorities (those of Mozilla).
+	_ "time/tzdata"
+
+	_ "golang.org/x/crypto/x509roots/fallback"
+
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/coordination"
 	"github.com/orbweaver/orbweaver/internal/cost"
@@ -55,9 +61,9 @@ var exitCodes = []struct {
 		"Nothing."},
 	{exitOther, "other error", "Any other error. Also: the answer is no. `check scope` found a URL out of scope, " +
 		"`check robots` found one forbidden, `warc verify` found damage, " +
-		"`report --fail-on broken` found broken links, `export` wrote a mirror without the content of damaged or " +
-		"missing WARC files, `warc index` or `warc ls` passed over damaged places, or an agent has not done what " +
-		"`ctl` told it.",
+		"`store check` found a store that a crawl cannot use, `report --fail-on broken` found broken links, " +
+		"`export` wrote a mirror without the content of damaged or missing WARC files, `warc index` or " +
+		"`warc ls` passed over damaged places, or an agent has not done what `ctl` told it.",
 		"Read the message."},
 	{exitDiskFull, "disk full", "The disk is full, or less is free than `--min-free-disk`. No accepted URL is lost.",
 		"Make room, then continue with `--resume`."},
@@ -116,6 +122,7 @@ type commands struct {
 	Export   ExportCmd   `cmd:"" help:"Write the archived pages as files with relative links, to read them offline."`
 	Plan     PlanCmd     `cmd:"" help:"Say how long a crawl takes, how many agents are best, and what they need."`
 	Classify ClassifyCmd `cmd:"" help:"Train and test a model that gives pages a topic, or ask it for the topic of a page."`
+	Store    StoreCmd    `cmd:"" help:"Try an object store: may a crawl be kept there, and what is missing?"`
 	Graph    GraphCmd    `cmd:"" help:"Make the graph of a crawl's links; PageRank; compare ranks."`
 	Testweb  TestwebCmd  `cmd:"" help:"Serve a web on this machine to test crawlers, and report how they behaved."`
 	Version  VersionCmd  `cmd:"" help:"Print the version, or the licences of the libraries in the program."`

@@ -303,6 +303,9 @@ func (s *Settings) focused(cfg *node.Config, model *classify.Classifier, byTopic
 // BuiltinModels are the names of the models in the program.
 var BuiltinModels = []string{"topics", "languages"}
 
+// Languages returns the codes of the languages that the model languages knows.
+func Languages() []string { return models.Languages().Categories() }
+
 // Classifier reads the model of a name: one of BuiltinModels, or a file.
 func Classifier(name string) (*classify.Classifier, error) {
 	switch name {
