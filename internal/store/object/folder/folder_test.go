@@ -1,6 +1,9 @@
 package folder_test
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -9,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/teststore"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // able is what a folder can do.
@@ -27,4 +31,62 @@ func TestConformance(t *testing.T) {
 			}, able)
 		})
 	}
+}
+
+// TestPowerFailure: what Put has confirmed survives a power failure, and what it has not confirmed is whole or absent.
+func TestPowerFailure(t *testing.T) {
+	confirmed, kept, replaced := 0, 0, 0
+	old, text := strings.Repeat("old", 1000), strings.Repeat("new", 2000)
+	for seed := range uint64(testtier.Rounds(200, 5000)) {
+		mem := testdisk.NewMem()
+		b := must.Get(folder.Open(mem, "/"))(t)
+		s := object.New(b, b.Base(), object.Config{Tries: 1})
+		must.Get(s.Put(t.Context(), "a/b/first", strings.NewReader(old), object.Condition{}))(t)
+		crashed := mem.Crash(seed)
+		wantWhole(t, crashed, "a/b/first", old)
+
+		// The second write ends at some call of the file system.
+		left := int(seed % 200)
+		faulty := testdisk.NewFaulty(mem, func(testdisk.Call) testdisk.Fault {
+			if left--; left < 0 {
+				return testdisk.Fault{Err: errors.New("the power has failed")}
+			}
+			return testdisk.Fault{}
+		})
+		var err error
+		if b, err = folder.Open(faulty, "/"); err != nil {
+			continue
+		}
+		_, err = object.New(b, b.Base(), object.Config{Tries: 1}).Put(t.Context(), "a/b/first", strings.NewReader(text),
+			object.Condition{})
+		switch crashed = mem.Crash(seed); {
+		case err == nil:
+			confirmed++
+			wantWhole(t, crashed, "a/b/first", text)
+		case wantWhole(t, crashed, "a/b/first", old, text) == old:
+			kept++
+		default:
+			replaced++
+		}
+	}
+	if confirmed == 0 || kept == 0 || replaced == 0 {
+		t.Errorf("%d writes were confirmed; %d others left the old file and %d the new one", confirmed, kept, replaced)
+	}
+}
+
+// wantWhole checks that an object has one of some contents, and that no other object is listed. It returns the content.
+func wantWhole(t *testing.T, fsys disk.FS, key string, texts ...string) string {
+	t.Helper()
+	b := must.Get(folder.Open(fsys, "/"))(t)
+	s := object.New(b, b.Base(), object.Config{Tries: 1})
+	got := must.Get(s.ReadAll(t.Context(), key, 1<<20))(t)
+	if !slices.Contains(texts, string(got)) {
+		t.Errorf("%s has %d bytes: %.20q", key, len(got), got)
+	}
+	for _, i := range must.Get(s.List(t.Context(), "", "", 10))(t).Objects {
+		if i.Key != key && !strings.HasPrefix(i.Key, ".orbweaver-probe-") {
+			t.Errorf("%s is listed", i.Key)
+		}
+	}
+	return string(got)
 }
