@@ -43,8 +43,12 @@ func TestEarlier(t *testing.T) {
 			}
 		case err != nil:
 			http.NotFound(w, r)
-		case n%3 == 0 || n%3 == 1 && second.Load(): // in chunks: a third always, a third later
-			for part := range slices.Chunk([]byte(body(n)), 300) {
+		case n%3 == 0 || n%3 == 1 && second.Load(): // in chunks: a third always, in others later, and a third later
+			size := 300
+			if second.Load() {
+				size = 200
+			}
+			for part := range slices.Chunk([]byte(body(n)), size) {
 				w.Write(part)
 				w.(http.Flusher).Flush()
 			}

@@ -31,6 +31,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
+	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -63,7 +64,8 @@ type story struct {
 	dir       string                       // of the crawl; empty: crawlDir
 	links     int64                        // size of a file of the link log; 0: there is none
 	archive   int64                        // size of a WARC file; 0: the usual one
-	cookies   bool                         // servers' cookies are sent back
+	earlier   warc.Earlier
+	cookies   bool // servers' cookies are sent back
 
 	agent // gives the commands
 
@@ -288,7 +290,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	fr.ClassOf = func(l *link.Link) uint8 { return w.Applications.ClassOf(l) }
 	w.parts, err = testparts.Open(fs, testparts.Config{Dir: s.dir, Frontier: fr, Scope: s.scope, Seen: s.seen,
 		Fetch: s.fetch, Dial: s.web.Dialer(s.name, w.dead.Load), RetryWait: s.cfg.RetryWait, Seeds: s.seeds,
-		LinkLogBytes: s.links, ArchiveBytes: s.archive,
+		LinkLogBytes: s.links, ArchiveBytes: s.archive, Earlier: s.earlier,
 		Accept: func(items []keyset.Item) error { return w.Intake.Accept(items) }})
 	if err != nil {
 		return nil, err

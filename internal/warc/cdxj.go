@@ -42,6 +42,7 @@ type Line struct {
 	Duplicate string // the URL of the original of a revisit
 	Near      string // the URL of the page that has nearly the same text
 	Category  string // the topic of the page
+	Body      string // the digest of the body without chunk sizes, if it is stored with them
 }
 
 // AppendTo appends the line, with its line feed, to dst and returns the result. It spells the line as pywb does, and
@@ -71,7 +72,8 @@ func (l *Line) appendFront(dst []byte) []byte {
 	dst = appendField(dst, "fetched-status", l.Fetched, maxIndexField)
 	dst = appendField(dst, "duplicate-of", l.Duplicate, maxRedirect)
 	dst = appendField(dst, "near-duplicate-of", l.Near, maxRedirect)
-	return appendField(dst, "category", l.Category, maxIndexField)
+	dst = appendField(dst, "category", l.Category, maxIndexField)
+	return appendField(dst, "body-digest", l.Body, maxIndexField)
 }
 
 // maxIndexField is the longest value, in bytes, of a field other than the URL. Servers choose these values, and pywb
@@ -205,6 +207,12 @@ func (g *group) line(x *Exchange, kind string, h httpHead, digest []byte) {
 		l.Truncated = truncation(x.Truncated)
 	}
 	size := 0
+	if g.coded {
+		var space [37]byte
+		field := appendDigest(space[:0], g.body[:])
+		size = len(fieldBody) + len(": ") + len(field) + len("\r\n")
+		l.Body = string(field[len("sha1:"):])
+	}
 	for _, f := range x.Metadata {
 		if f.Name == "" {
 			continue // the record lacks it

@@ -30,7 +30,7 @@ const (
 // g.direct, because writePieces must write it when the file is known.
 func (g *group) encode(x *Exchange, w *Writer) (revisit bool, err error) {
 	g.out.b, g.first, g.cdx, g.remember, g.direct = g.out.b[:0], 0, g.cdx[:0], false, false
-	g.earlier = false
+	g.earlier, g.coded = false, false
 	g.digest, g.body, g.from = [20]byte{}, [20]byte{}, Original{}
 	g.id = g.newID()
 	g.dates(x.Began)
@@ -51,7 +51,11 @@ func (g *group) encode(x *Exchange, w *Writer) (revisit bool, err error) {
 		}
 	}
 	if len(x.Metadata) > 0 {
-		g.fields = appendFields(g.fields[:0], x.Metadata)
+		g.fields = g.fields[:0]
+		if g.coded {
+			g.fields = append(appendDigest(append(g.fields, fieldBody+": "...), g.body[:]), "\r\n"...)
+		}
+		g.fields = appendFields(g.fields, x.Metadata)
 		g.start("metadata", g.newID(), x.URL)
 		g.idField("WARC-Concurrent-To", g.id)
 		if err := g.small(typeFields, g.fields); err != nil {
@@ -156,6 +160,7 @@ func (g *group) response(x *Exchange, w *Writer) (revisit bool, err error) {
 			return false, err
 		}
 	}
+	g.coded = kind == "response" && clear && g.body != g.digest && len(x.Metadata) > 0
 	g.line(x, kind, facts, indexed)
 	if profile != "" {
 		g.refer(profile, from)

@@ -145,6 +145,7 @@ type group struct {
 	digest   [20]byte
 	body     [20]byte // the digest without chunk sizes
 	earlier  bool     // from is a record of an earlier crawl
+	coded    bool     // the metadata record tells body
 	remember bool     // the table of revisits must get this payload once it is written
 	from     Original
 

@@ -128,7 +128,7 @@ func TestAppendJSON(t *testing.T) {
 func TestLineRoundTrip(t *testing.T) {
 	l := Line{"com,example)/", "20240506070809", "http://example.com/\"", "text/html", "image/gif", "200", "ABC",
 		12, 345, "a b.warc.gz", "UTF-8", "eng,fra", "length", "http://example.com/2",
-		"LR", "http://example.com/3", "304", "http://example.com/4", "http://example.com/5", "a b"}
+		"LR", "http://example.com/3", "304", "http://example.com/4", "http://example.com/5", "a b", "DEF"}
 	got, err := ParseLine(l.AppendTo(nil))
 	if err != nil || got != l {
 		t.Errorf("got %+v (%v), want %+v", got, err, l)

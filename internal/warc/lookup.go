@@ -214,6 +214,7 @@ func ParseLine(line []byte) (l Line, err error) {
 		Fetched   string `json:"fetched-status"`
 		Duplicate string `json:"duplicate-of"`
 		Near      string `json:"near-duplicate-of"`
+		Body      string `json:"body-digest"`
 	}
 	if err := json.Unmarshal(object, &fields); err != nil {
 		return l, fmt.Errorf("CDXJ line %.40q: %w", line, err)
@@ -223,7 +224,7 @@ func ParseLine(line []byte) (l Line, err error) {
 	l.Charset, l.Languages, l.Truncated = fields.Charset, fields.Languages, fields.Truncated
 	l.Redirect = fields.Redirect
 	l.Hops, l.Via, l.Fetched = fields.Hops, fields.Via, fields.Fetched
-	l.Duplicate, l.Near, l.Category = fields.Duplicate, fields.Near, fields.Category
+	l.Duplicate, l.Near, l.Category, l.Body = fields.Duplicate, fields.Near, fields.Category, fields.Body
 	if l.Offset, err = strconv.ParseInt(fields.Offset, 10, 64); err != nil {
 		return l, fmt.Errorf("CDXJ line %.40q: offset: %w", line, err)
 	}

@@ -2,6 +2,7 @@ package warc
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"io"
 	"strings"
 
@@ -10,9 +11,9 @@ import (
 )
 
 // An index line has keys that pywb does not write. The index of Common Crawl has charset, languages, truncated and
-// redirect. The keys hops, via, fetched-status, duplicate-of, near-duplicate-of and category are our own. The record
-// tells truncated, redirect, fetched-status and duplicate-of. The metadata record of its exchange tells the others, in
-// the fields below; it follows the record. So a scan of a WARC file writes the lines that the Writer writes.
+// redirect. The keys hops, via, fetched-status, duplicate-of, near-duplicate-of, category and body-digest are our own.
+// The record tells truncated, redirect, fetched-status and duplicate-of. The metadata record of its exchange tells the
+// others, in the fields below; it follows the record. So a scan of a WARC file writes the lines that the Writer writes.
 
 // The fields of a metadata record from which an index line takes keys. Heritrix has the names of the first, third and
 // fourth one.
@@ -23,6 +24,8 @@ const (
 	FieldVia       = "via"
 	FieldNear      = "nearDuplicateOf"
 	FieldCategory  = "category"
+	// fieldBody is the SHA-1 of a body without chunk sizes, if the response is stored with them. The Writer adds it.
+	fieldBody = "bodyDigest"
 )
 
 // maxRedirect is the longest URL other than its own, in bytes, that an index line has. It also bounds the path.
@@ -45,6 +48,10 @@ func (l *Line) tell(name, value string) {
 		l.Near = visibleOnly(value)
 	case FieldCategory:
 		l.Category = value
+	case fieldBody:
+		if sum, ok := strings.CutPrefix(value, "sha1:"); ok && decodeDigest(sum, sha1.Size) != nil {
+			l.Body = sum
+		}
 	}
 }
 

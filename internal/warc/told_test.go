@@ -2,7 +2,9 @@ package warc
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"crypto/tls"
+	"encoding/base32"
 	"fmt"
 	"os"
 	"strings"
@@ -94,7 +96,14 @@ func TestOwnKeys(t *testing.T) {
 	long := page("http://a.example/long", "HTTP/1.1 200 OK", "long")
 	long.Metadata = []Field{{FieldVia, "http://a.example/" + strings.Repeat("x", maxRedirect)},
 		{FieldHops, strings.Repeat("L", maxRedirect)}, {"outlink", strings.Repeat("x", maxTold)}, {FieldCategory, "x"}}
-	lines := linesOf(t, seed, again, same, unchanged, nameless, near, long)
+	const coding = "HTTP/1.1 200 OK\nTransfer-Encoding: chunked"
+	coded := page("http://a.example/coded", coding, chunked("in chunks", 4))
+	cut := page("http://a.example/cut", coding, "5\r\nx")
+	copied := page("http://a.example/copied", coding, chunked("in chunks", 3))
+	bare := page("http://a.example/bare", coding, chunked("without a metadata record", 4))
+	bare.Metadata = nil
+	sum := sha1.Sum([]byte("in chunks"))
+	lines := linesOf(t, seed, again, same, unchanged, nameless, near, long, coded, cut, copied, bare)
 	for url, want := range map[string]Line{
 		seed.URL:      {Status: "200", Category: "sports and  games, \u00fc"},
 		again.URL:     {Hops: "LE", Via: seed.URL, Fetched: "203", Duplicate: seed.URL},
@@ -103,10 +112,14 @@ func TestOwnKeys(t *testing.T) {
 		nameless.URL:  {Hops: "L", Via: via, Fetched: "304"},
 		near.URL:      {Status: "200", Hops: "L", Via: via, Near: seed.URL},
 		long.URL:      {Status: "200", Hops: strings.Repeat("L", maxRedirect)},
+		coded.URL:     {Status: "200", Hops: "L", Via: via, Body: base32.StdEncoding.EncodeToString(sum[:])},
+		cut.URL:       {Status: "200", Hops: "L", Via: via},
+		copied.URL:    {Hops: "L", Via: via, Fetched: "200", Duplicate: coded.URL},
+		bare.URL:      {Status: "200"},
 	} {
 		l := lines[url]
 		got := Line{Status: l.Status, Hops: l.Hops, Via: l.Via, Fetched: l.Fetched, Duplicate: l.Duplicate,
-			Near: l.Near, Category: l.Category}
+			Near: l.Near, Category: l.Category, Body: l.Body}
 		if got != want {
 			t.Errorf("%s: got %+v, want %+v", url, got, want)
 		}

@@ -38,6 +38,7 @@ type Config struct {
 	// LinkLogBytes is the size of a file of the link log. Zero means no link log.
 	LinkLogBytes int64
 	ArchiveBytes int64 // size of a WARC file; 0: the usual one
+	Earlier      warc.Earlier
 	Seeds        []weburl.URL
 	Accept       func(items []keyset.Item) error
 }
@@ -89,7 +90,8 @@ func Open(fs disk.FS, cfg Config) (p *Parts, err error) {
 		p.LinkLog, e = linklog.Open(linklog.Config{Dir: p.dir, FS: fs, MaxBytes: cfg.LinkLogBytes})
 		fail(e)
 	}
-	p.Archive, p.found, e = warc.Open(warc.Config{Dir: p.dir, FS: fs, MaxBytes: cfg.ArchiveBytes})
+	p.Archive, p.found, e = warc.Open(warc.Config{Dir: p.dir, FS: fs, MaxBytes: cfg.ArchiveBytes,
+		Earlier: cfg.Earlier})
 	fail(e)
 	p.Delivery, e = delivery.Open(fs, path("state", "applications"))
 	fail(e)

@@ -14,24 +14,28 @@
 //
 // # Framing
 //
-// A digest of an index is that of the payload as stored, with chunk sizes if the body is stored in chunks. Replay tools
-// read the original's bytes under the header of the revisit, so the writer must know how the original is framed. Find
-// compares both digests of a page, of its body and of its payload as stored:
+// A digest of an index is that of the payload as stored, with chunk sizes if the body is stored in chunks. Then an
+// index of this program also has the digest of the body (body-digest). Replay tools read the original's bytes under the
+// header of the revisit, so the writer must know how the original is framed. Find compares both digests of a page, of
+// its body and of its payload as stored:
 //
-//	equal               index                 original
-//	body = stored       any                   stored as this page came
-//	stored              any                   stored in the same chunks
-//	body, not stored    of this program       stored without chunks: the writer changes the header
-//	body, not stored    of any other program  unknown: no match
+//	equal                index                 original
+//	body, and stored     any                   stored as this page came
+//	stored               any                   stored in the same chunks
+//	body                 of this program       stored without chunks
+//	body and body-digest of this program       stored in other chunks
+//	body                 of any other program  unknown: no match
 //
-// A program may compute digests without chunk sizes and store chunks all the same. So the third row is for files that
-// this program has named, in the directory of one of its crawls.
+// A program may compute digests without chunk sizes and store chunks all the same. So the third and fourth row are for
+// files that this program has named, in the directory of one of its crawls.
 //
 // # Format
 //
 // Package fixed draws the file. Its key is the digest, its note is JSON (the type note). Its values:
 //
-//	1  1: of this program; 3: of any program. A smaller number comes first in the sort
+//	1  1: of this program; 2: likewise, and the key is a body-digest; 3: of any program. A smaller number comes first
+//	   in the sort
 //	5  time, Unix seconds, big-endian
+//	20 after a 2: the digest as stored
 //	   URL
 package earlier

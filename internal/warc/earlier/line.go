@@ -21,6 +21,7 @@ const (
 	maxLine = 64 << 10
 
 	kindOurs  = 1 // the digest is that of the payload as stored, with chunk sizes
+	kindCoded = 2 // the digest is that of the body, which is stored with chunk sizes
 	kindOther = 3
 	valueHead = 1 + 5
 )
@@ -34,6 +35,7 @@ var (
 // An entry is what the table has of a response.
 type entry struct {
 	digest fixed.Key
+	stored fixed.Key // kindCoded: the digest of the payload as stored
 	kind   byte
 	date   time.Time
 	url    string
@@ -44,7 +46,10 @@ func (e *entry) appendTo(b []byte) []byte {
 	var date [8]byte
 	binary.BigEndian.PutUint64(date[:], uint64(e.date.Unix()))
 	b = append(append(b, e.digest[:]...), e.kind)
-	return append(append(b, date[3:]...), e.url...)
+	if b = append(b, date[3:]...); e.kind == kindCoded {
+		b = append(b, e.stored[:]...)
+	}
+	return append(b, e.url...)
 }
 
 // setValue reads a value of the table.
@@ -54,7 +59,14 @@ func (e *entry) setValue(b []byte) bool {
 	}
 	var date [8]byte
 	copy(date[3:], b[1:valueHead])
-	e.kind, e.url = b[0], string(b[valueHead:])
+	e.kind, b = b[0], b[valueHead:]
+	if e.kind == kindCoded {
+		if len(b) <= len(e.stored) {
+			return false
+		}
+		e.stored, b = fixed.Key(b), b[len(e.stored):]
+	}
+	e.url = string(b)
 	e.date = time.Unix(int64(binary.BigEndian.Uint64(date[:])), 0).UTC()
 	return true
 }
@@ -64,6 +76,8 @@ type fields struct {
 	URL, MIME, Digest, Filename string
 
 	Status, Truncated json.RawMessage
+
+	Body string `json:"body-digest"`
 }
 
 // parse reads a line. An error other than errRevisit and errOther says what is wrong with it.
@@ -96,6 +110,9 @@ func (e *entry) parse(line []byte, ours bool) error {
 	}
 	if e.url, e.kind = f.URL, kindOther; ours && warc.IsFileName(f.Filename) {
 		e.kind = kindOurs
+		if body, ok := sha1Of(f.Body); ok {
+			e.kind, e.digest, e.stored = kindCoded, body, e.digest
+		}
 	}
 	return nil
 }

@@ -299,11 +299,13 @@ func (p *Payloads) Find(body, stored [20]byte, size int64) (o warc.Original, ok 
 		return o, false, nil
 	}
 	e, ok, err := p.look(t, body)
-	ok = ok && (e.kind == kindOurs || body == stored)
+	if ok = ok && (e.kind != kindOther || body == stored); ok && e.kind == kindCoded {
+		o.Stored = e.stored
+	}
 	if !ok && err == nil && body != stored {
-		if e, ok, err = p.look(t, stored); ok {
-			o.Stored = stored
-		}
+		e, ok, err = p.look(t, stored)
+		ok = ok && e.kind != kindCoded
+		o.Stored = stored
 	}
 	if !ok || err != nil {
 		return warc.Original{}, false, err
