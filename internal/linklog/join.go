@@ -8,44 +8,77 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
 )
 
 // Current calls fn for the lines that count, of the link logs in dirs, in the order of Read. status reports that the
 // line has the newest status of its page, links that it has the page's links. It reads the files twice.
-func Current(fsys disk.FS, dirs []string, s extsort.Config, fn func(p *PageLine, status, links bool) error) (d Damage,
-	err error) {
-	files, err := allFiles(fsys, dirs)
-	if err != nil || len(files) == 0 {
-		return d, err
+func Current(fsys disk.FS, dirs []string, s extsort.Config, fn func(p *PageLine, status, links bool) error) (Damage,
+	error) {
+	c, err := Count(fsys, dirs, s, nil)
+	if err != nil {
+		return Damage{}, err
 	}
+	return c.Each(fn)
+}
+
+// Counted says which lines of link logs count.
+type Counted struct {
+	fs              disk.FS
+	files           []string
+	lines           []uint64 // of each file; a running crawl may add more
+	statuses, links *roaring64.Bitmap
+}
+
+// Count finds out which lines count, of the link logs in dirs. It reads the files once. If redirects is not nil, Count
+// calls it for each line that has a Redirect, also if the line does not count, with the number of the line.
+func Count(fsys disk.FS, dirs []string, s extsort.Config, redirects func(p *PageLine, n uint64) error) (c *Counted,
+	err error) {
+	c = &Counted{fs: fsys}
+	if c.files, err = allFiles(fsys, dirs); err != nil || len(c.files) == 0 {
+		return c, err
+	}
+	c.lines = make([]uint64, len(c.files))
 	visits := NewVisits(s)
 	defer func() { err = errors.Join(err, visits.Close()) }()
-	counts := make([]uint64, len(files)) // lines of each file; a running crawl may add more
-	before := uint64(0)                  // lines of the files before
-	for i, name := range files {
-		err := readFile(fsys, name, new(Damage), true, func(p *PageLine) error {
-			counts[i] = p.line
-			return visits.Add(p.URL, p.Time, before+p.line, p.elsewhere())
+	what := heads
+	if redirects != nil {
+		what = headsAndRedirects
+	}
+	before := uint64(0) // lines of the files before
+	for i, name := range c.files {
+		err := readFile(fsys, name, new(Damage), what, func(p *PageLine) error {
+			c.lines[i] = p.line
+			if err := visits.Add(p.URL, p.Time, before+p.line, p.elsewhere()); err != nil || len(p.Links) == 0 {
+				return err
+			}
+			return redirects(p, before+p.line)
 		})
 		if err != nil {
-			return d, err
+			return c, err
 		}
-		before += counts[i]
+		before += c.lines[i]
 	}
-	statuses, links, err := visits.Current()
-	if err != nil {
-		return d, err
-	}
-	before = 0
-	for i, name := range files {
-		err := readFile(fsys, name, &d, false, func(p *PageLine) error {
-			if p.line > counts[i] {
+	c.statuses, c.links, err = visits.Current()
+	return c, err
+}
+
+// HasLinks reports whether the links of a line count.
+func (c *Counted) HasLinks(n uint64) bool { return c.links.Contains(n) }
+
+// Each calls fn for the lines that count, as Current does. It reads the files once.
+func (c *Counted) Each(fn func(p *PageLine, status, links bool) error) (d Damage, err error) {
+	before := uint64(0)
+	for i, name := range c.files {
+		err := readFile(c.fs, name, &d, all, func(p *PageLine) error {
+			if p.line > c.lines[i] {
 				return errEnough
 			}
 			n := before + p.line
-			if a, b := statuses.Contains(n), links.Contains(n); a || b {
+			if a, b := c.statuses.Contains(n), c.links.Contains(n); a || b {
 				return fn(p, a, b)
 			}
 			return nil
@@ -53,7 +86,7 @@ func Current(fsys disk.FS, dirs []string, s extsort.Config, fn func(p *PageLine,
 		if err != nil && !errors.Is(err, errEnough) {
 			return d, err
 		}
-		before += counts[i]
+		before += c.lines[i]
 	}
 	return d, nil
 }

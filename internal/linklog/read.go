@@ -2,6 +2,7 @@ package linklog
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +42,7 @@ func (d *Damage) Any() bool { return d.Lines+d.Files > 0 }
 func Read(fsys disk.FS, dirs []string, fn func(p *PageLine) error) (d Damage, err error) {
 	files, err := allFiles(fsys, dirs)
 	for i := 0; err == nil && i < len(files); i++ {
-		err = readFile(fsys, files[i], &d, false, fn)
+		err = readFile(fsys, files[i], &d, all, fn)
 	}
 	return d, err
 }
@@ -57,8 +58,17 @@ func allFiles(fsys disk.FS, dirs []string) (files []string, err error) {
 	return files, nil
 }
 
-// readFile calls fn for each line of a file. With head it reads no links.
-func readFile(fsys disk.FS, name string, d *Damage, head bool, fn func(p *PageLine) error) error {
+// A part says what is read of the lines of a file.
+type part int
+
+const (
+	all               part = iota
+	heads                  // no links
+	headsAndRedirects      // only the links of lines that have a Redirect
+)
+
+// readFile calls fn for each line of a file.
+func readFile(fsys disk.FS, name string, d *Damage, what part, fn func(p *PageLine) error) error {
 	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
 	if base, open := strings.CutSuffix(name, openSuffix); open && errors.Is(err, fs.ErrNotExist) {
 		name = base + gzSuffix // the crawl has finished the file meanwhile
@@ -93,6 +103,7 @@ func readFile(fsys disk.FS, name string, d *Damage, head bool, fn func(p *PageLi
 		case err != nil:
 			return fmt.Errorf("link log: %w", err)
 		}
+		head := what == heads || what == headsAndRedirects && !bytes.Contains(line, redirectKind)
 		if err := p.parse(line, head); err != nil {
 			d.note(&d.Lines, "%s, line %d: %v", name, n, err)
 			continue
@@ -103,6 +114,9 @@ func readFile(fsys disk.FS, name string, d *Damage, head bool, fn func(p *PageLi
 		}
 	}
 }
+
+// redirectKind is in each line with a link of the kind Redirect.
+var redirectKind = []byte(`"` + Redirect + `"`)
 
 func isPathError(err error) bool {
 	_, ok := errors.AsType[*fs.PathError](err)

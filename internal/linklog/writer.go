@@ -107,7 +107,7 @@ func (w *Writer) Tail() (*Tail, error) {
 	t := &Tail{map[tailLine]struct{}{}}
 	var d Damage
 	for _, name := range w.left {
-		err := readFile(w.cfg.FS, name, &d, true, func(p *PageLine) error {
+		err := readFile(w.cfg.FS, name, &d, heads, func(p *PageLine) error {
 			t.lines[tailLine{xxhash.Sum64String(p.URL), p.Status}] = struct{}{}
 			return nil
 		})
