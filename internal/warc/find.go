@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -127,19 +126,18 @@ func (f *finding) add(line []byte) (more bool) {
 
 // file adds the lines of a sorted file. A file that does not exist has none.
 func (f *finding) file(fsys disk.FS, path string) error {
-	file, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+	from := f.prefix
+	if bytes.Compare(f.after, from) > 0 {
+		from = f.after
+	}
+	s, done, err := openLines(fsys, path, from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	from := f.prefix
-	if bytes.Compare(f.after, from) > 0 {
-		from = f.after
-	}
-	s, err := seekLine(file, from)
+	defer done()
 	for ; err == nil && s != nil; err = s.next() {
 		if !f.add(s.line) {
 			return nil

@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/lines"
+	"github.com/orbweaver/orbweaver/internal/store/zipnum"
 )
 
 // maxCaptures is the largest number of captures that Lookup returns.
@@ -90,7 +90,7 @@ func merge(fsys disk.FS, paths []string, from string, yield func(line []byte) (m
 	var absent error
 	opened := 0
 	for _, path := range paths {
-		f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+		s, done, err := openLines(fsys, path, []byte(from))
 		if errors.Is(err, fs.ErrNotExist) {
 			absent = err
 			continue
@@ -98,12 +98,8 @@ func merge(fsys disk.FS, paths []string, from string, yield func(line []byte) (m
 		if err != nil {
 			return err
 		}
-		defer f.Close()
+		defer done()
 		opened++
-		s, err := seekLine(f, []byte(from))
-		if err != nil {
-			return err
-		}
 		if s != nil {
 			sources = append(sources, s)
 		}
@@ -159,15 +155,23 @@ func seekLine(f disk.File, from []byte) (*lineSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := source(io.NewSectionReader(f, start, info.Size()-start), "index")
-	for {
+	return skipTo(source(io.NewSectionReader(f, start, info.Size()-start), "index"), from, info.Size())
+}
+
+// skipTo moves s to its first line that is not below from, and returns it; nil if there is none. It reads at most a
+// line more than most bytes.
+func skipTo(s *lineSource, from []byte, most int64) (*lineSource, error) {
+	for read := int64(0); ; read += int64(s.r.Size()) {
 		switch err := s.next(); {
 		case err == io.EOF:
 			return nil, nil
 		case err != nil:
 			return nil, err
+		case bytes.HasPrefix(s.line, []byte("!meta ")): // the name of the format, which some programs write
 		case bytes.Compare(s.line, from) >= 0:
 			return s, nil
+		case read > most:
+			return nil, fmt.Errorf("%s: %w: the lines are not sorted", s.name, zipnum.ErrDamaged)
 		}
 	}
 }
@@ -206,12 +210,13 @@ func ParseLine(line []byte) (l Line, err error) {
 	}
 	l.SURT, l.Time = string(key), string(stamp)
 	var fields struct {
-		URL, MIME, Status, Digest, Length, Offset, Filename string
-		Charset, Languages, Truncated, Redirect             string
-		Hops, Via, Category                                 string
+		URL, MIME, Digest, Filename             string
+		Status, Length, Offset                  number
+		Charset, Languages, Truncated, Redirect string
+		Hops, Via, Category                     string
 
 		Detected  string `json:"mime-detected"`
-		Fetched   string `json:"fetched-status"`
+		Fetched   number `json:"fetched-status"`
 		Duplicate string `json:"duplicate-of"`
 		Near      string `json:"near-duplicate-of"`
 		Body      string `json:"body-digest"`
@@ -219,21 +224,35 @@ func ParseLine(line []byte) (l Line, err error) {
 	if err := json.Unmarshal(object, &fields); err != nil {
 		return l, fmt.Errorf("CDXJ line %.40q: %w", line, err)
 	}
-	l.URL, l.MIME, l.Detected, l.Status = fields.URL, fields.MIME, fields.Detected, fields.Status
+	l.URL, l.MIME, l.Detected, l.Status = fields.URL, fields.MIME, fields.Detected, string(fields.Status)
 	l.Digest, l.File = fields.Digest, fields.Filename
 	l.Charset, l.Languages, l.Truncated = fields.Charset, fields.Languages, fields.Truncated
 	l.Redirect = fields.Redirect
-	l.Hops, l.Via, l.Fetched = fields.Hops, fields.Via, fields.Fetched
+	l.Hops, l.Via, l.Fetched = fields.Hops, fields.Via, string(fields.Fetched)
 	l.Duplicate, l.Near, l.Category, l.Body = fields.Duplicate, fields.Near, fields.Category, fields.Body
-	if l.Offset, err = strconv.ParseInt(fields.Offset, 10, 64); err != nil {
+	if l.Offset, err = strconv.ParseInt(string(fields.Offset), 10, 64); err != nil {
 		return l, fmt.Errorf("CDXJ line %.40q: offset: %w", line, err)
 	}
 	if fields.Length != "" {
-		if l.Length, err = strconv.ParseInt(fields.Length, 10, 64); err != nil {
+		if l.Length, err = strconv.ParseInt(string(fields.Length), 10, 64); err != nil {
 			return l, fmt.Errorf("CDXJ line %.40q: length: %w", line, err)
 		}
 	}
 	return l, nil
+}
+
+// A number is a JSON number, or a string that has one: programs write both.
+type number string
+
+// UnmarshalJSON takes the text of either.
+func (n *number) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, (*string)(n))
+	}
+	if string(b) != "null" {
+		*n = number(b)
+	}
+	return nil
 }
 
 // OpenWARC opens a WARC file of the crawl directory dir, finished or still being written, by the name that the index

@@ -1,0 +1,321 @@
+// Package zipnum answers: which lines of a sorted list begin at a key, without unpacking the whole list?
+//
+//	sorted lines -> Writer -> blocks (NAME.cdx.gz) and their index (NAME.idx)
+//	key -> binary search in the index -> one block -> lines
+//
+// The format is that of WACZ files and of web archives' large indexes (ZipNum, cdxj-gzip-1.0). The file of blocks is a
+// row of gzip members. Each holds 256 lines, or fewer if these have more than 1 MiB. The index has one line a block,
+// after a line that names the format:
+//
+//	!meta 0 {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}
+//	com,example)/ 20260131000000 {"offset": 0, "length": 5432, "digest": "sha256:…", "filename": "index.cdx.gz"}
+//
+// The key of an index line is the beginning of the block's first line, up to the second blank.
+//
+// A reader bounds what a hostile file can cost: an index line has at most 1 MiB, and a block unpacks to at most 64 MiB.
+// A Writer and a reader belong to one goroutine each.
+package zipnum
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+const (
+	blockLines = 256     // of a full block
+	blockBytes = 1 << 20 // of the lines after which a block ends early
+	// MaxBlock is how many bytes a block may unpack to.
+	MaxBlock = 64 << 20
+	maxEntry = 1 << 20 // bytes of a line of the index
+	buffer   = 64 << 10
+	probe    = 4 << 10 // bytes that one step of a binary search reads
+)
+
+// ErrDamaged means that the files are not what a Writer writes.
+var ErrDamaged = errors.New("damaged ZipNum index")
+
+// A Writer writes both files. Its lines must be sorted by their bytes.
+type Writer struct {
+	blocks, index io.Writer
+	name          string // of the file of blocks
+	gz            *gzip.Writer
+	packed        bytes.Buffer // the block
+	first         []byte       // the first line of the block
+	lines, text   int          // of the block
+	offset        int64        // of the block
+	begun         bool
+}
+
+// NewWriter returns a Writer. name is the name of the file of blocks, without a directory. The caller closes the files.
+func NewWriter(blocks, index io.Writer, name string) *Writer {
+	w := &Writer{blocks: blocks, index: index, name: name}
+	w.gz = gzip.NewWriter(&w.packed)
+	return w
+}
+
+// Add adds a line, which has no line feed.
+func (w *Writer) Add(line []byte) error {
+	if w.lines == 0 {
+		w.first = append(w.first[:0], line...)
+		w.packed.Reset()
+		w.gz.Reset(&w.packed)
+	}
+	w.lines++
+	w.text += len(line) + 1
+	w.gz.Write(line)
+	w.gz.Write([]byte{'\n'}) // into memory
+	if w.lines == blockLines || w.text >= blockBytes {
+		return w.flush()
+	}
+	return nil
+}
+
+// Close writes the last block.
+func (w *Writer) Close() error {
+	if w.lines > 0 {
+		return w.flush()
+	}
+	return w.begin()
+}
+
+// begin writes the first line of the index.
+func (w *Writer) begin() error {
+	if w.begun {
+		return nil
+	}
+	w.begun = true
+	name, err := json.Marshal(w.name)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w.index, "!meta 0 {\"format\": \"cdxj-gzip-1.0\", \"filename\": %s}\n", name)
+	return err
+}
+
+// flush writes the block and its line of the index.
+func (w *Writer) flush() error {
+	if err := errors.Join(w.begin(), w.gz.Close()); err != nil {
+		return err
+	}
+	name, err := json.Marshal(w.name)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w.index, "%s {\"offset\": %d, \"length\": %d, \"digest\": \"sha256:%x\", \"filename\": %s}\n",
+		keyOf(w.first), w.offset, w.packed.Len(), sha256.Sum256(w.packed.Bytes()), name)
+	if err != nil {
+		return err
+	}
+	w.offset += int64(w.packed.Len())
+	w.lines, w.text = 0, 0
+	_, err = w.blocks.Write(w.packed.Bytes())
+	return err
+}
+
+// keyOf returns the beginning of a line up to its second blank, without it.
+func keyOf(line []byte) []byte {
+	i := bytes.IndexByte(line, ' ')
+	if i < 0 {
+		return line
+	}
+	if j := bytes.IndexByte(line[i+1:], ' '); j >= 0 {
+		return line[:i+1+j]
+	}
+	return line
+}
+
+// A Source is a file that is read at any place.
+type Source interface {
+	io.ReaderAt
+	// Size returns the size of the file in bytes.
+	Size() int64
+}
+
+// From returns the text of the lines from the block on that has the first line that is not below key. The lines before
+// it in its block come, too. Read unpacks one block after the other. Its error wraps ErrDamaged if the files are not
+// what they should be.
+func From(index, blocks Source, key []byte) (io.Reader, error) {
+	at, err := find(index, keyOf(key))
+	if err != nil {
+		return nil, err
+	}
+	if at < 0 || at > blocks.Size() {
+		return nil, fmt.Errorf("%w: a block begins at byte %d of %d", ErrDamaged, at, blocks.Size())
+	}
+	return &text{in: bufio.NewReaderSize(io.NewSectionReader(blocks, at, blocks.Size()-at), buffer)}, nil
+}
+
+// find returns where the last block begins whose key is below key, or the first block.
+func find(index Source, key []byte) (offset int64, err error) {
+	size := index.Size()
+	s := scan(index, 0, size, probe)
+	e, err := s.next()
+	if err != nil || e == nil {
+		return 0, err
+	}
+	// best is the last entry known to be below key. The first one that is not begins in (low, high].
+	best, low, high := e.offset, e.end, size
+	for high-low > buffer {
+		mid := low + (high-low)/2
+		switch e, err := scan(index, mid, size, probe).next(); {
+		case err != nil:
+			return 0, err
+		case e == nil || e.start >= high || bytes.Compare(e.key, key) >= 0:
+			high = mid
+		default:
+			best, low = e.offset, e.end
+		}
+	}
+	s = scan(index, low, size, buffer)
+	for {
+		e, err := s.next()
+		if err != nil || e == nil || bytes.Compare(e.key, key) >= 0 {
+			return best, err
+		}
+		best = e.offset
+	}
+}
+
+// An entry is a line of the index.
+type entry struct {
+	key        []byte // valid until the next one is read
+	offset     int64  // of the block
+	start, end int64  // of the line in the index
+}
+
+// A scanner reads entries.
+type scanner struct {
+	in   *bufio.Scanner
+	at   int64
+	skip bool // the reader begins before an entry
+}
+
+// scan returns a scanner of the entries that begin at byte at or after it. It reads step bytes at a time.
+func scan(index Source, at, size int64, step int) *scanner {
+	skip := at > 0
+	if skip {
+		at-- // a line that begins at byte at follows a line feed
+	}
+	in := bufio.NewScanner(io.NewSectionReader(index, at, size-at))
+	in.Buffer(make([]byte, step), maxEntry)
+	in.Split(splitLine)
+	return &scanner{in, at, skip}
+}
+
+// splitLine is a bufio.SplitFunc for lines that end with a line feed, which is a part of the token.
+func splitLine(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	i := bytes.IndexByte(data, '\n')
+	switch {
+	case i < 0 && atEOF && len(data) > 0:
+		return 0, nil, io.ErrUnexpectedEOF
+	case i < 0:
+		return 0, nil, nil
+	}
+	return i + 1, data[:i+1], nil
+}
+
+// next returns the next entry; nil at the end.
+func (s *scanner) next() (*entry, error) {
+	for {
+		if !s.in.Scan() {
+			switch err := s.in.Err(); {
+			case err == io.ErrUnexpectedEOF && s.skip:
+				return nil, nil
+			case err == io.ErrUnexpectedEOF || err == bufio.ErrTooLong:
+				return nil, fmt.Errorf("%w: a line of the index at byte %d: %w", ErrDamaged, s.at, err)
+			default:
+				return nil, err // nil at the end
+			}
+		}
+		line := s.in.Bytes()
+		start := s.at
+		s.at += int64(len(line))
+		if s.skip || bytes.HasPrefix(line, []byte{'!'}) {
+			s.skip = false
+			continue
+		}
+		e := &entry{key: keyOf(line), start: start, end: s.at}
+		var place struct {
+			Offset *int64 `json:"offset"`
+		}
+		if err := json.Unmarshal(line[len(e.key):], &place); err != nil || place.Offset == nil {
+			return nil, fmt.Errorf("%w: the line of the index at byte %d names no offset: %s", ErrDamaged, start,
+				strings.ToValidUTF8(fmt.Sprintf("%.60s", line), "?"))
+		}
+		e.offset = *place.Offset
+		return e, nil
+	}
+}
+
+// text unpacks blocks.
+type text struct {
+	in   *bufio.Reader
+	gz   *gzip.Reader
+	open bool // gz has more of its block
+	left int64
+	err  error
+}
+
+// Read reads the text of the blocks.
+func (t *text) Read(p []byte) (int, error) {
+	for t.err == nil {
+		if !t.open {
+			if t.err = t.next(); t.err != nil {
+				break
+			}
+		}
+		n, err := t.gz.Read(p[:min(int64(len(p)), t.left+1)])
+		t.left -= int64(n)
+		switch {
+		case t.left < 0:
+			t.err = fmt.Errorf("%w: a block has more than %d bytes", ErrDamaged, MaxBlock)
+		case err == io.EOF:
+			t.open = false
+		case err != nil:
+			t.err = broken(err)
+		}
+		if n > 0 && t.err == nil {
+			return n, nil
+		}
+	}
+	return 0, t.err
+}
+
+// next begins a block.
+func (t *text) next() error {
+	if _, err := t.in.Peek(1); err != nil {
+		return err
+	}
+	var err error
+	if t.gz == nil {
+		t.gz, err = gzip.NewReader(t.in)
+	} else {
+		err = t.gz.Reset(t.in)
+	}
+	if err != nil {
+		return broken(err)
+	}
+	t.gz.Multistream(false)
+	t.open, t.left = true, MaxBlock
+	return nil
+}
+
+// broken classifies an error of gzip: what the bytes cause wraps ErrDamaged.
+func broken(err error) error {
+	var path interface{ Timeout() bool } // of a disk or a network
+	if errors.As(err, &path) {
+		return err
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
+}
