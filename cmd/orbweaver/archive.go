@@ -14,7 +14,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/output/wacz"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
@@ -22,7 +23,8 @@ import (
 // An openedArchive is the archive of crawl directories. If an index lacks captures, temporary files
 // have them until Close.
 type openedArchive struct {
-	*captures.Archive
+	*wacz.Archive
+	fs                *wacz.FS
 	places, originals []warc.Place
 	tmp               string
 	loose             map[string]string // WARC files of no crawl, by their names in tmp/files/archive
@@ -31,23 +33,27 @@ type openedArchive struct {
 
 // Close removes the temporary files.
 func (a *openedArchive) Close() error {
+	err := a.fs.Close()
 	if a.tmp == "" {
-		return nil
+		return err
 	}
-	return os.RemoveAll(a.tmp)
+	return errors.Join(err, os.RemoveAll(a.tmp))
 }
 
-// openArchive opens the archive of crawl directories, of killed and running crawls, too, and of WARC files. It tells
-// errs about what may be missing, and how far it is if reading takes long.
+// isArchive reports whether path is a crawl directory or a WACZ.
+func isArchive(path string) bool { return isCrawlDir(path) || wacz.Is(path) }
+
+// openArchive opens the archive of crawl directories, of killed and running crawls, too, of WACZ files and their URLs,
+// and of WARC files. It tells errs about what may be missing, and how far it is if reading takes long.
 func openArchive(ctx context.Context, errs io.Writer, paths, originals []string) (_ *openedArchive, err error) {
-	a := &openedArchive{flaws: flawList{errs: errs}}
+	a := &openedArchive{flaws: flawList{errs: errs}, fs: wacz.NewFS()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	dirs := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !isCrawlDir(path) })
-	loose := slices.DeleteFunc(slices.Clone(paths), isCrawlDir)
+	dirs := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !isArchive(path) })
+	loose := slices.DeleteFunc(slices.Clone(paths), isArchive)
 	if len(loose) > 0 {
 		files, err := warcFiles(errs, loose)
 		if err != nil {
@@ -74,7 +80,7 @@ func openArchive(ctx context.Context, errs io.Writer, paths, originals []string)
 			a.originals = append(a.originals, p)
 		}
 	}
-	a.Archive = captures.New(nil, a.places, a.originals)
+	a.Archive = a.fs.Archive(a.places, a.originals)
 	return a, nil
 }
 
@@ -132,6 +138,26 @@ func (a *openedArchive) origin(path string) string {
 // place finds the captures of a crawl directory that its index lacks. name is how the command line
 // names the directory, and i its number.
 func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name string, i int) (p warc.Place, err error) {
+	tmpDir := func() (string, error) {
+		if a.tmp == "" {
+			if a.tmp, err = temporary("orbweaver-index-"); err != nil {
+				return "", err
+			}
+		}
+		tmp := filepath.Join(a.tmp, strconv.Itoa(i))
+		return tmp, os.Mkdir(tmp, 0o700)
+	}
+	if wacz.Is(dir) && !isCrawlDir(dir) {
+		p, file, err := a.fs.Add(ctx, dir, tmpDir)
+		if err != nil {
+			return p, noWACZ(name, dir, err)
+		}
+		if file.Unsealed {
+			fmt.Fprintf(errs, "orbweaver: warning: %s: datapackage.json does not have the digest in "+
+				"datapackage-digest.json: somebody has changed the WACZ\n", report.OneLine(name))
+		}
+		return p, nil
+	}
 	const remedy = "give one that contains the directory archive"
 	switch is, err := holds(dir, "archive"); {
 	case err != nil:
@@ -149,15 +175,7 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 	}
 	progress := newSteps(errs)
 	long := false
-	s, err := warc.WriteSupplement(nil, dir, func() (string, error) {
-		if a.tmp == "" {
-			if a.tmp, err = temporary("orbweaver-index-"); err != nil {
-				return "", err
-			}
-		}
-		tmp := filepath.Join(a.tmp, strconv.Itoa(i))
-		return tmp, os.Mkdir(tmp, 0o700)
-	}, func(done, total int64) error {
+	s, err := warc.WriteSupplement(nil, dir, tmpDir, func(done, total int64) error {
 		long = progress.say("%sreading archive files that no index has: %s of %s", of,
 			humanize.Bytes(uint64(done)), humanize.Bytes(uint64(total))) || long
 		return ctx.Err()
@@ -184,6 +202,14 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 		fmt.Fprintf(errs, "%s: to keep the new index, run: orbweaver warc index %[1]s\n", dir)
 	}
 	return warc.Place{Dir: dir, Extra: s.Path}, nil
+}
+
+// noWACZ is the error of a WACZ that cannot be opened.
+func noWACZ(name, path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return unreadable(name, path, err, "name a WACZ file, its URL, a WARC file or a crawl directory")
+	}
+	return &exitError{exitOther, fmt.Sprintf("%s: %v", report.OneLine(name), cause(err))}
 }
 
 // pages refuses an archive that has no capture of a web page or file.

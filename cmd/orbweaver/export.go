@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,36 +9,45 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/output/mirror"
+	"github.com/orbweaver/orbweaver/internal/output/wacz"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // ExportCmd implements "export".
 type ExportCmd struct {
-	Mirror    string   `required:"" placeholder:"OUT" help:"${export_mirror}"`
-	At        string   `placeholder:"TIME" help:"${export_at}"`
-	Overwrite bool     `help:"Replace the mirror in OUT. A directory with other files is refused."`
-	Originals []string `placeholder:"DIR" help:"${replay_originals}"`
-	JSON      bool     `name:"json" help:"Print what was written as one JSON object."`
-	Dirs      []string `arg:"" optional:"" name:"path" help:"${export_paths}"`
+	Mirror    string            `required:"" xor:"form" placeholder:"OUT" help:"${export_mirror}"`
+	WACZ      string            `required:"" xor:"form" name:"wacz" placeholder:"OUT.wacz" help:"${export_wacz}"`
+	WACZSize  quantity.ByteSize `name:"wacz-size" placeholder:"BYTES" help:"${export_wacz_size}"`
+	Logs      bool              `help:"With --wacz: put crawl.log into the WACZ, too."`
+	At        string            `placeholder:"TIME" help:"${export_at}"`
+	Overwrite bool              `help:"${export_overwrite}"`
+	Originals []string          `placeholder:"DIR" help:"${replay_originals}"`
+	JSON      bool              `name:"json" help:"Print what was written as one JSON object."`
+	Dirs      []string          `arg:"" optional:"" name:"path" help:"${export_paths}"`
 }
 
 // Help explains the files.
 func (ExportCmd) Help() string {
-	return `The archived pages become files with relative links, one directory a host, for
-reading without a server. Open OUT/index.html in a browser.
+	return `With --mirror, the archived pages become files with relative links, one
+directory a host, for reading without a server. Open OUT/index.html in a
+browser. With --wacz, the WARC files, an index and a list of the pages become
+one file, for ReplayWeb.page and other viewers, and for "orbweaver replay".
 
   orbweaver export --mirror out crawl
   orbweaver export --mirror out --at 20260131 crawl
+  orbweaver export --wacz site.wacz crawl
 
-Links to pages that the archive lacks lead to the live web. Redirects have no
+In a mirror, links to pages that the archive lacks lead to the live web. Redirects have no
 file: links lead to their targets. Pages keep their encoding. Names end in .html
 or .css where the URL does not; what file systems refuse is escaped or, like
 names that collide, replaced by a hash.
@@ -52,12 +62,19 @@ Scripts of the pages run when you open a file, and can contact other servers.
 // Run writes the mirror.
 func (c *ExportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) error {
 	c.Dirs = given.dirs(c.Dirs)
-	return untilSignal(func(ctx context.Context) error { return c.write(ctx, out, errs) })
+	return untilSignal(func(ctx context.Context) error {
+		if c.WACZ != "" {
+			return c.pack(ctx, out, errs)
+		}
+		return c.write(ctx, out, errs)
+	})
 }
 
 // write writes the mirror until ctx ends.
 func (c *ExportCmd) write(ctx context.Context, out io.Writer, errs io.Writer) (err error) {
 	switch {
+	case c.WACZSize > 0 || c.Logs:
+		return bad("--wacz-size and --logs have no effect without --wacz OUT.wacz")
 	case c.Mirror == "":
 		return bad("--mirror is empty; name a directory for the command to create")
 	case inside(c.Mirror, "."):
@@ -130,6 +147,69 @@ func (c *ExportCmd) write(ctx context.Context, out io.Writer, errs io.Writer) (e
 	return &exitError{exitOther, "the mirror in " + c.Mirror + " lacks what these WARC files do not give"}
 }
 
+// pack writes a WACZ until ctx ends.
+func (c *ExportCmd) pack(ctx context.Context, out, errs io.Writer) error {
+	if c.At != "" || len(c.Originals) > 0 {
+		return bad("--at and --originals have no effect with --wacz, which takes whole WARC files")
+	}
+	if !strings.HasSuffix(c.WACZ, ".wacz") {
+		return bad("--wacz %s: the name must end in .wacz, or no viewer opens the file", c.WACZ)
+	}
+	cfg := wacz.Config{Out: c.WACZ, Size: int64(c.WACZSize), Overwrite: c.Overwrite, In: reading(ctx, errs),
+		Software: "orbweaver " + node.Version}
+	var err error
+	if cfg.WARCs, err = warcFiles(errs, c.Dirs); err != nil {
+		return err
+	}
+	if c.Logs {
+		cfg.Logs = wacz.CrawlLogs(c.Dirs)
+	}
+	for _, path := range c.Dirs {
+		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o007 == 0 {
+			cfg.FS = disk.Private(disk.OS)
+		}
+		if inside(filepath.Join(path, "archive"), c.WACZ) {
+			return bad("--wacz %s: this is inside of the archive of %s; choose another place", c.WACZ, path)
+		}
+	}
+	res, err := wacz.Write(ctx, cfg)
+	flaws := flawList{errs: errs}
+	if len(res.Flaws.Places) > 0 {
+		_ = flaws.take("", &res.Flaws) // it is one of flaws
+	}
+	switch {
+	case errors.Is(err, wacz.ErrExists):
+		return bad("--wacz %v; choose another name, or replace a file with --overwrite", err)
+	case errors.Is(err, disk.ErrForeign):
+		return bad("--wacz %s: the file is made in %[1]s.partial, but that is there, and not of this command; move it "+
+			"away, or choose another name", c.WACZ)
+	case errors.Is(err, context.Canceled):
+		return &exitError{exitSignal, "stopped; nothing was written to " + c.WACZ}
+	case errors.Is(err, wacz.ErrNothing):
+		return fmt.Errorf("%w; nothing was written to %s", err, c.WACZ)
+	case err != nil:
+		return refused("export --wacz "+c.WACZ, c.WACZ, err)
+	case c.JSON:
+		err = json.NewEncoder(out).Encode(res)
+	default:
+		for _, row := range []struct {
+			name string
+			text string
+		}{
+			{"files", fmt.Sprintf("%s (%s) in %s", humanize.Comma(int64(len(res.Files))),
+				humanize.Bytes(uint64(res.Bytes)), cmp.Or(res.List, c.WACZ))},
+			{"WARC files", humanize.Comma(res.WARCs)},
+			{"captures", humanize.Comma(res.Lines)},
+			{"pages", fmt.Sprintf("%s, seeds among them: %s", humanize.Comma(res.Seeds+res.Extra),
+				humanize.Comma(res.Seeds))},
+		} {
+			fmt.Fprintf(out, "%-11s %s\n", row.name, row.text)
+		}
+		fmt.Fprintf(out, "Open %s with \"orbweaver replay\" or at replayweb.page.\n", res.Files[0])
+	}
+	return cmp.Or(err, flaws.err())
+}
+
 // printFaults names the WARC files that cannot be read, and what the user can do.
 func printFaults(errs io.Writer, res mirror.Result) {
 	for _, f := range res.Faults {
@@ -186,7 +266,7 @@ func inside(dir, path string) bool {
 func parseTime(s string) (time.Time, error) {
 	const lowest = "00000101000000"
 	if len(s) >= 4 && len(s) <= len(lowest) {
-		if t, err := time.Parse(captures.TimeFormat, s+lowest[len(s):]); err == nil {
+		if t, err := time.Parse("20060102150405", s+lowest[len(s):]); err == nil {
 			return t, nil
 		}
 	}

@@ -217,20 +217,24 @@ var longHelp = cli.Texts{
 		"(default: ./crawl).",
 	"warc_ls_files":     "List these WARC files (.warc, .warc.gz, .open) or crawl directories (default: ./crawl).",
 	"warc_verify_files": "Check these WARC files or crawl directories (default: ./crawl).",
-	"warc_extract_file": "Read this WARC file, or with --url this crawl directory (default: ./crawl).",
+	"warc_extract_file": "Read this WARC file, or with --url this crawl directory or WACZ (default: ./crawl).",
 	"warc_url": "Print the first capture of this URL. In a crawl directory with several captures, list them " +
 		"instead.",
 	"man_command":   "Print the page of this command, such as crawl or check robots; without it, the program's.",
 	"man_out":       "Write the pages of all commands to directory DIR, which the command creates.",
 	"warc_at":       "With --url and a crawl directory: print the capture whose 14-digit time begins with TIME.",
 	"export_mirror": "Write files for offline reading to the new directory OUT.",
-	"export_at": "Show the archive at TIME, up to 14 digits of year, month, day, hour, minute and second in UTC: of " +
-		"each URL the nearest capture (default: the newest).",
+	"export_wacz":   "Write the archive as one WACZ file, for viewers such as ReplayWeb.page.",
+	"export_wacz_size": "With --wacz: write OUT-00000.wacz and so on, each with WARC files of at most BYTES, and the " +
+		"list OUT.json. A larger WARC file gets a WACZ of its own (default: one WACZ).",
+	"export_overwrite": "Replace the mirror or the WACZ in OUT. A directory with other files is refused.",
+	"export_at": "With --mirror: show the archive at TIME, up to 14 digits of year, month, day, hour, minute and " +
+		"second in UTC: of each URL the nearest capture (default: the newest).",
 	"replay_listen": "Listen on this loopback address and port: 127.0.0.1 or [::1]; port 0 takes a free one.",
-	"replay_paths": "Show the archives of these crawl directories, or these WARC files, as one (default: " +
-		"./crawl).",
-	"export_paths": "Export the archives of these crawl directories, or these WARC files, as one (default: " +
-		"./crawl).",
+	"replay_paths": "Show the archives of these crawl directories, WACZ files, URLs of WACZ files, or WARC files, as " +
+		"one (default: ./crawl).",
+	"export_paths": "Export the archives of these crawl directories, or WARC files, as one; with --mirror also WACZ " +
+		"files and their URLs (default: ./crawl).",
 	"links_dirs": "Read the link logs of these crawl directories, such as those of all agents (default: " +
 		"./crawl).",
 	"replay_originals": "Also look for the originals of revisit records in these crawl directories.",

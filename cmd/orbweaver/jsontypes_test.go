@@ -23,6 +23,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/output/mirror"
+	"github.com/orbweaver/orbweaver/internal/output/wacz"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/report/review"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
@@ -201,7 +202,7 @@ func TestJSONTypes(t *testing.T) {
 	f := fieldTypes{}
 	for _, v := range []any{report.Summary{}, streamedPage{}, plannedCrawl{}, plannedSeed{}, plannedExample{},
 		crawl.Status{}, crawl.ClusterStatus{}, node.Waiting{}, node.Size{}, review.Review{}, coordination.Status{},
-		planAnswer{}, graphBuilt{}, graphStats{}, graphRanks{}, graphTau{}, mirror.Result{}} {
+		planAnswer{}, graphBuilt{}, graphStats{}, graphRanks{}, graphTau{}, mirror.Result{}, wacz.Result{}} {
 		f.fields(reflect.TypeOf(v), reflect.TypeOf(v).String())
 	}
 	done := map[protoreflect.FullName]bool{}

@@ -62,8 +62,8 @@ var exitCodes = []struct {
 	{exitOther, "other error", "Any other error. Also: the answer is no. `check scope` found a URL out of scope, " +
 		"`check robots` found one forbidden, `warc verify` found damage, " +
 		"`store check` found a store that a crawl cannot use, `report --fail-on broken` found broken links, " +
-		"`export` wrote a mirror without the content of damaged or missing WARC files, `warc index` or " +
-		"`warc ls` passed over damaged places, or an agent has not done what `ctl` told it.",
+		"`export` wrote a mirror without the content of damaged or missing WARC files, or a WACZ with damaged " +
+		"ones, `warc index` or `warc ls` passed over damaged places, or an agent has not done what `ctl` told it.",
 		"Read the message."},
 	{exitDiskFull, "disk full", "The disk is full, or less is free than `--min-free-disk`. No accepted URL is lost.",
 		"Make room, then continue with `--resume`."},

@@ -327,7 +327,7 @@ func (c *WarcExtractCmd) extract(ctx context.Context, out, errs io.Writer) (err 
 		c.URL = typed.URL.String() // the index ignores the scheme
 	}
 	var dirs []string
-	if isCrawlDir(c.File) && c.URL != "" {
+	if isArchive(c.File) && c.URL != "" {
 		dirs = append(dirs, c.File)
 	}
 	c.archive, err = openArchive(ctx, errs, dirs, c.Originals)
@@ -336,7 +336,7 @@ func (c *WarcExtractCmd) extract(ctx context.Context, out, errs io.Writer) (err 
 	}
 	defer func() { err = errors.Join(err, c.archive.Close()) }()
 	out = cli.Exact(out)
-	if isCrawlDir(c.File) {
+	if isArchive(c.File) {
 		return c.fromCrawl(ctx, out)
 	}
 	return withWARC(reading(ctx, errs, c.File), c.File, func(f disk.File) error {
@@ -388,7 +388,7 @@ func (c *WarcExtractCmd) original(f archiveFile, rec *warc.Record) (*warc.Record
 	if len(c.archive.places) == 0 && filepath.Base(filepath.Dir(path)) == "archive" && isCrawlDir(own) {
 		places = append(warc.Places(own), places...)
 	}
-	found, file, err := warc.OpenOriginal(nil, places, ref)
+	found, file, err := warc.OpenOriginal(c.archive.fs, places, ref)
 	if errors.Is(err, warc.ErrNoOriginal) { // the index of a running or killed crawl lacks its last file
 		if found, err = warc.FindOriginal(f, ref); err == nil {
 			return found, io.NopCloser(nil), nil
@@ -408,9 +408,13 @@ const maxChoices = 100
 // fromCrawl finds the capture by the index of the crawl directory and prints it.
 func (c *WarcExtractCmd) fromCrawl(ctx context.Context, out io.Writer) error {
 	if c.URL == "" {
-		return bad("%s: a crawl directory needs --url; for --offset, give one of the files in its archive", c.File)
+		what := "crawl directory"
+		if !isCrawlDir(c.File) {
+			what = "WACZ"
+		}
+		return bad("%s: a %s needs --url; for --offset, give one of the files in its archive", c.File, what)
 	}
-	captures, err := warc.Lookup(nil, c.archive.places[0], c.URL)
+	captures, err := warc.Lookup(c.archive.fs, c.archive.places[0], c.URL)
 	if err != nil {
 		return err
 	}
@@ -432,7 +436,7 @@ func (c *WarcExtractCmd) fromCrawl(ctx context.Context, out io.Writer) error {
 		return fmt.Errorf("%d captures of %s; choose one:\n%s", len(captures), c.URL,
 			strings.TrimRight(b.String(), "\n"))
 	}
-	rec, f, err := warc.OpenRecord(nil, c.File, captures[0])
+	rec, f, err := warc.OpenRecord(c.archive.fs, c.archive.places[0].Dir, captures[0])
 	if err != nil {
 		return withRemedy(err)
 	}

@@ -48,7 +48,7 @@ func (l *flawList) unsupported(dir string, crawl bool) {
 		case strings.HasSuffix(name, ".warc.zst"):
 			why = ".warc.zst is not supported; decompress it with \"zstd -d\", then use \"warcio recompress\""
 		case strings.HasSuffix(name, ".wacz"):
-			why = "WACZ is not supported; unpack it, and take the .warc.gz files of its archive folder"
+			why = "a WACZ is not read here; name the WACZ itself"
 		case crawl && strings.HasSuffix(name, ".warc"):
 			why = "in a crawl directory, a plain WARC file is not supported; make a .warc.gz file of it, such as " +
 				"with \"warcio recompress\""

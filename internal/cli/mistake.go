@@ -164,12 +164,21 @@ func withValue(f *kong.Flag) string {
 	return "--" + f.Name + " " + strings.TrimSuffix(f.FormatPlaceHolder(), ",...")
 }
 
-// required returns the flags that a command needs and does not have.
+// required returns the flags that a command needs and does not have. It needs one of those that exclude each other.
 func required(node *kong.Node) (missing []string) {
+	groups := map[string]int{} // places in missing
 	for _, f := range knownFlags(node) {
-		if f.Required && !f.Set {
-			missing = append(missing, withValue(f))
+		if !f.Required || f.Set {
+			continue
 		}
+		if len(f.Xor) > 0 {
+			if at, known := groups[f.Xor[0]]; known {
+				missing[at] += " or " + withValue(f)
+				continue
+			}
+			groups[f.Xor[0]] = len(missing)
+		}
+		missing = append(missing, withValue(f))
 	}
 	return missing
 }

@@ -382,6 +382,8 @@ func notWARC(p string) string {
 	switch {
 	case strings.HasPrefix(p, "filedesc://"):
 		return "ARC is not supported; make a WARC file of it, such as with: warcio recompress FILE.arc.gz FILE.warc.gz"
+	case strings.HasPrefix(p, "PK\x03\x04"):
+		return "a ZIP file, such as a WACZ, which replay, export and extract open if its name ends in .wacz"
 	case strings.HasPrefix(p, zstd) || strings.HasPrefix(p, dictionary):
 		return ".warc.zst is not supported; decompress the file, such as with: zstd -d"
 	}
