@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -70,27 +68,18 @@ type got struct {
 // the body to errs.
 func (w *webFlags) get(errs io.Writer, typed *input.TypedURL, max int64) (_ *got, _ error) {
 	u := typed.URL
-	res, err := dns.New(dns.Config{Servers: w.DNS})
-	if err != nil {
-		return nil, input.SettingError(err)
-	}
-	defer res.Close()
 	ua, _, err := w.identity()
 	if err != nil {
 		return nil, err
 	}
-	f, err := fetch.New(fetch.Config{
+	f, end, err := node.OpenFetcher(fetch.Config{
 		UserAgent: ua, ConnectTo: w.ConnectTo, CAFile: w.CA, Insecure: w.Insecure, AllowPrivate: w.AllowPrivate,
-		Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
-			a, err := res.Lookup(ctx, host)
-			return a.Addrs, err
-		},
 		TotalTimeout: time.Minute,
-	})
+	}, w.DNS)
 	if err != nil {
-		return nil, input.SettingError(err)
+		return nil, err
 	}
-	defer f.Close()
+	defer end()
 	for range 6 {
 		r, err := f.Fetch(context.Background(), fetch.Request{URL: u, MaxBody: max})
 		if err != nil {

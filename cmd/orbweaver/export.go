@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -88,9 +87,7 @@ func (c *ExportCmd) write(ctx context.Context, out io.Writer, errs io.Writer) (e
 		}
 	}
 	for _, dir := range c.Dirs {
-		if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o007 == 0 {
-			cfg.FS = disk.Private(disk.OS) // others may not read the crawl, so nor its pages
-		}
+		cfg.FS = cmp.Or(cfg.FS, disk.AsPrivateAs(dir))
 		if inside(dir, c.Mirror) {
 			return bad("--mirror %s: the directory is inside of the crawl directory %s; choose another one",
 				c.Mirror, dir)
@@ -165,9 +162,7 @@ func (c *ExportCmd) pack(ctx context.Context, out, errs io.Writer) error {
 		cfg.Logs = wacz.CrawlLogs(c.Dirs)
 	}
 	for _, path := range c.Dirs {
-		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o007 == 0 {
-			cfg.FS = disk.Private(disk.OS)
-		}
+		cfg.FS = cmp.Or(cfg.FS, disk.AsPrivateAs(path))
 		if inside(filepath.Join(path, "archive"), c.WACZ) {
 			return bad("--wacz %s: this is inside of the archive of %s; choose another place", c.WACZ, path)
 		}

@@ -235,6 +235,9 @@ var longHelp = cli.Texts{
 		"one (default: ./crawl).",
 	"export_paths": "Export the archives of these crawl directories, or WARC files, as one; with --mirror also WACZ " +
 		"files and their URLs (default: ./crawl).",
+	"tables_out":   "Write to the folder OUT, also beside tables of other crawls (default: DIR/tables).",
+	"tables_crawl": "Name the crawl: letters, digits, '.', '_' and '-' (default: the name of DIR).",
+	"tables_dirs":  "Crawl directories, such as those of all agents of one crawl (default: ./crawl).",
 	"links_dirs": "Read the link logs of these crawl directories, such as those of all agents (default: " +
 		"./crawl).",
 	"replay_originals": "Also look for the originals of revisit records in these crawl directories.",

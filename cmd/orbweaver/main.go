@@ -62,7 +62,7 @@ var exitCodes = []struct {
 	{exitOther, "other error", "Any other error. Also: the answer is no. `check scope` found a URL out of scope, " +
 		"`check robots` found one forbidden, `warc verify` found damage, " +
 		"`store check` found a store that a crawl cannot use, `report --fail-on broken` found broken links, " +
-		"`export` wrote a mirror without the content of damaged or missing WARC files, or a WACZ with damaged " +
+		"`export` or `tables` left out what damaged or missing files do not give, `export` wrote a WACZ with damaged " +
 		"ones, `warc index` or `warc ls` passed over damaged places, or an agent has not done what `ctl` told it.",
 		"Read the message."},
 	{exitDiskFull, "disk full", "The disk is full, or less is free than `--min-free-disk`. No accepted URL is lost.",
@@ -120,6 +120,7 @@ type commands struct {
 	Links    LinksCmd    `cmd:"" help:"List which page links to which URL, from a crawl with --links."`
 	Replay   ReplayCmd   `cmd:"" help:"Show archived pages in a browser on this machine, without the live web."`
 	Export   ExportCmd   `cmd:"" help:"Write the archived pages as files with relative links, to read them offline."`
+	Tables   TablesCmd   `cmd:"" help:"Write the index, logs and links of crawls as Parquet tables."`
 	Plan     PlanCmd     `cmd:"" help:"Say how long a crawl takes, how many agents are best, and what they need."`
 	Classify ClassifyCmd `cmd:"" help:"Train and test a model that gives pages a topic, or ask it for the topic of a page."`
 	Store    StoreCmd    `cmd:"" help:"Try an object store: may a crawl be kept there, and what is missing?"`

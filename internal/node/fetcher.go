@@ -51,3 +51,21 @@ func (a *Agent) openFetcher(ua string) error {
 	r.Fetch = a.fetcher
 	return nil
 }
+
+// OpenFetcher opens the fetcher of a command that fetches some URLs without a crawl. It looks names up at servers, or
+// at those of the machine if there are none. end closes the fetcher and its resolver.
+func OpenFetcher(cfg fetch.Config, servers []string) (f *fetch.Fetcher, end func(), err error) {
+	res, err := dns.New(dns.Config{Servers: servers})
+	if err != nil {
+		return nil, nil, input.SettingError(err)
+	}
+	cfg.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+		a, err := res.Lookup(ctx, host)
+		return a.Addrs, err
+	}
+	if f, err = fetch.New(cfg); err != nil {
+		res.Close()
+		return nil, nil, input.SettingError(err)
+	}
+	return f, func() { f.Close(); res.Close() }, nil
+}

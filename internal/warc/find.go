@@ -44,7 +44,7 @@ func FindLines(ctx context.Context, fsys disk.FS, p Place, prefix, after string,
 // indexFiles returns the files with the index lines of p: its index, and the runs that the index does not have because
 // they are newer.
 func indexFiles(fsys disk.FS, p Place) ([]string, error) {
-	paths := p.indexes()
+	paths := p.Indexes()
 	index, err := fsys.Stat(indexPath(p.Dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

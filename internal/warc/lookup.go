@@ -68,7 +68,7 @@ func lookup(fsys disk.FS, p Place, url string) (found []Line, err error) {
 // The files stay open until the sequence ends or its reader stops.
 func Lines(fsys disk.FS, p Place, from string) iter.Seq2[Line, error] {
 	fsys = cmp.Or(fsys, disk.OS)
-	return merged(fsys, p.indexes(), from)
+	return merged(fsys, p.Indexes(), from)
 }
 
 // merged merges the lines of sorted files from the key `from` on. A line that is in two files comes once. If none of

@@ -34,8 +34,8 @@ func Places(dirs ...string) (places []Place) {
 	return places
 }
 
-// indexes returns the files with the index lines of p.
-func (p Place) indexes() []string {
+// Indexes returns the files with the index lines of p. They may be missing. A line may be in both.
+func (p Place) Indexes() []string {
 	if p.Extra == "" {
 		return []string{indexPath(p.Dir)}
 	}

@@ -37,19 +37,20 @@ if [ -n "$packages" ]; then
 	$sudo apt-get install -q -y --no-install-recommends $packages
 fi
 
-# warcio and pywb read our archives; scipy computes what our numbers are compared with. docs/results.md uses pandas and
-# duckdb. moto is an S3 server.
+# warcio and pywb read our archives; scipy computes what our numbers are compared with. docs/results.md uses pandas,
+# duckdb and pyspark. duckdb, pyspark and pyiceberg read our tables. moto is an S3 server.
 venv="${ORBWEAVER_VENV:-$cache/orbweaver-venv}"
 if ! [ -x "$venv/bin/warcio" ] || ! [ -x "$venv/bin/wayback" ] ||
 	! [ -x "$venv/bin/moto_server" ] ||
-	! "$venv/bin/python" -c "import scipy, pandas, duckdb" 2>/dev/null; then
+	! "$venv/bin/python" -c "import scipy, pandas, duckdb, pyspark, pyiceberg, pyarrow" 2>/dev/null; then
 	python3 -m venv "$venv" || {
 		$sudo apt-get update -q
 		DEBIAN_FRONTEND=noninteractive $sudo apt-get install -q -y python3-venv
 		python3 -m venv --clear "$venv"
 	}
 	"$venv/bin/pip" install -q warcio==1.8.1 pywb==2.10.0 scipy==1.17.1 pandas==3.1.1 duckdb==2.0.1 \
-		"moto[server,s3]==5.2.5"
+		"moto[server,s3]==5.2.5" \
+		pyspark==4.3.0 "pyiceberg[sql-sqlite]==0.12.0" pyarrow==26.0.1
 fi
 
 # The Java library of URL Frontier, which StormCrawler uses: a client of "orbweaver frontier".

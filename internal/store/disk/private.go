@@ -20,6 +20,15 @@ func (p private) MkdirAll(dir string, perm fs.FileMode) error {
 	return p.FS.MkdirAll(dir, perm&^0o077)
 }
 
+// AsPrivateAs returns a Private FS of the machine for what is made of the content of dir, if others may not read dir.
+// Otherwise it returns nil.
+func AsPrivateAs(dir string) FS {
+	if info, err := OS.Stat(dir); err == nil && info.Mode().Perm()&0o007 == 0 {
+		return Private(OS)
+	}
+	return nil
+}
+
 // MakePrivate removes the permissions of group and others from dir if others (everybody on the machine) have any.
 // If only a group has access, dir stays as it is: its owner chose that.
 func MakePrivate(fsys FS, dir string) error {
