@@ -19,7 +19,8 @@ import (
 
 // config turns the flags into the configuration of an agent and its parts.
 func (c *CrawlCmd) config() (node.Config, error) {
-	cfg := node.Config{Dir: c.Dir, Seeds: c.Seed, Resume: c.Resume, Overwrite: c.Overwrite, Unblock: c.Unblock}
+	cfg := node.Config{Dir: c.Dir, Seeds: c.Seed, Resume: c.Resume, Overwrite: c.Overwrite, Unblock: c.Unblock,
+		Store: placeOf("", false)}
 	more, err := readAllSeeds(c.Seeds)
 	if err != nil {
 		return cfg, err

@@ -25,7 +25,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -168,11 +167,11 @@ func (d *dryRun) directory() {
 	}
 	d.row("directory", "%s: %s", c.Dir, what)
 	files := c.Settings.Output.WARCPrefix + "-*-" + c.Settings.Cluster.Name + ".warc.gz"
-	folder := r.Dir("archive")
-	if s := d.cfg.Archive.Segments; s.Crawl != "" {
-		folder = filepath.Join(warc.SegmentsDir(c.Dir, s.Crawl), "*", "*")
-	}
+	folder := cmp.Or(d.cfg.Archive.Segments.Pattern(c.Dir), r.Dir("archive"))
 	d.row("archive", "%s, a new file after %s", filepath.Join(folder, files), c.Settings.Output.WARCSize)
+	if d.cfg.Store.URL != "" {
+		d.row("store", "%s", d.cfg.Store.URL)
+	}
 	d.row("logs", "%s", r.Dir("logs"))
 	d.row("reports", "%s", r.Dir("reports"))
 	d.row("api", "%s", d.api)

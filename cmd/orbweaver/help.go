@@ -115,6 +115,8 @@ var crawlHelp = cli.Texts{
 	"segment": "Divide the archive into segments, as Common Crawl does: one for each SPAN, which is a time (1h), a " +
 		"size (1GB), or end for the whole run. A segment is in DIR/crawl-data/CRAWL/segments; CRAWL is the isPartOf " +
 		"of --warcinfo (default: DIR's name). It is complete when it has the file _SUCCESS.",
+	"store": "Send each complete segment to this store beside the crawl: s3://BUCKET/PREFIX or file:///DIRECTORY. " +
+		"The files also stay here. \"orbweaver store --help\" says where S3 finds its endpoint and credentials.",
 	"outlinks": "Also write the links of each page into its metadata record, as Heritrix does, at most 6000 a page.",
 	"links": "Also write the link log: which page links to which URL, with its words. \"orbweaver links\" " +
 		"reads it.",

@@ -43,11 +43,16 @@ type processEnv struct{}
 
 func (processEnv) LookupEnv(name string) (string, bool) { return os.LookupEnv(name) }
 
+// placeOf returns the store of a URL, for the user of this process.
+func placeOf(url string, pathStyle bool) stores.Place {
+	p := stores.Place{URL: url, Env: processEnv{}}
+	p.S3.PathStyle, p.S3.Agent = pathStyle, "orbweaver/"+strings.ReplaceAll(node.Version, " ", "-")
+	return p
+}
+
 // Run prints what the store can do. The exit code is 1 if a crawl cannot use it.
 func (c *StoreCheckCmd) Run(out io.Writer) error {
-	p := stores.Place{URL: c.Store, Env: processEnv{}}
-	p.S3.PathStyle, p.S3.Agent = c.PathStyle, "orbweaver/"+strings.ReplaceAll(node.Version, " ", "-")
-	s, err := stores.Open(disk.OS, p, stores.CheckConfig)
+	s, err := stores.Open(disk.OS, placeOf(c.Store, c.PathStyle), stores.CheckConfig)
 	if err != nil {
 		return bad("%v", err)
 	}

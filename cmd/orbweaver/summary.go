@@ -35,7 +35,7 @@ func (d *display) summary(dir string, r node.Result) error {
 	b.WriteString("\n" + r.Summary.String())
 	if d.resumable {
 		b.WriteString("\n" + report.FormatRows([]report.Row{
-			{Name: "archive", Text: archiveOf(dir) + whyEmpty(r)},
+			{Name: "archive", Text: warc.Folder(nil, dir) + whyEmpty(r)},
 			{Name: "log", Text: filepath.Join(dir, "logs", "crawl.log")},
 			{Name: "reports", Text: filepath.Join(dir, "reports")},
 		}))
@@ -46,14 +46,6 @@ func (d *display) summary(dir string, r node.Result) error {
 	}
 	_, err := d.out.Write([]byte(b.String()))
 	return err
-}
-
-// archiveOf returns the folder with the archive of a crawl: "archive", or that of its segments.
-func archiveOf(dir string) string {
-	if found, _ := filepath.Glob(filepath.Join(dir, warc.CrawlData, "*")); len(found) == 1 {
-		return found[0]
-	}
-	return filepath.Join(dir, "archive")
 }
 
 // outcome says in a sentence how the crawl ended.

@@ -566,7 +566,8 @@ func (a *Agent) conclude(res Result) error {
 		}
 	}
 	return errors.Join(a.writeBroken(res.Stop), a.parts.Log.Sync(), a.parts.Events.Sync(), a.parts.Skipped.Sync(),
-		flaws) // a damaged file of another program: the reports are about this crawl's
+		flaws, // a damaged file of another program: the reports are about this crawl's
+		a.sendSegments())
 }
 
 // Close closes all parts in the reverse order of Open, the lock last. A second call does

@@ -110,6 +110,9 @@ type Config struct {
 	// Rate is the limit of requests or bits a second, of all agents together. The zero Schedule is no limit.
 	Rate rate.Schedule
 
+	// Store is where the segments of the archive are sent. Without a URL they stay here.
+	Store past.Place
+
 	Crawl    crawl.Config
 	Scope    scope.Config
 	Frontier frontier.Config
@@ -198,6 +201,9 @@ func (c *Config) check(seeds []weburl.URL) error {
 		}
 	}
 	if err := c.checkEarlier(); err != nil {
+		return err
+	}
+	if err := past.CheckStore(c.FS, c.Store); err != nil {
 		return err
 	}
 	if len(seeds) == 0 && !c.Resume {

@@ -15,7 +15,7 @@ func (a *Agent) segments() *past.Segments {
 		return nil
 	}
 	return &past.Segments{FS: a.fs, Dir: a.cfg.Dir, Crawl: name, Software: "Orbweaver/" + Version,
-		Clock: a.cfg.Clock, Events: a.parts.Events}
+		Clock: a.cfg.Clock, Store: a.cfg.Store, Events: a.parts.Events}
 }
 
 // withSegments runs the crawl, and commits its segments beside it. If that fails, the end of the crawl tries again and
@@ -47,4 +47,13 @@ func (a *Agent) commitSegments() error {
 		return nil
 	}
 	return s.Rest(context.Background())
+}
+
+// sendSegments sends the segments that the store lacks.
+func (a *Agent) sendSegments() error {
+	s := a.segments()
+	if s == nil {
+		return nil
+	}
+	return s.SendRest(context.Background())
 }

@@ -1,6 +1,7 @@
 package warc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,6 +42,15 @@ type Segments struct {
 	Bytes int64
 }
 
+// Pattern returns the folders of the WARC files below the crawl directory dir, with stars, for people; "" without
+// segments.
+func (s Segments) Pattern(dir string) string {
+	if s.Crawl == "" {
+		return ""
+	}
+	return filepath.Join(SegmentsDir(dir, s.Crawl), "*", "*")
+}
+
 // A File is a WARC file of a crawl directory.
 type File struct {
 	Path string // below the directory that was given
@@ -61,12 +71,19 @@ func Crawls(fsys disk.FS, dir string) ([]string, error) {
 	return subfolders(fsys, filepath.Join(dir, CrawlData))
 }
 
+// Folder returns the folder with the archive of the crawl directory dir, for people: that of its only crawl with
+// segments, or else "archive". A nil fsys means the machine's filesystem.
+func Folder(fsys disk.FS, dir string) string {
+	if names, err := Crawls(cmp.Or(fsys, disk.OS), dir); err == nil && len(names) == 1 {
+		return filepath.Join(dir, CrawlData, names[0])
+	}
+	return archiveDir(dir)
+}
+
 // Files returns the WARC files of the crawl directory dir, sorted by name: those of the folder "archive" and of
 // segments. If there is no folder "archive", the error wraps fs.ErrNotExist. A nil fsys means the machine's filesystem.
 func Files(fsys disk.FS, dir string) (files []File, err error) {
-	if fsys == nil {
-		fsys = disk.OS
-	}
+	fsys = cmp.Or(fsys, disk.OS)
 	if files, err = filesIn(fsys, archiveDir(dir)); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ type Segments struct {
 	Crawl    string // the name of the crawl below crawl-data
 	Software string
 	Clock    clock.Clock // nil: the machine's
+	Store    Place       // where committed segments are sent; without a URL: nowhere
 	// Events gets segment-committed for each segment.
 	Events interface {
 		Write(kind string, fields ...report.Field)
@@ -39,8 +40,13 @@ const (
 	lookAgain = 10 * time.Second
 )
 
-// Run commits each segment that has ended, until ctx is done or a commit fails. First come those of earlier runs.
+// Run commits each segment that has ended, and sends it to the store if there is one, until ctx is done or a commit
+// fails. First come those of earlier runs.
 func (s *Segments) Run(ctx context.Context, archive Archive) error {
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() { s.keepSending(ctx); close(ended) }()
+	defer func() { stop(); <-ended }()
 	for {
 		if err := archive.EndSegment(); err != nil {
 			return err
@@ -59,10 +65,15 @@ func (s *Segments) Rest(ctx context.Context) error {
 	return s.commit(ctx, 1, func() string { return "" })
 }
 
+// committer returns what commits and sends the segments.
+func (s *Segments) committer() segment.Committer {
+	return segment.Committer{FS: s.FS, Dir: s.Dir, Crawl: s.Crawl, Software: s.Software, Clock: s.Clock}
+}
+
 // commit commits the segments that have ended, with a part of a processor.
 func (s *Segments) commit(ctx context.Context, share float64, current func() string) error {
-	c := segment.Committer{FS: s.FS, Dir: s.Dir, Crawl: s.Crawl, Software: s.Software, Clock: s.Clock, Share: share,
-		Idle: share == 1}
+	c := s.committer()
+	c.Share, c.Idle = share, share == 1
 	names, err := c.Waiting()
 	if err != nil {
 		return err

@@ -48,6 +48,8 @@ func (s *Settings) checkPairs() error {
 	case s.Output.Segment != (quantity.Span{}) && s.Cluster.ArchiveCopies > 1:
 		return input.Errorf("{segment} and {archive-copies} cannot be combined: other agents copy the folder archive " +
 			"alone; leave one of them out")
+	case s.Output.Store != "" && s.Output.Segment == (quantity.Span{}):
+		return input.Errorf("{store} %s: a store gets segments, so give {segment}, too, such as 1h", s.Output.Store)
 	case walk && s.Bounds.Depth >= 0:
 		return input.Errorf("{depth} %d has no effect with {strategy} walk; bound the walks with {walk-steps} and "+
 			"{walk-jump}", s.Bounds.Depth)

@@ -151,6 +151,7 @@ type Output struct {
 	WARCSize quantity.ByteSize `name:"warc-size" default:"1GB" placeholder:"BYTES" least:"1MB" into:"Archive.MaxBytes"`
 	WARCInfo []string          `name:"warcinfo" placeholder:"NAME=VALUE" sep:"none"`
 	Segment  quantity.Span     `placeholder:"SPAN"`
+	Store    string            `placeholder:"URL" into:"Store.URL"`
 	Outlinks bool              `into:"Crawl.Outlinks"`
 	Links    bool              `at:"Links"`
 

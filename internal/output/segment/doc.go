@@ -15,8 +15,12 @@
 // and, beside the folder segments, the lists of what is committed: segment.paths.gz, warc.paths.gz, robotstxt.paths.gz,
 // crawldiagnostics.paths.gz and cdxj.paths.gz, with one path below the crawl directory on each line.
 //
+// Send puts the files of a committed segment into an object store, at the same paths, and notes it in _STORED.
+// SendLists replaces the lists there.
+//
 // Invariants:
 //   - A segment is committed when it has _SUCCESS. Then its files never change, and the manifest is true.
 //   - After a kill or a power failure a segment is committed or not. Commit does the work again for one that is not.
+//   - In a store, too, a segment with _SUCCESS is whole: that object is written last.
 //   - The memory of Commit does not grow with the segment.
 package segment

@@ -301,8 +301,8 @@ func ReadManifest(fsys disk.FS, folder string) (m Manifest, err error) {
 	return m, nil
 }
 
-// lists are the names of the lists of paths, and the part of the manifest's files that each of them has.
-var lists = map[string]string{
+// parts are the names of the lists of paths, and the part of the manifest's files that each of them has.
+var parts = map[string]string{
 	"warc.paths.gz": "warc", "robotstxt.paths.gz": "robotstxt", "crawldiagnostics.paths.gz": "crawldiagnostics",
 	"cdxj.paths.gz": ".",
 }
@@ -325,7 +325,7 @@ func (c *Committer) WriteLists() error {
 			return err
 		}
 		found["segment.paths.gz"] = append(found["segment.paths.gz"], path.Join(base, name))
-		for list, part := range lists {
+		for list, part := range parts {
 			for _, f := range m.Files {
 				if path.Dir(f.Name) == part {
 					found[list] = append(found[list], path.Join(base, name, f.Name))

@@ -1,0 +1,156 @@
+package segment
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/object"
+	"github.com/orbweaver/orbweaver/internal/warc"
+)
+
+// A Store takes the files of segments. *object.Store is one.
+type Store interface {
+	Put(ctx context.Context, key string, c object.Content, when object.Condition) (object.Info, error)
+	List(ctx context.Context, prefix, after string, max int) (object.Page, error)
+	Abort(ctx context.Context, prefix string, before time.Time) (n int, err error)
+	// Location returns the URL of an object, without credentials.
+	Location(key string) string
+}
+
+// StoredName is a file in the folder of a segment whose files are all in a store: the URL of the store. The store has
+// no such object.
+const StoredName = "_STORED"
+
+// maxURL bounds the URL of a store, in bytes.
+const maxURL = 64 << 10
+
+// Unsent returns the names of the committed segments that are not in the store, oldest first.
+func (c *Committer) Unsent(store Store) (names []string, err error) {
+	fsys := cmp.Or(c.FS, disk.OS)
+	all, err := c.all(fsys)
+	for _, name := range all {
+		if !committed(fsys, c.path(name)) {
+			continue
+		}
+		in, bad := disk.ReadFile(fsys, filepath.Join(c.path(name), StoredName), maxURL)
+		if bad != nil && !errors.Is(bad, fs.ErrNotExist) {
+			return names, bad
+		}
+		if strings.TrimSpace(string(in)) != store.Location("") {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// Send puts the files of a committed segment into a store, _SUCCESS last, and notes it. A file that the store has with
+// the same content is not sent again. If it has another one, the error says so. Send changes no other file here.
+func (c *Committer) Send(ctx context.Context, store Store, name string) (m Manifest, err error) {
+	fsys := cmp.Or(c.FS, disk.OS)
+	folder := c.path(name)
+	if m, err = ReadManifest(fsys, folder); err != nil {
+		return m, fmt.Errorf("store segment %s: %w", name, err)
+	}
+	// A kill may have left uploads in parts, which cost money. Without the right to list them they stay.
+	_, _ = store.Abort(ctx, path.Join(c.prefix(), name)+"/", clock.Or(c.Clock).Now())
+	var files []string
+	for _, f := range m.Files {
+		files = append(files, f.Name)
+	}
+	for _, file := range append(files, ManifestName, SuccessName) {
+		if err := c.sendFile(ctx, fsys, store, name, file); err != nil {
+			return m, fmt.Errorf("store segment %s: %w", name, err)
+		}
+	}
+	return m, disk.WriteFile(fsys, filepath.Join(folder, StoredName), []byte(store.Location("")+"\n"))
+}
+
+func (c *Committer) sendFile(ctx context.Context, fsys disk.FS, store Store, name, file string) error {
+	f, err := fsys.OpenFile(filepath.Join(c.path(name), filepath.FromSlash(file)), os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	key := path.Join(c.prefix(), name, file)
+	_, err = store.Put(ctx, key, io.NewSectionReader(f, 0, info.Size()), object.Condition{IfAbsent: true})
+	if exists, ok := errors.AsType[*object.ExistsError](err); ok && exists.Same { // sent before a kill
+		return nil
+	}
+	return err
+}
+
+// prefix returns the beginning of the keys of all segments, without the slash at its end.
+func (c *Committer) prefix() string { return path.Join(warc.CrawlData, c.Crawl, "segments") }
+
+// SendLists replaces the lists in the store by those of the segments that the store has, of all agents.
+func (c *Committer) SendLists(ctx context.Context, store Store) error {
+	lists := map[string]*list{"segment.paths.gz": newList()}
+	for name := range parts {
+		lists[name] = newList()
+	}
+	prefix, open := c.prefix()+"/", "" // the segment whose _SUCCESS has been read: it comes before the other files
+	for after, more := "", true; more; {
+		page, err := store.List(ctx, prefix, after, object.MaxList)
+		if err != nil {
+			return err
+		}
+		for _, o := range page.Objects {
+			segment, file, _ := strings.Cut(strings.TrimPrefix(o.Key, prefix), "/")
+			if file == SuccessName {
+				open = segment
+				lists["segment.paths.gz"].add(prefix + segment)
+			}
+			if segment != open {
+				continue
+			}
+			for name, part := range parts {
+				if path.Dir(file) == part && (part != "." || file == IndexName) {
+					lists[name].add(o.Key)
+				}
+			}
+		}
+		after, more = page.Next, page.Next != ""
+	}
+	for name, l := range lists {
+		if err := l.zip.Close(); err != nil {
+			return err
+		}
+		key := path.Join(warc.CrawlData, c.Crawl, name)
+		_, err := store.Put(ctx, key, bytes.NewReader(l.text.Bytes()), object.Condition{Mutable: true})
+		if err != nil && !errors.Is(err, object.ErrChanged) { // another agent has just written a newer one
+			return err
+		}
+	}
+	return nil
+}
+
+// A list is a compressed list of paths.
+type list struct {
+	text bytes.Buffer
+	zip  *gzip.Writer
+}
+
+func newList() *list {
+	l := &list{}
+	l.zip = gzip.NewWriter(&l.text)
+	return l
+}
+
+func (l *list) add(path string) { _, _ = io.WriteString(l.zip, path+"\n") } // a buffer takes everything

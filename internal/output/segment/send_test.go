@@ -1,0 +1,124 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/object"
+	"github.com/orbweaver/orbweaver/internal/testkit/must"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/teststore"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
+)
+
+// sendAll sends all segments, as a crawl does.
+func sendAll(ctx context.Context, fsys disk.FS, store Store) error {
+	c := Committer{FS: fsys, Dir: "/c", Crawl: "web"}
+	names, err := c.Unsent(store)
+	for _, name := range names {
+		if _, err := c.Send(ctx, store, name); err != nil {
+			return err
+		}
+	}
+	return errors.Join(err, c.SendLists(ctx, store))
+}
+
+// inStore checks that each segment in a store that has _SUCCESS is equal to the one here, file by file. It returns
+// the number of these segments.
+func inStore(mem *testdisk.Mem, sim *teststore.Sim) (n int, err error) {
+	const root = "crawl-data/web/segments/"
+	keys := sim.Keys()
+	for _, key := range keys {
+		segment, ok := strings.CutSuffix(key, "/_SUCCESS")
+		if !ok {
+			continue
+		}
+		n++
+		var want []string
+		err := walk(mem, "/c/"+segment, &want)
+		if err != nil {
+			return n, err
+		}
+		var got []string
+		for _, k := range keys {
+			if strings.HasPrefix(k, segment+"/") {
+				got = append(got, "/c/"+k)
+				b, err := disk.ReadFile(mem, "/c/"+k, 1<<20)
+				if err != nil || string(b) != string(sim.Content(k)) {
+					return n, fmt.Errorf("%s: %d bytes in the store, %d here, %w", k, len(sim.Content(k)), len(b), err)
+				}
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) || !strings.HasPrefix(segment, root) {
+			return n, fmt.Errorf("%s: the store has %q, want %q", segment, got, want)
+		}
+	}
+	return n, nil
+}
+
+// walk adds the files of a folder, but for the note that it was sent.
+func walk(mem *testdisk.Mem, dir string, files *[]string) error {
+	entries, err := mem.ReadDir(dir)
+	for _, e := range entries {
+		name := filepath.Join(dir, e.Name())
+		switch {
+		case e.IsDir():
+			err = errors.Join(err, walk(mem, name, files))
+		case !strings.HasPrefix(e.Name(), "_STORED"):
+			*files = append(*files, name)
+		}
+	}
+	slices.Sort(*files)
+	return err
+}
+
+// TestSend sends segments to a store that fails in all ways. A kill or a power failure comes at many operations of the
+// disk, and cuts off requests. A segment with _SUCCESS is always whole in the store, and at the end all are there.
+func TestSend(t *testing.T) {
+	whole := testdisk.NewMem()
+	archive(t, whole)
+	must.Do(t, commitAll(whole))
+	changes := int64(1)
+	for n := int64(0); n < changes; n += int64(testtier.Rounds(2, 1)) {
+		synctest.Test(t, func(t *testing.T) {
+			mem, sim := whole.Clone(), teststore.NewSim(uint64(n), teststore.Traits{})
+			sim.Fail(teststore.Faults{Delay: time.Second, Busy: 0.2, LostAnswer: 0.1, Lying: 0.05, Torn: 0.05})
+			store := object.New(sim, "sim://store", object.Config{})
+			faulty := testdisk.NewFaulty(mem, func(c testdisk.Call) testdisk.Fault {
+				if n > 0 && c.Change >= n {
+					return testdisk.Fault{Err: errors.New("killed")}
+				}
+				return testdisk.Fault{}
+			})
+			err := sendAll(t.Context(), faulty, store)
+			if n == 0 {
+				must.Do(t, err)
+				_, changes = faulty.Calls()
+			}
+			if _, err := inStore(mem, sim); err != nil {
+				t.Errorf("killed at operation %d: %v", n, err)
+			}
+			mem = mem.Crash(uint64(n))
+			must.Do(t, sendAll(t.Context(), mem, object.New(sim, "sim://store", object.Config{})))
+			if k, err := inStore(mem, sim); err != nil || k < 2 {
+				t.Errorf("killed at operation %d, sent again: %d segments, %v", n, k, err)
+			}
+			c := Committer{FS: mem, Dir: "/c", Crawl: "web"}
+			if left, err := c.Unsent(store); err != nil || len(left) > 0 {
+				t.Errorf("not sent: %q, %v", left, err)
+			}
+			if left, err := c.Unsent(object.New(sim, "sim://other", object.Config{})); err != nil || len(left) < 2 {
+				t.Errorf("another store lacks only %q, %v", left, err)
+			}
+		})
+	}
+}
