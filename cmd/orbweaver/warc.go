@@ -384,8 +384,7 @@ func (c *WarcExtractCmd) original(f archiveFile, rec *warc.Record) (*warc.Record
 	if err != nil {
 		return nil, nil, err
 	}
-	own := filepath.Dir(filepath.Dir(path))
-	if len(c.archive.places) == 0 && filepath.Base(filepath.Dir(path)) == "archive" && isCrawlDir(own) {
+	if own, is := warc.CrawlDir(path); is && len(c.archive.places) == 0 && isCrawlDir(own) {
 		places = append(warc.Places(own), places...)
 	}
 	found, file, err := warc.OpenOriginal(c.archive.fs, places, ref)

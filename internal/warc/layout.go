@@ -66,6 +66,20 @@ const CrawlData = "crawl-data"
 // SegmentsDir returns the folder of the segments of a crawl, below the crawl directory dir.
 func SegmentsDir(dir, crawl string) string { return filepath.Join(dir, CrawlData, crawl, "segments") }
 
+// CrawlDir returns the crawl directory to which a WARC file belongs by its path: it is in the folder "archive" or in a
+// segment. ok is false if the path is another one.
+func CrawlDir(file string) (dir string, ok bool) {
+	part := filepath.Dir(file)
+	if filepath.Base(part) == "archive" {
+		return filepath.Dir(part), true
+	}
+	segments := filepath.Dir(filepath.Dir(part))
+	data := filepath.Dir(filepath.Dir(segments))
+	ok = slices.Contains(Folders[:], filepath.Base(part)) && filepath.Base(segments) == "segments" &&
+		filepath.Base(data) == CrawlData
+	return filepath.Dir(data), ok
+}
+
 // Crawls returns the names of the crawls that have segments in the crawl directory dir.
 func Crawls(fsys disk.FS, dir string) ([]string, error) {
 	return subfolders(fsys, filepath.Join(dir, CrawlData))
@@ -135,26 +149,43 @@ func segmentDirs(fsys disk.FS, dir string) (dirs []string, err error) {
 		return nil, err
 	}
 	for _, c := range crawls {
-		segments := filepath.Join(dir, CrawlData, c, "segments")
-		names, err := subfolders(fsys, segments)
+		names, err := SegmentNames(fsys, dir, c)
 		if err != nil {
 			return nil, err
 		}
 		for _, s := range names {
-			dirs = append(dirs, filepath.Join(segments, s))
+			dirs = append(dirs, filepath.Join(SegmentsDir(dir, c), s))
 		}
 	}
 	return dirs, nil
 }
 
-// subfolders returns the names of the folders in a folder; none if it does not exist.
+// SegmentNames returns the names of the segments of a crawl, sorted.
+func SegmentNames(fsys disk.FS, dir, crawl string) ([]string, error) {
+	return subfolders(fsys, SegmentsDir(dir, crawl))
+}
+
+// subfolders returns the names of the folders in a folder; none if it does not exist. It follows symbolic links: a part
+// of the archive may have been moved to another disk.
 func subfolders(fsys disk.FS, folder string) (names []string, err error) {
 	entries, err := fsys.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	for _, e := range entries {
-		if e.IsDir() {
+		is := e.IsDir()
+		if e.Type()&fs.ModeSymlink != 0 {
+			name := filepath.Join(folder, e.Name())
+			info, err := fsys.Stat(name)
+			if errors.Is(err, fs.ErrNotExist) { // what is behind it would be left out of the index
+				return nil, fmt.Errorf("the symbolic link %s leads nowhere; is a disk not mounted?", name)
+			}
+			if err != nil {
+				return nil, err
+			}
+			is = info.IsDir()
+		}
+		if is {
 			names = append(names, e.Name())
 		}
 	}

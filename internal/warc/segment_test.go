@@ -2,8 +2,11 @@ package warc
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -152,4 +155,47 @@ func TestSegmentsEnd(t *testing.T) {
 		t.Errorf("%d files with %d serial numbers, want 6", len(files), len(serials))
 	}
 	must.Do(t, checkReopened(mem, written))
+}
+
+// A part of an archive may be on another disk, behind a symbolic link.
+func TestLinkedSegments(t *testing.T) {
+	dir, away := t.TempDir(), t.TempDir()
+	cfg := testConfig(dir)
+	cfg.Segments = Segments{Crawl: "web", Bytes: 1}
+	w, _, err := Open(cfg)
+	must.Do(t, err)
+	for _, url := range []string{"http://a.example/", "http://a.example/b"} {
+		must.Get(w.Write(page(url, "HTTP/1.1 200 OK", url)))(t)
+	}
+	must.Do(t, w.Close())
+	move := func(name string) {
+		t.Helper()
+		to := filepath.Join(away, filepath.Base(name))
+		must.Do(t, os.Rename(name, to))
+		must.Do(t, os.Symlink(to, name))
+	}
+	move(filepath.Join(SegmentsDir(dir, "web"), must.Get(SegmentNames(disk.OS, dir, "web"))(t)[0]))
+	move(filepath.Join(dir, CrawlData, "web"))
+	if files := must.Get(Files(nil, dir))(t); len(files) != 2 {
+		t.Errorf("got the files %+v, want 2", files)
+	}
+	must.Do(t, os.RemoveAll(away))
+	if files, err := Files(nil, dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the other disk: %+v, %v", files, err)
+	}
+}
+
+func TestCrawlDir(t *testing.T) {
+	for path, want := range map[string]string{
+		"/c/archive/x.warc.gz":                            "/c",
+		"/c/crawl-data/web/segments/s/warc/x.warc.gz":     "/c",
+		"c/crawl-data/web/segments/s/robotstxt/x.warc.gz": "c",
+		"/c/crawl-data/web/segments/s/other/x.warc.gz":    "",
+		"/c/web/segments/s/warc/x.warc.gz":                "",
+		"x.warc.gz":                                       "",
+	} {
+		if dir, ok := CrawlDir(path); ok != (want != "") || ok && dir != want {
+			t.Errorf("%s: got %s, %t, want %q", path, dir, ok, want)
+		}
+	}
 }
