@@ -545,13 +545,13 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	return res, err
 }
 
-// conclude finishes the output of a run: it renames the archive's last file, then builds the index,
-// then writes the reports.
+// conclude finishes the output of a run: it renames the archive's last file, completes the segments, then builds the
+// index, then writes the reports.
 func (a *Agent) conclude(res Result) error {
-	if err := errors.Join(a.parts.Archive.Close(), a.parts.LinkLog.Close(), a.commitSegments()); err != nil {
+	if err := errors.Join(a.parts.Archive.Close(), a.parts.LinkLog.Close()); err != nil {
 		return err
 	}
-	flaws := warc.BuildIndex(a.fs, a.cfg.Dir)
+	flaws := a.index()
 	if flaws != nil && !errors.Is(flaws, warc.ErrDamaged) {
 		return flaws
 	}

@@ -2,10 +2,12 @@ package node
 
 import (
 	"context"
+	"errors"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/past"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
 // segments returns what commits the segments of the archive; nil if it has none.
@@ -40,13 +42,16 @@ func (a *Agent) withSegments(ctx context.Context) (crawl.Stop, error) {
 	return why, err
 }
 
-// commitSegments commits all segments of a closed archive.
-func (a *Agent) commitSegments() error {
-	s := a.segments()
-	if s == nil {
-		return nil
+// index commits all segments of a closed archive and builds its index. If files are damaged, it does so for all others,
+// and the error wraps warc.ErrDamaged.
+func (a *Agent) index() (flaws error) {
+	if s := a.segments(); s != nil {
+		flaws = s.Rest(context.Background())
 	}
-	return s.Rest(context.Background())
+	if flaws != nil && !errors.Is(flaws, warc.ErrDamaged) {
+		return flaws
+	}
+	return errors.Join(flaws, warc.BuildIndex(a.fs, a.cfg.Dir))
 }
 
 // sendSegments sends the segments that the store lacks.

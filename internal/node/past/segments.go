@@ -9,6 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/output/segment"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
 // Segments commits the segments of an archive.
@@ -23,6 +24,8 @@ type Segments struct {
 	Events interface {
 		Write(kind string, fields ...report.Field)
 	}
+
+	damaged map[string]bool // segments that Run passes over
 }
 
 // An Archive is divided into segments while a crawl writes it.
@@ -40,8 +43,8 @@ const (
 	lookAgain = 10 * time.Second
 )
 
-// Run commits each segment that has ended, and sends it to the store if there is one, until ctx is done or a commit
-// fails. First come those of earlier runs.
+// Run commits each segment that has ended, and sends it to the store if there is one, until ctx is done or the disk
+// fails. First come those of earlier runs. It passes over a segment with a damaged file.
 func (s *Segments) Run(ctx context.Context, archive Archive) error {
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -60,7 +63,8 @@ func (s *Segments) Run(ctx context.Context, archive Archive) error {
 	}
 }
 
-// Rest commits all segments that are not committed, as fast as it can. No crawl may write meanwhile.
+// Rest commits all segments that are not committed, as fast as it can. No crawl may write meanwhile. If files are
+// damaged, it commits the other segments, and the error wraps warc.ErrDamaged.
 func (s *Segments) Rest(ctx context.Context) error {
 	return s.commit(ctx, 1, func() string { return "" })
 }
@@ -79,15 +83,23 @@ func (s *Segments) commit(ctx context.Context, share float64, current func() str
 		return err
 	}
 	done, open := 0, current() // asked after Waiting, so that it has not begun since
+	var flaws error
 	for _, name := range names {
-		if name == open {
+		if name == open || share < 1 && s.damaged[name] {
 			continue
 		}
 		m, ok, err := c.Commit(ctx, name)
-		if errors.Is(err, segment.ErrUnfinished) && share < 1 {
+		switch {
+		case errors.Is(err, segment.ErrUnfinished) && share < 1:
 			continue // its files are being finished
-		}
-		if err != nil {
+		case errors.Is(err, warc.ErrDamaged) && share < 1:
+			s.Events.Write("segment-failed", report.F("error", err.Error()))
+			s.pass(name)
+			continue
+		case errors.Is(err, warc.ErrDamaged):
+			flaws = errors.Join(flaws, err)
+			continue
+		case err != nil:
 			return err
 		}
 		if ok {
@@ -99,5 +111,17 @@ func (s *Segments) commit(ctx context.Context, share float64, current func() str
 	if done == 0 && !c.Idle { // at the end a kill may have left the lists of a committed segment unwritten
 		return nil
 	}
-	return c.WriteLists()
+	err = c.WriteLists()
+	if share < 1 && errors.Is(err, warc.ErrDamaged) {
+		return nil // the end of the crawl tells it
+	}
+	return errors.Join(flaws, err)
+}
+
+// pass makes Run pass over a segment, so that it does not read a damaged file again and again.
+func (s *Segments) pass(name string) {
+	if s.damaged == nil {
+		s.damaged = map[string]bool{}
+	}
+	s.damaged[name] = true
 }

@@ -80,27 +80,12 @@ var ErrUnfinished = errors.New("the segment has a WARC file that is not finished
 // Waiting returns the names of the segments that are not committed, oldest first.
 func (c *Committer) Waiting() (names []string, err error) {
 	fsys := cmp.Or(c.FS, disk.OS)
-	all, err := c.all(fsys)
+	all, err := warc.SegmentNames(fsys, c.Dir, c.Crawl)
 	for _, name := range all {
 		if !committed(fsys, c.path(name)) {
 			names = append(names, name)
 		}
 	}
-	return names, err
-}
-
-// all returns the names of all segments, sorted.
-func (c *Committer) all(fsys disk.FS) (names []string, err error) {
-	entries, err := fsys.ReadDir(warc.SegmentsDir(c.Dir, c.Crawl))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			names = append(names, e.Name())
-		}
-	}
-	slices.Sort(names)
 	return names, err
 }
 
@@ -147,7 +132,7 @@ func (w *work) commit(ctx context.Context, name string) (m Manifest, ok bool, er
 		return m, false, nil
 	}
 	if len(warcs) == 0 {
-		return m, false, errors.Join(w.fs.RemoveAll(folder), w.fs.SyncDir(filepath.Dir(folder)))
+		return m, false, w.removeEmpty(folder)
 	}
 	if slices.ContainsFunc(warcs, func(f warc.File) bool { return f.Open }) {
 		return m, false, ErrUnfinished
@@ -182,6 +167,24 @@ func (w *work) commit(ctx context.Context, name string) (m Manifest, ok bool, er
 		err = disk.WriteFile(w.fs, filepath.Join(folder, SuccessName), nil)
 	}
 	return m, err == nil, err
+}
+
+// removeEmpty removes the folder of a segment and those of its parts, but none that has a file or another folder.
+func (w *work) removeEmpty(folder string) error {
+	for _, part := range append(warc.Folders[:], "") {
+		dir := filepath.Join(folder, part)
+		entries, err := w.fs.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) > 0 {
+			continue
+		}
+		if err == nil {
+			err = w.fs.Remove(dir)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.fs.SyncDir(filepath.Dir(folder))
 }
 
 // index writes the index of the WARC files, and counts the lines of each file.
@@ -280,23 +283,38 @@ func hexOf(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 // maxManifest bounds a manifest, in bytes.
 const maxManifest = 64 << 20
 
-// ReadManifest reads the manifest in the folder of a segment. A name that leads out of the folder is an error.
+// A manifestError says what is wrong with a manifest. It wraps warc.ErrDamaged.
+type manifestError struct{ name, what string }
+
+func (e *manifestError) Error() string {
+	return e.name + ": " + e.what + "; remove it and " + SuccessName + ", and the next run completes the segment again"
+}
+
+func (e *manifestError) Unwrap() error { return warc.ErrDamaged }
+
+// ReadManifest reads the manifest in the folder of a segment. A name that leads out of the folder is an error. If the
+// manifest is damaged, the error wraps warc.ErrDamaged.
 func ReadManifest(fsys disk.FS, folder string) (m Manifest, err error) {
 	name := filepath.Join(folder, ManifestName)
 	b, err := disk.ReadFile(fsys, name, maxManifest)
-	if err == nil {
-		err = json.Unmarshal(b, &m)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return m, &manifestError{name, "the file is missing"}
+	case errors.Is(err, disk.ErrTooLarge):
+		return m, &manifestError{name, fmt.Sprintf("the file is over %d bytes", maxManifest)}
+	case err != nil:
+		return m, fmt.Errorf("%s: %w", name, err)
 	}
-	if err == nil && m.Format != Format {
-		err = fmt.Errorf("the format is %.40q; this program reads %s", m.Format, Format)
+	if err := json.Unmarshal(b, &m); err != nil {
+		return m, &manifestError{name, err.Error()}
+	}
+	if m.Format != Format {
+		return m, &manifestError{name, fmt.Sprintf("the format is %.40q; this program reads %s", m.Format, Format)}
 	}
 	for _, f := range m.Files {
-		if err == nil && (!filepath.IsLocal(filepath.FromSlash(f.Name)) || path.Clean(f.Name) != f.Name) {
-			err = fmt.Errorf("%.80q is not a file of the segment", f.Name)
+		if !filepath.IsLocal(filepath.FromSlash(f.Name)) || path.Clean(f.Name) != f.Name {
+			return m, &manifestError{name, fmt.Sprintf("%.80q is not a file of the segment", f.Name)}
 		}
-	}
-	if err != nil {
-		return m, fmt.Errorf("%s: %w", name, err)
 	}
 	return m, nil
 }
@@ -307,21 +325,30 @@ var parts = map[string]string{
 	"cdxj.paths.gz": ".",
 }
 
-// WriteLists writes the lists of the files of all committed segments.
+// WriteLists writes the lists of the files of all committed segments. If manifests are damaged, it leaves out their
+// segments, and the error wraps warc.ErrDamaged.
 func (c *Committer) WriteLists() error {
 	fsys := cmp.Or(c.FS, disk.OS)
-	names, err := c.all(fsys)
+	names, err := warc.SegmentNames(fsys, c.Dir, c.Crawl)
 	if err != nil || len(names) == 0 {
 		return err
 	}
 	found := map[string][]string{"segment.paths.gz": nil}
+	for list := range parts {
+		found[list] = nil // an empty list is a list too
+	}
+	var flaws error
 	base := path.Join(warc.CrawlData, c.Crawl, "segments")
 	for _, name := range names {
 		if !committed(fsys, c.path(name)) {
 			continue
 		}
 		m, err := ReadManifest(fsys, c.path(name))
-		if err != nil {
+		switch {
+		case errors.Is(err, warc.ErrDamaged):
+			flaws = errors.Join(flaws, err)
+			continue
+		case err != nil:
 			return err
 		}
 		found["segment.paths.gz"] = append(found["segment.paths.gz"], path.Join(base, name))
@@ -348,5 +375,5 @@ func (c *Committer) WriteLists() error {
 			return fmt.Errorf("list %s: %w", list, err)
 		}
 	}
-	return nil
+	return flaws
 }

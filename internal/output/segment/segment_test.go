@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -242,6 +243,38 @@ func TestUnfinished(t *testing.T) {
 }
 
 // TestHostileManifest refuses manifests that name files elsewhere, or of another format.
+// A damaged manifest keeps no other segment out of the lists. A folder without a WARC file is removed if it has nothing
+// else.
+func TestOthersGoOn(t *testing.T) {
+	mem := testdisk.NewMem()
+	archive(t, mem)
+	root := "/c/crawl-data/web/segments/"
+	for _, dir := range []string{"0-empty/warc", "1-notes/warc", "1-notes/mine"} {
+		must.Do(t, mem.MkdirAll(root+dir, 0o755))
+	}
+	must.Do(t, disk.WriteFile(mem, root+"1-notes/mine/text", []byte("precious")))
+	must.Do(t, commitAll(mem))
+	if _, err := mem.Stat(root + "0-empty"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the empty folder is still there: %v", err)
+	}
+	must.Get(disk.ReadFile(mem, root+"1-notes/mine/text", 100))(t)
+
+	done := must.Get(judge(mem))(t)
+	must.Do(t, disk.WriteFile(mem, filepath.Join(root, done[0], ManifestName), []byte("{")))
+	if err := commitAll(mem); !errors.Is(err, warc.ErrDamaged) || !strings.Contains(err.Error(), done[0]) {
+		t.Errorf("the error is %v", err)
+	}
+	must.Do(t, mem.Remove(filepath.Join(root, done[0], ManifestName)))
+	if err := commitAll(mem); !errors.Is(err, warc.ErrDamaged) {
+		t.Errorf("without a manifest, the error is %v", err)
+	}
+	must.Do(t, mem.Remove(filepath.Join(root, done[0], SuccessName)))
+	must.Do(t, commitAll(mem))
+	if again := must.Get(judge(mem))(t); !slices.Equal(again, done) {
+		t.Errorf("completed again: %q, want %q", again, done)
+	}
+}
+
 func TestHostileManifest(t *testing.T) {
 	mem := testdisk.NewMem()
 	must.Do(t, mem.MkdirAll("/s", 0o755))

@@ -40,7 +40,7 @@ const maxURL = 64 << 10
 // Unsent returns the names of the committed segments that are not in the store, oldest first.
 func (c *Committer) Unsent(store Store) (names []string, err error) {
 	fsys := cmp.Or(c.FS, disk.OS)
-	all, err := c.all(fsys)
+	all, err := warc.SegmentNames(fsys, c.Dir, c.Crawl)
 	for _, name := range all {
 		if !committed(fsys, c.path(name)) {
 			continue
