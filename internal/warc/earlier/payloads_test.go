@@ -9,6 +9,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -147,14 +148,34 @@ func TestRefused(t *testing.T) {
 		"/empty":      "dedup-from /empty: the directory has no index",
 		"/bad":        "none of 2 lines is of a response that could be used; the first bad line is line 1 of bad:",
 		"/crawl.warc": "is a WARC file, not its index",
-		"/new":        "is the directory of this crawl",
-		"/zip":        "dedup-from /zip: gzip: invalid header",
+		"/new":        "is in the directory of this crawl",
+
+		"/new/indexes/index.cdxj": "is in the directory of this crawl",
+		"/zip":                    "dedup-from /zip: gzip: invalid header",
 	} {
 		err := Check(mem, "/new", []string{"/good", path}, false)
 		if err == nil {
 			_, _, _, err = open(mem, "/good", path)
 		}
 		if _, ok := errors.AsType[*input.ConfigError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
+	}
+}
+
+// A path may lead into the directory of the crawl by a link, and a pipe can be read only once.
+func TestRefusedByLink(t *testing.T) {
+	root := t.TempDir()
+	own := filepath.Join(root, "new")
+	must.Do(t, os.MkdirAll(filepath.Join(own, "indexes"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(own, "indexes", "index.cdxj"), nil, 0o644))
+	must.Do(t, os.Symlink(own, filepath.Join(root, "link")))
+	for path, want := range map[string]string{
+		filepath.Join(root, "link"):                          "is in the directory of this crawl",
+		filepath.Join(root, "link", "indexes", "index.cdxj"): "is in the directory of this crawl",
+		os.DevNull: "is neither a directory nor a regular file",
+	} {
+		if err := Check(disk.OS, own, []string{path}, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}

@@ -47,6 +47,9 @@ func find(fsys disk.FS, path string) (*source, error) {
 	if err != nil {
 		return nil, refused(path, err)
 	}
+	if !info.IsDir() && !info.Mode().IsRegular() { // it is read twice
+		return nil, input.Errorf("{dedup-from} %s is neither a directory nor a regular file; "+remedy, path)
+	}
 	if !info.IsDir() {
 		s.Files = []file{{path, info.Size(), info.ModTime().UnixNano()}}
 		return s, nil
@@ -88,13 +91,9 @@ func Check(fsys disk.FS, dir string, paths []string, resumed bool) error {
 			return nil
 		}
 	}
-	own, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
 	for _, path := range paths {
-		if at, err := filepath.Abs(path); err == nil && at == own {
-			return input.Errorf("{dedup-from} %s is the directory of this crawl, which finds its own duplicates; "+
+		if within(path, dir) { // to begin the crawl anew would remove it
+			return input.Errorf("{dedup-from} %s is in the directory of this crawl, which finds its own duplicates; "+
 				"leave it out, or "+remedy, path)
 		}
 		s, err := find(fsys, path)
@@ -108,6 +107,31 @@ func Check(fsys disk.FS, dir string, paths []string, resumed bool) error {
 		}
 	}
 	return nil
+}
+
+// within reports whether path is the directory dir or below it, also by symbolic links.
+func within(path, dir string) bool {
+	for _, p := range spellings(path) {
+		for _, d := range spellings(dir) {
+			if below, err := filepath.Rel(d, p); err == nil && filepath.IsLocal(below) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// spellings returns an absolute path, as it is given and without symbolic links.
+func spellings(path string) (all []string) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil
+	}
+	all = append(all, abs)
+	if real, err := filepath.EvalSymlinks(abs); err == nil && real != abs {
+		all = append(all, real)
+	}
+	return all
 }
 
 // check reads the beginning of a file.
