@@ -56,7 +56,7 @@ func isInfoName(s string) bool {
 // CrawlName returns the name of the crawl in the paths of its segments: isPartOf of the warcinfo records, by default
 // the name of the crawl directory. A crawl that continues keeps its name if its directory gets another one.
 func CrawlName(c *Config) string {
-	name := filepath.Base(c.Dir)
+	name := baseName(c.Dir)
 	if names, err := warc.Crawls(cmp.Or(c.FS, disk.OS), c.Dir); c.Resume && err == nil && len(names) == 1 {
 		name = names[0]
 	}
@@ -71,6 +71,14 @@ func CrawlName(c *Config) string {
 	return name
 }
 
+// baseName returns the name of a directory, also if the path is ".".
+func baseName(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return filepath.Base(dir)
+}
+
 // info returns the fields of every warcinfo record. Those of Config.Archive.Info take the place of those that describe
 // the crawl.
 func (a *Agent) info(ua string) []warc.Field {
@@ -81,7 +89,7 @@ func (a *Agent) info(ua string) []warc.Field {
 		{Name: "hostname", Value: host},
 		{Name: "robots", Value: "obey (RFC 9309)"},
 		{Name: "http-header-user-agent", Value: ua},
-		{Name: "isPartOf", Value: filepath.Base(a.cfg.Dir)},
+		{Name: "isPartOf", Value: cmp.Or(a.cfg.Archive.Segments.Crawl, baseName(a.cfg.Dir))},
 	}
 	if a.cfg.Contact != "" {
 		fields = append(fields, warc.Field{Name: "operator", Value: a.cfg.Contact})

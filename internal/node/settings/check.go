@@ -24,6 +24,9 @@ func (s *Settings) check(dir string, resumed bool) error {
 	return cmp.Or(s.checkPairs(), s.checkCluster(dir, resumed))
 }
 
+// maxCrawlName is the longest name of a crawl with segments, in bytes.
+const maxCrawlName = 200
+
 // maxSegmentWARC is the largest WARC file of a segment.
 const maxSegmentWARC = 2_000_000_000
 

@@ -62,7 +62,12 @@ func (s *Settings) Into(cfg *node.Config) (err error) {
 		return err
 	}
 	if to := s.Output.Segment; to != (quantity.Span{}) {
-		cfg.Archive.Segments = warc.Segments{Crawl: node.CrawlName(cfg), Span: to.Time, Bytes: int64(to.Bytes)}
+		name := node.CrawlName(cfg)
+		if len(name) > maxCrawlName {
+			return input.Errorf("{warcinfo} isPartOf has %d bytes; with {segment} it names a folder: give at most %d",
+				len(name), maxCrawlName)
+		}
+		cfg.Archive.Segments = warc.Segments{Crawl: name, Span: to.Time, Bytes: int64(to.Bytes)}
 	}
 	if cfg.Fetch.Proxy, err = ParseProxy(s.Fetching.Proxy); err != nil {
 		return err
