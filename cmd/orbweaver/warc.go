@@ -552,6 +552,9 @@ func noWARC(arg string, err error) error {
 // withWARC calls f with the opened file. Its error names the file.
 func withWARC(in disk.FS, path string, f func(disk.File) error) error {
 	file, err := in.OpenFile(path, os.O_RDONLY, 0)
+	if final, open := strings.CutSuffix(path, ".open"); open && errors.Is(err, os.ErrNotExist) {
+		file, err = in.OpenFile(final, os.O_RDONLY, 0) // the crawl has finished the file meanwhile
+	}
 	if err != nil {
 		return noWARC(path, err)
 	}
