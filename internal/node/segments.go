@@ -12,10 +12,14 @@ import (
 
 // segments returns what commits the segments of the archive; nil if it has none.
 func (a *Agent) segments() *past.Segments {
-	name := a.cfg.Archive.Segments.Crawl
-	if name == "" {
-		return nil
+	if name := a.cfg.Archive.Segments.Crawl; name != "" {
+		return a.segmentsOf(name)
 	}
+	return nil
+}
+
+// segmentsOf returns what commits the segments of a crawl in the directory.
+func (a *Agent) segmentsOf(name string) *past.Segments {
 	return &past.Segments{FS: a.fs, Dir: a.cfg.Dir, Crawl: name, Software: "Orbweaver/" + Version,
 		Clock: a.cfg.Clock, Store: a.cfg.Store, Events: a.parts.Events}
 }
@@ -42,16 +46,17 @@ func (a *Agent) withSegments(ctx context.Context) (crawl.Stop, error) {
 	return why, err
 }
 
-// index commits all segments of a closed archive and builds its index. If files are damaged, it does so for all others,
-// and the error wraps warc.ErrDamaged.
+// index commits all segments of a closed archive, also those of an earlier run with another name of the crawl, and
+// builds its index. If files are damaged, it does so for all others, and the error wraps warc.ErrDamaged.
 func (a *Agent) index() (flaws error) {
-	if s := a.segments(); s != nil {
-		flaws = s.Rest(context.Background())
+	names, err := warc.Crawls(a.fs, a.cfg.Dir)
+	for _, name := range names {
+		err = errors.Join(err, a.segmentsOf(name).Rest(context.Background()))
 	}
-	if flaws != nil && !errors.Is(flaws, warc.ErrDamaged) {
-		return flaws
+	if err != nil && !errors.Is(err, warc.ErrDamaged) {
+		return err
 	}
-	return errors.Join(flaws, warc.BuildIndex(a.fs, a.cfg.Dir))
+	return errors.Join(err, warc.BuildIndex(a.fs, a.cfg.Dir))
 }
 
 // sendSegments sends the segments that the store lacks.

@@ -43,20 +43,23 @@ const (
 	lookAgain = 10 * time.Second
 )
 
-// Run commits each segment that has ended, and sends it to the store if there is one, until ctx is done or the disk
-// fails. First come those of earlier runs. It passes over a segment with a damaged file.
+// Run commits each segment that has ended, and sends it to the store if there is one, until ctx is done or the
+// archive fails. First come those of earlier runs. It passes over a segment with a damaged file, and tries again if the
+// disk fails.
 func (s *Segments) Run(ctx context.Context, archive Archive) error {
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() { s.keepSending(ctx); close(ended) }()
 	defer func() { stop(); <-ended }()
-	for {
+	for told := false; ; {
 		if err := archive.EndSegment(); err != nil {
 			return err
 		}
-		if err := s.commit(ctx, beside, archive.Segment); err != nil {
-			return err
+		err := s.commit(ctx, beside, archive.Segment)
+		if err != nil && !told && ctx.Err() == nil { // such as a disk that is full for a while
+			s.Events.Write("segment-failed", report.F("error", err.Error()))
 		}
+		told = err != nil
 		if !clock.Pause(ctx, lookAgain) {
 			return nil
 		}
