@@ -68,7 +68,7 @@ func (s *Segments) send(ctx context.Context, tries int) error {
 	}
 	c := s.committer()
 	names, err := c.Unsent(store)
-	if err != nil || len(names) == 0 {
+	if err != nil || len(names) == 0 && tries == 0 {
 		return err
 	}
 	for _, name := range names {
@@ -80,6 +80,7 @@ func (s *Segments) send(ctx context.Context, tries int) error {
 		s.Events.Write("segment-stored", report.F("segment", m.Segment), report.F("files", len(m.Files)),
 			report.F("bytes", m.Bytes))
 	}
+	// At the end they are always sent: a kill, or a store that went away, may have left older ones there.
 	return c.SendLists(ctx, store)
 }
 

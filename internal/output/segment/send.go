@@ -99,7 +99,8 @@ func (c *Committer) sendFile(ctx context.Context, fsys disk.FS, store Store, nam
 // prefix returns the beginning of the keys of all segments, without the slash at its end.
 func (c *Committer) prefix() string { return path.Join(warc.CrawlData, c.Crawl, "segments") }
 
-// SendLists replaces the lists in the store by those of the segments that the store has, of all agents.
+// SendLists replaces the lists in the store by those of the segments that the store has, of all agents. It writes none
+// if the store has no segment.
 func (c *Committer) SendLists(ctx context.Context, store Store) error {
 	lists := map[string]*list{"segment.paths.gz": newList()}
 	for name := range parts {
@@ -127,6 +128,9 @@ func (c *Committer) SendLists(ctx context.Context, store Store) error {
 			}
 		}
 		after, more = page.Next, page.Next != ""
+	}
+	if open == "" { // the store has no segment
+		return nil
 	}
 	for name, l := range lists {
 		if err := l.zip.Close(); err != nil {
