@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,19 +38,17 @@ type ExportCmd struct {
 
 // Help explains the files.
 func (ExportCmd) Help() string {
-	return `With --mirror, the archived pages become files with relative links, one
-directory a host, for reading without a server. Open OUT/index.html in a
-browser. With --wacz, the WARC files, an index and a list of the pages become
-one file, for ReplayWeb.page and other viewers, and for "orbweaver replay".
+	return `With --mirror, the archived pages become files with relative links, one directory a host, for reading without a
+server. Open OUT/index.html in a browser. With --wacz, the WARC files, an index and a list of the pages become one
+file, for ReplayWeb.page and other viewers, and for "orbweaver replay".
 
   orbweaver export --mirror out crawl
   orbweaver export --mirror out --at 20260131 crawl
   orbweaver export --wacz site.wacz crawl
 
-In a mirror, links to pages that the archive lacks lead to the live web. Redirects have no
-file: links lead to their targets. Pages keep their encoding. Names end in .html
-or .css where the URL does not; what file systems refuse is escaped or, like
-names that collide, replaced by a hash.
+In a mirror, links to pages that the archive lacks lead to the live web. Redirects have no file: links lead to their
+targets. Pages keep their encoding. Names end in .html or .css where the URL does not; what file systems refuse is
+escaped or, like names that collide, replaced by a hash.
 
 If a WARC file is damaged or missing, its pages say so, the command names the
 file, and the exit code is 1.
@@ -163,6 +162,9 @@ func (c *ExportCmd) pack(ctx context.Context, out, errs io.Writer) error {
 	}
 	for _, path := range c.Dirs {
 		cfg.FS = cmp.Or(cfg.FS, disk.AsPrivateAs(path))
+		if wacz.Is(path) && slices.Contains(cfg.WARCs, path) {
+			return bad("%s: a WACZ is not packed into another one; unpack it, and name its WARC files", path)
+		}
 		if inside(filepath.Join(path, "archive"), c.WACZ) {
 			return bad("--wacz %s: this is inside of the archive of %s; choose another place", c.WACZ, path)
 		}

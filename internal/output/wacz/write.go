@@ -148,20 +148,15 @@ func Write(ctx context.Context, cfg Config) (res Result, err error) {
 	return w.result, w.install()
 }
 
-// stem is Out without its extension.
-func (w *writer) stem() string { return strings.TrimSuffix(w.Out, ".wacz") }
-
-// list is the name of the file that lists several WACZ files.
-func (w *writer) list() string { return w.stem() + ".json" }
-
-// numbered is the name of one of several WACZ files.
-func (w *writer) numbered(i int) string { return fmt.Sprintf("%s-%05d.wacz", w.stem(), i) }
-
 // check refuses to replace a file without being asked.
 func (w *writer) check() error {
 	names := []string{w.Out}
 	if w.Size > 0 {
-		names = []string{w.list(), w.numbered(0)}
+		old, err := w.series()
+		if err != nil {
+			return err
+		}
+		names = append(old, w.list(), w.numbered(0))
 	}
 	for _, name := range names {
 		info, err := w.FS.Stat(name)

@@ -300,7 +300,12 @@ func TestSize(t *testing.T) {
 	cfg := config(filepath.Join(dir, "out.wacz"), files...)
 	old := filepath.Join(dir, "out-00003.wacz") // of an earlier list
 	must.Do(t, os.WriteFile(old, nil, 0o644))
-	cfg.Size, cfg.Overwrite = 2*size, true
+	cfg.Size = 2 * size
+	if _, err := wacz.Write(t.Context(), cfg); !errors.Is(err, wacz.ErrExists) {
+		t.Fatalf("with a file of an earlier list, without Overwrite: %v", err)
+	}
+	must.Get(os.Stat(old))(t)
+	cfg.Overwrite = true
 	res, err := wacz.Write(t.Context(), cfg)
 	if err != nil || len(res.Files) != 3 || res.Lines != 100 {
 		t.Fatalf("%+v, %v", res, err)
