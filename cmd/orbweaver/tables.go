@@ -38,7 +38,7 @@ its failures, the links and the hosts. DuckDB, Spark and Iceberg read them:
 The column warc_filename has the WARC files as the command line names their
 directories. If the index is of an older version, the command reads the archive.
 What cannot be a row is left out and named, and the exit code is 1. The command
-takes about 250 MB of memory. After a kill, a table is as before or complete.`
+takes about 250 MB of memory. After a kill, a table is as before, complete or absent.`
 }
 
 // Run writes the tables.
@@ -77,6 +77,8 @@ func (c *TablesCmd) write(ctx context.Context, out, errs io.Writer) (err error) 
 	}
 	res, err := tables.Write(ctx, cfg)
 	switch {
+	case errors.Is(err, tables.ErrPlace):
+		return bad("%v", err)
 	case errors.Is(err, tables.ErrName):
 		return bad("the crawl's name %v; give another one with --crawl", err)
 	case errors.Is(err, tables.ErrThere):

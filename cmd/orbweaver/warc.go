@@ -500,14 +500,8 @@ func warcFiles(errs io.Writer, args []string) (files []string, err error) {
 		dir, n := arg, len(files)
 		if isCrawlDir(arg) {
 			dir = filepath.Join(arg, "archive")
-			inSegments, err := warc.Files(nil, arg)
-			if err != nil {
+			if files, err = warc.AppendSegments(files, arg); err != nil {
 				return nil, noWARC(arg, err)
-			}
-			for _, f := range inSegments {
-				if filepath.Dir(f.Path) != dir {
-					files = append(files, f.Path)
-				}
 			}
 		}
 		entries, err := os.ReadDir(dir)

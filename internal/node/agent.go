@@ -567,7 +567,7 @@ func (a *Agent) conclude(res Result) error {
 	}
 	return errors.Join(a.writeBroken(res.Stop), a.parts.Log.Sync(), a.parts.Events.Sync(), a.parts.Skipped.Sync(),
 		flaws, // a damaged file of another program: the reports are about this crawl's
-		a.sendSegments())
+		a.sendSegments(res.Stop))
 }
 
 // Close closes all parts in the reverse order of Open, the lock last. A second call does

@@ -59,11 +59,11 @@ func (a *Agent) index() (flaws error) {
 	return errors.Join(err, warc.BuildIndex(a.fs, a.cfg.Dir))
 }
 
-// sendSegments sends the segments that the store lacks.
-func (a *Agent) sendSegments() error {
+// sendSegments sends the segments that the store lacks, and makes its events durable.
+func (a *Agent) sendSegments(why crawl.Stop) error {
 	s := a.segments()
 	if s == nil {
 		return nil
 	}
-	return s.SendRest(context.Background())
+	return errors.Join(s.SendRest(context.Background(), why == crawl.Signal), a.parts.Events.Sync())
 }

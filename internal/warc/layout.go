@@ -116,6 +116,19 @@ func Files(fsys disk.FS, dir string) (files []File, err error) {
 	return files, nil
 }
 
+// AppendSegments appends the paths of the WARC files that the crawl directory dir has in segments on this machine.
+func AppendSegments(paths []string, dir string) ([]string, error) {
+	segments, err := segmentDirs(disk.OS, dir)
+	for _, s := range segments {
+		files, bad := SegmentFiles(disk.OS, s)
+		for _, f := range files {
+			paths = append(paths, f.Path)
+		}
+		err = errors.Join(err, bad)
+	}
+	return paths, err
+}
+
 // SegmentFiles returns the WARC files of the folder of a segment, by part.
 func SegmentFiles(fsys disk.FS, segment string) (files []File, err error) {
 	for _, part := range Folders {

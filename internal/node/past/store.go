@@ -3,8 +3,11 @@ package past
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"sync/atomic"
+	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
@@ -13,29 +16,55 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/object"
 	"github.com/orbweaver/orbweaver/internal/store/stores"
+	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
 // A Place is the store of a crawl.
 type Place = stores.Place
 
-// CheckStore returns an *input.ConfigError if a place names no store. It makes no request.
-func CheckStore(fsys disk.FS, p Place) error {
+// checkTime bounds the request of CheckStore.
+const checkTime = 10 * time.Second
+
+// CheckStore returns an *input.ConfigError if the crawl in dir cannot send to a place: it names no store or one inside of
+// dir, or the store refuses a list. A store that cannot be reached may come back.
+func CheckStore(fsys disk.FS, dir string, p Place) error {
 	if p.URL == "" {
 		return nil
 	}
-	if _, err := stores.Open(cmp.Or(fsys, disk.OS), p, object.Config{}); err != nil {
+	if to, ok := strings.CutPrefix(p.URL, "file://"); ok && inside(dir, to) {
+		return input.Errorf("{store} %s is in the crawl directory %s; name another one", p.URL, dir)
+	}
+	store, err := stores.Open(cmp.Or(fsys, disk.OS), p, object.Config{Tries: 1})
+	if err != nil {
+		return input.Errorf("{store} %v", err)
+	}
+	ctx, end := context.WithTimeout(context.Background(), checkTime)
+	defer end()
+	if _, err := store.List(ctx, warc.CrawlData+"/", "", 1); err != nil && !errors.Is(err, object.ErrAway) &&
+		ctx.Err() == nil {
 		return input.Errorf("{store} %v", err)
 	}
 	return nil
 }
 
-// patience is how often a request is made at the end of a crawl while the store is away: for a minute or two.
-const patience = 9
+// inside reports whether path is dir or below it.
+func inside(dir, path string) bool {
+	a, err := filepath.Abs(dir)
+	b, bad := filepath.Abs(path)
+	rel, worse := filepath.Rel(a, b)
+	return errors.Join(err, bad, worse) == nil && filepath.IsLocal(rel)
+}
+
+// patience is how long SendRest tries while the store is away, and stopping how long it sends after a signal.
+const (
+	patience = time.Minute
+	stopping = 20 * time.Second
+)
 
 // keepSending sends committed segments until ctx is done. While the store is away it waits.
 func (s *Segments) keepSending(ctx context.Context) {
 	for s.Store.URL != "" {
-		if err := s.send(ctx, 0); err != nil && ctx.Err() == nil {
+		if err := s.send(ctx, false); err != nil && ctx.Err() == nil {
 			s.Events.Write("store-failed", report.F("error", err.Error()))
 			if !clock.Pause(ctx, time.Minute) {
 				return
@@ -47,53 +76,108 @@ func (s *Segments) keepSending(ctx context.Context) {
 	}
 }
 
-// SendRest sends all segments that are not in the store. It gives up if the store is away for a minute or two.
-func (s *Segments) SendRest(ctx context.Context) error {
+// SendRest sends all segments that are not in the store, and the lists. It gives up if the store is away for a minute.
+// If signalled, it ends after 20 s without an error: somebody waits for the end of the process.
+func (s *Segments) SendRest(ctx context.Context, signalled bool) error {
 	if s.Store.URL == "" {
 		return nil
 	}
-	if err := s.send(ctx, patience); err != nil {
+	if signalled {
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(ctx, stopping)
+		defer end()
+	}
+	err := s.send(ctx, true)
+	if err != nil && signalled {
+		s.Events.Write("store-failed", report.F("error", err.Error()))
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("%w; the segments that the store lacks stay in %s, and the next run sends them", err, s.Dir)
 	}
 	return nil
 }
 
-// send sends all segments that are not in the store. tries is how often it makes a request that fails for the moment;
-// 0 is no bound.
-func (s *Segments) send(ctx context.Context, tries int) error {
-	w := &waits{events: s.Events}
-	store, err := stores.Open(cmp.Or(s.FS, disk.OS), s.Store, object.Config{Tries: tries, Clock: s.Clock, Waits: w})
+// send sends all segments that are not in the store. last says that it gives up if the store is away, and sends the
+// lists in any case.
+func (s *Segments) send(ctx context.Context, last bool) error {
+	ctx, give := context.WithCancelCause(ctx)
+	defer give(nil)
+	w := &watched{events: s.Events, clock: clock.Or(s.Clock)}
+	if last {
+		w.give = give
+	}
+	store, err := stores.Open(cmp.Or(s.FS, disk.OS), s.Store, object.Config{Clock: s.Clock, Waits: w})
 	if err != nil {
 		return err
 	}
+	w.Store = store
 	c := s.committer()
-	names, err := c.Unsent(store)
-	if err != nil || len(names) == 0 && tries == 0 {
+	names, err := c.Unsent(w)
+	if err != nil || len(names) == 0 && !last {
 		return err
 	}
 	for _, name := range names {
-		m, err := c.Send(ctx, store, name)
+		m, err := c.Send(ctx, w, name)
 		if err != nil {
 			return err
 		}
-		w.told.Store(false)
 		s.Events.Write("segment-stored", report.F("segment", m.Segment), report.F("files", len(m.Files)),
 			report.F("bytes", m.Bytes))
 	}
 	// At the end they are always sent: a kill, or a store that went away, may have left older ones there.
-	return c.SendLists(ctx, store)
+	return c.SendLists(ctx, w)
 }
 
-// A waits writes an event when the store is away. It implements object.Waiter.
-type waits struct {
+// A watched store tells when it is away, and gives up if that takes long. It implements object.Waiter, too.
+type watched struct {
+	*object.Store
 	events interface {
 		Write(kind string, fields ...report.Field)
 	}
-	told atomic.Bool // since a segment was sent
+	clock clock.Clock
+	give  context.CancelCauseFunc // nil: it does not give up
+
+	mu    sync.Mutex // guards since
+	since time.Time  // of the first request that failed after one that did not; zero: the store is there
 }
 
-func (w *waits) Waits(why error, _ time.Duration) {
-	if !w.told.Swap(true) {
+// Waits implements object.Waiter.
+func (w *watched) Waits(why error, _ time.Duration) {
+	w.mu.Lock()
+	now, first := w.clock.Now(), w.since.IsZero()
+	if first {
+		w.since = now
+	}
+	long := now.Sub(w.since) >= patience
+	w.mu.Unlock()
+	if first {
 		w.events.Write("store-away", report.F("error", why.Error()))
 	}
+	if long && w.give != nil {
+		w.give(why)
+	}
+}
+
+// there notes that a request has succeeded.
+func (w *watched) there(err error) {
+	if err == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.since = time.Time{}
+	}
+}
+
+// Put implements segment.Store.
+func (w *watched) Put(ctx context.Context, key string, c object.Content, when object.Condition) (object.Info, error) {
+	i, err := w.Store.Put(ctx, key, c, when)
+	w.there(err)
+	return i, err
+}
+
+// List implements segment.Store.
+func (w *watched) List(ctx context.Context, prefix, after string, max int) (object.Page, error) {
+	p, err := w.Store.List(ctx, prefix, after, max)
+	w.there(err)
+	return p, err
 }

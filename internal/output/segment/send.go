@@ -25,6 +25,7 @@ import (
 type Store interface {
 	Put(ctx context.Context, key string, c object.Content, when object.Condition) (object.Info, error)
 	List(ctx context.Context, prefix, after string, max int) (object.Page, error)
+	Stat(ctx context.Context, key string) (object.Info, error)
 	Abort(ctx context.Context, prefix string, before time.Time) (n int, err error)
 	// Location returns the URL of an object, without credentials.
 	Location(key string) string
@@ -99,12 +100,34 @@ func (c *Committer) sendFile(ctx context.Context, fsys disk.FS, store Store, nam
 // prefix returns the beginning of the keys of all segments, without the slash at its end.
 func (c *Committer) prefix() string { return path.Join(warc.CrawlData, c.Crawl, "segments") }
 
+// listTries is how often SendLists begins again because another agent has written lists meanwhile.
+const listTries = 5
+
 // SendLists replaces the lists in the store by those of the segments that the store has, of all agents. It writes none
 // if the store has no segment.
 func (c *Committer) SendLists(ctx context.Context, store Store) error {
-	lists := map[string]*list{"segment.paths.gz": newList()}
+	for range listTries {
+		err := c.sendLists(ctx, store)
+		if _, begun := errors.AsType[*object.ExistsError](err); !begun && !errors.Is(err, object.ErrChanged) {
+			return err
+		}
+	}
+	return nil // the end of a run sends them again
+}
+
+// sendLists is one try of SendLists. It looks at the lists before their content is known, so that it does not replace
+// newer ones.
+func (c *Committer) sendLists(ctx context.Context, store Store) error {
+	lists, when := map[string]*list{"segment.paths.gz": newList()}, map[string]object.Condition{}
 	for name := range parts {
 		lists[name] = newList()
+	}
+	for name := range lists {
+		i, err := store.Stat(ctx, path.Join(warc.CrawlData, c.Crawl, name))
+		if err != nil && !errors.Is(err, object.ErrNotFound) {
+			return err
+		}
+		when[name] = object.Condition{Mutable: true, IfTag: i.Tag, IfAbsent: err != nil}
 	}
 	prefix, open := c.prefix()+"/", "" // the segment whose _SUCCESS has been read: it comes before the other files
 	for after, more := "", true; more; {
@@ -137,8 +160,8 @@ func (c *Committer) SendLists(ctx context.Context, store Store) error {
 			return err
 		}
 		key := path.Join(warc.CrawlData, c.Crawl, name)
-		_, err := store.Put(ctx, key, bytes.NewReader(l.text.Bytes()), object.Condition{Mutable: true})
-		if err != nil && !errors.Is(err, object.ErrChanged) { // another agent has just written a newer one
+		_, err := store.Put(ctx, key, bytes.NewReader(l.text.Bytes()), when[name])
+		if exists, ok := errors.AsType[*object.ExistsError](err); err != nil && !(ok && exists.Same) {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 
@@ -100,6 +101,9 @@ var (
 	ErrThere = errors.New("the crawl has tables there already")
 	// ErrNothing means that no line is a row.
 	ErrNothing = errors.New("the archive is empty: nothing was fetched, or nothing was kept")
+	// ErrPlace means that a directory is given twice, or that Out is where a crawl has its own files. Its text says
+	// which.
+	ErrPlace = errors.New("wrong place")
 	// ErrName means that a crawl cannot have this name.
 	ErrName = errors.New("not a name of letters, digits, '.', '_' and '-'")
 )
@@ -127,8 +131,8 @@ type writer struct {
 
 func (w *writer) read(n int) { w.done += int64(n) }
 
-// Write writes the tables of the crawl in cfg.Dirs. If ctx ends, or after an error, or after a kill, each table is as
-// before or complete.
+// Write writes the tables of the crawl in cfg.Dirs. If ctx ends, or after an error, each table is as before or
+// complete. A kill may also leave none in place of one that Overwrite replaces.
 func Write(ctx context.Context, cfg Config) (Result, error) {
 	w := &writer{cfg: cfg, fs: cmp.Or(cfg.FS, disk.OS), faults: map[string]*LeftOut{}}
 	w.cfg.Out = filepath.Clean(cfg.Out)
@@ -145,6 +149,9 @@ func Write(ctx context.Context, cfg Config) (Result, error) {
 
 func (w *writer) write(ctx context.Context) (err error) {
 	if err := ValidName(w.cfg.Crawl); err != nil {
+		return err
+	}
+	if err := w.places(); err != nil {
 		return err
 	}
 	if err := w.check(indexPath); err != nil {
@@ -173,6 +180,47 @@ func (w *writer) write(ctx context.Context) (err error) {
 		return err
 	}
 	return w.install()
+}
+
+// A placeError is an ErrPlace.
+type placeError string
+
+func (e placeError) Error() string { return string(e) }
+
+func (placeError) Is(target error) bool { return target == ErrPlace }
+
+// ownFolders are the folders of a crawl directory in which only the crawl writes, and the directory itself.
+var ownFolders = []string{".", "archive", "copies", warc.CrawlData, "indexes", "links", "logs", "reports", "state"}
+
+// places returns an ErrPlace if the rows of a directory would come twice, or if the tables would be among the files of
+// a crawl.
+func (w *writer) places() error {
+	out := resolved(w.cfg.Out)
+	have := map[string]bool{}
+	for _, d := range w.cfg.Dirs {
+		dir := resolved(d.Dir)
+		if have[dir] {
+			return placeError(d.Dir + " is given twice; each of its rows would come twice")
+		}
+		have[dir] = true
+		below, err := filepath.Rel(dir, out)
+		first, _, _ := strings.Cut(filepath.ToSlash(below), "/")
+		if err == nil && filepath.IsLocal(below) && slices.Contains(ownFolders, first) {
+			return placeError(w.cfg.Out + " is among the files of the crawl " + d.Dir + "; choose another folder, " +
+				"such as " + filepath.Join(d.Dir, "tables"))
+		}
+	}
+	return nil
+}
+
+// resolved returns the absolute path without symbolic links, as far as it exists.
+func resolved(path string) string {
+	path, _ = filepath.Abs(path)
+	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
+		if found, err := filepath.EvalSymlinks(at); err == nil || at == filepath.Dir(at) {
+			return filepath.Join(found, rest)
+		}
+	}
 }
 
 // partition returns the folder of this crawl in a table, below Out.
