@@ -148,6 +148,7 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 		return tmp, os.Mkdir(tmp, 0o700)
 	}
 	if wacz.Is(dir) && !isCrawlDir(dir) {
+		name = wacz.WithoutPassword(name)
 		p, file, err := a.fs.Add(ctx, dir, tmpDir)
 		if err != nil {
 			return p, noWACZ(name, dir, err)

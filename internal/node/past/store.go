@@ -25,8 +25,8 @@ type Place = stores.Place
 // checkTime bounds the request of CheckStore.
 const checkTime = 10 * time.Second
 
-// CheckStore returns an *input.ConfigError if the crawl in dir cannot send to a place: it names no store or one inside of
-// dir, or the store refuses a list. A store that cannot be reached may come back.
+// CheckStore returns an *input.ConfigError if the crawl in dir cannot send to a place: it names no store or one inside
+// of dir, or the store refuses a list. A store that cannot be reached may come back.
 func CheckStore(fsys disk.FS, dir string, p Place) error {
 	if p.URL == "" {
 		return nil

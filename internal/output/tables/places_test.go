@@ -11,8 +11,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
-// TestPlaces refuses a directory that is given twice, and tables among the files of a crawl.
-func TestPlaces(t *testing.T) {
+// TestRefusedPlaces refuses a directory that is given twice, and tables among the files of a crawl.
+func TestRefusedPlaces(t *testing.T) {
 	root := t.TempDir()
 	dir, link := filepath.Join(root, "c"), filepath.Join(root, "l")
 	must.Do(t, os.MkdirAll(filepath.Join(dir, "archive"), 0o755))

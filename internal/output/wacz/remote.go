@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 )
@@ -75,11 +76,19 @@ func (r *remote) wrap(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok { // it repeats the URL
 		err = e.Err
 	}
-	name := "the URL"
-	if u, bad := url.Parse(r.first); bad == nil {
-		name = u.Redacted()
+	return &fs.PathError{Op: "read", Path: WithoutPassword(r.first), Err: err}
+}
+
+// WithoutPassword returns the name of a file or URL for people.
+func WithoutPassword(name string) string {
+	u, err := url.Parse(name)
+	switch {
+	case err == nil && u.User != nil:
+		return u.Redacted()
+	case err != nil && strings.Contains(name, "@"):
+		return "the URL"
 	}
-	return &fs.PathError{Op: "read", Path: name, Err: err}
+	return name
 }
 
 // get makes one request for at most n bytes. from is where the bytes begin.
