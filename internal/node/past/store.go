@@ -100,9 +100,14 @@ func (s *Segments) SendRest(ctx context.Context, signalled bool) error {
 
 // send sends all segments that are not in the store. last says that it gives up if the store is away, and sends the
 // lists in any case.
-func (s *Segments) send(ctx context.Context, last bool) error {
+func (s *Segments) send(ctx context.Context, last bool) (err error) {
 	ctx, give := context.WithCancelCause(ctx)
 	defer give(nil)
+	defer func() {
+		if why := context.Cause(ctx); err != nil && why != nil && why != ctx.Err() { // it has given up
+			err = fmt.Errorf("the segments could not be sent to %s: %w", s.Store.URL, why)
+		}
+	}()
 	w := &watched{events: s.Events, clock: clock.Or(s.Clock)}
 	if last {
 		w.give = give
