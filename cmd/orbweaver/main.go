@@ -271,7 +271,8 @@ func exitCode(err error, stderr io.Writer) int {
 		return exitConfig
 	case disk.IsFull(err):
 		fmt.Fprintln(stderr, "orbweaver: the disk is full:", err)
-		fmt.Fprintln(stderr, "No accepted URL is lost. Free disk space, then continue with --resume.")
+		fmt.Fprintln(stderr, "No accepted URL is lost. Free disk space, then continue a crawl with --resume, or run "+
+			"another command again.")
 		return exitDiskFull
 	}
 	if text, ok := disk.Refusal("", err); ok && !errors.As(err, &state) {
