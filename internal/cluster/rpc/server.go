@@ -113,6 +113,8 @@ type Server struct {
 	shares      shares
 	rooms       rooms
 	running     sync.WaitGroup // calls
+	ending      sync.RWMutex   // guards ended: a call may arrive while Run waits for the others
+	ended       bool
 }
 
 // NewServer returns the server of a listener's calls. Calls wait until Run is called.
@@ -165,6 +167,9 @@ func (s *Server) Run(ctx context.Context) error {
 	defer stop()
 	err := s.http.Serve(s.listener.calls)
 	s.http.Close()
+	s.ending.Lock()
+	s.ended = true
+	s.ending.Unlock()
 	s.running.Wait()
 	if ctx.Err() != nil || errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -180,7 +185,10 @@ type callerKey struct{}
 // admit serves a request whose caller may make it. It checks the caller before the call is decoded.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Date"] = nil // it changes every second, and nobody reads it
-	s.running.Add(1)
+	if !s.begin() {
+		s.errors.Write(w, r, answer(ErrAgain))
+		return
+	}
 	defer s.running.Done()
 	call, ok := callOf(r)
 	if !ok {
@@ -196,6 +204,16 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 	}
 	enter := func(r *http.Request) (func(), bool) { return s.enter(r, call, caller.Name) }
 	inbound.Admit(enter, s.errors, "busy", s.serve(call, caller)).ServeHTTP(w, r)
+}
+
+// begin counts a call that runs. It returns false if Run waits for the last calls, or has ended.
+func (s *Server) begin() bool {
+	s.ending.RLock()
+	defer s.ending.RUnlock()
+	if !s.ended {
+		s.running.Add(1)
+	}
+	return !s.ended
 }
 
 // serve serves a call that is admitted.
