@@ -43,7 +43,7 @@ func TestMerge(t *testing.T) {
 	})
 	want = slices.Compact(want)
 	q := extsort.New(mem, "/t/"+sortFiles, 4<<10, nil)
-	must.Do(t, pushRuns(q, mem, append(inputs, "/t/absent.cdxj")))
+	must.Do(t, pushRuns(q, mem, append(inputs, "/t/absent.cdxj"), nil))
 	var got, merged strings.Builder
 	must.Do(t, writeLines(q, &got))
 	must.Do(t, q.Close())

@@ -224,7 +224,7 @@ func buildIndex(fsys disk.FS, dir string, flaws *Flaws) error {
 		}
 	}
 	q := sorting(fsys, runsDir(dir))
-	err = pushRuns(q, fsys, inputs)
+	err = pushRuns(q, fsys, inputs, nil)
 	if err == nil {
 		err = disk.WriteStream(fsys, indexPath(dir), func(w io.Writer) error { return writeLines(q, w) })
 	}
@@ -330,8 +330,8 @@ func pushTo(q *extsort.Queue) func(line []byte) error {
 	return func(line []byte) error { return q.Push(bytes.TrimSuffix(line, []byte{'\n'})) }
 }
 
-// pushRuns adds the lines of files.
-func pushRuns(q *extsort.Queue, fsys disk.FS, names []string) error {
+// pushRuns adds the lines of files. It calls step for each line, unless that is nil.
+func pushRuns(q *extsort.Queue, fsys disk.FS, names []string, step func() error) error {
 	for _, name := range names {
 		f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -342,7 +342,11 @@ func pushRuns(q *extsort.Queue, fsys disk.FS, names []string) error {
 		}
 		s := source(f, name)
 		for err = s.next(); err == nil; err = s.next() {
-			if err := q.Push(s.line); err != nil {
+			err := q.Push(s.line)
+			if err == nil && step != nil {
+				err = step()
+			}
+			if err != nil {
 				return errors.Join(err, f.Close())
 			}
 		}
@@ -414,8 +418,10 @@ func Remove(fsys disk.FS, dir, name string) error {
 // MergeIndex calls each with the index lines of finished WARC files of the crawl directory dir, sorted, without their
 // line feeds; a line is valid until each returns. The lines come from the files' sorted runs. A file without runs,
 // which another program put there, is read. tmp is an empty directory for temporary files; the caller removes it.
-// MergeIndex returns the first error of each. Its memory is bounded.
-func MergeIndex(fsys disk.FS, dir string, files []File, tmp string, each func(line []byte) error) error {
+// MergeIndex calls step for each line that it reads, too: a caller can rest there. It returns the first error of step
+// or each. Its memory is bounded.
+func MergeIndex(fsys disk.FS, dir string, files []File, tmp string, step func() error,
+	each func(line []byte) error) error {
 	have, err := runsByWARC(fsys, dir)
 	if err != nil {
 		return err
@@ -435,11 +441,13 @@ func MergeIndex(fsys disk.FS, dir string, files []File, tmp string, each func(li
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(Index(f, file.Name, pushTo(q)), f.Close()); err != nil {
+		push := pushTo(q)
+		err = Index(f, file.Name, func(line []byte) error { return cmp.Or(step(), push(line)) })
+		if err = errors.Join(err, f.Close()); err != nil {
 			return fmt.Errorf("%s: %w", file.Path, err)
 		}
 	}
-	if err := pushRuns(q, fsys, inputs); err != nil {
+	if err := pushRuns(q, fsys, inputs, step); err != nil {
 		return err
 	}
 	return eachLine(q, each)

@@ -117,7 +117,7 @@ func writeSupplement(fsys disk.FS, dir string, tmpDir func() (string, error),
 			return s, err
 		}
 	}
-	if err := pushRuns(q, fsys, inputs); err != nil {
+	if err := pushRuns(q, fsys, inputs, nil); err != nil {
 		return s, err
 	}
 	s.Path = filepath.Join(tmp, "supplement")

@@ -204,7 +204,8 @@ func (w *work) index(ctx context.Context, folder string, warcs []warc.File) (cou
 		return nil, err
 	}
 	err = disk.WriteStream(w.fs, name, func(out io.Writer) error {
-		return warc.MergeIndex(w.fs, w.Dir, warcs, tmp, func(line []byte) error {
+		rest := func() error { return w.pace.rest(ctx) }
+		return warc.MergeIndex(w.fs, w.Dir, warcs, tmp, rest, func(line []byte) error {
 			l, err := warc.ParseLine(line)
 			if err != nil {
 				return err
@@ -216,10 +217,8 @@ func (w *work) index(ctx context.Context, folder string, warcs []warc.File) (cou
 			c.Records++
 			at := stampOf(l.Time)
 			c.First, c.Last = span(c.First, c.Last, at, at)
-			if _, err = out.Write(renamed(line, l.File, paths[l.File])); err == nil {
-				err = w.pace.rest(ctx)
-			}
-			return err
+			_, err = out.Write(renamed(line, l.File, paths[l.File]))
+			return cmp.Or(err, rest())
 		})
 	})
 	return counts, errors.Join(err, w.fs.RemoveAll(tmp))
