@@ -345,7 +345,7 @@ func (p *part) archive(ctx context.Context, s source) error {
 		return err
 	}
 	defer f.Close()
-	found, err := p.pages.read(ctx, &limited{f, s.size})
+	found, err := p.pages.read(ctx, io.NewSectionReader(f, 0, s.size))
 	if err != nil {
 		return err
 	}
@@ -356,10 +356,7 @@ func (p *part) archive(ctx context.Context, s source) error {
 		return nil
 	}
 	p.latest = later(p.latest, found.latest)
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	err = warc.Index(&limited{f, s.size}, s.name, func(line []byte) error {
+	err = warc.Index(io.NewSectionReader(f, 0, s.size), s.name, func(line []byte) error {
 		p.lineBytes += int64(len(line))
 		p.result.Lines++
 		return p.lines.Push(bytes.TrimSuffix(line, []byte{'\n'}))
@@ -373,12 +370,9 @@ func (p *part) archive(ctx context.Context, s source) error {
 	} else if err != nil {
 		return err
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
 	p.result.WARCs++
 	return p.add("archive/"+s.name, zip.Store, func(w io.Writer) error {
-		n, err := io.CopyBuffer(w, onlyReader{&limited{f, s.size}}, make([]byte, 1<<20))
+		n, err := io.CopyBuffer(w, onlyReader{io.NewSectionReader(f, 0, s.size)}, make([]byte, 1<<20))
 		if err == nil && n < s.size {
 			err = fmt.Errorf("the file has become shorter: %d bytes of %d", n, s.size)
 		}
@@ -388,27 +382,6 @@ func (p *part) archive(ctx context.Context, s source) error {
 
 // onlyReader hides other methods of a reader.
 type onlyReader struct{ io.Reader }
-
-// limited is the beginning of a file.
-type limited struct {
-	f    io.ReadSeeker
-	size int64
-}
-
-// Read reads up to the limit.
-func (l *limited) Read(p []byte) (int, error) {
-	at, err := l.f.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return 0, err
-	}
-	if at >= l.size {
-		return 0, io.EOF
-	}
-	return l.f.Read(p[:min(int64(len(p)), l.size-at)])
-}
-
-// Seek lets a Reader look for records again behind damage.
-func (l *limited) Seek(offset int64, whence int) (int64, error) { return l.f.Seek(offset, whence) }
 
 // summing writes to w and sums what it writes.
 type summing struct {
