@@ -71,7 +71,7 @@ for crawl in glob.glob(sys.argv[1] + "/crawl=*"):
 for key, n in counts.items():
     print(*key, n)`
 
-// The crawl log, the index and the tables of two crawls agree, whoever counts: the command itself and, in the soak,
+// The crawl log, the index and the tables of two crawls agree. The command itself counts them and, in the soak, so do
 // DuckDB, Spark and Iceberg.
 func TestTablesAgree(t *testing.T) {
 	weighs(t, 1)

@@ -38,9 +38,9 @@ type ExportCmd struct {
 
 // Help explains the files.
 func (ExportCmd) Help() string {
-	return `With --mirror, the archived pages become files with relative links, one directory a host, for reading without a
-server. Open OUT/index.html in a browser. With --wacz, the WARC files, an index and a list of the pages become one
-file, for ReplayWeb.page and other viewers, and for "orbweaver replay".
+	return `With --mirror, the archived pages become files with relative links, one directory a host, for reading
+without a server. Open OUT/index.html in a browser. With --wacz, the WARC files, an index and a list of the pages
+become one file, for ReplayWeb.page and other viewers, and for "orbweaver replay".
 
   orbweaver export --mirror out crawl
   orbweaver export --mirror out --at 20260131 crawl

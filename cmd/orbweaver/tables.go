@@ -37,8 +37,8 @@ its failures, the links and the hosts. DuckDB, Spark and Iceberg read them:
 
 The column warc_filename has the WARC files as the command line names their
 directories. If the index is of an older version, the command reads the archive.
-What cannot be a row is left out and named, and the exit code is 1. The command
-takes about 250 MB of memory. After a kill, a table is as before, complete or absent.`
+Lines that cannot be rows are left out and named; the exit code is then 1. The
+command takes about 250 MB. After a kill a table is as before, whole or absent.`
 }
 
 // Run writes the tables.

@@ -171,7 +171,7 @@ func tells(l *warc.Line) (n int) {
 	return n
 }
 
-// name returns the name of a line for a message.
+// describe names the record of a capture, and what is wrong with its line.
 func (c *capture) describe(err error) string {
 	return fmt.Sprintf("%s, offset %d: %v", c.dir.at(c.File).path, c.Offset, err)
 }

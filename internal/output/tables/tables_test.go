@@ -196,7 +196,7 @@ func TestOlderIndex(t *testing.T) {
 	}
 }
 
-// Whatever an index has, what cannot be a row is counted and named.
+// Write counts and names the lines that cannot be rows.
 func TestHostileIndex(t *testing.T) {
 	const good = `example,a)/ 20260504030201 {"url": "http://a.example/", "status": "200", "length": "5", ` +
 		`"offset": "1", "filename": "a.warc.gz"}`

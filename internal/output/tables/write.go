@@ -51,7 +51,7 @@ type Config struct {
 	FileBytes int64
 	// GroupBytes is the size of the values of a row group before compression. Zero means 64 MiB.
 	GroupBytes int64
-	// Progress is told how far Write is. Nil: nobody wants to know.
+	// Progress is told how far Write is. Nil drops it.
 	Progress Progress
 }
 
@@ -382,7 +382,7 @@ func (w *writer) renew(i int, d Dir) (*warc.Renewal, error) {
 	return r, err
 }
 
-// silent is the Progress that nobody wants to know.
+// silent is the Progress of a Config without one.
 type silent struct{}
 
 func (silent) Step(string) error { return nil }

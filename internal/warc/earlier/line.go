@@ -26,7 +26,7 @@ const (
 	valueHead = 1 + 5
 )
 
-// What a line is, besides usable.
+// The reasons why a line is not usable.
 var (
 	errRevisit = errors.New("a revisit record")
 	errOther   = errors.New("no response")

@@ -165,7 +165,7 @@ func (c *chain) machine(ctx context.Context) (k keys, err error) {
 		base = "http://169.254.169.254"
 	}
 	base = strings.TrimSuffix(base, "/")
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // elsewhere than on EC2 nobody answers
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // only EC2 answers
 	defer cancel()
 	token, err := c.ask(ctx, http.MethodPut, base+"/latest/api/token",
 		http.Header{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": {"21600"}}, nil)

@@ -104,7 +104,7 @@ func wantClean(t *testing.T, err, want error) {
 	}
 }
 
-// TestUnreachable: nobody listens, or the name is unknown, or the server is none of S3.
+// TestUnreachable opens stores at a closed port, at an unknown name, and at a server that does not speak S3.
 func TestUnreachable(t *testing.T) {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed := l.Addr().String()
