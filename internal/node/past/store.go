@@ -63,8 +63,16 @@ const (
 
 // keepSending sends committed segments until ctx is done. While the store is away it waits.
 func (s *Segments) keepSending(ctx context.Context) {
-	for s.Store.URL != "" {
-		if err := s.send(ctx, false); err != nil && ctx.Err() == nil {
+	if s.Store.URL == "" {
+		return
+	}
+	w, err := s.open(nil)
+	if err != nil { // CheckStore has opened it
+		s.Events.Write("store-failed", report.F("error", err.Error()))
+		return
+	}
+	for {
+		if err := s.send(ctx, w, false); err != nil && ctx.Err() == nil {
 			s.Events.Write("store-failed", report.F("error", err.Error()))
 			if !clock.Pause(ctx, time.Minute) {
 				return
@@ -87,7 +95,15 @@ func (s *Segments) SendRest(ctx context.Context, signalled bool) error {
 		ctx, end = context.WithTimeout(ctx, stopping)
 		defer end()
 	}
-	err := s.send(ctx, true)
+	ctx, give := context.WithCancelCause(ctx)
+	defer give(nil)
+	w, err := s.open(give)
+	if err == nil {
+		err = s.send(ctx, w, true)
+	}
+	if why := context.Cause(ctx); err != nil && why != nil && why != ctx.Err() { // it has given up
+		err = fmt.Errorf("the segments could not be sent to %s: %w", s.Store.URL, why)
+	}
 	if err != nil && signalled {
 		s.Events.Write("store-failed", report.F("error", err.Error()))
 		return nil
@@ -98,25 +114,16 @@ func (s *Segments) SendRest(ctx context.Context, signalled bool) error {
 	return nil
 }
 
-// send sends all segments that are not in the store. last says that it gives up if the store is away, and sends the
-// lists in any case.
-func (s *Segments) send(ctx context.Context, last bool) (err error) {
-	ctx, give := context.WithCancelCause(ctx)
-	defer give(nil)
-	defer func() {
-		if why := context.Cause(ctx); err != nil && why != nil && why != ctx.Err() { // it has given up
-			err = fmt.Errorf("the segments could not be sent to %s: %w", s.Store.URL, why)
-		}
-	}()
-	w := &watched{events: s.Events, clock: clock.Or(s.Clock)}
-	if last {
-		w.give = give
-	}
-	store, err := stores.Open(cmp.Or(s.FS, disk.OS), s.Store, object.Config{Clock: s.Clock, Waits: w})
-	if err != nil {
-		return err
-	}
-	w.Store = store
+// open opens the store. give is called if it is away for long; nil: it never is. A store is probed before its first
+// write, so it is opened once for many segments.
+func (s *Segments) open(give context.CancelCauseFunc) (w *watched, err error) {
+	w = &watched{events: s.Events, clock: clock.Or(s.Clock), give: give}
+	w.Store, err = stores.Open(cmp.Or(s.FS, disk.OS), s.Store, object.Config{Clock: s.Clock, Waits: w})
+	return w, err
+}
+
+// send sends all segments that are not in the store. last says that it sends the lists in any case.
+func (s *Segments) send(ctx context.Context, w *watched, last bool) error {
 	c := s.committer()
 	names, err := c.Unsent(w)
 	if err != nil || len(names) == 0 && !last {
