@@ -115,6 +115,12 @@ type Backend interface {
 	Delete(ctx context.Context, key string) error
 }
 
+// Tagged is a Backend that reads an object only if it has a tag.
+type Tagged interface {
+	// GetTagged is Get of the object that has a tag. If the object has another one, the error is ErrPrecondition.
+	GetTagged(ctx context.Context, key, tag string, offset, length int64) (body io.ReadCloser, n int64, err error)
+}
+
 // Whole is a Backend that takes objects of any size by Put. It has no uploads in parts.
 type Whole interface{ Whole() }
 

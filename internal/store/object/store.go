@@ -159,14 +159,26 @@ func (b *bounded) Read(p []byte) (int, error) {
 // Read returns at most length bytes of an object, from offset. It reads again if the store's answer ends early. length
 // is at most 64 MiB.
 func (s *Store) Read(ctx context.Context, key string, offset, length int64) (b []byte, err error) {
+	return s.ReadTagged(ctx, key, "", offset, length)
+}
+
+// ReadTagged is Read of the object that has a tag. If the object has another one, the error is ErrChanged. An empty tag
+// is any, and so is each tag for a Backend that is not Tagged.
+func (s *Store) ReadTagged(ctx context.Context, key, tag string, offset, length int64) (b []byte, err error) {
 	if err := s.check("read", key); err != nil {
 		return nil, err
 	}
 	if length > maxRead {
 		return nil, s.fault("read", key, fmt.Errorf("%w (%d bytes at once, at most %d)", ErrTooLarge, length, maxRead))
 	}
+	get := s.to.Get
+	if to, ok := s.to.(Tagged); ok && tag != "" {
+		get = func(ctx context.Context, key string, offset, length int64) (io.ReadCloser, int64, error) {
+			return to.GetTagged(ctx, key, tag, offset, length)
+		}
+	}
 	err = s.try(ctx, length, func(ctx context.Context) error {
-		body, n, err := s.to.Get(ctx, key, offset, length)
+		body, n, err := get(ctx, key, offset, length)
 		if err != nil {
 			return err
 		}
@@ -182,6 +194,9 @@ func (s *Store) Read(ctx context.Context, key string, offset, length int64) (b [
 		}
 		return nil
 	})
+	if errors.Is(err, ErrPrecondition) {
+		err = ErrChanged
+	}
 	return b, s.fault("read", key, err)
 }
 

@@ -297,10 +297,19 @@ func (s *Sim) Uploads(ctx context.Context, prefix string, after object.Upload) (
 
 // Get implements object.Backend.
 func (s *Sim) Get(ctx context.Context, key string, offset, length int64) (body io.ReadCloser, n int64, err error) {
+	return s.GetTagged(ctx, key, "", offset, length)
+}
+
+// GetTagged implements object.Tagged.
+func (s *Sim) GetTagged(ctx context.Context, key, tag string, offset, length int64) (body io.ReadCloser, n int64,
+	err error) {
 	err = s.request(ctx, func() error {
 		o := s.objects[key]
 		if o == nil {
 			return object.ErrNotFound
+		}
+		if tag != "" && tag != o.tag {
+			return object.ErrPrecondition
 		}
 		b := o.data[min(offset, int64(len(o.data))):]
 		b = b[:min(length, int64(len(b)))]
@@ -364,4 +373,7 @@ func (s *Sim) Delete(ctx context.Context, key string) error {
 	})
 }
 
-var _ object.Backend = (*Sim)(nil)
+var _ interface {
+	object.Backend
+	object.Tagged
+} = (*Sim)(nil)

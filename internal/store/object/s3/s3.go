@@ -257,6 +257,12 @@ func (b *Backend) Uploads(ctx context.Context, prefix string, after object.Uploa
 
 // Get implements object.Backend.
 func (b *Backend) Get(ctx context.Context, key string, offset, length int64) (body io.ReadCloser, n int64, err error) {
+	return b.GetTagged(ctx, key, "", offset, length)
+}
+
+// GetTagged implements object.Tagged.
+func (b *Backend) GetTagged(ctx context.Context, key, tag string, offset, length int64) (body io.ReadCloser, n int64,
+	err error) {
 	if length <= 0 {
 		return http.NoBody, 0, nil
 	}
@@ -264,6 +270,11 @@ func (b *Backend) Get(ctx context.Context, key string, offset, length int64) (bo
 		var o minio.GetObjectOptions
 		if err := o.SetRange(offset, offset+length-1); err != nil {
 			return fmt.Errorf("%w (%w)", object.ErrRefused, err)
+		}
+		if tag != "" {
+			if err := o.SetMatchETag(tag); err != nil {
+				return fmt.Errorf("%w (%w)", object.ErrRefused, err)
+			}
 		}
 		r, info, header, err := b.core.GetObject(ctx, b.bucket, b.prefix+key, o)
 		if err != nil {
