@@ -107,7 +107,7 @@ func (c *Committer) Commit(ctx context.Context, name string) (m Manifest, ok boo
 		m, err = ReadManifest(fsys, c.path(name))
 		return m, err == nil, err
 	}
-	w := &work{Committer: c, fs: fsys, pace: pace{clock: clock.Or(c.Clock), share: c.Share}}
+	w := &work{Committer: c, fs: fsys, pace: clock.Pace{Clock: clock.Or(c.Clock), Share: c.Share}}
 	m, ok, err = w.commit(ctx, name)
 	if err != nil {
 		err = fmt.Errorf("commit segment %s: %w", name, err)
@@ -119,7 +119,7 @@ func (c *Committer) Commit(ctx context.Context, name string) (m Manifest, ok boo
 type work struct {
 	*Committer
 	fs   disk.FS
-	pace pace
+	pace clock.Pace
 }
 
 func (w *work) commit(ctx context.Context, name string) (m Manifest, ok bool, err error) {
@@ -204,7 +204,7 @@ func (w *work) index(ctx context.Context, folder string, warcs []warc.File) (cou
 		return nil, err
 	}
 	err = disk.WriteStream(w.fs, name, func(out io.Writer) error {
-		rest := func() error { return w.pace.rest(ctx) }
+		rest := func() error { return w.pace.Rest(ctx) }
 		return warc.MergeIndex(w.fs, w.Dir, warcs, tmp, rest, func(line []byte) error {
 			l, err := warc.ParseLine(line)
 			if err != nil {
@@ -269,7 +269,7 @@ func (w *work) sum(ctx context.Context, name string) (size int64, digest string,
 			return size, hexOf(h), nil
 		}
 		if err == nil {
-			err = w.pace.rest(ctx)
+			err = w.pace.Rest(ctx)
 		}
 		if err != nil {
 			return 0, "", err

@@ -1,4 +1,4 @@
-package segment
+package clock_test
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 func TestPace(t *testing.T) {
 	for _, share := range []float64{0.2, 0.5, 1} {
 		synctest.Test(t, func(t *testing.T) {
-			p := pace{clock: clock.System, share: share}
+			p := clock.Pace{Clock: clock.System, Share: share}
 			const step, steps = 100 * time.Microsecond, 100_000 // 10 s of work
 			began := time.Now()
 			for range steps {
 				time.Sleep(step)
-				if err := p.rest(t.Context()); err != nil {
+				if err := p.Rest(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -30,8 +30,8 @@ func TestPace(t *testing.T) {
 	}
 	ended, end := context.WithCancel(context.Background())
 	end()
-	p := pace{clock: clock.System, share: 0.2}
-	if err := p.rest(ended); err == nil {
+	p := clock.Pace{Clock: clock.System, Share: 0.2}
+	if err := p.Rest(ended); err == nil {
 		t.Error("no error after the end")
 	}
 }
