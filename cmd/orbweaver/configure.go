@@ -20,7 +20,7 @@ import (
 // config turns the flags into the configuration of an agent and its parts.
 func (c *CrawlCmd) config() (node.Config, error) {
 	cfg := node.Config{Dir: c.Dir, Seeds: c.Seed, Resume: c.Resume, Overwrite: c.Overwrite, Unblock: c.Unblock,
-		Store: placeOf("", false)}
+		Store: placeOf("")}
 	more, err := readAllSeeds(c.Seeds)
 	if err != nil {
 		return cfg, err

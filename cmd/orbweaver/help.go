@@ -117,6 +117,10 @@ var crawlHelp = cli.Texts{
 		"of --warcinfo (default: DIR's name). It is complete when it has the file _SUCCESS.",
 	"store": "Send each complete segment to this store beside the crawl: s3://BUCKET/PREFIX or file:///DIRECTORY. " +
 		"The files also stay here. \"orbweaver store --help\" says where S3 finds its endpoint and credentials.",
+	"store_rate": "With --store: send at most RATE, such as 20MB/s.",
+	"store_option": "With --store: send files with this option of S3: encryption=AES256, encryption=aws:kms, " +
+		"kms-key=ID, lock=governance, lock=compliance, retain=30d, class=STANDARD_IA or path-style=true; repeat it " +
+		"for several.",
 	"outlinks": "Also write the links of each page into its metadata record, as Heritrix does, at most 6000 a page.",
 	"links": "Also write the link log: which page links to which URL, with its words. \"orbweaver links\" " +
 		"reads it.",

@@ -33,9 +33,9 @@ profile AWS_PROFILE in ~/.aws, or from the role of the machine.`
 
 // StoreCheckCmd implements "store check".
 type StoreCheckCmd struct {
-	PathStyle bool          `help:"Name the bucket in the path of requests, not in the name of the host."`
-	Timeout   time.Duration `help:"Give up after D (default: ${default})." default:"1m" placeholder:"D"`
-	Store     string        `arg:"" help:"Try this store: s3://BUCKET/PREFIX or file:///DIRECTORY."`
+	StoreOption []string      `help:"Send files with this option of S3, as in \"orbweaver crawl\"." sep:"none" placeholder:"NAME=VALUE"`
+	Timeout     time.Duration `help:"Give up after D (default: ${default})." default:"1m" placeholder:"D"`
+	Store       string        `arg:"" help:"Try this store: s3://BUCKET/PREFIX or file:///DIRECTORY."`
 }
 
 // processEnv has the variables of this process.
@@ -44,23 +44,25 @@ type processEnv struct{}
 func (processEnv) LookupEnv(name string) (string, bool) { return os.LookupEnv(name) }
 
 // placeOf returns the store of a URL, for the user of this process.
-func placeOf(url string, pathStyle bool) stores.Place {
+func placeOf(url string) stores.Place {
 	p := stores.Place{URL: url, Env: processEnv{}}
-	p.S3.PathStyle, p.S3.Agent = pathStyle, "orbweaver/"+strings.ReplaceAll(node.Version, " ", "-")
+	p.S3.Agent = "orbweaver/" + strings.ReplaceAll(node.Version, " ", "-")
 	return p
 }
 
 // Run prints what the store can do. The exit code is 1 if a crawl cannot use it.
 func (c *StoreCheckCmd) Run(out io.Writer) error {
-	s, err := stores.Open(disk.OS, placeOf(c.Store, c.PathStyle), stores.CheckConfig)
-	if err != nil {
-		return bad("%v", err)
-	}
+	p := placeOf(c.Store)
+	p.Options = c.StoreOption
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	usable, err := stores.Print(out, s, stores.Check(ctx, s))
+	s, found, err := stores.TryOut(ctx, disk.OS, p)
+	if err != nil {
+		return bad("%v", err)
+	}
+	usable, err := stores.Print(out, s, found)
 	if err == nil && !usable {
 		err = &exitError{code: exitOther}
 	}

@@ -34,6 +34,9 @@ func CheckStore(fsys disk.FS, dir string, p Place) error {
 	if to, ok := strings.CutPrefix(p.URL, "file://"); ok && inside(dir, to) {
 		return input.Errorf("{store} %s is in the crawl directory %s; name another one", p.URL, dir)
 	}
+	if err := p.CheckOptions(); err != nil {
+		return input.Errorf("{store-option} %v", err)
+	}
 	store, err := stores.Open(cmp.Or(fsys, disk.OS), p, object.Config{Tries: 1})
 	if err != nil {
 		return input.Errorf("{store} %v", err)

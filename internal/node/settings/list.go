@@ -152,8 +152,12 @@ type Output struct {
 	WARCInfo []string          `name:"warcinfo" placeholder:"NAME=VALUE" sep:"none"`
 	Segment  quantity.Span     `placeholder:"SPAN"`
 	Store    string            `placeholder:"URL" into:"Store.URL"`
-	Outlinks bool              `into:"Crawl.Outlinks"`
-	Links    bool              `at:"Links"`
+
+	StoreRate   quantity.Bandwidth `placeholder:"RATE" with:"store" into:"Store.Rate"`
+	StoreOption []string           `placeholder:"NAME=VALUE" sep:"none" with:"store" into:"Store.Options"`
+
+	Outlinks bool `into:"Crawl.Outlinks"`
+	Links    bool `at:"Links"`
 
 	DedupFrom []string `placeholder:"PATH" sep:"none" into:"Earlier.From"`
 

@@ -100,7 +100,10 @@ func TestEachSettingChangesTheConfiguration(t *testing.T) {
 				s.Cluster.Partition = "hash"
 			case "coordinator":
 				s.Cluster.Partition, s.Cluster.Coordinator = "sites", []string{"127.0.0.1:7491"}
-			case "store":
+			case "store", "store-rate", "store-option":
+				if o.Name != "store" {
+					s.Output.Store = "s3://bucket"
+				}
 				s.Output.Segment, s.Output.WARCInfo = quantity.Span{End: true}, []string{"isPartOf=a"}
 			case "coverage":
 				s.Cluster.Partition, s.Cluster.Coordinator = "sites", []string{"127.0.0.1:7490"}

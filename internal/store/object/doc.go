@@ -56,6 +56,9 @@ type Info struct {
 	// Tag changes with the content: S3 calls it ETag.
 	Tag      string
 	Modified time.Time
+	// Encryption is how the store says that it encrypts the object, and Retention the mode in which it keeps the object
+	// from being changed. Both are "" if the store does not say. Objects in lists have neither.
+	Encryption, Retention string
 }
 
 // Same reports whether two objects have the same content, as far as is known. It is false if a checksum is missing.

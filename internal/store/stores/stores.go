@@ -28,13 +28,21 @@ type Place struct {
 	URL string         // s3://bucket/prefix or file:///directory
 	Env s3.Environment // where S3 finds its endpoint and credentials
 	S3  s3.Options
+	// Rate bounds the bytes a second that are sent. Zero means no bound.
+	Rate int64
+	// Options are those of S3 that a user gives, as NAME=VALUE; they come after S3. See CheckOptions.
+	Options []string
 }
 
 // Open returns the store of a place. It asks a store of S3 nothing.
 func Open(fsys disk.FS, p Place, c object.Config) (*object.Store, error) {
+	c.Rate = p.Rate
 	u, err := url.Parse(p.URL)
 	if err != nil || u.Scheme != "s3" && u.Scheme != "file" {
 		return nil, fmt.Errorf("%q names no store: give s3://bucket/prefix or file:///directory", p.URL)
+	}
+	if err := errors.Join(p.CheckOptions(), readOptions(p.Options, &p.S3)); err != nil {
+		return nil, err
 	}
 	if u.Scheme == "file" {
 		if u.Host != "" || u.User != nil || u.RawQuery != "" || !strings.HasPrefix(u.Path, "/") {
@@ -75,17 +83,49 @@ type checked struct {
 	found []Finding
 }
 
-// Check tries a store. It writes some small objects below .orbweaver-check-RANDOM/ and removes them.
-func Check(ctx context.Context, s *object.Store) []Finding {
+// lockTime is how long the object stays with which TryOut tries the lock of a store.
+const lockTime = time.Minute
+
+// TryOut opens a place and tries what a crawl does there, with its options. It returns the store for Print.
+func TryOut(ctx context.Context, fsys disk.FS, p Place) (*object.Store, []Finding, error) {
+	if err := p.CheckOptions(); err != nil {
+		return nil, nil, fmt.Errorf("option %w", err)
+	}
+	if err := readOptions(p.Options, &p.S3); err != nil {
+		return nil, nil, err
+	}
+	if p.Options = nil; p.S3.Retain > 0 {
+		p.S3.Retain = lockTime
+	}
+	s, err := Open(fsys, p, CheckConfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, check(ctx, s, p.S3), nil
+}
+
+// check tries a store. It writes some small objects below .orbweaver-check-RANDOM/ and removes them, except one with a
+// lock.
+func check(ctx context.Context, s *object.Store, o s3.Options) []Finding {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
 	c := &checked{ctx: ctx, store: s, dir: ".orbweaver-check-" + hex.EncodeToString(random[:]) + "/"}
 	text := "orbweaver store check\n"
-	if !c.must("write", func() error {
-		_, err := s.Put(ctx, c.dir+"a", strings.NewReader(text), object.Condition{Mutable: true})
+	var written object.Info
+	if !c.must("write", func() (err error) {
+		written, err = s.Put(ctx, c.dir+"a", strings.NewReader(text), object.Condition{Mutable: true})
 		return err
 	}) {
 		return c.found
+	}
+	if o.Encryption != "" {
+		c.must("encrypt, "+o.Encryption, func() error {
+			if written.Encryption != o.Encryption {
+				return fmt.Errorf("the store was asked to, and says that it has not: its encryption is %q",
+					written.Encryption)
+			}
+			return nil
+		})
 	}
 	c.must("read a range", func() error {
 		b, err := s.Read(ctx, c.dir+"a", 10, 5)
@@ -114,6 +154,21 @@ func Check(ctx context.Context, s *object.Store) []Finding {
 		}
 		return err
 	})
+	if o.Retention != "" {
+		c.must("lock, "+o.Retention, func() error {
+			i, err := s.Put(ctx, c.dir+"locked", strings.NewReader(text), object.Condition{})
+			defer func() {
+				if err != nil {
+					_ = s.Delete(ctx, c.dir+"locked") // best effort: some stores keep what they have refused
+				}
+			}()
+			if err == nil && i.Retention != o.Retention {
+				err = fmt.Errorf("the store was asked to, and says that it has not: the mode of the lock is %q",
+					i.Retention)
+			}
+			return err
+		})
+	}
 	c.abilities()
 	return c.found
 }

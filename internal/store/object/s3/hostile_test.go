@@ -20,6 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/object"
 	"github.com/orbweaver/orbweaver/internal/store/object/s3"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
+	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/teststore"
 )
 
@@ -366,8 +367,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"s3://bucket", env{"AWS_CA_BUNDLE": "/nowhere"}, s3.Options{}, "AWS_CA_BUNDLE"},
 		{"s3://bucket", env{}, s3.Options{Encryption: "rot13"}, "give AES256"},
 		{"s3://bucket", env{}, s3.Options{Key: "k"}, "aws:kms"},
-		{"s3://bucket", env{}, s3.Options{Retention: "COMPLIANCE"}, "until which"},
-		{"s3://bucket", env{}, s3.Options{Retention: "x", Until: time.Now()}, "give GOVERNANCE"},
+		{"s3://bucket", env{}, s3.Options{Retention: "COMPLIANCE"}, "for which it lasts"},
+		{"s3://bucket", env{}, s3.Options{Retention: "x", Retain: time.Hour}, "give GOVERNANCE"},
 	} {
 		_, err := s3.Open(mustURL(t, c.url), c.env, c.o)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), secret) {
@@ -387,7 +388,8 @@ func TestHeaders(t *testing.T) {
 		w.WriteHeader(404)
 	}))
 	b := must.Get(s3.Open(mustURL(t, "s3://bucket/p"), e, s3.Options{Encryption: "aws:kms", Key: "key-id",
-		Retention: "COMPLIANCE", Until: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}))(t)
+		Retention: "COMPLIANCE", Retain: 24 * time.Hour, Class: "STANDARD_IA",
+		Clock: testclock.At(time.Date(2030, 1, 1, 3, 4, 5, 6, time.UTC))}))(t)
 	sum := object.Sum{CRC32C: "AAAAAA=="}
 	for _, c := range []struct {
 		when object.Condition
@@ -395,6 +397,7 @@ func TestHeaders(t *testing.T) {
 	}{
 		{object.Condition{IfAbsent: true}, map[string]string{"If-None-Match": "*", "X-Amz-Checksum-Crc32c": "AAAAAA==",
 			"X-Amz-Server-Side-Encryption": "aws:kms", "X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id": "key-id",
+			"X-Amz-Storage-Class":    "STANDARD_IA",
 			"X-Amz-Object-Lock-Mode": "COMPLIANCE", "X-Amz-Object-Lock-Retain-Until-Date": "2030-01-02T03:04:05Z"}},
 		{object.Condition{IfTag: "abc", Mutable: true}, map[string]string{"If-Match": `"abc"`, "If-None-Match": "",
 			"X-Amz-Server-Side-Encryption": "aws:kms", "X-Amz-Object-Lock-Mode": ""}},

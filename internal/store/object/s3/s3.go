@@ -19,6 +19,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/encrypt"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/object"
 )
 
@@ -26,18 +27,21 @@ import (
 type Options struct {
 	// Encryption is "", "AES256" (SSE-S3) or "aws:kms" (SSE-KMS), and Key the id of the KMS key; "" is the bucket's.
 	Encryption, Key string
-	// Retention is "", "GOVERNANCE" or "COMPLIANCE": until Until nobody can change or delete the objects. The bucket
-	// must have object lock.
+	// Retention is "", "GOVERNANCE" or "COMPLIANCE": for the time Retain after the write nobody can change or delete an
+	// object. The bucket must have object lock.
 	Retention string
-	Until     time.Time
+	Retain    time.Duration
+	Clock     clock.Clock // tells when an object is written; nil means the system's
+	// Class is the storage class of the objects, such as STANDARD_IA. Empty: the store's default.
+	Class string
 	// PathStyle asks for https://endpoint/bucket/key also where https://bucket.endpoint/key would do.
 	PathStyle bool
 	// Agent is the name and version of the program, such as "orbweaver/1.2".
 	Agent string
 }
 
-// check returns an error that says what is wrong with the options.
-func (o Options) check() error {
+// Check returns an error that says what is wrong with the options.
+func (o Options) Check() error {
 	switch {
 	case o.Encryption != "" && o.Encryption != "AES256" && o.Encryption != "aws:kms":
 		return fmt.Errorf("encryption %q: give AES256 or aws:kms", o.Encryption)
@@ -45,8 +49,8 @@ func (o Options) check() error {
 		return errors.New("a KMS key needs the encryption aws:kms")
 	case o.Retention != "" && o.Retention != "GOVERNANCE" && o.Retention != "COMPLIANCE":
 		return fmt.Errorf("retention %q: give GOVERNANCE or COMPLIANCE", o.Retention)
-	case (o.Retention == "") != o.Until.IsZero():
-		return errors.New("retention needs a mode and a time until which it lasts")
+	case (o.Retention == "") != (o.Retain <= 0):
+		return errors.New("retention needs a mode and a time for which it lasts")
 	}
 	return nil
 }
@@ -74,7 +78,7 @@ func Open(u *url.URL, env Environment, o Options) (*Backend, error) {
 	case prefix != "" && !object.ValidKey(prefix):
 		return nil, fmt.Errorf("the prefix %q: %w", prefix, object.ErrKey)
 	}
-	if err := o.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	s, err := readSettings(env)
@@ -130,9 +134,11 @@ const sumName = "Orbweaver-Crc32c"
 // putOptions returns the headers of a new object.
 func (b *Backend) putOptions(sum object.Sum, when object.Condition) minio.PutObjectOptions {
 	o := minio.PutObjectOptions{ServerSideEncryption: b.sse, UserMetadata: map[string]string{},
+		StorageClass:         b.options.Class,
 		DisableContentSha256: true} // of chunks: many stores do not read them
 	if b.options.Retention != "" && !when.Mutable {
-		o.Mode, o.RetainUntilDate = minio.RetentionMode(b.options.Retention), b.options.Until
+		o.Mode = minio.RetentionMode(b.options.Retention)
+		o.RetainUntilDate = clock.Or(b.options.Clock).Now().UTC().Add(b.options.Retain).Truncate(time.Second)
 	}
 	if sum.CRC32C != "" {
 		o.UserMetadata["X-Amz-Meta-"+sumName] = sum.CRC32C
@@ -310,6 +316,8 @@ func (b *Backend) Stat(ctx context.Context, key string) (i object.Info, err erro
 		}
 		i = object.Info{Key: key, Size: s.Size, Tag: s.ETag, Modified: s.LastModified}
 		i.Said = s.UserMetadata[sumName]
+		i.Encryption = s.Metadata.Get("X-Amz-Server-Side-Encryption")
+		i.Retention = s.Metadata.Get("X-Amz-Object-Lock-Mode")
 		if i.Sum = i.Said; s.ChecksumCRC32C != "" && s.ChecksumMode != "COMPOSITE" &&
 			!strings.Contains(s.ChecksumCRC32C, "-") {
 			i.Sum, i.Attested = s.ChecksumCRC32C, true
