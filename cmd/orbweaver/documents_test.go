@@ -21,7 +21,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
-// A document is README.md or a file of docs or docs/reference.
+// A document is README.md, or a file of docs or of examples.
 type document struct {
 	name   string // as in "docs/start.md"
 	blocks []block
@@ -35,11 +35,11 @@ type block struct {
 	text string
 }
 
-// readDocuments reads README.md, and the files of docs, docs/operate and docs/reference.
+// readDocuments reads README.md, and the files of docs, docs/operate, docs/reference, and of examples and its folders.
 func readDocuments(t *testing.T) []document {
 	t.Helper()
 	names := []string{"../../README.md"}
-	for _, dir := range []string{"docs", "docs/operate", "docs/reference"} {
+	for _, dir := range []string{"docs", "docs/operate", "docs/reference", "examples", "examples/*"} {
 		files, err := filepath.Glob("../../" + dir + "/*.md")
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)

