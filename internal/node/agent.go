@@ -548,7 +548,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 // conclude finishes the output of a run: it renames the archive's last file, completes the segments, then builds the
 // index, then writes the reports.
 func (a *Agent) conclude(res Result) error {
-	if err := errors.Join(a.parts.Archive.Close(), a.parts.LinkLog.Close()); err != nil {
+	if err := errors.Join(a.parts.Archive.Close(), a.parts.LinkLog.Close(), a.parts.Log.Sync()); err != nil {
 		return err
 	}
 	flaws := a.index()

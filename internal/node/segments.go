@@ -21,7 +21,7 @@ func (a *Agent) segments() *past.Segments {
 // segmentsOf returns what commits the segments of a crawl in the directory.
 func (a *Agent) segmentsOf(name string) *past.Segments {
 	return &past.Segments{FS: a.fs, Dir: a.cfg.Dir, Crawl: name, Software: "Orbweaver/" + Version,
-		Clock: a.cfg.Clock, Store: a.cfg.Store, Events: a.parts.Events}
+		Agent: a.cfg.Archive.Agent, Clock: a.cfg.Clock, Store: a.cfg.Store, Events: a.parts.Events}
 }
 
 // withSegments runs the crawl, and commits its segments beside it. If that fails, the end of the crawl tries again and
@@ -46,12 +46,16 @@ func (a *Agent) withSegments(ctx context.Context) (crawl.Stop, error) {
 	return why, err
 }
 
-// index commits all segments of a closed archive, also those of an earlier run with another name of the crawl, and
-// builds its index. If files are damaged, it does so for all others, and the error wraps warc.ErrDamaged.
+// index commits all segments of a closed archive, also those of an earlier run with another name of the crawl, then the
+// lines of the logs that are in none. Then it builds the index of the archive. If files are damaged, it does so for all
+// others, and the error wraps warc.ErrDamaged.
 func (a *Agent) index() (flaws error) {
 	names, err := warc.Crawls(a.fs, a.cfg.Dir)
 	for _, name := range names {
 		err = errors.Join(err, a.segmentsOf(name).Rest(context.Background()))
+	}
+	if s := a.segments(); s != nil && (err == nil || errors.Is(err, warc.ErrDamaged)) {
+		err = errors.Join(err, s.RestOfLogs(context.Background()))
 	}
 	if err != nil && !errors.Is(err, warc.ErrDamaged) {
 		return err

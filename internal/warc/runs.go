@@ -186,7 +186,7 @@ func BuildIndex(fsys disk.FS, dir string) error {
 }
 
 func buildIndex(fsys disk.FS, dir string, flaws *Flaws) error {
-	if err := makeDirs(fsys, dir, archiveDir(dir), runsDir(dir), filepath.Dir(indexPath(dir))); err != nil {
+	if err := MakeDirs(fsys, dir, archiveDir(dir), runsDir(dir), filepath.Dir(indexPath(dir))); err != nil {
 		return err
 	}
 	have, err := runsByWARC(fsys, dir)

@@ -110,7 +110,7 @@ func (w *Writer) folder(s *stream, now time.Time) (string, error) {
 		w.segment = segment{name: segmentName(stamp17(now), w.serial, w.cfg.Agent), began: now}
 	}
 	dir = filepath.Join(SegmentsDir(w.cfg.Dir, w.cfg.Segments.Crawl), w.segment.name, s.part.String())
-	return dir, makeDirs(w.cfg.FS, w.cfg.Dir, dir)
+	return dir, MakeDirs(w.cfg.FS, w.cfg.Dir, dir)
 }
 
 // begin creates the next file of a stream with its warcinfo record. The caller holds mu.

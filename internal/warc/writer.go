@@ -116,7 +116,7 @@ func indexPath(dir string) string  { return filepath.Join(dir, "indexes", "index
 func Open(cfg Config) (*Writer, Recovered, error) {
 	cfg = cfg.withDefaults()
 	cfg.Dir = filepath.Clean(cfg.Dir)
-	if err := makeDirs(cfg.FS, cfg.Dir, archiveDir(cfg.Dir), runsDir(cfg.Dir)); err != nil {
+	if err := MakeDirs(cfg.FS, cfg.Dir, archiveDir(cfg.Dir), runsDir(cfg.Dir)); err != nil {
 		return nil, Recovered{}, fmt.Errorf("archive %s: %w", cfg.Dir, err)
 	}
 	rec, serial, err := recoverDir(cfg.FS, cfg.Dir)
@@ -129,10 +129,10 @@ func Open(cfg Config) (*Writer, Recovered, error) {
 	return w, rec, nil
 }
 
-// makeDirs creates directories below root durably: it syncs every parent, because a power failure that loses a
+// MakeDirs creates directories below root durably: it syncs every parent, because a power failure that loses a
 // directory loses its files too. It syncs even if the directories exist, because an earlier process may have been
 // killed before it synced them.
-func makeDirs(fsys disk.FS, root string, dirs ...string) error {
+func MakeDirs(fsys disk.FS, root string, dirs ...string) error {
 	for _, d := range dirs {
 		if err := fsys.MkdirAll(d, 0o755); err != nil {
 			return err

@@ -18,6 +18,7 @@ type Segments struct {
 	Dir      string
 	Crawl    string // the name of the crawl below crawl-data
 	Software string
+	Agent    string      // in the names of segments that have only logs
 	Clock    clock.Clock // nil: the machine's
 	Store    Place       // where committed segments are sent; without a URL: nowhere
 	// Events gets segment-committed for each segment.
@@ -72,9 +73,31 @@ func (s *Segments) Rest(ctx context.Context) error {
 	return s.commit(ctx, 1, func() string { return "" })
 }
 
+// RestOfLogs commits the lines of the logs that no segment has, as a segment of their own. It is for the end of a run,
+// after Rest.
+func (s *Segments) RestOfLogs(ctx context.Context) error {
+	c := s.committer()
+	m, ok, err := c.CommitLogs(ctx)
+	if err != nil || !ok {
+		return err
+	}
+	s.committed(&m)
+	err = c.WriteLists()
+	if errors.Is(err, warc.ErrDamaged) {
+		return nil // Rest has told it
+	}
+	return err
+}
+
+func (s *Segments) committed(m *segment.Manifest) {
+	s.Events.Write("segment-committed", report.F("segment", m.Segment), report.F("records", m.Records),
+		report.F("files", len(m.Files)), report.F("bytes", m.Bytes))
+}
+
 // committer returns what commits and sends the segments.
 func (s *Segments) committer() segment.Committer {
-	return segment.Committer{FS: s.FS, Dir: s.Dir, Crawl: s.Crawl, Software: s.Software, Clock: s.Clock}
+	return segment.Committer{FS: s.FS, Dir: s.Dir, Crawl: s.Crawl, Software: s.Software, Agent: s.Agent,
+		Clock: s.Clock}
 }
 
 // commit commits the segments that have ended, with a part of a processor.
@@ -107,8 +130,7 @@ func (s *Segments) commit(ctx context.Context, share float64, current func() str
 		}
 		if ok {
 			done++
-			s.Events.Write("segment-committed", report.F("segment", m.Segment), report.F("records", m.Records),
-				report.F("files", len(m.Files)), report.F("bytes", m.Bytes))
+			s.committed(&m)
 		}
 	}
 	if done == 0 && !c.Idle { // at the end a kill may have left the lists of a committed segment unwritten

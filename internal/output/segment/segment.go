@@ -17,6 +17,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
@@ -47,6 +48,8 @@ type Manifest struct {
 	Last    string `json:"last,omitempty"`
 	Bytes   int64  `json:"bytes"` // of all files
 	Files   []File `json:"files"` // sorted by name
+	// Logs says which lines of the crawl's logs the segment has. Each line is in one committed segment at most.
+	Logs []Range `json:"logs,omitempty"`
 }
 
 // A File is a file of a segment.
@@ -54,10 +57,12 @@ type File struct {
 	Name   string `json:"name"` // below the folder of the segment, with slashes
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // hexadecimal
-	// Records, First and Last are as in Manifest. The index has none.
+	// Records, First and Last are as in Manifest, and of WARC files alone.
 	Records int64  `json:"records"`
 	First   string `json:"first,omitempty"`
 	Last    string `json:"last,omitempty"`
+	// Lines is how many lines a log has.
+	Lines int64 `json:"lines,omitempty"`
 }
 
 // A Committer commits the segments of a crawl.
@@ -66,8 +71,10 @@ type Committer struct {
 	Dir, Crawl string
 	// Software is the program that writes the manifests, such as Orbweaver/0.1.0.
 	Software string
-	FS       disk.FS     // nil: the machine's
-	Clock    clock.Clock // nil: the machine's
+	// Agent is in the names of segments that CommitLogs makes. Empty means "agent".
+	Agent string
+	FS    disk.FS     // nil: the machine's
+	Clock clock.Clock // nil: the machine's
 	// Idle means that no crawl writes. Then a segment without a WARC file is removed.
 	Idle bool
 	// Share is the greatest part of the time that Commit works, above 0. It rests in between. Zero means 1: no rest.
@@ -107,12 +114,15 @@ func (c *Committer) Commit(ctx context.Context, name string) (m Manifest, ok boo
 		m, err = ReadManifest(fsys, c.path(name))
 		return m, err == nil, err
 	}
-	w := &work{Committer: c, fs: fsys, pace: clock.Pace{Clock: clock.Or(c.Clock), Share: c.Share}}
-	m, ok, err = w.commit(ctx, name)
+	m, ok, err = c.work().commit(ctx, name)
 	if err != nil {
 		err = fmt.Errorf("commit segment %s: %w", name, err)
 	}
 	return m, ok, err
+}
+
+func (c *Committer) work() *work {
+	return &work{Committer: c, fs: cmp.Or(c.FS, disk.OS), pace: clock.Pace{Clock: clock.Or(c.Clock), Share: c.Share}}
 }
 
 // A work is the commit of one segment.
@@ -132,11 +142,38 @@ func (w *work) commit(ctx context.Context, name string) (m Manifest, ok bool, er
 		return m, false, nil
 	}
 	if len(warcs) == 0 {
-		return m, false, w.removeEmpty(folder)
+		return m, false, w.removeEmpty(folder, name)
 	}
 	if slices.ContainsFunc(warcs, func(f warc.File) bool { return f.Open }) {
 		return m, false, ErrUnfinished
 	}
+	return w.complete(ctx, name, warcs)
+}
+
+// CommitLogs commits a segment of its own that has the lines of the logs which no segment has. It is for the end of a
+// run: a crawl may have fetched nothing since its last segment, and have logged that. If there are no such lines, ok is
+// false.
+func (c *Committer) CommitLogs(ctx context.Context) (m Manifest, ok bool, err error) {
+	w := c.work()
+	n, err := w.countLogs(ctx)
+	if err != nil || n == 0 {
+		return m, false, err
+	}
+	stamp := strings.Replace(clock.Or(c.Clock).Now().UTC().Format("20060102150405.000"), ".", "", 1)
+	name := stamp + "-logs-" + disk.SafeName(cmp.Or(c.Agent, "agent"))
+	if err := warc.MakeDirs(w.fs, w.Dir, w.path(name)); err != nil {
+		return m, false, err
+	}
+	m, ok, err = w.complete(ctx, name, nil)
+	if err != nil {
+		err = fmt.Errorf("commit segment %s: %w", name, err)
+	}
+	return m, ok, err
+}
+
+// complete writes everything but the WARC files, the manifest and then _SUCCESS last.
+func (w *work) complete(ctx context.Context, name string, warcs []warc.File) (m Manifest, ok bool, err error) {
+	folder := w.path(name)
 	m = Manifest{Format: Format, Crawl: w.Crawl, Segment: name, Software: w.Software}
 	counts, err := w.index(ctx, folder, warcs)
 	if err != nil {
@@ -148,6 +185,11 @@ func (w *work) commit(ctx context.Context, name string) (m Manifest, ok bool, er
 		m.Files = append(m.Files, *entry)
 	}
 	m.Files = append(m.Files, File{Name: IndexName})
+	ranges, logs, err := w.logs(ctx, folder, name)
+	if err != nil {
+		return m, false, err
+	}
+	m.Logs, m.Files = ranges, append(m.Files, logs...)
 	slices.SortFunc(m.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range m.Files {
 		f := &m.Files[i]
@@ -169,9 +211,19 @@ func (w *work) commit(ctx context.Context, name string) (m Manifest, ok bool, er
 	return m, err == nil, err
 }
 
-// removeEmpty removes the folder of a segment and those of its parts, but none that has a file or another folder.
-func (w *work) removeEmpty(folder string) error {
-	for _, part := range append(warc.Folders[:], "") {
+// removeEmpty removes the folder of a segment and those of its parts, but none that has a file or another folder. It
+// removes the files of a commit without WARC files that was not completed: the lines are still in the logs.
+func (w *work) removeEmpty(folder, name string) error {
+	own := []string{CrawlLogGz, path.Join(LinksFolder, name+".jsonl.gz"), IndexName, ManifestName, SuccessName}
+	for _, file := range own {
+		file = filepath.Join(folder, filepath.FromSlash(file))
+		for _, name := range []string{file, file + ".tmp"} {
+			if err := w.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	for _, part := range append(warc.Folders[:], LogsFolder, LinksFolder, "") {
 		dir := filepath.Join(folder, part)
 		entries, err := w.fs.ReadDir(dir)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) > 0 {
@@ -199,6 +251,9 @@ func (w *work) index(ctx context.Context, folder string, warcs []warc.File) (cou
 		counts[f.Name], paths[f.Name] = &File{}, filepath.ToSlash(below)
 	}
 	name := filepath.Join(folder, IndexName)
+	if len(warcs) == 0 {
+		return counts, disk.WriteFile(w.fs, name, nil)
+	}
 	tmp := name + ".work"
 	if err := errors.Join(w.fs.RemoveAll(tmp), w.fs.MkdirAll(tmp, 0o755)); err != nil {
 		return nil, err
@@ -321,7 +376,7 @@ func ReadManifest(fsys disk.FS, folder string) (m Manifest, err error) {
 // parts are the names of the lists of paths, and the part of the manifest's files that each of them has.
 var parts = map[string]string{
 	"warc.paths.gz": "warc", "robotstxt.paths.gz": "robotstxt", "crawldiagnostics.paths.gz": "crawldiagnostics",
-	"cdxj.paths.gz": ".",
+	"cdxj.paths.gz": ".", "logs.paths.gz": LogsFolder, "links.paths.gz": LinksFolder,
 }
 
 // WriteLists writes the lists of the files of all committed segments. If manifests are damaged, it leaves out their

@@ -45,6 +45,7 @@ func archive(t *testing.T, fsys disk.FS) {
 		must.Get(w.Write(x))(t)
 	}
 	must.Do(t, w.Close())
+	appendLogs(t, fsys, 12)
 }
 
 // commitAll commits all segments, as at the end of a crawl.
@@ -106,7 +107,7 @@ func judge(fsys disk.FS) (done []string, err error) {
 				index, list = slices.Collect(strings.Lines(string(b))), "cdxj"
 			}
 			want[list] = append(want[list], strings.TrimPrefix(filepath.Join(dir, f.Name), "/c/"))
-			if list == "cdxj" {
+			if list == "cdxj" || list == "logs" || list == "links" {
 				continue
 			}
 			before := len(lines)
@@ -124,6 +125,9 @@ func judge(fsys disk.FS) (done []string, err error) {
 		if err := onlyThese(fsys, dir, "", names); err != nil {
 			return nil, err
 		}
+	}
+	if err := judgeLogs(fsys, done, false); err != nil {
+		return done, err
 	}
 	for list, paths := range want {
 		slices.Sort(paths)
@@ -170,6 +174,7 @@ func TestCommit(t *testing.T) {
 	if err != nil || len(done) < 2 {
 		t.Fatalf("%d segments are committed, %v", len(done), err)
 	}
+	must.Do(t, judgeLogs(mem, done, true))
 	before := mem.Clone()
 	must.Do(t, commitAll(mem)) // a committed segment stays as it is
 	for _, name := range done {
@@ -204,7 +209,8 @@ func TestEveryWriteFails(t *testing.T) {
 				t.Errorf("change %d, %s: %v", n, name, err)
 			}
 			must.Do(t, commitAll(after))
-			if done, err := judge(after); err != nil || len(done) < 2 {
+			done, err := judge(after)
+			if err = errors.Join(err, judgeLogs(after, done, true)); err != nil || len(done) < 2 {
 				t.Errorf("change %d, %s, committed again: %d segments, %v", n, name, len(done), err)
 			}
 		}

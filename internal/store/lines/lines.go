@@ -98,27 +98,46 @@ func cutTornLine(file disk.File, unsynced int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	buf := make([]byte, 4096)
-	for keep := hole; ; {
-		n := min(keep, int64(len(buf)))
-		if n > 0 {
-			if _, err := file.ReadAt(buf[:n], keep-n); err != nil && err != io.EOF {
-				return 0, err
-			}
-			if i := bytes.LastIndexByte(buf[:n], '\n'); i < 0 {
-				keep -= n
-				continue
-			} else {
-				keep += int64(i+1) - n
-			}
-		}
-		if keep < end {
-			if err := file.Truncate(keep); err != nil {
-				return 0, err
-			}
-		}
-		return file.Seek(keep, io.SeekStart)
+	keep, err := lastEnd(file, hole)
+	if err != nil {
+		return 0, err
 	}
+	if keep < end {
+		if err := file.Truncate(keep); err != nil {
+			return 0, err
+		}
+	}
+	return file.Seek(keep, io.SeekStart)
+}
+
+// lastEnd returns the position behind the last newline before end, 0 if there is none.
+func lastEnd(file io.ReaderAt, end int64) (int64, error) {
+	buf := make([]byte, 4096)
+	for end > 0 {
+		n := min(end, int64(len(buf)))
+		if _, err := file.ReadAt(buf[:n], end-n); err != nil && err != io.EOF {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			return end + int64(i+1) - n, nil
+		}
+		end -= n
+	}
+	return 0, nil
+}
+
+// Durable returns the position behind the last complete line of a file of lines to which a File may append meanwhile.
+// All lines before it are on the disk: neither a power failure nor Open takes them. The file must be open for writing,
+// because some systems sync no other.
+func Durable(file disk.File) (end int64, err error) {
+	st, err := file.Stat()
+	if err == nil {
+		err = file.Sync()
+	}
+	if err != nil {
+		return 0, err
+	}
+	return lastEnd(file, st.Size())
 }
 
 // firstZero returns the position of the first zero byte in [from, end), or end if there is none.
