@@ -195,10 +195,15 @@ func (h *Hold) Run() string { return h.run }
 
 // Holds asks the store whether this run still has the crawl. It returns nil if the store says so now, or has said so
 // within the lease and does not answer now. It returns ErrFenced for good once another run has it. It returns ErrUnsure
-// when the lease has passed. After an error the process stops to fetch. It takes at most a third of the lease.
+// when the lease has passed. After an error the process stops to fetch. It takes at most a third of the lease, and does
+// not outlast the lease.
 func (h *Hold) Holds(ctx context.Context) error {
 	began := h.place.now()
-	ctx, cancel := context.WithTimeout(ctx, h.lease/3)
+	limit := h.lease / 3
+	if left := h.left(); left > 0 {
+		limit = min(limit, left)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	b, err := h.place.Store.ReadAll(ctx, h.place.Prefix+pointerName, maxPointer)
 	var now pointer
@@ -238,23 +243,41 @@ func (h *Hold) state() error {
 	case h.confirmed.IsZero():
 		return fmt.Errorf("%s: %w", where, ErrUnsure)
 	}
-	now := h.place.now()
-	// The monotonic clock of some systems stands still while the machine sleeps. The wall clock does not.
-	age := max(now.Sub(h.confirmed), now.Round(0).Sub(h.confirmed.Round(0)))
-	if age >= h.lease {
+	if age := h.age(); age >= h.lease {
 		return fmt.Errorf("%s: %w (for %v)", where, ErrUnsure, age.Round(time.Second))
 	}
 	return nil
 }
 
-// Watch calls Holds several times a lease. It returns its first error, or that of ctx.
+// age is how long ago the store has confirmed the claim, with the lock held. The monotonic clock of some systems stands
+// still while the machine sleeps. The wall clock does not.
+func (h *Hold) age() time.Duration {
+	now := h.place.now()
+	return max(now.Sub(h.confirmed), now.Round(0).Sub(h.confirmed.Round(0)))
+}
+
+// left is what is left of the lease.
+func (h *Hold) left() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.confirmed.IsZero() {
+		return 0
+	}
+	return h.lease - h.age()
+}
+
+// Watch calls Holds at once, and then several times a lease. It returns its first error, or that of ctx. If the process
+// was paused for a lease, such as by a machine that sleeps, the error is ErrUnsure.
 func (h *Hold) Watch(ctx context.Context) error {
 	for {
 		if err := h.Holds(ctx); err != nil {
 			return err
 		}
-		if !clock.Pause(ctx, h.lease/6) {
+		if !clock.Pause(ctx, min(h.lease/6, max(h.left(), time.Millisecond))) {
 			return ctx.Err()
+		}
+		if err := h.Current(); err != nil {
+			return err
 		}
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/image"
-	"github.com/orbweaver/orbweaver/internal/store/object"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
@@ -55,16 +55,22 @@ func newWorld(t testing.TB, seed uint64) *world {
 	return w
 }
 
-// bytes draws n bytes, half of which can be compressed.
-func (w *world) bytes(n int) []byte {
-	b := make([]byte, n)
+// noise is random, and a part of it can be compressed.
+var noise = sync.OnceValue(func() []byte {
+	r, b := rand.NewChaCha8([32]byte{1}), make([]byte, 16<<20)
+	_, _ = r.Read(b) // never fails
 	for i := range b {
-		b[i] = byte(w.r.Uint32())
 		if i%64 > 32 {
 			b[i] = 'x'
 		}
 	}
 	return b
+})
+
+// bytes draws n bytes.
+func (w *world) bytes(n int) []byte {
+	b := noise()
+	return slices.Clone(b[w.r.IntN(len(b)-n):][:n])
 }
 
 // write sets a file.
@@ -176,11 +182,11 @@ func TestModel(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sim := teststore.NewSim(seed, teststore.Traits{})
+				p := place(t, sim)
 				if n%2 == 1 {
 					sim.Fail(teststore.Faults{Delay: time.Second, Busy: 0.1, Broken: 0.05, LostRequest: 0.1,
 						LostAnswer: 0.15, Lying: 0.05, Torn: 0.05, TornAnswer: 0.2, LateLists: time.Minute})
 				}
-				p := image.Place{Store: object.New(sim, "sim://store", object.Config{}), Prefix: "state/"}
 				w := newWorld(t, seed)
 				s := must.Get(image.Claim(t.Context(), p, image.Config{Holder: "a"}))(t)
 				for i := range 12 {
@@ -207,22 +213,30 @@ func TestModel(t *testing.T) {
 					t.Error(v.Removal)
 				}
 				w.restore(p)
-				onlyNeeded(t, sim, p)
+				onlyNeeded(t, sim)
 			})
 		})
 	}
 }
 
-// onlyNeeded fails the test if the store has lists or packs that the two newest images do not need, besides few.
-func onlyNeeded(t *testing.T, sim *teststore.Sim, _ image.Place) {
+// onlyNeeded fails the test if the store has lists or packs that the two newest images do not need.
+func onlyNeeded(t *testing.T, sim *teststore.Sim) {
 	t.Helper()
 	lists := 0
+	var all []byte
 	for _, key := range sim.Keys() {
 		if strings.HasPrefix(key, "state/images/") {
 			lists++
+			all = append(all, sim.Content(key)...)
 		}
 	}
 	if lists != 2 {
 		t.Errorf("%d lists are left: %q", lists, sim.Keys())
+	}
+	for _, key := range sim.Keys() {
+		if pack, ok := strings.CutPrefix(key, "state/"); ok && strings.HasPrefix(pack, "packs/") &&
+			!bytes.Contains(all, []byte(pack)) {
+			t.Errorf("%s is left", key)
+		}
 	}
 }

@@ -69,7 +69,11 @@ func draw() string {
 
 // parsePointer reads a pointer that anybody may have written.
 func parsePointer(b []byte) (p pointer, err error) {
-	if err := decode(b, &p); err != nil {
+	text, _, whole := bytes.Cut(b, []byte("\n"))
+	if !whole {
+		return p, fmt.Errorf("%w: its pointer ends early", ErrDamaged)
+	}
+	if err := decode(text, &p); err != nil {
 		return p, fmt.Errorf("%w: its pointer: %w", ErrDamaged, err)
 	}
 	bad := func(what string, value any) error {
@@ -114,12 +118,14 @@ func (p pointer) ends() time.Duration {
 	return min(time.Duration(min(p.EndsMillis, 1<<40))*time.Millisecond, longest)
 }
 
+// encode writes a pointer as a line, and as many spaces: if a store keeps the first half only, nothing is lost.
 func (p pointer) encode() []byte {
 	b, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // strings, numbers and times
 	}
-	return append(b, '\n')
+	b = append(b, '\n')
+	return append(b, bytes.Repeat([]byte(" "), len(b))...)
 }
 
 // readPointer returns the pointer. The tag is asked for first: if the pointer changes in between, a write by the tag

@@ -410,6 +410,10 @@ func (r *restoring) move(l *list) error {
 		}
 		return nil
 	}
+	// A folder that is lost with the power takes the files with it that were moved there.
+	if err := sync(); err != nil {
+		return err
+	}
 	for _, last := range []bool{false, true} {
 		for _, f := range l.Files {
 			if (f.Name == r.Last) != last {
