@@ -193,8 +193,8 @@ func oneProcess(t *testing.T, sim *teststore.Sim, draw *rand.Rand, who int, life
 	net := &badNetwork{Backend: sim, draw: draw}
 	p := image.Place{Store: object.New(net, "sim://store", object.Config{}), Prefix: "state/",
 		Clock: oddClock{time.Now(), 0.95 + 0.1*draw.Float64()}}
-	conf := image.Config{Holder: fmt.Sprint(who)}
-	const stop = 30 * time.Second
+	stop := time.Duration(10+draw.IntN(50)) * time.Second
+	conf := image.Config{Holder: fmt.Sprint(who), Lease: time.Duration(10+draw.IntN(50)) * time.Second, Stop: stop}
 	ctx, cancel := context.WithTimeout(t.Context(), life+5*time.Minute)
 	defer cancel()
 	saved := all.newest(0)
@@ -218,6 +218,10 @@ func oneProcess(t *testing.T, sim *teststore.Sim, draw *rand.Rand, who int, life
 		if n < saved || n == 0 {
 			t.Errorf("process %d restores image %d after image %d", who, n, saved)
 		}
+	}
+	if draw.IntN(6) == 0 { // it ends before it has begun
+		_ = s.Release(ctx)
+		return
 	}
 	if err := s.Await(ctx); err != nil {
 		return
@@ -329,6 +333,36 @@ func TestUnsure(t *testing.T) {
 			t.Errorf("%v after %v", err, d)
 		}
 		time.Sleep(10 * time.Minute) // late requests arrive
+	})
+}
+
+// slowAnswers has answers that come late.
+type slowAnswers struct {
+	object.Backend
+	late time.Duration
+}
+
+func (s slowAnswers) Get(ctx context.Context, key string, off, length int64) (io.ReadCloser, int64, error) {
+	r, n, err := s.Backend.Get(ctx, key, off, length)
+	time.Sleep(s.late)
+	return r, n, err
+}
+
+// TestLateAnswer: an answer counts from the moment at which the question was sent.
+func TestLateAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sim := teststore.NewSim(1, teststore.Traits{})
+		s := must.Get(image.Claim(t.Context(), place(t, sim), image.Config{}))(t)
+		b := slowAnswers{sim, 9 * time.Second}
+		h := image.Follow(image.Place{Store: object.New(b, "sim://store", object.Config{}), Prefix: "state/"},
+			image.Config{}, s.Hold().Run())
+		must.Do(t, h.Holds(t.Context()))
+		time.Sleep(20 * time.Second)
+		must.Do(t, h.Current())
+		time.Sleep(time.Second)
+		if err := h.Current(); !errors.Is(err, image.ErrUnsure) {
+			t.Errorf("30 s after the question: %v", err)
+		}
 	})
 }
 

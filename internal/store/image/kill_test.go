@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -139,7 +140,8 @@ func killRequest(t *testing.T, seed uint64, at int, after bool) (done bool) {
 	}
 	w.is = maps.Clone(w.ages[v.Number]) // on another machine
 	w.disk = testdisk.NewMem()
-	if got := must.Get(image.Restore(t.Context(), healthy, image.Target{FS: w.disk, Dir: "c"}))(t); got.Number != v.Number {
+	got := must.Get(image.Restore(t.Context(), healthy, image.Target{FS: w.disk, Dir: "c"}))(t)
+	if got.Number != v.Number {
 		t.Errorf("number %d, want %d", got.Number, v.Number)
 	}
 	must.Do(t, w.disk.MkdirAll("c/grow", 0o755))
@@ -326,4 +328,83 @@ func TestReaderMeetsHolder(t *testing.T) {
 			t.Logf("restored %d times", restored)
 		})
 	}
+}
+
+// A met store does something before its first list.
+type met struct {
+	object.Backend
+	meet func()
+}
+
+func (m *met) List(ctx context.Context, prefix, after string, n int) ([]object.Info, bool, error) {
+	if meet := m.meet; meet != nil {
+		m.meet = nil
+		meet()
+	}
+	return m.Backend.List(ctx, prefix, after, n)
+}
+
+// TestFencedRemoves: a process that is fenced after its save, and then removes, leaves what the next one has sent.
+func TestFencedRemoves(t *testing.T) {
+	sim := teststore.NewSim(1, teststore.Traits{})
+	w := newWorld(t, 1)
+	b := &met{Backend: sim}
+	first := must.Get(image.Claim(t.Context(), place(t, b), image.Config{}))(t)
+	b.meet = func() {
+		second := must.Get(image.Claim(t.Context(), place(t, sim), image.Config{}))(t)
+		w.write("x", w.bytes(1000))
+		must.Get(w.save(second))(t)
+	}
+	w.write("x", w.bytes(1000))
+	v := must.Get(w.save(first))(t)
+	if v.Removal != nil || b.meet != nil {
+		t.Errorf("removal: %v; met: %v", v.Removal, b.meet == nil)
+	}
+	if v := w.restore(place(t, sim)); v.Number != 2 {
+		t.Errorf("image %d is the newest, want 2", v.Number)
+	}
+}
+
+// TestRequests counts what a save costs.
+func TestRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sim := teststore.NewSim(1, teststore.Traits{})
+		d := &dying{Backend: sim}
+		p := place(t, d)
+		w := newWorld(t, 1)
+		for i := range 300 {
+			w.write(fmt.Sprintf("small/%d", i), w.bytes(2000))
+		}
+		w.write("grow/journal", w.bytes(10<<20))
+		s := must.Get(image.Claim(t.Context(), p, image.Config{}))(t)
+		for _, c := range []struct {
+			what     string
+			change   func()
+			requests int
+			bytes    int64
+		}{
+			{"everything", func() {}, 14, 12 << 20},
+			{"nothing has changed", func() {}, 1, 0},
+			{"1 MB was appended", func() {
+				f := must.Get(w.disk.OpenFile("c/grow/journal", os.O_WRONLY|os.O_APPEND, 0))(t)
+				b := w.bytes(1e6)
+				must.Get(f.Write(b))(t)
+				must.Do(t, f.Close())
+				w.is["grow/journal"] = append(w.is["grow/journal"], b...)
+			}, 6, 1.2e6},
+			{"a small file was replaced", func() { w.write("small/7", w.bytes(2000)) }, 7, 80_000},
+			{"nothing has changed", func() {}, 1, 0},
+		} {
+			time.Sleep(time.Minute)
+			c.change()
+			d.n, d.sent, d.calls = 0, 0, map[string]int{}
+			must.Get(w.save(s))(t)
+			t.Logf("%s: %d requests (%v), %d bytes", c.what, d.n, d.calls, d.sent)
+			if d.n > c.requests || d.sent > c.bytes {
+				t.Errorf("%s: %d requests with %d bytes, want at most %d and %d", c.what, d.n, d.sent, c.requests,
+					c.bytes)
+			}
+		}
+		w.restore(p)
+	})
 }
