@@ -115,6 +115,8 @@ var crawlHelp = cli.Texts{
 	"segment": "Divide the archive into segments, as Common Crawl does: one for each SPAN, which is a time (1h), a " +
 		"size (1GB), or end for the whole run. A segment is in DIR/crawl-data/CRAWL/segments; CRAWL is the isPartOf " +
 		"of --warcinfo (default: DIR's name). It is complete when it has the file _SUCCESS.",
+	"segment_tables": "With --segment: Parquet tables of each segment, in DIR/cc-index. all, index (without those of " +
+		"the logs) or none.",
 	"store": "Send each complete segment to this store beside the crawl: s3://BUCKET/PREFIX or file:///DIRECTORY. " +
 		"The files also stay here. \"orbweaver store --help\" says where S3 finds its endpoint and credentials.",
 	"store_rate": "With --store: send at most RATE, such as 20MB/s.",

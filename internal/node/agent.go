@@ -183,8 +183,8 @@ var layout = []string{"archive", "indexes", "logs", "reports", "state/seen", "st
 	"state/index", "state/spill", "state/strategy"}
 
 // extras are files and directories that not every crawl has.
-var extras = append([]string{warc.CrawlData, linklog.Folder, nearDir, earlierDir, ordersFile, historyFile, seedsFile,
-	strategyFile}, membership.Files...)
+var extras = append([]string{warc.CrawlData, tablesDir, linklog.Folder, nearDir, earlierDir, ordersFile, historyFile,
+	seedsFile, strategyFile}, membership.Files...)
 
 const seedsFile = "state/seeds.txt"
 

@@ -85,6 +85,8 @@ type Config struct {
 	Earlier past.EarlierConfig
 	// Links writes the link log: which page links to which URL; see package linklog.
 	Links bool
+	// SegmentTables says which Parquet tables a segment gets: "all", "index" or "none". Empty means none.
+	SegmentTables string
 	// Effective is the content of crawl.yaml: the flags in effect. Empty writes an empty
 	// set of flags.
 	Effective []byte

@@ -10,6 +10,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
+// tablesDir is the folder of a crawl directory with the tables of its segments.
+const tablesDir = past.SegmentTables
+
 // segments returns what commits the segments of the archive; nil if it has none.
 func (a *Agent) segments() *past.Segments {
 	if name := a.cfg.Archive.Segments.Crawl; name != "" {
@@ -21,7 +24,8 @@ func (a *Agent) segments() *past.Segments {
 // segmentsOf returns what commits the segments of a crawl in the directory.
 func (a *Agent) segmentsOf(name string) *past.Segments {
 	return &past.Segments{FS: a.fs, Dir: a.cfg.Dir, Crawl: name, Software: "Orbweaver/" + Version,
-		Agent: a.cfg.Archive.Agent, Clock: a.cfg.Clock, Store: a.cfg.Store, Events: a.parts.Events}
+		Tables: a.cfg.SegmentTables, Agent: a.cfg.Archive.Agent, Clock: a.cfg.Clock, Store: a.cfg.Store,
+		Events: a.parts.Events}
 }
 
 // withSegments runs the crawl, and commits its segments beside it. If that fails, the end of the crawl tries again and

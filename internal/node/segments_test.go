@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -120,6 +123,65 @@ func logsInSegments(fs disk.FS) error {
 	return errors.Join(err, bad, worse)
 }
 
+// tablesOfSegments checks that the Parquet tables have a row for each record in the segments and for each line of
+// crawl.log, and that no file is in no manifest.
+func tablesOfSegments(fs disk.FS, records map[string]int) error {
+	left, named := map[string]int{}, map[string]bool{}
+	for u, n := range records {
+		left[u] = n
+	}
+	log, err := disk.ReadFile(fs, "/crawl/logs/crawl.log", 1<<20)
+	for line := range strings.Lines(string(log)) {
+		left["log "+strings.Fields(line)[3]]++
+	}
+	const root = "/crawl/crawl-data/web/segments"
+	dirs, bad := fs.ReadDir(root)
+	for _, d := range dirs {
+		b, worse := disk.ReadFile(fs, root+"/"+d.Name()+"/manifest.json", 1<<20)
+		for _, m := range regexp.MustCompile(`"name": "(cc-index/[^"]*)"`).FindAllSubmatch(b, -1) {
+			named["/crawl/"+string(m[1])] = true
+		}
+		bad = errors.Join(bad, worse)
+	}
+	walk := []string{"/crawl/cc-index"}
+	for len(walk) > 0 {
+		dir := walk[0]
+		walk = walk[1:]
+		entries, worse := fs.ReadDir(dir)
+		bad = errors.Join(bad, worse)
+		for _, e := range entries {
+			name := dir + "/" + e.Name()
+			if e.IsDir() {
+				walk = append(walk, name)
+				continue
+			}
+			b, worse := disk.ReadFile(fs, name, 1<<20)
+			if bad = errors.Join(bad, worse); !named[name] {
+				bad = errors.Join(bad, fmt.Errorf("%s is in no manifest", name))
+			}
+			prefix := ""
+			if strings.Contains(name, "/orbweaver/log/") {
+				prefix = "log "
+			} else if !strings.Contains(name, "/cc-main/") {
+				continue
+			}
+			rows, worse := parquet.Read[struct {
+				URL string `parquet:"url"`
+			}](bytes.NewReader(b), int64(len(b)))
+			bad = errors.Join(bad, worse)
+			for _, r := range rows {
+				left[prefix+r.URL]--
+			}
+		}
+	}
+	for u, n := range left {
+		if n != 0 {
+			bad = errors.Join(bad, fmt.Errorf("%d rows too few in the tables: %s", n, u))
+		}
+	}
+	return errors.Join(err, bad)
+}
+
 // TestSegmentsKilled kills a crawl with segments at many operations of the disk, or cuts the power, and goes on. At the
 // end each page is in a committed segment, each line of the logs in one of them, and the index of the archive has the
 // records of the segments.
@@ -129,7 +191,7 @@ func TestSegmentsKilled(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, mem := newSmallWeb(t), testdisk.NewMem()
 			cfg := w.config(t, mem)
-			cfg.Links = true
+			cfg.Links, cfg.SegmentTables = true, "all"
 			cfg.Archive.Segments = warc.Segments{Crawl: "web", Bytes: 12 << 10}
 			dead := errors.New("killed")
 			faulty := testdisk.NewFaulty(mem, func(c testdisk.Call) testdisk.Fault {
@@ -158,6 +220,9 @@ func TestSegmentsKilled(t *testing.T) {
 				t.Errorf("killed at operation %d: %s, %d segments, %v", n, res.Stop, segments, err)
 			}
 			if err := logsInSegments(mem); err != nil {
+				t.Errorf("killed at operation %d: %v", n, err)
+			}
+			if err := tablesOfSegments(mem, records); err != nil {
 				t.Errorf("killed at operation %d: %v", n, err)
 			}
 			all := 0

@@ -7,10 +7,14 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/output/segment"
+	"github.com/orbweaver/orbweaver/internal/output/tables"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
+
+// SegmentTables is the folder of a crawl directory with the Parquet tables of its segments.
+const SegmentTables = tables.SegmentTables
 
 // Segments commits the segments of an archive.
 type Segments struct {
@@ -18,6 +22,7 @@ type Segments struct {
 	Dir      string
 	Crawl    string // the name of the crawl below crawl-data
 	Software string
+	Tables   string      // which Parquet tables a segment gets: one of segment.TableKinds
 	Agent    string      // in the names of segments that have only logs
 	Clock    clock.Clock // nil: the machine's
 	Store    Place       // where committed segments are sent; without a URL: nowhere
@@ -97,7 +102,7 @@ func (s *Segments) committed(m *segment.Manifest) {
 // committer returns what commits and sends the segments.
 func (s *Segments) committer() segment.Committer {
 	return segment.Committer{FS: s.FS, Dir: s.Dir, Crawl: s.Crawl, Software: s.Software, Agent: s.Agent,
-		Clock: s.Clock}
+		Tables: s.Tables, Clock: s.Clock}
 }
 
 // commit commits the segments that have ended, with a part of a processor.

@@ -151,7 +151,10 @@ type Output struct {
 	WARCSize quantity.ByteSize `name:"warc-size" default:"1GB" placeholder:"BYTES" least:"1MB" into:"Archive.MaxBytes"`
 	WARCInfo []string          `name:"warcinfo" placeholder:"NAME=VALUE" sep:"none"`
 	Segment  quantity.Span     `placeholder:"SPAN"`
-	Store    string            `placeholder:"URL" into:"Store.URL"`
+
+	SegmentTables string `default:"all" enum:"all,index,none" placeholder:"KIND" with:"segment" into:"SegmentTables"`
+
+	Store string `placeholder:"URL" into:"Store.URL"`
 
 	StoreRate   quantity.Bandwidth `placeholder:"RATE" with:"store" into:"Store.Rate"`
 	StoreOption []string           `placeholder:"NAME=VALUE" sep:"none" with:"store" into:"Store.Options"`

@@ -29,8 +29,8 @@ var with = map[string]func(*Settings){
 
 // others are values of settings for which change has none.
 var others = map[string]any{
-	"segment": "1h",
-	"scope":   "prefix", "near-duplicates": "mark", "rate": "3/s", "strategy": "list", "header": []string{"X-A: b"},
+	"segment": "1h", "segment-tables": "index",
+	"scope": "prefix", "near-duplicates": "mark", "rate": "3/s", "strategy": "list", "header": []string{"X-A: b"},
 	"warcinfo": []string{"publisher=a"},
 	"proxy":    "http://192.0.2.1:1", "boundary": "contents", "partition": "hash", "on-loss": "refetch",
 	"content-hash": "near", "coverage": "two-level", "coordinator": []string{"127.0.0.1:7490"},

@@ -1,6 +1,6 @@
 // Package segment answers: what did one agent archive in one span, and is it complete?
 //
-//	finished WARC files -> index.cdxj -> lines of logs -> SHA-256 of each file -> manifest.json -> _SUCCESS
+//	finished WARC files -> index.cdxj -> lines of logs -> tables -> SHA-256 of each -> manifest.json -> _SUCCESS
 //
 // A segment is a folder crawl-data/CRAWL/segments/SEGMENT of a crawl directory, as Common Crawl has them. Package warc
 // writes its WARC files. Commit makes the rest when these are finished:
@@ -17,6 +17,9 @@
 // and, beside the folder segments, the lists of what is committed: segment.paths.gz, warc.paths.gz, robotstxt.paths.gz,
 // crawldiagnostics.paths.gz, cdxj.paths.gz, logs.paths.gz and links.paths.gz, with one path below the crawl directory
 // on each line.
+//
+// Its Parquet tables are not in this folder, but in cc-index of the crawl directory (see tables.WriteSegment). The
+// manifest names them.
 //
 // The logs are those of the whole crawl. A commit syncs them, and takes the complete lines that no committed segment
 // has. The manifest names the ranges of bytes. So a commit after a kill takes what the killed one would have taken, and

@@ -36,14 +36,19 @@ func appendLogs(t *testing.T, fsys disk.FS, n int) {
 		at = must.Get(f.Seek(0, io.SeekEnd))(t)
 	}
 	for i := range n {
-		must.Get(fmt.Fprintf(f, "line %d at %d%s\n", i, at, strings.Repeat("x", i)))(t)
+		must.Get(fmt.Fprintf(f, "2026-01-02T15:04:05.000Z  200  10 http://a.example/%d/%d%s L - text/html #1 - - - -\n",
+			at, i, strings.Repeat("x", i)))(t)
 	}
 	must.Get(io.WriteString(f, "line"))(t)
 	for i := range n {
 		w := must.Get(linklog.Open(linklog.Config{Dir: "/c", FS: fsys, Clock: testclock.At(testTime)}))(t)
 		for k := range 3 {
 			url := fmt.Sprintf("http://a.example/%d/%d/%d", at, i, k)
-			w.Write(&linklog.Line{URL: url, Time: testTime, Status: 200})
+			var links linklog.Links
+			links.Reset(true)
+			links.Add("http://b.example/1", "a@href", nil, nil)
+			links.Add("http://b.example/2", "a@href", nil, []byte("text"))
+			w.Write(&linklog.Line{URL: url, Time: testTime, Status: 200, Links: &links})
 		}
 		if must.Do(t, w.Flush()); i%3 == 0 && i < n-1 {
 			must.Do(t, w.Close())

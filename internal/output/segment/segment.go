@@ -50,6 +50,10 @@ type Manifest struct {
 	Files   []File `json:"files"` // sorted by name
 	// Logs says which lines of the crawl's logs the segment has. Each line is in one committed segment at most.
 	Logs []Range `json:"logs,omitempty"`
+	// Tables are the Parquet files with the rows of the segment, sorted by name. LeftOut is how many lines of the index
+	// and of the logs could not be rows.
+	Tables  []Table `json:"tables,omitempty"`
+	LeftOut int64   `json:"left_out,omitempty"`
 }
 
 // A File is a file of a segment.
@@ -73,8 +77,10 @@ type Committer struct {
 	Software string
 	// Agent is in the names of segments that CommitLogs makes. Empty means "agent".
 	Agent string
-	FS    disk.FS     // nil: the machine's
-	Clock clock.Clock // nil: the machine's
+	// Tables says which Parquet tables a segment gets: one of TableKinds. Empty means NoTables.
+	Tables string
+	FS     disk.FS     // nil: the machine's
+	Clock  clock.Clock // nil: the machine's
 	// Idle means that no crawl writes. Then a segment without a WARC file is removed.
 	Idle bool
 	// Share is the greatest part of the time that Commit works, above 0. It rests in between. Zero means 1: no rest.
@@ -190,6 +196,9 @@ func (w *work) complete(ctx context.Context, name string, warcs []warc.File) (m 
 		return m, false, err
 	}
 	m.Logs, m.Files = ranges, append(m.Files, logs...)
+	if err := w.tables(ctx, folder, &m); err != nil {
+		return m, false, err
+	}
 	slices.SortFunc(m.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range m.Files {
 		f := &m.Files[i]
@@ -370,6 +379,11 @@ func ReadManifest(fsys disk.FS, folder string) (m Manifest, err error) {
 			return m, &manifestError{name, fmt.Sprintf("%.80q is not a file of the segment", f.Name)}
 		}
 	}
+	for _, t := range m.Tables {
+		if !filepath.IsLocal(filepath.FromSlash(t.Name)) || path.Clean(t.Name) != t.Name || !m.isTable(t.Name) {
+			return m, &manifestError{name, fmt.Sprintf("%.80q is not a table of the segment", t.Name)}
+		}
+	}
 	return m, nil
 }
 
@@ -387,7 +401,7 @@ func (c *Committer) WriteLists() error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	found := map[string][]string{"segment.paths.gz": nil}
+	found := map[string][]string{"segment.paths.gz": nil, tablesList: nil}
 	for list := range parts {
 		found[list] = nil // an empty list is a list too
 	}
@@ -406,6 +420,11 @@ func (c *Committer) WriteLists() error {
 			return err
 		}
 		found["segment.paths.gz"] = append(found["segment.paths.gz"], path.Join(base, name))
+		for _, t := range m.Tables {
+			if strings.HasPrefix(t.Name, indexTable(c.Crawl)) {
+				found[tablesList] = append(found[tablesList], t.Name)
+			}
+		}
 		for list, part := range parts {
 			for _, f := range m.Files {
 				if path.Dir(f.Name) == part {

@@ -50,7 +50,8 @@ func archive(t *testing.T, fsys disk.FS) {
 
 // commitAll commits all segments, as at the end of a crawl.
 func commitAll(fsys disk.FS) error {
-	c := Committer{FS: fsys, Dir: "/c", Crawl: "web", Software: "test/1", Idle: true, Clock: testclock.At(testTime)}
+	c := Committer{FS: fsys, Dir: "/c", Crawl: "web", Software: "test/1", Idle: true, Clock: testclock.At(testTime),
+		Tables: AllTables}
 	names, err := c.Waiting()
 	for _, name := range names {
 		if _, _, err := c.Commit(context.Background(), name); err != nil {
@@ -87,6 +88,10 @@ func judge(fsys disk.FS) (done []string, err error) {
 				Name, SHA256   string
 				Bytes, Records int64
 			}
+			Tables []struct {
+				Name  string
+				Bytes int64
+			}
 		}
 		if err := json.Unmarshal(b, &m); err != nil || m.Segment != s.Name() || m.Crawl != "web" {
 			return nil, fmt.Errorf("%s: manifest %+v, %w", s.Name(), m, err)
@@ -115,6 +120,11 @@ func judge(fsys disk.FS) (done []string, err error) {
 				func(line []byte) error { lines = append(lines, string(line)); return nil })
 			if err != nil || int64(len(lines)-before) != f.Records {
 				return nil, fmt.Errorf("%s: %d records, want %d, %w", f.Name, len(lines)-before, f.Records, err)
+			}
+		}
+		for _, t := range m.Tables {
+			if size += t.Bytes; strings.Contains(t.Name, "/cc-main/") {
+				want["cc-index-table"] = append(want["cc-index-table"], t.Name)
 			}
 		}
 		slices.Sort(lines)
@@ -175,6 +185,7 @@ func TestCommit(t *testing.T) {
 		t.Fatalf("%d segments are committed, %v", len(done), err)
 	}
 	must.Do(t, judgeLogs(mem, done, true))
+	must.Do(t, judgeTables(mem, done))
 	before := mem.Clone()
 	must.Do(t, commitAll(mem)) // a committed segment stays as it is
 	for _, name := range done {
@@ -199,7 +210,7 @@ func TestEveryWriteFails(t *testing.T) {
 	counted := testdisk.NewFaulty(whole.Clone(), nil)
 	must.Do(t, commitAll(counted))
 	_, changes := counted.Calls()
-	for n := int64(1); n <= changes; n += int64(testtier.Rounds(3, 1)) {
+	for n := int64(1); n <= changes; n += int64(testtier.Rounds(5, 1)) {
 		mem := whole.Clone()
 		if err := commitAll(testdisk.NewFaulty(mem, testdisk.FailFrom(n, syscall.ENOSPC))); !disk.IsFull(err) {
 			t.Errorf("change %d: commit ended with %v", n, err)
@@ -210,7 +221,8 @@ func TestEveryWriteFails(t *testing.T) {
 			}
 			must.Do(t, commitAll(after))
 			done, err := judge(after)
-			if err = errors.Join(err, judgeLogs(after, done, true)); err != nil || len(done) < 2 {
+			err = errors.Join(err, judgeLogs(after, done, true), judgeTables(after, done))
+			if err != nil || len(done) < 2 {
 				t.Errorf("change %d, %s, committed again: %d segments, %v", n, name, len(done), err)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/output/tables"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/object"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -68,19 +69,24 @@ func (c *Committer) Send(ctx context.Context, store Store, name string) (m Manif
 	// A kill may have left uploads in parts, which cost money. Without the right to list them they stay.
 	_, _ = store.Abort(ctx, path.Join(c.prefix(), name)+"/", clock.Or(c.Clock).Now())
 	var files []string
+	in := path.Join(c.prefix(), name)
 	for _, f := range m.Files {
-		files = append(files, f.Name)
+		files = append(files, path.Join(in, f.Name))
 	}
-	for _, file := range append(files, ManifestName, SuccessName) {
-		if err := c.sendFile(ctx, fsys, store, name, file); err != nil {
+	for _, t := range m.Tables { // behind the WARC files, which their rows name
+		files = append(files, t.Name)
+	}
+	for _, file := range append(files, path.Join(in, ManifestName), path.Join(in, SuccessName)) {
+		if err := c.sendFile(ctx, fsys, store, file); err != nil {
 			return m, fmt.Errorf("store segment %s: %w", name, err)
 		}
 	}
 	return m, disk.WriteFile(fsys, filepath.Join(folder, StoredName), []byte(store.Location("")+"\n"))
 }
 
-func (c *Committer) sendFile(ctx context.Context, fsys disk.FS, store Store, name, file string) error {
-	f, err := fsys.OpenFile(filepath.Join(c.path(name), filepath.FromSlash(file)), os.O_RDONLY, 0)
+// sendFile puts a file of the crawl directory into the store.
+func (c *Committer) sendFile(ctx context.Context, fsys disk.FS, store Store, key string) error {
+	f, err := fsys.OpenFile(filepath.Join(c.Dir, filepath.FromSlash(key)), os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -89,7 +95,6 @@ func (c *Committer) sendFile(ctx context.Context, fsys disk.FS, store Store, nam
 	if err != nil {
 		return err
 	}
-	key := path.Join(c.prefix(), name, file)
 	_, err = store.Put(ctx, key, io.NewSectionReader(f, 0, info.Size()), object.Condition{IfAbsent: true})
 	if exists, ok := errors.AsType[*object.ExistsError](err); ok && exists.Same { // sent before a kill
 		return nil
@@ -118,7 +123,8 @@ func (c *Committer) SendLists(ctx context.Context, store Store) error {
 // sendLists is one try of SendLists. It looks at the lists before their content is known, so that it does not replace
 // newer ones.
 func (c *Committer) sendLists(ctx context.Context, store Store) error {
-	lists, when := map[string]*list{"segment.paths.gz": newList()}, map[string]object.Condition{}
+	lists := map[string]*list{"segment.paths.gz": newList(), tablesList: newList()}
+	when, complete := map[string]object.Condition{}, map[string]bool{}
 	for name := range parts {
 		lists[name] = newList()
 	}
@@ -139,6 +145,7 @@ func (c *Committer) sendLists(ctx context.Context, store Store) error {
 			segment, file, _ := strings.Cut(strings.TrimPrefix(o.Key, prefix), "/")
 			if file == SuccessName {
 				open = segment
+				complete[segment] = true
 				lists["segment.paths.gz"].add(prefix + segment)
 			}
 			if segment != open {
@@ -154,6 +161,18 @@ func (c *Committer) sendLists(ctx context.Context, store Store) error {
 	}
 	if open == "" { // the store has no segment
 		return nil
+	}
+	for after, more := "", true; more; {
+		page, err := store.List(ctx, indexTable(c.Crawl), after, object.MaxList)
+		if err != nil {
+			return err
+		}
+		for _, o := range page.Objects {
+			if of, ok := tables.SegmentOf(o.Key); ok && complete[of] {
+				lists[tablesList].add(o.Key)
+			}
+		}
+		after, more = page.Next, page.Next != ""
 	}
 	for name, l := range lists {
 		if err := l.zip.Close(); err != nil {

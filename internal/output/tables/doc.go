@@ -10,6 +10,9 @@
 //	                                           subset=robotstxt/...
 //	OUT/log/crawl=NAME/..., and likewise failures, links and hosts
 //
+// WriteSegment writes the rows of one segment beside a crawl, into cc-index of the crawl directory. The names of its
+// files end with that of the segment.
+//
 // Invariants:
 //   - A folder crawl=NAME is whole or absent after any kill: it is made in OUT/unfinished and renamed. That of the
 //     index is the last one.

@@ -2,10 +2,12 @@ package tables
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/base32"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math"
@@ -14,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/orbweaver/orbweaver/internal/linklog"
@@ -124,6 +127,9 @@ func (w *writer) others(ctx context.Context) (err error) {
 // eachLine calls fn with each line of a file, which may be missing. A line for which fn returns false is a fault.
 func (w *writer) eachLine(ctx context.Context, name string, fault error, fn func(line string) (bool, error)) error {
 	f, err := w.fs.OpenFile(name, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) && w.cfg.segment != "" {
+		f, err = w.fs.OpenFile(name+".gz", os.O_RDONLY, 0)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -131,7 +137,13 @@ func (w *writer) eachLine(ctx context.Context, name string, fault error, fn func
 		return err
 	}
 	defer f.Close()
-	in := lines.NewReader(f, readBuffer, maxLogLine)
+	var text io.Reader = f
+	if strings.HasSuffix(f.Name(), ".gz") {
+		if text, err = gzip.NewReader(f); err != nil {
+			return fmt.Errorf("%s: %w", f.Name(), err)
+		}
+	}
+	in := lines.NewReader(text, readBuffer, maxLogLine)
 	for n := 1; ; n++ {
 		line, err := in.Next()
 		ok := false
@@ -149,8 +161,8 @@ func (w *writer) eachLine(ctx context.Context, name string, fault error, fn func
 		if !ok {
 			w.fault(name+", line "+strconv.Itoa(n), fault)
 		}
-		if n%1000 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if err := w.rest(ctx); err != nil || n%1000 == 0 && ctx.Err() != nil {
+			return cmp.Or(err, ctx.Err())
 		}
 	}
 }
@@ -229,7 +241,7 @@ func (w *writer) links(ctx context.Context, d Dir, s *sink) error {
 				return err
 			}
 		}
-		return ctx.Err()
+		return cmp.Or(w.rest(ctx), ctx.Err())
 	})
 	for range damage.Lines + damage.Files {
 		w.fault(damage.First, errLinkLog)

@@ -39,6 +39,7 @@ type source struct {
 	warc.Place
 	segment string
 	renewed *warc.Renewal
+	told    bool              // of all files is known how the crawl came to the URLs
 	files   map[string]stored // WARC files that are not in the folder archive
 }
 
@@ -66,6 +67,9 @@ func newSource(fsys disk.FS, d Dir) (*source, error) {
 func (s *source) at(file string) stored {
 	if at, ok := s.files[file]; ok {
 		return at
+	}
+	if part := path.Dir(file); slices.Contains(subsets, path.Base(part)) { // the index of a segment has paths
+		return stored{file, path.Base(path.Dir(part)), path.Base(part)}
 	}
 	return stored{path.Join(filepath.ToSlash(s.Dir), "archive", file), s.segment, ""}
 }
@@ -164,7 +168,7 @@ func (m *merger) next(x *index) error {
 			continue
 		}
 		x.line = append(x.line[:0], line...)
-		x.c = capture{Line: l, dir: x.dir, told: x.dir.renewed.Told[l.File]}
+		x.c = capture{Line: l, dir: x.dir, told: x.dir.told || x.dir.renewed.Told[l.File]}
 		return nil
 	}
 }

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -37,6 +38,7 @@ type sink struct {
 	sorted     string // the column by which the rows are sorted; empty: they are not
 	fileBytes  int64
 	groupBytes int64
+	rowsOf     map[string]int64 // gets the rows of each file; nil: nobody asks
 
 	out   counter
 	w     *parquet.GenericWriter[any] // nil: no file is open
@@ -44,6 +46,7 @@ type sink struct {
 	group int64 // bytes of the values in the row group, about
 
 	rows, bytes int64
+	ended       int64 // rows in files that have ended
 	files       int
 }
 
@@ -52,11 +55,17 @@ func newSink(fsys disk.FS, dir, seed string, columns []column, sorted string, cf
 	sum := sha256.Sum256([]byte("orbweaver tables " + seed))
 	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8 (RFC 9562)
 	h := hex.EncodeToString(sum[:16])
-	return &sink{
+	s := &sink{
 		fs: fsys, dir: dir, id: h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:],
 		schema: schemaOf(columns), sorted: sorted, fileBytes: cfg.FileBytes, groupBytes: cfg.GroupBytes,
+		rowsOf: cfg.rowsOf,
 	}
+	s.id = cmp.Or(cfg.segment, s.id)
+	return s
 }
+
+// fileSuffix is the end of the names of all files.
+const fileSuffix = ".c000.gz.parquet"
 
 // add adds a row, whose values it copies.
 func (s *sink) add(r *row) error {
@@ -93,7 +102,7 @@ func (s *sink) open() error {
 	if err := s.fs.MkdirAll(s.dir, 0o777); err != nil {
 		return err
 	}
-	name := filepath.Join(s.dir, fmt.Sprintf("part-%05d-%s.c000.gz.parquet", s.files, s.id))
+	name := filepath.Join(s.dir, fmt.Sprintf("part-%05d-%s"+fileSuffix, s.files, s.id))
 	f, err := s.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
@@ -126,6 +135,10 @@ func (s *sink) end() error {
 		err = s.out.f.Sync()
 	}
 	s.bytes += s.out.n
+	if s.rowsOf != nil {
+		s.rowsOf[s.out.f.Name()] = s.rows - s.ended
+	}
+	s.ended = s.rows
 	s.w, s.group = nil, 0
 	return errors.Join(err, s.out.f.Close())
 }

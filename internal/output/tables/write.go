@@ -14,6 +14,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -53,6 +54,10 @@ type Config struct {
 	GroupBytes int64
 	// Progress is told how far Write is. Nil drops it.
 	Progress Progress
+
+	segment string           // the rows are of a segment, whose name is in those of the files; see WriteSegment
+	rowsOf  map[string]int64 // of files
+	pace    *clock.Pace      // nil: no rest
 }
 
 // Progress is told how far Write is.
@@ -190,7 +195,8 @@ func (e placeError) Error() string { return string(e) }
 func (placeError) Is(target error) bool { return target == ErrPlace }
 
 // ownFolders are the folders of a crawl directory in which only the crawl writes, and the directory itself.
-var ownFolders = []string{".", "archive", "copies", warc.CrawlData, "indexes", "links", "logs", "reports", "state"}
+var ownFolders = []string{".", "archive", "copies", SegmentTables, warc.CrawlData, "indexes", "links", "logs",
+	"reports", "state"}
 
 // places returns an ErrPlace if the rows of a directory would come twice, or if the tables would be among the files of
 // a crawl.
@@ -306,14 +312,11 @@ func (w *writer) index(ctx context.Context) (err error) {
 	told := int64(0)
 	var files []func() error
 	for i, d := range w.cfg.Dirs {
-		s, err := newSource(w.fs, d)
+		s, names, err := w.source(i, d)
 		if err != nil {
 			return err
 		}
-		if s.renewed, err = w.renew(i, d); err != nil {
-			return err
-		}
-		for _, name := range append(d.Indexes(), s.renewed.Path) {
+		for _, name := range names {
 			if info, err := w.fs.Stat(name); name != "" && err == nil {
 				total += info.Size()
 				files = append(files, func() error { return m.add(w.fs, s, name) })
@@ -338,6 +341,9 @@ func (w *writer) index(ctx context.Context) (err error) {
 	}
 	r := &row{columns: indexColumns}
 	err = m.each(ctx, func(c *capture) error {
+		if err := w.rest(ctx); err != nil {
+			return err
+		}
 		subset, err := c.fill(r)
 		if err != nil {
 			w.fault(c.describe(err), err)
@@ -365,6 +371,30 @@ func (w *writer) index(ctx context.Context) (err error) {
 	}
 	w.result.Tables = append(w.result.Tables, t)
 	return nil
+}
+
+// source returns a directory, and the files with its index lines. One without a name is missing.
+func (w *writer) source(i int, d Dir) (s *source, names []string, err error) {
+	if w.cfg.segment != "" {
+		s = &source{Place: d.Place, segment: d.Segment, told: true}
+		return s, []string{filepath.Join(d.Place.Dir, "index.cdxj")}, nil
+	}
+	if s, err = newSource(w.fs, d); err != nil {
+		return nil, nil, err
+	}
+	s.renewed, err = w.renew(i, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, append(d.Indexes(), s.renewed.Path), nil
+}
+
+// rest rests, if the tables are written beside a crawl.
+func (w *writer) rest(ctx context.Context) error {
+	if w.cfg.pace == nil {
+		return nil
+	}
+	return w.cfg.pace.Rest(ctx)
 }
 
 // renew reads WARC files whose index lines are of an older version.
