@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -42,7 +41,7 @@ type streamedPage struct {
 }
 
 // newStreamedPage returns the line of a page.
-func newStreamedPage(p *visit.Page) *streamedPage {
+func newStreamedPage(p *node.Page) *streamedPage {
 	s := &streamedPage{
 		Type: "page", URL: p.Link.URL.String(), Status: p.Status, MIME: p.MIME, Depth: p.Link.Depth(),
 		Via: p.Link.Via, Time: report.Stamp{Time: p.Began},
@@ -140,7 +139,7 @@ func (s *stream) write() {
 // Receive implements visit.Pages: it writes the line of p, whose record can be read then. It returns when the line is
 // written, so a slow reader slows the crawl. If the line cannot be written, or if ctx is done before, it returns an
 // error: then the page is left to the next run.
-func (s *stream) Receive(ctx context.Context, p *visit.Page) error {
+func (s *stream) Receive(ctx context.Context, p *node.Page) error {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)

@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/output/segment"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -128,6 +129,10 @@ warning: segment fields that contradict the record's type, the record ID of
 another record in these files, and more. After damage, the check continues with
 the next record that it finds; SKIPPED counts the bytes between.
 
+Of a crawl with segments, of its folder crawl-data or a copy of it, and of the
+folder of a segment it also checks the manifests: each file must have its size,
+SHA-256, records and times, and the index the records of the WARC files.
+
 The command prints one line per file, then its errors. The exit code is 1 if any
 file has an error. An empty archive of a crawl has none: the exit code is 0, and
 standard error says that the archive is empty.
@@ -146,11 +151,16 @@ func (c *WarcVerifyCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewher
 }
 
 func (c *WarcVerifyCmd) verify(ctx context.Context, out, errs io.Writer) error {
-	files, err := warcFiles(errs, c.Files)
+	args, err := segment.Among(disk.OS, c.Files)
 	if err != nil {
 		return err
 	}
-	if len(files) == 0 {
+	files, err := warcFiles(errs, args.Others)
+	if err != nil {
+		return err
+	}
+	files = append(files, args.WARCs...)
+	if len(files)+len(args.Folders) == 0 {
 		return nil // the archives are empty
 	}
 	bad, in := 0, reading(ctx, errs, files...)
@@ -174,8 +184,20 @@ func (c *WarcVerifyCmd) verify(ctx context.Context, out, errs io.Writer) error {
 			return err
 		}
 	}
+	for _, folder := range args.Folders {
+		rep, err := segment.Verify(in, folder)
+		if err != nil {
+			return err
+		}
+		if !rep.OK() {
+			bad++
+		}
+		if err := c.print(out, folder.Manifest(), rep); err != nil {
+			return err
+		}
+	}
 	if bad > 0 {
-		return fmt.Errorf("%w: %d of %d", errVerify, bad, len(files))
+		return fmt.Errorf("%w: %d of %d", errVerify, bad, len(files)+len(args.Folders))
 	}
 	return nil
 }

@@ -37,6 +37,9 @@ const Version = "0.1.0-dev"
 // which robots.txt files know the crawler by default.
 const productName = "orbweaver"
 
+// A Page is what Config.Pages receives.
+type Page = visit.Page
+
 // Config configures one crawl on one agent, with the configuration of each part of the
 // agent. Dir and Seeds are required; the zero values of all other fields are polite and
 // safe.

@@ -18,9 +18,12 @@ import (
 // maxProblems is how many problems a Report lists. It counts all of them.
 const maxProblems = 1000
 
-// A Problem is one fault of a WARC file.
+// NoOffset is the offset of a problem that is of no record.
+const NoOffset = -1
+
+// A Problem is one fault of a WARC file, or of a segment.
 type Problem struct {
-	Offset int64 // of the record
+	Offset int64 // of the record, or NoOffset
 	ID     string
 	Text   string
 	// Warning means that readers can live with the fault; the file still counts as valid.
@@ -32,7 +35,10 @@ func (p Problem) String() string {
 	if p.Warning {
 		kind = "warning"
 	}
-	s := fmt.Sprintf("offset %d: %s: %s", p.Offset, kind, p.Text)
+	s := kind + ": " + p.Text
+	if p.Offset != NoOffset {
+		s = fmt.Sprintf("offset %d: %s", p.Offset, s)
+	}
 	if p.ID != "" {
 		s += " " + p.ID
 	}
@@ -53,7 +59,8 @@ type Report struct {
 // OK reports whether the file has no errors. It may have warnings.
 func (r *Report) OK() bool { return r.Errors == 0 }
 
-func (r *Report) add(p Problem) {
+// Add adds a problem to the report. It keeps the first 1000 of them, and counts all.
+func (r *Report) Add(p Problem) {
 	if p.Warning {
 		r.Warnings++
 	} else {
@@ -95,7 +102,7 @@ func (v *Verifier) Verify(r io.Reader) (*Report, error) {
 		v.buf, v.ids, v.seed = make([]byte, 32<<10), map[uint64]struct{}{}, maphash.MakeSeed()
 	}
 	rd.Damaged = func(d *DamageError, skipped int64) {
-		rep.add(Problem{Offset: d.Offset, Text: d.Text})
+		rep.Add(Problem{Offset: d.Offset, Text: d.Text})
 		rep.Skipped += skipped
 	}
 	for {
@@ -112,10 +119,10 @@ func (v *Verifier) Verify(r io.Reader) (*Report, error) {
 	}
 	if rd.Empty > 0 {
 		text := english.Plural(int(rd.Empty), "gzip member is empty", "gzip members are empty")
-		rep.add(Problem{Text: text, Warning: true})
+		rep.Add(Problem{Text: text, Warning: true})
 	}
 	if rep.Records == 0 && rep.Errors == 0 {
-		rep.add(Problem{Text: "the file has no record", Warning: true})
+		rep.Add(Problem{Text: "the file has no record", Warning: true})
 	}
 	return rep, nil
 }
@@ -124,7 +131,7 @@ func (v *Verifier) Verify(r io.Reader) (*Report, error) {
 func (v *Verifier) record(rd *Reader, rec *Record) error {
 	id := rec.Header.Value("WARC-Record-ID")
 	fault := func(warning bool, format string, args ...any) {
-		v.rep.add(Problem{rec.Offset, id, fmt.Sprintf(format, args...), warning})
+		v.rep.Add(Problem{rec.Offset, id, fmt.Sprintf(format, args...), warning})
 	}
 	v.rep.Records++
 	v.rep.Bytes += rec.Size
