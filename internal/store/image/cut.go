@@ -39,6 +39,7 @@ type cutFile struct {
 	name  string // below the folder, with slashes
 	size  int64
 	mod   time.Time
+	info  fs.FileInfo
 	how   How
 	known *seen       // as this claim has saved it: it is not read again
 	from  io.ReaderAt // nil if known
@@ -56,29 +57,75 @@ type seen struct {
 	pieces []piece
 }
 
-// Take opens the files of dir. The caller sees to it that nobody writes to the files that pick names until Take has
-// returned. A file that this claim has saved, and whose size and time have not changed, is not opened.
+// Take opens the files of dir. Others may write meanwhile in these ways only:
+//
+//   - They append to files.
+//   - They replace a file as a whole, by renaming, if no other file depends on it.
+//   - They make files, and then replace a First file by one that names them. After that they remove what it named
+//     before.
+//
+// A file that this claim has saved, and whose size and time have not changed, is not opened. If First files are
+// replaced again and again, the error is ErrBusy.
 func (s *Saver) Take(fsys disk.FS, dir string, pick Picker) (*Cut, error) {
 	if s.taken {
 		return nil, errors.New("another cut is being saved")
 	}
-	c := &Cut{Taken: s.place.now(), saver: s}
-	t := &taking{c, fsys, pick, 0, 0}
-	if err := t.folder(dir, ""); err != nil {
-		return nil, errors.Join(fmt.Errorf("save the state of %s: %w", dir, err), c.Close())
+	if _, err := fsys.Stat(dir); err != nil {
+		return nil, fmt.Errorf("save the state: %w", err)
 	}
-	slices.SortFunc(c.files, func(a, b *cutFile) int { return strings.Compare(a.name, b.name) })
-	s.taken = true
-	return c, nil
+	for n := 1; ; n++ {
+		c := &Cut{Taken: s.place.now(), saver: s}
+		t := &taking{Cut: c, fs: fsys, dir: dir, pick: pick}
+		err := t.take()
+		if err == nil {
+			slices.SortFunc(c.files, func(a, b *cutFile) int { return strings.Compare(a.name, b.name) })
+			s.taken = true
+			return c, nil
+		}
+		err = errors.Join(err, c.Close())
+		if errors.Is(err, fs.ErrNotExist) { // it was removed after its folder was read
+			err = fmt.Errorf("%w: %w", ErrBusy, err)
+		}
+		if !errors.Is(err, ErrBusy) || n == tries {
+			return nil, fmt.Errorf("save the state of %s: %w", dir, err)
+		}
+	}
 }
 
-// A taking is a Take that is under way.
+// A taking is a try to take a cut.
 type taking struct {
 	*Cut
 	fs    disk.FS
+	dir   string
 	pick  Picker
+	first bool // First files are looked for, else the others
 	open  int
 	small int64 // bytes
+}
+
+// take opens First files, then the others. If the First files are then still there, nothing was removed that they name.
+func (t *taking) take() error {
+	t.first = true
+	if err := t.folder(t.dir, ""); err != nil {
+		return err
+	}
+	firsts := slices.Clone(t.files)
+	t.first = false
+	if err := t.folder(t.dir, ""); err != nil {
+		return err
+	}
+	for _, f := range firsts {
+		at := filepath.Join(t.dir, filepath.FromSlash(f.name))
+		now, err := t.fs.Stat(at)
+		if err != nil {
+			return err
+		}
+		ours := os.SameFile(f.info, f.info) // it can tell
+		if now.Size() != f.size || !now.ModTime().Equal(f.mod) || ours && !os.SameFile(f.info, now) {
+			return fmt.Errorf("%s: %w", at, ErrBusy)
+		}
+	}
+	return nil
 }
 
 // folder adds a folder. name is its path below the folder of the cut: it is empty, or ends with a slash.
@@ -96,7 +143,7 @@ func (t *taking) folder(dir, name string) error {
 			}
 		case !e.Type().IsRegular(): // a link, a socket
 		default:
-			if how := t.pick.Pick(below); how != Leave {
+			if how := t.pick.Pick(below); how != Leave && (how == First) == t.first {
 				err = t.add(at, e, &cutFile{name: below, how: how})
 			}
 		}
@@ -116,7 +163,7 @@ func (t *taking) add(at string, e fs.DirEntry, f *cutFile) error {
 	if err != nil {
 		return err
 	}
-	f.size, f.mod = i.Size(), i.ModTime()
+	f.info, f.size, f.mod = i, i.Size(), i.ModTime()
 	t.files = append(t.files, f)
 	old := t.saver.files[f.name]
 	if old != nil && old.own && old.size == f.size && !old.mod.IsZero() && old.mod.Equal(f.mod) {
@@ -135,7 +182,7 @@ func (t *taking) add(at string, e fs.DirEntry, f *cutFile) error {
 	if i, err = file.Stat(); err != nil {
 		return err
 	}
-	f.size, f.mod = i.Size(), i.ModTime()
+	f.info, f.size, f.mod = i, i.Size(), i.ModTime()
 	if f.size > smallFile || t.small+f.size > smallFiles {
 		return nil
 	}

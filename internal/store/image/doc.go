@@ -49,6 +49,8 @@ var (
 	ErrDamaged = errors.New("the saved state in the store is damaged")
 	// ErrOccupied means that a folder has files that Restore would write.
 	ErrOccupied = errors.New("the folder has this file already: name an empty folder")
+	// ErrBusy means that the files of a folder were replaced while they were opened, several times.
+	ErrBusy = errors.New("the folder changes while its state is being read")
 	// ErrTooMany means that a folder has too many files that have changed.
 	ErrTooMany = errors.New("too many files have changed at once")
 )
@@ -95,6 +97,9 @@ const (
 	Whole
 	// Grows means that bytes are appended to the file and the others do not change, while one process has it open.
 	Grows
+	// First is Whole for a file that names others, or places in them, which were written before it: it is opened before
+	// them. It is replaced by renaming. What it named is removed only after that.
+	First
 )
 
 // A Picker says what an image has.

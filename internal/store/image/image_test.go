@@ -2,6 +2,7 @@ package image_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -32,6 +33,8 @@ func (picked) Pick(path string) image.How {
 		return image.Leave
 	case strings.HasPrefix(path, "grow/"):
 		return image.Grows
+	case path == "runs/manifest":
+		return image.First
 	}
 	return image.Whole
 }
@@ -237,6 +240,52 @@ func onlyNeeded(t *testing.T, sim *teststore.Sim) {
 		if pack, ok := strings.CutPrefix(key, "state/"); ok && strings.HasPrefix(pack, "packs/") &&
 			!bytes.Contains(all, []byte(pack)) {
 			t.Errorf("%s is left", key)
+		}
+	}
+}
+
+// TestPass takes cuts while another goroutine writes runs, and replaces the manifest that names them: at each call of
+// the disk. The manifest of an image names files of the image, with the bytes that were written before.
+func TestPass(t *testing.T) {
+	for _, times := range []int{1, 3, 1000} {
+		for at := 1; ; at++ {
+			p := place(t, teststore.NewSim(1, teststore.Traits{}))
+			w := newWorld(t, 1)
+			runs := 0
+			pass := func() {
+				if runs++; runs > 1 {
+					w.write(fmt.Sprintf("runs/%d", runs), w.bytes(100_000*(runs%2)+10))
+				} else {
+					w.write("runs/1", w.bytes(10))
+				}
+				w.write("runs/manifest", fmt.Appendf(nil, "runs/%d", runs))
+				must.Do(t, w.disk.RemoveAll(fmt.Sprintf("c/runs/%d", runs-1)))
+			}
+			pass()
+			s := must.Get(image.Claim(t.Context(), p, image.Config{}))(t)
+			n := 0
+			f := testdisk.NewFaulty(w.disk, nil)
+			f.Break(func(testdisk.Call) testdisk.Fault {
+				if n++; n >= at && n < at+times {
+					pass()
+				}
+				return testdisk.Fault{}
+			})
+			c, err := s.Take(f, "c", picked{})
+			if errors.Is(err, image.ErrBusy) && times == 1000 {
+				break
+			}
+			must.Do(t, err)
+			must.Get(s.Save(t.Context(), c))(t)
+			to := testdisk.NewMem()
+			must.Get(image.Restore(t.Context(), p, image.Target{FS: to, Dir: "r"}))(t)
+			got := content(t, to, "r")
+			if name := string(got["runs/manifest"]); !bytes.Equal(got[name], w.is[name]) || got[name] == nil {
+				t.Fatalf("at call %d: the manifest names %s, which has %d bytes", at, name, len(got[name]))
+			}
+			if n < at {
+				break
+			}
 		}
 	}
 }
