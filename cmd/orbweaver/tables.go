@@ -38,7 +38,7 @@ its failures, the links and the hosts. DuckDB, Spark and Iceberg read them:
 The column warc_filename has the WARC files as the command line names their
 directories. If the index is of an older version, the command reads the archive.
 Lines that cannot be rows are left out and named; the exit code is then 1. The
-command takes about 250 MB. After a kill a table is as before, whole or absent.`
+command takes about 250 MB. After a kill the next call completes the tables.`
 }
 
 // Run writes the tables.

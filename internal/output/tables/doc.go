@@ -15,7 +15,7 @@
 //
 // Invariants:
 //   - A folder crawl=NAME is whole or absent after any kill: it is made in OUT/unfinished and renamed. That of the
-//     index is the last one.
+//     index is the last one. The next call completes what a killed call has begun to install (install.go).
 //   - The rows of a file are in the order of their sort keys, and the files of a subset follow each other in it.
 //   - The same index lines give the same bytes.
 //   - A line that cannot be read, or cannot be a row, is counted and named in the Result and left out.

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize"
 	"github.com/klauspost/compress/gzip"
 	"github.com/parquet-go/parquet-go"
 
@@ -92,8 +93,8 @@ func (w *writer) others(ctx context.Context) (err error) {
 	for path, columns := range map[string][]column{
 		logPath: logColumns, failuresPath: logColumns, linksPath: linksColumns, hostsPath: hostsColumns(),
 	} {
-		sinks[path] = newSink(w.fs, filepath.Join(w.work.Dir, w.partition(path)), w.cfg.Crawl+" "+path, columns, "",
-			&w.cfg)
+		dir := filepath.Join(w.work.Dir, partition(path, w.cfg.Crawl))
+		sinks[path] = newSink(w.fs, dir, w.cfg.Crawl+" "+path, columns, "", &w.cfg)
 	}
 	defer func() {
 		for _, s := range sinks {
@@ -143,7 +144,7 @@ func (w *writer) eachLine(ctx context.Context, name string, fault error, fn func
 			return fmt.Errorf("%s: %w", f.Name(), err)
 		}
 	}
-	in := lines.NewReader(text, readBuffer, maxLogLine)
+	in, done, told := lines.NewReader(text, readBuffer, maxLogLine), int64(0), int64(0)
 	for n := 1; ; n++ {
 		line, err := in.Next()
 		ok := false
@@ -154,7 +155,15 @@ func (w *writer) eachLine(ctx context.Context, name string, fault error, fn func
 		case err != nil:
 			return err
 		default:
+			done += int64(len(line)) + 1
 			if ok, err = fn(string(line)); err != nil {
+				return err
+			}
+		}
+		if done-told > 1<<20 {
+			told = done
+			step := "has written the rows of " + humanize.Bytes(uint64(done)) + " of " + filepath.Base(name)
+			if err := w.cfg.Progress.Step(step); err != nil {
 				return err
 			}
 		}
@@ -217,11 +226,16 @@ func fillLog(r *row, l *report.Line, segment string) {
 
 // links writes a row for each link of a link log.
 func (w *writer) links(ctx context.Context, d Dir, s *sink) error {
-	r := &row{columns: linksColumns}
+	r, pages := &row{columns: linksColumns}, int64(0)
 	damage, err := linklog.Read(w.fs, []string{d.Place.Dir}, func(p *linklog.PageLine) error {
 		if p.Status < math.MinInt32 || p.Status > math.MaxInt32 {
 			w.fault(d.Place.Dir, errLinkLog)
 			return nil
+		}
+		if pages++; pages%10_000 == 0 {
+			if err := w.cfg.Progress.Step("has written the links of " + count(pages, "page")); err != nil {
+				return err
+			}
 		}
 		source := placeOf(p.URL).host
 		for i := range p.Links {

@@ -146,7 +146,7 @@ func RemoveSegment(fsys disk.FS, root, crawl, segment string) error {
 
 // installSegment moves the files of a table to their places.
 func (w *writer) installSegment(root, table string) (files []SegmentFile, err error) {
-	from := filepath.Join(w.work.Dir, w.partition(table))
+	from := filepath.Join(w.work.Dir, partition(table, w.cfg.Crawl))
 	for _, below := range folders(table, w.cfg.Crawl) {
 		dir := from
 		if table == indexPath {

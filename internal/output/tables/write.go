@@ -104,8 +104,8 @@ func (r *Result) Lines() (n int64) {
 var (
 	// ErrThere means that Out has tables of this crawl already.
 	ErrThere = errors.New("the crawl has tables there already")
-	// ErrNothing means that no line is a row.
-	ErrNothing = errors.New("the archive is empty: nothing was fetched, or nothing was kept")
+	// ErrNothing means that there is no row: the crawl has no capture, and its log no line.
+	ErrNothing = errors.New("the crawl has neither pages nor a log")
 	// ErrPlace means that a directory is given twice, or that Out is where a crawl has its own files. Its text says
 	// which.
 	ErrPlace = errors.New("wrong place")
@@ -132,12 +132,16 @@ type writer struct {
 	result Result
 	faults map[string]*LeftOut
 	done   int64 // bytes of lines that were read
+
+	repeats bool // a killed call has begun to install the tables of this crawl
+	keep    bool // the work folder has a plan that is not carried out
 }
 
 func (w *writer) read(n int) { w.done += int64(n) }
 
-// Write writes the tables of the crawl in cfg.Dirs. If ctx ends, or after an error, each table is as before or
-// complete. A kill may also leave none in place of one that Overwrite replaces.
+// Write writes the tables of the crawl in cfg.Dirs. If ctx ends, the tables are as before. A kill while Overwrite
+// replaces them, or an error of the disk then, may leave some of the new ones, some of the old ones, and at most one of
+// neither; the next call of Write for Out first completes the new ones.
 func Write(ctx context.Context, cfg Config) (Result, error) {
 	w := &writer{cfg: cfg, fs: cmp.Or(cfg.FS, disk.OS), faults: map[string]*LeftOut{}}
 	w.cfg.Out = filepath.Clean(cfg.Out)
@@ -159,30 +163,38 @@ func (w *writer) write(ctx context.Context) (err error) {
 	if err := w.places(); err != nil {
 		return err
 	}
-	if err := w.check(indexPath); err != nil {
-		return err
-	}
 	_, err = w.fs.Stat(w.cfg.Out)
 	isNew := errors.Is(err, fs.ErrNotExist)
 	if err := w.fs.MkdirAll(w.cfg.Out, 0o777); err != nil {
 		return err
 	}
-	if w.work, err = disk.OpenWork(w.fs, filepath.Join(w.cfg.Out, "unfinished")); err != nil {
+	if w.work, err = disk.ReopenWork(w.fs, w.unfinished(), w.recover); err != nil {
 		return err
 	}
 	defer func() {
+		if w.keep {
+			err = errors.Join(err, w.work.Leave())
+			return
+		}
 		if err = errors.Join(err, w.work.Close()); err != nil && isNew {
 			_ = w.fs.Remove(w.cfg.Out) // if it is empty
 		}
 	}()
+	if err := w.check(); err != nil {
+		return err
+	}
 	if err := w.index(ctx); err != nil {
 		return err
 	}
-	if w.result.Tables[0].Rows == 0 {
-		return ErrNothing
-	}
 	if err := w.others(ctx); err != nil {
 		return err
+	}
+	rows := int64(0)
+	for _, t := range w.result.Tables {
+		rows += t.Rows
+	}
+	if rows == 0 {
+		return ErrNothing
 	}
 	return w.install()
 }
@@ -227,59 +239,6 @@ func resolved(path string) string {
 			return filepath.Join(found, rest)
 		}
 	}
-}
-
-// partition returns the folder of this crawl in a table, below Out.
-func (w *writer) partition(table string) string {
-	return filepath.Join(filepath.FromSlash(table), "crawl="+w.cfg.Crawl)
-}
-
-// check returns ErrThere if a table has this crawl and may not be replaced.
-func (w *writer) check(table string) error {
-	_, err := w.fs.Stat(filepath.Join(w.cfg.Out, w.partition(table)))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && w.cfg.Overwrite {
-		return nil
-	}
-	if err == nil {
-		err = ErrThere
-	}
-	return err
-}
-
-// install gives the tables their names. What was there moves into the work folder, which is removed. The table of the
-// index is the last one: if it is there, all are.
-func (w *writer) install() error {
-	if err := w.check(indexPath); err != nil { // the folder may have changed since
-		return err
-	}
-	for i, table := range append(slices.Clone(otherPaths), indexPath) {
-		from, to := filepath.Join(w.work.Dir, w.partition(table)), filepath.Join(w.cfg.Out, w.partition(table))
-		if err := w.replace(from, to, filepath.Join(w.work.Dir, fmt.Sprintf("old%d", i))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// replace moves the folder from to the name to. If there is no such folder, it only moves what was there to old.
-func (w *writer) replace(from, to, old string) error {
-	moved := true
-	if err := w.fs.Rename(to, old); errors.Is(err, fs.ErrNotExist) {
-		moved = false
-	} else if err != nil {
-		return err
-	}
-	if _, err := w.fs.Stat(from); errors.Is(err, fs.ErrNotExist) {
-		return nil // the crawl has no such table
-	}
-	err := w.fs.MkdirAll(filepath.Dir(to), 0o777)
-	if err == nil {
-		err = w.fs.Rename(from, to)
-	}
-	if err != nil && moved {
-		err = errors.Join(err, w.fs.Rename(old, to))
-	}
-	return err
 }
 
 // fault counts a line that is no row.
@@ -334,7 +293,7 @@ func (w *writer) index(ctx context.Context) (err error) {
 			err = errors.Join(err, s.abort())
 		}
 	}()
-	dir := filepath.Join(w.work.Dir, w.partition(indexPath))
+	dir := filepath.Join(w.work.Dir, partition(indexPath, w.cfg.Crawl))
 	for _, subset := range subsets {
 		sinks[subset] = newSink(w.fs, filepath.Join(dir, "subset="+subset), w.cfg.Crawl+" "+subset, indexColumns,
 			"url_surtkey", &w.cfg)

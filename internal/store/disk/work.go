@@ -31,6 +31,12 @@ var ErrForeign = errors.New("not made by this program")
 // there is anything else under that name, also a symbolic link, nothing is changed, and the error is ErrForeign. If
 // another process works there, it is ErrLocked.
 func OpenWork(fsys FS, dir string) (*Work, error) {
+	return ReopenWork(fsys, dir, func() error { return nil })
+}
+
+// ReopenWork is OpenWork that calls rescue before it empties the folder, also a new one. If rescue fails, the folder
+// stays as it is.
+func ReopenWork(fsys FS, dir string, rescue func() error) (*Work, error) {
 	marker := filepath.Join(dir, workMarker)
 	err := fsys.Mkdir(dir, 0o777)
 	if errors.Is(err, fs.ErrExist) {
@@ -50,6 +56,9 @@ func OpenWork(fsys FS, dir string) (*Work, error) {
 	lock, err := Lock(fsys, dir)
 	if err != nil {
 		return nil, err
+	}
+	if err := rescue(); err != nil {
+		return nil, errors.Join(err, lock.Close())
 	}
 	w := &Work{dir, fsys, lock}
 	entries, err := fsys.ReadDir(dir)
@@ -91,6 +100,9 @@ func left(fsys FS, dir string) error {
 	}
 	return foreign
 }
+
+// Leave ends the lock and leaves the folder to the next process.
+func (w *Work) Leave() error { return w.lock.Close() }
 
 // Close removes the folder and ends the lock.
 func (w *Work) Close() error { return errors.Join(w.fs.RemoveAll(w.Dir), w.lock.Close()) }
