@@ -30,11 +30,13 @@ type Hold struct {
 const tries = 8
 
 // Claim takes over the series for a new run. Any run before is fenced: its images are kept, and it can save no more.
-// The process may Restore at once. It must not fetch before Await has returned nil.
+// The process may Restore at once. It must not fetch before Await has returned nil. If the newest image is damaged, the
+// error is ErrDamaged.
 func Claim(ctx context.Context, p Place, c Config) (*Saver, error) { return claim(ctx, p, c, "") }
 
-// Join goes on with a run whose process has ended, or will not save any more, and whose folder this process has. It
-// need not Await. The error is ErrFenced if another run has taken over: then the folder is out of date.
+// Join goes on with a run whose process has ended, or will not save any more, and whose folder this process has. Await
+// then blocks only if that process would still have to wait. The error is ErrFenced if another run has taken over: then
+// the folder is out of date. If the newest image is damaged, the next one is sent as a whole.
 func Join(ctx context.Context, p Place, c Config, run string) (*Saver, error) {
 	if !drawnForm.MatchString(run) {
 		return nil, fmt.Errorf("the run %.100q: give what Run returned", run)
@@ -93,7 +95,14 @@ func claim(ctx context.Context, p Place, c Config, run string) (*Saver, error) {
 		if wait > 0 {
 			s.settled = p.now().Add(wait)
 		}
-		return s, s.load(ctx)
+		err = s.load(ctx)
+		if run != "" && (errors.Is(err, ErrDamaged) || errors.Is(err, object.ErrNotFound)) {
+			err = nil // the folder has the state: the next image is sent as a whole
+		}
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
 	}
 }
 

@@ -158,6 +158,43 @@ func TestDamagedPointer(t *testing.T) {
 	})
 }
 
+// TestDamagedList: a process that has the folder goes on if the newest image is damaged, and replaces it. Another one
+// does not.
+func TestDamagedList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sim := teststore.NewSim(1, teststore.Traits{})
+		p := place(t, sim)
+		w := newWorld(t, 1)
+		s := must.Get(image.Claim(t.Context(), p, image.Config{}))(t)
+		for range 2 {
+			w.write("x", w.bytes(100))
+			must.Get(w.save(s))(t)
+		}
+		for _, key := range sim.Keys() {
+			if strings.HasPrefix(key, "state/images/") {
+				must.Get(p.Store.Put(t.Context(), key, strings.NewReader("{}"), object.Condition{Mutable: true}))(t)
+			}
+		}
+		if _, err := image.Look(t.Context(), p); !errors.Is(err, image.ErrDamaged) {
+			t.Errorf("look at it: %v", err)
+		}
+		s = must.Get(image.Join(t.Context(), p, image.Config{}, s.Hold().Run()))(t)
+		w.took(3)
+		if v := must.Get(w.save(s))(t); v.Number != 3 {
+			t.Errorf("the next image has number %d", v.Number)
+		}
+		w.restore(p)
+		for _, key := range sim.Keys() {
+			if strings.HasPrefix(key, "state/images/") {
+				must.Get(p.Store.Put(t.Context(), key, strings.NewReader("{}"), object.Condition{Mutable: true}))(t)
+			}
+		}
+		if _, err := image.Claim(t.Context(), p, image.Config{}); !errors.Is(err, image.ErrDamaged) {
+			t.Errorf("claim: %v", err)
+		}
+	})
+}
+
 // FuzzList reads lists that anybody may have written.
 func FuzzList(f *testing.F) {
 	pack := fmt.Sprintf(`{"key":%q,"bytes":1000}`, packKey)
