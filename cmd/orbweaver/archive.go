@@ -153,9 +153,8 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 		if err != nil {
 			return p, noWACZ(name, dir, err)
 		}
-		if file.Unsealed {
-			fmt.Fprintf(errs, "orbweaver: warning: %s: datapackage.json does not have the digest in "+
-				"datapackage-digest.json: somebody has changed the WACZ\n", report.OneLine(name))
+		for _, warning := range file.Warnings() {
+			fmt.Fprintf(errs, "orbweaver: warning: %s: %s\n", report.OneLine(name), warning)
 		}
 		return p, nil
 	}

@@ -159,12 +159,16 @@ func (m *lineMaker) flush(emit func(line []byte) error) error {
 const maxTold = 64 << 10
 
 // told sets what a metadata record says.
-func (l *Line) told(rec *Record) error {
+func (l *Line) told(rec *Record) error { return rec.EachField(l.tell) }
+
+// EachField calls fn with the fields of a record of the type application/warc-fields, in their order. It reads its
+// first 64 KiB: those of a long list of links come last. An error says that a part of these cannot be read.
+func (rec *Record) EachField(fn func(name, value string)) error {
 	b, err := io.ReadAll(io.LimitReader(rec, maxTold))
 	b = b[:bytes.LastIndexByte(b, '\n')+1] // the limit may cut a line
 	for line := range bytes.Lines(b) {
 		if name, value, ok := bytes.Cut(line, []byte{':'}); ok {
-			l.tell(string(name), string(bytes.TrimSpace(value)))
+			fn(string(name), string(bytes.TrimSpace(value)))
 		}
 	}
 	return err

@@ -47,7 +47,8 @@ func isURL(path string) bool {
 }
 
 // Add opens a WACZ, a file or a URL, whose requests end with ctx. It returns the place where it is in f. If it has no
-// index, Add makes one of its WARC files in the directory that tmp returns; that of a URL must have one.
+// index, or a damaged one, Add makes one of its WARC files in the directory that tmp returns. The WACZ of a URL must
+// have one, which is not checked.
 func (f *FS) Add(ctx context.Context, name string, tmp func() (string, error)) (warc.Place, *File, error) {
 	p := warc.Place{Dir: filepath.Clean(name)}
 	in, size, err := f.source(ctx, name)
@@ -59,8 +60,16 @@ func (f *FS) Add(ctx context.Context, name string, tmp func() (string, error)) (
 		return p, nil, err
 	}
 	f.files[p.Dir] = w
+	if w.indexed && !isURL(name) {
+		if w.Renewed, err = w.damagedIndex(ctx); err != nil {
+			return p, nil, err
+		}
+	}
+	if w.Renewed {
+		w.dropIndex()
+	}
 	switch {
-	case w.indexed:
+	case w.indexed && !w.Renewed:
 	case isURL(name):
 		return p, nil, fmt.Errorf("%w: it has no index that can be used, so download it: an index is then made of its "+
 			"WARC files", ErrNoWACZ)

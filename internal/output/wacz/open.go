@@ -3,11 +3,14 @@ package wacz
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"math"
@@ -35,6 +38,8 @@ var ErrNoWACZ = errors.New("not a WACZ that can be read")
 type File struct {
 	// Unsealed means that datapackage-digest.json is there, and that datapackage.json does not have that digest.
 	Unsealed bool
+	// Renewed means that the index was damaged, and that Add has made one of the WARC files.
+	Renewed bool
 
 	in      io.ReaderAt
 	size    int64
@@ -82,6 +87,58 @@ func Open(in io.ReaderAt, size int64) (*File, error) {
 	}
 	f.chooseIndex(all)
 	return f, nil
+}
+
+// Warnings says in words what is wrong with the file although it can be read.
+func (f *File) Warnings() (all []string) {
+	if f.Unsealed {
+		all = append(all, "datapackage.json does not have the digest in datapackage-digest.json: somebody has changed "+
+			"the WACZ")
+	}
+	if f.Renewed {
+		all = append(all, "its index is damaged; another one was made of its WARC files")
+	}
+	return all
+}
+
+// damagedIndex reports whether an entry of the index does not have the checksum that the ZIP file has of it. It reads
+// the whole index. Other errors of reading are returned.
+func (f *File) damagedIndex(ctx context.Context) (bool, error) {
+	for name, e := range f.entries {
+		if !strings.HasPrefix(name, "indexes/") {
+			continue
+		}
+		r, size, err := f.open(e)
+		if err == nil {
+			sum, in := crc32.NewIEEE(), io.NewSectionReader(r, 0, size)
+			for err == nil && ctx.Err() == nil {
+				_, err = io.CopyN(sum, in, 1<<20)
+			}
+			if err == io.EOF {
+				if sum.Sum32() != e.CRC32 {
+					return true, nil
+				}
+				continue
+			}
+			err = cmp.Or(err, ctx.Err())
+		}
+		if errors.Is(err, fs.ErrInvalid) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// dropIndex hides the index.
+func (f *File) dropIndex() {
+	for name := range f.entries {
+		if strings.HasPrefix(name, "indexes/") {
+			delete(f.entries, name)
+		}
+	}
 }
 
 // seal checks that the manifest is JSON and has the digest that another entry names.

@@ -21,10 +21,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-const (
-	maxTitled   = 256 << 10 // bytes of a page in which its title is looked for
-	maxMetadata = 64 << 10  // bytes of a metadata record that are read; those of a long list of outlinks follow
-)
+const maxTitled = 256 << 10 // bytes of a page in which its title is looked for
 
 // A page is a line of pages.jsonl.
 type page struct {
@@ -159,20 +156,15 @@ type way struct {
 
 // wayOf reads a metadata record.
 func wayOf(rec *warc.Record) (w way, ok bool) {
-	b, err := io.ReadAll(io.LimitReader(rec, maxMetadata))
-	if err != nil {
-		return way{}, false
-	}
-	for line := range bytes.Lines(b) {
-		name, value, _ := bytes.Cut(line, []byte{':'})
-		switch string(bytes.TrimSpace(name)) {
+	err := rec.EachField(func(name, value string) {
+		switch name {
 		case "seed":
 			w.seed, w.known = true, true
-		case "hopsFromSeed":
-			w.hops, w.known = string(bytes.TrimSpace(value)), true
+		case warc.FieldHops:
+			w.hops, w.known = value, true
 		}
-	}
-	return w, w.known
+	})
+	return w, w.known && err == nil
 }
 
 // flush adds the last page, if there is one. A seed is a page of any type that was given to the crawl, or to which such

@@ -409,3 +409,36 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// TestDamagedIndex: a byte of an index is wrong. Another index is made of the WARC files, and all pages are found.
+func TestDamagedIndex(t *testing.T) {
+	for _, c := range []struct {
+		n     int
+		entry string
+	}{{3, "index.cdx"}, {2000, "index.cdx.gz"}, {2000, "index.idx"}} {
+		name := packed(t, c.n)
+		z := must.Get(zip.OpenReader(name))(t)
+		b := must.Get(os.ReadFile(name))(t)
+		for _, e := range z.File {
+			if e.Name == "indexes/"+c.entry {
+				b[must.Get(e.DataOffset())(t)+int64(e.CompressedSize64)/2] ^= 0x11
+			}
+		}
+		must.Do(t, z.Close())
+		must.Do(t, os.WriteFile(name, b, 0o644))
+		f := NewFS()
+		t.Cleanup(func() { f.Close() })
+		p, file, err := f.Add(t.Context(), name, func() (string, error) { return t.TempDir(), nil })
+		must.Do(t, err)
+		if w := file.Warnings(); !file.Renewed || len(w) != 1 || !strings.Contains(w[0], "its index is damaged") {
+			t.Errorf("%s: renewed %t, warnings %q", c.entry, file.Renewed, w)
+		}
+		a := f.Archive([]warc.Place{p}, nil)
+		for i := range 3 {
+			got, err := text(t.Context(), a, fmt.Sprintf("http://a.example/%04d", i))
+			if want := fmt.Sprintf("<title>%d</title>page %[1]d", i); err != nil || got != want {
+				t.Errorf("%s: page %d is %q, %v", c.entry, i, got, err)
+			}
+		}
+	}
+}
