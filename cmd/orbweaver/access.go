@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/orbweaver/orbweaver/internal/output/crawls"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -19,10 +20,10 @@ func unreadable(what, path string, err error, remedy string) error {
 	if errors.Is(err, fs.ErrPermission) {
 		remedy = mayRead
 	}
-	if e, ok := errors.AsType[*fs.PathError](err); ok && e.Path != path {
+	if e, ok := errors.AsType[*fs.PathError](err); ok && e.Path != crawls.Name(path) {
 		what += ": " + e.Path
 	}
-	return bad("%s: %v; %s", what, cause(err), remedy)
+	return bad("%s: %v; %s", crawls.Name(what), cause(err), remedy)
 }
 
 // refused returns an error for a wrong setting if the file system refuses the path that the command line names, or one

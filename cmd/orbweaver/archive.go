@@ -14,9 +14,11 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/orbweaver/orbweaver/internal/output/crawls"
 	"github.com/orbweaver/orbweaver/internal/output/wacz"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -25,9 +27,10 @@ import (
 type openedArchive struct {
 	*wacz.Archive
 	fs                *wacz.FS
+	in                *crawls.FS
 	places, originals []warc.Place
 	tmp               string
-	loose             map[string]string // WARC files of no crawl, by their names in tmp/files/archive
+	loose             string // shows the WARC files of no crawl; "": there are none
 	flaws             flawList
 }
 
@@ -40,30 +43,75 @@ func (a *openedArchive) Close() error {
 	return errors.Join(err, os.RemoveAll(a.tmp))
 }
 
+// openInputs returns the file system of what the lists of arguments name, and replaces these by their names in it.
+func openInputs(ctx context.Context, lists ...[]string) (*crawls.FS, error) {
+	in := crawls.New(ctx, disk.OS, crawls.Opener(placeOf("")))
+	return in, showInputs(in, lists...)
+}
+
+// showInputs replaces the arguments in lists by their names in the file system.
+func showInputs(in *crawls.FS, lists ...[]string) error {
+	for _, list := range lists {
+		for i, arg := range list {
+			if wacz.IsURL(arg) {
+				continue
+			}
+			dir, err := in.Dir(arg)
+			if err != nil {
+				return bad("%v", err)
+			}
+			list[i] = dir
+		}
+	}
+	return nil
+}
+
+// openWARCs is warcFiles for a command that reads the files once.
+func openWARCs(ctx context.Context, errs io.Writer, args []string) (disk.FS, []string, error) {
+	in, err := openInputs(ctx, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	files, err := warcFiles(in, errs, args)
+	return reading(ctx, errs, in, files...), files, err
+}
+
 // isArchive reports whether path is a crawl directory or a WACZ.
-func isArchive(path string) bool { return isCrawlDir(path) || wacz.Is(path) }
+func isArchive(in *crawls.FS, path string) bool {
+	is, err := in.IsCrawlDir(path)
+	return is && err == nil || wacz.Is(path)
+}
 
 // openArchive opens the archive of crawl directories, of killed and running crawls, too, of WACZ files and their URLs,
 // and of WARC files. It tells errs about what may be missing, and how far it is if reading takes long.
-func openArchive(ctx context.Context, errs io.Writer, paths, originals []string) (_ *openedArchive, err error) {
-	a := &openedArchive{flaws: flawList{errs: errs}, fs: wacz.NewFS()}
+func openArchive(ctx context.Context, errs io.Writer, in *crawls.FS, paths, originals []string) (_ *openedArchive,
+	err error) {
+	a := &openedArchive{flaws: flawList{errs: errs}, in: in, fs: wacz.NewFS(in)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	dirs := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !isArchive(path) })
-	loose := slices.DeleteFunc(slices.Clone(paths), isArchive)
+	var dirs, loose []string
+	for _, path := range paths {
+		if isArchive(in, path) {
+			dirs = append(dirs, path)
+		} else {
+			loose = append(loose, path)
+		}
+	}
 	if len(loose) > 0 {
-		files, err := warcFiles(errs, loose)
+		files, err := warcFiles(in, errs, loose)
 		if err != nil {
 			return nil, err
 		}
-		dir, err := a.gather(files)
-		if err != nil {
+		if a.loose, err = in.Gather(files); err != nil {
+			if e, ok := errors.AsType[*fs.PathError](err); ok {
+				return nil, noWARC(e.Path, err)
+			}
 			return nil, err
 		}
-		dirs = append(dirs, dir)
+		dirs = append(dirs, a.loose)
 	}
 	for i, dir := range slices.Concat(dirs, originals) {
 		name := dir
@@ -84,57 +132,6 @@ func openArchive(ctx context.Context, errs io.Writer, paths, originals []string)
 	return a, nil
 }
 
-// gather makes a directory that is like one of a crawl, whose archive has links to WARC files.
-func (a *openedArchive) gather(files []string) (dir string, err error) {
-	if a.tmp, err = temporary("orbweaver-index-"); err != nil {
-		return "", err
-	}
-	dir = filepath.Join(a.tmp, "files")
-	if err := os.MkdirAll(filepath.Join(dir, "archive"), 0o700); err != nil {
-		return "", err
-	}
-	a.loose = map[string]string{}
-	have := map[string]int{} // files by the name that they have when they are finished
-	for _, file := range files {
-		path, err := filepath.Abs(file)
-		if err != nil {
-			return "", err
-		}
-		info, err := os.Stat(path)
-		if err == nil && !info.Mode().IsRegular() {
-			err = errors.New("not a regular file")
-		}
-		if err != nil {
-			return "", noWARC(file, err)
-		}
-		stem, open := strings.CutSuffix(filepath.Base(file), ".open")
-		stem = strings.TrimSuffix(strings.TrimSuffix(stem, ".gz"), ".warc")
-		unique := stem
-		for have[unique] > 0 {
-			have[stem]++
-			unique = fmt.Sprintf("%s~%d", stem, have[stem])
-		}
-		have[unique]++
-		name := unique + ".warc.gz" // also if it is not compressed
-		if open {
-			name += ".open"
-		}
-		a.loose[name] = file
-		if err := os.Symlink(path, filepath.Join(dir, "archive", name)); err != nil {
-			return "", err
-		}
-	}
-	return dir, nil
-}
-
-// origin returns the file that the user has named if path is a link of gather, or else path.
-func (a *openedArchive) origin(path string) string {
-	if a.tmp != "" && filepath.Dir(path) == filepath.Join(a.tmp, "files", "archive") {
-		return a.loose[filepath.Base(path)]
-	}
-	return path
-}
-
 // place finds the captures of a crawl directory that its index lacks. name is how the command line
 // names the directory, and i its number.
 func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name string, i int) (p warc.Place, err error) {
@@ -147,7 +144,8 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 		tmp := filepath.Join(a.tmp, strconv.Itoa(i))
 		return tmp, os.Mkdir(tmp, 0o700)
 	}
-	if wacz.Is(dir) && !isCrawlDir(dir) {
+	is, err := a.in.IsCrawlDir(dir)
+	if wacz.Is(dir) && (!is || err != nil) {
 		name = wacz.WithoutPassword(name)
 		p, file, err := a.fs.Add(ctx, dir, tmpDir)
 		if err != nil {
@@ -159,23 +157,26 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 		return p, nil
 	}
 	const remedy = "give one that contains the directory archive"
-	switch is, err := holds(dir, "archive"); {
+	switch {
 	case err != nil:
 		return p, unreadable(name, dir, err, remedy)
 	case !is:
 		return p, bad("%s: not a crawl directory; "+remedy, name)
 	}
+	if p, err = a.in.Place(dir); err != nil || len(p.Parts) > 0 {
+		return p, err
+	}
 	pid, err := crawldir.CrawledBy(dir)
 	if err != nil {
 		pid = 0 // the lock file cannot be read, or belongs to another system
 	}
-	gathered, of := a.tmp != "" && filepath.Dir(dir) == a.tmp, dir+": "
-	if gathered {
+	of := dir + ": "
+	if dir == a.loose {
 		of = ""
 	}
 	progress := newSteps(errs)
 	long := false
-	s, err := warc.WriteSupplement(nil, dir, tmpDir, func(done, total int64) error {
+	s, err := warc.WriteSupplement(a.in, dir, tmpDir, func(done, total int64) error {
 		long = progress.say("%sreading archive files that no index has: %s of %s", of,
 			humanize.Bytes(uint64(done)), humanize.Bytes(uint64(total))) || long
 		return ctx.Err()
@@ -188,9 +189,9 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 	case err != nil:
 		return p, err
 	}
-	a.flaws.unsupported(filepath.Join(dir, "archive"), true)
+	a.flaws.unsupported(a.in, filepath.Join(dir, "archive"), true)
 	for i, f := range s.Flaws.Places {
-		s.Flaws.Places[i].File = a.origin(filepath.Join(dir, "archive", f.File))
+		s.Flaws.Places[i].File = a.in.Real(filepath.Join(dir, "archive", f.File))
 	}
 	if s.Flaws.Places != nil {
 		_ = a.flaws.take("", &s.Flaws) // it is one of flaws
@@ -198,7 +199,7 @@ func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name str
 	switch {
 	case pid != 0:
 		fmt.Fprintf(errs, "%s is being crawled by process %d; to see later pages, run the command again.\n", dir, pid)
-	case s.WARCs > 0 && long && !gathered:
+	case s.WARCs > 0 && long && dir != a.loose:
 		fmt.Fprintf(errs, "%s: to keep the new index, run: orbweaver warc index %[1]s\n", dir)
 	}
 	return warc.Place{Dir: dir, Extra: s.Path}, nil
@@ -218,7 +219,7 @@ func (a *openedArchive) pages(ctx context.Context) error {
 	if err != nil || !empty {
 		return err
 	}
-	if len(a.loose) > 0 {
+	if a.loose != "" {
 		return &exitError{exitOther, "the WARC files hold no page to show; see \"orbweaver warc ls\", or give others"}
 	}
 	var dirs []string

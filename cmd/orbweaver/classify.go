@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -77,7 +78,7 @@ func (f *textFlags) read(errs io.Writer) (texts []classify.Text, err error) {
 	if f.Only != "" && (!ok || only == "") {
 		return nil, bad("--only %q: give the name of a field and its value, such as split=train", f.Only)
 	}
-	in := reading(context.Background(), errs, f.Files...)
+	in := reading(context.Background(), errs, disk.OS, f.Files...)
 	for _, name := range f.Files {
 		file, err := in.OpenFile(name, os.O_RDONLY, 0)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/output/crawls"
 	"github.com/orbweaver/orbweaver/internal/output/mirror"
 	"github.com/orbweaver/orbweaver/internal/output/wacz"
 	"github.com/orbweaver/orbweaver/internal/quantity"
@@ -61,15 +62,19 @@ Scripts of the pages run when you open a file, and can contact other servers.
 func (c *ExportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) error {
 	c.Dirs = given.dirs(c.Dirs)
 	return untilSignal(func(ctx context.Context) error {
-		if c.WACZ != "" {
-			return c.pack(ctx, out, errs)
+		in, err := openInputs(ctx, c.Dirs, c.Originals)
+		switch {
+		case err != nil:
+			return err
+		case c.WACZ != "":
+			return c.pack(ctx, in, out, errs)
 		}
-		return c.write(ctx, out, errs)
+		return c.write(ctx, in, out, errs)
 	})
 }
 
 // write writes the mirror until ctx ends.
-func (c *ExportCmd) write(ctx context.Context, out io.Writer, errs io.Writer) (err error) {
+func (c *ExportCmd) write(ctx context.Context, in *crawls.FS, out, errs io.Writer) (err error) {
 	switch {
 	case c.WACZSize > 0 || c.Logs:
 		return bad("--wacz-size and --logs have no effect without --wacz OUT.wacz")
@@ -92,7 +97,7 @@ func (c *ExportCmd) write(ctx context.Context, out io.Writer, errs io.Writer) (e
 				c.Mirror, dir)
 		}
 	}
-	archive, err := openArchive(ctx, errs, c.Dirs, c.Originals)
+	archive, err := openArchive(ctx, errs, in, c.Dirs, c.Originals)
 	if err != nil {
 		return err
 	}
@@ -111,7 +116,7 @@ func (c *ExportCmd) write(ctx context.Context, out io.Writer, errs io.Writer) (e
 	}
 	res, err := mirror.Write(ctx, cfg)
 	for i := range res.Faults {
-		res.Faults[i].File = archive.origin(res.Faults[i].File)
+		res.Faults[i].File = in.Real(res.Faults[i].File)
 	}
 	switch {
 	case errors.Is(err, mirror.ErrNotEmpty):
@@ -144,21 +149,21 @@ func (c *ExportCmd) write(ctx context.Context, out io.Writer, errs io.Writer) (e
 }
 
 // pack writes a WACZ until ctx ends.
-func (c *ExportCmd) pack(ctx context.Context, out, errs io.Writer) error {
+func (c *ExportCmd) pack(ctx context.Context, in *crawls.FS, out, errs io.Writer) error {
 	if c.At != "" || len(c.Originals) > 0 {
 		return bad("--at and --originals have no effect with --wacz, which takes whole WARC files")
 	}
 	if !strings.HasSuffix(c.WACZ, ".wacz") {
 		return bad("--wacz %s: the name must end in .wacz, or no viewer opens the file", c.WACZ)
 	}
-	cfg := wacz.Config{Out: c.WACZ, Size: int64(c.WACZSize), Overwrite: c.Overwrite, In: reading(ctx, errs),
+	cfg := wacz.Config{Out: c.WACZ, Size: int64(c.WACZSize), Overwrite: c.Overwrite, In: reading(ctx, errs, in),
 		Software: "orbweaver " + node.Version}
 	var err error
-	if cfg.WARCs, err = warcFiles(errs, c.Dirs); err != nil {
+	if cfg.WARCs, err = warcFiles(in, errs, c.Dirs); err != nil {
 		return err
 	}
 	if c.Logs {
-		cfg.Logs = wacz.CrawlLogs(c.Dirs)
+		cfg.Logs = wacz.CrawlLogs(in, c.Dirs)
 	}
 	for _, path := range c.Dirs {
 		cfg.FS = cmp.Or(cfg.FS, disk.AsPrivateAs(path))

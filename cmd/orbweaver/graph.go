@@ -31,8 +31,10 @@ var graphHelp = cli.Texts{
 		"the numbers from 0; plain or gzip (default: no names). Needs --edges.",
 	"graph_nodes": "Make at least N nodes (default: as many as the vertices, or up to the largest number of a link). " +
 		"Needs --edges.",
-	"graph_dirs": "Read the link logs of these crawl directories, such as those of all agents; without a link log, " +
-		"the WARC files of these crawls. Or read these WARC files, or those of these directories (default: ./crawl).",
+	"graph_dirs": "Read the link logs of these crawl directories, such as those of all agents, or of stores; " +
+		"without a " +
+		"link log, the WARC files of these crawls. Or read these WARC files, or those of these directories " +
+		"(default: ./crawl).",
 	"graph_requisites": "Of WARC files, also read the links to the images, styles and scripts that a page needs.",
 	"graph_out":        "Write the graph to FILE, whose directory is created if needed.",
 	"graph_damping":    "Follow a link with this probability, from 0 up to less than 1; otherwise jump to any node.",

@@ -15,12 +15,11 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/graph"
-	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/output/crawls"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/report/warclinks"
+	"github.com/orbweaver/orbweaver/internal/report/weblinks"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
-	"github.com/orbweaver/orbweaver/internal/web/parse"
 )
 
 // GraphBuildCmd implements "graph build".
@@ -36,6 +35,8 @@ type GraphBuildCmd struct {
 	Nodes      uint64   `help:"${graph_nodes}" placeholder:"N"`
 	JSON       bool     `help:"Print one JSON object."`
 	Dirs       []string `arg:"" optional:"" name:"path" help:"${graph_dirs}"`
+
+	in *crawls.FS // of Dirs
 }
 
 // Help explains nodes and memory.
@@ -113,21 +114,20 @@ func (c *GraphBuildCmd) check() error {
 func (c *GraphBuildCmd) archives(errs io.Writer) (files []string, err error) {
 	logged, archived := "", ""
 	for _, dir := range c.Dirs {
-		logs, err := linklog.Files(disk.OS, dir)
-		if err == nil && len(logs) > 0 {
+		if has, err := weblinks.HasLog(c.in, dir); has && err == nil {
 			logged = dir
 			continue
 		}
 		archived = dir
-		more, err := warcFiles(errs, []string{dir})
+		more, err := warcFiles(c.in, errs, []string{dir})
 		if err != nil {
 			return nil, err
 		}
 		if len(more) == 0 {
 			return nil, bad("%s: the archive is empty; name a crawl that has visited pages", dir)
 		}
-		if isCrawlDir(dir) {
-			fmt.Fprintf(errs, "orbweaver: the crawl in %s has no link log; reads its WARC files\n", dir)
+		if is, err := c.in.IsCrawlDir(dir); is && err == nil {
+			fmt.Fprintf(errs, "orbweaver: the crawl in %s has no link log; reads its WARC files\n", crawls.Name(dir))
 		}
 		files = append(files, more...)
 	}
@@ -149,11 +149,14 @@ func (c *GraphBuildCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewher
 	if err := c.check(); err != nil {
 		return err
 	}
-	files, err := c.archives(errs)
-	if err != nil {
-		return err
-	}
-	return untilSignal(func(ctx context.Context) error {
+	return untilSignal(func(ctx context.Context) (err error) {
+		if c.in, err = openInputs(ctx, c.Dirs); err != nil {
+			return err
+		}
+		files, err := c.archives(errs)
+		if err != nil {
+			return err
+		}
 		tmp, err := temporary("orbweaver-graph-")
 		if err != nil {
 			return err
@@ -166,14 +169,7 @@ func (c *GraphBuildCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewher
 		if c.Edges != "" {
 			info, err = c.fromText(ctx, sort, progress)
 		} else {
-			source := c.linkLogs(sort, &r)
-			if len(files) > 0 {
-				source = c.archived(ctx, files, sort, progress, &r)
-			}
-			info, err = c.fromPages(ctx, source, sort, progress)
-			if err == nil {
-				r.warn(errs, source.first)
-			}
+			info, err = c.fromPages(ctx, files, sort, progress, &r, errs)
 		}
 		if err != nil {
 			return err
@@ -188,107 +184,31 @@ func (c *GraphBuildCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewher
 	})
 }
 
-// A pageSource calls fn for the pages of a crawl, as linklog.Current does.
-type pageSource struct {
-	name string // for messages: what is read
-	of   string // for messages: "NAME of DIRS has"
-	read func(fn func(p *linklog.PageLine, status, links bool) error) error
-	// first describes the first damage, after read; "" if there is none.
-	first string
-}
-
-// linkLogs returns the pages of the link logs. It notes their damage in r.
-func (c *GraphBuildCmd) linkLogs(sort extsort.Config, r *graphBuilt) *pageSource {
-	s := &pageSource{name: "the link log", of: "the link log of " + strings.Join(c.Dirs, ", ") + " has"}
-	s.read = func(fn func(p *linklog.PageLine, status, links bool) error) error {
-		d, err := linklog.Current(disk.OS, c.Dirs, sort, fn)
-		r.DamagedLines, r.DamagedFiles, s.first = d.Lines, d.Files, d.First
-		return err
-	}
-	return s
-}
-
-// archived returns the pages of WARC files. It notes in r what cannot be read.
-func (c *GraphBuildCmd) archived(ctx context.Context, files []string, sort extsort.Config, progress *steps,
-	r *graphBuilt) *pageSource {
-	s := &pageSource{name: "the archive", of: "the WARC files have"}
-	s.read = func(fn func(p *linklog.PageLine, status, links bool) error) error {
-		res, err := warclinks.Read(ctx, files, warclinks.Config{
-			Sort: sort, Parse: parse.Options{Requisites: c.Requisites},
-			Step: func(done, total int64) {
-				progress.say("has read %s of %s (the files, twice)", size(float64(done)), size(float64(total)))
-			},
-		}, fn)
-		r.DamagedPlaces, r.NoOriginal, r.Incomplete, s.first = res.Damaged, res.NoOriginal, res.Cut, res.First
-		if wrong, ok := errors.AsType[*fs.PathError](err); ok {
-			return noWARC(wrong.Path, wrong)
-		}
-		return err
-	}
-	return s
-}
-
 // fromPages builds the graph of pages.
-func (c *GraphBuildCmd) fromPages(ctx context.Context, source *pageSource, sort extsort.Config, progress *steps) (
-	info graph.Info, err error) {
-	config := graph.BuildConfig{Sort: sort, Kind: graph.Pages, Visited: c.Visited, SelfLinks: c.SelfLinks}
-	name := func(url string) string { return url }
-	if c.Hosts {
-		config.Kind = graph.Hosts
-		name = graph.ReversedHost
+func (c *GraphBuildCmd) fromPages(ctx context.Context, files []string, sort extsort.Config, progress *steps,
+	r *graphBuilt, errs io.Writer) (graph.Info, error) {
+	info, res, err := weblinks.Build(ctx, weblinks.Config{FS: c.in, Dirs: c.Dirs, Files: files, Sort: sort,
+		Requisites: c.Requisites, Hosts: c.Hosts, Visited: c.Visited, SelfLinks: c.SelfLinks, Kind: c.Kind,
+		Progress: progress}, c)
+	of, has := "the link log", "the link log of "+strings.Join(c.Dirs, ", ")+" has"
+	if len(files) > 0 {
+		of, has = "the archive", "the WARC files have"
 	}
-	b := graph.NewBuilder(config)
-	defer b.Close()
-	pages, links := int64(0), int64(0)
-	kinds := map[string]bool{}
-	err = source.read(func(p *linklog.PageLine, status, newest bool) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		from := name(p.URL)
-		if from == "" || !status && !newest {
-			return nil
-		}
-		if status {
-			pages++
-		}
-		progress.say("has read %s with %s", plural(pages, "page"), plural(links, "link"))
-		if err := b.Page(from); err != nil || !newest {
-			return err
-		}
-		for i := range p.Links {
-			l := &p.Links[i]
-			kinds[l.Kind] = true
-			to := name(l.Target)
-			if len(c.Kind) > 0 && !slices.Contains(c.Kind, l.Kind) || to == "" || strings.IndexByte(to, 0) >= 0 {
-				continue
-			}
-			links++
-			if err := b.Link(to); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return info, err
+	if _, none := errors.AsType[*weblinks.NoPageError](err); none {
+		return info, bad("%s %v; name a crawl that has visited pages", has, err)
 	}
-	if pages == 0 {
-		where := ""
-		if source.first != "" {
-			where = ": " + report.OneLine(source.first)
-		}
-		return info, bad("%s no page%s; name a crawl that has visited pages", source.of, where)
+	if e, ok := errors.AsType[*weblinks.KindError](err); ok {
+		return info, bad("--kind %q: %s has no such link; give some of %s", e.Kind, of, someOf(e.Have))
 	}
-	for _, k := range c.Kind {
-		if !kinds[k] {
-			return info, bad("--kind %q: %s has no such link; give some of %s", k, source.name, someOf(kinds))
-		}
+	if wrong, ok := errors.AsType[*fs.PathError](err); ok && len(files) > 0 && slices.Contains(files, wrong.Path) {
+		return info, noWARC(wrong.Path, wrong)
 	}
-	return c.write(config.Kind, func(w *graph.Writer) error {
-		progress.say("has read all %s; sorts them", plural(links, "link"))
-		return b.Write(w)
-	})
+	if err == nil {
+		r.DamagedLines, r.DamagedFiles, r.DamagedPlaces = res.DamagedLines, res.DamagedFiles, res.DamagedPlaces
+		r.NoOriginal, r.Incomplete = res.NoOriginal, res.Incomplete
+		r.warn(errs, res.First)
+	}
+	return info, err
 }
 
 // someOf lists the kinds of links of a link log.
@@ -329,7 +249,7 @@ func (c *GraphBuildCmd) fromText(ctx context.Context, sort extsort.Config, progr
 		return graph.Info{}, bad("the file %s is empty; name a file of edges, or give the number of nodes with --nodes",
 			c.Edges)
 	}
-	return c.write(kind, func(w *graph.Writer) error {
+	return c.WriteGraph(kind, func(w *graph.Writer) error {
 		nodes := max(b.Nodes(), c.Nodes)
 		if c.Vertices != "" {
 			named, err := c.name(w)
@@ -360,8 +280,8 @@ func (c *GraphBuildCmd) name(w *graph.Writer) (n uint64, err error) {
 	return n, err
 }
 
-// write writes the graph that fill makes.
-func (c *GraphBuildCmd) write(kind graph.Kind, fill func(w *graph.Writer) error) (info graph.Info, err error) {
+// WriteGraph writes the graph that fill makes.
+func (c *GraphBuildCmd) WriteGraph(kind graph.Kind, fill func(w *graph.Writer) error) (info graph.Info, err error) {
 	err = writeFile("--out", c.Out, func(out io.Writer) error {
 		w, err := graph.NewWriter(out, kind)
 		if err == nil {

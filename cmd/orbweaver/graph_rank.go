@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/graph"
 	"github.com/orbweaver/orbweaver/internal/quantity"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
 )
 
@@ -255,7 +256,7 @@ func (c *GraphTauCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 		defer j.Close()
 		j.Digits, j.Most = c.Digits, int(memory()/graph.KendallBytes)
 		var nodes [2]int64
-		in := reading(ctx, errs, c.First, c.Second)
+		in := reading(ctx, errs, disk.OS, c.First, c.Second)
 		for i, name := range []string{c.First, c.Second} {
 			err := readText(in, name, "name a file of \"graph pagerank --out\"", func(r io.Reader) (err error) {
 				nodes[i], err = j.Read(byte(i), r)

@@ -220,12 +220,14 @@ var longHelp = cli.Texts{
 		"crawl\" does.",
 	"check_robots_agent": "Judge for this product name instead of the one in --user-agent.",
 	"check_file":         "Read this robots.txt instead of fetching the URLs' own; - is standard input.",
-	"warc_originals":     "With --payload: also look for the original of a revisit in these crawl directories.",
+	"warc_originals": "With --payload: also look for the original of a revisit in these crawl directories " +
+		"or stores.",
 	"warc_index_files": "Index these WARC files, or one crawl directory, whose indexes/index.cdxj is then rewritten " +
 		"(default: ./crawl).",
-	"warc_ls_files":     "List these WARC files (.warc, .warc.gz, .open) or crawl directories (default: ./crawl).",
-	"warc_verify_files": "Check these WARC files or crawl directories (default: ./crawl).",
-	"warc_extract_file": "Read this WARC file, or with --url this crawl directory or WACZ (default: ./crawl).",
+	"warc_ls_files": "List these WARC files (.warc, .warc.gz, .open), crawl directories or stores (default: " +
+		"./crawl).",
+	"warc_verify_files": "Check these WARC files, crawl directories or stores (default: ./crawl).",
+	"warc_extract_file": "Read this WARC file, or with --url this crawl directory, store or WACZ (default: ./crawl).",
 	"warc_url": "Print the first capture of this URL. In a crawl directory with several captures, list them " +
 		"instead.",
 	"man_command":   "Print the page of this command, such as crawl or check robots; without it, the program's.",
@@ -239,16 +241,18 @@ var longHelp = cli.Texts{
 	"export_at": "With --mirror: show the archive at TIME, up to 14 digits of year, month, day, hour, minute and " +
 		"second in UTC: of each URL the nearest capture (default: the newest).",
 	"replay_listen": "Listen on this loopback address and port: 127.0.0.1 or [::1]; port 0 takes a free one.",
-	"replay_paths": "Show the archives of these crawl directories, WACZ files, URLs of WACZ files, or WARC files, as " +
-		"one (default: ./crawl).",
-	"export_paths": "Export the archives of these crawl directories, or WARC files, as one; with --mirror also WACZ " +
-		"files and their URLs (default: ./crawl).",
+	"replay_paths": "Show the archives of these crawl directories, stores (s3://bucket/prefix), WACZ files, URLs of " +
+		"WACZ files, or WARC files, as one (default: ./crawl).",
+	"export_paths": "Export the archives of these crawl directories, stores (s3://bucket/prefix), or WARC " +
+		"files, as one; " +
+		"with --mirror also WACZ files and their URLs (default: ./crawl).",
 	"tables_out":   "Write to the folder OUT, also beside tables of other crawls (default: DIR/tables).",
 	"tables_crawl": "Name the crawl: letters, digits, '.', '_' and '-' (default: the name of DIR).",
-	"tables_dirs":  "Crawl directories, such as those of all agents of one crawl (default: ./crawl).",
-	"links_dirs": "Read the link logs of these crawl directories, such as those of all agents (default: " +
+	"tables_dirs":  "Crawl directories, such as those of all agents of one crawl, or stores (default: ./crawl).",
+	"links_dirs": "Read the link logs of these crawl directories, such as those of all agents, or of stores " +
+		"(default: " +
 		"./crawl).",
-	"replay_originals": "Also look for the originals of revisit records in these crawl directories.",
+	"replay_originals": "Also look for the originals of revisit records in these crawl directories or stores.",
 	"keys_out": "Keep the cluster's authority, and a directory for each agent, in directory DIR, which the command " +
 		"creates.",
 	"keys_coordinators": "Make keys for the coordinators of these names, separated by commas.",

@@ -1,22 +1,19 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
-	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/output/crawls"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/report/weblinks"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
 )
 
@@ -54,51 +51,42 @@ memory; the rest is in temporary files in $TMPDIR.
 // Run prints the links.
 func (c *LinksCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) (err error) {
 	c.Dirs = given.dirs(c.Dirs)
-	var q linklog.Query
-	if q.To, err = bothSchemes("--to", c.To); err != nil {
+	to, err := bothSchemes("--to", c.To)
+	if err != nil {
 		return err
 	}
-	if q.From, err = bothSchemes("--from", c.From); err != nil {
+	from, err := bothSchemes("--from", c.From)
+	if err != nil {
+		return err
+	}
+	return untilSignal(func(ctx context.Context) error { return c.print(ctx, out, errs, to, from) })
+}
+
+// print prints the links to and from URLs, until ctx ends.
+func (c *LinksCmd) print(ctx context.Context, out, errs io.Writer, to, from []string) error {
+	names := strings.Join(c.Dirs, " ")
+	in, err := openInputs(ctx, c.Dirs)
+	if err != nil {
 		return err
 	}
 	for _, dir := range c.Dirs {
-		if err := hasLinkLog(dir); err != nil {
+		if err := hasLinkLog(in, dir); err != nil {
 			return err
 		}
 	}
-	return untilSignal(func(ctx context.Context) error { return c.print(ctx, out, errs, q) })
-}
-
-// print prints the links that q selects, until ctx ends.
-func (c *LinksCmd) print(ctx context.Context, out, errs io.Writer, q linklog.Query) error {
 	tmp, err := temporary("orbweaver-links-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	w := bufio.NewWriter(out)
-	put := printJSON(w)
-	if !c.JSON {
-		put = printTable(w)
-	}
-	sort := extsort.Config{Prefix: filepath.Join(tmp, "sort-"), Stop: ctx}
-	found := false
-	d, err := linklog.Join(reading(ctx, errs), c.Dirs, sort, q, func(j *linklog.Joined) error {
-		found = true
-		if c.Broken && !(j.Known && report.IsBroken(j.Status, j.Error)) {
-			return nil
-		}
-		return put(j)
-	})
+	found, d, err := weblinks.Print(out, weblinks.Table{FS: reading(ctx, errs, in), Dirs: c.Dirs, To: to, From: from,
+		Broken: c.Broken, JSON: c.JSON, Sort: extsort.Config{Prefix: filepath.Join(tmp, "sort-"), Stop: ctx}})
 	if err != nil {
 		return err
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if chosen := slices.Concat(q.To, q.From); !found && len(chosen) > 0 {
+	if chosen := slices.Concat(to, from); !found && len(chosen) > 0 {
 		fmt.Fprintf(errs, "orbweaver: the link log has no such link: %s; \"orbweaver links %s\" lists all\n",
-			strings.Join(chosen, " "), strings.Join(c.Dirs, " "))
+			strings.Join(chosen, " "), names)
 	}
 	if d.Any() {
 		fmt.Fprintf(errs, "orbweaver: the link log is damaged: %s and %s could not be read to their end; "+
@@ -126,57 +114,23 @@ func bothSchemes(flag, s string) ([]string, error) {
 }
 
 // hasLinkLog returns an error unless a directory holds a link log.
-func hasLinkLog(dir string) error {
-	files, err := linklog.Files(disk.OS, dir)
-	if err != nil {
-		return unreadable(dir, dir, err, "name the directory of a crawl with --links")
-	}
-	if len(files) > 0 {
+func hasLinkLog(in *crawls.FS, dir string) error {
+	has, err := weblinks.HasLog(in, dir)
+	if has {
 		return nil
 	}
-	if _, err := os.Stat(dir); err != nil {
-		return unreadable(dir, dir, err, "name the directory of a crawl with --links")
+	is := false
+	if err == nil {
+		is, err = in.IsCrawlDir(dir)
 	}
-	if !isCrawlDir(dir) {
+	if err == nil && !is {
+		_, err = in.Stat(dir)
+	}
+	switch {
+	case err != nil:
+		return unreadable(dir, dir, err, "name the directory of a crawl with --links")
+	case !is:
 		return bad("%s is not a crawl directory; name the directory of a crawl with --links", dir)
 	}
 	return bad("the crawl in %s has no link log; crawl with --links", dir)
-}
-
-// printTable prints a header, and returns a function that prints a link as a line with tabs.
-func printTable(w io.Writer) func(j *linklog.Joined) error {
-	fmt.Fprintln(w, "STATUS\tTARGET\tSOURCE\tKIND\tREL\tANCHOR")
-	var line []byte
-	return func(j *linklog.Joined) error {
-		status := ""
-		if j.Known {
-			status = strconv.Itoa(j.Status)
-		}
-		line = line[:0]
-		for i, s := range [...]string{status, j.Target, j.Source, j.Kind, j.Rel, j.Anchor} {
-			if i > 0 {
-				line = append(line, '\t')
-			}
-			line = append(line, warcCell(s)...)
-		}
-		_, err := w.Write(append(line, '\n'))
-		return err
-	}
-}
-
-// printJSON returns a function that prints a link as a line of JSON.
-func printJSON(w io.Writer) func(j *linklog.Joined) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return func(j *linklog.Joined) error {
-		return enc.Encode(struct {
-			Target string `json:"target"`
-			Source string `json:"source"`
-			Kind   string `json:"kind"`
-			Rel    string `json:"rel,omitempty"`
-			Anchor string `json:"anchor,omitempty"`
-			Status int    `json:"status,omitempty"`
-			Error  string `json:"error,omitempty"`
-		}{j.Target, j.Source, j.Kind, j.Rel, j.Anchor, j.Status, j.Error})
-	}
 }

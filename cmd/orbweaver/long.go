@@ -111,6 +111,9 @@ func (s *steps) say(format string, args ...any) bool {
 	return true
 }
 
+// Say is say of a text.
+func (s *steps) Say(text string) { s.say("%s", text) }
+
 // sayLater prints a line about a step that cannot tell how far it is, if the step takes long. end is called at its end.
 func sayLater(out io.Writer, format string, args ...any) (end func()) {
 	progress, said := newSteps(out), make(chan struct{})
@@ -125,7 +128,7 @@ func sayLater(out io.Writer, format string, args ...any) (end func()) {
 	}
 }
 
-// A metered is the file system of the machine, which prints how much a command has read of its input.
+// A metered is a file system that prints how much a command has read of its input.
 type metered struct {
 	disk.FS
 	stop  extsort.Stop // its error ends each Read
@@ -134,12 +137,12 @@ type metered struct {
 	done  atomic.Int64
 }
 
-// reading returns the file system for a command that reads files once, until stop has an error. Without names, it
-// prints no total.
-func reading(stop extsort.Stop, errs io.Writer, files ...string) *metered {
-	m := &metered{FS: disk.OS, stop: stop, steps: newSteps(errs)}
+// reading returns the file system for a command that reads files of fsys once, until stop has an error. Without names,
+// it prints no total.
+func reading(stop extsort.Stop, errs io.Writer, fsys disk.FS, files ...string) *metered {
+	m := &metered{FS: fsys, stop: stop, steps: newSteps(errs)}
 	for _, name := range files {
-		if info, err := os.Stat(name); err == nil { // the command says what is wrong with it
+		if info, err := fsys.Stat(name); err == nil { // the command says what is wrong with it
 			m.total += info.Size()
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
 )
@@ -35,7 +34,7 @@ func TestReadingStops(t *testing.T) {
 		"index a crawl":  (&WarcIndexCmd{Files: []string{dir}}).index,
 		"extract by URL": (&WarcExtractCmd{File: files[0], URL: "http://a.example/"}).extract,
 		"links": func(ctx context.Context, out, errs io.Writer) error {
-			return (&LinksCmd{Dirs: []string{dir}, JSON: true}).print(ctx, out, errs, linklog.Query{})
+			return (&LinksCmd{Dirs: []string{dir}, JSON: true}).print(ctx, out, errs, nil, nil)
 		},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())

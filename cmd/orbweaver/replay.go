@@ -48,6 +48,7 @@ archive.`
 // Run serves the archive until a signal ends the command.
 func (c *ReplayCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) (err error) {
 	c.Dirs = given.dirs(c.Dirs)
+	name := strings.Join(c.Dirs, ", ")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	listeners, err := replay.Listen(c.Listen)
@@ -59,7 +60,11 @@ func (c *ReplayCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) (
 			ln.Close() // unless serve has closed it
 		}
 	}()
-	archive, err := openArchive(ctx, errs, c.Dirs, c.Originals)
+	in, err := openInputs(ctx, c.Dirs, c.Originals)
+	if err != nil {
+		return err
+	}
+	archive, err := openArchive(ctx, errs, in, c.Dirs, c.Originals)
 	if err != nil {
 		return err
 	}
@@ -68,7 +73,7 @@ func (c *ReplayCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) (
 		return err
 	}
 	server := replay.New(replay.Config{Archive: archive.Archive, Addr: listeners[0].Addr().String(),
-		Name: strings.Join(c.Dirs, ", ")})
+		Name: name})
 	fmt.Fprintf(out, "Open this URL in a browser; Ctrl-C ends the replay:\n\n  %s\n", server.URL())
 	return serve(ctx, server, listeners)
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/output/crawls"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/report/review"
 	"github.com/orbweaver/orbweaver/internal/report/view"
@@ -28,9 +29,9 @@ import (
 
 // reportHelp holds the help texts of "report".
 var reportHelp = cli.Texts{
-	"report_dirs": "Report on the crawls in these directories; several are added up (default: ./crawl).",
+	"report_dirs": "Report on the crawls in these directories or stores; several are added up (default: ./crawl).",
 	"report_out": "Write the HTML page to FILE; - is standard output (default: reports/report.html of the first " +
-		"directory; with --json, --section or --fail-on: no page).",
+		"directory; of a store, or with --json, --section or --fail-on: no page).",
 	"report_top":     "List N entries in each table, 1 to 1000 (default: 10; 25 on the page and with --json).",
 	"report_section": "Print only these sections.",
 	"report_fail_on": "Exit with code 1 if the crawl found WHAT, which is broken (broken links), or if it fetched " +
@@ -82,23 +83,31 @@ func errFailOn(format string, a ...any) error {
 // Run makes the report.
 func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) error {
 	c.Dirs = given.dirs(c.Dirs)
-	if err := c.check(); err != nil {
+	ctx := context.Background()
+	names := slices.Clone(c.Dirs)
+	in, err := openInputs(ctx, c.Dirs)
+	if err == nil {
+		err = c.check(in)
+	}
+	if err != nil {
 		return err
 	}
-	if c.Out == "" && !c.JSON && len(c.Section) == 0 && c.FailOn == "" {
+	if c.Out == "" && !c.JSON && len(c.Section) == 0 && c.FailOn == "" && !in.Shown(c.Dirs[0]) {
 		c.Out = filepath.Join(c.Dirs[0], "reports", "report.html")
 	}
-	links := brokenLinks{out: out}
-	cfg := review.Config{Top: c.top(pageTop), Progress: newReading(errs.Writer)}
+	cfg := review.Config{FS: in, Top: c.top(pageTop), Progress: newReading(errs.Writer)}
 	if c.FailOn != "" && !c.JSON {
-		cfg.OnBroken = links.print
+		cfg.OnBroken = func(b review.Broken) error { return view.PrintBroken(out, b) }
 	}
-	r, err := review.Read(context.Background(), c.Dirs, cfg)
+	r, err := review.Read(ctx, c.Dirs, cfg)
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) {
 			return unreadable("report", "", err, "")
 		}
 		return fmt.Errorf("report: %w", err)
+	}
+	for i := range r.Dirs {
+		r.Dirs[i].Path = names[i]
 	}
 	if err := c.write(out, r); err != nil {
 		return err
@@ -149,7 +158,7 @@ func (c *ReportCmd) top(usual int) int {
 }
 
 // check returns an error if the command line is wrong.
-func (c *ReportCmd) check() error {
+func (c *ReportCmd) check(in *crawls.FS) error {
 	if n := c.top(1); n < 1 || n > maxTop {
 		return bad("--top %d: write a number from 1 to %d", n, maxTop)
 	}
@@ -176,14 +185,14 @@ func (c *ReportCmd) check() error {
 	}
 	seen := map[string]string{}
 	for _, dir := range c.Dirs {
-		info, err := os.Stat(dir)
+		info, err := in.Stat(dir)
 		switch {
 		case err != nil:
 			return unreadable("report "+dir, dir, err, "name the directory of a crawl")
 		case !info.IsDir():
 			return bad("report %s: not a directory; name the directory of a crawl", dir)
 		}
-		is, err := review.IsCrawl(disk.OS, dir)
+		is, err := review.IsCrawl(in, dir)
 		if err != nil {
 			return unreadable("report "+dir, dir, err, "name the directory of a crawl")
 		}
@@ -192,7 +201,7 @@ func (c *ReportCmd) check() error {
 		}
 		same, err := filepath.EvalSymlinks(dir)
 		if err != nil {
-			return unreadable("report "+dir, dir, err, "name the directory of a crawl")
+			same = dir // in a store
 		}
 		if abs, err := filepath.Abs(same); err == nil {
 			same = abs
@@ -250,34 +259,6 @@ func (c *ReportCmd) notWritten(err error) error {
 		}
 	}
 	return fmt.Errorf("report: %w", err)
-}
-
-// brokenLinks prints broken links as lines that begin with the linking page, as compilers print
-// messages that begin with the file.
-type brokenLinks struct{ out io.Writer }
-
-func (l *brokenLinks) print(b review.Broken) error {
-	pages := b.Pages
-	if len(pages) == 0 {
-		pages = []string{"seed"}
-	}
-	for i, p := range pages {
-		url := b.URL
-		if via := view.Through(b, i); via != "" {
-			url = via + " to " + b.URL
-		}
-		_, err := fmt.Fprintf(l.out, "%s: broken link: %s: %s\n", report.OneLine(p), report.OneLine(url),
-			report.OneLine(view.Result(b)))
-		if err != nil {
-			return err
-		}
-	}
-	if more := b.Links - int64(len(b.Pages)); more > 0 {
-		_, err := fmt.Fprintf(l.out, "%s: broken link: %s: %s\n", plural(more, "other page"),
-			report.OneLine(b.URL), report.OneLine(view.Result(b)))
-		return err
-	}
-	return nil
 }
 
 // newReading returns a function that reports on standard error how far a long file is read: each

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,15 +55,26 @@ func (c *TablesCmd) write(ctx context.Context, out, errs io.Writer) (err error) 
 	if c.Out == "" {
 		cfg.Out = filepath.Join(c.Dirs[0], "tables")
 	}
+	in, err := openInputs(ctx, c.Dirs)
+	if err != nil {
+		return err
+	}
+	cfg.FS = in
 	for _, dir := range c.Dirs {
-		if is, err := holds(dir, "archive"); err != nil {
+		if is, err := in.IsCrawlDir(dir); err != nil {
 			return unreadable(dir, dir, err, remedy)
 		} else if !is {
 			return bad("%s: not a crawl directory; "+remedy, report.OneLine(dir))
 		}
-		cfg.FS = cmp.Or(cfg.FS, disk.AsPrivateAs(dir))
+		if disk.AsPrivateAs(dir) != nil {
+			cfg.FS = disk.Private(in)
+		}
+		if in.Shown(dir) && (c.Out == "" || c.Crawl == "") {
+			return bad("a store or a folder of segments needs --out for the folder of the tables, and --crawl for " +
+				"the crawl's name")
+		}
 	}
-	archive, err := openArchive(ctx, errs, c.Dirs, nil)
+	archive, err := openArchive(ctx, errs, in, c.Dirs, nil)
 	if err != nil {
 		return err
 	}

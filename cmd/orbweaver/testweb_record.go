@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,9 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/output/crawls"
 	"github.com/orbweaver/orbweaver/internal/quantity"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testweb/record"
 )
 
@@ -48,7 +51,7 @@ func (f *recordFlags) open(token string) (*record.Archive, error) {
 		}
 	}
 	named := slices.Concat(f.Record, f.More)
-	files, err := warcFiles(io.Discard, named)
+	files, err := warcFiles(crawls.New(context.Background(), disk.OS, nil), io.Discard, named)
 	if err != nil {
 		return bad("--record: %v", err)
 	}

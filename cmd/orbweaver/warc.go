@@ -16,7 +16,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/output/crawls"
 	"github.com/orbweaver/orbweaver/internal/output/segment"
+	"github.com/orbweaver/orbweaver/internal/output/wacz"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -58,19 +60,19 @@ func (c *WarcLsCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) e
 }
 
 func (c *WarcLsCmd) list(ctx context.Context, out, errs io.Writer) error {
-	files, err := warcFiles(errs, c.Files)
+	in, files, err := openWARCs(ctx, errs, c.Files)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriter(out)
 	defer w.Flush()
-	flaws, in := flawList{errs: errs}, reading(ctx, errs, files...)
+	flaws := flawList{errs: errs}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	for _, file := range files {
 		if !c.JSON {
 			if len(files) > 1 {
-				fmt.Fprintf(w, "%s\n", warcCell(file))
+				fmt.Fprintf(w, "%s\n", warcCell(crawls.Name(file)))
 			}
 			fmt.Fprintf(w, "%11s %9s  %-8s  %6s  %-24s  %-24s  %s\n",
 				"OFFSET", "LENGTH", "TYPE", "STATUS", "MIME", "DATE", "URL")
@@ -85,7 +87,7 @@ func (c *WarcLsCmd) list(ctx context.Context, out, errs io.Writer) error {
 					return enc.Encode(struct {
 						File string `json:"file"`
 						warc.Row
-					}{file, r})
+					}{crawls.Name(file), r})
 				}
 				_, err := fmt.Fprintf(w, "%11d %9d  %-8s  %6s  %-24s  %-24s  %s\n", r.Offset, r.Length,
 					warcCell(r.Type), warcCell(r.Status), warcCell(r.MIME), warcCell(r.Date), warcCell(r.URL))
@@ -151,11 +153,19 @@ func (c *WarcVerifyCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewher
 }
 
 func (c *WarcVerifyCmd) verify(ctx context.Context, out, errs io.Writer) error {
-	args, err := segment.Among(disk.OS, c.Files)
+	from := crawls.New(ctx, disk.OS, crawls.Opener(placeOf("")))
+	names, err := from.Locate(c.Files)
 	if err != nil {
+		return bad("%v", err)
+	}
+	args, err := segment.Among(from.Mounted, names)
+	if err != nil {
+		return noWARC(strings.Join(c.Files, " "), err)
+	}
+	if err := showInputs(from, args.Others); err != nil {
 		return err
 	}
-	files, err := warcFiles(errs, args.Others)
+	files, err := warcFiles(from, errs, args.Others)
 	if err != nil {
 		return err
 	}
@@ -163,7 +173,7 @@ func (c *WarcVerifyCmd) verify(ctx context.Context, out, errs io.Writer) error {
 	if len(files)+len(args.Folders) == 0 {
 		return nil // the archives are empty
 	}
-	bad, in := 0, reading(ctx, errs, files...)
+	wrong, in := 0, reading(ctx, errs, from, files...)
 	var v warc.Verifier
 	if !c.JSON {
 		fmt.Fprintf(out, "%9s %14s %7s %9s %9s  %s\n", "RECORDS", "BYTES", "ERRORS", "WARNINGS", "SKIPPED", "FILE")
@@ -178,9 +188,9 @@ func (c *WarcVerifyCmd) verify(ctx context.Context, out, errs io.Writer) error {
 			return err
 		}
 		if !rep.OK() {
-			bad++
+			wrong++
 		}
-		if err := c.print(out, file, rep); err != nil {
+		if err := c.print(out, crawls.Name(file), rep); err != nil {
 			return err
 		}
 	}
@@ -190,14 +200,14 @@ func (c *WarcVerifyCmd) verify(ctx context.Context, out, errs io.Writer) error {
 			return err
 		}
 		if !rep.OK() {
-			bad++
+			wrong++
 		}
-		if err := c.print(out, folder.Manifest(), rep); err != nil {
+		if err := c.print(out, crawls.Name(folder.Manifest()), rep); err != nil {
 			return err
 		}
 	}
-	if bad > 0 {
-		return fmt.Errorf("%w: %d of %d", errVerify, bad, len(files)+len(args.Folders))
+	if wrong > 0 {
+		return fmt.Errorf("%w: %d of %d", errVerify, wrong, len(files)+len(args.Folders))
 	}
 	return nil
 }
@@ -267,18 +277,22 @@ func (c *WarcIndexCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere
 
 func (c *WarcIndexCmd) index(ctx context.Context, out, errs io.Writer) error {
 	flaws := flawList{errs: errs}
-	if len(c.Files) == 1 && isCrawlDir(c.Files[0]) {
+	from, err := openInputs(ctx, c.Files)
+	if err != nil {
+		return err
+	}
+	if is, err := from.IsCrawlDir(c.Files[0]); len(c.Files) == 1 && is && err == nil && !from.Shown(c.Files[0]) {
 		if pid, err := crawldir.CrawledBy(c.Files[0]); err == nil && pid != 0 {
 			return bad("%s is being crawled by process %d, which writes the index when it ends; replay, export and "+
 				"warc extract need none", c.Files[0], pid)
 		}
-		flaws.unsupported(filepath.Join(c.Files[0], "archive"), true)
-		if err := flaws.take("", warc.BuildIndex(reading(ctx, errs), c.Files[0])); err != nil {
+		flaws.unsupported(from, filepath.Join(c.Files[0], "archive"), true)
+		if err := flaws.take("", warc.BuildIndex(reading(ctx, errs, from), c.Files[0])); err != nil {
 			return refused(c.Files[0], c.Files[0], err)
 		}
 		return flaws.err()
 	}
-	files, err := warcFiles(errs, c.Files)
+	files, err := warcFiles(from, errs, c.Files)
 	if err != nil {
 		return err
 	}
@@ -287,7 +301,7 @@ func (c *WarcIndexCmd) index(ctx context.Context, out, errs io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	in := reading(ctx, errs, files...)
+	in := reading(ctx, errs, from, files...)
 	if err := flaws.take("", warc.SortedIndex(in, files, tmp, cli.Exact(out))); err != nil {
 		return err
 	}
@@ -348,20 +362,25 @@ func (c *WarcExtractCmd) extract(ctx context.Context, out, errs io.Writer) (err 
 	if typed, err := input.ParseURL("--url", c.URL); err == nil && typed.Bare {
 		c.URL = typed.URL.String() // the index ignores the scheme
 	}
-	var dirs []string
-	if isArchive(c.File) && c.URL != "" {
-		dirs = append(dirs, c.File)
+	named := []string{c.File}
+	in, err := openInputs(ctx, named, c.Originals)
+	if err != nil {
+		return err
 	}
-	c.archive, err = openArchive(ctx, errs, dirs, c.Originals)
+	c.File = named[0]
+	if !isArchive(in, c.File) || c.URL == "" {
+		named = nil
+	}
+	c.archive, err = openArchive(ctx, errs, in, named, c.Originals)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.archive.Close()) }()
 	out = cli.Exact(out)
-	if isArchive(c.File) {
+	if isArchive(in, c.File) {
 		return c.fromCrawl(ctx, out)
 	}
-	return withWARC(reading(ctx, errs, c.File), c.File, func(f disk.File) error {
+	return withWARC(reading(ctx, errs, in, c.File), c.File, func(f disk.File) error {
 		if c.URL == "" {
 			return c.at(ctx, out, f, *c.Offset)
 		}
@@ -430,7 +449,7 @@ const maxChoices = 100
 func (c *WarcExtractCmd) fromCrawl(ctx context.Context, out io.Writer) error {
 	if c.URL == "" {
 		what := "crawl directory"
-		if !isCrawlDir(c.File) {
+		if wacz.Is(c.File) {
 			what = "WACZ"
 		}
 		return bad("%s: a %s needs --url; for --offset, give one of the files in its archive", c.File, what)
@@ -509,41 +528,28 @@ func (c *WarcExtractCmd) write(ctx context.Context, out io.Writer, f archiveFile
 
 // warcFiles replaces each crawl directory, and each other directory, by its WARC files. If the archive of a crawl is
 // empty, it says so to errs: that is no mistake.
-func warcFiles(errs io.Writer, args []string) (files []string, err error) {
+func warcFiles(in *crawls.FS, errs io.Writer, args []string) (files []string, err error) {
 	for _, arg := range args {
-		info, err := os.Stat(arg)
-		if err != nil {
-			return nil, noWARC(arg, err)
-		}
-		if !info.IsDir() {
+		if info, err := in.Stat(arg); err == nil && !info.IsDir() {
 			files = append(files, arg)
 			continue
 		}
-		dir, n := arg, len(files)
-		if isCrawlDir(arg) {
-			dir = filepath.Join(arg, "archive")
-			if files, err = warc.AppendSegments(files, arg); err != nil {
-				return nil, noWARC(arg, err)
-			}
-		}
-		entries, err := os.ReadDir(dir)
+		more, err := in.WARCs(arg)
 		if err != nil {
 			return nil, noWARC(arg, err)
 		}
-		(&flawList{errs: errs}).unsupported(dir, false)
-		for _, e := range entries {
-			name := strings.TrimSuffix(e.Name(), ".open")
-			if strings.HasSuffix(name, ".warc.gz") || strings.HasSuffix(name, ".warc") {
-				files = append(files, filepath.Join(dir, e.Name()))
-			}
+		files = append(files, more...)
+		dir := arg
+		if isCrawlDir(arg) {
+			dir = filepath.Join(arg, "archive")
 		}
-		if crawled, err := holds(filepath.Dir(dir), "logs"); len(files) == n && err == nil && crawled &&
-			filepath.Base(dir) == "archive" {
+		(&flawList{errs: errs}).unsupported(in, dir, false)
+		switch crawled, err := holds(filepath.Dir(dir), "logs"); {
+		case len(more) > 0:
+		case err == nil && crawled && filepath.Base(dir) == "archive":
 			fmt.Fprintf(errs, "orbweaver: %s: the archive is empty%s\n", report.OneLine(dir),
 				whyEmptyIn(filepath.Dir(dir)))
-			continue
-		}
-		if len(files) == n {
+		default:
 			return nil, bad("%s: no WARC file in this directory; name a WARC file or a crawl directory", dir)
 		}
 	}

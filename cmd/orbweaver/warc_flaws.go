@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/output/crawls"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -36,26 +35,10 @@ func (l *flawList) take(name string, err error) error {
 	return nil
 }
 
-// unsupported prints the names of the files in the folder dir that look like archives and are not read. In the archive
-// of a crawl, these include plain WARC files. A folder that cannot be read has none.
-func (l *flawList) unsupported(dir string, crawl bool) {
-	entries, _ := os.ReadDir(dir) // the caller reads it, too
-	for _, e := range entries {
-		why := ""
-		switch name := strings.ToLower(e.Name()); {
-		case strings.HasSuffix(name, ".arc"), strings.HasSuffix(name, ".arc.gz"):
-			why = "ARC is not supported; make a .warc.gz file of it, such as with \"warcio recompress\""
-		case strings.HasSuffix(name, ".warc.zst"):
-			why = ".warc.zst is not supported; decompress it with \"zstd -d\", then use \"warcio recompress\""
-		case strings.HasSuffix(name, ".wacz"):
-			why = "a WACZ is not read here; name the WACZ itself"
-		case crawl && strings.HasSuffix(name, ".warc"):
-			why = "in a crawl directory, a plain WARC file is not supported; make a .warc.gz file of it, such as " +
-				"with \"warcio recompress\""
-		default:
-			continue
-		}
-		fmt.Fprintf(l.errs, "orbweaver: %s: %s\n", report.OneLine(filepath.Join(dir, e.Name())), why)
+// unsupported prints the files in the folder dir that look like archives and are not read, as crawls.Unsupported says.
+func (l *flawList) unsupported(in disk.FS, dir string, crawl bool) {
+	for _, text := range crawls.Unsupported(in, dir, crawl) {
+		fmt.Fprintf(l.errs, "orbweaver: %s\n", report.OneLine(text))
 		l.n++
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,6 +81,14 @@ func CrawlDir(file string) (dir string, ok bool) {
 	return filepath.Dir(data), ok
 }
 
+// InSegment reports whether a name is the path of a WARC file of a segment, from the crawl directory and with slashes.
+func InSegment(name string) bool {
+	parts := strings.Split(name, "/")
+	return len(parts) == 6 && parts[0] == CrawlData && parts[2] == "segments" &&
+		slices.Contains(Folders[:], parts[4]) && strings.HasSuffix(parts[5], warcSuffix) &&
+		filepath.IsLocal(filepath.FromSlash(name)) && path.Clean(name) == name
+}
+
 // Crawls returns the names of the crawls that have segments in the crawl directory dir.
 func Crawls(fsys disk.FS, dir string) ([]string, error) {
 	return subfolders(fsys, filepath.Join(dir, CrawlData))
@@ -116,11 +125,11 @@ func Files(fsys disk.FS, dir string) (files []File, err error) {
 	return files, nil
 }
 
-// AppendSegments appends the paths of the WARC files that the crawl directory dir has in segments on this machine.
-func AppendSegments(paths []string, dir string) ([]string, error) {
-	segments, err := segmentDirs(disk.OS, dir)
+// SegmentWARCs returns the paths of the WARC files that the crawl directory dir has in segments.
+func SegmentWARCs(fsys disk.FS, dir string) (paths []string, err error) {
+	segments, err := segmentDirs(fsys, dir)
 	for _, s := range segments {
-		files, bad := SegmentFiles(disk.OS, s)
+		files, bad := SegmentFiles(fsys, s)
 		for _, f := range files {
 			paths = append(paths, f.Path)
 		}

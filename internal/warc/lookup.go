@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -255,13 +256,24 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// OpenWARC opens a WARC file of the crawl directory dir, finished or still being written, by the name that the index
-// has for it. A name with a directory is an error (fs.ErrInvalid). A nil fsys means the machine's filesystem. The
-// caller closes the file.
+// OpenWARC opens a WARC file of the crawl directory dir, finished or still being written, by the name that an index has
+// for it. That of a segment has the path from the crawl directory; any other name with a directory is an error
+// (fs.ErrInvalid). A nil fsys means the machine's filesystem. The caller closes the file.
 func OpenWARC(fsys disk.FS, dir, name string) (f disk.File, err error) {
-	fsys = cmp.Or(fsys, disk.OS)
-	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
-		return nil, fmt.Errorf("the file %q is not in the archive: %w", name, fs.ErrInvalid)
+	return openRange(cmp.Or(fsys, disk.OS), dir, Line{File: name})
+}
+
+// openRange is OpenWARC for reading the record of a line.
+func openRange(fsys disk.FS, dir string, l Line) (f disk.File, err error) {
+	if InSegment(l.File) {
+		f, err = disk.OpenRange(fsys, filepath.Join(dir, filepath.FromSlash(l.File)), l.Offset, l.Length)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return f, err
+		}
+		l.File = path.Base(l.File)
 	}
-	return openFile(fsys, dir, name)
+	if l.File != filepath.Base(l.File) || strings.HasPrefix(l.File, ".") {
+		return nil, fmt.Errorf("the file %q is not in the archive: %w", l.File, fs.ErrInvalid)
+	}
+	return openFile(fsys, dir, l.File)
 }

@@ -1,6 +1,7 @@
 package warc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,7 +40,7 @@ func Unreadable(path string, err error) error {
 // too short, the error is an UnreadableError. A nil fsys means the machine's filesystem. The caller closes the file
 // when it has read the record.
 func OpenRecord(fsys disk.FS, dir string, l Line) (*Record, disk.File, error) {
-	f, err := OpenWARC(fsys, dir, l.File)
+	f, err := openRange(cmp.Or(fsys, disk.OS), dir, l)
 	if errors.Is(err, fs.ErrInvalid) {
 		return nil, nil, Unreadable(indexPath(dir), err)
 	}

@@ -21,6 +21,8 @@ type Place struct {
 	Dir string
 	// Extra is a file with the index lines that the index of Dir lacks (see WriteSupplement). Empty: there is none.
 	Extra string
+	// Parts are sorted index files in place of that of Dir, such as those of segments. Empty: Dir has its own index.
+	Parts []string
 	// Live is the Writer of Dir's crawl, which runs in this process. FindLines and Lookup then also know what it has
 	// written up to now. Nil: no crawl writes.
 	Live *Writer
@@ -36,10 +38,14 @@ func Places(dirs ...string) (places []Place) {
 
 // Indexes returns the files with the index lines of p. They may be missing. A line may be in both.
 func (p Place) Indexes() []string {
-	if p.Extra == "" {
-		return []string{indexPath(p.Dir)}
+	paths := slices.Clone(p.Parts)
+	if len(paths) == 0 {
+		paths = []string{indexPath(p.Dir)}
 	}
-	return []string{indexPath(p.Dir), p.Extra}
+	if p.Extra != "" {
+		paths = append(paths, p.Extra)
+	}
+	return paths
 }
 
 // A Supplement holds the index lines that the index of a crawl directory lacks, because the crawl was killed or still

@@ -21,7 +21,7 @@ import (
 // An Archive reads the captures of crawl directories, and of WACZ files as if they were crawl directories.
 type Archive = captures.Archive
 
-// An FS is the machine's file system, in which WACZ files are crawl directories. Add all of them before the first use;
+// An FS is another file system, in which WACZ files are crawl directories. Add all of them before the first use;
 // then it is safe for concurrent use.
 type FS struct {
 	disk.FS
@@ -29,8 +29,8 @@ type FS struct {
 	opened []io.Closer
 }
 
-// NewFS returns an FS without a WACZ.
-func NewFS() *FS { return &FS{FS: disk.OS, files: map[string]*File{}} }
+// NewFS returns an FS over another one, without a WACZ.
+func NewFS(other disk.FS) *FS { return &FS{FS: other, files: map[string]*File{}} }
 
 // Archive returns the archive of places of this file system.
 func (f *FS) Archive(places, originals []warc.Place) *Archive {
@@ -39,10 +39,11 @@ func (f *FS) Archive(places, originals []warc.Place) *Archive {
 
 // Is reports whether an argument names a WACZ: by its ending, or as a URL.
 func Is(path string) bool {
-	return isURL(path) || strings.EqualFold(filepath.Ext(path), ".wacz")
+	return IsURL(path) || strings.EqualFold(filepath.Ext(path), ".wacz")
 }
 
-func isURL(path string) bool {
+// IsURL reports whether an argument is a URL of a WACZ.
+func IsURL(path string) bool {
 	return strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://")
 }
 
@@ -60,7 +61,7 @@ func (f *FS) Add(ctx context.Context, name string, tmp func() (string, error)) (
 		return p, nil, err
 	}
 	f.files[p.Dir] = w
-	if w.indexed && !isURL(name) {
+	if w.indexed && !IsURL(name) {
 		if w.Renewed, err = w.damagedIndex(ctx); err != nil {
 			return p, nil, err
 		}
@@ -70,7 +71,7 @@ func (f *FS) Add(ctx context.Context, name string, tmp func() (string, error)) (
 	}
 	switch {
 	case w.indexed && !w.Renewed:
-	case isURL(name):
+	case IsURL(name):
 		return p, nil, fmt.Errorf("%w: it has no index that can be used, so download it: an index is then made of its "+
 			"WARC files", ErrNoWACZ)
 	default:
@@ -81,7 +82,7 @@ func (f *FS) Add(ctx context.Context, name string, tmp func() (string, error)) (
 
 // source opens the bytes of a WACZ.
 func (f *FS) source(ctx context.Context, name string) (io.ReaderAt, int64, error) {
-	if isURL(name) {
+	if IsURL(name) {
 		r, err := openRemote(ctx, name)
 		if err != nil {
 			return nil, 0, err
@@ -170,6 +171,14 @@ func (f *FS) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, error
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+}
+
+// OpenRange implements disk.Ranger.
+func (f *FS) OpenRange(name string, offset, length int64) (disk.File, error) {
+	if w, _ := f.find(name); w != nil {
+		return f.OpenFile(name, os.O_RDONLY, 0)
+	}
+	return disk.OpenRange(f.FS, name, offset, length)
 }
 
 // Stat describes an entry of a WACZ, or another file.

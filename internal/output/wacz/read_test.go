@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -62,7 +63,7 @@ func text(ctx context.Context, a *Archive, url string) (string, error) {
 
 // opened returns the archive of a WACZ.
 func opened(t testing.TB, name string, tmp func() (string, error)) (*Archive, error) {
-	f := NewFS()
+	f := NewFS(disk.OS)
 	t.Cleanup(func() { f.Close() })
 	p, _, err := f.Add(context.Background(), name, tmp)
 	return f.Archive([]warc.Place{p}, nil), err
@@ -394,7 +395,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		fsys := NewFS()
+		fsys := NewFS(disk.OS)
 		fsys.files["x.wacz"] = w
 		a := fsys.Archive(warc.Places("x.wacz"), nil)
 		pages, _, err := a.Pages(t.Context(), captures.Query{Max: 10})
@@ -426,7 +427,7 @@ func TestDamagedIndex(t *testing.T) {
 		}
 		must.Do(t, z.Close())
 		must.Do(t, os.WriteFile(name, b, 0o644))
-		f := NewFS()
+		f := NewFS(disk.OS)
 		t.Cleanup(func() { f.Close() })
 		p, file, err := f.Add(t.Context(), name, func() (string, error) { return t.TempDir(), nil })
 		must.Do(t, err)

@@ -66,7 +66,7 @@ type Result struct {
 
 // CrawlLogs returns the logs of crawl directories, for Config.Logs. Those of several directories get the names of the
 // directories.
-func CrawlLogs(dirs []string) map[string]string {
+func CrawlLogs(fsys disk.FS, dirs []string) map[string]string {
 	logs := map[string]string{}
 	for i, dir := range dirs {
 		name := "crawl.log"
@@ -77,7 +77,7 @@ func CrawlLogs(dirs []string) map[string]string {
 			name = fmt.Sprintf("%d-%s", i, name)
 		}
 		file := filepath.Join(dir, "logs", "crawl.log")
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+		if info, err := fsys.Stat(file); err == nil && info.Mode().IsRegular() {
 			logs[name] = file
 		}
 	}
@@ -447,6 +447,11 @@ func (p *part) log(name, file string) error {
 	}
 	defer f.Close()
 	return p.add("logs/"+name, zip.Deflate, func(w io.Writer) error {
+		info, err := f.Stat()
+		if err == nil && info.Size() < 0 { // it is read from its beginning to its end
+			_, err = io.Copy(w, f)
+			return err
+		}
 		size, err := wholeLines(f)
 		if err == nil {
 			_, err = io.Copy(w, io.NewSectionReader(f, 0, size))

@@ -20,7 +20,7 @@ const maxLine = 512 << 10
 // progressBytes is how many bytes are read between two reports of progress and two looks at the context.
 const progressBytes = 4 << 20
 
-// A Progress says how far a Review has read a file. File is its path.
+// A Progress says how far a Review has read a file. File is its path. Total is 0 if it is not known.
 type Progress struct {
 	File        string
 	Read, Total int64 // bytes
@@ -45,8 +45,12 @@ func (r *reader) eachLine(name string, damaged *int64, fn func(line []byte) bool
 	if !st.Mode().IsRegular() {
 		return fmt.Errorf("read %s: not a regular file", name)
 	}
-	p := Progress{File: name, Total: st.Size()}
-	in := lines.NewReader(cancelled{r.ctx, io.LimitReader(f, st.Size())}, 256<<10, maxLine)
+	p := Progress{File: name, Total: max(0, st.Size())}
+	text := io.Reader(f)
+	if st.Size() >= 0 { // it is known, and the crawl may be writing more
+		text = io.LimitReader(f, st.Size())
+	}
+	in := lines.NewReader(cancelled{r.ctx, text}, 256<<10, maxLine)
 	for next := int64(progressBytes); ; {
 		line, err := in.Next()
 		if p.Read += int64(in.Size()); p.Read >= next {

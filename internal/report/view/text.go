@@ -2,11 +2,15 @@ package view
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
+
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/report/review"
 )
 
 // Text writes the sections as tables with aligned columns. It writes no table without rows. A table that is wider than
@@ -179,4 +183,30 @@ func (t Table) aligned(limit int) []int {
 		}
 	}
 	return width
+}
+
+// PrintBroken prints a broken link as lines that begin with the linking page, as compilers print messages that begin
+// with the file.
+func PrintBroken(out io.Writer, b review.Broken) error {
+	pages := b.Pages
+	if len(pages) == 0 {
+		pages = []string{"seed"}
+	}
+	for i, p := range pages {
+		url := b.URL
+		if via := Through(b, i); via != "" {
+			url = via + " to " + b.URL
+		}
+		_, err := fmt.Fprintf(out, "%s: broken link: %s: %s\n", report.OneLine(p), report.OneLine(url),
+			report.OneLine(Result(b)))
+		if err != nil {
+			return err
+		}
+	}
+	if more := b.Links - int64(len(b.Pages)); more > 0 {
+		_, err := fmt.Fprintf(out, "%s: broken link: %s: %s\n", report.Count(more, "other page"), report.OneLine(b.URL),
+			report.OneLine(Result(b)))
+		return err
+	}
+	return nil
 }
