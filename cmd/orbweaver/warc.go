@@ -540,7 +540,7 @@ func warcFiles(in *crawls.FS, errs io.Writer, args []string) (files []string, er
 		}
 		files = append(files, more...)
 		dir := arg
-		if isCrawlDir(arg) {
+		if is, err := in.IsCrawlDir(arg); is && err == nil {
 			dir = filepath.Join(arg, "archive")
 		}
 		(&flawList{errs: errs}).unsupported(in, dir, false)

@@ -163,6 +163,32 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestRequests: a page of a crawl in a store takes a list, a request for the index of each segment, and one for its
+// record. The next page takes its record.
+func TestRequests(t *testing.T) {
+	mem := testdisk.NewMem()
+	names := tree(t, mem, "/c")
+	store := object.New(teststore.NewSim(1, teststore.Traits{}), "s3://bucket", object.Config{Tries: 2})
+	upload(t, store, mem, "/c/crawl-data", "p/crawl-data")
+	f := crawls.New(t.Context(), mem, shelf{store})
+	p := must.Get(f.Place(must.Get(f.Dir("s3://bucket/p"))(t)))(t)
+	page := func(url string) {
+		l := must.Get(warc.Lookup(f, p, url))(t)[0]
+		rec, file, err := warc.OpenRecord(f, p.Dir, l)
+		must.Do(t, err)
+		defer file.Close()
+		must.Get(io.Copy(io.Discard, must.Get(rec.Payload(t.Context()))(t)))(t)
+	}
+	page("http://example.com/0")
+	first := f.Store(p.Dir).Requests()
+	page(fmt.Sprintf("http://example.com/%d", pages-1)) // of another segment
+	then := f.Store(p.Dir).Requests()
+	if first.Lists != 1 || first.Reads != len(names)+1 || then.Lists != 1 || then.Reads != first.Reads+1 ||
+		then.Stats != 0 {
+		t.Errorf("with %d segments: %+v, then %+v", len(names), first, then)
+	}
+}
+
 // TestComplete shows complete segments only, and says so if there is none.
 func TestComplete(t *testing.T) {
 	mem := testdisk.NewMem()
