@@ -39,6 +39,12 @@ const StoredName = "_STORED"
 // maxURL bounds the URL of a store, in bytes.
 const maxURL = 64 << 10
 
+// StoreOf returns the URL of the store that has the segment in a folder. If none has it, the error is fs.ErrNotExist.
+func StoreOf(fsys disk.FS, folder string) (url string, err error) {
+	b, err := disk.ReadFile(fsys, filepath.Join(folder, StoredName), maxURL)
+	return strings.TrimSpace(string(b)), err
+}
+
 // Unsent returns the names of the committed segments that are not in the store, oldest first.
 func (c *Committer) Unsent(store Store) (names []string, err error) {
 	fsys := cmp.Or(c.FS, disk.OS)
@@ -47,11 +53,11 @@ func (c *Committer) Unsent(store Store) (names []string, err error) {
 		if !committed(fsys, c.path(name)) {
 			continue
 		}
-		in, bad := disk.ReadFile(fsys, filepath.Join(c.path(name), StoredName), maxURL)
+		in, bad := StoreOf(fsys, c.path(name))
 		if bad != nil && !errors.Is(bad, fs.ErrNotExist) {
 			return names, bad
 		}
-		if strings.TrimSpace(string(in)) != store.Location("") {
+		if in != store.Location("") {
 			names = append(names, name)
 		}
 	}

@@ -32,11 +32,15 @@ type Place struct {
 	Rate int64
 	// Options are those of S3 that a user gives, as NAME=VALUE; they come after S3. See CheckOptions.
 	Options []string
+	// Backend is the store, for a program that has one of its own. Then URL is its name.
+	Backend object.Backend
 }
 
 // Open returns the store of a place. It asks a store of S3 nothing.
 func Open(fsys disk.FS, p Place, c object.Config) (*object.Store, error) {
-	c.Rate = p.Rate
+	if c.Rate = p.Rate; p.Backend != nil {
+		return object.New(p.Backend, p.URL, c), nil
+	}
 	u, err := url.Parse(p.URL)
 	if err != nil || u.Scheme != "s3" && u.Scheme != "file" {
 		return nil, fmt.Errorf("%q names no store: give s3://bucket/prefix or file:///directory", p.URL)
