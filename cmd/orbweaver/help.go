@@ -118,7 +118,9 @@ var crawlHelp = cli.Texts{
 	"segment_tables": "With --segment: Parquet tables of each segment, in DIR/cc-index. all, index (without those of " +
 		"the logs) or none.",
 	"store": "Send each complete segment to this store beside the crawl: s3://BUCKET/PREFIX or file:///DIRECTORY. " +
-		"The files also stay here. \"orbweaver store --help\" says where S3 finds its endpoint and credentials.",
+		"\"orbweaver store --help\" says where S3 finds its endpoint and credentials.",
+	"local_archive": "With --store: keep at most BYTES of segments here; the files of the oldest that the store has " +
+		"are removed. If the store is away, the crawl waits. 0 keeps only what the store lacks (default: keep all).",
 	"store_rate": "With --store: send at most RATE, such as 20MB/s.",
 	"store_option": "With --store: send files with this option of S3: encryption=AES256, encryption=aws:kms, " +
 		"kms-key=ID, lock=governance, lock=compliance, retain=30d, class=STANDARD_IA or path-style=true; repeat it " +

@@ -45,6 +45,7 @@ type Config struct {
 	// size of 0, means that the room is unknown.
 	MinFreeDisk int64
 	Disk        interface{ Space() disk.Space }
+	Backlog     Backlog // nil: the archive stays here, or has all the room it needs
 	// DrainTimeout bounds how long a stop waits for the visits in progress. After that it
 	// leaves their URLs to the next run. Zero means 30 s.
 	DrainTimeout time.Duration
@@ -248,6 +249,7 @@ func New(cfg Config, parts Parts) *Crawler {
 				condition{c.lookups.full, c.lookups.whyFull}},
 			others,
 			[]Obstacle{condition{c.limits.limited, c.limits.whyLimited},
+				condition{c.limits.space.backlogged, c.limits.space.whyBacklogged},
 				condition{c.progress.resumes, c.progress.whyResumes}, condition{rated.tooFast, rated.whyTooFast}}),
 		others: others,
 	}

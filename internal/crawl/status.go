@@ -16,7 +16,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 )
 
@@ -62,7 +61,7 @@ type Status struct {
 	PagesPerS  float64          `json:"pages_per_s"`      // over the last seconds
 	Paused     bool             `json:"paused,omitempty"` // by the operator: no visit begins
 	Stop       Stop             `json:"stop_reason,omitempty"`
-	Disk       disk.Space       `json:"disk"` // of the crawl directory
+	Disk       Disk             `json:"disk"`
 }
 
 // Live is what a live display shows of single URLs and hosts.
@@ -160,7 +159,7 @@ func (v *View) publish(now time.Time) {
 		Live:     Live{v.shown.begun.String(), v.watch(now), v.limits.timeLeft(now)},
 		WaitsFor: v.waitsFor(others, now), Stop: v.progress.stop,
 		Paused: paused, PagesPerS: v.shown.speed.rate,
-		Disk: v.limits.space.Space,
+		Disk: v.limits.space.disk(),
 	})
 }
 

@@ -48,6 +48,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/local"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/past"
 	"github.com/orbweaver/orbweaver/internal/node/standing"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
@@ -82,6 +83,7 @@ type Agent struct {
 	orders     *standing.Orders // the operators' orders
 	history    *local.History
 	archive    *local.Archive
+	segments   *past.Segments // nil: the archive has none
 	local      *operate.Local
 	operator   *operate.Operator
 	sheets     sheet.Live     // Config.Hosts, or what SetHosts has given since
@@ -161,10 +163,7 @@ func prepare(cfg Config) (*Agent, []weburl.URL, error) {
 	if c := cfg.Cluster; c != nil && c.TwoLevel {
 		a.cfg.Crawl.TwoLevel, a.cfg.Crawl.SeedRoots = true, true
 	}
-	a.fs = disk.Patient(cfg.FS, a)
-	if cfg.Fetch.AllowPrivate { // other users of this machine must not read pages of a private network
-		a.fs = disk.Private(a.fs)
-	}
+	a.fs = a.files()
 	return a, seeds, nil
 }
 
@@ -350,6 +349,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if err := a.openLogs(); err != nil {
 		return err
 	}
+	a.openSegments()
 
 	ac := a.archiveConfig(ua)
 	var whole warc.Recovered

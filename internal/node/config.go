@@ -117,6 +117,9 @@ type Config struct {
 
 	// Store is where the segments of the archive are sent. Without a URL they stay here.
 	Store past.Place
+	// LocalArchive bounds what the segments take here, in bytes: the oldest that the store has are removed. nil: they
+	// stay.
+	LocalArchive *int64
 
 	Crawl    crawl.Config
 	Scope    scope.Config

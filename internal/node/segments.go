@@ -7,18 +7,29 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/past"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
 // tablesDir is the folder of a crawl directory with the tables of its segments.
 const tablesDir = past.SegmentTables
 
-// segments returns what commits the segments of the archive; nil if it has none.
-func (a *Agent) segments() *past.Segments {
-	if name := a.cfg.Archive.Segments.Crawl; name != "" {
-		return a.segmentsOf(name)
+// files returns the file system of the agent.
+func (a *Agent) files() disk.FS {
+	fsys := disk.Patient(a.cfg.FS, a)
+	if a.cfg.Fetch.AllowPrivate { // other users of this machine must not read pages of a private network
+		fsys = disk.Private(fsys)
 	}
-	return nil
+	return past.Moved(fsys, a.cfg.Store)
+}
+
+// openSegments makes what commits the segments of the archive.
+func (a *Agent) openSegments() {
+	if name := a.cfg.Archive.Segments.Crawl; name != "" {
+		a.segments = a.segmentsOf(name)
+		a.segments.Most = a.cfg.LocalArchive
+		a.cfg.Crawl.Backlog = a.segments
+	}
 }
 
 // segmentsOf returns what commits the segments of a crawl in the directory.
@@ -31,7 +42,7 @@ func (a *Agent) segmentsOf(name string) *past.Segments {
 // withSegments runs the crawl, and commits its segments beside it. If that fails, the end of the crawl tries again and
 // returns the error.
 func (a *Agent) withSegments(ctx context.Context) (crawl.Stop, error) {
-	s := a.segments()
+	s := a.segments
 	if s == nil {
 		return a.withNear(ctx)
 	}
@@ -58,7 +69,7 @@ func (a *Agent) index() (flaws error) {
 	for _, name := range names {
 		err = errors.Join(err, a.segmentsOf(name).Rest(context.Background()))
 	}
-	if s := a.segments(); s != nil && (err == nil || errors.Is(err, warc.ErrDamaged)) {
+	if s := a.segments; s != nil && (err == nil || errors.Is(err, warc.ErrDamaged)) {
 		err = errors.Join(err, s.RestOfLogs(context.Background()))
 	}
 	if err != nil && !errors.Is(err, warc.ErrDamaged) {
@@ -69,7 +80,7 @@ func (a *Agent) index() (flaws error) {
 
 // sendSegments sends the segments that the store lacks, and makes its events durable.
 func (a *Agent) sendSegments(why crawl.Stop) error {
-	s := a.segments()
+	s := a.segments
 	if s == nil {
 		return nil
 	}

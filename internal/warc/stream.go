@@ -68,6 +68,10 @@ func (w *Writer) Segment() string {
 	return w.segment.name
 }
 
+// Progress returns how many bytes the Writer has appended to WARC files, and how many segments it has ended. It does
+// not block.
+func (w *Writer) Progress() (bytes, segments int64) { return w.written.Load(), w.ended.Load() }
+
 // EndSegment ends the segment to which the Writer appends if its span is over, and blocks until its files are finished.
 // Write ends it too, but a crawl may have nothing to write for a long time.
 func (w *Writer) EndSegment() error {
@@ -95,6 +99,9 @@ func (w *Writer) endSegment() error {
 				return w.err
 			}
 		}
+	}
+	if w.segment.name != "" {
+		w.ended.Add(1)
 	}
 	w.segment = segment{}
 	return nil

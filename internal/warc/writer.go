@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -97,6 +98,8 @@ type Writer struct {
 	found  *finder    // nil before the first Find
 
 	findMu sync.Mutex // held while found is made; taken before the others
+
+	written, ended atomic.Int64 // see Progress
 
 	taskMu sync.Mutex // held while disk tasks are done; a holder of mu never takes it
 	syncMu sync.Mutex // guards the streams' syncFile, also while it is synced; taken after mu or without mu
@@ -214,7 +217,9 @@ func (w *Writer) append(x *Exchange, g *group) (done Written, tasks bool, err er
 	if g.info != s.info.Load() {
 		return done, len(w.tasks) > before, errOtherFile
 	}
+	size := s.size
 	if s.file == nil {
+		size = 0
 		if w.err = w.begin(s); w.err != nil {
 			return done, false, w.err
 		}
@@ -232,6 +237,7 @@ func (w *Writer) append(x *Exchange, g *group) (done Written, tasks bool, err er
 	done.End = s.size
 	s.count++
 	w.segment.bytes += done.End - done.Offset
+	w.written.Add(s.size - size)
 	if len(g.cdx) > 0 {
 		g.cdx = appendPlace(g.cdx, done.Length, done.Offset, s.name)
 		w.found.note(s.part, g.cdx)

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/node/verbs"
+	"github.com/orbweaver/orbweaver/internal/output/moved"
 )
 
 const (
@@ -159,7 +161,14 @@ func (o *Applications) ListBodies(ctx context.Context, q *pb.ListBodies) (*pb.Li
 			break
 		}
 		d := new(pb.BodyData)
-		if err := o.Archive.readBody(ctx, p, room, d); err != nil {
+		err := o.Archive.readBody(ctx, p, room, d)
+		if _, later := errors.AsType[*moved.Unavailable](err); later { // the page waits until the store is back
+			if len(r.Parts) == 0 {
+				return nil, err
+			}
+			break
+		}
+		if err != nil {
 			d.Error = err.Error()
 		}
 		room -= int64(len(d.Data))

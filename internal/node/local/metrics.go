@@ -40,6 +40,12 @@ var (
 	descFree   = Desc("orbweaver_disk_free_bytes",
 		"Bytes that the crawl can still write to the file system of its directory.")
 	descSize = Desc("orbweaver_disk_size_bytes", "Size of the file system of the crawl directory.")
+	descHere = Desc("orbweaver_archive_bytes",
+		"Bytes of the segments of the archive that are on the disk. Only with segments.")
+	descUnsent = Desc("orbweaver_archive_unsent_bytes",
+		"Those of them that the store does not have. Only with a store.")
+	descAway = Desc("orbweaver_store_away_seconds",
+		"For how long the store has not answered; 0 if it does. Only with a store.")
 	descTime = Desc("orbweaver_time_seconds", "Time of the machine's clock, in seconds since 1970 (UTC).")
 )
 
@@ -64,6 +70,15 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	if s := disk.Volume(m.Dir).Space(); s.Size > 0 {
 		gauge(descFree, float64(s.Free))
 		gauge(descSize, float64(s.Size))
+	}
+	if s != nil && s.Disk.Here > 0 {
+		gauge(descHere, float64(s.Disk.Here))
+		gauge(descUnsent, float64(s.Disk.Unsent))
+		away := 0.0
+		if at := s.Disk.Away.Time; !at.IsZero() {
+			away = max(s.At.Sub(at).Seconds(), 0)
+		}
+		gauge(descAway, away)
 	}
 	gauge(descTime, float64(time.Now().UnixMicro())/1e6)
 }

@@ -182,7 +182,13 @@ func showsNoPage(fsys disk.FS, dir string) bool {
 	files, err := archiveFiles(fsys, dir)
 	all, bad := fsys.ReadDir(filepath.Join(dir, "archive"))
 	indexed, worse := fsys.ReadDir(filepath.Join(dir, "state", "index")) // of files that are complete
-	if err != nil || bad != nil || worse != nil || len(files) != len(all) || len(indexed) > len(files) {
+	archived := 0
+	for _, name := range files {
+		if filepath.Dir(name) == filepath.Join(dir, "archive") { // the others are in segments
+			archived++
+		}
+	}
+	if err != nil || bad != nil || worse != nil || archived != len(all) || len(indexed) > len(files) {
 		return false
 	}
 	size := int64(0)

@@ -14,6 +14,7 @@ func TestBarren(t *testing.T) {
 	const started = `{"type":"event","time":"2026-01-01T00:00:00.000Z","event":"started","pid":1}` + "\n"
 	const robots = "2026-01-01T00:00:00.000Z   404        0 http://a.example/robots.txt P http://a.example/ - #1 - -\n"
 	const page = "2026-01-01T00:00:00.000Z   200        0 http://a.example/ - - text/html #1 - - a -\n"
+	const segmentFile = "crawl-data/web/segments/s/robotstxt/x.warc.gz"
 	for _, c := range []struct {
 		name  string
 		ended bool
@@ -37,6 +38,8 @@ func TestBarren(t *testing.T) {
 		{name: "a log that was rotated", files: map[string]string{"logs/crawl.log.1": ""}},
 		{name: "an archive file with another name", files: map[string]string{"archive/x.warc.gz.bak": ""}},
 		{name: "an archive file that cannot be read", files: map[string]string{"archive/x.warc.gz": "damaged"}},
+		{name: "a file in a segment", files: map[string]string{segmentFile: ""}, want: true},
+		{name: "a file in a segment that cannot be read", files: map[string]string{segmentFile: "damaged"}},
 		{name: "an archive file that was moved away", files: map[string]string{"state/index/x.cdxj": ""}},
 	} {
 		mem := testdisk.NewMem()
@@ -51,6 +54,7 @@ func TestBarren(t *testing.T) {
 		}
 		for name, text := range files {
 			if text != "-" {
+				must.Do(t, mem.MkdirAll(filepath.Dir(filepath.Join("/crawl", name)), 0o755))
 				must.Do(t, disk.WriteFile(mem, filepath.Join("/crawl", name), []byte(text)))
 			}
 		}

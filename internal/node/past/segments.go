@@ -3,6 +3,7 @@ package past
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
@@ -31,7 +32,17 @@ type Segments struct {
 		Write(kind string, fields ...report.Field)
 	}
 
-	damaged map[string]bool // segments that Run passes over
+	// Most bounds what the segments take here, in bytes: the files of those that the store has are removed, oldest
+	// first. nil: they stay.
+	Most *int64
+
+	lists, sentLists pacing
+	unlisted         bool // the lists here lack a committed segment
+	unsentLists      bool // those in the store lack one
+
+	room    room
+	damaged sync.Map      // names of segments that Run passes over
+	ended   chan struct{} // a segment was committed
 }
 
 // An Archive is divided into segments while a crawl writes it.
@@ -40,13 +51,15 @@ type Archive interface {
 	Segment() string
 	// EndSegment ends that segment if its span is over.
 	EndSegment() error
+	// Progress returns how many bytes were written, and how many segments were ended. It does not block.
+	Progress() (bytes, segments int64)
 }
 
 const (
 	// beside is the greatest part of a processor that commits take while the crawl runs.
 	beside = 0.2
-	// lookAgain is how often Run looks for segments that have ended.
-	lookAgain = 10 * time.Second
+	// lookAgain is how often Run looks for segments that have ended, and glance how often it asks whether one has.
+	lookAgain, glance = 10 * time.Second, time.Second
 )
 
 // Run commits each segment that has ended, and sends it to the store if there is one, until ctx is done or the
@@ -55,8 +68,10 @@ const (
 func (s *Segments) Run(ctx context.Context, archive Archive) error {
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
+	s.room.follow(archive)
+	s.ended = make(chan struct{}, 1)
 	go func() { s.keepSending(ctx); close(ended) }()
-	defer func() { stop(); <-ended }()
+	defer func() { stop(); <-ended; s.room.follow(nil) }()
 	for told := false; ; {
 		if err := archive.EndSegment(); err != nil {
 			return err
@@ -66,8 +81,13 @@ func (s *Segments) Run(ctx context.Context, archive Archive) error {
 			s.Events.Write("segment-failed", report.F("error", err.Error()))
 		}
 		told = err != nil
-		if !clock.Pause(ctx, lookAgain) {
-			return nil
+		for waited := glance; ; waited += glance {
+			if !clock.Pause(ctx, glance) {
+				return nil
+			}
+			if waited >= lookAgain || s.due() {
+				break
+			}
 		}
 	}
 }
@@ -109,14 +129,14 @@ func (s *Segments) committer() segment.Committer {
 func (s *Segments) commit(ctx context.Context, share float64, current func() string) error {
 	c := s.committer()
 	c.Share, c.Idle = share, share == 1
-	names, err := c.Waiting()
+	names, err := s.list(false)
 	if err != nil {
 		return err
 	}
-	done, open := 0, current() // asked after Waiting, so that it has not begun since
+	done, open := 0, current() // asked after list, so that it has not begun since
 	var flaws error
 	for _, name := range names {
-		if name == open || share < 1 && s.damaged[name] {
+		if name == open || share < 1 && s.isDamaged(name) {
 			continue
 		}
 		m, ok, err := c.Commit(ctx, name)
@@ -133,25 +153,43 @@ func (s *Segments) commit(ctx context.Context, share float64, current func() str
 		case err != nil:
 			return err
 		}
+		s.room.changed(name)
 		if ok {
 			done++
 			s.committed(&m)
 		}
 	}
-	if done == 0 && !c.Idle { // at the end a kill may have left the lists of a committed segment unwritten
+	if done > 0 && s.ended != nil {
+		select {
+		case s.ended <- struct{}{}:
+		default:
+		}
+	}
+	if done == 0 && !s.unlisted && !c.Idle { // at the end, a kill may have left the lists unwritten
+		return nil
+	}
+	if s.unlisted = !s.lists.due(c.Idle, clock.Or(s.Clock).Now()); s.unlisted {
 		return nil
 	}
 	err = c.WriteLists()
+	s.lists.done(clock.Or(s.Clock).Now())
 	if share < 1 && errors.Is(err, warc.ErrDamaged) {
 		return nil // the end of the crawl tells it
 	}
 	return errors.Join(flaws, err)
 }
 
-// pass makes Run pass over a segment, so that it does not read a damaged file again and again.
-func (s *Segments) pass(name string) {
-	if s.damaged == nil {
-		s.damaged = map[string]bool{}
-	}
-	s.damaged[name] = true
+// A pacing keeps lists of all segments, which grow with the crawl, from being written all the time.
+type pacing struct {
+	began time.Time
+	next  time.Time
 }
+
+// due reports whether the lists may be written now. last says that they must.
+func (p *pacing) due(last bool, now time.Time) bool {
+	p.began = now
+	return last || !now.Before(p.next)
+}
+
+// done notes that they are written: the next time is after 50 times as long as it took.
+func (p *pacing) done(now time.Time) { p.next = now.Add(50 * now.Sub(p.began)) }

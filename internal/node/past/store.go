@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/output/moved"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/object"
@@ -21,6 +22,11 @@ import (
 
 // A Place is the store of a crawl.
 type Place = stores.Place
+
+// Moved returns a file system that also has the files of segments that were removed here because a store has them.
+func Moved(fsys disk.FS, p Place) disk.FS {
+	return moved.New(context.Background(), fsys, moved.Config{Place: p})
+}
 
 // checkTime bounds the request of CheckStore.
 const checkTime = 10 * time.Second
@@ -43,8 +49,13 @@ func CheckStore(fsys disk.FS, dir string, p Place) error {
 	}
 	ctx, end := context.WithTimeout(context.Background(), checkTime)
 	defer end()
-	if _, err := store.List(ctx, warc.CrawlData+"/", "", 1); err != nil && !errors.Is(err, object.ErrAway) &&
-		ctx.Err() == nil {
+	_, err = store.List(ctx, warc.CrawlData+"/", "", 1)
+	for _, passing := range []error{object.ErrAway, object.ErrSlow, object.ErrBroken} {
+		if errors.Is(err, passing) {
+			return nil
+		}
+	}
+	if err != nil && ctx.Err() == nil {
 		return input.Errorf("{store} %v", err)
 	}
 	return nil
@@ -81,7 +92,10 @@ func (s *Segments) keepSending(ctx context.Context) {
 				return
 			}
 		}
-		if !clock.Pause(ctx, lookAgain) {
+		select {
+		case <-s.ended:
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -122,26 +136,46 @@ func (s *Segments) SendRest(ctx context.Context, signalled bool) error {
 func (s *Segments) open(give context.CancelCauseFunc) (w *watched, err error) {
 	w = &watched{events: s.Events, clock: clock.Or(s.Clock), give: give}
 	w.Store, err = stores.Open(cmp.Or(s.FS, disk.OS), s.Store, object.Config{Clock: s.Clock, Waits: w})
+	if err == nil {
+		s.room.opened(w)
+	}
 	return w, err
 }
 
 // send sends all segments that are not in the store. last says that it sends the lists in any case.
 func (s *Segments) send(ctx context.Context, w *watched, last bool) error {
 	c := s.committer()
-	names, err := c.Unsent(w)
-	if err != nil || len(names) == 0 && !last {
+	names, err := s.list(true)
+	if err != nil || len(names) == 0 && !last && !s.unsentLists {
 		return err
 	}
+	var failed error // the others are sent all the same: else they would fill the disk
 	for _, name := range names {
 		m, err := c.Send(ctx, w, name)
-		if err != nil {
+		if ctx.Err() != nil {
 			return err
 		}
+		if err != nil {
+			failed = cmp.Or(failed, err)
+			continue
+		}
+		s.room.changed(name)
 		s.Events.Write("segment-stored", report.F("segment", m.Segment), report.F("files", len(m.Files)),
 			report.F("bytes", m.Bytes))
+		if err := s.look(); err != nil {
+			return err
+		}
+	}
+	if failed != nil {
+		return failed
 	}
 	// At the end they are always sent: a kill, or a store that went away, may have left older ones there.
-	return c.SendLists(ctx, w)
+	if s.unsentLists = !s.sentLists.due(last, w.clock.Now()); s.unsentLists {
+		return nil
+	}
+	err = c.SendLists(ctx, w)
+	s.sentLists.done(w.clock.Now())
+	return err
 }
 
 // A watched store tells when it is away, and gives up if that takes long. It implements object.Waiter, too.
@@ -172,6 +206,13 @@ func (w *watched) Waits(why error, _ time.Duration) {
 	if long && w.give != nil {
 		w.give(why)
 	}
+}
+
+// awaySince returns since when the store has not answered; the zero time if it does.
+func (w *watched) awaySince() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.since
 }
 
 // there notes that a request has succeeded.

@@ -18,7 +18,7 @@ func Snapshot(s *crawl.Status, done bool) report.Snapshot {
 		Ready: s.Frontier.Ready, Resting: s.Frontier.Resting, Paused: s.Frontier.Paused,
 		Denied: s.Denied, Duplicates: s.Duplicates, Skipped: s.Skipped, Errors: s.Errors, Retrying: s.Retrying,
 		RetryIn: until(s.NextRetry.Time, s.At.Time), Exchange: s.Cluster.Exchange,
-		LastURL: s.LastURL, NowURL: s.Live.NowURL, WaitingFor: s.WaitsFor, Agents: s.Cluster.Agents, Disk: s.Disk,
+		LastURL: s.LastURL, NowURL: s.Live.NowURL, WaitingFor: s.WaitsFor, Agents: s.Cluster.Agents, Disk: s.Disk.Space,
 	}
 	switch {
 	case done:

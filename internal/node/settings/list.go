@@ -156,6 +156,8 @@ type Output struct {
 
 	Store string `placeholder:"URL" into:"Store.URL"`
 
+	LocalArchive *quantity.ByteSize `placeholder:"BYTES" least:"0" with:"store" into:"LocalArchive"`
+
 	StoreRate   quantity.Bandwidth `placeholder:"RATE" with:"store" into:"Store.Rate"`
 	StoreOption []string           `placeholder:"NAME=VALUE" sep:"none" with:"store" into:"Store.Options"`
 

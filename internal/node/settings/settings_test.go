@@ -29,7 +29,7 @@ var with = map[string]func(*Settings){
 
 // others are values of settings for which change has none.
 var others = map[string]any{
-	"segment": "1h", "segment-tables": "index",
+	"segment": "1h", "segment-tables": "index", "local-archive": "0",
 	"scope": "prefix", "near-duplicates": "mark", "rate": "3/s", "strategy": "list", "header": []string{"X-A: b"},
 	"warcinfo": []string{"publisher=a"},
 	"proxy":    "http://192.0.2.1:1", "boundary": "contents", "partition": "hash", "on-loss": "refetch",
@@ -100,7 +100,7 @@ func TestEachSettingChangesTheConfiguration(t *testing.T) {
 				s.Cluster.Partition = "hash"
 			case "coordinator":
 				s.Cluster.Partition, s.Cluster.Coordinator = "sites", []string{"127.0.0.1:7491"}
-			case "store", "store-rate", "store-option":
+			case "store", "store-rate", "store-option", "local-archive":
 				if o.Name != "store" {
 					s.Output.Store = "s3://bucket"
 				}

@@ -66,8 +66,8 @@ func (c *Committer) large(fsys disk.FS, name string) (files []string, err error)
 // errHere means that no store has a segment.
 var errHere = errors.New("no store has the segment")
 
-// RemoveStored removes the files and the tables of a segment that a store has, as _STORED tells, except its index, its manifest and
-// the files that mark it. A kill may leave some of them. FS must be that of the disk alone.
+// RemoveStored removes the files and the tables of a segment that a store has, as _STORED tells. Its index, its
+// manifest and the files that mark it stay. A kill may leave some of the others. FS must be that of the disk alone.
 func (c *Committer) RemoveStored(name string) error {
 	fsys := cmp.Or(c.FS, disk.OS)
 	h, err := c.Held(name)
