@@ -55,7 +55,7 @@ func (s *Saver) save(ctx context.Context, c *Cut) (v Saved, err error) {
 		return v, err
 	}
 	if s.newest != nil && l.same(s.newest) && !s.unsure {
-		if err := s.hold.Holds(ctx); err != nil {
+		if err := s.asks(ctx); err != nil {
 			return v, err
 		}
 		s.files = files
@@ -86,6 +86,23 @@ func (s *Saver) save(ctx context.Context, c *Cut) (v Saved, err error) {
 	v.Moved = w.bytes + ref.Bytes
 	v.Removal = s.remove(ctx)
 	return v, nil
+}
+
+// asks returns ErrFenced if another claim has the series. Unlike Holds, it waits for the store.
+func (s *Saver) asks(ctx context.Context) error {
+	b, err := s.place.Store.ReadAll(ctx, s.place.Prefix+pointerName, maxPointer)
+	if err != nil {
+		return err
+	}
+	now, err := parsePointer(b)
+	if err == nil && now.Claim != s.at.Claim {
+		s.hold.lose()
+		err = ErrFenced
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.place.Store.Location(s.place.Prefix), err)
+	}
+	return nil
 }
 
 // same reports whether two images have the same files and the same note.
