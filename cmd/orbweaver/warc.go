@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/output/crawls"
 	"github.com/orbweaver/orbweaver/internal/output/segment"
 	"github.com/orbweaver/orbweaver/internal/output/wacz"
+	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -31,6 +32,7 @@ type WarcCmd struct {
 	Verify  WarcVerifyCmd  `cmd:"" help:"Check WARC files from end to end: structure, lengths, compression, digests."`
 	Index   WarcIndexCmd   `cmd:"" help:"Write a CDXJ index of WARC files, in the format of pywb."`
 	Extract WarcExtractCmd `cmd:"" help:"Print one record of a WARC file, or the capture of a URL in a crawl."`
+	Merge   WarcMergeCmd   `cmd:"" help:"Merge the small segments of a crawl."`
 }
 
 // WarcLsCmd implements "warc ls".
@@ -104,15 +106,6 @@ func (c *WarcLsCmd) list(ctx context.Context, out, errs io.Writer) error {
 		}
 	}
 	return errors.Join(w.Flush(), flaws.err())
-}
-
-// warcCell returns s as one line without control characters, or a dash if s is empty.
-// Archives may hold any bytes.
-func warcCell(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return report.OneLine(s)
 }
 
 // WarcVerifyCmd implements "warc verify".
@@ -215,26 +208,10 @@ func (c *WarcVerifyCmd) verify(ctx context.Context, out, errs io.Writer) error {
 // print prints the result for one file.
 func (c *WarcVerifyCmd) print(out io.Writer, file string, rep *warc.Report) error {
 	if c.JSON {
-		type problem struct {
-			Offset  int64  `json:"offset"`
-			ID      string `json:"id,omitempty"`
-			Text    string `json:"text"`
-			Warning bool   `json:"warning,omitempty"`
-		}
-		v := struct {
-			File     string           `json:"file"`
-			Records  int64            `json:"records"`
-			Bytes    int64            `json:"bytes"`
-			Errors   int64            `json:"errors"`
-			Warnings int64            `json:"warnings"`
-			Skipped  int64            `json:"skipped"`
-			Types    map[string]int64 `json:"types"`
-			Problems []problem        `json:"problems,omitempty"`
-		}{file, rep.Records, rep.Bytes, rep.Errors, rep.Warnings, rep.Skipped, rep.Types, nil}
-		for _, p := range rep.Problems {
-			v.Problems = append(v.Problems, problem(p))
-		}
-		return json.NewEncoder(out).Encode(v)
+		return json.NewEncoder(out).Encode(struct {
+			File string `json:"file"`
+			*warc.Report
+		}{file, rep})
 	}
 	_, err := fmt.Fprintf(out, "%9d %14d %7d %9d %9d  %s\n",
 		rep.Records, rep.Bytes, rep.Errors, rep.Warnings, rep.Skipped, warcCell(file))
@@ -247,6 +224,41 @@ func (c *WarcVerifyCmd) print(out io.Writer, file string, rep *warc.Report) erro
 		_, err = fmt.Fprintf(out, "    and %d more\n", rep.Errors+rep.Warnings-listed)
 	}
 	return err
+}
+
+// WarcMergeCmd implements "warc merge".
+type WarcMergeCmd struct {
+	Size quantity.ByteSize `default:"1GB" placeholder:"BYTES" help:"Merge neighbours until a segment has BYTES."`
+	Dir  string            `arg:"" optional:"" default:"crawl" help:"Crawl directory with segments (default: ./crawl)."`
+}
+
+// Help explains what is merged.
+func (WarcMergeCmd) Help() string {
+	return `The WARC files keep their names and move into the new segment. Index, logs and
+tables of the segments become one of each. No crawl may run in the directory;
+readers may. Segments that a store has stay as they are. After a kill, the next
+call or the next run of the crawl ends what was begun.
+
+  orbweaver warc merge --size 1GB crawl`
+}
+
+// Run merges the segments.
+func (c *WarcMergeCmd) Run(out io.Writer) error {
+	return untilSignal(func(ctx context.Context) error {
+		done, err := segment.MergeIn(ctx, disk.AsPrivateAs(c.Dir), c.Dir, "Orbweaver/"+node.Version, int64(c.Size))
+		for _, m := range done {
+			fmt.Fprintln(out, m)
+		}
+		switch {
+		case errors.Is(err, disk.ErrLocked):
+			return bad("%s is being crawled; merge its segments when the crawl has ended", c.Dir)
+		case err != nil:
+			return refused(c.Dir, c.Dir, err)
+		case len(done) == 0:
+			return bad("%s: no crawl directory with segments, which \"orbweaver crawl --segment\" makes", c.Dir)
+		}
+		return nil
+	})
 }
 
 // WarcIndexCmd implements "warc index".
@@ -564,11 +576,6 @@ func whyEmptyIn(dir string) string {
 		return "; the crawl has written no summary yet"
 	}
 	return strings.Replace(whyEmpty(r), ", empty", "", 1)
-}
-
-// noWARC is the error of an argument that cannot be opened.
-func noWARC(arg string, err error) error {
-	return unreadable(arg, arg, err, "name a WARC file or a crawl directory")
 }
 
 // withWARC calls f with the opened file. Its error names the file.

@@ -51,3 +51,17 @@ func (l *flawList) err() error {
 	return &exitError{exitOther, fmt.Sprintf("%s could not be read or indexed (listed above); "+
 		"\"warc verify\" says more", plural(l.n, "place"))}
 }
+
+// warcCell returns s as one line without control characters, or a dash if s is empty.
+// Archives may hold any bytes.
+func warcCell(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return report.OneLine(s)
+}
+
+// noWARC is the error of an argument that cannot be opened.
+func noWARC(arg string, err error) error {
+	return unreadable(arg, arg, err, "name a WARC file or a crawl directory")
+}

@@ -121,8 +121,9 @@ func Files(fsys disk.FS, dir string) (files []File, err error) {
 		}
 		files = append(files, more...)
 	}
-	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
-	return files, nil
+	slices.SortStableFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	// While segments are merged, or after a kill then, a file may be in two of them.
+	return slices.CompactFunc(files, func(a, b File) bool { return a.Name == b.Name && !a.Open && !b.Open }), nil
 }
 
 // SegmentWARCs returns the paths of the WARC files that the crawl directory dir has in segments.

@@ -23,11 +23,11 @@ const NoOffset = -1
 
 // A Problem is one fault of a WARC file, or of a segment.
 type Problem struct {
-	Offset int64 // of the record, or NoOffset
-	ID     string
-	Text   string
+	Offset int64  `json:"offset"` // of the record, or NoOffset
+	ID     string `json:"id,omitempty"`
+	Text   string `json:"text"`
 	// Warning means that readers can live with the fault; the file still counts as valid.
-	Warning bool
+	Warning bool `json:"warning,omitempty"`
 }
 
 func (p Problem) String() string {
@@ -47,13 +47,13 @@ func (p Problem) String() string {
 
 // A Report is the result of Verify for one file.
 type Report struct {
-	Records  int64
-	Bytes    int64 // of content blocks
-	Skipped  int64 // bytes of the file that could not be read as records
-	Types    map[string]int64
-	Errors   int64
-	Warnings int64
-	Problems []Problem // the first 1000 errors and warnings
+	Records  int64            `json:"records"`
+	Bytes    int64            `json:"bytes"` // of content blocks
+	Errors   int64            `json:"errors"`
+	Warnings int64            `json:"warnings"`
+	Skipped  int64            `json:"skipped"` // bytes of the file that could not be read as records
+	Types    map[string]int64 `json:"types"`
+	Problems []Problem        `json:"problems,omitempty"` // the first 1000 errors and warnings
 }
 
 // OK reports whether the file has no errors. It may have warnings.

@@ -66,6 +66,10 @@ const (
 // archive fails. First come those of earlier runs. It passes over a segment with a damaged file, and tries again if the
 // disk fails.
 func (s *Segments) Run(ctx context.Context, archive Archive) error {
+	c := s.committer()
+	if err := c.FinishMerges(); err != nil {
+		s.Events.Write("segment-failed", report.F("error", err.Error()))
+	}
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	s.room.follow(archive)
@@ -95,6 +99,10 @@ func (s *Segments) Run(ctx context.Context, archive Archive) error {
 // Rest commits all segments that are not committed, as fast as it can. No crawl may write meanwhile. If files are
 // damaged, it commits the other segments, and the error wraps warc.ErrDamaged.
 func (s *Segments) Rest(ctx context.Context) error {
+	c := s.committer()
+	if err := c.FinishMerges(); err != nil {
+		return err
+	}
 	return s.commit(ctx, 1, func() string { return "" })
 }
 

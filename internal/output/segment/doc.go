@@ -28,6 +28,10 @@
 // Send puts the files of a committed segment into an object store, at the same paths, and notes it in _STORED.
 // SendLists replaces the lists there.
 //
+// Merge makes one segment of several. It copies their files into crawl-data/CRAWL/merging, commits the new segment
+// there and renames it; then it removes the old ones, which its manifest names. FinishMerges does the rest after a
+// kill.
+//
 // Invariants:
 //   - A segment is committed when it has _SUCCESS. Then its files never change, and the manifest is true.
 //   - Each line of a log is in one committed segment at most, and at the end of a run in exactly one.

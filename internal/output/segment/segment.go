@@ -54,6 +54,8 @@ type Manifest struct {
 	// and of the logs could not be rows.
 	Tables  []Table `json:"tables,omitempty"`
 	LeftOut int64   `json:"left_out,omitempty"`
+	// Merged are the names of the segments that this one was made of. They count no more, if they are still there.
+	Merged []string `json:"merged,omitempty"`
 }
 
 // A File is a file of a segment.
@@ -199,11 +201,17 @@ func (w *work) complete(ctx context.Context, name string, warcs []warc.File) (m 
 	if err := w.tables(ctx, folder, &m); err != nil {
 		return m, false, err
 	}
+	err = w.seal(ctx, folder, &m)
+	return m, err == nil, err
+}
+
+// seal completes a manifest whose files are written, and writes it and _SUCCESS.
+func (w *work) seal(ctx context.Context, folder string, m *Manifest) (err error) {
 	slices.SortFunc(m.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range m.Files {
 		f := &m.Files[i]
 		if f.Bytes, f.SHA256, err = w.sum(ctx, filepath.Join(folder, filepath.FromSlash(f.Name))); err != nil {
-			return m, false, err
+			return err
 		}
 		m.Bytes += f.Bytes
 		m.Records += f.Records
@@ -217,7 +225,7 @@ func (w *work) complete(ctx context.Context, name string, warcs []warc.File) (m 
 	if err == nil {
 		err = disk.WriteFile(w.fs, filepath.Join(folder, SuccessName), nil)
 	}
-	return m, err == nil, err
+	return err
 }
 
 // removeEmpty removes the folder of a segment and those of its parts, but none that has a file or another folder. It
@@ -405,10 +413,14 @@ func (c *Committer) WriteLists() error {
 	for list := range parts {
 		found[list] = nil // an empty list is a list too
 	}
+	gone, err := c.work().superseded()
+	if err != nil {
+		return err
+	}
 	var flaws error
 	base := path.Join(warc.CrawlData, c.Crawl, "segments")
 	for _, name := range names {
-		if !committed(fsys, c.path(name)) {
+		if !committed(fsys, c.path(name)) || gone[name] {
 			continue
 		}
 		m, err := ReadManifest(fsys, c.path(name))

@@ -50,13 +50,12 @@ func Find(fsys disk.FS, dir string) (found []Folder, named bool, err error) {
 	case has("segments"):
 		crawls, named = []string{dir}, true
 	default:
-		if crawls, err = below(fsys, dir); err == nil {
-			crawls = slices.DeleteFunc(crawls, func(c string) bool {
-				_, err := fsys.Stat(filepath.Join(c, "segments"))
-				return err != nil
-			})
-			named = len(crawls) > 0
-		}
+		crawls, _ = below(fsys, dir) // what reads the directory next tells the error
+		crawls = slices.DeleteFunc(crawls, func(c string) bool {
+			_, err := fsys.Stat(filepath.Join(c, "segments"))
+			return err != nil
+		})
+		named = len(crawls) > 0
 	}
 	for _, c := range crawls {
 		segments, bad := below(fsys, filepath.Join(c, "segments"))

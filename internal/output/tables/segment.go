@@ -23,6 +23,7 @@ const (
 	// IndexPath is the folder of the table of the index.
 	IndexPath   = indexPath
 	segmentBase = "cc-index/table/orbweaver"
+	unfinished  = "unfinished"
 )
 
 // segmentGroupBytes is the size of the values of a row group. It is small, because a crawl runs beside it.
@@ -48,11 +49,8 @@ type SegmentFile struct {
 // absent. Files of this segment that were there before are replaced or removed. left has the lines that are no rows.
 func WriteSegment(ctx context.Context, cfg SegmentConfig) (files []SegmentFile, left []LeftOut, err error) {
 	fsys := cmp.Or(cfg.FS, disk.OS)
-	base := filepath.Join(cfg.Root, SegmentTables, "unfinished")
+	base := filepath.Join(cfg.Root, SegmentTables, unfinished)
 	work := filepath.Join(base, cfg.Segment)
-	if err := fsys.RemoveAll(work); err != nil {
-		return nil, nil, err
-	}
 	defer func() {
 		err = errors.Join(err, fsys.RemoveAll(work))
 		_ = fsys.Remove(base) // if no other segment is there
@@ -117,8 +115,13 @@ func SegmentOf(name string) (segment string, ok bool) {
 	return segment, ok && is && cut && segment != ""
 }
 
-// RemoveSegment removes the files of tables that have the rows of a segment.
+// RemoveSegment removes the files of tables that have the rows of a segment, and unfinished ones.
 func RemoveSegment(fsys disk.FS, root, crawl, segment string) error {
+	base := filepath.Join(root, SegmentTables, unfinished)
+	if err := fsys.RemoveAll(filepath.Join(base, segment)); err != nil {
+		return err
+	}
+	_ = fsys.Remove(base) // if no other segment is there
 	for _, table := range append(slices.Clone(otherPaths), indexPath) {
 		for _, dir := range folders(table, crawl) {
 			dir = filepath.Join(root, filepath.FromSlash(dir))
