@@ -16,7 +16,9 @@ type earlierCrawls = past.Earlier
 const earlierDir = past.EarlierDir
 
 // checkEarlier returns an *input.ConfigError if the earlier crawls cannot be read.
-func (c *Config) checkEarlier() error { return c.Earlier.Check(cmp.Or(c.FS, disk.OS), c.Dir, c.Resume) }
+func (c *Config) checkEarlier() error {
+	return c.Earlier.Check(cmp.Or(c.FS, disk.OS), c.Store, c.Dir, c.Resume)
+}
 
 // archiveConfig returns the configuration of the archive. The archive asks for payloads of earlier crawls, which Run
 // reads.
@@ -24,7 +26,7 @@ func (a *Agent) archiveConfig(ua string) warc.Config {
 	c := a.cfg.Archive
 	c.Dir, c.FS, c.Clock = a.cfg.Dir, a.fs, a.cfg.Clock
 	c.Info = a.info(ua)
-	if a.earlier = a.cfg.Earlier.New(a.fs, a.cfg.Dir, a.budget.of(shareEarlier)); a.earlier != nil {
+	if a.earlier = a.cfg.Earlier.New(a.fs, a.cfg.Store, a.cfg.Dir, a.budget.of(shareEarlier)); a.earlier != nil {
 		c.Earlier = a.earlier
 		a.onClose(a.earlier.Close)
 	}

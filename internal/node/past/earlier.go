@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/output/crawls"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc/earlier"
@@ -14,18 +15,40 @@ const EarlierDir = earlier.Folder
 
 // EarlierConfig says which earlier crawls may have the content of a page.
 type EarlierConfig struct {
-	// From are crawl directories and CDXJ files. None: the archive refers to no other archive.
+	// From are crawl directories, stores, segments and CDXJ files. None: the archive refers to no other archive.
 	From []string
 	// Least is the smallest body that is looked for, in bytes.
 	Least int64
 }
 
 // Check returns an *input.ConfigError if the earlier crawls cannot be read. dir is the crawl directory of this crawl.
-func (c *EarlierConfig) Check(fsys disk.FS, dir string, resumed bool) error {
+// Stores are opened for the user of a place, whose URL does not count.
+func (c *EarlierConfig) Check(fsys disk.FS, user Place, dir string, resumed bool) error {
 	if len(c.From) == 0 {
 		return nil
 	}
-	return earlier.Check(fsys, dir, c.From, resumed)
+	return earlier.Check(show(fsys, user), dir, c.From, resumed)
+}
+
+// shown is a file system in which earlier crawls may be in stores. It implements earlier.Shower.
+type shown struct {
+	disk.FS
+	in *crawls.FS
+}
+
+func show(fsys disk.FS, user Place) shown {
+	in := crawls.New(context.Background(), fsys, crawls.Opener(user)) // each request ends by itself
+	return shown{in, in}
+}
+
+// Indexes returns the indexes of the segments of a store, or of a folder.
+func (s shown) Indexes(name string) ([]string, error) {
+	dir, err := s.in.Dir(name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.in.Place(dir)
+	return p.Parts, err
 }
 
 // Earlier are the payloads of earlier crawls.
@@ -33,11 +56,11 @@ type Earlier struct{ *earlier.Payloads }
 
 // New returns the payloads of the earlier crawls, nil if there is none. Read must read them. The table takes about
 // memory bytes.
-func (c *EarlierConfig) New(fsys disk.FS, dir string, memory int64) *Earlier {
+func (c *EarlierConfig) New(fsys disk.FS, user Place, dir string, memory int64) *Earlier {
 	if len(c.From) == 0 {
 		return nil
 	}
-	return &Earlier{earlier.New(earlier.Config{FS: fsys, Dir: dir, Paths: c.From, LeastBytes: c.Least,
+	return &Earlier{earlier.New(earlier.Config{FS: show(fsys, user), Dir: dir, Paths: c.From, LeastBytes: c.Least,
 		MemoryBytes: memory})}
 }
 

@@ -144,7 +144,8 @@ func TestRefused(t *testing.T) {
 		"/zip": "\x1f\x8b\x08 no gzip", "/good": line("http://a.example/", "20260101000000", "body"),
 	})
 	for path, want := range map[string]string{
-		"/none":       "dedup-from /none: no such file or directory; give the directory of an earlier crawl, or a",
+		"/none": "dedup-from /none: no such file or directory; give the directory of an earlier crawl, its store, " +
+			"or a",
 		"/empty":      "dedup-from /empty: the directory has no index",
 		"/bad":        "none of 2 lines is of a response that could be used; the first bad line is line 1 of bad:",
 		"/crawl.warc": "is a WARC file, not its index",

@@ -38,11 +38,26 @@ type file struct {
 	Modified int64 // Unix nanoseconds
 }
 
-const remedy = "give the directory of an earlier crawl, or a CDXJ file"
+const remedy = "give the directory of an earlier crawl, its store, or a CDXJ file"
+
+// A Shower is an FS that finds the indexes of crawls in stores, and of segments. It returns none for other names.
+type Shower interface {
+	Indexes(name string) (paths []string, err error)
+}
 
 // find lists the files of a source. If there is none, the error is an *input.ConfigError.
 func find(fsys disk.FS, path string) (*source, error) {
 	s := &source{Path: path}
+	if in, ok := fsys.(Shower); ok {
+		names, err := in.Indexes(path)
+		if err != nil {
+			return nil, refused(path, err)
+		}
+		if len(names) > 0 {
+			s.Ours = true
+			return s, s.take(fsys, names)
+		}
+	}
 	info, err := fsys.Stat(path)
 	if err != nil {
 		return nil, refused(path, err)
@@ -61,18 +76,26 @@ func find(fsys disk.FS, path string) (*source, error) {
 	if err != nil {
 		return nil, refused(path, err)
 	}
-	for _, name := range names {
-		info, err := fsys.Stat(name)
-		if err != nil {
-			return nil, refused(name, err)
-		}
-		s.Files = append(s.Files, file{name, info.Size(), info.ModTime().UnixNano()})
+	if err := s.take(fsys, names); err != nil {
+		return nil, err
 	}
 	if len(s.Files) == 0 {
 		return nil, input.Errorf("{dedup-from} %s: the directory has no index (indexes/index.cdxj); "+
 			"make it with \"orbweaver warc index\", or "+remedy, path)
 	}
 	return s, nil
+}
+
+// take adds the files of indexes.
+func (s *source) take(fsys disk.FS, names []string) error {
+	for _, name := range names {
+		info, err := fsys.Stat(name)
+		if err != nil {
+			return refused(name, err)
+		}
+		s.Files = append(s.Files, file{name, info.Size(), info.ModTime().UnixNano()})
+	}
+	return nil
 }
 
 // refused returns an *input.ConfigError for an error of a path.
