@@ -13,8 +13,10 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/output/moved"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/object"
 	"github.com/orbweaver/orbweaver/internal/store/remote"
@@ -45,8 +47,12 @@ type FS struct {
 	views  []*view
 }
 
-// New returns an FS over another one, which is mostly that of the machine. Requests to stores end with ctx.
+// New returns an FS over another one, which is mostly that of the machine. Requests to stores end with ctx. With an
+// Opener, files that a crawl has removed because its store has them are read in that store.
 func New(ctx context.Context, other disk.FS, o Stores) *FS {
+	if user, ok := o.(Opener); ok {
+		other = moved.New(ctx, other, moved.Config{Place: stores.Place(user), Memory: 64 << 20, Wait: 2 * time.Minute})
+	}
 	return &FS{Mounted: remote.NewMounted(other), ctx: ctx, opener: o}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/output/segment"
+	"github.com/orbweaver/orbweaver/internal/output/tables"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/object"
 	"github.com/orbweaver/orbweaver/internal/store/remote"
@@ -73,7 +74,7 @@ type FS struct {
 	cfg     Config
 
 	mu     sync.Mutex                  // guards all below
-	known  map[string]map[string]int64 // by the folder of a segment: the sizes of its files
+	known  map[string]map[string]int64 // by the folder of a segment: the sizes of its files and tables
 	stores map[storeName]disk.FS
 }
 
@@ -116,6 +117,29 @@ func placeOf(name string) (p place, ok bool) {
 	return place{}, false
 }
 
+// tableOf returns the place of a table of a segment: its folder is that of the segment, and its file the path below the
+// crawl directory.
+func (f *FS) tableOf(name string) (p place, ok bool) {
+	name = filepath.ToSlash(filepath.Clean(name))
+	i := strings.LastIndex("/"+name, "/"+tables.SegmentTables+"/")
+	if i < 0 {
+		return p, false
+	}
+	p.root, p.file = filepath.Clean(filepath.FromSlash(name[:i])), name[i:]
+	segment, ok := tables.SegmentOf(p.file)
+	crawls, err := warc.Crawls(f.FS, p.root)
+	if !ok || err != nil {
+		return p, false
+	}
+	for _, crawl := range crawls {
+		p.folder = filepath.Join(warc.SegmentsDir(p.root, crawl), segment)
+		if _, err := f.FS.Stat(p.folder); err == nil {
+			return p, true
+		}
+	}
+	return p, false
+}
+
 // moved returns the sizes of the files of a segment that is in a store. It is nil if the segment is in none.
 func (f *FS) moved(p place) (sizes map[string]int64, err error) {
 	if _, err := f.FS.Stat(filepath.Join(p.folder, segment.StoredName)); err != nil {
@@ -135,6 +159,9 @@ func (f *FS) moved(p place) (sizes map[string]int64, err error) {
 	for _, file := range m.Files {
 		sizes[file.Name] = file.Bytes
 	}
+	for _, t := range m.Tables {
+		sizes[t.Name] = t.Bytes
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.known) >= maxKnown {
@@ -146,7 +173,9 @@ func (f *FS) moved(p place) (sizes map[string]int64, err error) {
 
 // find returns the place and the size of a file that is missing here. ok is false if no store has it.
 func (f *FS) find(name string) (p place, size int64, ok bool, err error) {
-	p, ok = placeOf(name)
+	if p, ok = placeOf(name); !ok {
+		p, ok = f.tableOf(name)
+	}
 	if !ok || p.file == "" {
 		return p, 0, false, nil
 	}

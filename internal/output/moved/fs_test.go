@@ -51,7 +51,7 @@ func archived(t *testing.T) (mem *testdisk.Mem, sim *teststore.Sim, files []stri
 			Response: warc.Bytes(head + "text of " + url), Request: []byte("GET / HTTP/1.1\r\n\r\n")}))(t)
 	}
 	must.Do(t, w.Close())
-	c := segment.Committer{FS: mem, Dir: "/c", Crawl: "web"}
+	c := segment.Committer{FS: mem, Dir: "/c", Crawl: "web", Tables: segment.IndexOnly}
 	store := object.New(sim, "sim://store", object.Config{})
 	for i, name := range must.Get(c.Waiting())(t) {
 		_, _, err := c.Commit(t.Context(), name)
@@ -108,6 +108,19 @@ func TestMoved(t *testing.T) {
 		}
 		if _, err := disk.ReadFile(f, name, 1); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("read %s: %v", name, err)
+		}
+	}
+	m := must.Get(segment.ReadManifest(mem, filepath.Dir(filepath.Dir(files[0]))))(t)
+	if len(m.Tables) == 0 {
+		t.Error("the segment has no table")
+	}
+	for _, table := range m.Tables {
+		name := "/c/" + table.Name
+		if _, err := mem.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still here: %v", name, err)
+		}
+		if got := must.Get(disk.ReadFile(f, name, 1<<20))(t); string(got) != string(sim.Content(table.Name)) {
+			t.Errorf("%s: %d bytes are read", name, len(got))
 		}
 	}
 	if Here(f) != disk.FS(mem) || Here(mem) != disk.FS(mem) {
