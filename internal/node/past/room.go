@@ -195,7 +195,9 @@ func (s *Segments) Archived() (a crawl.Archived) {
 		written, _ := r.archive.Progress()
 		a.Here += written - r.written
 	}
-	a.Unsent = a.Here - r.stored
+	if s.Store.URL != "" {
+		a.Unsent = a.Here - r.stored
+	}
 	if r.store != nil {
 		a.Away = clock.Stamp{Time: r.store.awaySince()}
 	}

@@ -26,7 +26,11 @@ func Snapshot(s *crawl.Status, done bool) report.Snapshot {
 		return p
 	case s.Stop != "":
 		p.State = "stopping"
-		p.WaitingFor = cmp.Or(p.WaitingFor, "the index and the reports to be written")
+		last := "the index and the reports to be written"
+		if s.Disk.Unsent > 0 {
+			last += ", and segments to be sent to the store"
+		}
+		p.WaitingFor = cmp.Or(p.WaitingFor, last)
 	case s.Paused:
 		p.State = "paused"
 	case s.WaitsFor != "":
