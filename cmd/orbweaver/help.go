@@ -125,6 +125,8 @@ var crawlHelp = cli.Texts{
 	"store_option": "With --store: send files with this option of S3: encryption=AES256, encryption=aws:kms, " +
 		"kms-key=ID, lock=governance, lock=compliance, retain=30d, class=STANDARD_IA or path-style=true; repeat it " +
 		"for several.",
+	"store-state": "Also save the crawl's state in the store each D, such as 10m, so that --resume --store " +
+		"continues it on an empty machine. 0: do not.",
 	"outlinks": "Also write the links of each page into its metadata record, as Heritrix does, at most 6000 a page.",
 	"links": "Also write the link log: which page links to which URL, with its words. \"orbweaver links\" " +
 		"reads it.",

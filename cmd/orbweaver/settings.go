@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -139,12 +141,12 @@ func (s *elsewhere) gather(ctx *kong.Context, flags map[string]*kong.Flag) error
 		v, _ := typed(flag)
 		return slices.Contains([]string{"true", "1", "yes"}, v)
 	}
-	if isSet("start-or-resume") && !isSet("resume") {
-		there, err := crawldir.HoldsCrawl(nil, dir)
+	if again := isSet("start-or-resume"); again || isSet("resume") {
+		there, err := s.fromStore(ctx, typed, dir, isSet("resume"), isSet("dry-run"))
 		if err != nil {
 			return err
 		}
-		if there {
+		if there && again {
 			s.values["resume"] = setting{"true", "--start-or-resume"}
 		}
 	}
@@ -161,6 +163,32 @@ func (s *elsewhere) gather(ctx *kong.Context, flags map[string]*kong.Flag) error
 		return unreadable("--dir "+dir, dir, err, "restore the file")
 	}
 	return err
+}
+
+// fromStore brings the newest saved state of a crawl into dir, if that holds no crawl and --store is given. If must is
+// false, there need not be one. It reports whether dir holds a crawl. A dry run only looks at dir.
+func (s *elsewhere) fromStore(ctx *kong.Context, typed func(string) (string, bool), dir string, must, dry bool) (
+	there bool, err error) {
+	url, _ := typed("store")
+	switch { // without an environment, the command line is only parsed
+	case !dry && url != "" && s.environ != nil:
+	case must: // the agent explains what is wrong with dir
+		return false, nil
+	default:
+		return crawldir.HoldsCrawl(nil, dir)
+	}
+	from, agent := placeOf(url), ""
+	for _, f := range ctx.Selected().Flags {
+		if f.Name == "store-option" {
+			from.Options, _ = ctx.FlagValue(f).([]string)
+		}
+	}
+	if listen, _ := typed("listen"); listen != "" {
+		agent, _ = typed("name")
+	}
+	run, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	return settings.FromStore(run, from, dir, agent, must, os.Stderr)
 }
 
 // byScope sets what follows from the scope and the strategy unless it is given. A crawl that continues has it in its

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -31,13 +32,16 @@ type Others struct {
 	// PageBox holds the pages for other agents. It is apart from Outbox, because an agent acknowledges a page when
 	// the page's links have arrived: links must not wait behind pages. Nil: an agent keeps the pages that it has
 	// fetched.
-	PageBox      *outbox.Outbox
-	Names        Names             // nil: it is not known what archives have
-	Counter      uint64            // of this agent: handoff.Source.Counter
-	Leases       Leases            // nil: no leases; otherwise the Frontier's Config has them, too
-	Archives     boundary.Archives // nil: other agents are not asked what their archives have
-	Coordinators Coordinators      // nil: no coordinators assign hosts
-	End          End               // nil: the agents do not end together, and applications collect no pages
+	PageBox *outbox.Outbox
+	// Kept and KeptPages hold the links and pages that other agents have, until these agents' saved states have them.
+	// Nil: states are not saved.
+	Kept, KeptPages *outbox.Kept
+	Names           Names             // nil: it is not known what archives have
+	Counter         uint64            // of this agent: handoff.Source.Counter
+	Leases          Leases            // nil: no leases; otherwise the Frontier's Config has them, too
+	Archives        boundary.Archives // nil: other agents are not asked what their archives have
+	Coordinators    Coordinators      // nil: no coordinators assign hosts
+	End             End               // nil: the agents do not end together, and applications collect no pages
 }
 
 // base is what all parts of a Clustered work with.
@@ -111,7 +115,8 @@ func New(others Others) *Clustered {
 	t := newTenants(b, r, n, s, d, l)
 	return &Clustered{base: b, ranges: r, counts: n, shipping: s, receipts: d, links: l, tenants: t,
 		exports: &boundary.Exports{ExportParts: boundary.ExportParts{Division: others.Boundary, Pages: others.Pages,
-			Box: others.PageBox, Durable: others.Durable, Archives: others.Archives, Keys: r, Links: l,
+			Box: others.PageBox, Kept: others.KeptPages, Peers: others.Exchange,
+			Durable: others.Durable, Archives: others.Archives, Keys: r, Links: l,
 			Heirs: struct {
 				*shipping
 				*receipts
@@ -387,6 +392,20 @@ func (cl *Clustered) TellShipped() (left bool) {
 	cl.shipping.tellCopies()
 	return cl.shipping.have(cl.leaving.state.told)
 }
+
+// Settle is told which states of the other agents are saved. It ends the links and pages that these states have, and
+// sends those again that an agent has lost. Only the dispatcher calls it, before this agent's own state is saved: what
+// it leaves is listed there.
+func (cl *Clustered) Settle(saved map[string]outbox.Saved) error {
+	if cl.Kept == nil {
+		return nil
+	}
+	cl.run.Stir()
+	return errors.Join(cl.links.settle(saved), cl.exports.Settle(saved))
+}
+
+// CountKept counts the links as sent that other agents have and that this agent's state lists. Call it after the run.
+func (cl *Clustered) CountKept() { cl.loop.Tally.Sent(cl.Kept.Len() + cl.KeptPages.Len()) }
 
 // ViewChanged tells the Crawler that the answers of the Placement may have changed. It returns when
 // the dispatcher knows, or when the run has ended. Safe for concurrent use.

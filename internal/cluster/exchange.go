@@ -28,6 +28,8 @@ type Exchange interface {
 	// Recall asks an agent what its strategy knows of URLs, given by links. If Accept is true, the agent owns the URLs,
 	// and accepts those that it does not know. There is an answer for each.
 	Recall(ctx context.Context, agent string, q *pb.RecallRequest) (*pb.RecallResponse, error)
+	// Boot returns the number of an agent's last start. It grows with each start, and is 0 if the agent is gone.
+	Boot(agent string) uint64
 	// Identity returns a name that identifies an agent and its crawl directory. It is the same as the identity of the
 	// agent as a caller, and empty if the agent is gone.
 	Identity(agent string) string
@@ -115,6 +117,11 @@ func (c *Calls) Recall(ctx context.Context, agent string, q *pb.RecallRequest) (
 		return nil, err
 	}
 	return RecallCall.Ask(ctx, p, q)
+}
+
+func (c *Calls) Boot(agent string) uint64 {
+	a, _ := c.Members.Agent(agent)
+	return a.Boot
 }
 
 func (c *Calls) Identity(agent string) string {

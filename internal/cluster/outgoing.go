@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
@@ -116,10 +117,11 @@ func (o *links) send(work context.Context, now time.Time) (wake time.Time) {
 		case b.Agent == "":
 			o.takeBack(b)
 		default:
+			boot := o.Exchange.Boot(b.Agent)
 			o.run.Go(func() {
 				q := &pb.PushRequest{Hops: uint32(b.Hops), Count: uint32(len(b.Numbers)), Links: b.Links}
 				err := o.Exchange.Push(work, b.Agent, q)
-				o.run.Tell(func(now time.Time) { o.pushed(b, err, now) })
+				o.run.Tell(func(now time.Time) { o.pushed(b, boot, err, now) })
 			})
 		}
 	}
@@ -164,12 +166,17 @@ func (o *links) wayOf(number uint64, enc []byte) (to outbox.To, err error) {
 	return outbox.To{Agent: agent}, nil
 }
 
-// pushed records the result of sending a batch.
-func (o *links) pushed(b *outbox.Batch, err error, now time.Time) {
+// pushed records the result of sending a batch to an agent, whose start before the sending had the number boot.
+func (o *links) pushed(b *outbox.Batch, boot uint64, err error, now time.Time) {
 	o.run.Stir()
 	if err == nil {
 		o.sent += int64(len(b.Numbers))
-		o.finishSent(b.Numbers, false)
+		if o.Kept == nil {
+			o.finishSent(b.Numbers, false)
+		} else {
+			o.run.Fail(o.Kept.AddBatch(b, boot))
+			o.shipping.arrivedElsewhere(b.Numbers...)
+		}
 	}
 	o.tellPush(b, inLinks, err)
 	o.Outbox.Done(b, err == nil, now)
@@ -237,3 +244,24 @@ func (o *links) finishSent(numbers []uint64, returned bool) {
 	o.run.Fail(o.loop.Ledger.EndOutgoing(numbers, returned))
 	o.shipping.arrivedElsewhere(numbers...)
 }
+
+// settle ends the links that the saved states of other agents have, and sends those again that an agent has lost.
+func (o *links) settle(saved map[string]outbox.Saved) error {
+	var numbers []uint64
+	err := o.Kept.Settle(saved, func(e outbox.Entry) error {
+		numbers = append(numbers, e.Number)
+		return nil
+	}, func(e outbox.Entry) error {
+		o.shipping.leavesFor(e.Number)
+		return o.Outbox.PushLoose(e.Number, e.Link)
+	})
+	for part := range slices.Chunk(numbers, endSlice) {
+		if err := o.loop.Ledger.EndOutgoing(part, false); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// endSlice bounds the links that one record ends.
+const endSlice = 4096

@@ -29,6 +29,7 @@ func (static) Had(string) (ever, began bool)                       { return fals
 func (static) Heirs() Heirs                                        { return nil }
 func (static) Inheriting() bool                                    { return false }
 func (static) Unheard(time.Time) time.Duration                     { return 0 }
+func (static) Boot(string) uint64                                  { return 1 }
 func (static) Identity(agent string) string                        { return identityOf(rpc.Caller{Name: agent}) }
 func (static) Push(context.Context, string, *pb.PushRequest) error { return errLost }
 func (static) Hand(context.Context, string, *pb.HandRequest) error { return errLost }

@@ -152,6 +152,8 @@ func (n *node) Recall(context.Context, string, *pb.RecallRequest) (*pb.RecallRes
 	return nil, errLost
 }
 
+func (n *node) Boot(string) uint64 { return 1 }
+
 func (n *node) Identity(agent string) string { return identityOf(rpc.Caller{Name: agent}) }
 
 // way makes a call to a node. If harsh, the call and its answer may be lost, late or repeated.

@@ -241,6 +241,28 @@ func (o *Orders) Checkpoint(ctx context.Context) (string, error) {
 	})
 }
 
+// Cut lets take look at the crawl's state while it is at rest: all that the crawl knows is durable, in the journal and
+// in the logs, and nothing writes to them until take returns. Before that the dispatcher calls settle, and finish,
+// which finishes the files of the archive. ok is false if the crawl stops, or if the journal is being read or replaced:
+// then a later call may succeed. An error of settle or finish ends the crawl, one of take does not. Safe for concurrent
+// use while Run runs; ctx bounds the wait for the dispatcher.
+func (o *Orders) Cut(ctx context.Context, settle, finish, take func() error) (ok bool, err error) {
+	if !o.run.Begun() {
+		return false, nil
+	}
+	bad := o.run.Do(ctx, "save the state", func(time.Time) {
+		if o.run.Stopping() || o.run.Fail(settle()) {
+			return
+		}
+		_, fault := o.ledger.Cut(finish, func() error {
+			ok, err = true, take()
+			return nil
+		})
+		o.run.Fail(fault)
+	})
+	return ok && err == nil, cmp.Or(err, bad)
+}
+
 // secure makes all pending records durable at once.
 func secure(r *run.Run, l *ledger.Ledger) error {
 	r.Fail(l.Secure())

@@ -80,6 +80,7 @@ type Agent struct {
 	membership *membership.Membership // nil: this agent is alone
 	near       *index.Index           // nil: the agent does not look for near-duplicates
 	earlier    *earlierCrawls
+	keeper     *keeper          // nil: the state is not saved in a store
 	orders     *standing.Orders // the operators' orders
 	history    *local.History
 	archive    *local.Archive
@@ -94,9 +95,8 @@ type Agent struct {
 	// NotBlocked lists the hosts of Config.Unblock that were not blocked.
 	NotBlocked []string
 	began      time.Time
-	// staying are the agents that were present when this one had stopped.
-	staying    []string
-	bareBefore bool // the run before fetched no requisites; see repair
+	staying    []string // the agents that were present when this one had stopped
+	bareBefore bool     // the run before fetched no requisites; see repair
 }
 
 // Result says how a run ended.

@@ -120,6 +120,8 @@ type Config struct {
 	// LocalArchive bounds what the segments take here, in bytes: the oldest that the store has are removed. nil: they
 	// stay.
 	LocalArchive *int64
+	// StoreState is the time from one saved state of the crawl in Store to the next one. Zero saves none.
+	StoreState time.Duration
 
 	Crawl    crawl.Config
 	Scope    scope.Config

@@ -17,8 +17,9 @@ import (
 // prepareOthers checks whether this agent may crawl in a cluster, or alone.
 func (a *Agent) prepareOthers(seeds []weburl.URL) error {
 	if a.cfg.Cluster == nil {
-		return membership.CheckAlone(a.fs, a.cfg.Dir)
+		return errors.Join(membership.CheckAlone(a.fs, a.cfg.Dir), a.openSaving(0))
 	}
+	a.cfg.Cluster.SavesState = a.cfg.StoreState > 0
 	settings, err := a.shared(seeds)
 	if err != nil {
 		return err
@@ -27,7 +28,7 @@ func (a *Agent) prepareOthers(seeds []weburl.URL) error {
 		return err
 	}
 	a.onClose(a.membership.Close)
-	return nil
+	return a.openSaving(a.membership.Members.Self.Boot)
 }
 
 // place returns what a membership has from the beginning.
@@ -95,6 +96,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	endRate := a.orders.Rates.Begin(visiting)
 	stop, err := a.crawler.Run(ctx)
 	left := a.membership.Cluster.TellShipped()
+	a.membership.Cluster.CountKept()
 	if lost, ok := errors.AsType[*lostPlace](context.Cause(ctx)); ok && err == nil {
 		err = lost
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/past"
@@ -13,6 +14,9 @@ import (
 
 // tablesDir is the folder of a crawl directory with the tables of its segments.
 const tablesDir = past.SegmentTables
+
+// keeper saves the states of this agent.
+type keeper = past.Keeper
 
 // files returns the file system of the agent.
 func (a *Agent) files() disk.FS {
@@ -48,16 +52,29 @@ func (a *Agent) withSegments(ctx context.Context) (crawl.Stop, error) {
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	var ended sync.WaitGroup
+	ended.Go(func() {
 		if err := s.Run(run, a.parts.Archive); err != nil && run.Err() == nil {
 			a.parts.Events.Write("segment-failed", report.F("error", err.Error()))
 		}
-	}()
+	})
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	if k := a.keeper; k != nil {
+		k.Events = a.parts.Events
+		ended.Go(func() { k.Run(run, a.saved(s)) })
+		ended.Go(func() {
+			if err := k.Watch(run); err != nil {
+				fail(&lostPlace{err})
+			}
+		})
+	}
 	why, err := a.withNear(ctx)
 	stop()
-	<-ended
+	ended.Wait()
+	if lost, ok := errors.AsType[*lostPlace](context.Cause(ctx)); ok && err == nil {
+		err = lost
+	}
 	return why, err
 }
 
@@ -84,5 +101,68 @@ func (a *Agent) sendSegments(why crawl.Stop) error {
 	if s == nil {
 		return nil
 	}
-	return errors.Join(s.SendRest(context.Background(), why == crawl.Signal), a.parts.Events.Sync())
+	signalled := why == crawl.Signal
+	err := s.SendRest(context.Background(), signalled)
+	if err == nil && a.keeper != nil && s.AllStored() {
+		err = a.keeper.Last(signalled, why == crawl.Left)
+	}
+	return errors.Join(err, a.parts.Events.Sync())
 }
+
+// openSaving claims the states of this agent in the store, if they are to be saved. boot is the number of its start.
+func (a *Agent) openSaving(boot uint64) error {
+	name := a.cfg.Archive.Segments.Crawl
+	if name == "" || a.cfg.StoreState <= 0 {
+		return nil
+	}
+	k := &past.Keeper{Series: past.Series{Store: a.cfg.Store, Crawl: name, FS: a.fs, Dir: a.cfg.Dir,
+		Clock: a.cfg.Clock}, Every: a.cfg.StoreState, Boot: boot}
+	if a.cfg.Cluster != nil {
+		k.Agent = a.cfg.Cluster.Name
+	}
+	if err := k.Open(context.Background(), a.cfg.Resume, a.cfg.Overwrite); err != nil {
+		return err
+	}
+	a.keeper = k
+	return nil
+}
+
+// saved is the agent, as its keeper sees it.
+type saved struct {
+	orders  *crawl.Orders
+	archive *warc.Writer
+	// cluster and membership are nil if the agent crawls alone.
+	cluster interface {
+		Settle(states past.States) error
+	}
+	membership interface{ Others() []string }
+	segments   *past.Segments
+}
+
+// saved returns the agent as its keeper sees it.
+func (a *Agent) saved(s *past.Segments) *saved {
+	v := &saved{orders: a.crawler.Orders, archive: a.parts.Archive, segments: s}
+	if a.membership != nil {
+		v.cluster, v.membership = a.membership.Cluster, a.membership
+	}
+	return v
+}
+
+func (v *saved) Cut(ctx context.Context, states past.States, take func() error) (ok bool, err error) {
+	settle := func() error {
+		if v.cluster == nil {
+			return nil
+		}
+		return v.cluster.Settle(states)
+	}
+	return v.orders.Cut(ctx, settle, v.archive.EndFiles, take)
+}
+
+func (v *saved) Others() []string {
+	if v.membership == nil {
+		return nil
+	}
+	return v.membership.Others()
+}
+
+func (v *saved) Stored(ctx context.Context) error { return v.segments.Stored(ctx, v.archive) }

@@ -55,6 +55,9 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		"cookies": strconv.FormatBool(a.cfg.Crawl.Cookies != nil), "hosts and auth-file": a.cfg.Hosts.Digest(),
 	}
 	maps.Copy(settings, a.cfg.Cluster.Terms())
+	if a.cfg.StoreState > 0 {
+		settings["store-state"] = "on"
+	}
 	if !a.cfg.Rate.None() {
 		settings["rate"] = a.cfg.Rate.String()
 	}

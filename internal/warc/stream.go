@@ -84,6 +84,17 @@ func (w *Writer) EndSegment() error {
 	return cmp.Or(err, w.runTasks())
 }
 
+// EndFiles ends the segment to which the Writer appends, or else its files, and blocks until they are finished.
+func (w *Writer) EndFiles() error {
+	w.mu.Lock()
+	err := w.err
+	if err == nil {
+		err = w.endSegment()
+	}
+	w.mu.Unlock()
+	return cmp.Or(err, w.runTasks())
+}
+
 // segmentDue reports whether the next records, of n bytes, belong to another segment. The caller holds mu.
 func (w *Writer) segmentDue(n int64) bool {
 	s, bound := &w.segment, &w.cfg.Segments

@@ -81,6 +81,12 @@ type Heirs interface {
 	WhenFinishesSafe(then func(now time.Time))
 }
 
+// Peers are the other agents.
+type Peers interface {
+	// Boot returns the number of an agent's last start; 0 if the agent is gone.
+	Boot(agent string) uint64
+}
+
 // Keys are the keys of pages in the seen-set.
 type Keys interface {
 	HasKey(key link.Key) bool
@@ -102,7 +108,11 @@ type ExportParts struct {
 	Division Division    // nil: nothing is divided by contents
 	Pages    PageStore   // has the pages for other agents; nil without Division
 	// Box holds the pages for other agents. Nil: links alone travel, or nothing.
-	Box      *outbox.Outbox
+	Box *outbox.Outbox
+	// Kept holds the pages that other agents have, until the saved states of these agents have them. Nil: states are
+	// not saved.
+	Kept     *outbox.Kept
+	Peers    Peers
 	Durable  *known.Durable
 	Archives Archives // nil: other agents are not asked what their archives have
 	Heirs    Heirs
@@ -216,9 +226,10 @@ func (x *Exports) Send(work context.Context, now time.Time) (wake time.Time) {
 		if x.Loop.Run.Fail(err) {
 			return wake
 		}
+		boot := x.Peers.Boot(b.Agent)
 		x.Loop.Run.Go(func() {
 			results := x.deliver(work, b.Agent, pages)
-			x.Loop.Run.Tell(func(now time.Time) { x.pagesSent(b, pages, results, now) })
+			x.Loop.Run.Tell(func(now time.Time) { x.pagesSent(b, boot, pages, results, now) })
 		})
 	}
 	return wake
@@ -294,8 +305,9 @@ func awaits(err error) bool {
 	return err != nil && !errors.Is(err, errPageDamaged) && !errors.Is(err, errPageRefused)
 }
 
-// pagesSent records the results of sending a batch of pages.
-func (x *Exports) pagesSent(b *outbox.Batch, pages []link.Link, results []error, now time.Time) {
+// pagesSent records the results of sending a batch of pages to an agent, whose start before the sending had the number
+// boot.
+func (x *Exports) pagesSent(b *outbox.Batch, boot uint64, pages []link.Link, results []error, now time.Time) {
 	x.Loop.Run.Stir()
 	first := slices.IndexFunc(results, awaits)
 	if first >= 0 && !slices.ContainsFunc(results, func(err error) bool { return !awaits(err) }) {
@@ -325,6 +337,13 @@ func (x *Exports) pagesSent(b *outbox.Batch, pages []link.Link, results []error,
 			stayed = append(stayed, b.Numbers[i])
 		case b.Agent == "":
 			stayed = append(stayed, b.Numbers[i])
+		case x.Kept != nil:
+			if x.Loop.Run.Fail(x.Kept.Add(b.Agent, boot, b.Numbers[i], page.AppendTo(nil))) {
+				return
+			}
+			x.Heirs.PageArrived(b.Numbers[i])
+			x.onWay.ends(link.KeyOf(page.URL))
+			continue
 		default:
 			sent = append(sent, b.Numbers[i])
 		}
@@ -338,6 +357,22 @@ func (x *Exports) pagesSent(b *outbox.Batch, pages []link.Link, results []error,
 	if len(stayed) > 0 {
 		x.Loop.Run.Fail(x.Loop.Ledger.EndOutgoing(stayed, true))
 	}
+}
+
+// Settle ends the pages that the saved states of other agents have, and sends those again that an agent has lost.
+func (x *Exports) Settle(saved map[string]outbox.Saved) error {
+	if x.Kept == nil {
+		return nil
+	}
+	return x.Kept.Settle(saved, func(e outbox.Entry) error {
+		page, _, err := link.Decode(e.Link)
+		if err != nil {
+			return fmt.Errorf("page that was sent: %w", err)
+		}
+		at, _ := page.Stored()
+		x.arrived = append(x.arrived, at)
+		return x.Loop.Ledger.EndOutgoing([]uint64{e.Number}, false)
+	}, func(e outbox.Entry) error { return x.Box.PushLoose(e.Number, e.Link) })
 }
 
 // fetchAgain queues the URL of a stored page that cannot be read. The caller ends the page.

@@ -21,9 +21,6 @@ func (l *Ledger) commitAt() time.Time {
 	return l.committed.Add(l.cfg.CommitEvery)
 }
 
-// ackAt returns the time of the next sync for callers that wait for one.
-func (l *Ledger) ackAt() time.Time { return l.synced.Add(l.cfg.CommitEvery) }
-
 // Due returns when Save has work next; zero means not before there are records.
 func (l *Ledger) Due() (at time.Time) {
 	due := func(t time.Time) {
@@ -38,7 +35,7 @@ func (l *Ledger) Due() (at time.Time) {
 		due(l.synced.Add(l.cfg.SyncEvery))
 	}
 	if l.syncing == nil && l.answers {
-		due(l.ackAt())
+		due(l.synced.Add(l.cfg.CommitEvery)) // others wait for the sync
 	}
 	return at
 }
@@ -79,7 +76,8 @@ func (l *Ledger) write(now time.Time) error {
 		err := l.beginCheckpoint(all())
 		l.synced, l.committed, l.dirty, l.urgent = now, now, false, false
 		return err
-	case l.syncing == nil && (now.Sub(l.synced) >= l.cfg.SyncEvery || l.answers && !now.Before(l.ackAt())):
+	case l.syncing == nil && (now.Sub(l.synced) >= l.cfg.SyncEvery ||
+		l.answers && now.Sub(l.synced) >= l.cfg.CommitEvery): // others wait for the sync
 		l.batch.add(state.Span, l.crawl.Span(now))
 		if err := l.Append(); err != nil {
 			return err
@@ -274,4 +272,23 @@ func (l *Ledger) end(deliver func()) error {
 		return err
 	}
 	return l.endCheckpoint(true)
+}
+
+// Cut calls take while the journal's folder is at rest: all records so far are durable, the seen-set holds no link
+// back, and nothing writes a checkpoint. finish is called before: it finishes the files to which the records refer. ok
+// is false if the journal's files are in use, or if links are held back; then a later call may succeed.
+func (l *Ledger) Cut(finish, take func() error) (ok bool, err error) {
+	if l.reading || l.checkpoint != nil || l.run.Stopping() {
+		return false, l.run.Err()
+	}
+	if err := l.Flush(); err != nil || l.seen.Holds() {
+		return false, err
+	}
+	if err := finish(); err != nil {
+		return false, err
+	}
+	if err := l.Secure(); err != nil || l.run.Failed() {
+		return false, cmp.Or(err, l.run.Err())
+	}
+	return true, take()
 }

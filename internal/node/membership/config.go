@@ -60,6 +60,9 @@ type Config struct {
 	// Recovery is the number of agents that this one asks for the known URLs of a host
 	// when it becomes the host's owner. Zero means 2.
 	Recovery int
+	// SavesState tells that the agents save their states in a store: links that another agent has are kept until its
+	// saved state has them. It is the same at all agents.
+	SavesState bool
 	// Network opens the connections to other agents. Nil means the machine's network.
 	Network rpc.Network
 }

@@ -48,9 +48,12 @@ import (
 // contentsDir has the table of contents, in the crawl directory.
 const contentsDir = "state/contents"
 
+// keptLinksDir and keptPagesDir have what other agents have received, until their saved states have it.
+const keptLinksDir, keptPagesDir = "state/handed", "state/handed-pages"
+
 // Files lists the files and directories in a crawl directory that not every membership has.
 var Files = []string{replicas.Dir, lost.KeptDir, contentsDir, sitesDir, boundaryDir, spare.Dir, identityFile,
-	gone.File}
+	gone.File, keptLinksDir, keptPagesDir}
 
 // A Place is the crawl directory of an agent, and what the agent has from the beginning.
 type Place struct {
@@ -280,15 +283,28 @@ func (c *Membership) openBoxes(m Memory) (err error) {
 		return err
 	}
 	c.closers = append(c.closers, c.parts.Outbox)
-	if c.store == nil {
-		return nil
+	if c.parts.Kept, err = c.openKept(keptLinksDir, m.Outbox); err != nil || c.store == nil {
+		return err
 	}
 	if c.parts.PageBox, err = outbox.Open(c.joining.FS, c.joining.path("state", "pagebox"),
 		outbox.Config{MemoryBytes: m.Pages, BatchLinks: boundary.AtOnce}); err != nil {
 		return err
 	}
 	c.closers = append(c.closers, c.parts.PageBox)
-	return nil
+	c.parts.KeptPages, err = c.openKept(keptPagesDir, m.Pages)
+	return err
+}
+
+// openKept opens what keeps links that other agents have; nil if states are not saved.
+func (c *Membership) openKept(dir string, memory int64) (*outbox.Kept, error) {
+	if !c.cfg.SavesState {
+		return nil, nil
+	}
+	kept, err := outbox.OpenKept(c.joining.FS, c.joining.path(dir), memory/8)
+	if err == nil {
+		c.closers = append(c.closers, kept)
+	}
+	return kept, err
 }
 
 // CloseStores closes what Open has opened, the last one first. A nil Membership has nothing open.

@@ -1,8 +1,11 @@
 package past
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -201,3 +204,34 @@ func (p *pacing) due(last bool, now time.Time) bool {
 
 // done notes that they are written: the next time is after 50 times as long as it took.
 func (p *pacing) done(now time.Time) { p.next = now.Add(50 * now.Sub(p.began)) }
+
+// Stored blocks until the store has all segments that have ended by now, except damaged ones. Run sends them.
+func (s *Segments) Stored(ctx context.Context, archive Archive) error {
+	names, err := warc.SegmentNames(cmp.Or(s.FS, disk.OS), s.Dir, s.Crawl)
+	if err != nil {
+		return err
+	}
+	open := archive.Segment() // asked after the names, so that a segment that begins now is not waited for
+	names = slices.DeleteFunc(names, func(name string) bool { return name == open })
+	for {
+		names = slices.DeleteFunc(names, func(name string) bool { return s.isDamaged(name) || s.isStored(name) })
+		if len(names) == 0 {
+			return nil
+		}
+		if !clock.Pause(ctx, time.Second) {
+			return ctx.Err()
+		}
+	}
+}
+
+// AllStored reports that the store has all segments of the directory.
+func (s *Segments) AllStored() bool {
+	names, err := warc.SegmentNames(cmp.Or(s.FS, disk.OS), s.Dir, s.Crawl)
+	return err == nil && !slices.ContainsFunc(names, func(name string) bool { return !s.isStored(name) })
+}
+
+// isStored reports that the store has a segment.
+func (s *Segments) isStored(name string) bool {
+	_, err := cmp.Or(s.FS, disk.OS).Stat(filepath.Join(warc.SegmentsDir(s.Dir, s.Crawl), name, segment.StoredName))
+	return err == nil
+}

@@ -50,12 +50,7 @@ func CheckStore(fsys disk.FS, dir string, p Place) error {
 	ctx, end := context.WithTimeout(context.Background(), checkTime)
 	defer end()
 	_, err = store.List(ctx, warc.CrawlData+"/", "", 1)
-	for _, passing := range []error{object.ErrAway, object.ErrSlow, object.ErrBroken} {
-		if errors.Is(err, passing) {
-			return nil
-		}
-	}
-	if err != nil && ctx.Err() == nil {
+	if err != nil && !object.Temporary(err) && ctx.Err() == nil {
 		return input.Errorf("{store} %v", err)
 	}
 	return nil

@@ -24,8 +24,11 @@ var patterns = map[string]string{
 	"segment-removed":   "the files of the segment ${segment} are no longer here[ (${bytes})]: the store has them",
 	"archive-full": "the crawl waits: the store does not have ${unsent} of the archive" +
 		"[, and at most ${most} may be here]",
-	"archive-room":  "the store has so much of the archive that the crawl goes on[: ${unsent} wait for it]",
-	"store-away":    "the store does not answer; the agent tries again[: ${error}]",
+	"archive-room": "the store has so much of the archive that the crawl goes on[: ${unsent} wait for it]",
+	"store-away":   "the store does not answer; the agent tries again[: ${error}]",
+	"state-saved": "the store has state ${number} of this agent[ (${bytes} in ${files#file})]" +
+		"[; ${sent} were sent]",
+	"state-failed":  "the state could not be saved in the store; the agent tries again[: ${error}]",
 	"store-failed":  "segments could not be sent to the store; the agent tries again[: ${error}]",
 	"orders-failed": "orders could not be written or put in force; the agent tries again[: ${error}]",
 	"orders-kept":   "all orders are written and in force again",

@@ -161,6 +161,8 @@ type Output struct {
 	StoreRate   quantity.Bandwidth `placeholder:"RATE" with:"store" into:"Store.Rate"`
 	StoreOption []string           `placeholder:"NAME=VALUE" sep:"none" with:"store" into:"Store.Options"`
 
+	StoreState time.Duration `placeholder:"D" least:"0s" with:"store" into:"StoreState"`
+
 	Outlinks bool `into:"Crawl.Outlinks"`
 	Links    bool `at:"Links"`
 

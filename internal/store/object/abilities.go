@@ -35,12 +35,25 @@ func (s *Store) abilities(ctx context.Context) (Abilities, error) {
 	if s.able != nil {
 		return *s.able, nil
 	}
+	a, err := s.probeWhole(ctx)
+	// At times a store confirms what it has not written. So it is asked again before it counts as one that knows no
+	// conditions.
+	for n := 1; err == nil && !(a.IfAbsent && a.IfTag) && n < probes; n++ {
+		a, err = s.probeWhole(ctx)
+	}
+	if err == nil {
+		s.able = &a
+	}
+	return a, err
+}
+
+// probes is how often a store is probed that seems to know no conditions.
+const probes = 3
+
+// probeWhole probes the store until it keeps what the probe has written.
+func (s *Store) probeWhole(ctx context.Context) (a Abilities, err error) {
 	for n := 1; ; n++ {
-		a, err := s.probe(ctx)
-		if err == nil {
-			s.able = &a
-		}
-		if !errors.Is(err, ErrLost) || n == repairs {
+		if a, err = s.probe(ctx); !errors.Is(err, ErrLost) || n == repairs {
 			return a, err
 		}
 	}
@@ -81,7 +94,7 @@ func (s *Store) probe(ctx context.Context) (a Abilities, err error) {
 	}
 	if a.Checksums { // a store that knows no checksums may refuse all: then it refuses the right one, too
 		err := put(sum, Condition{})
-		if a.Checksums = err == nil; err != nil && temporary(err) {
+		if a.Checksums = err == nil; err != nil && Temporary(err) {
 			return a, err
 		}
 	}

@@ -52,8 +52,8 @@ func (e *ExistsError) Error() string {
 	return fmt.Sprintf("there is another object of this name already (%d bytes); use another prefix", e.There.Size)
 }
 
-// temporary reports whether the same request may succeed later.
-func temporary(err error) bool {
+// Temporary reports whether the same request may succeed later.
+func Temporary(err error) bool {
 	return errors.Is(err, ErrSlow) || errors.Is(err, ErrAway) || errors.Is(err, ErrBroken) ||
 		errors.Is(err, ErrConflict)
 }

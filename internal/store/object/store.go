@@ -126,7 +126,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.R
 				body.Close()))
 		case err == nil:
 			return &bounded{body, want}, nil
-		case !temporary(err) || s.tries > 0 && n >= s.tries:
+		case !Temporary(err) || s.tries > 0 && n >= s.tries:
 			return nil, s.fault("read", key, err)
 		}
 		if s.waits != nil {

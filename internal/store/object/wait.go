@@ -35,7 +35,7 @@ func (s *Store) try(ctx context.Context, size int64, request func(ctx context.Co
 		if err != nil && late {
 			err = fmt.Errorf("%w (no answer in %v)", ErrAway, limit)
 		}
-		if err == nil || !temporary(err) || s.tries > 0 && n >= s.tries {
+		if err == nil || !Temporary(err) || s.tries > 0 && n >= s.tries {
 			return err
 		}
 		d := wait/2 + rand.N(wait)/2

@@ -140,6 +140,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 			panic(err)
 		}
 	}
+	a.saves(&cfg)
 	if s.plan.alone() {
 		return cfg
 	}

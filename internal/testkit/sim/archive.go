@@ -164,6 +164,17 @@ func (all *archives) read(a *actor) {
 			all.add(r)
 		}
 	}
+	for name, file := range a.stored() {
+		list, err := readWARC(file)
+		if err != nil {
+			all.fail("%s: %s in the store: %v", a.name, name, err)
+		}
+		a.records[name] = list
+		for _, r := range list {
+			r.agent = a.name
+			all.add(r)
+		}
+	}
 }
 
 // recordsOn returns the records of an archive. The last file may be incomplete.

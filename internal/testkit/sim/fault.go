@@ -150,6 +150,9 @@ func (s *story) strike(f Fault) bool {
 			return true
 		}
 		return false
+	case Disaster:
+		s.strikeAll(f.For)
+		return true
 	case KillAll:
 		rng := rand.New(rand.NewPCG(s.plan.Seed, uint64(now.Sub(start))))
 		for _, a := range s.actors {

@@ -32,6 +32,8 @@ const (
 	Old Kind = "old"
 	// KillAll kills all agents; each starts again within For.
 	KillAll Kind = "kill all"
+	// Disaster loses all machines and disks. Each agent starts on a new machine within For, from its saved state.
+	Disaster Kind = "disaster"
 	// Full fills an agent's disk, and the agent stops. After For there is room again, and the agent
 	// starts.
 	Full Kind = "full"

@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/teststore"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 )
@@ -25,6 +26,7 @@ type story struct {
 	web    *web
 	judge  *judge
 	actors []*actor
+	store  *teststore.Sim       // nil: states are not saved
 	model  *classify.Classifier // nil: the one in the program
 
 	coordinators []*coordinator
@@ -105,7 +107,7 @@ func tellAll(t testing.TB, p Plan, events io.Writer) (*story, *Verdict) {
 func tellFrom(t testing.TB, p Plan, events io.Writer, began func(*story)) (*story, *Verdict) {
 	p = p.withDefaults()
 	s := &story{plan: p, t: t, net: simnet.New(p.Seed), events: events, answered: make(chan struct{})}
-	s.net.Until = until
+	s.net.Until, s.store = until, p.newStore()
 	var err error
 	if s.made, err = p.web(); err != nil {
 		t.Fatal(err)

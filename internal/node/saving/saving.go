@@ -1,0 +1,303 @@
+// Package saving answers: how does the state of an agent outlive its machine?
+//
+//	crawl loop at rest -> image.Take -> the segments so far are in the store -> image.Save -> the store
+//	the store -> Fetch -> an empty directory -> the crawl is resumed as after a kill
+//
+// The store has a series of images for each agent, below crawl-data/CRAWL/state/AGENT/. An image is what a kill would
+// leave in the crawl directory, without what a resumed crawl makes anew (package crawlstate), and without the archive:
+// its segments are in the store before an image refers to them. So every page that the image calls finished is in a
+// segment of the store, and what was fetched later is fetched again.
+//
+// An image may be older than those of other agents. So an agent counts a link as handed over when an image of the
+// receiver has it, and until then its own images list the link (package outbox, Kept).
+//
+// One process at a time crawls for a series. It asks the store every few seconds whether another one has claimed it,
+// and then stops (package image).
+package saving
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/input"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/image"
+	"github.com/orbweaver/orbweaver/internal/store/object"
+	"github.com/orbweaver/orbweaver/internal/store/stores"
+	"github.com/orbweaver/orbweaver/internal/warc"
+)
+
+// A Series says whose states are saved, and where.
+type Series struct {
+	Store stores.Place
+	Crawl string // the name of the crawl below crawl-data
+	Agent string // the agent's name; "" if it crawls alone
+	FS    disk.FS
+	Dir   string // the crawl directory
+	Clock clock.Clock
+}
+
+// alone is the name of the series of an agent that crawls alone.
+const alone = "agent"
+
+func (s *Series) agent() string { return cmp.Or(s.Agent, alone) }
+
+func (s *Series) disk() disk.FS { return cmp.Or(s.FS, disk.OS) }
+
+// prefix returns the beginning of the keys of an agent's series.
+func (s *Series) prefix(agent string) string {
+	return path.Join(warc.CrawlData, s.Crawl, "state", cmp.Or(agent, alone)) + "/"
+}
+
+// open returns the place of an agent's series.
+func (s *Series) open(agent string, c object.Config) (image.Place, error) {
+	c.Clock = s.Clock
+	store, err := stores.Open(cmp.Or(s.FS, disk.OS), s.Store, c)
+	return image.Place{Store: store, Prefix: s.prefix(agent), Clock: s.Clock}, err
+}
+
+// claimConfig has the times of a claim: an agent drains for at most 30 s before it stops.
+var claimConfig = image.Config{Lease: 30 * time.Second, Stop: 45 * time.Second, Share: 0.2}
+
+// runFile names the run that the crawl directory belongs to, and runMax bounds it.
+const (
+	runFile = "state/store.json"
+	runMax  = 64 << 10
+)
+
+// ownRun is the content of runFile.
+type ownRun struct {
+	Store string `json:"store"` // its URL
+	Run   string `json:"run"`
+}
+
+// note is what an image tells other agents.
+type note struct {
+	Boot uint64 `json:"boot"`
+	Left bool   `json:"left,omitempty"`
+}
+
+// A Keeper saves the states of an agent. Open makes it, and one goroutine owns it.
+type Keeper struct {
+	Series
+	Every  time.Duration // from one state to the next one
+	Boot   uint64        // the number of the agent's start; 0 if it crawls alone
+	Events interface {
+		Write(kind string, fields ...report.Field)
+	}
+	saver *image.Saver
+	place image.Place
+}
+
+// Open claims the series for the crawl in Dir. A crawl that is resumed here goes on with its claim; the error is an
+// *input.ConfigError if another process has claimed the series since. A new one is refused if the store has a state of
+// its name, unless overwrite is set.
+func (k *Keeper) Open(ctx context.Context, resume, overwrite bool) (err error) {
+	if k.place, err = k.open(k.Agent, object.Config{}); err != nil {
+		return err
+	}
+	fsys, name := k.disk(), filepath.Join(k.Dir, runFile)
+	var own ownRun
+	if resume {
+		b, err := disk.ReadFile(fsys, name, runMax)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err == nil && json.Unmarshal(b, &own) != nil {
+			return fmt.Errorf("%s is damaged: restore it, or begin with an empty directory", name)
+		}
+	}
+	c := claimConfig
+	c.Holder = k.Agent
+	switch there, err := image.Look(ctx, k.place); {
+	case own.Run != "" && own.Store == k.place.Store.Location(""):
+		if k.saver, err = image.Join(ctx, k.place, c, own.Run); errors.Is(err, image.ErrFenced) {
+			return input.Errorf("another process continues the crawl of %s from the store (%v): the directory is out "+
+				"of date. Stop that process and resume in an empty directory, or give another {dir}", k.Dir, err)
+		}
+		return err
+	case errors.Is(err, image.ErrNone):
+	case err != nil && !errors.Is(err, image.ErrDamaged):
+		return err
+	case !overwrite:
+		return input.Errorf("%s has a saved state of a crawl named %s (%s): continue it with {resume} in an empty "+
+			"directory, or give another {dir}", k.Store.URL, k.Crawl, there.Taken.UTC().Format(time.RFC3339))
+	}
+	if k.saver, err = image.Claim(ctx, k.place, c); err != nil {
+		return err
+	}
+	if err := k.saver.Await(ctx); err != nil {
+		return err
+	}
+	return writeRun(fsys, k.Dir, k.place, k.saver)
+}
+
+func writeRun(fsys disk.FS, dir string, p image.Place, s *image.Saver) error {
+	b, err := json.Marshal(ownRun{p.Store.Location(""), s.Hold().Run()})
+	if err != nil {
+		return err
+	}
+	return disk.WriteFile(fsys, filepath.Join(dir, runFile), append(b, '\n'))
+}
+
+// Watch blocks until another process has claimed the series, or the store has not confirmed the claim for 30 s, and
+// returns the reason. Then the agent stops. It returns nil when ctx is done.
+func (k *Keeper) Watch(ctx context.Context) error {
+	if err := k.saver.Hold().Watch(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// States are the newest saved states of other agents, by their names.
+type States = map[string]outbox.Saved
+
+// An Agent is the agent whose state is saved.
+type Agent interface {
+	// Cut calls take while the crawl's state is at rest, after it has told the cluster which states of other agents are
+	// saved and has finished the files of the archive. ok is false if that is not possible now.
+	Cut(ctx context.Context, saved States, take func() error) (ok bool, err error)
+	// Others returns the names of the other agents.
+	Others() []string
+	// Stored waits until the store has the segments that have ended.
+	Stored(ctx context.Context) error
+}
+
+// tryAgain is the wait after a state that could not be saved because the crawl's files were in use.
+const tryAgain = 5 * time.Second
+
+// firstAfter is the wait before the first state of a run. An agent without a state cannot take part in the crawl again.
+const firstAfter = 2 * time.Second
+
+// Run saves a state every Every until ctx is done. An error is told in an event, and the next state is tried in time.
+func (k *Keeper) Run(ctx context.Context, a Agent) {
+	for wait := min(firstAfter, k.Every); k.pause(ctx, a, wait); {
+		wait = k.Every
+		ok, err := k.Save(ctx, a)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			k.Events.Write("state-failed", report.F("error", err.Error()))
+		case !ok:
+			wait = min(tryAgain, k.Every)
+		}
+	}
+}
+
+// pause waits for d. It ends early if another agent goes away: it may have left, and then the states that the others
+// have saved so far lack what it told them.
+func (k *Keeper) pause(ctx context.Context, a Agent, d time.Duration) bool {
+	const step = time.Second
+	for there := a.Others(); d > 0; d -= step {
+		if !clock.Pause(ctx, min(step, d)) {
+			return false
+		}
+		now := a.Others()
+		if slices.ContainsFunc(there, func(name string) bool { return !slices.Contains(now, name) }) {
+			return clock.Pause(ctx, step)
+		}
+		there = now
+	}
+	return ctx.Err() == nil
+}
+
+// Save saves a state. ok is false if the crawl's files are in use.
+func (k *Keeper) Save(ctx context.Context, a Agent) (ok bool, err error) {
+	saved := States{}
+	for _, name := range a.Others() {
+		if saved[name], err = k.look(ctx, name); err != nil {
+			return false, err
+		}
+	}
+	var cut *image.Cut
+	ok, err = a.Cut(ctx, saved, func() (err error) {
+		cut, err = k.saver.Take(k.disk(), k.Dir, files)
+		return err
+	})
+	if err != nil || !ok {
+		return false, err
+	}
+	err = a.Stored(ctx)
+	if err == nil {
+		// The segments have lines that were logged after the cut.
+		err = cut.Extend(k.disk(), k.Dir, logs{})
+	}
+	if err != nil {
+		return false, errors.Join(err, cut.Close())
+	}
+	return true, k.send(ctx, cut, false)
+}
+
+// stopping bounds Last after a signal: somebody waits for the end of the process.
+const stopping = 20 * time.Second
+
+// Last saves the state of an agent that has ended. It gives the series up, so that the next process need not wait. left
+// tells that the other agents have what it knew.
+func (k *Keeper) Last(signalled, left bool) error {
+	ctx := context.Background()
+	if signalled {
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(ctx, stopping)
+		defer end()
+	}
+	for n := 1; ; n++ {
+		cut, err := k.saver.Take(k.disk(), k.Dir, files)
+		if err == nil {
+			err = k.send(ctx, cut, left)
+		}
+		if err == nil {
+			return k.saver.Release(ctx)
+		}
+		if n == lastTries || ctx.Err() != nil || errors.Is(err, image.ErrFenced) {
+			return fmt.Errorf("the state could not be saved in %s: %w", k.Store.URL, err)
+		}
+		k.Events.Write("state-failed", report.F("error", err.Error()))
+		if !clock.Pause(ctx, tryAgain) {
+			return ctx.Err()
+		}
+	}
+}
+
+// lastTries is how often Last tries.
+const lastTries = 3
+
+func (k *Keeper) send(ctx context.Context, cut *image.Cut, left bool) (err error) {
+	if cut.Note, err = json.Marshal(note{Boot: k.Boot, Left: left}); err != nil {
+		return err
+	}
+	v, err := k.saver.Save(ctx, cut)
+	if err == nil {
+		k.Events.Write("state-saved", report.F("number", v.Number), report.F("files", v.Files),
+			report.F("bytes", v.Bytes), report.F("sent", v.Moved))
+	}
+	return err
+}
+
+// look returns what another agent has saved.
+func (k *Keeper) look(ctx context.Context, agent string) (s outbox.Saved, err error) {
+	p := k.place
+	p.Prefix = k.prefix(agent)
+	v, err := image.Look(ctx, p)
+	if errors.Is(err, image.ErrNone) || errors.Is(err, image.ErrDamaged) { // it is mended by the agent's next claim
+		return s, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	var n note
+	if err := json.Unmarshal(v.Note, &n); err != nil {
+		return s, fmt.Errorf("the saved state of agent %s: %w", agent, err)
+	}
+	return outbox.Saved{Boot: n.Boot, Number: uint64(v.Number), Left: n.Left}, nil
+}
