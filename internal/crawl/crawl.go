@@ -45,6 +45,7 @@ type Config struct {
 	// size of 0, means that the room is unknown.
 	MinFreeDisk int64
 	Disk        interface{ Space() disk.Space }
+	Claim       Claim   // nil: no other process can take over the crawl
 	Backlog     Backlog // nil: the archive stays here, or has all the room it needs
 	// DrainTimeout bounds how long a stop waits for the visits in progress. After that it
 	// leaves their URLs to the next run. Zero means 30 s.
@@ -243,7 +244,7 @@ func New(cfg Config, parts Parts) *Crawler {
 	}
 	c.obstacles = obstacles{
 		ofRound: []Obstacle{condition{c.progress.stops, c.progress.whyStops},
-			condition{c.Orders.paused, c.Orders.whyPaused}},
+			condition{c.Orders.paused, c.Orders.whyPaused}, claimed{c.cfg.Claim}},
 		ofVisit: slices.Concat(
 			[]Obstacle{condition{c.progress.crowded, c.progress.whyCrowded},
 				condition{c.lookups.full, c.lookups.whyFull}},

@@ -192,11 +192,10 @@ func TestStatesFence(t *testing.T) {
 			first := &cutOff{Sim: store}
 			old := withStates(w.config(t, testdisk.NewMem()), store)
 			old.Store.Backend, old.Frontier.HostDelay = first, 10*time.Second
-			var stopped time.Time
+			old.Fetch.Dial = w.Dialer("old", func() bool { return false })
 			ended := make(chan error, 1)
 			go func() {
 				_, err := life(old)
-				stopped = time.Now()
 				ended <- err
 			}()
 			time.Sleep(50 * time.Second)
@@ -208,16 +207,14 @@ func TestStatesFence(t *testing.T) {
 			cfg := withStates(w.config(t, mem), store)
 			cfg.Resume = true
 			res := must.Get(life(cfg))(t)
-			want := image.ErrFenced
-			if cut {
-				want = image.ErrUnsure
+			first.cut.Store(false)
+			if err := <-ended; !errors.Is(err, image.ErrFenced) || v.Number == 0 || res.Stop != crawl.Finished {
+				t.Errorf("cut off: %v: the first process ends with %v, the other one: %s", cut, err, res.Stop)
 			}
-			if err := <-ended; !errors.Is(err, want) {
-				t.Errorf("cut off: %v: the first process ends with %v", cut, err)
-			}
-			if !stopped.Before(began) || v.Number == 0 || res.Stop != crawl.Finished {
-				t.Errorf("cut off: %v: the first process stops at %v, the other one begins at %v and ends: %s", cut,
-					stopped, began, res.Stop)
+			for _, r := range w.since(began) {
+				if r.By == "old" {
+					t.Errorf("cut off: %v: the first process asks for %s after the other one has begun", cut, r.URL)
+				}
 			}
 			records := must.Get(storedRecords(store))(t)
 			for _, u := range smallURLs() {
@@ -232,4 +229,31 @@ func TestStatesFence(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStatesWait: while the store is away for some minutes, no visit begins, and then the crawl goes on.
+func TestStatesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, store := newSmallWeb(t), teststore.NewSim(1, teststore.Traits{})
+		cut := &cutOff{Sim: store}
+		cfg := withStates(w.config(t, testdisk.NewMem()), store)
+		cfg.Store.Backend, cfg.Frontier.HostDelay = cut, 10*time.Second
+		var from, to time.Time
+		go func() {
+			time.Sleep(30 * time.Second)
+			cut.cut.Store(true)
+			from = time.Now()
+			time.Sleep(5 * time.Minute)
+			cut.cut.Store(false)
+			to = time.Now()
+		}()
+		if res := must.Get(life(cfg))(t); res.Stop != crawl.Finished || to.IsZero() {
+			t.Errorf("%s", res.Stop)
+		}
+		for _, r := range w.since(from.Add(45 * time.Second)) {
+			if w.Start.Add(r.At).Before(to) {
+				t.Errorf("%s was asked for while the store was away", r.URL)
+			}
+		}
+	})
 }

@@ -64,7 +64,7 @@ func (a *Agent) withSegments(ctx context.Context) (crawl.Stop, error) {
 		k.Events = a.parts.Events
 		ended.Go(func() { k.Run(run, a.saved(s)) })
 		ended.Go(func() {
-			if err := k.Watch(run); err != nil {
+			if err := k.Watch(run, a.saved(s)); err != nil {
 				fail(&lostPlace{err})
 			}
 		})
@@ -123,13 +123,14 @@ func (a *Agent) openSaving(boot uint64) error {
 	if err := k.Open(context.Background(), a.cfg.Resume, a.cfg.Overwrite); err != nil {
 		return err
 	}
-	a.keeper = k
+	a.keeper, a.cfg.Crawl.Claim = k, k
 	return nil
 }
 
 // saved is the agent, as its keeper sees it.
 type saved struct {
 	orders  *crawl.Orders
+	view    *crawl.View
 	archive *warc.Writer
 	// cluster and membership are nil if the agent crawls alone.
 	cluster interface {
@@ -141,7 +142,7 @@ type saved struct {
 
 // saved returns the agent as its keeper sees it.
 func (a *Agent) saved(s *past.Segments) *saved {
-	v := &saved{orders: a.crawler.Orders, archive: a.parts.Archive, segments: s}
+	v := &saved{orders: a.crawler.Orders, view: a.crawler.View, archive: a.parts.Archive, segments: s}
 	if a.membership != nil {
 		v.cluster, v.membership = a.membership.Cluster, a.membership
 	}
@@ -156,6 +157,11 @@ func (v *saved) Cut(ctx context.Context, states past.States, take func() error) 
 		return v.cluster.Settle(states)
 	}
 	return v.orders.Cut(ctx, settle, v.archive.EndFiles, take)
+}
+
+func (v *saved) Visiting() bool {
+	s := v.view.Status()
+	return s == nil || s.Open > 0
 }
 
 func (v *saved) Others() []string {

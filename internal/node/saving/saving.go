@@ -151,13 +151,44 @@ func writeRun(fsys disk.FS, dir string, p image.Place, s *image.Saver) error {
 	return disk.WriteFile(fsys, filepath.Join(dir, runFile), append(b, '\n'))
 }
 
-// Watch blocks until another process has claimed the series, or the store has not confirmed the claim for 30 s, and
-// returns the reason. Then the agent stops. It returns nil when ctx is done.
-func (k *Keeper) Watch(ctx context.Context) error {
-	if err := k.saver.Hold().Watch(ctx); ctx.Err() == nil {
-		return err
+// Unsure implements crawl.Claim: another process may have the crawl if the store has not confirmed the claim for 30 s.
+func (k *Keeper) Unsure() string {
+	if k.saver == nil || k.saver.Hold().Current() == nil {
+		return ""
 	}
-	return nil
+	return "the store, which has not said for 30 s that no other process has taken over the crawl"
+}
+
+// cutAfter is how long visits may continue when the claim is unsure. The next holder waits for longer.
+const cutAfter = 40 * time.Second
+
+// Watch asks the store for the claim again and again. It returns when another process has claimed the series, or when
+// the claim is unsure and visits do not end; then the agent must stop. While the claim is unsure and no visit is in
+// progress, it waits for the store. It returns nil when ctx is done.
+func (k *Keeper) Watch(ctx context.Context, a Agent) error {
+	var unsure time.Time
+	for {
+		err := k.saver.Hold().Holds(ctx)
+		now := clock.Or(k.Clock).Now()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil && !unsure.IsZero():
+			unsure = time.Time{}
+			k.Events.Write("claim-sure")
+		case err == nil:
+		case errors.Is(err, image.ErrFenced):
+			return err
+		case unsure.IsZero():
+			unsure = now
+			k.Events.Write("claim-unsure", report.F("error", err.Error()))
+		case now.Sub(unsure) > cutAfter && a.Visiting():
+			return err
+		}
+		if !clock.Pause(ctx, claimConfig.Lease/6) {
+			return nil
+		}
+	}
 }
 
 // States are the newest saved states of other agents, by their names.
@@ -168,6 +199,8 @@ type Agent interface {
 	// Cut calls take while the crawl's state is at rest, after it has told the cluster which states of other agents are
 	// saved and has finished the files of the archive. ok is false if that is not possible now.
 	Cut(ctx context.Context, saved States, take func() error) (ok bool, err error)
+	// Visiting reports that visits are in progress.
+	Visiting() bool
 	// Others returns the names of the other agents.
 	Others() []string
 	// Stored waits until the store has the segments that have ended.

@@ -28,6 +28,8 @@ var patterns = map[string]string{
 	"store-away":   "the store does not answer; the agent tries again[: ${error}]",
 	"state-saved": "the store has state ${number} of this agent[ (${bytes} in ${files#file})]" +
 		"[; ${sent} were sent]",
+	"claim-unsure":  "no visit begins: the store does not say that this process may crawl[: ${error}]",
+	"claim-sure":    "the store says again that this process may crawl; it goes on",
 	"state-failed":  "the state could not be saved in the store; the agent tries again[: ${error}]",
 	"store-failed":  "segments could not be sent to the store; the agent tries again[: ${error}]",
 	"orders-failed": "orders could not be written or put in force; the agent tries again[: ${error}]",
