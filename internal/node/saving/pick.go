@@ -15,7 +15,7 @@ var files = crawlstate.Files{Archive: archive{}}
 type archive struct{}
 
 func (archive) Pick(path string) image.How {
-	if strings.HasSuffix(path, ".cdxj") || path == "state/index/" {
+	if strings.HasPrefix(path, "state/index/") {
 		return image.Whole
 	}
 	return image.Leave

@@ -84,10 +84,8 @@ var Rules = []Rule{
 
 // Files picks the files of a crawl directory. It is an image.Picker.
 type Files struct {
-	// Archive decides about crawl-data/ and state/index/. It picks the small files of a segment (manifest.json,
-	// _SUCCESS, _STORED) if the store has the segment, and the runs of index lines of its WARC files. A finish in the
-	// journal counts on resume if its WARC file has such a run. nil: no archive is kept, and all pages are fetched
-	// again.
+	// Archive decides about crawl-data/ and state/index/. A finish in the journal counts on resume if the index of its
+	// WARC file is here. nil: no archive is kept, and all pages are fetched again.
 	Archive image.Picker
 }
 
