@@ -21,10 +21,14 @@ const (
 // place of the file, a compressed index may stand beside it. If there is neither, the error wraps fs.ErrNotExist. The
 // caller calls done when it has read the lines.
 func openLines(fsys disk.FS, path string, from []byte) (s *lineSource, done func(), err error) {
+	if filepath.Base(path) == MergedIndex {
+		return openMerged(fsys, path, from)
+	}
 	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == filepath.Base(indexPath("")) {
-		if s, done, zipErr := openCompressed(fsys, filepath.Dir(path), from); !errors.Is(zipErr, fs.ErrNotExist) {
-			return s, done, zipErr
+		s, done, bad := openCompressed(fsys, filepath.Dir(path), zipBlocks, from)
+		if !errors.Is(bad, fs.ErrNotExist) {
+			return s, done, bad
 		}
 	}
 	if err != nil {
@@ -37,8 +41,8 @@ func openLines(fsys disk.FS, path string, from []byte) (s *lineSource, done func
 	return s, done, err
 }
 
-// openCompressed is openLines for the compressed index in dir.
-func openCompressed(fsys disk.FS, dir string, from []byte) (s *lineSource, done func(), err error) {
+// openCompressed is openLines for the compressed index in dir with a file of blocks.
+func openCompressed(fsys disk.FS, dir, blocks string, from []byte) (s *lineSource, done func(), err error) {
 	var files []disk.File
 	done = func() {
 		for _, f := range files {
@@ -46,7 +50,7 @@ func openCompressed(fsys disk.FS, dir string, from []byte) (s *lineSource, done 
 		}
 	}
 	var sources []zipnum.Source
-	for _, name := range []string{zipIndex, zipBlocks} {
+	for _, name := range []string{zipIndex, blocks} {
 		f, err := fsys.OpenFile(filepath.Join(dir, name), os.O_RDONLY, 0)
 		if err != nil {
 			done()
@@ -63,11 +67,11 @@ func openCompressed(fsys disk.FS, dir string, from []byte) (s *lineSource, done 
 	text, err := zipnum.From(sources[0], sources[1], from)
 	if err == nil {
 		// The lines before the first one may be those of two blocks.
-		s, err = skipTo(source(text, zipBlocks), from, 2*zipnum.MaxBlock)
+		s, err = skipTo(source(text, blocks), from, 2*zipnum.MaxBlock)
 	}
 	if err != nil {
 		done()
-		return nil, nil, fmt.Errorf("%s: %w", zipBlocks, err)
+		return nil, nil, fmt.Errorf("%s: %w", blocks, err)
 	}
 	return s, done, nil
 }

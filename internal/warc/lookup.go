@@ -69,6 +69,9 @@ func lookup(fsys disk.FS, p Place, url string) (found []Line, err error) {
 // The files stay open until the sequence ends or its reader stops.
 func Lines(fsys disk.FS, p Place, from string) iter.Seq2[Line, error] {
 	fsys = cmp.Or(fsys, disk.OS)
+	if len(p.Merged) > 0 {
+		return p.merged(fsys, from)
+	}
 	return merged(fsys, p.Indexes(), from)
 }
 

@@ -23,6 +23,9 @@ type Place struct {
 	Extra string
 	// Parts are sorted index files in place of that of Dir, such as those of segments. Empty: Dir has its own index.
 	Parts []string
+	// Merged are index files that have the lines of Parts, in fewer files: a MergedIndex, and what it lacks. They are
+	// read in place of Parts unless they are damaged. Empty: there is none.
+	Merged []string
 	// Live is the Writer of Dir's crawl, which runs in this process. FindLines and Lookup then also know what it has
 	// written up to now. Nil: no crawl writes.
 	Live *Writer

@@ -170,6 +170,9 @@ func (s *Segments) send(ctx context.Context, w *watched, last bool) error {
 	}
 	err = c.SendLists(ctx, w)
 	s.sentLists.done(w.clock.Now())
+	if err == nil && last {
+		err = c.SendIndex(ctx, w)
+	}
 	return err
 }
 

@@ -16,5 +16,8 @@
 // Invariants:
 //   - Only segments with _SUCCESS are shown.
 //   - No name in a file of the crawl leads to a file outside of what the person has named.
-//   - To open a crawl in a store takes two lists, if the crawl has an index of all segments (MergedIndex).
+//   - A segment that the merged index of the crawl lacks (warc.MergedIndex) is read by its own index. If the merged
+//     index is damaged, all are.
+//   - To open a crawl in a store takes a list for each 1000 objects. To find a line in the merged index takes two
+//     requests.
 package crawls

@@ -177,7 +177,9 @@ func (f *FS) Shown(dir string) bool { return f.viewOf(dir) != nil || f.Store(dir
 func (f *FS) Place(dir string) (p warc.Place, err error) {
 	p.Dir = dir
 	if v := f.viewOf(dir); v != nil {
-		p.Parts, err = v.indexes()
+		if p.Parts, err = v.indexes(); err == nil {
+			p.Merged, err = v.merged()
+		}
 	}
 	return p, err
 }

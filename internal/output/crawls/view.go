@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/output/segment"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/zipnum"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -167,6 +168,49 @@ func (v *view) indexes() (paths []string, err error) {
 		paths = append(paths, filepath.Join(s.path, segment.IndexName))
 	}
 	return paths, err
+}
+
+// merged returns files with the lines of the indexes: the merged index of each crawl, and the indexes of segments that
+// it lacks. It returns none if no crawl has a merged index that can be used.
+func (v *view) merged() (paths []string, err error) {
+	segments, err := v.complete()
+	if err != nil {
+		return nil, err
+	}
+	left := map[string]bool{} // the segments that no merged index has, by their paths
+	for _, s := range segments {
+		left[s.path] = true
+	}
+	for _, c := range v.crawls {
+		if c.only != "" || c.segments == v.dir { // the merged index is outside
+			continue
+		}
+		name := filepath.Join(filepath.Dir(c.segments), warc.MergedIndex)
+		m, err := warc.ReadMerged(v.fs, name)
+		if errors.Is(err, zipnum.ErrDamaged) || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		gone := func(segment string) bool { return !left[filepath.Join(c.segments, segment)] }
+		if slices.ContainsFunc(m.Segments, gone) { // its lines would name files that are not there
+			continue
+		}
+		paths = append(paths, name)
+		for _, segment := range m.Segments {
+			delete(left, filepath.Join(c.segments, segment))
+		}
+	}
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	for _, s := range segments {
+		if left[s.path] {
+			paths = append(paths, filepath.Join(s.path, segment.IndexName))
+		}
+	}
+	return paths, nil
 }
 
 // inSegment returns where a file of a segment is, by its path from the crawl directory. name is where it is if the view

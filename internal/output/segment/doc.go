@@ -26,7 +26,8 @@
 // a crash takes no line from a log that a segment has. Lines may be in a later segment than the record of their URL.
 //
 // Send puts the files of a committed segment into an object store, at the same paths, and notes it in _STORED.
-// SendLists replaces the lists there.
+// SendLists replaces the lists there. SendIndex merges the indexes of all segments there into one that is read with few
+// requests: index.idx and, for each generation of it, index-GENERATION.cdx.gz (package zipnum).
 //
 // Merge makes one segment of several. It copies their files into crawl-data/CRAWL/merging, commits the new segment
 // there and renames it; then it removes the old ones, which its manifest names. FinishMerges does the rest after a

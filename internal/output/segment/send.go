@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -92,20 +91,8 @@ func (c *Committer) Send(ctx context.Context, store Store, name string) (m Manif
 
 // sendFile puts a file of the crawl directory into the store.
 func (c *Committer) sendFile(ctx context.Context, fsys disk.FS, store Store, key string) error {
-	f, err := fsys.OpenFile(filepath.Join(c.Dir, filepath.FromSlash(key)), os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	_, err = store.Put(ctx, key, io.NewSectionReader(f, 0, info.Size()), object.Condition{IfAbsent: true})
-	if exists, ok := errors.AsType[*object.ExistsError](err); ok && exists.Same { // sent before a kill
-		return nil
-	}
-	return err
+	return putFile(ctx, fsys, store, filepath.Join(c.Dir, filepath.FromSlash(key)), key,
+		object.Condition{IfAbsent: true}) // a kill may have come after it was sent
 }
 
 // prefix returns the beginning of the keys of all segments, without the slash at its end.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,14 +14,16 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/object"
+	"github.com/orbweaver/orbweaver/internal/store/remote"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/teststore"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
+	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
 // sendAll sends all segments, as a crawl does.
-func sendAll(ctx context.Context, fsys disk.FS, store Store) error {
+func sendAll(ctx context.Context, fsys disk.FS, store IndexStore) error {
 	c := Committer{FS: fsys, Dir: "/c", Crawl: "web"}
 	names, err := c.Unsent(store)
 	for _, name := range names {
@@ -28,7 +31,7 @@ func sendAll(ctx context.Context, fsys disk.FS, store Store) error {
 			return err
 		}
 	}
-	return errors.Join(err, c.SendLists(ctx, store))
+	return errors.Join(err, c.SendLists(ctx, store), c.SendIndex(ctx, store))
 }
 
 // inStore checks that each segment in a store that has _SUCCESS is equal to the one here, file by file. It returns
@@ -63,6 +66,45 @@ func inStore(mem *testdisk.Mem, sim *teststore.Sim) (n int, err error) {
 		}
 	}
 	return n, nil
+}
+
+// mergedInStore checks that the merged index in a store has the lines of all segments here, and that nothing is left of
+// its making.
+func mergedInStore(ctx context.Context, mem *testdisk.Mem, store IndexStore) error {
+	far := remote.New(ctx, store, "", remote.Config{})
+	names, err := warc.SegmentNames(mem, "/c", "web")
+	if err != nil {
+		return err
+	}
+	m, err := warc.ReadMerged(far, "crawl-data/web/index.idx")
+	if err != nil || !slices.Equal(m.Segments, names) {
+		return fmt.Errorf("the merged index has %q, want %q: %w", m.Segments, names, err)
+	}
+	var lists [2][]warc.Line
+	p := warc.Place{Merged: []string{"crawl-data/web/index.idx"}, Parts: []string{"none"}}
+	for l, err := range warc.Lines(far, p, "") {
+		if err != nil {
+			return err
+		}
+		lists[0] = append(lists[0], l)
+	}
+	p = warc.Place{}
+	for _, name := range names {
+		p.Parts = append(p.Parts, "/c/crawl-data/web/segments/"+name+"/index.cdxj")
+	}
+	for l, err := range warc.Lines(mem, p, "") {
+		if err != nil {
+			return err
+		}
+		lists[1] = append(lists[1], l)
+	}
+	if len(lists[0]) == 0 || !slices.Equal(lists[0], lists[1]) {
+		return fmt.Errorf("the merged index has %d lines, want %d", len(lists[0]), len(lists[1]))
+	}
+	if _, err := mem.Stat("/c/crawl-data/web/indexing"); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the folder of the merged index: %v", err)
+	}
+	return nil
 }
 
 // walk adds the files of a folder, but for the note that it was sent.
@@ -112,6 +154,7 @@ func TestSend(t *testing.T) {
 			if k, err := inStore(mem, sim); err != nil || k < 2 {
 				t.Errorf("killed at operation %d, sent again: %d segments, %v", n, k, err)
 			}
+			must.Do(t, mergedInStore(t.Context(), mem, store))
 			c := Committer{FS: mem, Dir: "/c", Crawl: "web"}
 			if left, err := c.Unsent(store); err != nil || len(left) > 0 {
 				t.Errorf("not sent: %q, %v", left, err)

@@ -34,6 +34,7 @@ const (
 	blockBytes = 1 << 20 // of the lines after which a block ends early
 	// MaxBlock is how many bytes a block may unpack to.
 	MaxBlock = 64 << 20
+	format   = "cdxj-gzip-1.0"
 	maxEntry = 1 << 20 // bytes of a line of the index
 	buffer   = 64 << 10
 	probe    = 4 << 10 // bytes that one step of a binary search reads
@@ -52,6 +53,37 @@ type Writer struct {
 	lines, text   int          // of the block
 	offset        int64        // of the block
 	begun         bool
+
+	// Segments are named in the first line of the index, if there are any: what the lines are of.
+	Segments []string
+}
+
+// A Meta is the first line of an index.
+type Meta struct {
+	Format   string   `json:"format"`
+	Filename string   `json:"filename"`           // of the file of blocks
+	Segments []string `json:"segments,omitempty"` // see Writer
+}
+
+// MaxSegments bounds the names in the first line of an index, in bytes.
+const MaxSegments = maxEntry / 2
+
+// ReadMeta reads the first line of an index. If there is none, the error wraps ErrDamaged.
+func ReadMeta(index io.Reader) (m Meta, err error) {
+	in := bufio.NewScanner(index)
+	in.Buffer(make([]byte, buffer), maxEntry)
+	in.Split(splitLine)
+	if !in.Scan() {
+		if err := in.Err(); err != nil && err != io.ErrUnexpectedEOF && err != bufio.ErrTooLong {
+			return m, err
+		}
+		return m, fmt.Errorf("%w: the index has no first line", ErrDamaged)
+	}
+	rest, ok := bytes.CutPrefix(in.Bytes(), []byte("!meta 0 "))
+	if !ok || json.Unmarshal(rest, &m) != nil || m.Format != format {
+		return Meta{}, fmt.Errorf("%w: the first line of the index does not name the format %s", ErrDamaged, format)
+	}
+	return m, nil
 }
 
 // NewWriter returns a Writer. name is the name of the file of blocks, without a directory. The caller closes the files.
@@ -93,10 +125,15 @@ func (w *Writer) begin() error {
 	}
 	w.begun = true
 	name, err := json.Marshal(w.name)
-	if err != nil {
-		return err
+	segments := ""
+	if err == nil && len(w.Segments) > 0 {
+		var list []byte
+		list, err = json.Marshal(w.Segments)
+		segments = ", \"segments\": " + string(list)
 	}
-	_, err = fmt.Fprintf(w.index, "!meta 0 {\"format\": \"cdxj-gzip-1.0\", \"filename\": %s}\n", name)
+	if err == nil {
+		_, err = fmt.Fprintf(w.index, "!meta 0 {\"format\": \"%s\", \"filename\": %s%s}\n", format, name, segments)
+	}
 	return err
 }
 
@@ -137,6 +174,30 @@ type Source interface {
 	io.ReaderAt
 	// Size returns the size of the file in bytes.
 	Size() int64
+}
+
+// CheckEnd returns an error that wraps ErrDamaged if the last block of the index does not end where a file of blocks
+// with so many bytes does. It reads the end of the index.
+func CheckEnd(index Source, blocks int64) error {
+	size := index.Size()
+	for _, step := range []int64{buffer, 2 * maxEntry} { // the second has a whole line
+		end, found := int64(0), false
+		s := scan(index, max(0, size-step), size, buffer)
+		e, err := s.next()
+		for ; err == nil && e != nil; e, err = s.next() {
+			end, found = e.offset+e.length, true
+		}
+		switch {
+		case err != nil:
+			return err
+		case !found && size > step:
+			continue
+		case end != blocks:
+			return fmt.Errorf("%w: the blocks end at byte %d in place of %d", ErrDamaged, blocks, end)
+		}
+		return nil
+	}
+	return fmt.Errorf("%w: the index ends without a line of a block", ErrDamaged)
 }
 
 // From returns the text of the lines from the block on that has the first line that is not below key. The lines before
@@ -188,6 +249,7 @@ func find(index Source, key []byte) (offset int64, err error) {
 type entry struct {
 	key        []byte // valid until the next one is read
 	offset     int64  // of the block
+	length     int64  // of the block; 0 if the line does not name it
 	start, end int64  // of the line in the index
 }
 
@@ -245,12 +307,13 @@ func (s *scanner) next() (*entry, error) {
 		e := &entry{key: keyOf(line), start: start, end: s.at}
 		var place struct {
 			Offset *int64 `json:"offset"`
+			Length int64  `json:"length"`
 		}
 		if err := json.Unmarshal(line[len(e.key):], &place); err != nil || place.Offset == nil {
 			return nil, fmt.Errorf("%w: the line of the index at byte %d names no offset: %s", ErrDamaged, start,
 				strings.ToValidUTF8(fmt.Sprintf("%.60s", line), "?"))
 		}
-		e.offset = *place.Offset
+		e.offset, e.length = *place.Offset, place.Length
 		return e, nil
 	}
 }

@@ -157,6 +157,36 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestMeta reads the first line of an index with names of segments, and where its blocks end.
+func TestMeta(t *testing.T) {
+	var index, blocks bytes.Buffer
+	w := NewWriter(&blocks, &index, "b\".cdx.gz")
+	w.Segments = []string{"one", "two"}
+	for i := range 3 * blockLines {
+		if err := w.Add(fmt.Appendf(nil, "%06d 1 {}", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m, err := ReadMeta(bytes.NewReader(index.Bytes()))
+	if err != nil || m.Filename != "b\".cdx.gz" || !slices.Equal(m.Segments, w.Segments) {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if err := CheckEnd(bytes.NewReader(index.Bytes()), int64(blocks.Len())); err != nil {
+		t.Error(err)
+	}
+	if err := CheckEnd(bytes.NewReader(index.Bytes()), int64(blocks.Len())-1); !errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
+	lines := strings.SplitAfter(index.String(), "\n")
+	cut := strings.Join(lines[:len(lines)-2], "")
+	if err := CheckEnd(strings.NewReader(cut), int64(blocks.Len())); !errors.Is(err, ErrDamaged) {
+		t.Errorf("without the last block: %v", err)
+	}
+}
+
 func FuzzFrom(f *testing.F) {
 	index, blocks := write(f, []string{"a 1 {}", "b 2 {}"})
 	f.Add(index, blocks, "b")
@@ -167,6 +197,12 @@ func FuzzFrom(f *testing.F) {
 			_, err = io.Copy(io.Discard, io.LimitReader(r, 2*MaxBlock))
 		}
 		if err != nil && !errors.Is(err, ErrDamaged) {
+			t.Fatal(err)
+		}
+		if _, err := ReadMeta(bytes.NewReader(index)); err != nil && !errors.Is(err, ErrDamaged) {
+			t.Fatal(err)
+		}
+		if err := CheckEnd(bytes.NewReader(index), int64(len(blocks))); err != nil && !errors.Is(err, ErrDamaged) {
 			t.Fatal(err)
 		}
 	})
