@@ -112,7 +112,7 @@ func (s *Series) none() error {
 	if s.Agent != "" {
 		of, give = " of agent "+s.Agent+of, "{name} or "+give
 	}
-	return input.Errorf("%s has no saved state%s; give another %s", s.Store.URL, of, give)
+	return input.Errorf("%s has no saved state%s; give another "+give, s.Store.URL, of)
 }
 
 // find returns the only crawl of a store that has a saved state of the agent.
