@@ -199,3 +199,18 @@ func TestCrawlDir(t *testing.T) {
 		}
 	}
 }
+
+// TestMakeDirsNames gives MakeDirs names that are not in their shortest form, as the default directory ./crawl is.
+func TestMakeDirsNames(t *testing.T) {
+	for _, c := range []struct{ root, dir string }{
+		{"./c", "c/x/y"}, {"c", "./c/x/y"}, {"/c/", "/c/x/y"}, {"./c/.", "c/x//y"}, {"/c", "/c"},
+		{"/other", "/c/x/y"}, {"other", "c/x/y"},
+	} {
+		mem := testdisk.NewMem()
+		must.Do(t, mem.MkdirAll(c.root, 0o755))
+		must.Do(t, MakeDirs(mem, c.root, c.dir))
+		if info, err := mem.Stat(c.dir); err != nil || !info.IsDir() {
+			t.Errorf("MakeDirs(%q, %q): %v, %v", c.root, c.dir, info, err)
+		}
+	}
+}

@@ -134,13 +134,14 @@ func Open(cfg Config) (*Writer, Recovered, error) {
 
 // MakeDirs creates directories below root durably: it syncs every parent, because a power failure that loses a
 // directory loses its files too. It syncs even if the directories exist, because an earlier process may have been
-// killed before it synced them.
+// killed before it synced them. Of a directory that is not below root, it syncs every parent there is.
 func MakeDirs(fsys disk.FS, root string, dirs ...string) error {
+	root = filepath.Clean(root)
 	for _, d := range dirs {
 		if err := fsys.MkdirAll(d, 0o755); err != nil {
 			return err
 		}
-		for d != root {
+		for d = filepath.Clean(d); d != root && d != filepath.Dir(d); {
 			d = filepath.Dir(d)
 			if err := fsys.SyncDir(d); err != nil {
 				return err
