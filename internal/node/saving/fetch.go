@@ -30,7 +30,8 @@ const pieceBytes = 8 << 20
 // series any more, which may take a minute and a half; note is told what it waits for. It can be repeated after a kill.
 // The error is an *input.ConfigError if there is no state.
 func Fetch(ctx context.Context, s Series, note func(string)) (image.Saved, error) {
-	p, err := s.open(s.Agent, object.Config{})
+	s.Note = note
+	p, err := s.open(s.Agent, object.Config{Waits: &s})
 	if err != nil {
 		return image.Saved{}, input.Errorf("{store} %v", err)
 	}
@@ -93,6 +94,9 @@ func Bring(ctx context.Context, s Series, must bool, note func(string)) error {
 		s.Crawl = ""
 	}
 	v, err := Fetch(ctx, s, note)
+	if err != nil && ctx.Err() != nil {
+		return errors.New("stopped before the state was here; run the command again to go on")
+	}
 	if _, none := errors.AsType[*input.ConfigError](err); none && !must {
 		return nil
 	}

@@ -163,11 +163,11 @@ func fence(t *testing.T, seed uint64) {
 		LateLists: time.Minute})
 	var all crawled
 	var wg sync.WaitGroup
-	r := rand.New(rand.NewPCG(seed, 3))
+	r := rand.New(&locked{of: rand.NewPCG(seed, 3)})
 	for who := range processes {
 		start := time.Duration(r.IntN(400)) * time.Second
 		life := time.Duration(r.IntN(600)) * time.Second
-		draw := rand.New(rand.NewPCG(seed, uint64(who)+10))
+		draw := rand.New(&locked{of: rand.NewPCG(seed, uint64(who)+10)})
 		wg.Go(func() {
 			time.Sleep(start)
 			oneProcess(t, sim, draw, who, life, &all)
@@ -318,7 +318,7 @@ func TestJoin(t *testing.T) {
 func TestUnsure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sim := teststore.NewSim(1, teststore.Traits{})
-		net := &badNetwork{Backend: sim, draw: rand.New(rand.NewPCG(1, 1))}
+		net := &badNetwork{Backend: sim, draw: rand.New(&locked{of: rand.NewPCG(1, 1)})}
 		p := image.Place{Store: object.New(sim, "sim://store", object.Config{})}
 		s := must.Get(image.Claim(t.Context(), p, image.Config{}))(t)
 		follower := image.Follow(image.Place{Store: object.New(net, "sim://store", object.Config{})}, image.Config{},

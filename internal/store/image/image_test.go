@@ -45,11 +45,12 @@ type world struct {
 	disk *testdisk.Mem
 	is   map[string][]byte
 	r    *rand.Rand
+	mu   sync.Mutex          // guards ages, if an image is restored while others are saved
 	ages []map[string][]byte // what it contained, by the number of the image
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
-	w := &world{t: t, disk: testdisk.NewMem(), is: map[string][]byte{}, r: rand.New(rand.NewPCG(seed, 7)),
+	w := &world{t: t, disk: testdisk.NewMem(), is: map[string][]byte{}, r: rand.New(&locked{of: rand.NewPCG(seed, 7)}),
 		ages: []map[string][]byte{nil}}
 	must.Do(t, w.disk.MkdirAll("c/left", 0o755))
 	must.Do(t, w.disk.MkdirAll("c/grow", 0o755))
@@ -112,6 +113,8 @@ func (w *world) change(most int) {
 
 // took notes that an image was taken which may get a number.
 func (w *world) took(number int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for int64(len(w.ages)) <= number {
 		w.ages = append(w.ages, nil)
 	}
@@ -288,4 +291,16 @@ func TestPass(t *testing.T) {
 			}
 		}
 	}
+}
+
+// locked is a source of random numbers for several goroutines.
+type locked struct {
+	mu sync.Mutex
+	of *rand.PCG
+}
+
+func (l *locked) Uint64() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of.Uint64()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"os"
 	"strings"
 	"testing"
@@ -342,7 +343,10 @@ func TestReaderMeetsHolder(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := content(t, to, "r")
-				for i, age := range w.ages {
+				w.mu.Lock()
+				ages := slices.Clone(w.ages)
+				w.mu.Unlock()
+				for i, age := range ages {
 					if int64(i) == v.Number && !maps.EqualFunc(got, age, func(a, b []byte) bool {
 						return string(a) == string(b)
 					}) {
