@@ -78,7 +78,7 @@ func TestOptionsAreSettings(t *testing.T) {
 			t.Errorf("%s changes no setting", path)
 		}
 	}
-	if len(fields) < 70 {
+	if len(fields) < 69 {
 		t.Errorf("%d fields", len(fields))
 	}
 }

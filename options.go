@@ -231,9 +231,6 @@ type Cluster struct {
 	// reports of the other agents. "refetch" fetches them again before the crawl ends, unless the agent is back by
 	// then; it requires 2 Replicas. Empty means "keep".
 	OnLoss string
-	// ArchiveCopies is how many agents have each finished file of the archive, 1 or 2. With 2 another agent has a copy,
-	// which counts as the archive if the agent is lost; it requires 2 Replicas. Zero means 1.
-	ArchiveCopies int
 	// Partition is how agents divide the work: "rendezvous", "ring" (UbiCrawler's), "hash", "sites" or "topic".
 	// With "hash" agents also archive one full copy of identical pages, and follow only that
 	// copy's links. With "sites" coordinators assign the hosts. With "topic" the category of a page names the

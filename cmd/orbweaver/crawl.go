@@ -111,8 +111,8 @@ Exit codes: ` + exitBriefs() + "."
 // Run crawls until the crawl ends or a signal stops it.
 func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, given *elsewhere) (err error) {
 	if !c.JSON && !c.Quiet {
-		for _, name := range given.unknown {
-			fmt.Fprintf(errs, "orbweaver: %s in the environment matches no flag and is ignored\n", name)
+		for _, note := range given.ignored {
+			fmt.Fprintf(errs, "orbweaver: %s\n", note)
 		}
 		if slices.Contains(c.Seeds, "-") && term.IsTerminal(int(os.Stdin.Fd())) {
 			fmt.Fprintln(errs, "Enter seeds, one URL per line, then Ctrl-D:")

@@ -160,8 +160,6 @@ var crawlHelp = cli.Texts{
 		"agent and its disk loses no URL.",
 	"on_loss": "With --replicas 2: what to do about the pages of an archive that was lost with its agent. keep: list " +
 		"them in reports. refetch: fetch them again before the crawl ends, unless the agent is back by then.",
-	"archive_copies": "With --replicas 2: keep each finished archive file at N agents, 1 or 2. With 2, another agent " +
-		"gets a copy, which counts as the archive if this agent is lost.",
 	"listen": "Crawl with other agents, which reach this one at this IP address and port; an interface or " +
 		"a name of this machine may stand for the IP address. An address other than loopback requires --keys.",
 	"join": "Join the cluster of the agents at these addresses; at least one must answer. A host name stands " +

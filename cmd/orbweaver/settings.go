@@ -26,15 +26,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
-// elsewhere holds the flags of "crawl" that come from elsewhere than the command line. The
-// sources, in order of precedence: the environment, the YAML file of --config and, with
-// --resume, the crawl.yaml in the crawl directory. Each value is parsed when it is read, so
-// that an error can name its file and line. It implements kong.Resolver.
+// elsewhere holds the flags of "crawl" that come from elsewhere than the command line. The sources, in order of
+// precedence: the environment, the YAML file of --config and, with --resume, the crawl.yaml in the crawl directory.
+// Each value is parsed when it is read, so that an error can name its file and line. It implements kong.Resolver.
 type elsewhere struct {
 	environ []string // NAME=VALUE
 	values  map[string]setting
 	hosts   []sheet.Entry // the section hosts: of the file that has one
-	unknown []string      // variables that begin with ORBWEAVER_ and match no flag
+	ignored []string      // notes about what names no flag: variables that begin with ORBWEAVER_, and removed settings
 }
 
 // A setting is the value of a flag: a string, or a list of strings as []any.
@@ -228,7 +227,7 @@ func (s *elsewhere) fromEnvironment(flags map[string]*kong.Flag) error {
 				return fmt.Errorf("%s in the environment matches no flag of crawl; did you mean %s?",
 					name, near)
 			}
-			s.unknown = append(s.unknown, name)
+			s.ignored = append(s.ignored, name+" in the environment matches no flag and is ignored")
 			continue
 		}
 		if err := s.take(flags[flag], value, name+" in the environment"); err != nil {
@@ -277,6 +276,9 @@ func (s *elsewhere) fromFile(path string, flags map[string]*kong.Flag) error {
 			continue
 		}
 		switch {
+		case flag == nil && settings.IsRemoved(key):
+			s.ignored = append(s.ignored, settings.Removed(at, key, p.Value)...)
+			continue
 		case flag == nil:
 			if near := cli.Nearest(key, slices.Sorted(maps.Keys(flags))); near != "" {
 				return fmt.Errorf("%s: unknown key %q; did you mean %q?", at, key, near)

@@ -168,9 +168,7 @@ type ClusterStatus struct {
 	Boundary *report.Boundary `json:"boundary,omitempty"` // pages on their way between agents
 	// Categories are those of this agent's pages, by name, and the others of pages that it keeps.
 	Categories []report.Category `json:"categories,omitempty"`
-	Lost       *report.Lost      `json:"lost,omitempty"` // archives that were lost with other agents
-	// ArchiveCopies counts archive files that are copied to other agents.
-	ArchiveCopies *report.ArchiveCopies `json:"archive_copies,omitempty"`
-	Exchange      *report.Exchange      `json:"exchange,omitempty"` // messages to other agents, in this run
-	Sites         *report.Sites         `json:"sites,omitempty"`    // what the coordinators say
+	Lost       *report.Lost      `json:"lost,omitempty"`     // archives that were lost with other agents
+	Exchange   *report.Exchange  `json:"exchange,omitempty"` // messages to other agents, in this run
+	Sites      *report.Sites     `json:"sites,omitempty"`    // what the coordinators say
 }

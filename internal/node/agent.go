@@ -513,7 +513,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	}
 	if s := a.Status(); s != nil {
 		c, sum := &s.Cluster, &res.Summary
-		sum.Lost, sum.ArchiveCopies, sum.Leases, sum.Moves = c.Lost, c.ArchiveCopies, c.Leases, c.Moves
+		sum.Lost, sum.Leases, sum.Moves = c.Lost, c.Leases, c.Moves
 		sum.Contents = c.Contents
 	}
 	res.Others, res.Barred = a.leftBy(stop)

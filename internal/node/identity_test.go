@@ -57,7 +57,6 @@ func TestSharedSettings(t *testing.T) {
 		{"", func(c *node.Config) { c.Cluster.Agents, c.Cluster.Replicas = 1, 1 }},
 		{"", func(c *node.Config) { c.Frontier.HostDelay, c.Frontier.IPDelay = 2*time.Second, -1 }},
 		{"", func(c *node.Config) { c.Cluster.OnLoss = membership.LossKeep }},
-		{"", func(c *node.Config) { c.Cluster.ArchiveCopies = 1 }},
 		{"", func(c *node.Config) {
 			c.Hosts = hostsTable(t, "(example,a,)", "auth=bearer other", "delay=1s")
 			c.Fetch.Secret = [][2]string{{"x-key", "other"}}
@@ -65,7 +64,6 @@ func TestSharedSettings(t *testing.T) {
 		{"agents", func(c *node.Config) { c.Cluster.Agents = 3 }},
 		{"replicas", func(c *node.Config) { c.Cluster.Replicas = 2 }},
 		{"on-loss", func(c *node.Config) { c.Cluster.OnLoss = membership.LossRefetch }},
-		{"archive-copies", func(c *node.Config) { c.Cluster.ArchiveCopies = 2 }},
 		{"partition", func(c *node.Config) { c.Cluster.Partition = membership.PartitionHash }},
 		{"partition", func(c *node.Config) { c.Cluster.Partition, c.Cluster.Kappa = membership.PartitionRing, 100 }},
 		{"scope", func(c *node.Config) { c.Scope.Scope = scope.Domain }},

@@ -74,13 +74,13 @@ func (r remote) name() string { return r.path[strings.LastIndexByte(r.path, '/')
 type setting struct {
 	agents                          int
 	partition, boundary             string
-	replicas, copies                int
+	replicas                        int
 	coordinated, refetches, limited bool
 }
 
 var settings = []setting{
 	{agents: 1, limited: true},
-	{agents: 3, replicas: 2, copies: 2, refetches: true},
+	{agents: 3, replicas: 2, refetches: true},
 	{agents: 3, partition: membership.PartitionHash, boundary: membership.BoundaryContents, limited: true},
 	{agents: 3, partition: membership.PartitionHash, replicas: 2},
 	{agents: 3, partition: membership.PartitionTopic, boundary: membership.BoundaryContents},
@@ -256,7 +256,7 @@ func (m *mutated) config(n int, mem *testdisk.Mem, hosts string) node.Config {
 	s := m.setting
 	cfg.Cluster = &membership.Config{Name: fmt.Sprintf("a%d", n), Capacity: 1,
 		Listen: fmt.Sprintf("127.0.0.1:%d", 7470+n), Join: []string{"127.0.0.1:7471"}, Agents: s.agents, Recovery: 2,
-		Partition: s.partition, Boundary: s.boundary, Replicas: s.replicas, ArchiveCopies: s.copies,
+		Partition: s.partition, Boundary: s.boundary, Replicas: s.replicas,
 		Network: &tap{m.loop, m.heard, m.answered}}
 	if s.refetches {
 		cfg.Cluster.OnLoss = membership.LossRefetch

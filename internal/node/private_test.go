@@ -9,11 +9,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 )
 
-// TestMakePrivate: no other user of the machine can read what a crawl of private addresses keeps of its cluster: pages
-// of other agents, and copies of their archive files.
+// TestMakePrivate: no other user of the machine can read what a crawl of private addresses keeps of its cluster, such
+// as pages of other agents.
 func TestMakePrivate(t *testing.T) {
 	dir := t.TempDir()
-	kept := []string{"archive", "state/outbox", "state/boundary", "copies", "state/replica"}
+	kept := []string{"archive", "state/outbox", "state/boundary", "state/replica"}
 	for _, name := range kept {
 		must.Do(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}

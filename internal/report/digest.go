@@ -151,11 +151,6 @@ func (s *Summary) cluster(add func(name string, parts ...string)) {
 		same = some(c.Duplicates, "page") + " with the content of a page that any agent has"
 	}
 	add("agents", links, moved, same)
-	if c := s.ArchiveCopies; c != nil {
-		add("copies", fmt.Sprintf("%s of this agent's archive at %s", some(c.Copied, "finished file"),
-			cmp.Or(Clean(c.Keeper), "no other agent")), few(c.Waiting, "finished file", "not copied"),
-			few(c.Held, "file", "of other agents here, "+humanize.Bytes(uint64(max(c.HeldBytes, 0)))))
-	}
 }
 
 func (s *Summary) took() string { return Span(time.Duration(s.DurationS * float64(time.Second))) }

@@ -57,9 +57,7 @@ type Summary struct {
 
 	Exchange *Exchange `json:"exchange,omitempty"` // messages to other agents, in the last run
 	Contents *Contents `json:"contents,omitempty"` // search for duplicate contents among agents, in the last run
-	// ArchiveCopies counts archive files that are copied to other agents, now.
-	ArchiveCopies *ArchiveCopies `json:"archive_copies,omitempty"`
-	Lost          *Lost          `json:"lost,omitempty"` // archives that were lost with other agents, now
+	Lost     *Lost     `json:"lost,omitempty"`     // archives that were lost with other agents, now
 
 	Failing Failing `json:"failing,omitzero"`
 

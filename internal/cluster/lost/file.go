@@ -20,17 +20,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-func lostName(archive string) string   { return "lost-" + archive + ".txt" }
-func copiedName(archive string) string { return "copied-" + archive + ".txt" }
+func lostName(archive string) string { return "lost-" + archive + ".txt" }
 
 // lostOf returns of which archive a file is the list.
-func lostOf(file string) (archive string, is bool) { return archiveOf(file, "lost-") }
-
-// copiedOf returns of which archive a file is the list of the pages in copies.
-func copiedOf(file string) (archive string, is bool) { return archiveOf(file, "copied-") }
-
-func archiveOf(file, prefix string) (archive string, is bool) {
-	archive, is = strings.CutPrefix(file, prefix)
+func lostOf(file string) (archive string, is bool) {
+	archive, is = strings.CutPrefix(file, "lost-")
 	archive, txt := strings.CutSuffix(archive, ".txt")
 	return archive, is && txt
 }
@@ -41,10 +35,6 @@ const (
 # If the crawl directory of %[1]s still exists, its archive has these pages, and the list is not needed.
 # %[5]s
 # Other agents that took over hosts have lists of their own.
-`
-	copiedHead = `# URLs of the pages that were in the archive of agent %[1]s (instance %[2]s), and that copies have:
-# the files in the folder copies/%[1]s-%[2]s of another agent. If that agent is lost, too, they go back to the list
-# lost-%[1]s-%[2]s.txt.
 `
 	// againApart and againHere say in a list how its pages are fetched again.
 	againApart = `Otherwise fetch the pages again, in a crawl of their own:

@@ -3,7 +3,6 @@
 //	crawl.log and lists -> Each -> the agent's heirs know the pages of its archive, and those of earlier lost archives
 //	a takeover -> List -> Add, Commit -> reports/lost-NAME-INSTANCE.txt
 //	the archive's agent is back, or has ended in order -> Place -> state/kept/lost-NAME-INSTANCE.txt
-//	copies have some of the pages -> Divide -> reports/copied-NAME-INSTANCE.txt
 //	all agents are idle -> Refetch -> the pages are accepted once more -> reports/refetched-NAME-INSTANCE.txt
 //
 // A list has each URL once. No change of a list loses one of its URLs, also if the agent is killed meanwhile.
@@ -54,7 +53,7 @@ type Config struct {
 type Lists struct {
 	cfg     Config
 	mu      sync.Mutex                       // locked while a list is replaced, moved or renamed
-	commits atomic.Int64                     // see Commits
+	commits atomic.Int64                     // the lists that takeovers have written, and those that have been moved
 	listed  atomic.Pointer[map[string]int64] // by lost archive: the URLs on its list in the reports
 }
 
@@ -84,9 +83,6 @@ func (l *Lists) view() *gossip.View {
 	}
 	return nil
 }
-
-// Commits counts the lists that takeovers have written, and those that have been moved.
-func (l *Lists) Commits() int64 { return l.commits.Load() }
 
 // Lost tells of archives that were lost with other agents. The result of nil Lists is nil.
 func (l *Lists) Lost() *report.Lost {
@@ -140,8 +136,7 @@ func (l *Lists) Each(fn func(u link.Link, lost bool, archive string) error) erro
 		}
 		return fn(u, true, archive)
 	}
-	return errors.Join(l.eachListed(listDir, lostOf, lost), l.eachListed(KeptDir, lostOf, lost),
-		l.eachListed(listDir, copiedOf, lost))
+	return errors.Join(l.eachListed(listDir, lostOf, lost), l.eachListed(KeptDir, lostOf, lost))
 }
 
 func (l *Lists) List(lost handoff.Source) (list cluster.List, whole bool, err error) {

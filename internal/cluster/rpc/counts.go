@@ -25,7 +25,6 @@ const (
 	CallRecall
 	CallOrders
 	CallOperate
-	CallCopy
 	CallPages
 	// The calls to a coordinator.
 	CallDiscover
@@ -37,7 +36,7 @@ const (
 )
 
 var callNames = [calls]string{"Hello", "Push", "Known", "Ship", "Claim", "Hand", "Lease", "Pulse", "End", "Budget",
-	"Share", "Contents", "Recall", "Orders", "Operate", "Copy", "Pages", "Discover", "Follow", "Finish",
+	"Share", "Contents", "Recall", "Orders", "Operate", "Pages", "Discover", "Follow", "Finish",
 	"Status", "Forget"}
 
 // answerer returns the role of the process that answers the call.

@@ -26,7 +26,6 @@
 //	Orders    own    orders of operators, a digest           orders that the caller lacks, a digest
 //	Operate   own    a request of an operator                the response to it
 //	Pages     bulk   a stream of pages that the receiver keeps  they are durable
-//	Copy      bulk   a part of an archive file               it is stored
 //	Contents  own    digests of the receiver's contents      the pages that have them archived in full
 //
 //	to a coordinator

@@ -27,7 +27,7 @@ const (
 // that calls another agent may wait for Ship alone, which calls none. But the refusal pauses a lane of the caller, and
 // those of bulk and ships share one (see lane).
 //
-//	bulk       Push, Hand, Claim, Recall, Copy
+//	bulk       Push, Hand, Claim, Recall
 //	ships      Ship
 //	operators  Orders, Operate
 //	asked      Contents, Budget
@@ -45,7 +45,7 @@ func newRooms(memory int64) rooms {
 // of returns the room of a call; nil: it needs none.
 func (m *rooms) of(call Call) *inbound.Room {
 	switch call {
-	case CallPush, CallHand, CallClaim, CallRecall, CallCopy:
+	case CallPush, CallHand, CallClaim, CallRecall:
 		return m.bulk
 	case CallShip:
 		return m.ships

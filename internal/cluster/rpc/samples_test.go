@@ -67,7 +67,6 @@ var samples = []sample{
 	sampleOf(rpc.CallOrders, &pb.OrdersRequest{Orders: [][]byte{{0}}}, &pb.OrdersResponse{More: true}),
 	sampleOf(rpc.CallOperate, &pb.OperateRequest{Method: "Pause"},
 		&pb.OperateResponse{Error: "no such host: ä.example"}),
-	sampleOf(rpc.CallCopy, &pb.CopyRequest{Kind: 2, Data: []byte("x")}, &pb.CopyResponse{Have: 93}),
 	sampleOf(rpc.CallDiscover, &pb.DiscoverRequest{Hosts: []string{"a.example"}},
 		&pb.DiscoverResponse{States: []byte{1}}),
 	sampleOf(rpc.CallFollow, &pb.FollowRequest{From: 7, WaitMs: 1000}, &pb.FollowResponse{Entries: []byte("entries"),

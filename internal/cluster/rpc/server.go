@@ -45,7 +45,7 @@ var limits = [calls]time.Duration{
 	CallPulse: 5 * time.Second, CallEnd: 10 * time.Second, CallBudget: 5 * time.Second, CallContents: 5 * time.Second,
 	CallShare:  2 * time.Second,
 	CallRecall: 10 * time.Second, CallOrders: 10 * time.Second, CallOperate: 15 * time.Second,
-	CallPages: 10 * time.Minute, CallCopy: 2 * time.Minute,
+	CallPages:    10 * time.Minute,
 	CallDiscover: 10 * time.Second, CallFollow: 30 * time.Second, CallFinish: 10 * time.Second,
 	CallStatus: 5 * time.Second, CallForget: 10 * time.Second,
 }
@@ -54,14 +54,14 @@ var limits = [calls]time.Duration{
 // more.
 var sizes = map[Call]int{
 	CallHello: 64 << 10, CallKnown: 64 << 10, CallPulse: 4 << 10, CallEnd: 4 << 10, CallShare: 4 << 10,
-	CallBudget: 512 << 10, CallContents: 640 << 10, CallCopy: 320 << 10, CallFollow: 512 << 10, CallFinish: 4 << 10,
+	CallBudget: 512 << 10, CallContents: 640 << 10, CallFollow: 512 << 10, CallFinish: 4 << 10,
 	CallStatus: 4 << 10, CallForget: 4 << 10,
 }
 
 // bulk reports calls with much data, which are answered when the data is on disk.
 func (c Call) bulk() bool {
 	return c == CallPush || c == CallShip || c == CallClaim || c == CallHand || c == CallRecall || c == CallPages ||
-		c == CallCopy || c == CallDiscover
+		c == CallDiscover
 }
 
 // operators reports calls about what operators want. They may wait for a disk and take long, and they must not wait

@@ -42,12 +42,6 @@ var (
 		"Responses whose payload is in the archive of an earlier crawl (dedup-from).")
 	descListed = Desc("orbweaver_lost_listed_urls",
 		"URLs on this agent's lists of lost archives: they wait to be fetched again.")
-	descCopied = Desc("orbweaver_archive_copied_files",
-		"Finished archive files of this agent of which another agent has a copy (archive-copies 2).")
-	descUncopied = Desc("orbweaver_archive_waiting_files",
-		"Finished archive files of this agent that wait to be copied to another agent (archive-copies 2).")
-	descCopyBytes = Desc("orbweaver_archive_held_bytes",
-		"Bytes of the copies of other agents' archive files at this agent (archive-copies 2).")
 	descRevisits  = Desc("orbweaver_crawl_revisits_total", "Visits to URLs that were visited before.")
 	descUnchanged = Desc("orbweaver_crawl_unchanged_total", "Visits to URLs visited before that found no change.")
 	descErrors    = Desc("orbweaver_fetch_errors_total", "URLs given up after an error, by kind of error.", "kind")
@@ -128,11 +122,6 @@ func (m *CrawlMetrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(descAllBytes, s.Bytes)
 	if s.Cluster.Lost != nil {
 		gauge(descListed, s.Cluster.Lost.Listed)
-	}
-	if c := s.Cluster.ArchiveCopies; c != nil {
-		gauge(descCopied, c.Copied)
-		gauge(descUncopied, c.Waiting)
-		gauge(descCopyBytes, c.HeldBytes)
 	}
 	for kind, n := range s.Retrying {
 		gauge(descRetrying, n, kind)

@@ -42,9 +42,6 @@ type Config struct {
 	// OnLoss says what becomes of the pages of an archive that was lost with its agent: LossKeep or LossRefetch. Empty
 	// means LossKeep. LossRefetch requires 2 Replicas.
 	OnLoss string
-	// ArchiveCopies is how many agents have each finished file of the archive, 1 or 2. Zero means 1. With 2, which
-	// requires 2 Replicas, another agent has a copy. It counts as the archive if the agent is lost.
-	ArchiveCopies int
 	// Agents is the number of agents that must be present before the crawl starts. Zero
 	// means 1.
 	Agents int
@@ -108,19 +105,6 @@ func CheckPlanner(onLoss, strategy string) error {
 	if onLoss == LossRefetch {
 		return input.Errorf("{on-loss} %s: {strategy} %s decides itself which pages it fetches again; leave it out",
 			onLoss, strategy)
-	}
-	return nil
-}
-
-// CheckArchiveCopies returns an *input.ConfigError if agents with this number of replicas cannot have n copies of each
-// archive file. Zero means 1.
-func CheckArchiveCopies(n, replicas int) error {
-	switch {
-	case n < 0 || n > 2:
-		return input.Errorf("{archive-copies} %d: give 1 or 2", n)
-	case n == 2 && replicas < 2:
-		return input.Errorf("{archive-copies} 2: with {replicas} 1 no agent knows which pages a lost archive had; " +
-			"give {replicas} 2")
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites/follower"
-	"github.com/orbweaver/orbweaver/internal/cluster/spare"
 	"github.com/orbweaver/orbweaver/internal/cluster/termination"
 )
 
@@ -31,14 +30,13 @@ type busy struct {
 	joining  *joining
 	refetch  *lost.Refetch
 	sites    *follower.Follower
-	spares   *spare.Copies
 }
 
 // Settled implements termination.Agent: this agent has applied the current view, has no takeover left to do, reads no
-// list of a lost archive, waits for the owner of no host and has no archive file to copy.
+// list of a lost archive and waits for the owner of no host.
 func (b busy) Settled() bool {
 	v := b.members.View()
-	return b.division.TakenOver(v) && b.refetch.Settled() && b.sites.Agrees(v) && b.spares.Settled()
+	return b.division.TakenOver(v) && b.refetch.Settled() && b.sites.Agrees(v)
 }
 
 func (b busy) Missing() bool { return len(b.joining.gone()) > 0 }

@@ -36,7 +36,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/replicas"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/sites/follower"
-	"github.com/orbweaver/orbweaver/internal/cluster/spare"
 	"github.com/orbweaver/orbweaver/internal/cluster/termination"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/input"
@@ -52,7 +51,7 @@ const contentsDir = "state/contents"
 const keptLinksDir, keptPagesDir = "state/handed", "state/handed-pages"
 
 // Files lists the files and directories in a crawl directory that not every membership has.
-var Files = []string{replicas.Dir, lost.KeptDir, contentsDir, sitesDir, boundaryDir, spare.Dir, identityFile,
+var Files = []string{replicas.Dir, lost.KeptDir, contentsDir, sitesDir, boundaryDir, identityFile,
 	gone.File, keptLinksDir, keptPagesDir}
 
 // A Place is the crawl directory of an agent, and what the agent has from the beginning.
@@ -114,7 +113,7 @@ type Membership struct {
 	Cluster *cluster.Clustered // nil before Open
 	Members *members.Members
 	// Division tells which agent owns a host.
-	// It implements cluster.Placement, contents.Placed, shares.Placed and spare.Takeovers.
+	// It implements cluster.Placement, contents.Placed and shares.Placed.
 	Division *Division
 
 	cfg      Config
@@ -134,7 +133,6 @@ type Membership struct {
 	seen     *gossip.View       // the last view
 	most     atomic.Int64       // the most agents that have owned hosts at once
 	replicas *replicas.Replicas // nil: replication is off
-	spares   *spare.Copies      // nil: archive files are not copied to other agents
 	lists    *lost.Lists        // nil: replication is off
 	refetch  *lost.Refetch      // nil: the pages of lost archives are not fetched again
 	sites    *follower.Follower // nil: no coordinator assigns the hosts
@@ -241,7 +239,7 @@ func (c *Membership) Open(p Parts) (err error) {
 		return err
 	}
 	c.ends = termination.New(termination.Config{Self: c.Members.Self.Name, Others: others{c.Members}, Sites: c.sites,
-		Agent: busy{c.Members, c.Division, &c.joining, c.refetch, c.sites, c.spares}, Clock: c.joining.Clock})
+		Agent: busy{c.Members, c.Division, &c.joining, c.refetch, c.sites}, Clock: c.joining.Clock})
 	c.openPages()
 	if err := c.openBoxes(p.Memory); err != nil {
 		return err

@@ -161,7 +161,7 @@ func (c *Membership) Exchange(pages int64) *report.Exchange {
 // Report adds to a status what the cluster knows. pages is the number of pages of this run.
 func (c *Membership) Report(s *crawl.Status, pages int64) {
 	s.Cluster.Exchange = c.Exchange(pages)
-	s.Cluster.Lost, s.Cluster.ArchiveCopies = c.lists.Lost(), c.spares.Counts()
+	s.Cluster.Lost = c.lists.Lost()
 	s.Cluster.Agents = c.present()
 	if c.sites != nil {
 		s.Cluster.Sites = c.sites.Status()

@@ -93,9 +93,6 @@ func (c *Config) CheckDivision() error {
 	if err := CheckContentHash(c.partition(), c.Boundary, c.ContentHash); err != nil {
 		return err
 	}
-	if err := CheckArchiveCopies(c.ArchiveCopies, max(c.Replicas, 1)); err != nil {
-		return err
-	}
 	if err := CheckOnLoss(c.OnLoss, max(c.Replicas, 1)); err != nil {
 		return err
 	}

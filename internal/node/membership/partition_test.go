@@ -29,7 +29,6 @@ func TestClusterChecks(t *testing.T) {
 		{CheckContentHash(PartitionHash, BoundaryContents, ""), ""},
 		{CheckContentHash(PartitionRendezvous, "", ContentExact), ""},
 		{CheckOnLoss("", 1), ""}, {CheckOnLoss(LossKeep, 1), ""}, {CheckOnLoss(LossRefetch, 2), ""},
-		{CheckArchiveCopies(2, 2), ""}, {CheckArchiveCopies(0, 1), ""},
 		{coordinators(PartitionSites, "127.0.0.1:7490"), ""},
 		{coordinators(PartitionSites, "c1:7490", "c2:7490", "c3:7490"), ""},
 		{coordinators(PartitionSites, "192.0.2.1"), "coordinator \"192.0.2.1\": give an address and a port, such " +

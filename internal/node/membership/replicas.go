@@ -6,11 +6,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/cluster/replicas"
-	"github.com/orbweaver/orbweaver/internal/cluster/spare"
 )
 
-// openReplicas opens what this agent keeps of others: replicas, lists of lost archives and copies of archive files. It
-// also opens the queues of records to ship.
+// openReplicas opens what this agent keeps of others: replicas and lists of lost archives. It also opens the queues of
+// records to ship.
 func (c *Membership) openReplicas(m Memory) (err error) {
 	if c.cfg.Replicas < 2 {
 		return nil
@@ -23,11 +22,6 @@ func (c *Membership) openReplicas(m Memory) (err error) {
 	c.parts.Names = c.lists
 	if refetches {
 		c.refetch = lost.NewRefetch(c.lists)
-	}
-	if c.cfg.ArchiveCopies == 2 {
-		c.spares = spare.NewCopies(spare.Config{FS: at.FS, Dir: at.Dir, Events: c.events, Members: c.Members,
-			Lists: c.lists, Takeovers: c.Division})
-		spare.Call.Serve(c.server, c.spares.Answer)
 	}
 	if c.replicas, err = replicas.Open(replicas.Config{FS: at.FS, Dir: at.Dir, Clock: at.Clock, Events: c.events,
 		MemoryBytes: m.Replicas, Members: c.Members, Owners: c.Division, Lists: c.lists}); err != nil {

@@ -16,9 +16,6 @@ func (c *Config) Terms() map[string]string {
 	if c.OnLoss == LossRefetch {
 		t["on-loss"] = LossRefetch
 	}
-	if c.ArchiveCopies == 2 {
-		t["archive-copies"] = "2"
-	}
 	return t
 }
 

@@ -230,10 +230,6 @@ func (c *Membership) Tend(ctx, visiting context.Context, fail func(error)) {
 		if c.refetch != nil {
 			c.running.Go(func() { c.refetch.Tend(ctx, c.Cluster) })
 		}
-		if s := c.spares; s != nil {
-			c.running.Go(func() { s.Send(ctx) })
-			c.running.Go(func() { s.Tend(ctx) })
-		}
 		c.running.Go(func() {
 			if err := k.Run(ctx); err != nil {
 				fail(err)

@@ -36,7 +36,7 @@ func Status(r *pb.StatusResponse, columns int, narrow bool) string {
 	}
 	var about strings.Builder
 	for line := range strings.Lines(agentLines(r) + diskLine(r.Agents) + absentLine(r) + rateLines(r.Agents) +
-		lostLine(r.Agents) + copiesLine(r.Agents)) {
+		lostLine(r.Agents)) {
 		about.WriteString(wrapped(line, columns))
 	}
 	return Table(rows, append([]string{"PAGES"}, sparable...)...) + about.String() + appLines(r.Agents)
@@ -208,22 +208,6 @@ func lostLine(agents []*pb.AgentStatus) string {
 	}
 	return fmt.Sprintf("lost archives: %s pages fetched again, %s URLs on lists\n", humanize.Comma(int64(again)),
 		humanize.Comma(int64(waiting)))
-}
-
-// copiesLine tells of copies of archive files, or is empty.
-func copiesLine(agents []*pb.AgentStatus) string {
-	var copied, waiting, bytes float64
-	for _, a := range agents {
-		f := a.GetStatus().GetFields()["archive_copies"].GetStructValue().GetFields()
-		copied += f["copied"].GetNumberValue()
-		waiting += f["waiting"].GetNumberValue()
-		bytes += f["held_bytes"].GetNumberValue()
-	}
-	if copied+waiting == 0 {
-		return ""
-	}
-	return fmt.Sprintf("archive files: %s copied, %s waiting; %s of copies\n", humanize.Comma(int64(copied)),
-		humanize.Comma(int64(waiting)), humanize.Bytes(uint64(max(bytes, 0))))
 }
 
 // rateLines says which limits the agents know: that of the crawl, then those of domains.

@@ -78,13 +78,6 @@ var patterns = map[string]string{
 	"list-moved":     "the list of the archive ${list} moved[?is_lost : the archive is lost|: the archive is not lost]",
 	"lists-merged":   "the list ${list} got ${urls#URL} of more lost archives",
 	"refetch":        "the agents fetch ${urls#URL} again that were in the lost archive of ${agent}",
-	"copied":         "${agent} has a copy of the archive file ${file}[ (${bytes})]",
-	"copy-failed":    "${agent} does not get a copy of an archive file; this agent tries again[: ${error}]",
-	"copy-not-kept":  "a copy of an archive file of ${agent} could not be kept[: ${error}]",
-	"copies-dropped": "the copies of the archive files of ${agent} were dropped: another agent has them",
-	"copy-damaged":   "the copy of the archive file ${file} of ${agent} is damaged",
-	"sifted":         "the list of a lost archive was divided: ${copied#page} in copies, ${lost#page} in none",
-	"sift-failed":    "the list of a lost archive could not be divided; the agent tries again[: ${error}]",
 	"refetch-failed": "the list of a lost archive could not be read; the agent tries again[: ${error}]",
 
 	"leaving": "the agent leaves: it begins to give ${hosts#host} and ${links#link} to the others",

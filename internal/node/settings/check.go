@@ -48,9 +48,6 @@ func (s *Settings) checkPairs() error {
 	case s.Output.Segment != (quantity.Span{}) && s.Output.WARCSize > maxSegmentWARC:
 		return input.Errorf("{warc-size} %s: with {segment} a WARC file has at most %s, because tables have offsets "+
 			"of 32 bits", s.Output.WARCSize, quantity.ByteSize(maxSegmentWARC))
-	case s.Output.Segment != (quantity.Span{}) && s.Cluster.ArchiveCopies > 1:
-		return input.Errorf("{segment} and {archive-copies} cannot be combined: other agents copy the folder archive " +
-			"alone; leave one of them out")
 	case s.Output.Store != "" && s.Output.Segment == (quantity.Span{}):
 		return input.Errorf("{store} %s: a store gets segments, so give {segment}, too, such as 1h", s.Output.Store)
 	case walk && s.Bounds.Depth >= 0:

@@ -128,3 +128,20 @@ func Plain(n ast.Node) (any, error) {
 	}
 	return nil, errors.New("the value is neither a plain value nor a list; write one of these")
 }
+
+// removed has the settings of earlier versions that files may still contain. A crawl with such a file can be resumed.
+var removed = map[string]struct{ none, instead string }{
+	"archive-copies": {"1", "agents no longer copy their archives to each other, and a store keeps them"},
+}
+
+// IsRemoved reports whether a key of a settings file is a setting of earlier versions alone.
+func IsRemoved(key string) bool { _, is := removed[key]; return is }
+
+// Removed returns the notes about a setting of earlier versions, at a place in a settings file: none if its value asks
+// for nothing.
+func Removed(at, key string, value ast.Node) (notes []string) {
+	if v, err := Plain(value); err == nil && v == removed[key].none {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: %s is no longer a setting and is ignored: %s", at, key, removed[key].instead)}
+}

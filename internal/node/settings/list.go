@@ -186,13 +186,12 @@ type Cluster struct {
 
 	Coverage string `default:"full" enum:"full,two-level" placeholder:"KIND" with:"listen" option:"Cluster.TwoLevel"`
 
-	Replicas      int      `default:"2" placeholder:"N" least:"1" most:"2" with:"listen" at:"Cluster.Replicas"`
-	OnLoss        string   `default:"keep" enum:"${on_losses}" placeholder:"HOW" with:"listen" at:"Cluster.OnLoss"`
-	ArchiveCopies int      `default:"1" placeholder:"N" least:"1" most:"2" with:"listen" at:"Cluster.ArchiveCopies"`
-	Listen        string   `placeholder:"ADDR" at:"Cluster.Listen"`
-	Join          []string `placeholder:"ADDR" with:"listen" at:"Cluster.Join"`
-	Founder       string   `placeholder:"NAME" with:"listen" at:"Cluster.Founder"`
-	Keys          string   `placeholder:"DIR" with:"listen" at:"Cluster.Keys"`
-	Recovery      int      `default:"2" placeholder:"N" least:"1" with:"listen" into:"Cluster.Recovery"`
-	Agents        int      `default:"1" placeholder:"N" least:"1" with:"listen" at:"Cluster.Agents"`
+	Replicas int      `default:"2" placeholder:"N" least:"1" most:"2" with:"listen" at:"Cluster.Replicas"`
+	OnLoss   string   `default:"keep" enum:"${on_losses}" placeholder:"HOW" with:"listen" at:"Cluster.OnLoss"`
+	Listen   string   `placeholder:"ADDR" at:"Cluster.Listen"`
+	Join     []string `placeholder:"ADDR" with:"listen" at:"Cluster.Join"`
+	Founder  string   `placeholder:"NAME" with:"listen" at:"Cluster.Founder"`
+	Keys     string   `placeholder:"DIR" with:"listen" at:"Cluster.Keys"`
+	Recovery int      `default:"2" placeholder:"N" least:"1" with:"listen" into:"Cluster.Recovery"`
+	Agents   int      `default:"1" placeholder:"N" least:"1" with:"listen" at:"Cluster.Agents"`
 }

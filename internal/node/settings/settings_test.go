@@ -35,7 +35,7 @@ var others = map[string]any{
 	"proxy":    "http://192.0.2.1:1", "boundary": "contents", "partition": "hash", "on-loss": "refetch",
 	"content-hash": "near", "coverage": "two-level", "coordinator": []string{"127.0.0.1:7490"},
 	"topic": []string{"science"}, "model": "languages", "listen": "127.0.0.1:7471", "delay-min": "3s", "kappa": "7",
-	"sitemaps": []string{"true"}, "sitemap-from": "2026-11-30", "recovery": "3", "replicas": "1", "archive-copies": "2",
+	"sitemaps": []string{"true"}, "sitemap-from": "2026-11-30", "recovery": "3", "replicas": "1",
 }
 
 // change gives a setting another value than its default.

@@ -36,7 +36,6 @@ var Rules = []Rule{
 	{Pattern: "archive/"},
 	{Pattern: "indexes/"},
 	{Pattern: "tables/"},
-	{Pattern: "copies/"},
 	{Pattern: "state/lock"},
 	{Pattern: "state/api.json"},
 	{Pattern: "state/api-reader.json"},

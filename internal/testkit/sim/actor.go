@@ -38,22 +38,21 @@ type actor struct {
 	mem      *testdisk.Mem
 	disk     time.Time // when its disk was new
 	faulty   *testdisk.Faulty
-	founds   bool              // it starts the cluster: at its first start, its own address is the first of --join
-	gone     bool              // its machine is lost
-	lost     *testdisk.Mem     // its disk when its machine was lost; nil: none was lost
-	left     *testdisk.Mem     // its disk when it had left, if another agent has its name; nil: none
-	copied   map[string]*actor // URLs in copies of its files when its machine was lost, and the agents with the copies
-	newcomer bool              // it joined later, with an empty disk
-	starts   int               // number of starts of its process
-	down     time.Time         // when it last went down; zero: never
-	up       time.Time         // when it came back after that; zero: not yet
-	untold   time.Time         // it was apart from others since then when it went down; zero: it was not
-	links    time.Time         // its disk lacks the links that it accepted since then; zero: it has all
-	marks    map[*actor]int    // lengths of the others' event files when it went down or came back
-	leaving  bool              // it was told to leave
-	slow     time.Time         // end of the time with a slow line
-	clock    clock             // the clock of its machine
-	forward  bool              // the clock was set forward since the process started
+	founds   bool           // it starts the cluster: at its first start, its own address is the first of --join
+	gone     bool           // its machine is lost
+	lost     *testdisk.Mem  // its disk when its machine was lost; nil: none was lost
+	left     *testdisk.Mem  // its disk when it had left, if another agent has its name; nil: none
+	newcomer bool           // it joined later, with an empty disk
+	starts   int            // number of starts of its process
+	down     time.Time      // when it last went down; zero: never
+	up       time.Time      // when it came back after that; zero: not yet
+	untold   time.Time      // it was apart from others since then when it went down; zero: it was not
+	links    time.Time      // its disk lacks the links that it accepted since then; zero: it has all
+	marks    map[*actor]int // lengths of the others' event files when it went down or came back
+	leaving  bool           // it was told to leave
+	slow     time.Time      // end of the time with a slow line
+	clock    clock          // the clock of its machine
+	forward  bool           // the clock was set forward since the process started
 
 	records map[string][]record // on its disk at the end, by file; see archives.read
 
@@ -156,7 +155,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg.Cluster = &membership.Config{
 		Name: a.name, Capacity: 1, Listen: a.addr.String(), Join: join, Keys: keysDir, Partition: s.plan.Partition,
 		Boundary: s.plan.Boundary, Kappa: s.plan.Kappa, Replicas: s.plan.Replicas, Agents: together, Recovery: 2,
-		OnLoss: s.plan.OnLoss, ArchiveCopies: s.plan.Copies, TwoLevel: s.plan.TwoLevel,
+		OnLoss: s.plan.OnLoss, TwoLevel: s.plan.TwoLevel,
 		Network: m, Classifier: s.model,
 	}
 	if s.plan.Partition == sites {

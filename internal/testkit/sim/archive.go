@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha1"
-	"crypto/sha256"
 	"encoding/base32"
 	"errors"
 	"fmt"
@@ -78,60 +77,7 @@ func (s *story) archives() *archives {
 			}
 		}
 	}
-	for _, a := range s.actors {
-		if a.lost == nil {
-			continue
-		}
-		for _, keeper := range s.actors {
-			for _, r := range keeper.copiesOf(a) {
-				r.agent = a.name
-				all.add(r)
-			}
-		}
-	}
 	return all
-}
-
-// copiesOf returns the records in an actor's copies of another one's archive files. A copy without its digest does not
-// count.
-func (a *actor) copiesOf(other *actor) (list []record) {
-	if a.mem == nil || a == other {
-		return nil
-	}
-	const dir = crawlDir + "/copies/"
-	folders, err := a.mem.ReadDir(dir)
-	if err != nil {
-		return nil // it has none
-	}
-	for _, folder := range folders {
-		if !strings.HasPrefix(folder.Name(), other.name+"-") {
-			continue
-		}
-		files, err := a.mem.ReadDir(dir + folder.Name() + "/archive")
-		if err != nil {
-			a.s.t.Error(err)
-		}
-		for _, e := range files {
-			name := dir + folder.Name() + "/archive/" + e.Name()
-			sum, err := disk.ReadFile(a.mem, dir+folder.Name()+"/"+e.Name()+".sha256", 1<<10)
-			if err != nil {
-				continue
-			}
-			file, err := disk.ReadFile(a.mem, name, 1<<30)
-			if err != nil {
-				a.s.t.Error(err)
-			}
-			if want := fmt.Sprintf("%x  archive/%s\n", sha256.Sum256(file), e.Name()); string(sum) != want {
-				continue
-			}
-			records, err := readWARC(file)
-			if err != nil {
-				a.s.t.Errorf("%s: %s: %v", a.name, name, err)
-			}
-			list = append(list, records...)
-		}
-	}
-	return list
 }
 
 func (all *archives) fail(format string, args ...any) {

@@ -413,12 +413,7 @@ func (a *actor) lose() {
 	if !a.untold.IsZero() { // nobody else knows what it fetched while it was apart
 		a.repeats(time.Since(a.untold))
 	}
-	a.lost, a.copied = a.mem.Clone(), map[string]*actor{}
-	for _, o := range a.s.actors {
-		for _, r := range o.copiesOf(a) {
-			a.copied[r.url] = o
-		}
-	}
+	a.lost = a.mem.Clone()
 	if a.s.judge.refetches && (a.s.judge.moves || a.s.judge.anyHost) {
 		a.s.judge.loses(recordsOn(a.s.t, a.lost))
 	}

@@ -15,7 +15,6 @@ import (
 // soak tells all stories, and so does go test with -run.
 var gate = map[string]string{
 	"TestApplications":          `a-death-and-its-restart; a-join; sites,-a-leave; topic,-a-leave; recrawl; keep`,
-	"TestArchiveCopies":         `late`,
 	"TestCachesAndClocks":       `-2h0m0s`,
 	"TestClockIsSetBetweenRuns": `kill-3--2h0m0s; power-1-2h0m0s`,
 	"TestClocksOfHeirs":         `join--2h0m0s`,

@@ -121,7 +121,6 @@ type Plan struct {
 	Pause     time.Duration `json:",omitempty"` // of a host after a 429 or 503, at first; zero: the default
 	Replicas  int           // zero means 2
 	OnLoss    string        `json:",omitempty"` // --on-loss; empty means the default of membership.Config
-	Copies    int           `json:",omitempty"` // --archive-copies; zero means 1
 	FileBytes int64         `json:",omitempty"` // largest size of an archive file; zero means the default
 	Partition string        // empty means the default of membership.Config
 	Boundary  string        `json:",omitempty"` // --boundary; empty means the default of membership.Config
@@ -174,8 +173,8 @@ func (p Plan) String() string {
 	if p.OnLoss != "" {
 		b.WriteString(", on loss " + p.OnLoss)
 	}
-	if p.Copies > 0 {
-		fmt.Fprintf(&b, ", %d archive copies, files of %d bytes", p.Copies, p.FileBytes)
+	if p.FileBytes > 0 {
+		fmt.Fprintf(&b, ", files of %d bytes", p.FileBytes)
 	}
 	if p.Kappa > 0 {
 		fmt.Fprintf(&b, ", kappa %d", p.Kappa)

@@ -148,7 +148,7 @@ func TestRandomRefetch(t *testing.T) {
 			p.Partition, p.Topics, p.Crosslinked, p.HostPages = topic, 8, 0, 0
 		}
 		if seed%3 == 0 {
-			p.Copies, p.FileBytes = 2, 30_000
+			p.FileBytes = 30_000
 		}
 		rng := rand.New(rand.NewPCG(seed, 0x6c6f7373))
 		p.Faults = append(p.Faults, Fault{Kind: Lose, Agent: 1 + rng.IntN(p.Agents), After: 3 * time.Second,

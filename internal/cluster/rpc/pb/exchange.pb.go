@@ -2058,8 +2058,7 @@ var File_exchange_proto protoreflect.FileDescriptor
 
 const file_exchange_proto_rawDesc = "" +
 	"\n" +
-	"\x0eexchange.proto\x12\x15orbweaver.exchange.v1\x1a\n" +
-	"copy.proto\"\x97\x01\n" +
+	"\x0eexchange.proto\x12\x15orbweaver.exchange.v1\"\x97\x01\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\fR\binstance\x12\x12\n" +
@@ -2196,7 +2195,8 @@ const file_exchange_proto_rawDesc = "" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x16\n" +
 	"\x06agents\x18\x02 \x01(\rR\x06agents\x12\x1a\n" +
 	"\brequests\x18\x03 \x01(\x01R\brequests\x12\x12\n" +
-	"\x04bits\x18\x04 \x01(\x01R\x04bits2\xa6\v\n" +
+	"\x04bits\x18\x04 \x01(\x01R\x04bits2\xd5\n" +
+	"\n" +
 	"\bExchange\x12R\n" +
 	"\x05Hello\x12#.orbweaver.exchange.v1.HelloRequest\x1a$.orbweaver.exchange.v1.HelloResponse\x12O\n" +
 	"\x04Push\x12\".orbweaver.exchange.v1.PushRequest\x1a#.orbweaver.exchange.v1.PushResponse\x12R\n" +
@@ -2213,8 +2213,7 @@ const file_exchange_proto_rawDesc = "" +
 	"\x05Pages\x12#.orbweaver.exchange.v1.PagesRequest\x1a$.orbweaver.exchange.v1.PagesResponse(\x01\x12U\n" +
 	"\x06Recall\x12$.orbweaver.exchange.v1.RecallRequest\x1a%.orbweaver.exchange.v1.RecallResponse\x12U\n" +
 	"\x06Orders\x12$.orbweaver.exchange.v1.OrdersRequest\x1a%.orbweaver.exchange.v1.OrdersResponse\x12X\n" +
-	"\aOperate\x12%.orbweaver.exchange.v1.OperateRequest\x1a&.orbweaver.exchange.v1.OperateResponse\x12O\n" +
-	"\x04Copy\x12\".orbweaver.exchange.v1.CopyRequest\x1a#.orbweaver.exchange.v1.CopyResponseB8Z6github.com/orbweaver/orbweaver/internal/cluster/rpc/pbb\x06proto3"
+	"\aOperate\x12%.orbweaver.exchange.v1.OperateRequest\x1a&.orbweaver.exchange.v1.OperateResponseB8Z6github.com/orbweaver/orbweaver/internal/cluster/rpc/pbb\x06proto3"
 
 var (
 	file_exchange_proto_rawDescOnce sync.Once
@@ -2270,8 +2269,6 @@ var file_exchange_proto_goTypes = []any{
 	nil,                      // 37: orbweaver.exchange.v1.HelloRequest.SettingsEntry
 	nil,                      // 38: orbweaver.exchange.v1.BudgetRequest.KnownEntry
 	nil,                      // 39: orbweaver.exchange.v1.BudgetResponse.KnownEntry
-	(*CopyRequest)(nil),      // 40: orbweaver.exchange.v1.CopyRequest
-	(*CopyResponse)(nil),     // 41: orbweaver.exchange.v1.CopyResponse
 }
 var file_exchange_proto_depIdxs = []int32{
 	0,  // 0: orbweaver.exchange.v1.HelloRequest.agent:type_name -> orbweaver.exchange.v1.Agent
@@ -2301,26 +2298,24 @@ var file_exchange_proto_depIdxs = []int32{
 	28, // 24: orbweaver.exchange.v1.Exchange.Recall:input_type -> orbweaver.exchange.v1.RecallRequest
 	31, // 25: orbweaver.exchange.v1.Exchange.Orders:input_type -> orbweaver.exchange.v1.OrdersRequest
 	33, // 26: orbweaver.exchange.v1.Exchange.Operate:input_type -> orbweaver.exchange.v1.OperateRequest
-	40, // 27: orbweaver.exchange.v1.Exchange.Copy:input_type -> orbweaver.exchange.v1.CopyRequest
-	2,  // 28: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
-	4,  // 29: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
-	8,  // 30: orbweaver.exchange.v1.Exchange.Known:output_type -> orbweaver.exchange.v1.KnownResponse
-	10, // 31: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
-	12, // 32: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
-	14, // 33: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
-	16, // 34: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
-	18, // 35: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
-	20, // 36: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
-	22, // 37: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
-	36, // 38: orbweaver.exchange.v1.Exchange.Share:output_type -> orbweaver.exchange.v1.ShareResponse
-	27, // 39: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
-	6,  // 40: orbweaver.exchange.v1.Exchange.Pages:output_type -> orbweaver.exchange.v1.PagesResponse
-	30, // 41: orbweaver.exchange.v1.Exchange.Recall:output_type -> orbweaver.exchange.v1.RecallResponse
-	32, // 42: orbweaver.exchange.v1.Exchange.Orders:output_type -> orbweaver.exchange.v1.OrdersResponse
-	34, // 43: orbweaver.exchange.v1.Exchange.Operate:output_type -> orbweaver.exchange.v1.OperateResponse
-	41, // 44: orbweaver.exchange.v1.Exchange.Copy:output_type -> orbweaver.exchange.v1.CopyResponse
-	28, // [28:45] is the sub-list for method output_type
-	11, // [11:28] is the sub-list for method input_type
+	2,  // 27: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
+	4,  // 28: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
+	8,  // 29: orbweaver.exchange.v1.Exchange.Known:output_type -> orbweaver.exchange.v1.KnownResponse
+	10, // 30: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
+	12, // 31: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
+	14, // 32: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
+	16, // 33: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
+	18, // 34: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
+	20, // 35: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
+	22, // 36: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
+	36, // 37: orbweaver.exchange.v1.Exchange.Share:output_type -> orbweaver.exchange.v1.ShareResponse
+	27, // 38: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
+	6,  // 39: orbweaver.exchange.v1.Exchange.Pages:output_type -> orbweaver.exchange.v1.PagesResponse
+	30, // 40: orbweaver.exchange.v1.Exchange.Recall:output_type -> orbweaver.exchange.v1.RecallResponse
+	32, // 41: orbweaver.exchange.v1.Exchange.Orders:output_type -> orbweaver.exchange.v1.OrdersResponse
+	34, // 42: orbweaver.exchange.v1.Exchange.Operate:output_type -> orbweaver.exchange.v1.OperateResponse
+	27, // [27:43] is the sub-list for method output_type
+	11, // [11:27] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
 	11, // [11:11] is the sub-list for extension extendee
 	0,  // [0:11] is the sub-list for field type_name
@@ -2331,7 +2326,6 @@ func file_exchange_proto_init() {
 	if File_exchange_proto != nil {
 		return
 	}
-	file_copy_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -11,6 +11,5 @@ var update = flag.Bool("update", false, "add the new forms of messages to the go
 
 // Agents of today read the messages of agents of earlier versions.
 func TestGolden(t *testing.T) {
-	testwire.Golden(t, "testdata/messages.jsonl", *update, File_exchange_proto, File_coordination_proto,
-		File_copy_proto)
+	testwire.Golden(t, "testdata/messages.jsonl", *update, File_exchange_proto, File_coordination_proto)
 }
