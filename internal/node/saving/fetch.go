@@ -30,8 +30,7 @@ const pieceBytes = 8 << 20
 // series any more, which may take a minute and a half; note is told what it waits for. It can be repeated after a kill.
 // The error is an *input.ConfigError if there is no state.
 func Fetch(ctx context.Context, s Series, note func(string)) (image.Saved, error) {
-	s.Note = note
-	p, err := s.open(s.Agent, object.Config{Waits: &s})
+	p, err := s.open(s.Agent, object.Config{Waits: Told(note)})
 	if err != nil {
 		return image.Saved{}, input.Errorf("{store} %v", err)
 	}

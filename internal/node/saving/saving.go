@@ -46,14 +46,17 @@ type Series struct {
 	FS    disk.FS
 	Dir   string // the crawl directory
 	Clock clock.Clock
-	// Note tells a person what Fetch and Open wait for. Nil tells nobody.
-	Note func(text string)
+	// Waits is told what Fetch and Open wait for. Nil: nobody.
+	Waits object.Waiter
 }
 
+// Told tells a person what Fetch and Open wait for. A nil Told tells nobody.
+type Told func(text string)
+
 // Waits implements object.Waiter.
-func (s *Series) Waits(why error, _ time.Duration) {
-	if s.Note != nil {
-		s.Note("waiting for the store " + s.Store.URL + ": " + why.Error())
+func (t Told) Waits(why error, _ time.Duration) {
+	if t != nil {
+		t("waiting for the store: " + why.Error())
 	}
 }
 
@@ -113,10 +116,9 @@ type Keeper struct {
 // *input.ConfigError if another process has claimed the series since. A new one is refused if the store has a state of
 // its name, unless overwrite is set.
 func (k *Keeper) Open(ctx context.Context, resume, overwrite bool) (err error) {
-	if k.place, err = k.open(k.Agent, object.Config{Waits: &k.Series}); err != nil {
+	if k.place, err = k.open(k.Agent, object.Config{Waits: k.Waits}); err != nil {
 		return err
 	}
-	defer func() { k.Note = nil }() // later the events tell
 	fsys, name := k.disk(), filepath.Join(k.Dir, runFile)
 	var own ownRun
 	if resume {

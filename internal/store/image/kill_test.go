@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,19 +33,23 @@ type dying struct {
 	object.Backend
 	at, n int
 	after bool
+	mu    sync.Mutex     // guards n, calls and sent while requests are under way
 	calls map[string]int // requests by kind
 	sent  int64          // bytes
 }
 
 func (d *dying) call(kind string, do func() error) error {
+	d.mu.Lock()
 	d.n++
+	n := d.n
 	if d.calls != nil {
 		d.calls[kind]++
 	}
+	d.mu.Unlock()
 	switch {
-	case d.at == 0 || d.n < d.at:
+	case d.at == 0 || n < d.at:
 		return do()
-	case d.n == d.at && d.after:
+	case n == d.at && d.after:
 		_ = do()
 	}
 	return errDead
@@ -52,7 +57,9 @@ func (d *dying) call(kind string, do func() error) error {
 
 func (d *dying) Put(ctx context.Context, key string, c object.Content, sum object.Sum, when object.Condition) error {
 	return d.call("put", func() error {
+		d.mu.Lock()
 		d.sent += c.Size()
+		d.mu.Unlock()
 		return d.Backend.Put(ctx, key, c, sum, when)
 	})
 }
