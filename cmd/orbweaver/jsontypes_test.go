@@ -34,8 +34,8 @@ import (
 // twoTypes are the names of fields that have more than one type, with the reason. No name may be added.
 var twoTypes = map[string]string{
 	"again": "a page; the count of such pages in boundary", "blocked": "a host; the count of such hosts",
-	"held": "an application; the count of copies", "paused": "the crawl; the count of such hosts",
-	"ended": "when a run ended; whether a coordinated crawl has", "failing": "whether copies fail; what failed",
+	"paused":    "the crawl; the count of such hosts",
+	"ended":     "when a run ended; whether a coordinated crawl has",
 	"truncated": "a page; the count of such pages; why a record is, as WARC-Truncated",
 	"told":      "the answers of agents; a count of pages", "share": "a part; the word of a plan's overheads",
 	"agents": "the list, or the answers of all; a count by size of a call", "broken": "the list; a count of a host",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -31,6 +32,7 @@ import (
 // Each value is parsed when it is read, so that an error can name its file and line. It implements kong.Resolver.
 type elsewhere struct {
 	environ []string // NAME=VALUE
+	errs    io.Writer
 	values  map[string]setting
 	hosts   []sheet.Entry // the section hosts: of the file that has one
 	ignored []string      // notes about what names no flag: variables that begin with ORBWEAVER_, and removed settings
@@ -89,7 +91,8 @@ func (s *elsewhere) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag)
 }
 
 // BeforeResolve reads the settings. Kong calls it when the command line has been parsed.
-func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *elsewhere) error {
+func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *elsewhere, errs cli.ErrorOutput) error {
+	s.errs = errs
 	flags := map[string]*kong.Flag{}
 	for _, f := range ctx.Selected().Flags {
 		if f.Name != "help" && f.Name != "help-all" {
@@ -187,7 +190,7 @@ func (s *elsewhere) fromStore(ctx *kong.Context, typed func(string) (string, boo
 	}
 	run, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	return settings.FromStore(run, from, dir, agent, must, os.Stderr)
+	return settings.FromStore(run, from, dir, agent, must, s.errs)
 }
 
 // byScope sets what follows from the scope and the strategy unless it is given. A crawl that continues has it in its
