@@ -239,7 +239,9 @@ func TestStatesWait(t *testing.T) {
 		cfg := withStates(w.config(t, testdisk.NewMem()), store)
 		cfg.Store.Backend, cfg.Frontier.HostDelay = cut, 10*time.Second
 		var from, to time.Time
+		back := make(chan struct{})
 		go func() {
+			defer close(back)
 			time.Sleep(30 * time.Second)
 			cut.cut.Store(true)
 			from = time.Now()
@@ -247,9 +249,10 @@ func TestStatesWait(t *testing.T) {
 			cut.cut.Store(false)
 			to = time.Now()
 		}()
-		if res := must.Get(life(cfg))(t); res.Stop != crawl.Finished || to.IsZero() {
+		if res := must.Get(life(cfg))(t); res.Stop != crawl.Finished {
 			t.Errorf("%s", res.Stop)
 		}
+		<-back
 		for _, r := range w.since(from.Add(45 * time.Second)) {
 			if w.Start.Add(r.At).Before(to) {
 				t.Errorf("%s was asked for while the store was away", r.URL)
