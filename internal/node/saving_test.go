@@ -186,8 +186,9 @@ func (c *cutOff) Put(ctx context.Context, key string, b object.Content, sum obje
 // TestStatesFence resumes a crawl from its store while its process still crawls, with and without a way to the store.
 // The process stops, and the other one begins to fetch after that.
 func TestStatesFence(t *testing.T) {
-	for _, cut := range []bool{false, true} {
+	for _, c := range []struct{ cut, killed bool }{{false, false}, {true, false}, {true, true}} {
 		synctest.Test(t, func(t *testing.T) {
+			cut := c.cut
 			w, store := newSmallWeb(t), teststore.NewSim(1, teststore.Traits{})
 			first := &cutOff{Sim: store}
 			old := withStates(w.config(t, testdisk.NewMem()), store)
@@ -202,18 +203,28 @@ func TestStatesFence(t *testing.T) {
 			first.cut.Store(cut)
 			mem := testdisk.NewMem()
 			place := stores.Place{URL: "s3://bucket/", Backend: store}
-			v := must.Get(saving.Fetch(t.Context(), saving.Series{Store: place, FS: mem, Dir: "/crawl"}, nil))(t)
-			began := time.Now()
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			if c.killed { // while it waits until the first process has stopped
+				time.AfterFunc(10*time.Second, stop)
+			}
+			v, err := saving.Fetch(ctx, saving.Series{Store: place, FS: mem, Dir: "/crawl"}, nil)
+			if (err != nil) != c.killed {
+				t.Fatal(err)
+			}
 			cfg := withStates(w.config(t, mem), store)
-			cfg.Resume = true
+			cfg.Resume, cfg.Fetch.Dial = true, w.Dialer("new", func() bool { return false })
+			cfg.Frontier.HostDelay = 5 * time.Second
 			res := must.Get(life(cfg))(t)
 			first.cut.Store(false)
 			if err := <-ended; !errors.Is(err, image.ErrFenced) || v.Number == 0 || res.Stop != crawl.Finished {
 				t.Errorf("cut off: %v: the first process ends with %v, the other one: %s", cut, err, res.Stop)
 			}
-			for _, r := range w.since(began) {
-				if r.By == "old" {
-					t.Errorf("cut off: %v: the first process asks for %s after the other one has begun", cut, r.URL)
+			begun := false
+			for _, r := range w.Told() {
+				begun = begun || r.By == "new"
+				if begun && r.By == "old" {
+					t.Errorf("%+v: the first process asks for %s after the other one has begun", c, r.URL)
 				}
 			}
 			records := must.Get(storedRecords(store))(t)

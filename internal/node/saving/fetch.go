@@ -55,7 +55,7 @@ func Fetch(ctx context.Context, s Series, note func(string)) (image.Saved, error
 	if err := fsys.MkdirAll(filepath.Join(s.Dir, "state"), 0o755); err != nil {
 		return image.Saved{}, err
 	}
-	if err := writeRun(fsys, s.Dir, p, saver); err != nil {
+	if err := writeRun(fsys, s.Dir, p, saver, false); err != nil {
 		return image.Saved{}, err
 	}
 	v, err := image.Restore(ctx, p, image.Target{FS: fsys, Dir: s.Dir, Last: crawldir.Marker})
@@ -69,7 +69,10 @@ func Fetch(ctx context.Context, s Series, note func(string)) (image.Saved, error
 		note(fmt.Sprintf("waiting %s: by then a process that had this crawl before has stopped",
 			wait.Round(time.Second)))
 	}
-	return v, saver.Await(ctx)
+	if err := saver.Await(ctx); err != nil {
+		return v, err
+	}
+	return v, writeRun(fsys, s.Dir, p, saver, true)
 }
 
 // Bring is Fetch for a command line: it does nothing if Dir holds a crawl. The crawl is the one that is named like Dir,

@@ -92,6 +92,8 @@ const (
 type ownRun struct {
 	Store string `json:"store"` // its URL
 	Run   string `json:"run"`
+	// Alone means that the process before has stopped: Fetch or Open has waited for that.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // note is what an image tells other agents.
@@ -138,7 +140,13 @@ func (k *Keeper) Open(ctx context.Context, resume, overwrite bool) (err error) {
 			return input.Errorf("another process continues the crawl of %s from the store (%v): the directory is out "+
 				"of date. Stop that process and resume in an empty directory, or give another {dir}", k.Dir, err)
 		}
-		return err
+		if err != nil || own.Alone {
+			return err
+		}
+		if err := k.saver.Await(ctx); err != nil { // a kill has ended the wait of Fetch
+			return err
+		}
+		return writeRun(fsys, k.Dir, k.place, k.saver, true)
 	case errors.Is(err, image.ErrNone):
 	case err != nil && !errors.Is(err, image.ErrDamaged):
 		return err
@@ -152,11 +160,11 @@ func (k *Keeper) Open(ctx context.Context, resume, overwrite bool) (err error) {
 	if err := k.saver.Await(ctx); err != nil {
 		return err
 	}
-	return writeRun(fsys, k.Dir, k.place, k.saver)
+	return writeRun(fsys, k.Dir, k.place, k.saver, true)
 }
 
-func writeRun(fsys disk.FS, dir string, p image.Place, s *image.Saver) error {
-	b, err := json.Marshal(ownRun{p.Store.Location(""), s.Hold().Run()})
+func writeRun(fsys disk.FS, dir string, p image.Place, s *image.Saver, alone bool) error {
+	b, err := json.Marshal(ownRun{p.Store.Location(""), s.Hold().Run(), alone})
 	if err != nil {
 		return err
 	}
