@@ -74,6 +74,9 @@ func (c *Committer) RemoveStored(name string) error {
 	if err == nil && h.Store == "" {
 		err = errHere
 	}
+	if err == nil { // a kill may have come before _STORED was synced, and a power failure may lose it then
+		err = fsys.SyncDir(c.path(name))
+	}
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,5 +164,39 @@ func TestSend(t *testing.T) {
 				t.Errorf("another store lacks only %q, %v", left, err)
 			}
 		})
+	}
+}
+
+// TestRemoveStored: a kill comes between the writing of _STORED and its sync, the next run removes the files of the
+// segment, and then the power is cut. The segment has _STORED, or all its files.
+func TestRemoveStored(t *testing.T) {
+	mem := testdisk.NewMem()
+	archive(t, mem)
+	must.Do(t, commitAll(mem))
+	written := false
+	faulty := testdisk.NewFaulty(mem, func(c testdisk.Call) testdisk.Fault {
+		if written = written || strings.HasSuffix(c.Name, "/_STORED.tmp") && c.Op == testdisk.OpRename; written &&
+			c.Op == testdisk.OpSyncDir {
+			return testdisk.Fault{Err: syscall.EIO}
+		}
+		return testdisk.Fault{}
+	})
+	store := object.New(teststore.NewSim(1, teststore.Traits{}), "sim://store", object.Config{})
+	c := Committer{FS: faulty, Dir: "/c", Crawl: "web"}
+	name := must.Get(c.Unsent(store))(t)[0]
+	var before []string
+	must.Do(t, walk(mem, c.path(name), &before))
+	if _, err := c.Send(t.Context(), store, name); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	faulty.Heal()
+	must.Do(t, c.RemoveStored(name))
+	for seed := range uint64(50) {
+		var left []string
+		after := mem.Crash(seed)
+		must.Do(t, walk(after, c.path(name), &left))
+		if _, err := StoreOf(after, c.path(name)); err != nil && !slices.Equal(left, before) {
+			t.Errorf("seed %d: %v, and %d of %d files", seed, err, len(left), len(before))
+		}
 	}
 }
