@@ -225,6 +225,46 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// TestManySaves lets one claim save so often that small packs, and packs that are hardly needed, are replaced.
+func TestManySaves(t *testing.T) {
+	first := testseed.New(t)
+	for n := range testtier.Rounds(1, 40) {
+		seed := first + uint64(n)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sim := teststore.NewSim(seed, teststore.Traits{})
+				p := place(t, sim)
+				w := newWorld(t, seed)
+				s := must.Get(image.Claim(t.Context(), p, image.Config{}))(t)
+				for i := range testtier.Rounds(150, 240) {
+					time.Sleep(10 * time.Second)
+					w.write(fmt.Sprintf("stays/%d", i), w.bytes(500)) // each save has a pack of its own
+					most := 2_000
+					if i%40 > 30 {
+						most = testtier.Rounds(300_000, 3_000_000)
+					}
+					w.change(most)
+					must.Get(w.save(s))(t)
+					if i%30 == 0 {
+						w.restore(p)
+					}
+				}
+				w.restore(p)
+				onlyNeeded(t, sim)
+				packs := 0
+				for _, key := range sim.Keys() {
+					if strings.HasPrefix(key, "state/packs/") {
+						packs++
+					}
+				}
+				if packs > 150 {
+					t.Errorf("%d packs are left", packs)
+				}
+			})
+		})
+	}
+}
+
 // onlyNeeded fails the test if the store has lists or packs that the two newest images do not need.
 func onlyNeeded(t *testing.T, sim *teststore.Sim) {
 	t.Helper()

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/object"
 )
@@ -58,7 +59,7 @@ func (s *Saver) condemn(newest *list) {
 	for _, f := range s.files {
 		for _, p := range f.pieces {
 			if gone[p.pack] {
-				f.size = min(f.size, 0) - 1 // it is not known any more
+				f.mod = time.Time{} // the next save does not take it as unchanged
 			}
 		}
 	}
