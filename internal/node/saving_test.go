@@ -76,9 +76,152 @@ func withStates(cfg node.Config, store *teststore.Sim) node.Config {
 	return cfg
 }
 
+// A deadStore is the store for a process that is killed at a request. It is never killed if at is 0.
+type deadStore struct {
+	*teststore.Sim
+	at, n atomic.Int64
+}
+
+var errDead = errors.New("killed")
+
+func (d *deadStore) request() error {
+	if n, at := d.n.Add(1), d.at.Load(); at > 0 && n >= at {
+		return errDead
+	}
+	return nil
+}
+
+func (d *deadStore) Get(ctx context.Context, key string, off, length int64) (io.ReadCloser, int64, error) {
+	if err := d.request(); err != nil {
+		return nil, 0, err
+	}
+	return d.Sim.Get(ctx, key, off, length)
+}
+
+func (d *deadStore) Stat(ctx context.Context, key string) (object.Info, error) {
+	if err := d.request(); err != nil {
+		return object.Info{}, err
+	}
+	return d.Sim.Stat(ctx, key)
+}
+
+func (d *deadStore) List(ctx context.Context, prefix, after string, most int) ([]object.Info, bool, error) {
+	if err := d.request(); err != nil {
+		return nil, false, err
+	}
+	return d.Sim.List(ctx, prefix, after, most)
+}
+
+func (d *deadStore) Put(ctx context.Context, key string, b object.Content, sum object.Sum,
+	when object.Condition) error {
+	if err := d.request(); err != nil {
+		return err
+	}
+	return d.Sim.Put(ctx, key, b, sum, when)
+}
+
+// TestFetchKilled kills the process that brings a state at each operation of its disk and at each request to the store.
+// The next start goes on. Then the index of the end has each page that a segment of the store has.
+func TestFetchKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, store := newSmallWeb(t), teststore.NewSim(1, teststore.Traits{})
+		cfg := withStates(w.config(t, testdisk.NewFaulty(testdisk.NewMem(), testdisk.FailFrom(1500, errDead))), store)
+		cfg.Frontier.HostDelay = 10 * time.Second
+		if _, err := life(cfg); !errors.Is(err, errDead) {
+			t.Fatalf("the first process: %v", err)
+		}
+		pages := 0
+		for at, of, live := int64(1), "disk", 0; ; at++ {
+			mem, place := testdisk.NewMem(), &deadStore{Sim: store}
+			hook := testdisk.FailFrom(at, errDead)
+			if of == "store" {
+				hook = nil
+				place.at.Store(at)
+			}
+			series := saving.Series{Store: stores.Place{URL: "s3://bucket/", Backend: place}, Dir: "/crawl"}
+			series.FS = testdisk.NewFaulty(mem, hook)
+			killed := saving.Bring(t.Context(), series, true)
+			if killed != nil && !errors.Is(killed, errDead) {
+				t.Fatal(killed)
+			}
+			if at%7 == 0 {
+				mem = mem.Crash(uint64(at))
+			}
+			series.FS = mem
+			place.at.Store(0)
+			_, err := mem.Stat("/crawl/crawl.yaml")
+			begun := err == nil
+			must.Do(t, saving.Bring(t.Context(), series, true))
+			indexes := must.Get(mem.ReadDir("/crawl/state/index"))(t)
+			manifests, segments := "", must.Get(mem.ReadDir("/crawl/crawl-data/web/segments"))(t)
+			for _, s := range segments {
+				name := "crawl-data/web/segments/" + s.Name() + "/"
+				manifests += read(t, mem, name+"manifest.json") + read(t, mem, name+"_SUCCESS")
+			}
+			for _, e := range indexes {
+				if base, ok := strings.CutSuffix(e.Name(), ".cdxj"); ok && !strings.Contains(manifests, base) {
+					t.Fatalf("killed at %d of the %s: no segment has %s", at, of, base)
+				}
+			}
+			if _, err := mem.Stat("/crawl/restoring"); err == nil {
+				t.Errorf("killed at %d of the %s: folder restoring stays", at, of)
+			}
+			if len(segments) < 2 {
+				t.Fatalf("%d segments", len(segments))
+			}
+			if begun || at%int64(testtier.Rounds(50, 1)) == 0 { // it goes on to the end
+				if live++; live%testtier.Rounds(10, 1) == 0 {
+					copied := store.Clone()
+					cfg := withStates(w.config(t, mem), copied)
+					cfg.Resume = true
+					if res := must.Get(life(cfg))(t); res.Stop != crawl.Finished {
+						t.Errorf("killed at %d of the %s: %s", at, of, res.Stop)
+					}
+					index := read(t, mem, "indexes/index.cdxj")
+					for u, n := range must.Get(storedRecords(copied))(t) {
+						if strings.Count(index, `"`+u+`"`) < n {
+							t.Errorf("killed at %d of the %s: the index has not %d records of %s", at, of, n, u)
+						}
+						pages++
+					}
+				}
+			}
+			if killed == nil && of == "store" {
+				t.Logf("%d requests, %d pages", at-1, pages)
+				break
+			}
+			if killed == nil {
+				t.Logf("%d operations", at-1)
+				at, of = 0, "store"
+			}
+		}
+	})
+}
+
+// bring brings the newest state of a store to a disk. The process that does so is killed at random operations.
+func bring(t *testing.T, mem *testdisk.Mem, store *teststore.Sim, rng *rand.Rand) (v image.Saved, err error) {
+	t.Helper()
+	s := saving.Series{Store: stores.Place{URL: "s3://bucket/", Backend: store}, Dir: "/crawl"}
+	p := image.Place{Store: must.Get(stores.Open(mem, s.Store, object.Config{}))(t),
+		Prefix: "crawl-data/web/state/agent/"}
+	for at := rng.Int64N(400) + 1; ; at += rng.Int64N(400) {
+		s.FS = testdisk.NewFaulty(mem, testdisk.FailFrom(at, errDead))
+		if v, err = image.Look(t.Context(), p); errors.Is(err, image.ErrDamaged) {
+			err = nil // a claim mends it
+		}
+		if err != nil && !errors.Is(err, image.ErrNone) {
+			return v, err
+		}
+		if err = saving.Bring(t.Context(), s, true); !errors.Is(err, errDead) {
+			return v, err
+		}
+	}
+}
+
 // TestStatesOutliveDisks loses an agent and its disk up to three times, at random operations of the disk, and goes on
-// from the store. At the end each page is in a committed segment of the store. No page that a state calls finished is
-// fetched after that state was restored.
+// from the store. The process that brings the state is killed, too. At the end each page is in a committed segment of
+// the store, and the index of the agent has what the store has. No page that a state calls finished is fetched after
+// that state was restored.
 func TestStatesOutliveDisks(t *testing.T) {
 	states := 0
 	for seed := range uint64(testtier.Rounds(12, 300)) {
@@ -87,16 +230,14 @@ func TestStatesOutliveDisks(t *testing.T) {
 			w, store := newSmallWeb(t), teststore.NewSim(seed, teststore.Traits{})
 			store.Fail(teststore.Faults{Delay: 100 * time.Millisecond, Busy: 0.02, Broken: 0.02, LostRequest: 0.02,
 				LostAnswer: 0.02, Lying: 0.02, Torn: 0.02, TornAnswer: 0.02})
-			dead := errors.New("killed")
 			done := map[string]bool{} // by the state that was restored
 			var since time.Time
-			resume, taken := false, time.Time{}
+			resume, taken, indexed := false, time.Time{}, ""
 			var lost [][2]time.Time // times whose pages a state had not
 			for lives := 0; ; lives++ {
 				mem := testdisk.NewMem()
 				if resume {
-					v, err := saving.Fetch(t.Context(), saving.Series{Store: stores.Place{URL: "s3://bucket/",
-						Backend: store}, FS: mem, Dir: "/crawl"}, nil)
+					v, err := bring(t, mem, store, rng)
 					if _, none := errors.AsType[*input.ConfigError](err); none {
 						resume = false
 					} else if err != nil {
@@ -124,7 +265,7 @@ func TestStatesOutliveDisks(t *testing.T) {
 				}
 				faulty := testdisk.NewFaulty(mem, func(c testdisk.Call) testdisk.Fault {
 					if c.Change >= last {
-						return testdisk.Fault{Err: dead}
+						return testdisk.Fault{Err: errDead}
 					}
 					return testdisk.Fault{}
 				})
@@ -135,9 +276,10 @@ func TestStatesOutliveDisks(t *testing.T) {
 					if res.Stop != crawl.Finished {
 						t.Errorf("seed %d: %s", seed, res.Stop)
 					}
+					indexed = read(t, mem, "indexes/index.cdxj")
 					break
 				}
-				if !errors.Is(err, dead) {
+				if !errors.Is(err, errDead) {
 					t.Fatalf("seed %d, life %d: %v", seed, lives, err)
 				}
 				resume = true
@@ -147,6 +289,9 @@ func TestStatesOutliveDisks(t *testing.T) {
 			for _, u := range smallURLs() {
 				if records[u] == 0 {
 					t.Errorf("seed %d: %s is in no segment of the store", seed, u)
+				}
+				if !strings.Contains(indexed, `"`+u+`"`) {
+					t.Errorf("seed %d: %s is not in the index", seed, u)
 				}
 			}
 			for _, r := range w.since(since) {
@@ -208,7 +353,7 @@ func TestStatesFence(t *testing.T) {
 			if c.killed { // while it waits until the first process has stopped
 				time.AfterFunc(10*time.Second, stop)
 			}
-			v, err := saving.Fetch(ctx, saving.Series{Store: place, FS: mem, Dir: "/crawl"}, nil)
+			v, err := saving.Fetch(ctx, saving.Series{Store: place, FS: mem, Dir: "/crawl"})
 			if (err != nil) != c.killed {
 				t.Fatal(err)
 			}

@@ -116,7 +116,7 @@ func (a *Agent) openSaving(boot uint64) error {
 		return nil
 	}
 	k := &past.Keeper{Series: past.Series{Store: a.cfg.Store, Crawl: name, FS: a.fs, Dir: a.cfg.Dir,
-		Clock: a.cfg.Clock, Waits: past.Told(a.cfg.Note)}, Every: a.cfg.StoreState, Boot: boot}
+		Clock: a.cfg.Clock, Notes: past.Told(a.cfg.Note)}, Every: a.cfg.StoreState, Boot: boot}
 	if a.cfg.Cluster != nil {
 		k.Agent = a.cfg.Cluster.Name
 	}

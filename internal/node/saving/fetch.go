@@ -27,10 +27,11 @@ const pieceBytes = 8 << 20
 
 // Fetch claims a series and brings its newest state into Dir, which holds no crawl. If s names no crawl, it is the only
 // one of the store that has a saved state of the agent. Fetch returns when no other process can fetch pages for the
-// series any more, which may take a minute and a half; note is told what it waits for. It can be repeated after a kill.
-// The error is an *input.ConfigError if there is no state.
-func Fetch(ctx context.Context, s Series, note func(string)) (image.Saved, error) {
-	p, err := s.open(s.Agent, object.Config{Waits: Told(note)})
+// series any more, which may take a minute and a half. It can be repeated after a kill. Dir holds a crawl when it has
+// all that Fetch brings: a kill after that leaves the wait, which Keeper.Open makes up for. The error is an
+// *input.ConfigError if there is no state.
+func Fetch(ctx context.Context, s Series) (image.Saved, error) {
+	p, err := s.open(s.Agent, object.Config{Waits: s.Notes})
 	if err != nil {
 		return image.Saved{}, input.Errorf("{store} %v", err)
 	}
@@ -58,15 +59,12 @@ func Fetch(ctx context.Context, s Series, note func(string)) (image.Saved, error
 	if err := writeRun(fsys, s.Dir, p, saver, false); err != nil {
 		return image.Saved{}, err
 	}
-	v, err := image.Restore(ctx, p, image.Target{FS: fsys, Dir: s.Dir, Last: crawldir.Marker})
+	v, err := image.Restore(ctx, p, s.target(p.Store))
 	if err != nil {
 		return v, err
 	}
-	if err := s.segments(ctx, p.Store); err != nil {
-		return v, fmt.Errorf("segments of %s: %w", s.Dir, err)
-	}
-	if wait := saver.Waits(); wait > 0 && note != nil {
-		note(fmt.Sprintf("waiting %s: by then a process that had this crawl before has stopped",
+	if wait := saver.Waits(); wait > 0 && s.Notes != nil {
+		s.Notes.Note(fmt.Sprintf("waiting %s: by then a process that had this crawl before has stopped",
 			wait.Round(time.Second)))
 	}
 	if err := saver.Await(ctx); err != nil {
@@ -77,14 +75,21 @@ func Fetch(ctx context.Context, s Series, note func(string)) (image.Saved, error
 
 // Bring is Fetch for a command line: it does nothing if Dir holds a crawl. The crawl is the one that is named like Dir,
 // or else the only one that the store has. If must is false, the store need not have a state: then the crawl is new.
-func Bring(ctx context.Context, s Series, must bool, note func(string)) error {
+func Bring(ctx context.Context, s Series, must bool) error {
 	there, err := crawldir.HoldsCrawl(s.disk(), s.Dir)
-	if err != nil || there {
+	if err != nil {
 		return err
 	}
 	p, err := s.open(s.Agent, object.Config{Tries: 5})
 	if err != nil {
 		return input.Errorf("{store} %v", err)
+	}
+	if there {
+		if left, err := image.Unfinished(s.target(p.Store)); err != nil || !left {
+			return err
+		}
+		_, err := image.Restore(ctx, p, s.target(p.Store)) // removes what a kill has left
+		return err
 	}
 	abs, err := filepath.Abs(s.Dir)
 	if err != nil {
@@ -95,18 +100,23 @@ func Bring(ctx context.Context, s Series, must bool, note func(string)) error {
 	if _, err := image.Look(ctx, p); errors.Is(err, image.ErrNone) {
 		s.Crawl = ""
 	}
-	v, err := Fetch(ctx, s, note)
+	v, err := Fetch(ctx, s)
 	if err != nil && ctx.Err() != nil {
 		return errors.New("stopped before the state was here; run the command again to go on")
 	}
 	if _, none := errors.AsType[*input.ConfigError](err); none && !must {
 		return nil
 	}
-	if err == nil {
-		note(fmt.Sprintf("the crawl goes on from its state of %s: %s in %d files", v.Taken.UTC().Format(time.RFC3339),
-			humanize.Bytes(uint64(v.Bytes)), v.Files))
+	if err == nil && s.Notes != nil {
+		s.Notes.Note(fmt.Sprintf("the crawl goes on from its state of %s: %s in %d files",
+			v.Taken.UTC().Format(time.RFC3339), humanize.Bytes(uint64(v.Bytes)), v.Files))
 	}
 	return err
+}
+
+// target is where a state is restored. Its segments come before the mark of a crawl.
+func (s *Series) target(store *object.Store) image.Target {
+	return image.Target{FS: s.disk(), Dir: s.Dir, Last: crawldir.Marker, Rest: &segments{s, store}}
 }
 
 // none says that the store has no state of the series.
@@ -154,8 +164,21 @@ func (s *Series) find(ctx context.Context, store *object.Store) (string, error) 
 }
 
 // segments brings what readers need of the segments of this agent: their manifests and indexes, and the note that the
-// store has the rest.
-func (s *Series) segments(ctx context.Context, store *object.Store) error {
+// store has the rest. It implements image.Rest.
+type segments struct {
+	*Series
+	store *object.Store
+}
+
+// Bring implements image.Rest.
+func (s *segments) Bring(ctx context.Context) error {
+	if err := s.all(ctx); err != nil {
+		return fmt.Errorf("segments of %s: %w", s.Dir, err)
+	}
+	return nil
+}
+
+func (s *segments) all(ctx context.Context) error {
 	fsys := s.disk()
 	indexed, err := fsys.ReadDir(filepath.Join(s.Dir, "state", "index"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -170,7 +193,7 @@ func (s *Series) segments(ctx context.Context, store *object.Store) error {
 	prefix := path.Join(warc.CrawlData, s.Crawl, "segments") + "/"
 	mine, whole := map[string]bool{}, map[string]bool{}
 	for after, more := "", true; more; {
-		page, err := store.List(ctx, prefix, after, object.MaxList)
+		page, err := s.store.List(ctx, prefix, after, object.MaxList)
 		if err != nil {
 			return err
 		}
@@ -185,26 +208,26 @@ func (s *Series) segments(ctx context.Context, store *object.Store) error {
 		if !mine[name] || !whole[name] {
 			continue
 		}
-		if err := s.segment(ctx, store, prefix+name+"/", name); err != nil {
+		if err := s.segment(ctx, prefix+name+"/", name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Series) segment(ctx context.Context, store *object.Store, prefix, name string) error {
+func (s *segments) segment(ctx context.Context, prefix, name string) error {
 	fsys, dir := s.disk(), filepath.Join(warc.SegmentsDir(s.Dir, s.Crawl), name)
-	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+	if err := warc.MakeDirs(fsys, s.Dir, dir); err != nil {
 		return err
 	}
 	for _, file := range []string{segment.IndexName, segment.ManifestName} {
-		i, err := store.Stat(ctx, prefix+file)
+		i, err := s.store.Stat(ctx, prefix+file)
 		if err != nil {
 			return err
 		}
 		if err := disk.WriteStream(fsys, filepath.Join(dir, file), func(w io.Writer) error {
 			for at := int64(0); at < i.Size; at += pieceBytes {
-				b, err := store.Read(ctx, prefix+file, at, min(pieceBytes, i.Size-at))
+				b, err := s.store.Read(ctx, prefix+file, at, min(pieceBytes, i.Size-at))
 				if err != nil {
 					return err
 				}
@@ -217,7 +240,7 @@ func (s *Series) segment(ctx context.Context, store *object.Store, prefix, name 
 			return err
 		}
 	}
-	at := []byte(store.Location("") + "\n")
+	at := []byte(s.store.Location("") + "\n")
 	if err := disk.WriteFile(fsys, filepath.Join(dir, segment.StoredName), at); err != nil {
 		return err
 	}

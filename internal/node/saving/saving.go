@@ -46,19 +46,28 @@ type Series struct {
 	FS    disk.FS
 	Dir   string // the crawl directory
 	Clock clock.Clock
-	// Waits is told what Fetch and Open wait for. Nil: nobody.
-	Waits object.Waiter
+	// Notes tells a person what Fetch and Open wait for. nil: nobody is told.
+	Notes Notes
 }
 
-// Told tells a person what Fetch and Open wait for. A nil Told tells nobody.
+// Notes tells a person what a start waits for.
+type Notes interface {
+	object.Waiter // for the store
+	Note(text string)
+}
+
+// Told calls a function with each text. A nil Told tells nobody.
 type Told func(text string)
 
-// Waits implements object.Waiter.
-func (t Told) Waits(why error, _ time.Duration) {
+// Note implements Notes.
+func (t Told) Note(text string) {
 	if t != nil {
-		t("waiting for the store: " + why.Error())
+		t(text)
 	}
 }
+
+// Waits implements object.Waiter.
+func (t Told) Waits(why error, _ time.Duration) { t.Note("waiting for the store: " + why.Error()) }
 
 // alone is the name of the series of an agent that crawls alone.
 const alone = "agent"
@@ -118,7 +127,7 @@ type Keeper struct {
 // *input.ConfigError if another process has claimed the series since. A new one is refused if the store has a state of
 // its name, unless overwrite is set.
 func (k *Keeper) Open(ctx context.Context, resume, overwrite bool) (err error) {
-	if k.place, err = k.open(k.Agent, object.Config{Waits: k.Waits}); err != nil {
+	if k.place, err = k.open(k.Agent, object.Config{Waits: k.Notes}); err != nil {
 		return err
 	}
 	fsys, name := k.disk(), filepath.Join(k.Dir, runFile)

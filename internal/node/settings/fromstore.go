@@ -16,8 +16,9 @@ import (
 // there reports that dir holds a crawl.
 func FromStore(ctx context.Context, store past.Place, dir, agent string, must bool, errs io.Writer) (
 	there bool, err error) {
-	if err := saving.Bring(ctx, saving.Series{Store: store, Agent: agent, FS: disk.OS, Dir: dir}, must,
-		func(text string) { fmt.Fprintln(errs, "orbweaver:", text) }); err != nil {
+	told := saving.Told(func(text string) { fmt.Fprintln(errs, "orbweaver:", text) })
+	if err := saving.Bring(ctx, saving.Series{Store: store, Agent: agent, FS: disk.OS, Dir: dir, Notes: told},
+		must); err != nil {
 		return false, err
 	}
 	return crawldir.HoldsCrawl(nil, dir)

@@ -225,7 +225,7 @@ func TestKillRestoreAtEveryChange(t *testing.T) {
 	s := must.Get(image.Claim(t.Context(), p, image.Config{}))(t)
 	must.Get(w.save(s))(t)
 	want := maps.Clone(w.is)
-	want["identity"] = []byte("stays")
+	want["identity"], want["beside"] = []byte("stays"), []byte("not in the image")
 	for round := range uint64(testtier.Rounds(1, 30)) {
 		for at := int64(1); ; at++ {
 			m := testdisk.NewMem()
@@ -238,7 +238,7 @@ func TestKillRestoreAtEveryChange(t *testing.T) {
 				}
 				return testdisk.Fault{}
 			})
-			_, err := image.Restore(t.Context(), p, image.Target{FS: f, Dir: "r", Last: "crawl.yaml"})
+			_, err := image.Restore(t.Context(), p, target(f))
 			if err != nil && !errors.Is(err, errDead) {
 				t.Fatal(err)
 			}
@@ -267,13 +267,15 @@ func TestKillRestoreAtEveryRequest(t *testing.T) {
 		p := place(t, d)
 		d.n, d.at = 0, at
 		m := testdisk.NewMem()
-		_, err := image.Restore(t.Context(), p, image.Target{FS: m, Dir: "r", Last: "crawl.yaml"})
+		_, err := image.Restore(t.Context(), p, target(m))
 		if err != nil && !errors.Is(err, errDead) {
 			t.Fatal(err)
 		}
 		before := d.n
 		d.n, d.at, d.calls = 0, 0, map[string]int{}
-		goOn(t, p, m, w.is, err == nil)
+		want := maps.Clone(w.is)
+		want["beside"] = []byte("not in the image")
+		goOn(t, p, m, want, err == nil)
 		if err == nil {
 			t.Logf("%d requests", before)
 			return
@@ -284,10 +286,67 @@ func TestKillRestoreAtEveryRequest(t *testing.T) {
 	}
 }
 
+// A beside brings a file that is not in the image.
+type beside struct{ disk.FS }
+
+func (b beside) Bring(context.Context) error {
+	return disk.WriteFile(b, "r/beside", []byte("not in the image"))
+}
+
+func target(fsys disk.FS) image.Target {
+	return image.Target{FS: fsys, Dir: "r", Last: "crawl.yaml", Rest: beside{fsys}}
+}
+
+// TestRestoreOutdated kills Restore at each change of the disk. Then another process takes over and saves. The next
+// call has the files of the newer image and no others, or there was a crawl already, whose run is fenced.
+func TestRestoreOutdated(t *testing.T) {
+	for at := int64(1); ; at++ {
+		sim := teststore.NewSim(1, teststore.Traits{})
+		p := place(t, sim)
+		w := newWorld(t, 1)
+		w.write("crawl.yaml", []byte("marks a crawl"))
+		w.write("a/old", w.bytes(1000))
+		w.write("log", []byte("one"))
+		must.Get(w.save(must.Get(image.Claim(t.Context(), p, image.Config{}))(t)))(t)
+		m := testdisk.NewMem()
+		_, killed := image.Restore(t.Context(), p, target(testdisk.NewFaulty(m, testdisk.FailFrom(at, errDead))))
+		old := maps.Clone(w.is)
+		must.Do(t, w.disk.Remove("c/a/old"))
+		delete(w.is, "a/old")
+		w.write("log", []byte("one and two"))
+		must.Get(w.save(must.Get(image.Claim(t.Context(), p, image.Config{}))(t)))(t)
+		want := maps.Clone(w.is)
+		if _, err := m.Stat("r/crawl.yaml"); err == nil {
+			want = old
+		}
+		want["beside"] = []byte("not in the image")
+		_, err := m.Stat("r/crawl.yaml")
+		if err == nil && !must.Get(image.Unfinished(target(m)))(t) { // killed in its last step
+			same(t, m, "r", want)
+			if killed == nil {
+				t.Logf("%d changes", at-1)
+				return
+			}
+			continue
+		}
+		for dies := int64(1); ; dies += 2 { // the next call is killed, too
+			again := m.Clone()
+			_, err := image.Restore(t.Context(), p, target(testdisk.NewFaulty(again, testdisk.FailFrom(dies, errDead))))
+			if _, none := again.Stat("r/crawl.yaml"); none != nil || must.Get(image.Unfinished(target(again)))(t) {
+				must.Get(image.Restore(t.Context(), p, target(again)))(t)
+			}
+			same(t, again, "r", want)
+			if err == nil {
+				break
+			}
+		}
+	}
+}
+
 // goOn restores again after a kill.
 func goOn(t *testing.T, p image.Place, m *testdisk.Mem, want map[string][]byte, whole bool) {
 	t.Helper()
-	to := image.Target{FS: m, Dir: "r", Last: "crawl.yaml"}
+	to := target(m)
 	unfinished := must.Get(image.Unfinished(to))(t)
 	_, err := m.Stat("r/crawl.yaml")
 	switch {

@@ -41,6 +41,14 @@ type Target struct {
 	Dir string  // the folder of the crawl; it is made if it is missing
 	// Last is the file that is moved to its place last, such as the one that marks a crawl. It may be "".
 	Last string
+	// Rest brings what the folder needs beside the image. Restore calls it when all files but Last are in their places,
+	// and again after a kill. nil: the image is all.
+	Rest Rest
+}
+
+// A Rest brings files that are not in an image. It can be repeated.
+type Rest interface {
+	Bring(ctx context.Context) error
 }
 
 func (t Target) disk() disk.FS {
@@ -62,8 +70,9 @@ func Unfinished(t Target) (bool, error) {
 }
 
 // Restore fetches the newest image into a folder, which may have other files. It verifies each piece. After a kill it
-// is called again, and does not fetch again what is there. If a holder saves meanwhile, the result may be a newer image
-// than the one that was the newest at first. The caller has the folder for itself.
+// is called again, and does not fetch again what is there. If there is a newer image by then, it fetches that one. If a
+// holder saves meanwhile, the result may be a newer image than the one that was the newest at first. When Last is in
+// its place, Restore only removes what it has made beside. The caller has the folder for itself.
 func Restore(ctx context.Context, p Place, t Target) (Saved, error) {
 	r := &restoring{place: p, Target: t, fs: t.disk(), work: filepath.Join(t.Dir, workName)}
 	v, err := r.restore(ctx)
@@ -97,7 +106,17 @@ func (r *restoring) restore(ctx context.Context) (v Saved, err error) {
 		if err != nil {
 			return v, fmt.Errorf("%s: %w", name, err)
 		}
-		return v, r.finish(name == ready)
+		if name == ready {
+			old, err := r.outdated(ctx)
+			if err != nil {
+				return v, err
+			}
+			if old {
+				v = Saved{}
+				break
+			}
+		}
+		return v, r.finish(ctx, name == ready)
 	}
 	var l *list
 	for n := 1; ; n++ {
@@ -126,7 +145,55 @@ func (r *restoring) restore(ctx context.Context) (v Saved, err error) {
 	if err := disk.WriteFile(r.fs, ready, b); err != nil {
 		return v, err
 	}
-	return v, r.finish(true)
+	return v, r.finish(ctx, true)
+}
+
+// outdated reports whether the image whose files are being moved is not the newest any more: another process has taken
+// over since the kill, and has saved. Then it takes the files away again. If Last is in its place, there is a crawl,
+// and nothing changes.
+func (r *restoring) outdated(ctx context.Context) (bool, error) {
+	if there, err := r.lastMoved(); there || err != nil {
+		return false, err
+	}
+	text, err := disk.ReadFile(r.fs, filepath.Join(r.work, listName), maxList)
+	if err != nil {
+		return false, err
+	}
+	now, err := r.place.newest(ctx)
+	if err != nil {
+		return false, err
+	}
+	if same, err := now.encode(); err != nil || bytes.Equal(same, text) {
+		return false, err
+	}
+	l, err := parseList(text)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range l.Files {
+		if err := r.fs.Remove(r.path(f.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+	}
+	for dir := range l.dirs() {
+		if err := r.fs.SyncDir(r.path(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+	}
+	// The mark goes before the list: it would ask for the list after a kill.
+	return true, errors.Join(r.fs.Remove(filepath.Join(r.work, readyName)), r.fs.SyncDir(r.work))
+}
+
+// lastMoved reports whether Last is in its place.
+func (r *restoring) lastMoved() (bool, error) {
+	if r.Last == "" {
+		return false, nil
+	}
+	_, err := r.fs.Stat(r.path(r.Last))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // fetch makes the files of an image in the work folder, durably.
@@ -361,7 +428,7 @@ func (r *restoring) sync(f *listedFile) error {
 }
 
 // finish moves the files to the folder of the crawl, and removes what Restore has made. All steps can be done again.
-func (r *restoring) finish(move bool) error {
+func (r *restoring) finish(ctx context.Context, move bool) error {
 	done := filepath.Join(r.Dir, doneName)
 	if move {
 		text, err := disk.ReadFile(r.fs, filepath.Join(r.work, listName), maxList)
@@ -372,7 +439,7 @@ func (r *restoring) finish(move bool) error {
 		if err != nil {
 			return err
 		}
-		if err := r.move(l); err != nil {
+		if err := r.move(ctx, l); err != nil {
 			return err
 		}
 		if err := r.fs.Rename(filepath.Join(r.work, readyName), done); err != nil {
@@ -395,7 +462,7 @@ func (r *restoring) finish(move bool) error {
 }
 
 // move moves the files, the last one in the end.
-func (r *restoring) move(l *list) error {
+func (r *restoring) move(ctx context.Context, l *list) error {
 	dirs := l.dirs()
 	for dir := range dirs {
 		if err := r.fs.MkdirAll(r.path(dir), 0o755); err != nil {
@@ -415,6 +482,15 @@ func (r *restoring) move(l *list) error {
 		return err
 	}
 	for _, last := range []bool{false, true} {
+		if last && r.Rest != nil {
+			if there, err := r.lastMoved(); err != nil {
+				return err
+			} else if !there {
+				if err := r.Rest.Bring(ctx); err != nil {
+					return err
+				}
+			}
+		}
 		for _, f := range l.Files {
 			if (f.Name == r.Last) != last {
 				continue

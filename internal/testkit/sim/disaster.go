@@ -76,7 +76,7 @@ func (a *actor) fromStore(lost time.Time) {
 	if !a.s.plan.alone() {
 		series.Agent = a.name
 	}
-	v, err := saving.Fetch(context.Background(), series, nil)
+	v, err := saving.Fetch(context.Background(), series)
 	none := err != nil && strings.Contains(err.Error(), "no saved state")
 	if err != nil && !none {
 		a.s.t.Errorf("%s: %v", a.name, err)

@@ -83,6 +83,15 @@ func NewSim(seed uint64, t Traits) *Sim {
 		uploads: map[string]*upload{}}
 }
 
+// Clone returns a store with the same objects and no faults.
+func (s *Sim) Clone() *Sim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := NewSim(1, s.traits)
+	c.objects, c.next = maps.Clone(s.objects), s.next
+	return c
+}
+
 // Fail sets the faults from now on.
 func (s *Sim) Fail(f Faults) {
 	s.mu.Lock()
