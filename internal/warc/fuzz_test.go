@@ -2,7 +2,9 @@ package warc
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -93,13 +95,28 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
+// A gazer is a Looker that reads all it can.
+type gazer struct{}
+
+func (gazer) Look(rec *Record) error {
+	body, err := rec.Payload(context.Background())
+	if err == nil {
+		_, _ = io.Copy(io.Discard, body) // what is damaged is damaged for Index, too
+	}
+	return nil
+}
+
+func (gazer) Passed(*Record) {}
+
 func FuzzIndex(f *testing.F) {
 	seedWARCs(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
+		var lines, again bytes.Buffer
 		err := Index(bytes.NewReader(b), "f.warc.gz", func(line []byte) error {
 			if bytes.Count(line, []byte{'\n'}) != 1 || line[len(line)-1] != '\n' {
 				t.Fatalf("%q is not one line", line)
 			}
+			lines.Write(line)
 			l, err := ParseLine(line)
 			must.Do(t, err)
 			if back := l.AppendTo(nil); !bytes.Equal(back, line) && l.MIME != "" {
@@ -109,6 +126,14 @@ func FuzzIndex(f *testing.F) {
 		})
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			t.Fatal(err)
+		}
+		// Who looks at the records changes no line.
+		other := IndexWith(bytes.NewReader(b), "f.warc.gz", gazer{}, func(line []byte) error {
+			again.Write(line)
+			return nil
+		})
+		if fmt.Sprint(other) != fmt.Sprint(err) || !bytes.Equal(again.Bytes(), lines.Bytes()) {
+			t.Fatalf("%v with a look, %v without:\n%s\n%s", other, err, again.Bytes(), lines.Bytes())
 		}
 	})
 }

@@ -19,15 +19,17 @@ const maxHTTPHead = 1 << 20
 // line, because a reader cannot start at their offset. Index continues behind damage. It returns the first error of
 // emit, or of reading r, or at the end Flaws.
 func Index(r io.Reader, name string, emit func(line []byte) error) error {
-	return indexFrom(r, 0, name, emit)
+	return indexFrom(r, 0, name, nil, emit)
 }
 
-// indexFrom is Index for the rest of a file, in which a record begins at the offset of r.
-func indexFrom(r io.Reader, offset int64, name string, emit func(line []byte) error) error {
+// indexFrom is IndexWith for the rest of a file, in which a record begins at the offset of r. Without a Looker it is
+// Index.
+func indexFrom(r io.Reader, offset int64, name string, with Looker, emit func(line []byte) error) error {
 	var flaws Flaws
 	left := leftOut{}
 	rd := flaws.reader(r, offset)
 	m := lineMaker{name: name}
+	var seen looked
 	for {
 		rec, err := rd.Next()
 		if err == io.EOF {
@@ -40,6 +42,11 @@ func indexFrom(r io.Reader, offset int64, name string, emit func(line []byte) er
 		if err != nil {
 			return err
 		}
+		if with != nil {
+			if err := seen.look(rec, with); err != nil {
+				return err
+			}
+		}
 		ok, err := m.read(rd, rec, emit)
 		switch {
 		case errors.Is(err, ErrDamaged):
@@ -48,6 +55,9 @@ func indexFrom(r io.Reader, offset int64, name string, emit func(line []byte) er
 			return err
 		case !ok:
 			left.add(rec)
+		}
+		if with != nil {
+			with.Passed(rec)
 		}
 	}
 }

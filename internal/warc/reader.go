@@ -75,9 +75,10 @@ type Record struct {
 	// reader cannot start at its offset.
 	Gzip, Shared bool
 
-	r    *Reader
-	left int64  // content bytes that have not been read yet
-	tail []byte // up to eight CR and LF bytes that followed the content
+	r      *Reader
+	left   int64   // content bytes that have not been read yet
+	tail   []byte  // up to eight CR and LF bytes that followed the content
+	looked *looked // nil: no Looker reads the record
 }
 
 // Type returns WARC-Type in lower case.
@@ -97,8 +98,15 @@ func (rec *Record) Date() string { return rec.Header.Value("WARC-Date") }
 
 // Read reads the content block. If the block ends before Content-Length, the error wraps ErrDamaged.
 func (rec *Record) Read(p []byte) (int, error) {
+	if n := rec.looked.again(p); n > 0 {
+		return n, nil
+	}
 	if rec.left == 0 {
 		return 0, io.EOF
+	}
+	p, err := rec.looked.room(p)
+	if err != nil {
+		return 0, err
 	}
 	if rec.r.rec != rec {
 		return 0, fmt.Errorf("record at %d: the Reader has moved on to another record", rec.Offset)
@@ -108,6 +116,7 @@ func (rec *Record) Read(p []byte) (int, error) {
 	}
 	n, err := rec.r.cur.Read(p)
 	rec.left -= int64(n)
+	rec.looked.keep(p[:n])
 	if err == io.EOF || err == nil && n == 0 && len(p) > 0 {
 		if rec.left == 0 {
 			return n, nil

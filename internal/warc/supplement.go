@@ -225,7 +225,7 @@ func (p rest) index(fsys disk.FS, dir string, q *extsort.Queue, m *meter, s *Sup
 		return err
 	}
 	m.r = f
-	return s.damaged(p.file, indexFrom(m, p.from, p.file.Name, pushTo(q)))
+	return s.damaged(p.file, indexFrom(m, p.from, p.file.Name, nil, pushTo(q)))
 }
 
 // A meter reports how much has been read.

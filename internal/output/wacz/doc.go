@@ -1,6 +1,6 @@
 // Package wacz answers: how does a whole crawl travel as one file, and who can open it?
 //
-//	WARC files -> pages, index lines -> sorts on disk -> ZIP file (WACZ 1.1.1)
+//	WARC files, read once -> ZIP file (WACZ 1.1.1); pages, index lines -> sorts on disk -> the same file
 //	WACZ, on the disk or behind HTTP ranges -> FS, in which it looks like a crawl directory -> package captures
 //
 // A WACZ (specs.webrecorder.net/wacz/1.1.1) that this package writes has these entries, in this order:

@@ -21,7 +21,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-const maxTitled = 256 << 10 // bytes of a page in which its title is looked for
+const (
+	maxTitled   = 256 << 10 // bytes of a page in which its title is looked for
+	firstTitled = 8 << 10   // bytes in which it is looked for first: most pages have it there
+)
 
 // A page is a line of pages.jsonl.
 type page struct {
@@ -52,42 +55,40 @@ func newPages(sorts extsort.Config) *pages {
 
 func (p *pages) close() error { return errors.Join(p.seeds.Close(), p.extra.Close()) }
 
-// A reading is what pages.read has seen.
-type reading struct {
-	whole  int64     // where the last record ends of which no part is missing
+// A look makes the pages of one WARC file while its index is made. It is a warc.Looker.
+type look struct {
+	*pages
+	ctx    context.Context
+	open   bool      // the record that was looked at has not been read to its end
 	latest time.Time // of the records
 }
 
-// read adds the pages of a WARC file. Damaged records are passed over.
-func (p *pages) read(ctx context.Context, file io.Reader) (found reading, err error) {
-	damaged := false
-	r := warc.NewReader(file)
-	r.Damaged = func(*warc.DamageError, int64) { damaged = true }
-	for {
-		rec, err := r.Next()
-		if err == io.EOF {
-			return found, p.flush(way{})
-		}
-		if err != nil {
-			return found, err
-		}
-		if err := errors.Join(ctx.Err(), p.record(ctx, rec)); err != nil {
-			return found, err
-		}
-		switch err := r.Finish(); {
-		case errors.Is(err, warc.ErrDamaged):
-			p.last = nil // Next notes it
-			continue
-		case err != nil:
-			return found, err
-		}
-		if !damaged {
-			found.whole = rec.Offset + rec.Length
-		}
-		if t, err := time.Parse(time.RFC3339, strings.TrimSpace(rec.Date())); err == nil {
-			found.latest = later(found.latest, t)
-		}
+// Look implements warc.Looker.
+func (l *look) Look(rec *warc.Record) error {
+	l.damage()
+	l.open = true
+	return errors.Join(l.ctx.Err(), l.record(l.ctx, rec))
+}
+
+// Passed implements warc.Looker.
+func (l *look) Passed(rec *warc.Record) {
+	l.open = false
+	if t, err := time.Parse(time.RFC3339, strings.TrimSpace(rec.Date())); err == nil {
+		l.latest = later(l.latest, t)
 	}
+}
+
+// damage drops the page of a record that was not read to its end.
+func (l *look) damage() {
+	if l.open {
+		l.last = nil
+	}
+}
+
+// end adds the page of the last record.
+func (l *look) end() error {
+	l.damage()
+	return l.flush(way{})
 }
 
 // record looks at a record. Errors of the record itself are the page's: it has no title.
@@ -119,6 +120,9 @@ func (p *pages) response(ctx context.Context, rec *warc.Record) {
 		return
 	}
 	head, body, _, err := rec.Message(ctx)
+	if d, ok := body.(*message.Decoder); ok {
+		defer d.Free() // a part of the body is enough
+	}
 	h := message.ReadHead(head)
 	if len(head) == 0 || h.Status/100 != 2 || err != nil && body != nil {
 		return
@@ -126,7 +130,7 @@ func (p *pages) response(ctx context.Context, rec *warc.Record) {
 	t, sure := h.Header.Type()
 	p.body = p.body[:0]
 	if err == nil && (t.IsHTML() || !sure) && rec.Type() == "response" {
-		p.body = readSome(p.body, body)
+		p.body = readSome(p.body, body, firstTitled)
 	}
 	if !sure {
 		t = h.Header.TypeOf(p.body[:min(len(p.body), message.TypeBytes)])
@@ -136,16 +140,46 @@ func (p *pages) response(ctx context.Context, rec *warc.Record) {
 	sum := sha256.Sum256([]byte(p.last.Time + " " + p.last.URL))
 	p.last.ID = hex.EncodeToString(sum[:12])
 	if p.html && len(p.body) > 0 {
-		parse.Parse(parse.Input{URL: u, Header: h.Header, Body: p.body}, parse.Options{MaxLinks: 1}, &p.parsed)
+		in := parse.Input{URL: u, Header: h.Header, Body: p.body}
+		parse.Parse(in, parse.Options{MaxLinks: 1}, &p.parsed)
+		if len(in.Body) == firstTitled && !settled(in.Body, &p.parsed) {
+			p.body = readSome(p.body, body, maxTitled-firstTitled)
+			in.Body = p.body
+			parse.Parse(in, parse.Options{MaxLinks: 1}, &p.parsed)
+		}
 		p.last.Title = p.parsed.Title
 	}
 }
 
-// readSome reads the beginning of a body. It ends early where the body cannot be decoded.
-func readSome(b []byte, body io.Reader) []byte {
+// readSome adds the next n bytes of a body to b. It ends early where the body cannot be decoded.
+func readSome(b []byte, body io.Reader, n int64) []byte {
 	w := bytes.NewBuffer(b)
-	_, _ = io.Copy(w, io.LimitReader(body, maxTitled)) // what was decoded before an error counts
+	_, _ = io.Copy(w, io.LimitReader(body, n)) // what was decoded before an error counts
 	return w.Bytes()
+}
+
+// settled reports whether the rest of a page cannot change the title that its beginning has: the title is whole, and
+// if the page can still declare its encoding, it is ASCII.
+func settled(begin []byte, page *parse.Page) bool {
+	ascii := !strings.ContainsFunc(page.Title, func(r rune) bool { return r < ' ' || r > '~' })
+	if page.Title == "" || page.Kind != parse.HTML || page.Charset == "windows-1252" && !ascii {
+		return false
+	}
+	open := true
+	for i := bytes.IndexByte(begin, '<'); i >= 0; {
+		begin = begin[i+1:]
+		if tag := begin[:min(len(begin), len("/title>"))]; hasPrefixFold(tag, "title") {
+			open = true
+		} else if len(tag) == len("/title>") && hasPrefixFold(tag, "/title") {
+			open = open && !strings.ContainsRune("\t\n\f\r />", rune(tag[len(tag)-1]))
+		}
+		i = bytes.IndexByte(begin, '<')
+	}
+	return !open
+}
+
+func hasPrefixFold(b []byte, prefix string) bool {
+	return len(b) >= len(prefix) && bytes.EqualFold(b[:len(prefix)], []byte(prefix))
 }
 
 // A way is how a page was found.

@@ -176,6 +176,7 @@ type source struct {
 	path, name string
 	open       bool // a crawl has not finished it
 	size       int64
+	cut        bool // a record that is not whole follows
 }
 
 // groups divides the WARC files among WACZ files, in the order of their names.
@@ -289,7 +290,10 @@ func (w *writer) part(ctx context.Context, name string, group []source) (err err
 	if err != nil {
 		return err
 	}
-	sum := &summing{w: f, hash: sha256.New()}
+	sum := &summing{w: f}
+	if w.Size > 0 { // the list of the files has it
+		sum.hash = sha256.New()
+	}
 	p.zip = zip.NewWriter(sum)
 	err = p.write(ctx, group)
 	if err == nil {
@@ -335,7 +339,8 @@ func (p *part) write(ctx context.Context, group []source) error {
 	return p.describe(main)
 }
 
-// archive adds a WARC file: its pages, its index lines, and its bytes.
+// archive adds a WARC file: its bytes, its pages and its index lines. The file is read and unpacked once, or twice if a
+// crawl has not finished it.
 func (p *part) archive(ctx context.Context, s source) error {
 	f, err := p.In.OpenFile(s.path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) && s.open { // the crawl has finished it meanwhile
@@ -345,22 +350,34 @@ func (p *part) archive(ctx context.Context, s source) error {
 		return err
 	}
 	defer f.Close()
-	found, err := p.pages.read(ctx, io.NewSectionReader(f, 0, s.size))
-	if err != nil {
-		return err
-	}
 	if s.open {
-		s.size = found.whole
+		if s.size, s.cut, err = wholeRecords(ctx, io.NewSectionReader(f, 0, s.size)); err != nil {
+			return err
+		}
 	}
 	if s.size == 0 {
 		return nil
 	}
-	p.latest = later(p.latest, found.latest)
-	err = warc.Index(io.NewSectionReader(f, 0, s.size), s.name, func(line []byte) error {
+	p.result.WARCs++
+	return p.add("archive/"+s.name, zip.Store, func(w io.Writer) error {
+		in := &copying{file: f, size: s.size, to: w}
+		err := p.read(ctx, in, s)
+		if err == nil {
+			err = in.copyTo(s.size)
+		}
+		return err
+	})
+}
+
+// read adds the pages and the index lines of a WARC file.
+func (p *part) read(ctx context.Context, in io.Reader, s source) error {
+	look := &look{pages: p.pages, ctx: ctx}
+	err := warc.IndexWith(in, s.name, look, func(line []byte) error {
 		p.lineBytes += int64(len(line))
 		p.result.Lines++
 		return p.lines.Push(bytes.TrimSuffix(line, []byte{'\n'}))
 	})
+	p.latest = later(p.latest, look.latest)
 	if flaws, ok := errors.AsType[*warc.Flaws](err); ok {
 		for _, place := range flaws.Places {
 			place.File = s.path
@@ -370,35 +387,56 @@ func (p *part) archive(ctx context.Context, s source) error {
 	} else if err != nil {
 		return err
 	}
-	p.result.WARCs++
-	return p.add("archive/"+s.name, zip.Store, func(w io.Writer) error {
-		n, err := io.CopyBuffer(w, onlyReader{io.NewSectionReader(f, 0, s.size)}, make([]byte, 1<<20))
-		if err == nil && n < s.size {
-			err = fmt.Errorf("the file has become shorter: %d bytes of %d", n, s.size)
-		}
-		return err
-	})
+	if s.cut { // it may be the record that tells about the last page
+		p.pages.last = nil
+	}
+	return look.end()
 }
 
-// onlyReader hides other methods of a reader.
-type onlyReader struct{ io.Reader }
+// wholeRecords returns where the last record ends before which nothing is damaged. cut reports whether more follows.
+func wholeRecords(ctx context.Context, file io.Reader) (end int64, cut bool, err error) {
+	r := warc.NewReader(file)
+	for {
+		rec, err := r.Next()
+		if err == nil {
+			err = cmp.Or(r.Finish(), ctx.Err())
+		}
+		switch {
+		case err == io.EOF:
+			return end, false, nil
+		case errors.Is(err, warc.ErrDamaged):
+			return end, true, nil
+		case err != nil:
+			return end, false, err
+		}
+		end = rec.Offset + rec.Length
+	}
+}
 
-// summing writes to w and sums what it writes.
+// summing writes to w, and counts and sums what it writes.
 type summing struct {
 	w    io.Writer
-	hash hash.Hash
+	hash hash.Hash // nil: none
 	n    int64
 }
 
 // Write writes and sums b.
 func (s *summing) Write(b []byte) (int, error) {
-	s.hash.Write(b)
+	if s.hash != nil {
+		s.hash.Write(b)
+	}
 	n, err := s.w.Write(b)
 	s.n += int64(n)
 	return n, err
 }
 
-func (s *summing) text() string { return "sha256:" + hex.EncodeToString(s.hash.Sum(nil)) }
+// text returns the sum as a resource has it; empty without one.
+func (s *summing) text() string {
+	if s.hash == nil {
+		return ""
+	}
+	return "sha256:" + hex.EncodeToString(s.hash.Sum(nil))
+}
 
 // firstDay is the first time that a ZIP file knows. All entries have it, so that the same crawl gives the same bytes.
 var firstDay = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)

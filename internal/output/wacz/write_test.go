@@ -280,10 +280,49 @@ func TestNames(t *testing.T) {
 	if res, err := wacz.Write(t.Context(), cfg); err != nil || res.Flaws.Places == nil || res.Lines == 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
+	j = judge(t, must.Get(os.ReadFile(cfg.Out))(t))
+	if !bytes.Equal(j.entries["archive/x.warc.gz"], must.Get(os.ReadFile(one))(t)) {
+		t.Error("a damaged file is not in the WACZ as it is")
+	}
 	must.Do(t, os.WriteFile(one, nil, 0o644))
 	cfg = config(filepath.Join(dir, "empty.wacz"), one)
 	if _, err := wacz.Write(t.Context(), cfg); !errors.Is(err, wacz.ErrNothing) {
 		t.Errorf("of an empty file: %v", err)
+	}
+}
+
+// TestTitles: a title is found where it stands, and later text of the page decides how it is read.
+func TestTitles(t *testing.T) {
+	long := strings.Repeat("<p>text</p>", 1000) // more than is read first
+	page := func(head, body string) string { return "HTTP/1.1 200 OK\r\n" + head + "\r\n" + body }
+	for name, c := range map[string]struct{ response, want string }{
+		"first":  {page("Content-Type: text/html\r\n", "<title>One</title>"+long+"<title>Two</title>"), "One"},
+		"late":   {page("Content-Type: text/html\r\n", long+"<title>Late</title>"), "Late"},
+		"across": {page("Content-Type: text/html\r\n", long[:8180]+"<title>Across</title>"+long), "Across"},
+		"long":   {page("Content-Type: text/html\r\n", "<title>"+long[:8185]+"</title>"+long), long[:512]},
+		"late encoding": {page("Content-Type: text/html\r\n", "<title>\xc3\xa9</title>"+long+"<meta charset=utf-8>"),
+			"é"},
+		"known encoding": {page("Content-Type: text/html; charset=utf-8\r\n", "<title>\xc3\xa9</title>"+long), "é"},
+		"none":           {page("Content-Type: text/html\r\n", long), ""},
+		"no page":        {page("Content-Type: text/plain\r\n", "<title>One</title>"+long), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			w, _, err := warc.Open(warc.Config{Dir: dir, Clock: fixed{}})
+			must.Do(t, err)
+			x := warc.Exchange{URL: "http://a.example/", HTTP: true, HeadLen: strings.Index(c.response, "\r\n\r\n") + 4,
+				Began: began, Metadata: []warc.Field{{Name: "seed"}}, Response: warc.Bytes(c.response)}
+			must.Get(w.Write(&x))(t)
+			must.Do(t, w.Close())
+			files := must.Get(filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz")))(t)
+			cfg := config(filepath.Join(dir, "out.wacz"), files...)
+			must.Get(wacz.Write(t.Context(), cfg))(t)
+			j := judge(t, must.Get(os.ReadFile(cfg.Out))(t))
+			title, _ := j.pages[0]["title"].(string)
+			if len(j.pages) != 1 || title != c.want && !(c.want != "" && strings.HasPrefix(title, c.want)) {
+				t.Errorf("the pages are %v, want the title %q", j.pages, c.want)
+			}
+		})
 	}
 }
 
