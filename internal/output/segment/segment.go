@@ -187,9 +187,15 @@ func (w *work) complete(ctx context.Context, name string, warcs []warc.File) (m 
 	if err != nil {
 		return m, false, err
 	}
-	for _, f := range warcs {
+	for i, f := range warcs {
+		dir := filepath.Dir(f.Path)
+		if i == 0 || dir != filepath.Dir(warcs[i-1].Path) { // a kill may have come before the last name was synced
+			if err := w.fs.SyncDir(dir); err != nil {
+				return m, false, err
+			}
+		}
 		entry := counts[f.Name]
-		entry.Name = filepath.Base(filepath.Dir(f.Path)) + "/" + f.Name
+		entry.Name = filepath.Base(dir) + "/" + f.Name
 		m.Files = append(m.Files, *entry)
 	}
 	m.Files = append(m.Files, File{Name: IndexName})

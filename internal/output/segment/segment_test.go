@@ -260,6 +260,25 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
+// TestNameNotSynced: a kill comes between the renaming of a finished WARC file and the sync of its folder. The next run
+// completes the segment, and the power is cut. The file keeps its last name.
+func TestNameNotSynced(t *testing.T) {
+	mem := testdisk.NewMem()
+	archive(t, mem)
+	c := Committer{FS: mem, Dir: "/c", Crawl: "web"}
+	names := must.Get(c.Waiting())(t)
+	file := must.Get(warc.SegmentFiles(mem, c.path(names[0])))(t)[0].Path
+	must.Do(t, mem.Rename(file, file+".open"))
+	must.Do(t, mem.SyncDir(filepath.Dir(file)))
+	must.Do(t, mem.Rename(file+".open", file))
+	must.Do(t, commitAll(mem))
+	for seed := range uint64(20) {
+		if _, err := mem.Crash(seed).Stat(file); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+}
+
 // TestHostileManifest refuses manifests that name files elsewhere, or of another format.
 // A damaged manifest keeps no other segment out of the lists. A folder without a WARC file is removed if it has nothing
 // else.
