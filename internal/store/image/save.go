@@ -205,7 +205,7 @@ func (w *writing) pieces(ctx context.Context, f *cutFile, old *seen) (v []piece,
 			ends[at] = p.bytes
 			at += p.bytes
 		}
-		if f.how == Grows && old.own && old.size >= 0 && f.size >= old.size {
+		if f.how == Grows && old.own && f.size >= old.size {
 			is, err := edgesOf(f.from, old.size)
 			if err != nil {
 				return nil, err
