@@ -3,6 +3,7 @@ package warc
 import (
 	"encoding/base32"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +44,14 @@ type Line struct {
 	Near      string // the URL of the page that has nearly the same text
 	Category  string // the topic of the page
 	Body      string // the digest of the body without chunk sizes, if it is stored with them
+}
+
+// Taken returns the time of the capture, in UTC.
+func (l *Line) Taken() (time.Time, error) {
+	if len(l.Time) != len(time14) { // time.Parse would take a fraction of a second
+		return time.Time{}, fmt.Errorf("time %.20q: not 14 digits", l.Time)
+	}
+	return time.Parse(time14, l.Time)
 }
 
 // AppendTo appends the line, with its line feed, to dst and returns the result. It spells the line as pywb does, and

@@ -91,7 +91,7 @@ func (a *Archive) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.Capt
 			c := &pb.Capture{Url: valid(l.URL), StatusText: valid(l.Status), Mime: valid(l.MIME), Length: l.Length,
 				File: valid(l.File), Offset: l.Offset, Line: []byte(line)}
 			c.Revisit = captures.Capture{Line: l}.Revisit()
-			if t, err := time.Parse(captures.TimeFormat, l.Time); err == nil {
+			if t, err := l.Taken(); err == nil {
 				c.Time = timestamppb.New(t)
 			}
 			r.Captures = append(r.Captures, c)

@@ -140,7 +140,7 @@ func Nearest(captures []Capture, at time.Time) (best Capture, ok bool) {
 	if !strings.HasPrefix(best.Status, "3") {
 		return best, ok
 	}
-	if from, err := time.Parse(TimeFormat, best.Time); err == nil {
+	if from, err := best.Taken(); err == nil {
 		for _, c := range captures {
 			if strings.HasPrefix(c.Status, "2") && c.Time >= best.Time && c.Distance(from) <= cameBack {
 				return c, true
@@ -153,7 +153,7 @@ func Nearest(captures []Capture, at time.Time) (best Capture, ok bool) {
 // Distance returns how many seconds lie between the capture and a time. A capture without a valid
 // time is farthest.
 func (c Capture) Distance(at time.Time) int64 {
-	t, err := time.Parse(TimeFormat, c.Time)
+	t, err := c.Taken()
 	if err != nil {
 		return math.MaxInt64
 	}

@@ -1,10 +1,7 @@
 package segment
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
-	"container/heap"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -21,7 +18,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/output/tables"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/store/lines"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -29,7 +26,7 @@ import (
 // and then the old ones until they are removed.
 const mergingFolder = "merging"
 
-// maxMerged bounds how many segments become one at a time: their indexes are open at once.
+// maxMerged bounds how many segments become one at a time.
 const maxMerged = 200
 
 // MergeIn merges the segments of each crawl in a crawl directory: see Merge. If a crawl runs there, the error is
@@ -238,25 +235,13 @@ func (w *work) copyFile(ctx context.Context, from, to string, f File) error {
 	defer in.Close()
 	h := sha256.New()
 	err = disk.WriteStream(w.fs, filepath.Join(to, name), func(out io.Writer) error {
-		return copyAll(ctx, io.MultiWriter(out, h), in)
+		_, err := copyAll(io.MultiWriter(out, h), in, ctx.Err)
+		return err
 	})
 	if err == nil && hexOf(h) != f.SHA256 {
 		err = fmt.Errorf("%s: the SHA-256 is not that of the manifest: %w", filepath.Join(from, name), warc.ErrDamaged)
 	}
 	return err
-}
-
-// copyAll copies in until ctx ends.
-func copyAll(ctx context.Context, out io.Writer, in io.Reader) error {
-	for {
-		_, err := io.CopyN(out, in, 1<<20)
-		if err == io.EOF {
-			return nil
-		}
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return err
-		}
-	}
 }
 
 // joined returns ranges with those that follow each other as one.
@@ -305,7 +290,8 @@ func (w *work) joinLogs(ctx context.Context, group []Manifest, folder, name stri
 				if err != nil {
 					return err
 				}
-				if err = errors.Join(copyAll(ctx, out, in), in.Close()); err != nil {
+				_, err = copyAll(out, in, ctx.Err)
+				if err = errors.Join(err, in.Close()); err != nil {
 					return err
 				}
 			}
@@ -320,86 +306,35 @@ func (w *work) joinLogs(ctx context.Context, group []Manifest, folder, name stri
 }
 
 // joinIndexes merges the indexes of a group.
-func (w *work) joinIndexes(ctx context.Context, group []Manifest, folder, name string) (err error) {
-	var open indexes
-	defer func() {
-		for _, x := range open {
-			err = errors.Join(err, x.f.Close())
-		}
-	}()
+func (w *work) joinIndexes(ctx context.Context, group []Manifest, folder, name string) error {
+	target, to := filepath.Join(folder, IndexName), path.Join(w.prefix(), name)
+	tmp := target + ".work"
+	if err := w.fs.MkdirAll(tmp, 0o755); err != nil {
+		return err
+	}
+	q := extsort.New(w.fs, filepath.Join(tmp, "sort"), sortMemory, nil)
+	defer q.Close() // the files are removed below
 	for _, m := range group {
 		f, err := w.fs.OpenFile(filepath.Join(w.path(m.Segment), IndexName), os.O_RDONLY, 0)
 		if err != nil {
 			return err
 		}
-		x := &openIndex{f: f, r: lines.NewReader(f, 64<<10, 8<<20), to: path.Join(w.prefix(), name)}
-		open = append(open, x)
-		if err := x.next(); err != nil {
-			return err
+		err = pushLines(ctx, q, f, func(line []byte) ([]byte, error) {
+			l, err := warc.ParseLine(line)
+			part, file := path.Split(l.File)
+			return renamed(line, l.File, path.Join(to, path.Base(part), file)), err
+		})
+		if f.Close(); err != nil { // it was only read
+			return fmt.Errorf("%s: %w", f.Name(), err)
 		}
 	}
-	rest := open // open keeps the files to close
-	rest = slices.DeleteFunc(slices.Clone(rest), func(x *openIndex) bool { return x.line == nil })
-	heap.Init(&rest)
-	return disk.WriteStream(w.fs, filepath.Join(folder, IndexName), func(out io.Writer) error {
-		for len(rest) > 0 {
-			x := rest[0]
-			if _, err := out.Write(x.line); err != nil {
-				return err
-			}
-			if err := cmp.Or(x.next(), ctx.Err()); err != nil {
-				return err
-			}
-			if x.line == nil {
-				heap.Pop(&rest)
-				continue
-			}
-			heap.Fix(&rest, 0)
-		}
-		return nil
+	err := disk.WriteStream(w.fs, target, func(out io.Writer) error {
+		return q.Each(func(line []byte) error {
+			_, err := out.Write(line)
+			return cmp.Or(err, ctx.Err())
+		})
 	})
-}
-
-// An openIndex is the index of a segment, whose lines get the paths of another one.
-type openIndex struct {
-	f    disk.File
-	r    *lines.Reader
-	to   string // path of the folder of the new segment
-	line []byte // with its line feed; nil at the end
-}
-
-func (x *openIndex) next() error {
-	line, err := x.r.Next()
-	if err == io.EOF {
-		x.line = nil
-		return nil
-	}
-	if errors.Is(err, bufio.ErrTooLong) || err == io.ErrUnexpectedEOF {
-		return fmt.Errorf("%s: %w", x.f.Name(), warc.ErrDamaged)
-	}
-	if err != nil {
-		return err
-	}
-	l, err := warc.ParseLine(line)
-	if err != nil {
-		return fmt.Errorf("%s: %w", x.f.Name(), err)
-	}
-	part, file := path.Split(l.File)
-	x.line = renamed(line, l.File, path.Join(x.to, path.Base(part), file))
-	return nil
-}
-
-// indexes is a heap of indexes, by their lines.
-type indexes []*openIndex
-
-func (x indexes) Len() int           { return len(x) }
-func (x indexes) Less(i, j int) bool { return bytes.Compare(x[i].line, x[j].line) < 0 }
-func (x indexes) Swap(i, j int)      { x[i], x[j] = x[j], x[i] }
-func (x *indexes) Push(v any)        { *x = append(*x, v.(*openIndex)) }
-func (x *indexes) Pop() any {
-	last := (*x)[len(*x)-1]
-	*x = (*x)[:len(*x)-1]
-	return last
+	return errors.Join(err, w.fs.RemoveAll(tmp))
 }
 
 // FinishMerges ends merges that a kill has interrupted: it removes segments that a committed one was made of, and new

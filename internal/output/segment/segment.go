@@ -293,7 +293,7 @@ func (w *work) index(ctx context.Context, folder string, warcs []warc.File) (cou
 				return fmt.Errorf("the index names the file %.80q: %w", l.File, warc.ErrDamaged)
 			}
 			c.Records++
-			at := stampOf(l.Time)
+			at := stampOf(&l)
 			c.First, c.Last = span(c.First, c.Last, at, at)
 			_, err = out.Write(renamed(line, l.File, paths[l.File]))
 			return cmp.Or(err, rest())
@@ -313,9 +313,9 @@ func renamed(line []byte, from, to string) []byte {
 	return slices.Concat(line[:i], []byte(to), line[i+len(from):], []byte{'\n'})
 }
 
-// stampOf returns the 14 digits of an index line as RFC 3339 writes them; "" if they are no time.
-func stampOf(digits string) string {
-	t, err := time.Parse("20060102150405", digits)
+// stampOf returns the time of an index line as RFC 3339 writes it; "" if it is none.
+func stampOf(l *warc.Line) string {
+	t, err := l.Taken()
 	if err != nil {
 		return ""
 	}
@@ -338,19 +338,20 @@ func (w *work) sum(ctx context.Context, name string) (size int64, digest string,
 	}
 	defer f.Close()
 	h := sha256.New()
-	buf := make([]byte, 1<<20)
+	size, err = copyAll(h, f, func() error { return w.pace.Rest(ctx) })
+	return size, hexOf(h), err
+}
+
+// copyAll copies in. It calls rest after each MiB, and ends with its error.
+func copyAll(out io.Writer, in io.Reader, rest func() error) (size int64, err error) {
 	for {
-		n, err := f.Read(buf)
-		h.Write(buf[:n])
-		size += int64(n)
+		n, err := io.CopyN(out, in, 1<<20)
+		size += n
 		if err == io.EOF {
-			return size, hexOf(h), nil
+			return size, nil
 		}
-		if err == nil {
-			err = w.pace.Rest(ctx)
-		}
-		if err != nil {
-			return 0, "", err
+		if err = cmp.Or(err, rest()); err != nil {
+			return size, err
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -144,7 +145,7 @@ func (c *Committer) mergeIndexes(ctx context.Context, fsys, far disk.FS, tmp, bl
 		if err != nil {
 			return err
 		}
-		err = pushLines(ctx, q, f)
+		err = pushLines(ctx, q, f, nil)
 		if f.Close(); err != nil { // it was only read
 			return fmt.Errorf("merge the index of segment %s: %w", name, err)
 		}
@@ -170,8 +171,8 @@ func (c *Committer) mergeIndexes(ctx context.Context, fsys, far disk.FS, tmp, bl
 	})
 }
 
-// pushLines adds the lines of an index to a sort.
-func pushLines(ctx context.Context, q *extsort.Queue, f io.Reader) error {
+// pushLines adds the lines of an index to a sort, or what change makes of them.
+func pushLines(ctx context.Context, q *extsort.Queue, f io.Reader, change func([]byte) ([]byte, error)) error {
 	r := lines.NewReader(f, 64<<10, maxIndexLine)
 	r.Strict = true
 	for n := 1; ; n++ {
@@ -179,8 +180,14 @@ func pushLines(ctx context.Context, q *extsort.Queue, f io.Reader) error {
 		if err == io.EOF {
 			return nil
 		}
+		if errors.Is(err, bufio.ErrTooLong) || err == io.ErrUnexpectedEOF {
+			err = warc.ErrDamaged
+		}
 		if err == nil && n%1024 == 0 {
 			err = ctx.Err()
+		}
+		if err == nil && change != nil {
+			line, err = change(line)
 		}
 		if err != nil {
 			return fmt.Errorf("%s, line %d: %w", IndexName, n, err)

@@ -299,7 +299,7 @@ func (v *verifier) records(in io.Reader, f *File) error {
 		if err != nil {
 			return err
 		}
-		stamp := stampOf(l.Time)
+		stamp := stampOf(&l)
 		got.Records++
 		got.First, got.Last = span(got.First, got.Last, stamp, stamp)
 		v.found.add(v.seed, bytes.TrimSuffix(renamed(bytes.TrimSuffix(line, []byte("\n")), f.Name,

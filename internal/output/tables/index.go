@@ -68,11 +68,11 @@ type capture struct {
 
 // check returns an error if the capture cannot be a row, and its time.
 func (c *capture) check() (time.Time, error) {
-	at, err := time.Parse("20060102150405", c.Time)
+	at, err := c.Taken()
 	switch {
 	case !utf8.ValidString(c.SURT):
 		return at, errUTF8
-	case err != nil || len(c.Time) != len("20060102150405"):
+	case err != nil:
 		return at, errTime
 	case c.URL == "" || c.File == "":
 		return at, errNoURL
