@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/output/crawls"
 	"github.com/orbweaver/orbweaver/internal/output/wacz"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -248,4 +250,65 @@ func remedyFor(path string, missing bool) string {
 		return "restore the file, such as from a backup"
 	}
 	return "see: orbweaver warc verify " + path
+}
+
+// warcFiles replaces each crawl directory, and each other directory, by its WARC files. If the archive of a crawl is
+// empty, it says so to errs: that is no mistake.
+func warcFiles(in *crawls.FS, errs io.Writer, args []string) (files []string, err error) {
+	for _, arg := range args {
+		if info, err := in.Stat(arg); err == nil && !info.IsDir() {
+			files = append(files, arg)
+			continue
+		}
+		more, err := in.WARCs(arg)
+		if err != nil {
+			return nil, noWARC(arg, err)
+		}
+		files = append(files, more...)
+		dir := arg
+		if is, err := in.IsCrawlDir(arg); is && err == nil {
+			dir = filepath.Join(arg, "archive")
+		}
+		(&flawList{errs: errs}).unsupported(in, dir, false)
+		switch crawled, err := holds(filepath.Dir(dir), "logs"); {
+		case len(more) > 0:
+		case err == nil && crawled && filepath.Base(dir) == "archive":
+			fmt.Fprintf(errs, "orbweaver: %s: the archive is empty%s\n", report.OneLine(dir),
+				whyEmptyIn(filepath.Dir(dir)))
+		default:
+			return nil, bad("%s: no WARC file in this directory; name a WARC file or a crawl directory", dir)
+		}
+	}
+	return files, nil
+}
+
+// whyEmptyIn says why the archive of a crawl is empty, as far as the crawl's summary tells; "" if it does not.
+func whyEmptyIn(dir string) string {
+	r := node.Result{EmptyArchive: true}
+	b, err := disk.ReadFile(disk.OS, filepath.Join(dir, "reports", "summary.json"), 16<<20)
+	if err != nil || json.Unmarshal(b, &r.Summary) != nil {
+		return "; the crawl has written no summary yet"
+	}
+	return strings.Replace(whyEmpty(r), ", empty", "", 1)
+}
+
+// withWARC calls f with the opened file. Its error names the file.
+func withWARC(in disk.FS, path string, f func(disk.File) error) error {
+	file, err := in.OpenFile(path, os.O_RDONLY, 0)
+	if final, open := strings.CutSuffix(path, ".open"); open && errors.Is(err, os.ErrNotExist) {
+		file, err = in.OpenFile(final, os.O_RDONLY, 0) // the crawl has finished the file meanwhile
+	}
+	if err != nil {
+		return noWARC(path, err)
+	}
+	defer file.Close()
+	switch err := f(file); {
+	case errors.Is(err, warc.ErrDamaged):
+		return fmt.Errorf("%s: %w; \"warc verify\" checks a WARC file from end to end", path, err)
+	case warc.Undecodable(err):
+		return withRemedy(warc.Unreadable(path, err))
+	case err != nil:
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }

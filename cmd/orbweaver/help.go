@@ -226,6 +226,8 @@ var longHelp = cli.Texts{
 		"or stores.",
 	"warc_index_files": "Index these WARC files, or one crawl directory, whose indexes/index.cdxj is then rewritten " +
 		"(default: ./crawl).",
+	"warc_index_zipnum": "Merge the indexes of all paths into the new directory DIR: index.cdx.gz, index.idx and " +
+		"index.loc, as pywb reads them (default: print lines).",
 	"warc_ls_files": "List these WARC files (.warc, .warc.gz, .open), crawl directories or stores (default: " +
 		"./crawl).",
 	"warc_verify_files": "Check these WARC files, crawl directories or stores (default: ./crawl).",

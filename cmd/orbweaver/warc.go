@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
@@ -263,7 +266,8 @@ func (c *WarcMergeCmd) Run(out io.Writer) error {
 
 // WarcIndexCmd implements "warc index".
 type WarcIndexCmd struct {
-	Files []string `arg:"" optional:"" name:"file" help:"${warc_index_files}"`
+	ZipNum string   `name:"zipnum" placeholder:"DIR" help:"${warc_index_zipnum}"`
+	Files  []string `arg:"" optional:"" name:"file" help:"${warc_index_files}"`
 }
 
 // Help explains the format.
@@ -277,8 +281,14 @@ The command passes over damaged places and records that can have no index line,
 names them on standard error, and ends with exit code 1. All other records are in
 the index.
 
+With --zipnum, the indexes of crawl directories, stores and WACZ files, such as
+those of the agents of a cluster, become one compressed index (ZipNum), with
+bounded memory. WARC files that have no index are read. A file that exists is
+not replaced.
+
   orbweaver warc index *.warc.gz > index.cdxj
-  orbweaver warc index crawl`
+  orbweaver warc index crawl
+  orbweaver warc index --zipnum merged crawl-a1 crawl-a2`
 }
 
 // Run writes the index.
@@ -292,6 +302,9 @@ func (c *WarcIndexCmd) index(ctx context.Context, out, errs io.Writer) error {
 	from, err := openInputs(ctx, c.Files)
 	if err != nil {
 		return err
+	}
+	if c.ZipNum != "" {
+		return c.merge(ctx, from, out, errs)
 	}
 	if is, err := from.IsCrawlDir(c.Files[0]); len(c.Files) == 1 && is && err == nil && !from.Shown(c.Files[0]) {
 		if pid, err := crawldir.CrawledBy(c.Files[0]); err == nil && pid != 0 {
@@ -318,6 +331,31 @@ func (c *WarcIndexCmd) index(ctx context.Context, out, errs io.Writer) error {
 		return err
 	}
 	return flaws.err()
+}
+
+// merge writes the merged index into a new directory.
+func (c *WarcIndexCmd) merge(ctx context.Context, in *crawls.FS, out, errs io.Writer) (err error) {
+	archive, err := openArchive(ctx, errs, in, c.Files, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	var fsys disk.FS
+	for _, path := range c.Files {
+		fsys = cmp.Or(fsys, disk.AsPrivateAs(path))
+	}
+	n, err := warc.MergeIndexes(ctx, archive.fs, archive.places, cmp.Or(fsys, disk.OS), c.ZipNum)
+	switch {
+	case errors.Is(err, warc.ErrIndexThere), errors.Is(err, disk.ErrForeign):
+		return bad("--zipnum %s: this directory, or %[1]s.partial, is there, and not replaced; name a new one",
+			c.ZipNum)
+	case errors.Is(err, context.Canceled):
+		return &exitError{exitSignal, "stopped; nothing was written to " + c.ZipNum}
+	case err != nil:
+		return refused("--zipnum "+c.ZipNum, c.ZipNum, err)
+	}
+	fmt.Fprintf(out, "%s lines in %s\n", humanize.Comma(n), c.ZipNum)
+	return archive.flaws.err()
 }
 
 // WarcExtractCmd implements "warc extract".
@@ -536,65 +574,4 @@ func (c *WarcExtractCmd) write(ctx context.Context, out io.Writer, f archiveFile
 	}
 	w.WriteString("\r\n\r\n")
 	return w.Flush()
-}
-
-// warcFiles replaces each crawl directory, and each other directory, by its WARC files. If the archive of a crawl is
-// empty, it says so to errs: that is no mistake.
-func warcFiles(in *crawls.FS, errs io.Writer, args []string) (files []string, err error) {
-	for _, arg := range args {
-		if info, err := in.Stat(arg); err == nil && !info.IsDir() {
-			files = append(files, arg)
-			continue
-		}
-		more, err := in.WARCs(arg)
-		if err != nil {
-			return nil, noWARC(arg, err)
-		}
-		files = append(files, more...)
-		dir := arg
-		if is, err := in.IsCrawlDir(arg); is && err == nil {
-			dir = filepath.Join(arg, "archive")
-		}
-		(&flawList{errs: errs}).unsupported(in, dir, false)
-		switch crawled, err := holds(filepath.Dir(dir), "logs"); {
-		case len(more) > 0:
-		case err == nil && crawled && filepath.Base(dir) == "archive":
-			fmt.Fprintf(errs, "orbweaver: %s: the archive is empty%s\n", report.OneLine(dir),
-				whyEmptyIn(filepath.Dir(dir)))
-		default:
-			return nil, bad("%s: no WARC file in this directory; name a WARC file or a crawl directory", dir)
-		}
-	}
-	return files, nil
-}
-
-// whyEmptyIn says why the archive of a crawl is empty, as far as the crawl's summary tells; "" if it does not.
-func whyEmptyIn(dir string) string {
-	r := node.Result{EmptyArchive: true}
-	b, err := disk.ReadFile(disk.OS, filepath.Join(dir, "reports", "summary.json"), 16<<20)
-	if err != nil || json.Unmarshal(b, &r.Summary) != nil {
-		return "; the crawl has written no summary yet"
-	}
-	return strings.Replace(whyEmpty(r), ", empty", "", 1)
-}
-
-// withWARC calls f with the opened file. Its error names the file.
-func withWARC(in disk.FS, path string, f func(disk.File) error) error {
-	file, err := in.OpenFile(path, os.O_RDONLY, 0)
-	if final, open := strings.CutSuffix(path, ".open"); open && errors.Is(err, os.ErrNotExist) {
-		file, err = in.OpenFile(final, os.O_RDONLY, 0) // the crawl has finished the file meanwhile
-	}
-	if err != nil {
-		return noWARC(path, err)
-	}
-	defer file.Close()
-	switch err := f(file); {
-	case errors.Is(err, warc.ErrDamaged):
-		return fmt.Errorf("%s: %w; \"warc verify\" checks a WARC file from end to end", path, err)
-	case warc.Undecodable(err):
-		return withRemedy(warc.Unreadable(path, err))
-	case err != nil:
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package warc
 import (
 	"bytes"
 	"cmp"
+	"container/heap"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +13,6 @@ import (
 	"iter"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -90,7 +90,7 @@ func merged(fsys disk.FS, paths []string, from string) iter.Seq2[Line, error] {
 }
 
 func merge(fsys disk.FS, paths []string, from string, yield func(line []byte) (more bool, err error)) error {
-	var sources []*lineSource // of the files that have more lines; they are few
+	var sources sortedSources // of the files that have more lines
 	var absent error
 	opened := 0
 	for _, path := range paths {
@@ -111,27 +111,42 @@ func merge(fsys disk.FS, paths []string, from string, yield func(line []byte) (m
 	if opened == 0 {
 		return absent
 	}
+	heap.Init(&sources)
+	var last []byte // nil: none was handed out
 	for len(sources) > 0 {
-		least := slices.MinFunc(sources, func(a, b *lineSource) int { return bytes.Compare(a.line, b.line) }).line
-		if more, err := yield(least); !more {
-			return err
-		}
-		least = bytes.Clone(least)
-		var left []*lineSource
-		for _, s := range sources {
-			var err error
-			for err == nil && bytes.Equal(s.line, least) {
-				err = s.next()
-			}
-			if err == nil {
-				left = append(left, s)
-			} else if err != io.EOF {
+		s := sources[0]
+		if last == nil || !bytes.Equal(s.line, last) {
+			last = append(last[:0], s.line...)
+			if more, err := yield(s.line); !more {
 				return err
 			}
 		}
-		sources = left
+		switch err := s.next(); err {
+		case nil:
+			heap.Fix(&sources, 0)
+		case io.EOF:
+			heap.Pop(&sources)
+		default:
+			return err
+		}
 	}
 	return nil
+}
+
+// sortedSources is a heap of the files that are merged, by their current lines.
+type sortedSources []*lineSource
+
+func (h sortedSources) Len() int           { return len(h) }
+func (h sortedSources) Less(i, j int) bool { return bytes.Compare(h[i].line, h[j].line) < 0 }
+func (h sortedSources) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *sortedSources) Push(s any)        { *h = append(*h, s.(*lineSource)) }
+
+// Pop removes the last one.
+func (h *sortedSources) Pop() any {
+	last := len(*h) - 1
+	s := (*h)[last]
+	*h = (*h)[:last]
+	return s
 }
 
 // seekLine returns a source whose current line is the first one of the sorted file f that is not below from; nil if

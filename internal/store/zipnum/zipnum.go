@@ -12,6 +12,11 @@
 //
 // The key of an index line is the beginning of the block's first line, up to the second blank.
 //
+// Common Crawl and pywb have another index of the same blocks, which a Writer with Tabs writes and a reader reads, too.
+// It has no first line of its own, and its lines have tabs: key, file of blocks, offset, length, number of the block.
+//
+//	com,example)/ 20260131000000	index.cdx.gz	0	5432	1
+//
 // A reader bounds what a hostile file can cost: an index line has at most 1 MiB, and a block unpacks to at most 64 MiB.
 // A Writer and a reader belong to one goroutine each.
 package zipnum
@@ -24,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -56,6 +62,9 @@ type Writer struct {
 
 	// Segments are named in the first line of the index, if there are any: what the lines are of.
 	Segments []string
+	// Tabs gives the index the form of Common Crawl and pywb, which has no Segments.
+	Tabs   bool
+	number int64 // of blocks, with Tabs
 }
 
 // A Meta is the first line of an index.
@@ -120,7 +129,7 @@ func (w *Writer) Close() error {
 
 // begin writes the first line of the index.
 func (w *Writer) begin() error {
-	if w.begun {
+	if w.begun || w.Tabs {
 		return nil
 	}
 	w.begun = true
@@ -142,12 +151,18 @@ func (w *Writer) flush() error {
 	if err := errors.Join(w.begin(), w.gz.Close()); err != nil {
 		return err
 	}
+	w.number++
 	name, err := json.Marshal(w.name)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case w.Tabs:
+		_, err = fmt.Fprintf(w.index, "%s\t%s\t%d\t%d\t%d\n", keyOf(w.first), w.name, w.offset, w.packed.Len(),
+			w.number)
+	default:
+		_, err = fmt.Fprintf(w.index, "%s {\"offset\": %d, \"length\": %d, \"digest\": \"sha256:%x\", \"filename\": "+
+			"%s}\n", keyOf(w.first), w.offset, w.packed.Len(), sha256.Sum256(w.packed.Bytes()), name)
 	}
-	_, err = fmt.Fprintf(w.index, "%s {\"offset\": %d, \"length\": %d, \"digest\": \"sha256:%x\", \"filename\": %s}\n",
-		keyOf(w.first), w.offset, w.packed.Len(), sha256.Sum256(w.packed.Bytes()), name)
 	if err != nil {
 		return err
 	}
@@ -304,18 +319,38 @@ func (s *scanner) next() (*entry, error) {
 			s.skip = false
 			continue
 		}
-		e := &entry{key: keyOf(line), start: start, end: s.at}
-		var place struct {
-			Offset *int64 `json:"offset"`
-			Length int64  `json:"length"`
-		}
-		if err := json.Unmarshal(line[len(e.key):], &place); err != nil || place.Offset == nil {
+		e := &entry{start: start, end: s.at}
+		if !e.parse(line) {
 			return nil, fmt.Errorf("%w: the line of the index at byte %d names no offset: %s", ErrDamaged, start,
 				strings.ToValidUTF8(fmt.Sprintf("%.60s", line), "?"))
 		}
-		e.offset, e.length = *place.Offset, place.Length
 		return e, nil
 	}
+}
+
+// parse reads a line of either form. It reports whether the line names an offset.
+func (e *entry) parse(line []byte) bool {
+	if i := bytes.IndexAny(line, "\t{"); i >= 0 && line[i] == '\t' {
+		e.key = line[:i]
+		fields := strings.Split(strings.TrimRight(string(line[i+1:]), "\r\n"), "\t")
+		if len(fields) < 3 {
+			return false
+		}
+		offset, err := strconv.ParseInt(fields[1], 10, 64)
+		length, bad := strconv.ParseInt(fields[2], 10, 64)
+		e.offset, e.length = offset, length
+		return err == nil && bad == nil
+	}
+	e.key = keyOf(line)
+	var place struct {
+		Offset *int64 `json:"offset"`
+		Length int64  `json:"length"`
+	}
+	if err := json.Unmarshal(line[len(e.key):], &place); err != nil || place.Offset == nil {
+		return false
+	}
+	e.offset, e.length = *place.Offset, place.Length
+	return true
 }
 
 // text unpacks blocks.
