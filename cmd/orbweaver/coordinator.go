@@ -211,8 +211,8 @@ func (d *coordinatorDisplay) Event(name string, fields ...any) {
 	case "consensus-refused":
 		d.print(fmt.Sprintf("refused %v: %v", value["from"], value["cause"]))
 	case "agent-ahead":
-		d.print(fmt.Sprintf("refused agent %v: it has %v entries, and this directory has %v; start the coordinator "+
-			"with the directory of the agent's crawl", value["agent"], value["read"], value["entries"]))
+		d.print(fmt.Sprintf("refused agent %v: it has %v entries of other coordinators, this one has %v; start the "+
+			"coordinators with their directories, or resume it", value["agent"], value["read"], value["entries"]))
 	case "agent-lost":
 		d.print(fmt.Sprintf("agent %v is lost: its hosts go to its heirs", value["agent"]))
 	}

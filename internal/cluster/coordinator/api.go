@@ -30,6 +30,8 @@ type Follow struct {
 	// Wait is how long to wait for an entry if there is none, at most a second.
 	Wait   time.Duration
 	Report Report
+	// Group is that of the answers from which the caller has its entries; zero: it is not known.
+	Group [16]byte
 	// Stamp is that of the last answer of the same coordinator, or 0. The report is not older than that answer.
 	Stamp uint64
 }
@@ -62,6 +64,9 @@ type Followed struct {
 	// visits, from when the question was sent.
 	Member bool
 	Crawl  [16]byte
+	// Group names the log of these coordinators. Coordinators that begin anew have another one, and number their
+	// entries anew. Zero: the log is of a version without names.
+	Group [16]byte
 	// Stamp is for the caller's next Follow at the same coordinator.
 	Stamp uint64
 }
@@ -88,7 +93,7 @@ type HostAnswer struct {
 }
 
 // refuse returns the Refusal of an agent that cannot be a part of this crawl as it is. reason is one of crawl,
-// settings, name, full, ahead, member, report.
+// settings, name, full, member, report.
 func refuse(reason, format string, args ...any) error {
 	return &rpc.Refusal{Reason: reason, Text: fmt.Sprintf(format, args...)}
 }

@@ -44,6 +44,8 @@ type assign struct {
 // A Claim is the crawl that the coordinators serve.
 type Claim struct {
 	Crawl [16]byte `json:"crawl"`
+	// Group is a random name of the log that has the claim. Zero: a version without names has made it.
+	Group [16]byte `json:"group,omitzero"`
 	// Settings must be equal for all agents.
 	Settings map[string]string `json:"settings"`
 }

@@ -155,7 +155,7 @@ type leadership struct {
 	// forgotten are agents of which a person has said that they do not run.
 	forgotten map[life]bool
 	claiming  bool
-	ahead     bool // an agent has more entries than this coordinator
+	ahead     bool // an agent has had entries of another log
 }
 
 // lead leads until the leader changes.

@@ -260,8 +260,6 @@ func TestRefusals(t *testing.T) {
 				`agent "a" is in the crawl already, with another directory (at 192.0.2.9:7470): choose another name`},
 			"an old start": {rpc.Caller{Name: "a", Instance: a.self.Instance}, nil,
 				`agent "a" has been started again since this start`},
-			"ahead": {rpc.Caller{Name: "x"}, func(f *coordinator.Follow) { f.From = 1000 },
-				`it has `},
 			"capacity": {rpc.Caller{Name: "x"}, func(f *coordinator.Follow) { f.Report.Capacity = -1 },
 				`agent "x" reports: malformed entry: agent x: capacity -1`},
 		} {
@@ -285,6 +283,41 @@ func TestRefusals(t *testing.T) {
 		time.Sleep(time.Second)
 		if _, err := w.c.Follow(t.Context(), a.self, good); !errors.As(err, new(*rpc.NotLeader)) {
 			t.Errorf("without a leader: %v", err)
+		}
+	})
+}
+
+// An agent that has entries of another log gets none of this one, and is not taken in.
+func TestOtherLog(t *testing.T) {
+	inWorld(t, coordinator.Config{}, func(t *testing.T, w *world) {
+		a := w.start("a", assignment.Up)
+		time.Sleep(3 * time.Second)
+		q := coordinator.Follow{From: 1, Report: a.report}
+		x := rpc.Caller{Name: "x", Boot: 2}
+		first, err := w.c.Follow(t.Context(), x, q)
+		if err != nil || len(first.Entries) == 0 || first.Group == [16]byte{} {
+			t.Fatalf("%+v, %v", first, err)
+		}
+		time.Sleep(3 * time.Second)
+		x.Name = "y"
+		for name, of := range map[string]coordinator.Follow{
+			"more entries":      {From: first.Last + 5},
+			"another group":     {From: 1, Group: [16]byte{7}},
+			"no group, as many": {From: first.Last + 3, Group: first.Group},
+		} {
+			q.From, q.Group = of.From, of.Group
+			got, err := w.c.Follow(t.Context(), x, q)
+			if err != nil || len(got.Entries) > 0 || got.Member || got.Group != first.Group || got.Last < first.Last {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+		}
+		time.Sleep(3 * time.Second)
+		roster := w.machine.Roster()
+		if _, taken := roster.Member("y"); taken {
+			t.Error("the agent was taken in")
+		}
+		if _, taken := roster.Member("x"); !taken {
+			t.Error("the agent without entries was not taken in")
 		}
 	})
 }

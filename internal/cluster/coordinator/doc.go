@@ -15,6 +15,7 @@
 //     Apply, from what the command and the state say.
 //   - The SiteURL table is asked twice: before a look-up, and in Apply. So a host is in one entry at most, whoever
 //     leads.
+//   - A log has a random name. An agent that has entries of another log gets none, and is not taken in.
 //   - A call speaks for its caller alone. It can name hosts, and say what the caller wants to be. It cannot choose an
 //     agent, and it cannot change another one.
 //   - A roster without an agent that has not asked for that is proposed only if that agent can have no right to start

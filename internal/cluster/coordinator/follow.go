@@ -30,10 +30,9 @@ func (c *Coordinator) Follow(ctx context.Context, from rpc.Caller, f Follow) (Fo
 		return Followed{}, r.over(err)
 	}
 	last, _ := c.cfg.Machine.Extent()
-	if f.From == 0 || f.From > last+1 {
+	if f.From == 0 || f.From > last+1 || r.hasOther(f.Group) {
 		r.tellAhead(from.Name, f.From, last)
-		return Followed{}, refuse("ahead", "it has %d entries, and agent %q has %d: its directory is new, or of "+
-			"another crawl", last, from.Name, f.From-1)
+		return r.followed(m, nil, arrived) // Last and Group tell it
 	}
 	if err := r.hear(m, f, arrived); err != nil {
 		return Followed{}, err
@@ -75,8 +74,9 @@ func (r *leadership) followed(m assignment.Member, entries []byte, arrived time.
 		return Followed{}, err
 	}
 	now, ok := roster.Member(m.Name)
+	claim := r.cfg.Machine.claimed()
 	return Followed{
-		Entries: entries, Last: last, Term: roster.Term, Crawl: r.cfg.Machine.claimed().Crawl,
+		Entries: entries, Last: last, Term: roster.Term, Crawl: claim.Crawl, Group: claim.Group,
 		Stamp:  r.stamp(time.Now()),
 		Member: ok && lifeOf(now) == lifeOf(m) && now.Boot == m.Boot && now.State == assignment.Up,
 	}, nil
@@ -100,9 +100,10 @@ func (r *leadership) claim(from rpc.Caller, settings map[string]string) error {
 		if !first {
 			return rpc.ErrAgain
 		}
-		c := Claim{from.Crawl, settings}
+		c := Claim{Crawl: from.Crawl, Settings: settings}
+		rand.Read(c.Group[:]) // never fails
 		if c.Crawl == [16]byte{} {
-			rand.Read(c.Crawl[:]) // never fails
+			rand.Read(c.Crawl[:])
 		}
 		err := r.propose(encode(cmdClaim, c))
 		r.mu.Lock()
@@ -112,6 +113,12 @@ func (r *leadership) claim(from rpc.Caller, settings map[string]string) error {
 			return rpc.ErrAgain
 		}
 	}
+}
+
+// hasOther reports whether an agent has its entries from another log.
+func (r *leadership) hasOther(group [16]byte) bool {
+	ours := r.cfg.Machine.claimed().Group
+	return group != [16]byte{} && ours != [16]byte{} && group != ours
 }
 
 // hear notes an agent's report.
@@ -222,13 +229,13 @@ func (r *leadership) decide() {
 	}
 }
 
-// tellAhead reports, once, an agent that asks for a later entry than the next one.
+// tellAhead reports, once, an agent that has entries of another log.
 func (r *leadership) tellAhead(agent string, asks, last uint64) {
 	r.mu.Lock()
 	before := r.ahead
 	r.ahead = true
 	r.mu.Unlock()
-	if !before && asks > last {
+	if !before {
 		r.cfg.Events.Event("agent-ahead", "agent", agent, "read", asks-1, "entries", last)
 	}
 }

@@ -93,7 +93,8 @@ func randomCommand(r *rand.Rand, m *Machine) []byte {
 		}
 		return encodeRoster(roster.Term-uint64(r.IntN(5)/4), 0, next)
 	case 1:
-		return encode(cmdClaim, Claim{[16]byte{byte(r.IntN(256))}, map[string]string{"a": fmt.Sprint(r.IntN(9))}})
+		return encode(cmdClaim, Claim{Crawl: [16]byte{byte(r.IntN(256))}, Group: [16]byte{byte(r.IntN(256))},
+			Settings: map[string]string{"a": fmt.Sprint(r.IntN(9))}})
 	case 2:
 		return encode(cmdRead, map[string]uint64{string(rune('a' + r.IntN(8))): uint64(r.IntN(int(roster.Term) + 2))})
 	case 3:

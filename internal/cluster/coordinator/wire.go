@@ -71,6 +71,9 @@ func checkFollow(q *pb.FollowRequest) error {
 	if q.From == 0 || milliseconds(q.WaitMs) > rpc.MaxFollow {
 		return rpc.Malformedf("follow from %d, waiting %d ms", q.From, q.WaitMs)
 	}
+	if len(q.Group) != len(rpc.ID{}) && len(q.Group) > 0 {
+		return rpc.Malformedf("a group of %d octets", len(q.Group))
+	}
 	r := q.Report
 	if r == nil {
 		return rpc.Malformedf("no report")
@@ -105,8 +108,8 @@ func checkFollowed(q *pb.FollowRequest, r *pb.FollowResponse) error {
 	if r.Term > r.Last || len(r.Entries) > 0 && r.Last < q.From {
 		return rpc.Malformedf("%d octets of entries from %d on, of %d, term %d", len(r.Entries), q.From, r.Last, r.Term)
 	}
-	if len(r.Crawl) != len(rpc.ID{}) {
-		return rpc.Malformedf("id of %d octets", len(r.Crawl))
+	if len(r.Crawl) != len(rpc.ID{}) || len(r.Group) != len(rpc.ID{}) && len(r.Group) > 0 {
+		return rpc.Malformedf("ids of %d and %d octets", len(r.Crawl), len(r.Group))
 	}
 	return nil
 }
@@ -128,7 +131,8 @@ func (f Follow) Wire() *pb.FollowRequest {
 	for name, d := range f.Report.Heard {
 		r.HeardMs[name] = uint32(min(max(0, d), maxHeard).Milliseconds())
 	}
-	return &pb.FollowRequest{From: f.From, WaitMs: uint32(f.Wait.Milliseconds()), Report: r, Stamp: f.Stamp}
+	return &pb.FollowRequest{From: f.From, WaitMs: uint32(f.Wait.Milliseconds()), Report: r, Stamp: f.Stamp,
+		Group: f.Group[:]}
 }
 
 // FollowOf returns what a checked request says.
@@ -137,6 +141,7 @@ func FollowOf(q *pb.FollowRequest) Follow {
 	f := Follow{From: q.From, Wait: milliseconds(q.WaitMs), Stamp: q.Stamp,
 		Report: Report{Capacity: r.Capacity, Addr: r.Address, State: assignment.State(r.State), Term: r.Term,
 			Hosts: r.Hosts, URLs: r.Urls, Heard: make(map[string]time.Duration, len(r.HeardMs)), Settings: r.Settings}}
+	copy(f.Group[:], q.Group)
 	for name, ms := range r.HeardMs {
 		f.Report.Heard[name] = milliseconds(ms)
 	}
@@ -146,7 +151,15 @@ func FollowOf(q *pb.FollowRequest) Follow {
 // Wire returns the response.
 func (f Followed) Wire() *pb.FollowResponse {
 	return &pb.FollowResponse{Entries: f.Entries, Last: f.Last, Term: f.Term, Member: f.Member, Crawl: f.Crawl[:],
-		Stamp: f.Stamp}
+		Stamp: f.Stamp, Group: f.Group[:]}
+}
+
+// FollowedOf returns what a checked response says.
+func FollowedOf(r *pb.FollowResponse) Followed {
+	f := Followed{Entries: r.Entries, Last: r.Last, Term: r.Term, Member: r.Member, Crawl: [16]byte(r.Crawl),
+		Stamp: r.Stamp}
+	copy(f.Group[:], r.Group)
+	return f
 }
 
 // Discovered returns the response with an answer for each host.
@@ -190,8 +203,7 @@ func (c Client) Follow(ctx context.Context, f Follow) (Followed, error) {
 	if err != nil {
 		return Followed{}, err
 	}
-	return Followed{Entries: r.Entries, Last: r.Last, Term: r.Term, Member: r.Member, Crawl: [16]byte(r.Crawl),
-		Stamp: r.Stamp}, nil
+	return FollowedOf(r), nil
 }
 
 // Finish returns when the coordinators have agreed that the crawl has ended. term and number are those of the last

@@ -22,14 +22,15 @@ import (
 )
 
 // aFollow has a value in each field.
-var aFollow = coordinator.Follow{From: 7, Wait: time.Second, Stamp: 1 << 60, Report: coordinator.Report{
-	Capacity: 2, Addr: "h.example:1", State: assignment.Leaving, Term: 3, Hosts: 1 << 40, URLs: 1 << 50,
-	Heard:    map[string]time.Duration{"a2": 0, "a3": 12345 * time.Millisecond},
-	Settings: map[string]string{"partition": "sites"},
-}}
+var aFollow = coordinator.Follow{From: 7, Wait: time.Second, Stamp: 1 << 60,
+	Group: [16]byte{9}, Report: coordinator.Report{
+		Capacity: 2, Addr: "h.example:1", State: assignment.Leaving, Term: 3, Hosts: 1 << 40, URLs: 1 << 50,
+		Heard:    map[string]time.Duration{"a2": 0, "a3": 12345 * time.Millisecond},
+		Settings: map[string]string{"partition": "sites"},
+	}}
 
 var aFollowed = coordinator.Followed{Entries: []byte("entries"), Last: 9, Term: 8, Member: true, Crawl: [16]byte{7},
-	Stamp: 5}
+	Stamp: 5, Group: [16]byte{1, 2}}
 
 // TestWire: a Follow arrives as it was sent.
 func TestWire(t *testing.T) {
@@ -41,6 +42,9 @@ func TestWire(t *testing.T) {
 	}
 	if err := coordinator.FollowCall.Response(aFollow.Wire(), aFollowed.Wire()); err != nil {
 		t.Error(err)
+	}
+	if diff := cmp.Diff(aFollowed, coordinator.FollowedOf(aFollowed.Wire())); diff != "" {
+		t.Errorf("-sent +got:\n%s", diff)
 	}
 	most := coordinator.Follow{Report: coordinator.Report{Heard: map[string]time.Duration{"a2": -1,
 		"a3": math.MaxInt64}}}

@@ -121,6 +121,22 @@ func (c *cache) put(hash uint64, p place, asked bool) {
 	s.sequence.Add(1)
 }
 
+// clear removes all hosts.
+func (c *cache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.sets {
+		s := &c.sets[i]
+		s.sequence.Add(1)
+		for j := range s.hashes {
+			s.hashes[j].Store(0)
+		}
+		s.read.Store(0)
+		s.sequence.Add(1)
+	}
+	c.n.Store(0)
+}
+
 func (c *cache) bytes() int64 { return int64(len(c.sets)) * setBytes }
 
 // stripes is the number of counters of a striped one: workers that count at the same time rarely share one.

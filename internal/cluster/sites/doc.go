@@ -22,7 +22,11 @@
 //
 //   - A host assigned to this agent: 0 if the agent has been up in every roster since the assignment, because no
 //     other agent can have owned the host. Otherwise the term of the roster with which it came up.
+//
 //   - A host of an agent that is away: a number of the change of the roster since which this agent is first.
+//
+//   - If a stranger has come, at least the term with which it came: an agent that has crawled with coordinators that
+//     are lost may know any host.
 //
 // So an agent that starts for the first time, or starts again before it is lost, claims none of its assigned
 // hosts from others. After it was lost, or with a new crawl directory, it claims them all.
@@ -36,7 +40,8 @@
 //
 //   - Entries are applied in order and without gaps. The table never has a host of an entry after its number
 //     that it would miss after a restart: on disk it is as of a number, and Follow asks for what comes after.
-//   - The coordinators' log is the durable copy of the table. A damaged table is deleted and read again.
+//   - The coordinators' log is the durable copy of the table. A damaged table is deleted and read again. So is the
+//     table of another log, when the agent starts.
 //   - A roster takes effect in the order of the stream. The first roster that takes effect is the last one at
 //     that time: an agent does not relive what happened before it came.
 //   - Memory is bounded: the cache, the table's share, and the hosts that wait for an answer. Links whose hosts
@@ -47,10 +52,12 @@
 // The directory holds a store of package drum with values. The key is assignment.Key of the host, the value is
 // the index of the agent's name in its top 16 bits, and the number of the entry below. The store's mark:
 //
-//	1        version: 1
+//	1        version: 2
+//	16       name of the coordinators' log; zeros: it is not known
 //	uvarint  number of the last entry in the store
 //	uvarint  term of the first roster in which this agent was up; 0: none
 //	uvarint  term since which it is up without a break; 0: it is not
+//	uvarint  term of the last roster with which a stranger came; 0: none
 //	uvarint  number of names; for each:
 //	    uvarint  length, then the name
 //	         the entry of the last roster; nothing if there was none

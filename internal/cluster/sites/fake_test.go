@@ -44,6 +44,7 @@ type fake struct {
 	follows map[string]int          // by address
 	last    map[string]Question     // by address
 	verdict func(vs []Decision) []Decision
+	group   [16]byte
 }
 
 func newFake(agents ...string) *fake {
@@ -132,6 +133,11 @@ func (f *fake) call(ctx context.Context, addr string) error {
 	return nil
 }
 
+// isOther reports whether a group is not that of the fake.
+func (f *fake) isOther(group [16]byte) bool {
+	return group != [16]byte{} && f.group != [16]byte{} && group != f.group
+}
+
 // Follow implements Source, for agent a.
 func (f *fake) Follow(ctx context.Context, addr string, q Question) (Answer, error) {
 	f.change(func() { f.follows[addr]++; f.last[addr] = q })
@@ -139,7 +145,7 @@ func (f *fake) Follow(ctx context.Context, addr string, q Question) (Answer, err
 		return Answer{}, err
 	}
 	f.mu.Lock()
-	news, none := f.news, uint64(len(f.entries)) < q.From
+	news, none := f.news, uint64(len(f.entries)) < q.From && !f.isOther(q.Group)
 	f.mu.Unlock()
 	if none {
 		timer := time.NewTimer(time.Second)
@@ -153,7 +159,10 @@ func (f *fake) Follow(ctx context.Context, addr string, q Question) (Answer, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	ans := Answer{Last: uint64(len(f.entries)), Stamp: q.Stamp + 1}
+	ans := Answer{Last: uint64(len(f.entries)), Stamp: q.Stamp + 1, Group: f.group}
+	if f.isOther(q.Group) {
+		return ans, nil
+	}
 	for i := range f.entries {
 		e := &f.entries[i]
 		if e.Roster != nil {

@@ -32,6 +32,8 @@ type Question struct {
 	// Stamp is the Stamp of the last answer of the same coordinator. Contacts are as of now, so they are as
 	// of the time of that stamp or later.
 	Stamp uint64
+	// Group is that of the answers which brought the entries so far; zero: it is not known.
+	Group [16]byte
 	// Contacts are the contacts with the other agents that are up here.
 	Contacts []Contact
 }
@@ -44,6 +46,8 @@ type Answer struct {
 	// Member reports that this agent is up in that roster.
 	Member bool
 	Stamp  uint64
+	// Group names the log of the entries; zero: it has no name.
+	Group [16]byte
 }
 
 // ErrRefused reports that the coordinators refuse this agent for good.
@@ -183,7 +187,8 @@ func (s *Sites) follow(ctx context.Context) error {
 	f, limit := &s.source, callTime
 	for ctx.Err() == nil {
 		addr, sent := f.target(), s.cfg.Clock.Now()
-		q := Question{From: s.number.Load() + 1, Term: s.View(), Contacts: s.right.contacts(sent)}
+		q := Question{From: s.number.Load() + 1, Term: s.View(), Group: *s.group.Load(),
+			Contacts: s.right.contacts(sent)}
 		f.mu.Lock()
 		if f.stamper == addr {
 			q.Stamp = f.stamp
@@ -215,12 +220,23 @@ func (s *Sites) follow(ctx context.Context) error {
 // errBehind reports coordinators that lack entries that this agent has.
 var errBehind = errors.New("it lacks entries that this agent has; were all coordinators started anew?")
 
+// errAnew reports coordinators that have begun with an empty log. Their rosters know nothing of this agent's hosts, so
+// it must not go on by the rosters of the lost ones.
+var errAnew = fmt.Errorf("%w: the coordinators have begun anew, and lack what this agent has heard of the ones "+
+	"before: stop all agents, and resume each of them", ErrRefused)
+
 // accept applies an answer.
 func (s *Sites) accept(ctx context.Context, addr string, q Question, ans *Answer, sent time.Time) error {
+	if s.isAnew(ans, q) {
+		if s.owners.Load() != nil {
+			return errAnew
+		}
+		return s.pass(ctx, &applying{anew: true, done: make(chan struct{})})
+	}
 	if ans.Last+1 < q.From {
 		return fmt.Errorf("%w (its last entry is %d, ours %d)", errBehind, ans.Last, q.From-1)
 	}
-	a := &applying{last: ans.Last, done: make(chan struct{})}
+	a := &applying{last: ans.Last, group: ans.Group, done: make(chan struct{})}
 	for rest := ans.Entries; len(rest) > 0; {
 		e, after, err := assignment.Decode(rest)
 		if err != nil {
@@ -232,18 +248,8 @@ func (s *Sites) accept(ctx context.Context, addr string, q Question, ans *Answer
 		a.entries, rest = append(a.entries, e), after
 	}
 	if len(a.entries) > 0 || s.owners.Load() == nil {
-		select {
-		case s.applies <- a:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		select {
-		case <-a.done:
-		case <-s.over:
-			return ErrOver
-		}
-		if a.err != nil {
-			return a.err
+		if err := s.pass(ctx, a); err != nil {
+			return err
 		}
 	}
 	if ans.Member && ans.Term == s.View() {
@@ -254,6 +260,31 @@ func (s *Sites) accept(ctx context.Context, addr string, q Question, ans *Answer
 		wake.Up(s.asker.calls)
 	}
 	return nil
+}
+
+// isAnew reports whether an answer is of another log than the entries that this agent has. A leader has all entries of
+// its log, so one that lacks ours has another log, too, if it has a name.
+func (s *Sites) isAnew(ans *Answer, q Question) bool {
+	none, ours := [16]byte{}, *s.group.Load()
+	if ans.Group == none {
+		return false
+	}
+	return ours != none && ours != ans.Group || ans.Last+1 < q.From && s.owners.Load() == nil
+}
+
+// pass lets the goroutine of Run apply something, and waits for the result.
+func (s *Sites) pass(ctx context.Context, a *applying) error {
+	select {
+	case s.applies <- a:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-a.done:
+	case <-s.over:
+		return ErrOver
+	}
+	return a.err
 }
 
 // discover tells the leader of new hosts until ctx is done.

@@ -27,6 +27,9 @@ func (p place) number() uint64 { return uint64(p) & (1<<numberBits - 1) }
 type spell struct {
 	first uint64 // term of the first roster in which this instance was up; 0: none
 	since uint64 // term since which it is up; 0: it is not
+	// came is the term of the last roster with which a stranger came; 0: none. A stranger has crawled before, with
+	// coordinators that are lost: it may know any host.
+	came uint64
 }
 
 // next returns the spell after a roster.
@@ -196,11 +199,11 @@ func (o *owners) tenure(p place, key uint64) (name string, mine bool, since uint
 	case !o.agents[i].self:
 		away = o.agents[i].away
 	case p.number() > o.since:
-		return name, true, 0
+		return name, true, o.came
 	default:
-		return name, true, o.since
+		return name, true, max(o.since, o.came)
 	}
-	return name, true, uint64(max(away, o.history.Tenure(key).Since))
+	return name, true, uint64(max(away, o.history.Tenure(key).Since)) + o.came // the sum changes with each of both
 }
 
 // had reports what this agent may know about a host that another one owns: ever that it may have owned it in some
@@ -232,6 +235,9 @@ func (o *owners) before(key uint64) (names []string, leaving int) {
 		if a.Name != o.self.Name {
 			names = append(names, a.Name)
 		}
+	}
+	if o.came > 0 {
+		leaving = len(names)
 	}
 	return names, leaving
 }

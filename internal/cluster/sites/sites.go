@@ -78,6 +78,7 @@ type Sites struct {
 	highest uint64             // number of the last entry that was ever applied
 
 	number  atomic.Uint64 // of the last entry that was applied
+	group   atomic.Pointer[[16]byte]
 	stats   atomic.Pointer[drum.Stats]
 	rebuilt atomic.Int64
 	source  following
@@ -102,6 +103,7 @@ func Open(cfg Config) (*Sites, error) {
 		return nil, err
 	}
 	s.highest = s.table.number
+	s.group.Store(new(s.table.group))
 	if r := s.table.roster; r != nil {
 		s.highest = max(s.highest, r.Term) // the table was being read again when the last run ended
 	}
@@ -337,11 +339,7 @@ func (s *Sites) settle(err error, ticked bool) error {
 	}
 	was := s.table.rebuilt
 	if err = s.table.mend(err); err == nil && s.table.rebuilt != was {
-		s.number.Store(0)
-		s.table.answers = s.table.answers[:0]
-		s.queued = slices.AppendSeq(s.queued, maps.Values(s.open))
-		clear(s.open)
-		s.asker.relook()
+		s.readAgain()
 		if s.cfg.Listener != nil {
 			s.cfg.Listener.Event("host-table-damaged", "entries", s.highest)
 		}
@@ -429,10 +427,13 @@ func (s *Sites) announce(hosts []string, drained bool) {
 	}
 }
 
-// applying is a part of the stream to apply. last is the number of the coordinators' last entry.
+// applying is a part of the stream to apply. last is the number of the coordinators' last entry. With anew the agent
+// forgets all entries, because they are of a log that is lost.
 type applying struct {
 	entries []assignment.Entry
 	last    uint64
+	group   [16]byte
+	anew    bool
 	done    chan struct{}
 	err     error
 }
@@ -443,6 +444,13 @@ var ErrStream = errors.New("entries out of order")
 // apply applies entries.
 func (s *Sites) apply(a *applying) error {
 	t := s.table
+	if a.anew {
+		return s.forget()
+	}
+	if a.group != [16]byte{} && a.group != t.group {
+		t.group = a.group
+		s.group.Store(&a.group)
+	}
 	for i := range a.entries {
 		e := &a.entries[i]
 		switch {
@@ -479,6 +487,30 @@ func (s *Sites) apply(a *applying) error {
 	return nil
 }
 
+// forget forgets the entries of a log that is lost. No roster is in effect yet.
+func (s *Sites) forget() error {
+	if s.cfg.Listener != nil {
+		s.cfg.Listener.Event("coordinators-anew", "entries", s.highest)
+	}
+	if err := s.table.forget(); err != nil {
+		return err
+	}
+	s.highest = 0
+	s.group.Store(new([16]byte))
+	s.cache.clear()
+	s.readAgain()
+	return nil
+}
+
+// readAgain begins to read all entries again, into an empty table. Who waits for the table asks it again.
+func (s *Sites) readAgain() {
+	s.number.Store(0)
+	s.table.answers = s.table.answers[:0]
+	s.queued = slices.AppendSeq(s.queued, maps.Values(s.open))
+	clear(s.open)
+	s.asker.relook()
+}
+
 // assign applies an entry of hosts.
 func (s *Sites) assign(e *assignment.Entry) error {
 	var items []drum.Item
@@ -510,11 +542,8 @@ func (s *Sites) enter(r *assignment.Roster) error {
 	if t.roster != nil && r.Term <= t.roster.Term {
 		return nil // read again
 	}
-	t.roster, t.spell = r, t.spell.next(r, s.cfg.Self)
-	for _, m := range r.Members {
-		if _, err := t.agent(m.Name); err != nil {
-			return err
-		}
+	if err := t.enter(r); err != nil {
+		return err
 	}
 	if s.owners.Load() == nil {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -28,6 +29,7 @@ type table struct {
 	names  []string // of agents, by index
 	index  map[string]int
 	roster *assignment.Roster // the last one; nil: none
+	group  [16]byte           // names the log of the entries; zero: it is not known
 
 	syncing *drum.Syncing
 	mark    []byte // of the sync under way
@@ -100,6 +102,12 @@ func (t *table) anew() error {
 	return t.open()
 }
 
+// forget is anew for a log that is lost: the agents and rosters of another one count.
+func (t *table) forget() error {
+	t.spell, t.names, t.index, t.roster, t.group = spell{}, nil, map[string]int{}, nil, [16]byte{}
+	return t.anew()
+}
+
 // mend handles an error of the store. A damaged table begins anew.
 func (t *table) mend(err error) error {
 	if isDamage(err) {
@@ -124,14 +132,42 @@ func (t *table) agent(name string) (int, error) {
 	return i, nil
 }
 
+// enter notes a roster, which is later than the last one.
+func (t *table) enter(r *assignment.Roster) error {
+	if slices.ContainsFunc(r.Members, t.isStranger) {
+		t.spell.came = r.Term
+	}
+	t.roster, t.spell = r, t.spell.next(r, t.self)
+	for _, m := range r.Members {
+		if _, err := t.agent(m.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isStranger reports whether a member of the next roster has started before, and the stream does not have it yet.
+func (t *table) isStranger(m assignment.Member) bool {
+	if m.Boot <= 1 {
+		return false
+	}
+	if _, known := t.index[m.Name]; !known || t.roster == nil {
+		return true
+	}
+	named := func(o assignment.Member) bool { return o.Name == m.Name }
+	is := func(o assignment.Member) bool { return o.Name == m.Name && o.Instance == m.Instance }
+	was := slices.Concat(t.roster.Members, t.roster.Lost)
+	return slices.ContainsFunc(was, named) && !slices.ContainsFunc(was, is)
+}
+
 // add adds the hosts of one entry.
 func (t *table) add(items []drum.Item) error { return t.drum.Update(items) }
 
-const markVersion = 1
+const markVersion = 2
 
 func (t *table) appendMark(b []byte) []byte {
 	c := fields.Write(b)
-	head(c, &t.number, &t.spell, &t.names)
+	head(c, &t.group, &t.number, &t.spell, &t.names)
 	if t.roster == nil {
 		return c.Written()
 	}
@@ -140,35 +176,39 @@ func (t *table) appendMark(b []byte) []byte {
 }
 
 // head names the fields of a mark before its roster.
-func head(c *fields.Codec, number *uint64, sp *spell, names *[]string) {
+func head(c *fields.Codec, group *[16]byte, number *uint64, sp *spell, names *[]string) {
 	c.Tag(markVersion)
+	c.Fixed(group[:])
 	fields.Uint(c, number)
 	fields.Uint(c, &sp.first)
 	fields.Uint(c, &sp.since)
+	fields.Uint(c, &sp.came)
 	fields.List(c, names, maxAgents, 1, func(name *string) { fields.Text(c, name, math.MaxInt) })
 }
 
 func (t *table) readMark(b []byte) error {
+	var group [16]byte
 	var number uint64
 	var sp spell
 	var names []string
 	c := fields.Read(b)
-	if head(c, &number, &sp, &names); !c.Ok() {
+	if head(c, &group, &number, &sp, &names); !c.Ok() {
 		return errMark
+	}
+	var roster *assignment.Roster
+	if c.Left() > 0 {
+		e, rest, err := assignment.Decode(c.Rest())
+		if err != nil || len(rest) > 0 || e.Roster == nil {
+			return errMark
+		}
+		roster = e.Roster
 	}
 	for _, name := range names {
 		if _, err := t.agent(name); err != nil {
 			return err
 		}
 	}
-	if c.Left() > 0 {
-		e, rest, err := assignment.Decode(c.Rest())
-		if err != nil || len(rest) > 0 || e.Roster == nil {
-			return errMark
-		}
-		t.roster = e.Roster
-	}
-	t.number, t.spell = number, sp
+	t.group, t.number, t.spell, t.roster = group, number, sp, roster
 	return nil
 }
 

@@ -93,6 +93,7 @@ var patterns = map[string]string{
 	"lease-lost":         "the agent lost contact with the others and cut off ${visits#visit}",
 	"right-lost":         "nobody answers this agent: it starts no visits and cut off ${visits#visit}[ (${cause})]",
 	"right-back":         "the coordinators answer again: the agent visits its hosts",
+	"coordinators-anew":  "the coordinators have begun anew; the agent forgets ${entries} entries of those before",
 	"host-table-damaged": "the table of hosts and their agents is damaged; the agent reads ${entries} entries again",
 
 	"divides-rate":  "this agent divides the crawl's rate among the agents",

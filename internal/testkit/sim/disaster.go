@@ -26,7 +26,7 @@ const claimWait = 90 * time.Second
 
 // newStore returns the store of a story whose agents save their states; nil if they do not.
 func (p Plan) newStore() *teststore.Sim {
-	if !slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Disaster }) {
+	if !slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Disaster || f.Kind == Ruin }) {
 		return nil
 	}
 	s := teststore.NewSim(p.Seed, teststore.Traits{})
@@ -66,6 +66,27 @@ func (s *story) strikeAll(d time.Duration) {
 		})
 	}
 	s.still = append(s.still, excuse{from: now, to: now.Add(d + claimWait + restartTime)})
+}
+
+// ruinCoordinators loses the machines and disks of all coordinators. Each starts on a new machine within d, with
+// nothing but its keys. The caller holds stage.
+func (s *story) ruinCoordinators(d time.Duration) {
+	now := time.Now()
+	rng := rand.New(rand.NewPCG(s.plan.Seed+1, uint64(now.Sub(start))))
+	for _, c := range s.coordinators {
+		if c.lives() {
+			c.end(nil, (*simnet.Machine).Vanish)
+		}
+		c.newDisk()
+		run := c.run
+		s.later(time.Duration(rng.Int64N(int64(d)+1)), func() {
+			if c.run == run {
+				c.start()
+			}
+		})
+	}
+	trouble := excuse{from: now, to: now.Add(d + startsIn + electedAfter)}
+	s.bad, s.unassigned = append(s.bad, trouble), append(s.unassigned, trouble)
 }
 
 // fromStore starts an agent, whose machine was lost at a time, on a new one.

@@ -12,16 +12,19 @@ func TestDisasters(t *testing.T) {
 	once := []Fault{{Kind: Disaster, At: 0.5, For: 5 * sec}}
 	thrice := []Fault{{Kind: Disaster, At: 0.3, For: 2 * sec}, {Kind: Disaster, At: 0.5, For: 10 * sec},
 		{Kind: Disaster, At: 0.7, For: sec}}
+	ruins := []Fault{{Kind: Ruin, At: 0.3, For: 2 * sec}, {Kind: Ruin, At: 0.5, For: 10 * sec},
+		{Kind: Ruin, At: 0.7, For: sec}}
 	for name, p := range map[string]Plan{
-		"alone":          {Agents: 1, Faults: thrice},
-		"once":           {Agents: 3, Faults: once},
-		"three times":    {Agents: 3, Faults: thrice},
-		"ring":           {Agents: 3, Partition: "ring", Faults: thrice},
-		"hash":           {Agents: 3, Partition: "hash", Faults: thrice},
-		"hash, contents": {Agents: 3, Partition: "hash", Boundary: "contents", Faults: thrice},
-		"topic":          {Agents: 3, Partition: topic, Faults: thrice},
-		"sites":          {Agents: 3, Partition: sites, Coordinators: 3, Faults: thrice},
-		"two replicas":   {Agents: 3, Replicas: 2, Faults: thrice},
+		"alone":             {Agents: 1, Faults: thrice},
+		"once":              {Agents: 3, Faults: once},
+		"three times":       {Agents: 3, Faults: thrice},
+		"ring":              {Agents: 3, Partition: "ring", Faults: thrice},
+		"hash":              {Agents: 3, Partition: "hash", Faults: thrice},
+		"hash, contents":    {Agents: 3, Partition: "hash", Boundary: "contents", Faults: thrice},
+		"topic":             {Agents: 3, Partition: topic, Faults: thrice},
+		"sites":             {Agents: 3, Partition: sites, Coordinators: 3, Faults: thrice},
+		"coordinators, too": {Agents: 3, Partition: sites, Coordinators: 3, Faults: ruins},
+		"two replicas":      {Agents: 3, Replicas: 2, Faults: thrice},
 		"fewer and others": {Agents: 3, Spare: 1, Faults: []Fault{{Kind: Disaster, At: 0.4, For: 2 * sec},
 			{Kind: Join, Agent: 4, At: 0.4, After: 100 * sec}, {Kind: Leave, Agent: 3, At: 0.5}}},
 		"left before": {Agents: 3, Faults: []Fault{{Kind: Leave, Agent: 2, At: 0.2},

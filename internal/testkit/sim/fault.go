@@ -150,7 +150,10 @@ func (s *story) strike(f Fault) bool {
 			return true
 		}
 		return false
-	case Disaster:
+	case Disaster, Ruin:
+		if f.Kind == Ruin {
+			s.ruinCoordinators(f.For)
+		}
 		s.strikeAll(f.For)
 		return true
 	case KillAll:

@@ -34,6 +34,9 @@ const (
 	KillAll Kind = "kill all"
 	// Disaster loses all machines and disks. Each agent starts on a new machine within For, from its saved state.
 	Disaster Kind = "disaster"
+	// Ruin is a Disaster in which the coordinators lose their machines and disks, too. Each starts on a new machine
+	// within For, with an empty directory.
+	Ruin Kind = "ruin"
 	// Full fills an agent's disk, and the agent stops. After For there is room again, and the agent
 	// starts.
 	Full Kind = "full"

@@ -234,6 +234,7 @@ type FollowRequest struct {
 	WaitMs        uint32                 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"` // for an entry, if there is none
 	Report        *Report                `protobuf:"bytes,3,opt,name=report,proto3" json:"report,omitempty"`
 	Stamp         uint64                 `protobuf:"varint,4,opt,name=stamp,proto3" json:"stamp,omitempty"` // of the coordinator's last answer
+	Group         []byte                 `protobuf:"bytes,5,opt,name=group,proto3" json:"group,omitempty"`  // of the answers so far; empty: there was none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -296,6 +297,13 @@ func (x *FollowRequest) GetStamp() uint64 {
 	return 0
 }
 
+func (x *FollowRequest) GetGroup() []byte {
+	if x != nil {
+		return x.Group
+	}
+	return nil
+}
+
 type FollowResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Entries       []byte                 `protobuf:"bytes,1,opt,name=entries,proto3" json:"entries,omitempty"` // concatenated, from the asked number on
@@ -304,6 +312,7 @@ type FollowResponse struct {
 	Member        bool                   `protobuf:"varint,4,opt,name=member,proto3" json:"member,omitempty"`  // the caller is up in the last roster
 	Crawl         []byte                 `protobuf:"bytes,5,opt,name=crawl,proto3" json:"crawl,omitempty"`     // 16 octets
 	Stamp         uint64                 `protobuf:"varint,6,opt,name=stamp,proto3" json:"stamp,omitempty"`    // for the next request
+	Group         []byte                 `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`     // 16 octets that name the coordinators' log; empty: it is older than this field
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -378,6 +387,13 @@ func (x *FollowResponse) GetStamp() uint64 {
 		return x.Stamp
 	}
 	return 0
+}
+
+func (x *FollowResponse) GetGroup() []byte {
+	if x != nil {
+		return x.Group
+	}
+	return nil
 }
 
 type FinishRequest struct {
@@ -653,19 +669,21 @@ const file_coordination_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a;\n" +
 	"\rSettingsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x01\n" +
 	"\rFollowRequest\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x17\n" +
 	"\await_ms\x18\x02 \x01(\rR\x06waitMs\x129\n" +
 	"\x06report\x18\x03 \x01(\v2!.orbweaver.coordination.v1.ReportR\x06report\x12\x14\n" +
-	"\x05stamp\x18\x04 \x01(\x04R\x05stamp\"\x96\x01\n" +
+	"\x05stamp\x18\x04 \x01(\x04R\x05stamp\x12\x14\n" +
+	"\x05group\x18\x05 \x01(\fR\x05group\"\xac\x01\n" +
 	"\x0eFollowResponse\x12\x18\n" +
 	"\aentries\x18\x01 \x01(\fR\aentries\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x04R\x04last\x12\x12\n" +
 	"\x04term\x18\x03 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06member\x18\x04 \x01(\bR\x06member\x12\x14\n" +
 	"\x05crawl\x18\x05 \x01(\fR\x05crawl\x12\x14\n" +
-	"\x05stamp\x18\x06 \x01(\x04R\x05stamp\";\n" +
+	"\x05stamp\x18\x06 \x01(\x04R\x05stamp\x12\x14\n" +
+	"\x05group\x18\a \x01(\fR\x05group\";\n" +
 	"\rFinishRequest\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\"\x10\n" +

@@ -55,7 +55,8 @@ func (c Peers) Meet(ctx context.Context, m assignment.Member) error {
 func (f *Follower) Follow(ctx context.Context, addr string, q sites.Question) (sites.Answer, error) {
 	for {
 		state, changes := f.wanted()
-		ask := coordinator.Follow{From: q.From, Wait: rpc.MaxFollow, Stamp: q.Stamp, Report: f.report(state, q)}
+		ask := coordinator.Follow{From: q.From, Wait: rpc.MaxFollow, Stamp: q.Stamp, Group: q.Group,
+			Report: f.report(state, q)}
 		if state == assignment.Joining {
 			ask.Wait = 0 // the next question says that the agent is up
 		}
@@ -84,11 +85,11 @@ func (f *Follower) Follow(ctx context.Context, addr string, q sites.Question) (s
 				sites.ErrRefused, addr, rpc.ID(ans.Crawl), f.cfg.Members.Crawl())
 		}
 		f.heardOf(state)
-		if state == assignment.Joining && len(ans.Entries) == 0 {
+		if state == assignment.Joining && ans.Last+1 == q.From {
 			f.want(assignment.Up) // this agent has read all that was decided before
 		}
 		return sites.Answer{Entries: ans.Entries, Last: ans.Last, Term: ans.Term, Member: ans.Member,
-			Stamp: ans.Stamp}, nil
+			Stamp: ans.Stamp, Group: ans.Group}, nil
 	}
 }
 
