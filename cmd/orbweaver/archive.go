@@ -68,14 +68,35 @@ func showInputs(in *crawls.FS, lists ...[]string) error {
 	return nil
 }
 
-// openWARCs is warcFiles for a command that reads the files once.
-func openWARCs(ctx context.Context, errs io.Writer, args []string) (disk.FS, []string, error) {
-	in, err := openInputs(ctx, args)
-	if err != nil {
-		return nil, nil, err
+// An inputWARCs has the WARC files that a command reads once: those that were named, those of directories of crawls,
+// and those in WACZ files.
+type inputWARCs struct {
+	disk.FS
+	files []string
+	packs map[string]*wacz.File // by their names
+}
+
+// openWARCs opens what args name in a file system. The process ends before its files need to be closed.
+func openWARCs(ctx context.Context, errs io.Writer, in *crawls.FS, args []string) (o inputWARCs, err error) {
+	packed := wacz.NewFS(in)
+	o.packs = map[string]*wacz.File{}
+	for _, arg := range args {
+		name := wacz.WithoutPassword(arg)
+		pack, files, err := packed.Unpacked(ctx, arg)
+		switch {
+		case err != nil:
+			return o, noWACZ(name, arg, err)
+		case pack != nil:
+			o.packs[name] = pack
+		case files == nil:
+			if files, err = warcFiles(in, errs, []string{arg}); err != nil {
+				return o, err
+			}
+		}
+		o.files = append(o.files, files...)
 	}
-	files, err := warcFiles(in, errs, args)
-	return reading(ctx, errs, in, files...), files, err
+	o.FS = reading(ctx, errs, packed, o.files...)
+	return o, nil
 }
 
 // isArchive reports whether path is a crawl directory or a WACZ.

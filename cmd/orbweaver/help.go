@@ -224,13 +224,13 @@ var longHelp = cli.Texts{
 	"check_file":         "Read this robots.txt instead of fetching the URLs' own; - is standard input.",
 	"warc_originals": "With --payload: also look for the original of a revisit in these crawl directories " +
 		"or stores.",
-	"warc_index_files": "Index these WARC files, or one crawl directory, whose indexes/index.cdxj is then rewritten " +
-		"(default: ./crawl).",
+	"warc_index_files": "Index these WARC or WACZ files, or one crawl directory, whose indexes/index.cdxj is then " +
+		"rewritten (default: ./crawl).",
 	"warc_index_zipnum": "Merge the indexes of all paths into the new directory DIR: index.cdx.gz, index.idx and " +
 		"index.loc, as pywb reads them (default: print lines).",
-	"warc_ls_files": "List these WARC files (.warc, .warc.gz, .open), crawl directories or stores (default: " +
-		"./crawl).",
-	"warc_verify_files": "Check these WARC files, crawl directories or stores (default: ./crawl).",
+	"warc_ls_files": "List these WARC files (.warc, .warc.gz, .open), WACZ files, crawl directories or stores " +
+		"(default: ./crawl).",
+	"warc_verify_files": "Check these WARC files, WACZ files, crawl directories or stores (default: ./crawl).",
 	"warc_extract_file": "Read this WARC file, or with --url this crawl directory, store or WACZ (default: ./crawl).",
 	"warc_url": "Print the first capture of this URL. In a crawl directory with several captures, list them " +
 		"instead.",

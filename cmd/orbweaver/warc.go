@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,7 +66,11 @@ func (c *WarcLsCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) e
 }
 
 func (c *WarcLsCmd) list(ctx context.Context, out, errs io.Writer) error {
-	in, files, err := openWARCs(ctx, errs, c.Files)
+	from, err := openInputs(ctx, c.Files)
+	if err != nil {
+		return err
+	}
+	in, err := openWARCs(ctx, errs, from, c.Files)
 	if err != nil {
 		return err
 	}
@@ -74,9 +79,9 @@ func (c *WarcLsCmd) list(ctx context.Context, out, errs io.Writer) error {
 	flaws := flawList{errs: errs}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	for _, file := range files {
+	for _, file := range in.files {
 		if !c.JSON {
-			if len(files) > 1 {
+			if len(in.files) > 1 {
 				fmt.Fprintf(w, "%s\n", warcCell(crawls.Name(file)))
 			}
 			fmt.Fprintf(w, "%11s %9s  %-8s  %6s  %-24s  %-24s  %s\n",
@@ -131,6 +136,9 @@ Of a crawl with segments, of its folder crawl-data or a copy of it, and of the
 folder of a segment it also checks the manifests: each file must have its size,
 SHA-256, records and times, and the index the records of the WARC files.
 
+Of a WACZ file it also checks that the files in it have the sizes and the SHA-256
+that datapackage.json lists; RECORDS then counts these files.
+
 The command prints one line per file, then its errors. The exit code is 1 if any
 file has an error. An empty archive of a crawl has none: the exit code is 0, and
 standard error says that the archive is empty.
@@ -161,15 +169,15 @@ func (c *WarcVerifyCmd) verify(ctx context.Context, out, errs io.Writer) error {
 	if err := showInputs(from, args.Others); err != nil {
 		return err
 	}
-	files, err := warcFiles(from, errs, args.Others)
+	in, err := openWARCs(ctx, errs, from, append(args.Others, args.WARCs...))
 	if err != nil {
 		return err
 	}
-	files = append(files, args.WARCs...)
+	files := in.files
 	if len(files)+len(args.Folders) == 0 {
 		return nil // the archives are empty
 	}
-	wrong, in := 0, reading(ctx, errs, from, files...)
+	wrong := 0
 	var v warc.Verifier
 	if !c.JSON {
 		fmt.Fprintf(out, "%9s %14s %7s %9s %9s  %s\n", "RECORDS", "BYTES", "ERRORS", "WARNINGS", "SKIPPED", "FILE")
@@ -202,8 +210,20 @@ func (c *WarcVerifyCmd) verify(ctx context.Context, out, errs io.Writer) error {
 			return err
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(in.packs)) {
+		rep, err := in.packs[name].Verify(ctx)
+		if err != nil {
+			return err
+		}
+		if !rep.OK() {
+			wrong++
+		}
+		if err := c.print(out, crawls.Name(filepath.Join(name, "datapackage.json")), rep); err != nil {
+			return err
+		}
+	}
 	if wrong > 0 {
-		return fmt.Errorf("%w: %d of %d", errVerify, wrong, len(files)+len(args.Folders))
+		return fmt.Errorf("%w: %d of %d", errVerify, wrong, len(files)+len(args.Folders)+len(in.packs))
 	}
 	return nil
 }
@@ -317,7 +337,7 @@ func (c *WarcIndexCmd) index(ctx context.Context, out, errs io.Writer) error {
 		}
 		return flaws.err()
 	}
-	files, err := warcFiles(from, errs, c.Files)
+	in, err := openWARCs(ctx, errs, from, c.Files)
 	if err != nil {
 		return err
 	}
@@ -326,8 +346,7 @@ func (c *WarcIndexCmd) index(ctx context.Context, out, errs io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	in := reading(ctx, errs, from, files...)
-	if err := flaws.take("", warc.SortedIndex(in, files, tmp, cli.Exact(out))); err != nil {
+	if err := flaws.take("", warc.SortedIndex(in, in.files, tmp, cli.Exact(out))); err != nil {
 		return err
 	}
 	return flaws.err()
@@ -430,7 +449,11 @@ func (c *WarcExtractCmd) extract(ctx context.Context, out, errs io.Writer) (err 
 	if isArchive(in, c.File) {
 		return c.fromCrawl(ctx, out)
 	}
-	return withWARC(reading(ctx, errs, in, c.File), c.File, func(f disk.File) error {
+	one, err := openWARCs(ctx, errs, in, []string{c.File})
+	if err != nil {
+		return err
+	}
+	return withWARC(one, c.File, func(f disk.File) error {
 		if c.URL == "" {
 			return c.at(ctx, out, f, *c.Offset)
 		}

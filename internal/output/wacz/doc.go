@@ -19,6 +19,6 @@
 //
 // A WACZ that is read may come from anyone. File describes what is refused. Nothing of it is written to the disk. What
 // is read of it is bounded: 1,048,576 entries, 64 MiB for the list of entries, 256 MiB for entries that the ZIP file
-// compresses. Entries may overlap: each is read by itself. The SHA-256 of an entry is not compared, because that would
-// read all of it; the digests in the records are the archive's own.
+// compresses. Entries may overlap: each is read by itself. Only File.Verify compares the SHA-256 of an entry, because
+// that reads all of it; the digests in the records are the archive's own.
 package wacz

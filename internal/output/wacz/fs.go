@@ -51,16 +51,10 @@ func IsURL(path string) bool {
 // index, or a damaged one, Add makes one of its WARC files in the directory that tmp returns. The WACZ of a URL must
 // have one, which is not checked.
 func (f *FS) Add(ctx context.Context, name string, tmp func() (string, error)) (warc.Place, *File, error) {
-	p := warc.Place{Dir: filepath.Clean(name)}
-	in, size, err := f.source(ctx, name)
+	p, w, err := f.mount(ctx, name)
 	if err != nil {
 		return p, nil, err
 	}
-	w, err := Open(in, size)
-	if err != nil {
-		return p, nil, err
-	}
-	f.files[p.Dir] = w
 	if w.indexed && !IsURL(name) {
 		if w.Renewed, err = w.damagedIndex(ctx); err != nil {
 			return p, nil, err
@@ -76,6 +70,19 @@ func (f *FS) Add(ctx context.Context, name string, tmp func() (string, error)) (
 			"WARC files", ErrNoWACZ)
 	default:
 		p.Extra, err = f.makeIndex(p.Dir, w, tmp)
+	}
+	return p, w, err
+}
+
+// mount opens a WACZ, and shows it at a place.
+func (f *FS) mount(ctx context.Context, name string) (p warc.Place, w *File, err error) {
+	p.Dir = filepath.Clean(WithoutPassword(name))
+	in, size, err := f.source(ctx, name)
+	if err == nil {
+		w, err = Open(in, size)
+	}
+	if err == nil {
+		f.files[p.Dir] = w
 	}
 	return p, w, err
 }

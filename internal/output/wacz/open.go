@@ -41,10 +41,13 @@ type File struct {
 	// Renewed means that the index was damaged, and that Add has made one of the WARC files.
 	Renewed bool
 
-	in      io.ReaderAt
-	size    int64
-	entries map[string]*zip.File // by their names in the view of a crawl directory
-	indexed bool
+	in       io.ReaderAt
+	size     int64
+	all      []*zip.File
+	manifest []byte               // datapackage.json
+	sealed   bool                 // there is a digest of it
+	entries  map[string]*zip.File // by their names in the view of a crawl directory
+	indexed  bool
 
 	mu       sync.Mutex
 	unpacked map[*zip.File][]byte
@@ -62,7 +65,7 @@ func Open(in io.ReaderAt, size int64) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoWACZ, err)
 	}
-	f := &File{in: in, size: size, entries: map[string]*zip.File{}, unpacked: map[*zip.File][]byte{},
+	f := &File{in: in, size: size, all: z.File, entries: map[string]*zip.File{}, unpacked: map[*zip.File][]byte{},
 		room: maxUnpacked}
 	all := map[string]*zip.File{}
 	for _, e := range z.File {
@@ -150,6 +153,7 @@ func (f *File) seal(manifest, digest *zip.File) error {
 	if !json.Valid(b) {
 		return errors.New("not JSON")
 	}
+	f.manifest = b
 	if digest == nil {
 		return nil
 	}
@@ -158,6 +162,7 @@ func (f *File) seal(manifest, digest *zip.File) error {
 	}
 	text, err := f.small(digest)
 	if err == nil && json.Unmarshal(text, &d) == nil && strings.HasPrefix(d.Hash, "sha256:") {
+		f.sealed = true
 		f.Unsealed = d.Hash != fmt.Sprintf("sha256:%x", sha256.Sum256(b))
 	}
 	return err

@@ -395,6 +395,9 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if _, err := w.Verify(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		fsys := NewFS(disk.OS)
 		fsys.files["x.wacz"] = w
 		a := fsys.Archive(warc.Places("x.wacz"), nil)
