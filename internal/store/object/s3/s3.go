@@ -34,7 +34,8 @@ type Options struct {
 	Clock     clock.Clock // tells when an object is written; nil means the system's
 	// Class is the storage class of the objects, such as STANDARD_IA. Empty: the store's default.
 	Class string
-	// PathStyle asks for https://endpoint/bucket/key also where https://bucket.endpoint/key would do.
+	// PathStyle asks for https://endpoint/bucket/key also where https://bucket.endpoint/key would do, whatever the
+	// profile says.
 	PathStyle bool
 	// Agent is the name and version of the program, such as "orbweaver/1.2".
 	Agent string
@@ -92,7 +93,7 @@ func Open(u *url.URL, env Environment, o Options) (*Backend, error) {
 	secrets := &secrets{}
 	creds := credentials.New(&chain{settings: s, secrets: secrets, client: &http.Client{Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}})
-	lookup := minio.BucketLookupAuto
+	lookup := s.lookup
 	if o.PathStyle {
 		lookup = minio.BucketLookupPath
 	}

@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/minio/minio-go/v7"
 )
 
 func tlsConfig(pool *x509.CertPool) *tls.Config {
@@ -28,6 +30,7 @@ type settings struct {
 	secret   string // the file of credentials
 	endpoint *url.URL
 	region   string
+	lookup   minio.BucketLookupType // where a request has the bucket: in the name of the host or in the path
 }
 
 // readSettings reads what is known before the first request.
@@ -59,6 +62,15 @@ func readSettings(env Environment) (*settings, error) {
 	}
 	if s.region == "" {
 		s.region = "us-east-1"
+	}
+	switch style := strings.ToLower(p[addressing]); style {
+	case "", "auto":
+	case "path":
+		s.lookup = minio.BucketLookupPath
+	case "virtual":
+		s.lookup = minio.BucketLookupDNS
+	default:
+		return nil, fmt.Errorf("%s: addressing_style = %.20q: give path, virtual or auto", s.config, style)
 	}
 	where := variable(env, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 	if where == "" {
@@ -120,10 +132,13 @@ func readBounded(name string) ([]byte, error) {
 	return b, err
 }
 
-// profileOf adds the settings of a section to p. Lines with a blank at their beginning belong to nested settings, which
-// are left out.
+// addressing is the only nested setting that is read: addressing_style below s3, as the tools of AWS have it.
+const addressing = "s3.addressing_style"
+
+// profileOf adds the settings of a section to p. Lines with a blank at their beginning are nested below the line before
+// them that has none. Of these only addressing is taken.
 func profileOf(text []byte, section string, p map[string]string) (found bool) {
-	in := false
+	in, above := false, ""
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		line := lines.Text()
 		trimmed := strings.TrimSpace(line)
@@ -131,14 +146,22 @@ func profileOf(text []byte, section string, p map[string]string) (found bool) {
 		case trimmed == "" || trimmed[0] == '#' || trimmed[0] == ';':
 		case trimmed[0] == '[':
 			name, _, _ := strings.Cut(trimmed[1:], "]")
-			in = strings.Join(strings.Fields(name), " ") == section
+			in, above = strings.Join(strings.Fields(name), " ") == section, ""
 			found = found || in
-		case in && line[0] != ' ' && line[0] != '\t':
-			if k, v, ok := strings.Cut(trimmed, "="); ok {
-				if i := strings.Index(v, " #"); i >= 0 {
-					v = v[:i]
-				}
-				p[strings.ToLower(strings.TrimSpace(k))] = strings.TrimSpace(v)
+		case in:
+			k, v, ok := strings.Cut(trimmed, "=")
+			if i := strings.Index(v, " #"); i >= 0 {
+				v = v[:i]
+			}
+			k = strings.ToLower(strings.TrimSpace(k))
+			nested := line[0] == ' ' || line[0] == '\t'
+			if nested {
+				k = above + "." + k
+			} else {
+				above = k
+			}
+			if ok && (!nested || k == addressing) {
+				p[k] = strings.TrimSpace(v)
 			}
 		}
 	}
