@@ -6,11 +6,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -60,7 +58,8 @@ func (h CtlHostsCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error
 		if err != nil {
 			return content{}, err
 		}
-		text := hostsTable(res)
+		columns, narrow := widthOf(out)
+		text := readout.Hosts(res, columns, narrow)
 		if res.Next != "" {
 			text += fmt.Sprintf("%s of %s; for more: --after %s\n", humanize.Comma(int64(len(res.Hosts))),
 				humanize.Comma(res.Matches), strconv.Quote(readout.Line(res.Next)))
@@ -76,51 +75,6 @@ func unanswering(silent []*pb.Answer) string {
 		fmt.Fprintf(&text, "%s does not answer: %s\n", readout.Cell(a.Agent), readout.Line(a.Error))
 	}
 	return text.String()
-}
-
-// hostsTable returns hosts as a table.
-func hostsTable(r *pb.HostsResponse) string {
-	if len(r.Hosts) == 0 {
-		return "No host.\n"
-	}
-	rows := [][]string{{"HOST", "AGENT", "STATE", "QUEUED", "AT LEAST", "PAGES", "URLS", "ERRORS", "DENIED", "RECEIVED",
-		"LATENCY"}}
-	for _, h := range r.Hosts {
-		latency, least := "-", "-"
-		if h.LeastS > 0 {
-			least = report.Span(time.Duration(h.LeastS * float64(time.Second)))
-		}
-		if h.LatencyS > 0 {
-			latency = tookText(h.LatencyS)
-		}
-		rows = append(rows, []string{readout.Cell(h.Host), readout.Cell(h.Agent), readout.Cell(h.State),
-			humanize.Comma(h.Queued), least, humanize.Comma(h.Pages), humanize.Comma(h.UrlsFinished),
-			humanize.Comma(h.Errors), humanize.Comma(h.RobotsDenied), humanize.Bytes(uint64(max(h.Bytes, 0))), latency})
-	}
-	return readout.Table(withoutAgent(rows, 1), "QUEUED", "AT LEAST", "PAGES", "URLS", "ERRORS", "DENIED", "RECEIVED",
-		"LATENCY")
-}
-
-// tookText returns a number of seconds as people write it.
-func tookText(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
-	if 0 < d && d < time.Millisecond {
-		return "<1ms"
-	}
-	return d.Round(time.Millisecond).String()
-}
-
-// withoutAgent removes the column of the agents' names if all are empty.
-func withoutAgent(rows [][]string, at int) [][]string {
-	for _, row := range rows[1:] {
-		if row[at] != "" {
-			return rows
-		}
-	}
-	for i := range rows {
-		rows[i] = slices.Delete(rows[i], at, at+1)
-	}
-	return rows
 }
 
 // CtlEventsCmd implements "ctl events".
@@ -233,23 +187,6 @@ func (l CtlLogCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
 		if err != nil {
 			return content{}, err
 		}
-		return content{message: res, text: logTable(res) + unanswering(res.Silent)}, nil
+		return content{message: res, text: readout.Log(res) + unanswering(res.Silent)}, nil
 	})
-}
-
-// logTable returns lines of the log as a table.
-func logTable(r *pb.LogResponse) string {
-	if len(r.Lines) == 0 {
-		return "No line.\n"
-	}
-	rows := [][]string{{"TIME", "AGENT", "CODE", "SIZE", "TOOK", "TYPE", "URL"}}
-	for _, l := range r.Lines {
-		size := "-"
-		if l.Size >= 0 {
-			size = humanize.Bytes(uint64(l.Size))
-		}
-		rows = append(rows, []string{l.Ts.AsTime().Format("15:04:05.000"), readout.Cell(l.Agent), fmt.Sprint(l.Status),
-			size, tookText(l.TookS), readout.Cell(l.Mime), readout.Shorten(report.OneLine(l.Url), 4*readout.CellMost)})
-	}
-	return readout.Table(withoutAgent(rows, 1), "CODE", "SIZE", "TOOK")
 }

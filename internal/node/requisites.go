@@ -11,13 +11,18 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// wasBare reports that this run fetches requisites and the run before did not. Call it before the marker of the run
-// before is replaced.
+// wasBare reports that this run fetches requisites and the run before did not. It tells the operator if only this run
+// follows sitemaps. Call it before the marker of the run before is replaced.
 func (a *Agent) wasBare() (bool, error) {
-	if !a.cfg.Resume || !a.cfg.Crawl.Requisites {
+	if !a.cfg.Resume || !a.cfg.Crawl.Requisites && !a.cfg.Crawl.Sitemaps.Follow {
 		return false, nil
 	}
-	return past.Bare(a.fs, a.cfg.Dir)
+	requisites, sitemaps, err := past.Lacked(a.fs, a.cfg.Dir)
+	if sitemaps && a.cfg.Crawl.Sitemaps.Follow {
+		noter(a.cfg.Note).Note("the crawl has not followed sitemaps so far; it finds those of a host when it asks " +
+			"for its robots.txt again, a day after the last time")
+	}
+	return requisites && a.cfg.Crawl.Requisites, err
 }
 
 // withRepair runs the crawl after repair. A run that is stopped meanwhile is not finished.

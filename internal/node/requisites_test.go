@@ -83,6 +83,27 @@ func TestRepairStopped(t *testing.T) {
 	})
 }
 
+// A run that is the first one to follow sitemaps says when it finds them. Later runs do not say so again.
+func TestSitemapsLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, cfg := bareCrawl(t)
+		cfg.Effective, cfg.Crawl.Requisites = []byte("requisites: false\nsitemaps: false\n"), false
+		said := 0
+		cfg.Note = func(text string) {
+			if strings.Contains(text, "sitemaps") {
+				said++
+			}
+		}
+		must.Get(life(cfg))(t)
+		cfg.Effective, cfg.Crawl.Sitemaps.Follow = []byte("requisites: false\nsitemaps: true\n"), true
+		for run := range 3 {
+			if must.Get(life(cfg))(t); said != 1 {
+				t.Errorf("run %d: said %d times", run, said)
+			}
+		}
+	})
+}
+
 // Whenever the agent is killed, the next run completes the repair.
 func TestRepairKilled(t *testing.T) {
 	killed := 0

@@ -3,11 +3,11 @@ package local
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/cluster/operation"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
 
 // Others are the other agents of a cluster. They implement operate.Others.
@@ -35,7 +35,17 @@ func (o Others) Ask(ctx context.Context, agent, method string, request []byte) (
 	}
 	response, err := operation.Ask(ctx, p, method, request)
 	if _, failed := errors.AsType[operation.Failure](err); err != nil && !failed {
-		return nil, fmt.Errorf("agent %s does not answer: %w", agent, err)
+		return nil, &silent{agent, err}
 	}
 	return response, err
 }
+
+// A silent error says for people why an agent does not answer.
+type silent struct {
+	agent string
+	err   error
+}
+
+func (s *silent) Error() string { return "agent " + s.agent + " does not answer: " + rpc.Why(s.err) }
+
+func (s *silent) Unwrap() error { return s.err }

@@ -27,16 +27,18 @@ import (
 // maxMarker bounds the marker, which has the settings of a crawl.
 const maxMarker = 16 << 20
 
-// Bare reports that the run before did not fetch requisites. A Go program knows its own settings: its crawls are not
-// bare.
-func Bare(fsys disk.FS, dir string) (bool, error) {
+// Lacked reports that the run before did not fetch requisites, and that it did not follow sitemaps. A Go program knows
+// its own settings: nothing lacks in its crawls.
+func Lacked(fsys disk.FS, dir string) (requisites, sitemaps bool, err error) {
 	b, err := disk.ReadFile(fsys, filepath.Join(dir, crawldir.Marker), maxMarker)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return false, false, nil
 	}
-	text := string(b)
-	return err == nil && !strings.Contains("\n"+text, "\nrequisites: true\n") &&
-		!strings.HasPrefix(text, crawldir.ProgramMark), err
+	text := "\n" + string(b)
+	if err != nil || strings.HasPrefix(text, "\n"+crawldir.ProgramMark) {
+		return false, false, err
+	}
+	return !strings.Contains(text, "\nrequisites: true\n"), strings.Contains(text, "\nsitemaps: false\n"), nil
 }
 
 // An Intake accepts what archived pages need. It knows which of it was fetched.

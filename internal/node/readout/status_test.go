@@ -27,7 +27,7 @@ func large(t *testing.T) *pb.StatusResponse {
 			{Agent: "archive-of-the-university-of-somewhere-10", State: "leaving", Totals: totals,
 				WaitsFor: "programs: 12 pages of application news are to be collected before 2026-01-02 15:04:05Z"},
 			{Agent: "a3", State: "silent", Totals: totals,
-				WaitsFor: "agent a3 does not answer: context deadline exceeded"},
+				WaitsFor: "agent a3 does not answer: no answer in time"},
 		},
 		Gone: []*pb.GoneAgent{
 			{Agent: "a4", State: "stopped", Since: at, Why: "disk low: less was free than --min-free-disk",
@@ -73,7 +73,7 @@ func TestStatusFits(t *testing.T) {
 func TestStatusLines(t *testing.T) {
 	text := Status(large(t), 80, false)
 	for _, want := range []string{
-		"\na3 silent: agent a3 does not answer: context deadline exceeded\n",
+		"\na3 silent: agent a3 does not answer: no answer in time\n",
 		"\na4 stopped since 2026-01-02 15:04:05Z: disk low: less was free than\n  --min-free-disk\n",
 		"lost since 2026-01-02 15:04:05Z: killed or unreachable; its counts\n  are not known\n",
 		"waits for programs: 12 pages of\n  application news",

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -34,9 +35,19 @@ func (s *Sitemaps) Decode(ctx *kong.DecodeContext) error {
 		}
 		return nil
 	default:
-		return s.add(fmt.Sprint(v))
+		text := fmt.Sprint(v)
+		for at := nextURL.FindStringIndex(text); at != nil; at = nextURL.FindStringIndex(text) {
+			if err := s.add(text[:at[0]]); err != nil {
+				return err
+			}
+			text = text[at[0]+1:]
+		}
+		return s.add(text)
 	}
 }
+
+// nextURL matches a comma behind which another value begins. Other commas belong to a URL.
+var nextURL = regexp.MustCompile(`(?i),(?:https?://|true$|true,)`)
 
 func (s *Sitemaps) add(text string) error {
 	switch strings.ToLower(text) {
