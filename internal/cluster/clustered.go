@@ -345,6 +345,7 @@ func (cl *Clustered) Pending(number uint64, l link.Link, enc []byte, outgoing bo
 
 func (cl *Clustered) Recovered() {
 	cl.pagesBefore = cl.loop.Tally.Pages()
+	cl.tenants.before = cl.loop.Ledger.Accepted()
 	cl.shipping.beginCopies()
 }
 

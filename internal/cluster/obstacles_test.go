@@ -20,6 +20,7 @@ type testRight struct {
 
 func (r *testRight) May(time.Time) bool         { return r.may.Load() }
 func (r *testRight) Peek(string) (string, bool) { return "self", true }
+func (r *testRight) Keep(string)                {}
 func (r *testRight) Waits() string              { return "the others" }
 
 // An agent without the Right, and one whose share of the page limit is used up, begin no visit. Explain and the Status

@@ -53,6 +53,8 @@ type Coordinators interface {
 	// Peek is the Placement's Owner for a question that must not have consequences: if the owner is not known, nobody
 	// is asked for it.
 	Peek(host string) (agent string, mine bool)
+	// Keep tells that this agent has links of a host since before its start, and that the host has no owner yet.
+	Keep(host string)
 	// Waits says in words what this agent waits for; "": nothing.
 	Waits() string
 }

@@ -77,6 +77,7 @@ type tenants struct {
 	clocks map[string]frontier.HostState
 	giving map[string]*handoffQueue // by agent
 	blocks bool                     // blocked hosts of other agents may be here
+	before uint64                   // number of the last link that was accepted before this start
 	tried  time.Time                // when the blocked hosts were last given away
 
 	n report.Moves
@@ -182,6 +183,9 @@ func (t *tenants) mayVisit(task *frontier.Task, now time.Time) bool {
 	switch {
 	case t.run.Failed() || done.Again == nil:
 	case mine || owner == "":
+		if t.Coordinators != nil && !mine && task.Number <= t.before {
+			t.Coordinators.Keep(task.Host)
+		}
 		t.hold(task.Host, mine, since)
 	default:
 		t.giveAway(strings.Clone(task.Host), owner, now)

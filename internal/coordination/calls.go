@@ -38,7 +38,7 @@ func (c *Coordinator) serve() {
 
 func (c *Coordinator) discover(ctx context.Context, from rpc.Caller, q *pb.DiscoverRequest) (*pb.DiscoverResponse,
 	error) {
-	as, err := c.logic.Discover(ctx, from, q.Hosts, q.Unchecked)
+	as, err := c.logic.Discover(ctx, from, q.Hosts, coordinator.HowOf(q))
 	if err != nil {
 		return nil, c.answer(err)
 	}

@@ -137,7 +137,7 @@ func (a *asker) await(addr string, hosts int) coordinator.Followed {
 func (a *asker) discover(addr, host string) {
 	a.t.Helper()
 	for {
-		as, err := a.coordinator(addr).Discover(a.t.Context(), []string{host}, false)
+		as, err := a.coordinator(addr).Discover(a.t.Context(), []string{host}, 0)
 		switch {
 		case err != nil:
 			a.t.Fatal(err)
@@ -277,7 +277,7 @@ func TestCoordinatorFull(t *testing.T) {
 			faulty.Break(testdisk.FullAfter(room))
 			for i, err := 0, error(nil); err == nil; i++ {
 				_, err = a.coordinator(c.Addr()).Discover(t.Context(),
-					[]string{fmt.Sprintf("h%d.example", i)}, false)
+					[]string{fmt.Sprintf("h%d.example", i)}, 0)
 				if err == nil {
 					_, err = a.follow(c.Addr())
 				}

@@ -252,9 +252,9 @@ func (r *leadership) over(err error) error {
 }
 
 // Discover tells the coordinators of hosts whose agent the caller does not know. There is one answer for each host, in
-// their order. If unchecked is true, the hosts are assigned without a look-up. The error is an rpc.NotLeader,
+// their order. how says how new ones are assigned. The error is an rpc.NotLeader,
 // an rpc.Refusal, an rpc.ErrAgain, or that of ctx.
-func (c *Coordinator) Discover(ctx context.Context, from rpc.Caller, hosts []string, unchecked bool) (
+func (c *Coordinator) Discover(ctx context.Context, from rpc.Caller, hosts []string, how assignment.How) (
 	[]HostAnswer, error) {
 	r, err := c.current()
 	if err != nil {
@@ -295,7 +295,7 @@ func (c *Coordinator) Discover(ctx context.Context, from rpc.Caller, hosts []str
 		if numbers[j] > 0 {
 			answers[i] = HostAnswer{State: HostAssigned}
 		} else {
-			answers[i] = r.discovery.add(r.ctx, &r.wg, from.Name, ask[j], unchecked, len(roster.Members), now)
+			answers[i] = r.discovery.add(r.ctx, &r.wg, from.Name, ask[j], how, len(roster.Members), now)
 		}
 	}
 	return answers, nil
@@ -313,14 +313,14 @@ func (r *leadership) assign() {
 			return
 		}
 		for {
-			ls, hosts, all := r.discovery.batch()
-			if len(ls) == 0 {
+			hosts, to, all := r.discovery.batch()
+			if len(hosts) == 0 {
 				break
 			}
 			if !r.someUp() || !r.allJoined() {
 				return
 			}
-			err := r.propose(encodeAssign(r.loads(), hosts))
+			err := r.propose(encodeAssign(r.loadsFor(to), hosts))
 			if errors.Is(err, errEnded) {
 				return
 			}
@@ -330,7 +330,7 @@ func (r *leadership) assign() {
 				}
 				continue
 			}
-			if r.discovery.done(len(ls)); all {
+			if r.discovery.done(hosts); all {
 				break
 			}
 		}
@@ -379,7 +379,21 @@ func (r *leadership) someJoin(now time.Time) bool {
 	return false
 }
 
-// loads returns the head of the next assign command.
+// loadsFor returns the head of the next assign command. If to is not empty, its hosts go to that agent if it is up:
+// all others count as away.
+func (r *leadership) loadsFor(to string) (a assign) {
+	if to == "" {
+		return r.loads()
+	}
+	for _, m := range r.cfg.Machine.Roster().Members {
+		if m.Name != to {
+			a.Away = append(a.Away, m.Name)
+		}
+	}
+	return a
+}
+
+// loads returns the head of the next assign command, for any agents.
 func (r *leadership) loads() (a assign) {
 	_, assigned := r.cfg.Machine.counts()
 	roster := r.cfg.Machine.Roster()

@@ -224,7 +224,7 @@ func TestFinish(t *testing.T) {
 		if !m.Roster().Ended || !a.ended() || !b.ended() {
 			t.Error("not ended")
 		}
-		if _, err := c.Discover(t.Context(), a.self, []string{"i.example"}, false); !refused(err) {
+		if _, err := c.Discover(t.Context(), a.self, []string{"i.example"}, 0); !refused(err) {
 			t.Errorf("Discover after the end: %v", err)
 		}
 		a.connect(false)
@@ -272,17 +272,59 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s: got %v, want %s", name, err, c.want)
 			}
 		}
-		if _, err := w.c.Discover(t.Context(), rpc.Caller{Name: "x"}, nil, false); err == nil ||
+		if _, err := w.c.Discover(t.Context(), rpc.Caller{Name: "x"}, nil, 0); err == nil ||
 			err.Error() != `agent "x" is not in the crawl's roster` {
 			t.Errorf("a stranger's Discover: %v", err)
 		}
-		if _, err := w.c.Discover(t.Context(), a.self, []string{"A b"}, false); err == nil {
+		if _, err := w.c.Discover(t.Context(), a.self, []string{"A b"}, 0); err == nil {
 			t.Error("Discover took a malformed host")
 		}
 		w.resign()
 		time.Sleep(time.Second)
 		if _, err := w.c.Follow(t.Context(), a.self, good); !errors.As(err, new(*rpc.NotLeader)) {
 			t.Errorf("without a leader: %v", err)
+		}
+	})
+}
+
+// TestKept: hosts that an agent has from before are its own, in any mixture with others. If two agents ask for a host,
+// the first one gets it.
+func TestKept(t *testing.T) {
+	inWorld(t, coordinator.Config{Resolver: resolver(func(_ context.Context, host string) bool {
+		time.Sleep(20 * time.Millisecond)
+		return !strings.HasPrefix(host, "kept") // they would have no address
+	})}, func(t *testing.T, w *world) {
+		a, b, c := w.start("a", assignment.Up), w.start("b", assignment.Up), w.start("c", assignment.Up)
+		time.Sleep(2 * time.Second)
+		name := func(kind string, i int) string { return fmt.Sprintf("%s%d.example", kind, i) }
+		var wg sync.WaitGroup
+		for i := range 60 {
+			wg.Go(func() { a.keep(assignment.Kept, name("kept-a", i)) })
+			wg.Go(func() { b.keep(assignment.Kept, name("kept-b", i), name("kept-b", i+1)) })
+			wg.Go(func() { c.discover(name("any", i)) })
+		}
+		wg.Wait()
+		b.keep(assignment.Kept, name("kept-a", 0), "kept-b-new.example")
+		time.Sleep(2 * time.Second)
+		of, n := map[string]string{}, map[string]int{}
+		for _, e := range a.all() {
+			for _, share := range e.Shares {
+				for _, h := range share.Hosts {
+					if of[h] != "" {
+						t.Errorf("%s is assigned twice", h)
+					}
+					of[h] = share.Agent
+					n[h[:3]+share.Agent]++
+				}
+			}
+		}
+		for i := range 60 {
+			if of[name("kept-a", i)] != "a" || of[name("kept-b", i)] != "b" {
+				t.Errorf("%d: %q and %q", i, of[name("kept-a", i)], of[name("kept-b", i)])
+			}
+		}
+		if of["kept-b-new.example"] != "b" || n["anya"] < 15 || n["anyb"] < 15 || n["anyc"] < 15 {
+			t.Errorf("new: %s; others: %v", of["kept-b-new.example"], n)
 		}
 	})
 }
@@ -346,7 +388,7 @@ func TestFairLookups(t *testing.T) {
 			for j := range 1000 {
 				hosts = append(hosts, fmt.Sprintf("slow%d.example", i*1000+j))
 			}
-			as := must.Get(c.Discover(t.Context(), a.self, hosts, false))(t)
+			as := must.Get(c.Discover(t.Context(), a.self, hosts, 0))(t)
 			want := coordinator.HostComing
 			if i > 0 {
 				want = coordinator.HostDead
@@ -368,7 +410,8 @@ func TestFairLookups(t *testing.T) {
 		if s := c.Status(); s.Dead != 0 {
 			t.Errorf("after an hour %d hosts are remembered as dead", s.Dead)
 		}
-		if unchecked, err := c.Discover(t.Context(), a.self, []string{"slow-x.example"}, true); err != nil {
+		unchecked, err := c.Discover(t.Context(), a.self, []string{"slow-x.example"}, assignment.Unchecked)
+		if err != nil {
 			t.Error(err)
 		} else if time.Sleep(time.Second); unchecked[0].State != coordinator.HostComing ||
 			a.discover("slow-x.example")[0].State != coordinator.HostAssigned {

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +42,7 @@ type discovery struct {
 // A lookup is a host that is looked up, or waits for that, or is ready to be assigned.
 type lookup struct {
 	host, member string
+	kept         bool // for the member; otherwise for any agent
 	again        bool // its last look-up found no address
 }
 
@@ -80,8 +82,8 @@ func (d *discovery) knownLocked(host string, now time.Time) (HostAnswer, bool) {
 }
 
 // add takes a host that is not in the table. members is how many share the room.
-func (d *discovery) add(ctx context.Context, wg *sync.WaitGroup, member, host string, unchecked bool, members int,
-	now time.Time) HostAnswer {
+func (d *discovery) add(ctx context.Context, wg *sync.WaitGroup, member, host string, how assignment.How,
+	members int, now time.Time) HostAnswer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if a, ok := d.knownLocked(host, now); ok {
@@ -91,10 +93,10 @@ func (d *discovery) add(ctx context.Context, wg *sync.WaitGroup, member, host st
 		return HostAnswer{HostDead, busyFor}
 	}
 	_, again := d.dead[host]
-	l := &lookup{host: host, member: member, again: again}
+	l := &lookup{host: host, member: member, kept: how == assignment.Kept, again: again}
 	d.pending[host] = l
 	d.mine[member]++
-	if unchecked || d.cfg.Resolver == nil {
+	if how != assignment.LookedUp || d.cfg.Resolver == nil {
 		d.makeReady(l)
 		return HostAnswer{State: HostComing}
 	}
@@ -187,29 +189,47 @@ func (d *discovery) sweep(now time.Time) {
 	}
 }
 
-// batch returns the next hosts to be assigned, at most as many as fit into an entry. They stay pending.
-func (d *discovery) batch() (ls []*lookup, hosts []string, all bool) {
+// to returns the agent that a host is for; "": any.
+func (l *lookup) to() string {
+	if l.kept {
+		return l.member
+	}
+	return ""
+}
+
+// batch returns the next hosts to be assigned to the same agent ("": to any), at most as many as fit into an entry.
+// They stay pending. all reports that no other host is ready.
+func (d *discovery) batch() (hosts []string, to string, all bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	bytes := 0
-	for _, l := range d.ready {
-		if bytes += len(l.host) + 1; len(hosts) == assignment.MaxHosts || bytes > assignment.MaxHostBytes {
-			return ls, hosts, false
+	for i, l := range d.ready {
+		if i == 0 {
+			to = l.to()
 		}
-		ls, hosts = append(ls, l), append(hosts, l.host)
+		if l.to() != to {
+			continue
+		}
+		if bytes += len(l.host) + 1; len(hosts) == assignment.MaxHosts || bytes > assignment.MaxHostBytes {
+			break
+		}
+		hosts = append(hosts, l.host)
 	}
-	return ls, hosts, true
+	return hosts, to, len(hosts) == len(d.ready)
 }
 
-// done forgets the first n ready hosts, which are assigned.
-func (d *discovery) done(n int) {
+// done forgets ready hosts that are assigned, in the order of batch.
+func (d *discovery) done(hosts []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for i, l := range d.ready[:n] {
+	d.ready = slices.DeleteFunc(d.ready, func(l *lookup) bool {
+		if len(hosts) == 0 || l.host != hosts[0] {
+			return false
+		}
+		hosts = hosts[1:]
 		d.forget(l)
-		d.ready[i] = nil
-	}
-	d.ready = d.ready[n:]
+		return true
+	})
 }
 
 // counts returns the numbers of hosts that are pending and dead, and of look-ups and those without an address.

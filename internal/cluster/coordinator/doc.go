@@ -16,8 +16,8 @@
 //   - The SiteURL table is asked twice: before a look-up, and in Apply. So a host is in one entry at most, whoever
 //     leads.
 //   - A log has a random name. An agent that has entries of another log gets none, and is not taken in.
-//   - A call speaks for its caller alone. It can name hosts, and say what the caller wants to be. It cannot choose an
-//     agent, and it cannot change another one.
+//   - A call speaks for its caller alone. It can name hosts, and say what the caller wants to be. It cannot choose
+//     another agent, and it cannot change one.
 //   - A roster without an agent that has not asked for that is proposed only if that agent can have no right to start
 //     visits: see isLost, and package sites for the right.
 //   - Memory is bounded: hosts in look-up (by caller, too), dead hosts, lives of agents, readers of the stream.

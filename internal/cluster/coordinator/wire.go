@@ -162,6 +162,18 @@ func FollowedOf(r *pb.FollowResponse) Followed {
 	return f
 }
 
+// HowOf returns how a request wants its hosts to be assigned. Coordinators of a version without kept take it for
+// unchecked.
+func HowOf(q *pb.DiscoverRequest) assignment.How {
+	switch {
+	case q.Kept:
+		return assignment.Kept
+	case q.Unchecked:
+		return assignment.Unchecked
+	}
+	return assignment.LookedUp
+}
+
 // Discovered returns the response with an answer for each host.
 func Discovered(as []HostAnswer) *pb.DiscoverResponse {
 	r := &pb.DiscoverResponse{States: make([]byte, len(as))}
@@ -189,8 +201,9 @@ func AnswersOf(r *pb.DiscoverResponse) []HostAnswer {
 type Client struct{ Peer *rpc.Peer }
 
 // Discover returns an answer for each host, in their order.
-func (c Client) Discover(ctx context.Context, hosts []string, unchecked bool) ([]HostAnswer, error) {
-	r, err := DiscoverCall.Ask(ctx, c.Peer, &pb.DiscoverRequest{Hosts: hosts, Unchecked: unchecked})
+func (c Client) Discover(ctx context.Context, hosts []string, how assignment.How) ([]HostAnswer, error) {
+	r, err := DiscoverCall.Ask(ctx, c.Peer, &pb.DiscoverRequest{Hosts: hosts, Unchecked: how != assignment.LookedUp,
+		Kept: how == assignment.Kept})
 	if err != nil {
 		return nil, err
 	}

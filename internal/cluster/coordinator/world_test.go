@@ -156,8 +156,14 @@ func (p *peer) follow(ctx context.Context) {
 // discover asks the coordinator until no host is coming. It returns the last answers.
 func (p *peer) discover(hosts ...string) []coordinator.HostAnswer {
 	p.w.t.Helper()
+	return p.keep(0, hosts...)
+}
+
+// keep is discover, and says how the hosts are to be assigned.
+func (p *peer) keep(how assignment.How, hosts ...string) []coordinator.HostAnswer {
+	p.w.t.Helper()
 	for {
-		as, err := p.w.c.Discover(p.w.t.Context(), p.self, hosts, false)
+		as, err := p.w.c.Discover(p.w.t.Context(), p.self, hosts, how)
 		if err != nil {
 			p.w.t.Fatal(err)
 		}

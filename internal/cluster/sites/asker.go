@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/store/heap"
 	"github.com/orbweaver/orbweaver/internal/wake"
 )
@@ -55,6 +56,7 @@ type wait struct {
 	stage stage
 	tries int
 	dead  int       // how often it was found without an address
+	kept  bool      // this agent is to own it
 	since time.Time // when its owner was wanted first
 	at    time.Time // when to ask; in the heap
 	index int       // in the heap; -1: not there
@@ -208,24 +210,43 @@ func (a *asker) next() (at time.Time, ok bool) {
 	return later(a.later.Items[0].at, a.resume), true
 }
 
-// batch returns the hosts to ask the coordinators for now. unchecked reports that the coordinators are to assign them
-// without looking for their addresses.
-func (a *asker) batch(now time.Time) (hosts []string, unchecked bool) {
+// keep tells that this agent is to own a host that somebody waits for.
+func (a *asker) keep(host string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w := a.hosts[host]; w != nil {
+		w.kept = true
+	}
+}
+
+// how says how the coordinators are to assign a host.
+func (w *wait) how() assignment.How {
+	switch {
+	case w.kept:
+		return assignment.Kept
+	case w.dead >= deadTries:
+		return assignment.Unchecked
+	}
+	return assignment.LookedUp
+}
+
+// batch returns the hosts to ask the coordinators for now, and how they are to assign them.
+func (a *asker) batch(now time.Time) (hosts []string, how assignment.How) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now.Before(a.resume) || len(a.later.Items) == 0 || a.later.Items[0].at.After(now) {
-		return nil, false
+		return nil, 0
 	}
-	unchecked = a.later.Items[0].dead >= deadTries
+	how = a.later.Items[0].how()
 	for len(a.later.Items) > 0 && !a.later.Items[0].at.After(now.Add(gather)) && len(hosts) < batch {
 		w := a.later.Items[0]
-		if w.dead >= deadTries != unchecked {
+		if w.how() != how {
 			break
 		}
 		a.move(w, asked, time.Time{})
 		hosts = append(hosts, w.host)
 	}
-	return hosts, unchecked
+	return hosts, how
 }
 
 // answered takes the verdicts on a batch. If err is not nil, the question has failed.

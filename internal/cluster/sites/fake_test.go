@@ -180,7 +180,7 @@ func (f *fake) Follow(ctx context.Context, addr string, q Question) (Answer, err
 	return ans, nil
 }
 
-func (f *fake) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]Decision, error) {
+func (f *fake) Discover(ctx context.Context, addr string, hosts []string, how assignment.How) ([]Decision, error) {
 	if err := f.call(ctx, addr); err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (f *fake) Discover(ctx context.Context, addr string, hosts []string, unchec
 		switch {
 		case f.known[h]:
 			vs[i].State = Assigned
-		case f.dead[h] > 0 && !unchecked:
+		case f.dead[h] > 0 && how == assignment.LookedUp:
 			f.dead[h]--
 			vs[i] = Decision{Dead, 30 * time.Second}
 		default:

@@ -20,8 +20,8 @@ type Source interface {
 	// Follow asks for entries, waits some time for the first of them, and is this agent's sign of life.
 	Follow(ctx context.Context, addr string, q Question) (Answer, error)
 	// Discover tells of hosts that are in no entry, as far as this agent knows. It returns a verdict for each. If
-	// unchecked is true, the hosts are to be assigned without looking for their addresses.
-	Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]Decision, error)
+	// how says how new ones are to be assigned.
+	Discover(ctx context.Context, addr string, hosts []string, how assignment.How) ([]Decision, error)
 }
 
 // A Question asks for the entries from a number on.
@@ -321,14 +321,14 @@ func (s *Sites) discover(ctx context.Context) {
 // discoverSome tells the leader of some hosts. limit bounds the call. It returns false if that was too short.
 func (s *Sites) discoverSome(ctx context.Context, limit time.Duration) (inTime bool) {
 	addr := s.source.leading()
-	hosts, unchecked := s.asker.batch(s.cfg.Clock.Now())
+	hosts, how := s.asker.batch(s.cfg.Clock.Now())
 	if addr == "" || len(hosts) == 0 {
 		s.asker.answered(hosts, nil, ErrOver, s.cfg.Clock.Now()) // the leader is gone
 		return true
 	}
 	call, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	vs, err := s.cfg.Source.Discover(call, addr, hosts, unchecked)
+	vs, err := s.cfg.Source.Discover(call, addr, hosts, how)
 	s.asker.answered(hosts, vs, err, s.cfg.Clock.Now())
 	return err == nil || call.Err() == nil
 }

@@ -171,6 +171,14 @@ func (s *Sites) Peek(host string) (agent string, mine bool) {
 	return "", false
 }
 
+// Keep tells that this agent has links of a host since before its start, and that Owner did not know the owner. If the
+// coordinators have begun anew since, they are to give the host to this agent, so that its links need not move.
+func (s *Sites) Keep(host string) {
+	if o := s.owners.Load(); o != nil && o.came > 0 {
+		s.asker.keep(host)
+	}
+}
+
 // Owners returns a function that answers as Owner does, by the roster that is in effect now, also when another one is.
 // It is nil if no roster is in effect.
 func (s *Sites) Owners() func(host string) (agent string) {

@@ -305,9 +305,9 @@ func (a *resident) Follow(ctx context.Context, addr string, q Question) (Answer,
 	return Answer{Entries: got.Entries, Last: got.Last, Term: got.Term, Member: got.Member, Stamp: got.Stamp}, nil
 }
 
-func (a *resident) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]Decision, error) {
+func (a *resident) Discover(ctx context.Context, addr string, hosts []string, how assignment.How) ([]Decision, error) {
 	got, err := ask(ctx, a, addr, func(c *coordinator.Coordinator) ([]coordinator.HostAnswer, error) {
-		return c.Discover(a.w.ctx, a.caller, hosts, unchecked)
+		return c.Discover(a.w.ctx, a.caller, hosts, how)
 	})
 	var vs []Decision
 	for _, h := range got {

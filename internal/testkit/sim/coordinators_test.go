@@ -98,7 +98,7 @@ func (f *follower) take(answer logic.Followed) {
 func (f *follower) discover(ctx context.Context, host string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		c := f.s.coordinators[i%len(f.s.coordinators)]
-		as, err := f.at(c.addr.String()).Discover(ctx, []string{host}, false)
+		as, err := f.at(c.addr.String()).Discover(ctx, []string{host}, assignment.LookedUp)
 		if err == nil && as[0].State == logic.HostAssigned {
 			f.mu.Lock()
 			f.asked[host] = true

@@ -28,6 +28,7 @@ type DiscoverRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hosts         []string               `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	Unchecked     bool                   `protobuf:"varint,2,opt,name=unchecked,proto3" json:"unchecked,omitempty"` // assign the hosts without looking up whether they exist
+	Kept          bool                   `protobuf:"varint,3,opt,name=kept,proto3" json:"kept,omitempty"`           // assign the hosts to the caller: it has links of them since before these coordinators began
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -72,6 +73,13 @@ func (x *DiscoverRequest) GetHosts() []string {
 func (x *DiscoverRequest) GetUnchecked() bool {
 	if x != nil {
 		return x.Unchecked
+	}
+	return false
+}
+
+func (x *DiscoverRequest) GetKept() bool {
+	if x != nil {
+		return x.Kept
 	}
 	return false
 }
@@ -648,10 +656,11 @@ var File_coordination_proto protoreflect.FileDescriptor
 
 const file_coordination_proto_rawDesc = "" +
 	"\n" +
-	"\x12coordination.proto\x12\x19orbweaver.coordination.v1\"E\n" +
+	"\x12coordination.proto\x12\x19orbweaver.coordination.v1\"Y\n" +
 	"\x0fDiscoverRequest\x12\x14\n" +
 	"\x05hosts\x18\x01 \x03(\tR\x05hosts\x12\x1c\n" +
-	"\tunchecked\x18\x02 \x01(\bR\tunchecked\"E\n" +
+	"\tunchecked\x18\x02 \x01(\bR\tunchecked\x12\x12\n" +
+	"\x04kept\x18\x03 \x01(\bR\x04kept\"E\n" +
 	"\x10DiscoverResponse\x12\x16\n" +
 	"\x06states\x18\x01 \x01(\fR\x06states\x12\x19\n" +
 	"\bafter_ms\x18\x02 \x03(\rR\aafterMs\"\xa3\x03\n" +

@@ -21,7 +21,7 @@ import (
 type Calls interface {
 	// Follow, Discover and Finish call the coordinator at an address; see coordinator.Client.
 	Follow(ctx context.Context, addr string, q coordinator.Follow) (coordinator.Followed, error)
-	Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]coordinator.HostAnswer, error)
+	Discover(ctx context.Context, addr string, hosts []string, how assignment.How) ([]coordinator.HostAnswer, error)
 	Finish(ctx context.Context, addr string, term, number uint64) error
 	// Meet returns nil when the agent that a member describes has answered.
 	Meet(ctx context.Context, m assignment.Member) error
@@ -38,9 +38,9 @@ func (c Peers) Follow(ctx context.Context, addr string, q coordinator.Follow) (c
 	return c.at(addr).Follow(ctx, q)
 }
 
-func (c Peers) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]coordinator.HostAnswer,
+func (c Peers) Discover(ctx context.Context, addr string, hosts []string, how assignment.How) ([]coordinator.HostAnswer,
 	error) {
-	return c.at(addr).Discover(ctx, hosts, unchecked)
+	return c.at(addr).Discover(ctx, hosts, how)
 }
 
 func (c Peers) Finish(ctx context.Context, addr string, term, number uint64) error {
@@ -123,21 +123,25 @@ func (f *Follower) translate(addr string, err error) error {
 	return errors.New(coordination.Unanswered("this agent", err))
 }
 
-func (f *Follower) Discover(ctx context.Context, addr string, hosts []string, unchecked bool) ([]sites.Decision,
+func (f *Follower) Discover(ctx context.Context, addr string, hosts []string, how assignment.How) ([]sites.Decision,
 	error) {
 	vs := make([]sites.Decision, len(hosts))
-	for _, free := range [...]bool{false, true} {
+	ways := []assignment.How{how}
+	if how == assignment.LookedUp {
+		ways = append(ways, assignment.Unchecked)
+	}
+	for _, way := range ways {
 		var its []string
 		var at []int
 		for i, host := range hosts {
-			if free == (unchecked || f.cfg.Agent.Unchecked(host)) {
+			if len(ways) == 1 || f.cfg.Agent.Unchecked(host) == (way == assignment.Unchecked) {
 				its, at = append(its, host), append(at, i)
 			}
 		}
 		if len(its) == 0 {
 			continue
 		}
-		as, err := f.cfg.Calls.Discover(ctx, addr, its, free)
+		as, err := f.cfg.Calls.Discover(ctx, addr, its, way)
 		if err != nil {
 			return nil, f.translate(addr, err)
 		}

@@ -254,6 +254,9 @@ func (f *Follower) Failed() <-chan error {
 // Over is closed when the coordinators have ended the crawl.
 func (f *Follower) Over() <-chan struct{} { return f.over }
 
+// Keep tells that this agent has links of a host since before its start; see sites.Sites.Keep.
+func (f *Follower) Keep(host string) { f.Table.Keep(host) }
+
 // Peek returns the owner of a host, and asks nobody for it. Safe for concurrent use.
 func (f *Follower) Peek(host string) (agent string, mine bool) { return f.Table.Peek(host) }
 

@@ -131,9 +131,9 @@ func (w *world) Follow(ctx context.Context, _ string, q coordinator.Follow) (a c
 }
 
 // Discover answers by the names of the hosts.
-func (w *world) Discover(_ context.Context, _ string, hosts []string, unchecked bool) (as []coordinator.HostAnswer,
+func (w *world) Discover(_ context.Context, _ string, hosts []string, how assignment.How) (as []coordinator.HostAnswer,
 	err error) {
-	w.tell("discover %s %v", strings.Join(hosts, " "), unchecked)
+	w.tell("discover %s %d", strings.Join(hosts, " "), how)
 	for _, h := range hosts {
 		a := coordinator.HostAnswer{State: coordinator.HostComing}
 		switch h[0] {
@@ -309,7 +309,7 @@ func TestErrorsOfCoordinators(t *testing.T) {
 		} {
 			w.do(func() { w.err = fmt.Errorf("call: %w", c.err) })
 			_, err := w.Follower.Follow(t.Context(), addr, q)
-			_, also := w.Follower.Discover(t.Context(), addr, []string{"a.example"}, false)
+			_, also := w.Follower.Discover(t.Context(), addr, []string{"a.example"}, 0)
 			for _, err := range []error{err, also} {
 				n, _ := errors.AsType[*sites.NotLeader](err)
 				if errors.Is(err, sites.ErrRefused) != c.lasts || (n != nil) != (c.leader != "") ||
@@ -334,15 +334,18 @@ func TestDiscover(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		w.heard()
 		hosts := []string{"coming", "free-a", "dead", "assigned"}
-		got, err := w.Follower.Discover(t.Context(), addr, hosts, false)
+		got, err := w.Follower.Discover(t.Context(), addr, hosts, 0)
 		want := []sites.Decision{{State: sites.Coming}, {State: sites.Coming}, {State: sites.Dead, After: time.Minute},
 			{State: sites.Assigned}}
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%+v, %v; want %+v", got, err, want)
 		}
-		_, err = w.Follower.Discover(t.Context(), addr, hosts[:2], true)
+		_, err = w.Follower.Discover(t.Context(), addr, hosts[:2], assignment.Unchecked)
 		must.Do(t, err)
-		asked := "discover coming dead assigned false; discover free-a true; discover coming free-a true"
+		_, err = w.Follower.Discover(t.Context(), addr, hosts[:2], assignment.Kept)
+		must.Do(t, err)
+		asked := "discover coming dead assigned 0; discover free-a 1; discover coming free-a 1; " +
+			"discover coming free-a 2"
 		if s := w.heard(); s != asked {
 			t.Errorf("asked: %s\nwant: %s", s, asked)
 		}
