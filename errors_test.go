@@ -16,8 +16,8 @@ import (
 )
 
 // ofProgram are settings that the program has, and the library has not, and those of coordinators.
-var ofProgram = []string{"assign", "auth-file", "config", "cookie-file", "dedup-from", "segment", "segment-tables",
-	"store", "store-option", "unblock", "warc-prefix", "warc-size", "warcinfo"}
+var ofProgram = []string{"assign", "auth-file", "config", "cookie-file", "store-option", "unblock",
+	"warc-prefix", "warc-size", "warcinfo"}
 
 // Each setting that an error of a package names is an option here, and each option is a field of Options.
 func TestSettingsAreOptions(t *testing.T) {

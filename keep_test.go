@@ -12,7 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver"
 )
 
-// OnPage gets pages that Options.Keep leaves out of the archive, and each request has Options.Headers.
+// OnPage gets pages that Archive.Keep leaves out of the archive, and each request has Options.Headers.
 func TestKeepAndHeaders(t *testing.T) {
 	var without []string
 	o := local(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -28,7 +28,7 @@ func TestKeepAndHeaders(t *testing.T) {
 			http.NotFound(w, r)
 		}
 	})+"/")
-	o.Keep, o.Headers = []string{"application/pdf"}, []string{"X-Token: s3cret"}
+	o.Archive.Keep, o.Headers = []string{"application/pdf"}, []string{"X-Token: s3cret"}
 	var got []string
 	o.OnPage = func(_ context.Context, p *orbweaver.Page) error {
 		got = append(got, p.URL)
@@ -46,7 +46,7 @@ func TestKeepAndHeaders(t *testing.T) {
 	}
 }
 
-// Options.ObeyNoArchive leaves a page out of the archive, and follows its links. OnPage gets what pages say to robots.
+// Archive.ObeyNoArchive leaves a page out of the archive, and follows its links. OnPage gets what pages say to robots.
 func TestObeyNoArchive(t *testing.T) {
 	o := local(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -60,7 +60,7 @@ func TestObeyNoArchive(t *testing.T) {
 			http.NotFound(w, r)
 		}
 	})+"/")
-	o.ObeyNoArchive = true
+	o.Archive.ObeyNoArchive = true
 	said := map[string]string{}
 	o.OnPage = func(_ context.Context, p *orbweaver.Page) error {
 		said[p.Path()] = p.Robots

@@ -78,13 +78,8 @@ type Options struct {
 	// SeedRoots also fetches the root page of each host on which Crawl visits a page, if it is in the scope. Strategy
 	// is not asked about it. The strategies List and Walk do not allow it.
 	SeedRoots bool
-	// Keep lists which responses the archive gets: media types such as application/pdf or
-	// image/*, and regular expressions for URLs. Empty means all. OnPage gets the others, too,
-	// and their links are followed.
-	Keep []string
-	// ObeyNoArchive leaves responses out of the archive that say "noarchive" in a robots meta
-	// element or X-Robots-Tag. The crawl follows their links all the same.
-	ObeyNoArchive bool
+	// Archive says what the archive gets, and where it is kept.
+	Archive Archive
 	// NearDuplicates says what becomes of a page whose text is nearly that of an archived page: with "mark" crawl.log
 	// and the archive name the other page; with "drop" the archive gets only a note that names it, and the links are
 	// not followed. Empty or "off" does not compare texts.
@@ -164,6 +159,33 @@ type Options struct {
 	// Note gets messages for people about what the crawl waits for before it can begin, such
 	// as other agents. Crawl calls it concurrently. Nil discards them.
 	Note func(text string)
+}
+
+// An Archive says what the archive of a crawl gets, and where it is kept. The zero Archive has all responses, in the
+// folder archive of Options.Dir.
+type Archive struct {
+	// Keep lists which responses the archive gets: media types such as application/pdf or
+	// image/*, and regular expressions for URLs. Empty means all. OnPage gets the others, too,
+	// and their links are followed.
+	Keep []string
+	// ObeyNoArchive leaves responses out of the archive that say "noarchive" in a robots meta
+	// element or X-Robots-Tag. The crawl follows their links all the same.
+	ObeyNoArchive bool
+	// Segment divides the archive into segments in the layout of Common Crawl, in the folder crawl-data of
+	// Options.Dir. It is the span of one: a time ("1h"), a size ("1GB"), or a call of Crawl ("end"). Empty means none.
+	Segment string
+	// SegmentTables says which Parquet tables each segment gets: "all", "index" or "none". Empty means "all".
+	SegmentTables string
+	// Store is where the crawl sends each complete segment: s3://BUCKET/PREFIX, or file:///DIRECTORY for a mounted
+	// directory. The credentials for S3 come from the variables, files and roles that other programs use, such as
+	// AWS_ACCESS_KEY_ID. It requires Segment. Empty means that segments stay in Dir.
+	Store string
+	// LocalBytes bounds what segments take in Dir: the oldest that the store has are removed. It requires Store. Zero
+	// means that they stay.
+	LocalBytes int64
+	// DedupFrom lists archives of earlier crawls: crawl directories, CDXJ files and stores. A response whose body one
+	// of them has becomes a revisit record that refers to it.
+	DedupFrom []string
 }
 
 // A Scope decides which links belong to a crawl. A link must pass all of its fields. A seed,

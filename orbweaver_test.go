@@ -481,7 +481,7 @@ func TestBadOptions(t *testing.T) {
 		{"Options.Scope.MaxDepth", func(o *orbweaver.Options) { o.Scope.MaxDepth = -1 }},
 		{"Options.Scope.Exclude 1 of 1", func(o *orbweaver.Options) { o.Scope.Exclude = []string{"("} }},
 		{"Options.Scope.Include 1 of 1", func(o *orbweaver.Options) { o.Scope.Include = []string{"("} }},
-		{"Options.Keep 1 of 1", func(o *orbweaver.Options) { o.Keep = []string{"*.pdf"} }},
+		{"Options.Archive.Keep 1 of 1", func(o *orbweaver.Options) { o.Archive.Keep = []string{"*.pdf"} }},
 		{"Options.Headers: every host", func(o *orbweaver.Options) { o.Headers = []string{"Cookie: a=b"} }},
 		{"Options.Headers: a header has", func(o *orbweaver.Options) { o.Headers = []string{"Accept"} }},
 		{"Options.DNS", func(o *orbweaver.Options) { o.DNS = []string{"here"} }},

@@ -37,7 +37,6 @@ var tooLarge = map[string]int{
 	"fields of internal/testkit/sim.Plan":         41,
 	"fields of internal/testkit/sim.judge":        53,
 	"fields of lab.WebSpec":                       43,
-	"fields of orbweaver.Options":                 41,
 	"files of cmd/orbweaver":                      77,
 	"files of lab":                                56,
 	"imports of cmd/orbweaver":                    44,

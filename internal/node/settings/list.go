@@ -60,8 +60,8 @@ type Limits struct {
 	Sitemaps      Sitemaps          `negatable:"" option:""`
 	SitemapFrom   Date              `placeholder:"DATE" with:"sitemaps" into:"Crawl.Sitemaps.From"`
 	SeedRoots     bool              `option:"" into:"Crawl.SeedRoots"`
-	Keep          []string          `placeholder:"RE|TYPE" sep:"none" option:""`
-	ObeyNoarchive bool              `option:"ObeyNoArchive" into:"Crawl.ObeyNoArchive"`
+	Keep          []string          `placeholder:"RE|TYPE" sep:"none" option:"Archive.Keep"`
+	ObeyNoarchive bool              `option:"Archive.ObeyNoArchive" into:"Crawl.ObeyNoArchive"`
 
 	NearDuplicates string `default:"off" enum:"off,mark,drop" placeholder:"MODE" at:"NearDuplicates"`
 }
@@ -150,13 +150,13 @@ type Output struct {
 
 	WARCSize quantity.ByteSize `name:"warc-size" default:"1GB" placeholder:"BYTES" least:"1MB" into:"Archive.MaxBytes"`
 	WARCInfo []string          `name:"warcinfo" placeholder:"NAME=VALUE" sep:"none"`
-	Segment  quantity.Span     `placeholder:"SPAN"`
+	Segment  quantity.Span     `placeholder:"SPAN" option:"Archive.Segment"`
 
-	SegmentTables string `default:"all" enum:"all,index,none" placeholder:"KIND" with:"segment" into:"SegmentTables"`
+	SegmentTables string `default:"all" enum:"all,index,none" placeholder:"KIND" with:"segment" option:"Archive.SegmentTables" into:"SegmentTables"`
 
-	Store string `placeholder:"URL" into:"Store.URL"`
+	Store string `placeholder:"URL" option:"Archive.Store" into:"Store.URL"`
 
-	LocalArchive *quantity.ByteSize `placeholder:"BYTES" least:"0" with:"store" into:"LocalArchive"`
+	LocalArchive *quantity.ByteSize `placeholder:"BYTES" least:"0" with:"store" option:"Archive.LocalBytes" into:"LocalArchive"`
 
 	StoreRate   quantity.Bandwidth `placeholder:"RATE" with:"store" into:"Store.Rate"`
 	StoreOption []string           `placeholder:"NAME=VALUE" sep:"none" with:"store" into:"Store.Options"`
@@ -166,7 +166,7 @@ type Output struct {
 	Outlinks bool `into:"Crawl.Outlinks"`
 	Links    bool `at:"Links"`
 
-	DedupFrom []string `placeholder:"PATH" sep:"none" into:"Earlier.From"`
+	DedupFrom []string `placeholder:"PATH" sep:"none" option:"Archive.DedupFrom" into:"Earlier.From"`
 
 	DedupMinSize quantity.ByteSize `default:"1KB" placeholder:"BYTES" least:"0" with:"dedup-from" into:"Earlier.Least"`
 }
