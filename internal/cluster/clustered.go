@@ -189,11 +189,11 @@ func (cl *Clustered) Recall(l link.Link) (taken bool) { return cl.recalls.ask(l)
 func (cl *Clustered) Permit(host string) *visit.Permit { return cl.Permits.of(host) }
 
 // Leave starts to hand all hosts to other agents. The run ends when that is done, at the latest after within. The
-// applications have half of that time to collect the pages of this agent. The caller must remove this agent from the
+// applications have the time collect to collect the pages of this agent. The caller must remove this agent from the
 // view of the Placement. Leave returns when the handoff has started. The error is run.ErrNotRunning if the run has
 // ended or stops. Safe for concurrent use while Run runs.
-func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
-	return cl.leaving.begin(ctx, within)
+func (cl *Clustered) Leave(ctx context.Context, within, collect time.Duration) error {
+	return cl.leaving.begin(ctx, within, collect)
 }
 
 // Stay cancels Leave. Hosts already handed over stay with the other agents; this agent
@@ -380,6 +380,9 @@ func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
 	waits := ""
 	if cl.Coordinators != nil {
 		waits = cl.Coordinators.Waits()
+	}
+	if cl.Others.End != nil && waits == "" {
+		waits = cl.Others.End.Unclaimed()
 	}
 	return crawl.ClusterStatus{Waits: waits, Leaving: cl.leaving.waitsFor(now), Outgoing: cl.Outgoing(),
 		Received: cl.links.received, Copying: cl.shipping.copying(),

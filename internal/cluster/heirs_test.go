@@ -91,7 +91,7 @@ func TestHeirsHaveAll(t *testing.T) {
 				}
 				others.alone.Store(c.alone)
 				w.cl.ViewChanged()
-				if err := w.cl.Leave(t.Context(), limit); err != nil {
+				if err := w.cl.Leave(t.Context(), limit, limit/2); err != nil {
 					t.Error(err)
 				}
 				time.Sleep(2 * limit)

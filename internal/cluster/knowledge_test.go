@@ -123,7 +123,7 @@ func TestCallsBeforeTheRun(t *testing.T) {
 			},
 			"pulse": func(ctx context.Context) error { _, err := w.cl.Pulse(ctx); return err },
 			"end":   func(ctx context.Context) error { _, err := w.cl.End(ctx, 0); return err },
-			"leave": func(ctx context.Context) error { return w.cl.Leave(ctx, time.Minute) },
+			"leave": func(ctx context.Context) error { return w.cl.Leave(ctx, time.Minute, time.Minute/2) },
 			"stay":  func(ctx context.Context) error { _, err := w.cl.Stay(ctx); return err },
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)

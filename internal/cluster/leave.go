@@ -25,9 +25,9 @@ import (
 // it tells the owners all that it knows of hosts, because no agent can ask for that later. It knows
 // what it has crawled, and what other agents have told it.
 //
-// It does not end before the applications have collected its pages, because no other agent has them. After half of its
-// time it gives the URLs of the pages that are left to the new owners of their hosts. These fetch them again, and the
-// applications get the pages there. So no page is lost, and the agent ends in time.
+// It does not end before the applications have collected its pages, because no other agent has them. After a part of
+// its time it gives the URLs of the pages that are left to the new owners of their hosts. These fetch them again, and
+// the applications get the pages there. So no page is lost, and the agent ends in time.
 
 const (
 	leaveEvery = 100 * time.Millisecond
@@ -59,7 +59,7 @@ type leave struct {
 }
 
 // begin does the work of Clustered.Leave.
-func (v *leaving) begin(ctx context.Context, within time.Duration) error {
+func (v *leaving) begin(ctx context.Context, within, collect time.Duration) error {
 	stopping := false
 	err := v.run.Do(ctx, "leave", func(now time.Time) {
 		l := &v.state
@@ -67,7 +67,7 @@ func (v *leaving) begin(ctx context.Context, within time.Duration) error {
 			return
 		}
 		v.run.Stir()
-		*l = leave{on: true, next: now, limit: now.Add(within), collect: now.Add(within / 2)}
+		*l = leave{on: true, next: now, limit: now.Add(within), collect: now.Add(collect)}
 		v.loop.Frontier.ReadAll()
 		v.loop.Frontier.ReviewAside()
 		v.loop.Events.Write("leaving", report.F("links", v.loop.Pending()), report.F("hosts", v.loop.Tally.Hosts()))

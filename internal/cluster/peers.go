@@ -65,4 +65,6 @@ type End interface {
 	Ending() bool
 	// Uncollected says in words which pages applications have still to collect from this agent; "": none.
 	Uncollected() string
+	// Unclaimed says in words which saved states of agents wait for an agent; "": none.
+	Unclaimed() string
 }

@@ -423,7 +423,7 @@ func (n *node) leave() {
 	t, w := n.c.t, n.w.Load()
 	n.c.leaver.Store(n)
 	n.c.Note("%s leaves", n.name)
-	if err := w.cl.Leave(context.Background(), time.Hour); err != nil {
+	if err := w.cl.Leave(context.Background(), time.Hour, time.Hour/2); err != nil {
 		t.Error(err)
 	}
 	go func() {

@@ -68,7 +68,7 @@ import (
 
 // An Agent is an open crawl on this machine. Run may be called once.
 type Agent struct {
-	cfg        Config
+	cfg, given Config              // given: what Open was given
 	bare       map[weburl.URL]bool // the seeds that were given without a scheme
 	fs         disk.FS
 	budget     budget
@@ -158,7 +158,7 @@ func prepare(cfg Config) (*Agent, []weburl.URL, error) {
 		return nil, nil, err
 	}
 	cfg.Clock = clock.Or(cfg.Clock)
-	a := &Agent{cfg: cfg, bare: bare, budget: cfg.newBudget()}
+	a := &Agent{cfg: cfg, given: cfg, bare: bare, budget: cfg.newBudget()}
 	a.cfg.divide(a.budget)
 	if c := cfg.Cluster; c != nil && c.TwoLevel {
 		a.cfg.Crawl.TwoLevel, a.cfg.Crawl.SeedRoots = true, true
@@ -183,7 +183,7 @@ var layout = []string{"archive", "indexes", "logs", "reports", "state/seen", "st
 
 // extras are files and directories that not every crawl has.
 var extras = append([]string{warc.CrawlData, tablesDir, linklog.Folder, nearDir, earlierDir, ordersFile, historyFile,
-	seedsFile, strategyFile}, membership.Files...)
+	seedsFile, strategyFile, past.AdoptedDir}, membership.Files...)
 
 const seedsFile = "state/seeds.txt"
 

@@ -122,6 +122,8 @@ type Config struct {
 	LocalArchive *int64
 	// StoreState is the time from one saved state of the crawl in Store to the next one. Zero saves none.
 	StoreState time.Duration
+	// adopted: the agent has the name and the state of one that was lost, and leaves at once; see member.Adopt.
+	adopted bool
 
 	Crawl    crawl.Config
 	Scope    scope.Config

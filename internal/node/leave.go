@@ -18,6 +18,12 @@ const leaveWithin = 10 * time.Minute
 // when the handoff has started, with a message for the operator. Run then ends with the
 // stop reason Left, after at most ten minutes. Safe for concurrent use.
 func (a *Agent) Leave(ctx context.Context) (string, error) {
+	return member{a}.leave(ctx, leaveWithin, leaveWithin/2)
+}
+
+// leave is Leave within a time. Programs have the time collect to collect the pages of applications.
+func (m member) leave(ctx context.Context, within, collect time.Duration) (string, error) {
+	a := m.a
 	c := a.membership
 	if c == nil {
 		return "", errors.New("this crawl has a single agent, so no other agent can take its hosts; stop it instead")
@@ -28,7 +34,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	if text, err := a.endsAlready(); text != "" || err != nil {
 		return text, err
 	}
-	others, err := c.Leave(ctx, leaveWithin)
+	others, err := c.Leave(ctx, within, collect)
 	if errors.Is(err, crawl.ErrNotRunning) {
 		text, ended := a.endsAlready()
 		if text == "" && ended == nil { // the status is not that late
@@ -41,7 +47,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	text := fmt.Sprintf("%s hands its hosts to the other agents (%d), then ends", c.Members.Self.Name, others)
 	if pages := local.Uncollected(a.crawler.Applications.States()); pages != "" {
 		text += fmt.Sprintf("; programs have %s to collect %s here, and what is left then is fetched again by other "+
-			"agents", leaveWithin/2, pages)
+			"agents", collect, pages)
 	}
 	return text, nil
 }

@@ -101,6 +101,9 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 		err = lost
 	}
 	a.staying = a.membership.Others()
+	if a.keeper != nil {
+		a.keeper.Heirs = a.membership.Boots()
+	}
 	over()
 	fail(nil)
 	endRate()

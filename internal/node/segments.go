@@ -63,6 +63,9 @@ func (a *Agent) withSegments(ctx context.Context) (crawl.Stop, error) {
 	if k := a.keeper; k != nil {
 		k.Events = a.parts.Events
 		ended.Go(func() { k.Run(run, a.saved(s)) })
+		if o := k.Orphans; o != nil {
+			ended.Go(func() { o.Run(run) })
+		}
 		ended.Go(func() {
 			if err := k.Watch(run, a.saved(s)); err != nil {
 				fail(&lostPlace{err})
@@ -101,10 +104,12 @@ func (a *Agent) sendSegments(why crawl.Stop) error {
 	if s == nil {
 		return nil
 	}
-	signalled := why == crawl.Signal
-	err := s.SendRest(context.Background(), signalled)
+	// An agent whose time to leave is over may have links that no other agent has.
+	e := past.End{Signalled: why == crawl.Signal, Left: why == crawl.Left && a.crawler.View.Pending() == 0,
+		Over: why == crawl.Finished}
+	err := s.SendRest(context.Background(), e.Signalled)
 	if err == nil && a.keeper != nil && s.AllStored() {
-		err = a.keeper.Last(signalled, why == crawl.Left)
+		err = a.keeper.Last(e)
 	}
 	return errors.Join(err, a.parts.Events.Sync())
 }
@@ -118,7 +123,9 @@ func (a *Agent) openSaving(boot uint64) error {
 	k := &past.Keeper{Series: past.Series{Store: a.cfg.Store, Crawl: name, FS: a.fs, Dir: a.cfg.Dir,
 		Clock: a.cfg.Clock, Notes: past.Told(a.cfg.Note)}, Every: a.cfg.StoreState, Boot: boot}
 	if a.cfg.Cluster != nil {
-		k.Agent = a.cfg.Cluster.Name
+		if k.Agent = a.cfg.Cluster.Name; !a.cfg.adopted {
+			k.Orphans, k.Replicated = past.NewOrphans(k, member{a}), a.cfg.Cluster.Replicas > 1
+		}
 	}
 	if err := k.Open(context.Background(), a.cfg.Resume, a.cfg.Overwrite); err != nil {
 		return err

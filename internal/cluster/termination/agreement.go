@@ -54,6 +54,9 @@ type Agent interface {
 	Settled() bool
 	// Missing reports that an agent is gone whose counts are not known.
 	Missing() bool
+	// Claimed reports that no saved state of an agent waits for another agent to continue it. It is asked when the
+	// crawl would end.
+	Claimed() bool
 	// Expected reports whether an agent that was told that it may join can still arrive.
 	Expected(v *gossip.View, now time.Time) bool
 	// Hold admits no agent before a time, and Close none from now on: the crawl has ended.
@@ -191,7 +194,7 @@ func (d *Agreement) prepare(ctx context.Context, e *pb.EndRequest) (bool, error)
 		d.cfg.Agent.Hold(time.Time{})
 		return false, nil
 	}
-	if d.cfg.Agent.Refetch(v) {
+	if !d.cfg.Agent.Claimed() || d.cfg.Agent.Refetch(v) {
 		d.cfg.Agent.Hold(time.Time{})
 		return false, nil
 	}
@@ -250,6 +253,9 @@ func (d *Agreement) Seek(ctx context.Context) {
 		}
 		if !maps.Equal(before, s.activity) {
 			before, since = s.activity, time.Time{}
+			continue
+		}
+		if !d.cfg.Agent.Claimed() {
 			continue
 		}
 		if now := d.cfg.Clock.Now(); len(s.lost) > 0 {

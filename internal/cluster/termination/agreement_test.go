@@ -61,6 +61,12 @@ func TestWhatHoldsTheEnd(t *testing.T) {
 					a.after(d, func() { a.activity++ })
 				}
 			}, nil},
+		"a saved state waits": {
+			func(w *world) { w.agents[0].unclaimed = true },
+			func(w *world) { w.agents[0].unclaimed = false }},
+		"an agent that is not asked first owes links": {
+			func(w *world) { w.agents[2].unclaimed = true },
+			func(w *world) { w.agents[2].unclaimed = false }},
 		"pages of a lost archive at the first": {
 			func(w *world) { w.agents[0].disk.lost = append(w.agents[0].disk.lost, w.link(0)) },
 			func(*world) { time.Sleep(refetchWait - long) }},

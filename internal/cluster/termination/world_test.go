@@ -56,17 +56,18 @@ type store struct {
 type agent struct {
 	*world
 	*Agreement
-	name    string
-	boot    uint64
-	disk    *store
-	ctx     context.Context
-	kill    context.CancelFunc
-	there   bool // it runs
-	ended   bool
-	closed  bool
-	held    time.Time
-	stalled bool      // it visits nothing
-	silent  time.Time // until then no call reaches it or comes from it
+	name      string
+	boot      uint64
+	disk      *store
+	ctx       context.Context
+	kill      context.CancelFunc
+	there     bool // it runs
+	ended     bool
+	closed    bool
+	held      time.Time
+	stalled   bool      // it visits nothing
+	unclaimed bool      // a saved state waits for an agent
+	silent    time.Time // until then no call reaches it or comes from it
 
 	activity uint64
 	view     *gossip.View // never changes; learn replaces it
@@ -324,6 +325,12 @@ func (a *agent) Settled() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.applied
+}
+
+func (a *agent) Claimed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !a.unclaimed
 }
 
 func (a *agent) Missing() bool {

@@ -30,6 +30,7 @@ type busy struct {
 	joining  *joining
 	refetch  *lost.Refetch
 	sites    *follower.Follower
+	agent    Agent
 }
 
 // Settled implements termination.Agent: this agent has applied the current view, has no takeover left to do, reads no
@@ -38,6 +39,8 @@ func (b busy) Settled() bool {
 	v := b.members.View()
 	return b.division.TakenOver(v) && b.refetch.Settled() && b.sites.Agrees(v)
 }
+
+func (b busy) Claimed() bool { return b.agent.Claimed() }
 
 func (b busy) Missing() bool { return len(b.joining.gone()) > 0 }
 

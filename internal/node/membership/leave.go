@@ -15,15 +15,15 @@ import (
 // leaveTime bounds what an agent does to tell the others that it goes.
 const leaveTime = 3 * time.Second
 
-// Leave makes this agent hand all its hosts to the other agents, within a time, and then end. It returns the number of
-// other agents when the handoff has started. The error is crawl.ErrNotRunning if the crawl loop ends already. Safe for
-// concurrent use.
-func (c *Membership) Leave(ctx context.Context, within time.Duration) (others int, err error) {
+// Leave makes this agent hand all its hosts to the other agents, within a time, and then end. Applications have the
+// time collect to collect its pages. It returns the number of other agents when the handoff has started. The error is
+// crawl.ErrNotRunning if the crawl loop ends already. Safe for concurrent use.
+func (c *Membership) Leave(ctx context.Context, within, collect time.Duration) (others int, err error) {
 	m := c.Members.Gossip()
 	if others = len(c.Others()); others == 0 {
 		return 0, errors.New("no other agent is present that could take the hosts")
 	}
-	if err := c.Cluster.Leave(ctx, within); err != nil {
+	if err := c.Cluster.Leave(ctx, within, collect); err != nil {
 		return others, err
 	}
 	c.sites.WillLeave()

@@ -75,6 +75,10 @@ type Agent interface {
 	Progress() *crawl.Status
 	// Uncollected says in words which pages applications have still to collect from this agent; "": none.
 	Uncollected() string
+	// Claimed reports that no saved state of an agent waits for another agent to continue it. It is asked when the
+	// crawl would end. Unclaimed says in words which of them wait; "": none.
+	Claimed() bool
+	Unclaimed() string
 	// Unchecked reports that a host may have no address here: a proxy looks it up, or --connect-to leads elsewhere.
 	Unchecked(host string) bool
 	// Answer carries out what the Operator of another agent has passed on.
@@ -239,7 +243,7 @@ func (c *Membership) Open(p Parts) (err error) {
 		return err
 	}
 	c.ends = termination.New(termination.Config{Self: c.Members.Self.Name, Others: others{c.Members}, Sites: c.sites,
-		Agent: busy{c.Members, c.Division, &c.joining, c.refetch, c.sites}, Clock: c.joining.Clock})
+		Agent: busy{c.Members, c.Division, &c.joining, c.refetch, c.sites, c.agent}, Clock: c.joining.Clock})
 	c.openPages()
 	if err := c.openBoxes(p.Memory); err != nil {
 		return err

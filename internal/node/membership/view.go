@@ -273,6 +273,24 @@ func (c *Membership) Others() []string {
 	return slices.DeleteFunc(c.present(), func(name string) bool { return name == c.Members.Self.Name })
 }
 
+// Boots returns all agents that are there, this one included, with the numbers of their starts. Safe for concurrent
+// use.
+func (c *Membership) Boots() map[string]uint64 {
+	boots := map[string]uint64{}
+	if m := c.Members.Gossip(); m != nil {
+		for _, a := range m.View().Agents {
+			boots[a.Name] = a.Boot
+		}
+	}
+	return boots
+}
+
+// First reports that no agent that is up has a name before that of this one. Safe for concurrent use.
+func (c *Membership) First() bool {
+	up := c.present()
+	return len(up) > 0 && slices.Min(up) == c.Members.Self.Name
+}
+
 // Age returns how long the cluster has crawled, without the time before the first agent began.
 func (c *Membership) Age() time.Duration { return c.age.Running(c.joining.Clock.Now()) }
 

@@ -47,7 +47,7 @@ func Fetch(ctx context.Context, s Series) (image.Saved, error) {
 		return image.Saved{}, err
 	}
 	c := claimConfig
-	c.Holder = s.Agent
+	c.Holder, c.Generation = s.Agent, s.Generation
 	saver, err := image.Claim(ctx, p, c)
 	if err != nil {
 		return image.Saved{}, err
@@ -56,7 +56,7 @@ func Fetch(ctx context.Context, s Series) (image.Saved, error) {
 	if err := fsys.MkdirAll(filepath.Join(s.Dir, "state"), 0o755); err != nil {
 		return image.Saved{}, err
 	}
-	if err := writeRun(fsys, s.Dir, p, saver, false); err != nil {
+	if err := writeRun(fsys, s.Dir, p, saver, ownRun{}); err != nil {
 		return image.Saved{}, err
 	}
 	v, err := image.Restore(ctx, p, s.target(p.Store))
@@ -70,7 +70,7 @@ func Fetch(ctx context.Context, s Series) (image.Saved, error) {
 	if err := saver.Await(ctx); err != nil {
 		return v, err
 	}
-	return v, writeRun(fsys, s.Dir, p, saver, true)
+	return v, writeRun(fsys, s.Dir, p, saver, ownRun{Alone: true, Restored: true})
 }
 
 // Bring is Fetch for a command line: it does nothing if Dir holds a crawl. The crawl is the one that is named like Dir,
@@ -104,8 +104,13 @@ func Bring(ctx context.Context, s Series, must bool) error {
 	if err != nil && ctx.Err() != nil {
 		return errors.New("stopped before the state was here; run the command again to go on")
 	}
-	if _, none := errors.AsType[*input.ConfigError](err); none && !must {
-		return nil
+	if _, none := errors.AsType[*input.ConfigError](err); none {
+		if of := s.ofCluster(ctx, p.Store, filepath.Base(abs), must); of != nil {
+			return of
+		}
+		if !must {
+			return nil
+		}
 	}
 	if err == nil && s.Notes != nil {
 		s.Notes.Note(fmt.Sprintf("the crawl goes on from its state of %s: %s in %d files",

@@ -48,6 +48,8 @@ type Series struct {
 	Clock clock.Clock
 	// Notes tells a person what Fetch and Open wait for. nil: nobody is told.
 	Notes Notes
+	// Generation, if it is above 0, is that of the only claim that Fetch may replace.
+	Generation int64
 }
 
 // Notes tells a person what a start waits for.
@@ -103,12 +105,24 @@ type ownRun struct {
 	Run   string `json:"run"`
 	// Alone means that the process before has stopped: Fetch or Open has waited for that.
 	Alone bool `json:"alone,omitempty"`
+	// Restored means that Fetch has made the directory, and no run has begun in it.
+	Restored bool `json:"restored,omitempty"`
 }
 
 // note is what an image tells other agents.
 type note struct {
 	Boot uint64 `json:"boot"`
 	Left bool   `json:"left,omitempty"`
+	// Over means that all agents had finished the crawl.
+	Over bool `json:"over,omitempty"`
+	// Heirs, of an agent that has left, are the states of other agents that have what it knew.
+	Heirs map[string]heir `json:"heirs,omitempty"`
+}
+
+// A heir names the first state of a process of an agent that has all that another agent gave to it.
+type heir struct {
+	Boot   uint64 `json:"boot"`
+	Number int64  `json:"number"`
 }
 
 // A Keeper saves the states of an agent. Open makes it, and one goroutine owns it.
@@ -119,8 +133,17 @@ type Keeper struct {
 	Events interface {
 		Write(kind string, fields ...report.Field)
 	}
+	// Replicated means that the others go on with the hosts of an agent that is lost.
+	Replicated bool
+	// Orphans are those that this agent adopts; nil: it adopts none.
+	Orphans *Orphans
+	// Heirs are the agents that were there when this one ended, this one included, with the numbers of their starts.
+	Heirs map[string]uint64
 	saver *image.Saver
 	place image.Place
+	owed  owed
+	// restored means that Fetch has made the directory for this run.
+	restored bool
 }
 
 // Open claims the series for the crawl in Dir. A crawl that is resumed here goes on with its claim; the error is an
@@ -149,13 +172,16 @@ func (k *Keeper) Open(ctx context.Context, resume, overwrite bool) (err error) {
 			return input.Errorf("another process continues the crawl of %s from the store (%v): the directory is out "+
 				"of date. Stop that process and resume in an empty directory, or give another {dir}", k.Dir, err)
 		}
-		if err != nil || own.Alone {
+		k.restored = own.Restored
+		if err != nil || own.Alone && !own.Restored {
 			return err
 		}
-		if err := k.saver.Await(ctx); err != nil { // a kill has ended the wait of Fetch
-			return err
+		if !own.Alone { // a kill has ended the wait of Fetch
+			if err := k.saver.Await(ctx); err != nil {
+				return err
+			}
 		}
-		return writeRun(fsys, k.Dir, k.place, k.saver, true)
+		return writeRun(fsys, k.Dir, k.place, k.saver, ownRun{Alone: true})
 	case errors.Is(err, image.ErrNone):
 	case err != nil && !errors.Is(err, image.ErrDamaged):
 		return err
@@ -169,11 +195,13 @@ func (k *Keeper) Open(ctx context.Context, resume, overwrite bool) (err error) {
 	if err := k.saver.Await(ctx); err != nil {
 		return err
 	}
-	return writeRun(fsys, k.Dir, k.place, k.saver, true)
+	return writeRun(fsys, k.Dir, k.place, k.saver, ownRun{Alone: true})
 }
 
-func writeRun(fsys disk.FS, dir string, p image.Place, s *image.Saver, alone bool) error {
-	b, err := json.Marshal(ownRun{p.Store.Location(""), s.Hold().Run(), alone})
+// writeRun writes own, with the store and the run of a saver.
+func writeRun(fsys disk.FS, dir string, p image.Place, s *image.Saver, own ownRun) error {
+	own.Store, own.Run = p.Store.Location(""), s.Hold().Run()
+	b, err := json.Marshal(own)
 	if err != nil {
 		return err
 	}
@@ -181,8 +209,12 @@ func writeRun(fsys disk.FS, dir string, p image.Place, s *image.Saver, alone boo
 }
 
 // Unsure implements crawl.Claim: another process may have the crawl if the store has not confirmed the claim for 30 s.
+// The agents of a crawl that has come from the store wait for each other.
 func (k *Keeper) Unsure() string {
 	if k.saver == nil || k.saver.Hold().Current() == nil {
+		if k.Orphans != nil {
+			return k.Orphans.holds()
+		}
 		return ""
 	}
 	return "the store, which has not said for 30 s that no other process has taken over the crawl"
@@ -266,21 +298,36 @@ func (k *Keeper) pause(ctx context.Context, a Agent, d time.Duration) bool {
 			return false
 		}
 		now := a.Others()
+		k.owed.see(now)
 		if slices.ContainsFunc(there, func(name string) bool { return !slices.Contains(now, name) }) {
 			return clock.Pause(ctx, step)
 		}
-		there = now
+		if there = now; k.owed.due() {
+			return clock.Pause(ctx, min(tryAgain, d))
+		}
 	}
 	return ctx.Err() == nil
 }
 
 // Save saves a state. ok is false if the crawl's files are in use.
 func (k *Keeper) Save(ctx context.Context, a Agent) (ok bool, err error) {
-	saved := States{}
-	for _, name := range a.Others() {
-		if saved[name], err = k.look(ctx, name); err != nil {
+	saved, others := States{}, a.Others()
+	var settled []string
+	for _, name := range k.owed.see(others) {
+		v, n, err := k.read(ctx, name)
+		if err != nil {
 			return false, err
 		}
+		s := outbox.Saved{Boot: n.Boot, Number: uint64(v.Number), Left: n.Left}
+		if !slices.Contains(others, name) {
+			if v.Number == 0 { // no state of it will ever have a link
+				s.Left = true
+			}
+			if s.Left || n.Over {
+				settled = append(settled, name)
+			}
+		}
+		saved[name] = s
 	}
 	var cut *image.Cut
 	ok, err = a.Cut(ctx, saved, func() (err error) {
@@ -290,6 +337,7 @@ func (k *Keeper) Save(ctx context.Context, a Agent) (ok bool, err error) {
 	if err != nil || !ok {
 		return false, err
 	}
+	k.owed.settle(settled)
 	err = a.Stored(ctx)
 	if err == nil {
 		// The segments have lines that were logged after the cut.
@@ -298,17 +346,24 @@ func (k *Keeper) Save(ctx context.Context, a Agent) (ok bool, err error) {
 	if err != nil {
 		return false, errors.Join(err, cut.Close())
 	}
-	return true, k.send(ctx, cut, false)
+	return true, k.send(ctx, cut, note{})
 }
 
 // stopping bounds Last after a signal: somebody waits for the end of the process.
 const stopping = 20 * time.Second
 
-// Last saves the state of an agent that has ended. It gives the series up, so that the next process need not wait. left
-// tells that the other agents have what it knew.
-func (k *Keeper) Last(signalled, left bool) error {
+// An End says how the run of an agent ended.
+type End struct {
+	// Signalled means that a person waits for the end of the process.
+	Signalled bool
+	// Left means that the other agents have what this one knew, and Over that all agents have finished the crawl.
+	Left, Over bool
+}
+
+// Last saves the state of an agent that has ended. It gives the series up, so that the next process need not wait.
+func (k *Keeper) Last(e End) error {
 	ctx := context.Background()
-	if signalled {
+	if e.Signalled {
 		var end context.CancelFunc
 		ctx, end = context.WithTimeout(ctx, stopping)
 		defer end()
@@ -316,7 +371,7 @@ func (k *Keeper) Last(signalled, left bool) error {
 	for n := 1; ; n++ {
 		cut, err := k.saver.Take(k.disk(), k.Dir, files)
 		if err == nil {
-			err = k.send(ctx, cut, left)
+			err = k.sendLast(ctx, cut, e)
 		}
 		if err == nil {
 			return k.saver.Release(ctx)
@@ -334,8 +389,21 @@ func (k *Keeper) Last(signalled, left bool) error {
 // lastTries is how often Last tries.
 const lastTries = 3
 
-func (k *Keeper) send(ctx context.Context, cut *image.Cut, left bool) (err error) {
-	if cut.Note, err = json.Marshal(note{Boot: k.Boot, Left: left}); err != nil {
+func (k *Keeper) sendLast(ctx context.Context, cut *image.Cut, e End) error {
+	n := note{Left: e.Left, Over: e.Over}
+	if e.Left {
+		heirs, err := k.heirs(ctx)
+		if err != nil {
+			return errors.Join(err, cut.Close())
+		}
+		n.Heirs = heirs
+	}
+	return k.send(ctx, cut, n)
+}
+
+func (k *Keeper) send(ctx context.Context, cut *image.Cut, n note) (err error) {
+	n.Boot = k.Boot
+	if cut.Note, err = json.Marshal(n); err != nil {
 		return err
 	}
 	v, err := k.saver.Save(ctx, cut)
@@ -346,20 +414,19 @@ func (k *Keeper) send(ctx context.Context, cut *image.Cut, left bool) (err error
 	return err
 }
 
-// look returns what another agent has saved.
-func (k *Keeper) look(ctx context.Context, agent string) (s outbox.Saved, err error) {
+// read returns the newest state of an agent, and its note. Both are zero if there is none.
+func (k *Keeper) read(ctx context.Context, agent string) (v image.Saved, n note, err error) {
 	p := k.place
 	p.Prefix = k.prefix(agent)
-	v, err := image.Look(ctx, p)
+	v, err = image.Look(ctx, p)
 	if errors.Is(err, image.ErrNone) || errors.Is(err, image.ErrDamaged) { // it is mended by the agent's next claim
-		return s, nil
+		return image.Saved{}, n, nil
 	}
 	if err != nil {
-		return s, err
+		return v, n, err
 	}
-	var n note
 	if err := json.Unmarshal(v.Note, &n); err != nil {
-		return s, fmt.Errorf("the saved state of agent %s: %w", agent, err)
+		return v, n, fmt.Errorf("the saved state of agent %s: %w", agent, err)
 	}
-	return outbox.Saved{Boot: n.Boot, Number: uint64(v.Number), Left: n.Left}, nil
+	return v, n, nil
 }

@@ -28,6 +28,12 @@ var patterns = map[string]string{
 	"store-away":   "the store does not answer; the agent tries again[: ${error}]",
 	"state-saved": "the store has state ${number} of this agent[ (${bytes} in ${files#file})]" +
 		"[; ${sent} were sent]",
+	"state-unclaimed": "no agent continues the saved state of agent ${agent}; another one takes it over later",
+	"state-adopting":  "this agent takes over the saved state of agent ${agent}",
+	"state-adopted":   "the agents have all that agent ${agent} had saved",
+	"adoption-failed": "the saved state[ of agent ${agent}] could not be taken over; this one tries again" +
+		"[: ${error}]",
+	"state-removed": "the saved state of agent ${agent} was removed: it has left, and others have what it had",
 	"claim-unsure":  "no visit begins: the store does not say that this process may crawl[: ${error}]",
 	"claim-sure":    "the store says again that this process may crawl; it goes on",
 	"state-failed":  "the state could not be saved in the store; the agent tries again[: ${error}]",

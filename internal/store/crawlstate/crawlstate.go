@@ -56,6 +56,7 @@ var Rules = []Rule{
 	{Pattern: "state/journal/", How: image.Whole},
 	{Pattern: "state/seen/"},
 	{Pattern: "state/store.json"},
+	{Pattern: "state/adopted/"},
 	{Pattern: "state/handed/"},
 	{Pattern: "state/handed-pages/"},
 	{Pattern: "state/near/manifest", How: image.First},

@@ -67,7 +67,8 @@ func claim(ctx context.Context, p Place, c Config, run string) (*Saver, error) {
 			return nil, err
 		}
 		if old.tag == "" || old.Claim != want.Claim { // else an earlier try of this loop was lost, and has succeeded
-			if run != "" && (old.tag == "" || old.Run != run) {
+			if run != "" && (old.tag == "" || old.Run != run) ||
+				c.Generation > 0 && old.Generation != c.Generation {
 				return nil, fmt.Errorf("%s: %w", p.Store.Location(p.Prefix), ErrFenced)
 			}
 			want.Generation, want.Began = old.Generation+1, began.UTC().Round(0)

@@ -78,6 +78,9 @@ type Config struct {
 	Share float64
 	// Unfenced allows a store without conditional writes. Then the user sees to it that one process crawls.
 	Unfenced bool
+	// Generation is that of the only claim that this one may replace: if another one holds by now, the error is
+	// ErrFenced. Zero: whichever holds.
+	Generation int64
 }
 
 func (c Config) lease() time.Duration { return cmp.Or(c.Lease, 30*time.Second) }

@@ -40,6 +40,7 @@ type actor struct {
 	faulty   *testdisk.Faulty
 	founds   bool           // it starts the cluster: at its first start, its own address is the first of --join
 	gone     bool           // its machine is lost
+	orphan   bool           // others adopt its saved state
 	lost     *testdisk.Mem  // its disk when its machine was lost; nil: none was lost
 	left     *testdisk.Mem  // its disk when it had left, if another agent has its name; nil: none
 	newcomer bool           // it joined later, with an empty disk

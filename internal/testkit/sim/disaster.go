@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -26,7 +28,9 @@ const claimWait = 90 * time.Second
 
 // newStore returns the store of a story whose agents save their states; nil if they do not.
 func (p Plan) newStore() *teststore.Sim {
-	if !slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Disaster || f.Kind == Ruin }) {
+	if !slices.ContainsFunc(p.Faults, func(f Fault) bool {
+		return f.Kind == Disaster || f.Kind == Ruin || f.Kind == Orphan
+	}) {
 		return nil
 	}
 	s := teststore.NewSim(p.Seed, teststore.Traits{})
@@ -47,8 +51,9 @@ func (a *actor) saves(cfg *node.Config) {
 }
 
 // strikeAll loses all machines and disks. Each agent starts on a new machine within d, from its newest saved state.
-// Before its first state it starts anew. The caller holds stage.
-func (s *story) strikeAll(d time.Duration) {
+// Before its first state it starts anew. If up is above 0, the agents after the first ones, up in number, do not start
+// again: one of those that do adopts their states. The caller holds stage.
+func (s *story) strikeAll(d time.Duration, up int) {
 	now := time.Now()
 	rng := rand.New(rand.NewPCG(s.plan.Seed, uint64(now.Sub(start))))
 	for _, a := range s.actors {
@@ -57,6 +62,10 @@ func (s *story) strikeAll(d time.Duration) {
 		}
 		a.down, a.up, a.untold = now, time.Time{}, a.separatedSince()
 		a.end(testdisk.NewMem(), (*simnet.Machine).Vanish)
+		if up > 0 && a.number > up {
+			a.isOrphaned(now, true)
+			continue
+		}
 		wait := time.Duration(rng.Int64N(int64(d) + 1))
 		s.pending.Add(1)
 		s.running.Go(func() {
@@ -89,15 +98,111 @@ func (s *story) ruinCoordinators(d time.Duration) {
 	s.bad, s.unassigned = append(s.bad, trouble), append(s.unassigned, trouble)
 }
 
-// fromStore starts an agent, whose machine was lost at a time, on a new one.
-func (a *actor) fromStore(lost time.Time) {
-	mem := a.s.keys[a.name].Clone()
+// givesKeys puts the keys of the actor on the disk of an agent that may adopt its state.
+func (a *actor) givesKeys(to *testdisk.Mem) {
+	if err := copyDir(to, "/"+a.name, a.s.keys[a.name], keysDir); err != nil {
+		a.s.t.Error(err)
+	}
+}
+
+// isOrphaned notes that the actor, whose machine was lost at a time, does not come back. If the others go on meanwhile,
+// they do not know what it has fetched until its state is adopted.
+func (a *actor) isOrphaned(lost time.Time, wait bool) {
+	s := a.s
+	a.gone, a.orphan = true, true
+	for _, o := range s.actors {
+		if o != a && o.lives() {
+			a.givesKeys(o.mem)
+		}
+	}
+	s.pending.Add(1)
+	s.running.Go(func() {
+		defer s.pending.Add(-1)
+		v, err := saving.Newest(context.Background(), a.series(testdisk.NewMem()))
+		if err != nil {
+			s.t.Errorf("%s: %v", a.name, err)
+		}
+		since := v.Taken.Add(-killedRepeats)
+		s.judge.excuse(excuse{agent: a.number, from: since.Add(-s.unsafe()), to: lost})
+		s.judge.forgets(a.number, excuse{from: since, to: lost})
+	})
+	if wait {
+		return
+	}
+	s.judge.mu.Lock()
+	s.judge.unread = append(s.judge.unread, excuse{a.number, lost, lost.Add(24 * time.Hour)})
+	n := len(s.judge.unread) - 1
+	s.judge.mu.Unlock()
+	s.running.Go(func() {
+		for time.Since(lost) < adoptedWithin && !a.adopted() {
+			time.Sleep(time.Second)
+		}
+		s.judge.mu.Lock()
+		defer s.judge.mu.Unlock()
+		s.judge.unread[n].to = time.Now()
+	})
+}
+
+// adoptions returns the times in which agents waited until they could adopt the state of another one, by their events.
+func adoptions(actors []*actor) (all []excuse) {
+	for _, a := range actors {
+		var from time.Time
+		for line := range bytes.Lines(a.events()) {
+			var e struct {
+				Time  time.Time
+				Event string
+			}
+			if json.Unmarshal(line, &e) != nil {
+				continue // the last line of an agent that was killed
+			}
+			if from.IsZero() && e.Event == "state-unclaimed" {
+				from = e.Time
+			}
+			if e.Event == "state-adopted" {
+				all = append(all, excuse{from: from, to: e.Time.Add(restartTime)})
+			}
+		}
+	}
+	return all
+}
+
+// adoptedWithin bounds the time from the loss of an agent until another one has adopted its state.
+const adoptedWithin = time.Hour
+
+// unadopted returns what is wrong if nobody has adopted the state of an actor.
+func unadopted(actors []*actor) (wrong []string) {
+	for _, a := range actors {
+		if a.orphan && !a.adopted() {
+			wrong = append(wrong, "the crawl ended, and nobody had adopted the state of "+a.name)
+		}
+	}
+	return wrong
+}
+
+// adopted reports that an agent has adopted the state of the actor.
+func (a *actor) adopted() bool {
+	return slices.ContainsFunc(a.s.actors, func(o *actor) bool {
+		return bytes.Contains(o.events(), []byte(`"event":"state-adopted","agent":"`+a.name+`"`))
+	})
+}
+
+// series returns the series of the actor's states, for a disk.
+func (a *actor) series(mem *testdisk.Mem) saving.Series {
 	series := saving.Series{Crawl: crawlName, FS: mem, Dir: crawlDir, Clock: &a.clock}
 	series.Store.URL, series.Store.Backend = storeURL, a.s.store
 	if !a.s.plan.alone() {
 		series.Agent = a.name
 	}
-	v, err := saving.Fetch(context.Background(), series)
+	return series
+}
+
+// fromStore starts an agent, whose machine was lost at a time, on a new one.
+func (a *actor) fromStore(lost time.Time) {
+	mem := a.s.keys[a.name].Clone()
+	for _, o := range a.s.actors {
+		o.givesKeys(mem)
+	}
+	v, err := saving.Fetch(context.Background(), a.series(mem))
 	none := err != nil && strings.Contains(err.Error(), "no saved state")
 	if err != nil && !none {
 		a.s.t.Errorf("%s: %v", a.name, err)
@@ -125,7 +230,7 @@ func (a *actor) stored() map[string][]byte {
 	}
 	own := map[string]bool{}
 	indexes, err := a.mem.ReadDir(crawlDir + "/state/index")
-	if err != nil {
+	if err != nil && !a.orphan {
 		return files // it has not begun
 	}
 	for _, e := range indexes {
@@ -134,7 +239,7 @@ func (a *actor) stored() map[string][]byte {
 		}
 	}
 	for _, key := range a.s.store.Keys() {
-		if own[path.Base(key)] {
+		if own[path.Base(key)] || a.orphan && strings.HasSuffix(key, ".warc.gz") && strings.Contains(key, a.name) {
 			files[path.Base(key)] = a.s.store.Content(key)
 		}
 	}

@@ -154,7 +154,7 @@ func (s *story) strike(f Fault) bool {
 		if f.Kind == Ruin {
 			s.ruinCoordinators(f.For)
 		}
-		s.strikeAll(f.For)
+		s.strikeAll(f.For, f.Agent)
 		return true
 	case KillAll:
 		rng := rand.New(rand.NewPCG(s.plan.Seed, uint64(now.Sub(start))))
@@ -220,6 +220,10 @@ func (s *story) strike(f Fault) bool {
 			return true
 		}
 		a.lose()
+	case Orphan:
+		a.down, a.up, a.untold = now, time.Time{}, a.separatedSince()
+		a.end(testdisk.NewMem(), (*simnet.Machine).Vanish)
+		a.isOrphaned(now, false)
 	case Replace:
 		a.lose()
 		s.later(f.For, func() {

@@ -17,7 +17,8 @@ import (
 func (p Plan) logsLinks() bool {
 	plain := p.Broken == 0 && p.Redirects == 0
 	return plain && (p.moves() || p.Mirrors) && !slices.ContainsFunc(p.Faults, func(f Fault) bool {
-		return slices.Contains([]Kind{Lose, Replace, Old, Full, Fail}, f.Kind)
+		return slices.Contains([]Kind{Lose, Replace, Old, Full, Fail, Orphan}, f.Kind) ||
+			f.Kind == Disaster && f.Agent > 0
 	})
 }
 

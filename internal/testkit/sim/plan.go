@@ -32,11 +32,14 @@ const (
 	Old Kind = "old"
 	// KillAll kills all agents; each starts again within For.
 	KillAll Kind = "kill all"
-	// Disaster loses all machines and disks. Each agent starts on a new machine within For, from its saved state.
+	// Disaster loses all machines and disks. Each agent starts on a new machine within For, from its saved state. If
+	// the fault names an agent, only the agents up to that one start again, and they adopt the states of the others.
 	Disaster Kind = "disaster"
 	// Ruin is a Disaster in which the coordinators lose their machines and disks, too. Each starts on a new machine
 	// within For, with an empty directory.
 	Ruin Kind = "ruin"
+	// Orphan loses the machine and the disk of an agent for good. Another one adopts its saved state.
+	Orphan Kind = "orphan"
 	// Full fills an agent's disk, and the agent stops. After For there is room again, and the agent
 	// starts.
 	Full Kind = "full"

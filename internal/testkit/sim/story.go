@@ -208,7 +208,8 @@ func (s *story) finish() *Verdict {
 	for i := range s.still { // hosts that rested before rest longer when they cannot be reached
 		s.still[i].to = s.still[i].to.Add(s.judge.pauseOf(most+1) - s.judge.pauseOf(1))
 	}
-	s.bad = append(s.bad, pauses...)
+	waits := adoptions(s.actors)
+	s.bad, s.still = append(append(s.bad, pauses...), waits...), append(s.still, waits...)
 	s.readDepths()
 	if s.plan.Partition == sites {
 		s.judge.unassigned = s.unassigned
@@ -276,6 +277,7 @@ func (s *story) finish() *Verdict {
 	}
 	v.Wrong = append(append(v.Wrong, coordinators...), s.silent...)
 	v.Wrong = append(v.Wrong, s.disobeyed()...)
+	v.Wrong = append(v.Wrong, unadopted(s.actors)...)
 	v.Wrong = append(v.Wrong, s.judge.exceeded()...)
 	v.Wrong = append(v.Wrong, s.judge.archived(all)...)
 	v.Wrong = append(v.Wrong, s.linked(all)...)

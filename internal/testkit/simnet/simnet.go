@@ -239,11 +239,14 @@ func (m *Machine) isOff() bool {
 	return m.off
 }
 
-// Listen opens the port of addr for streams and for packets. The address must be that of m.
+// Listen opens the port of addr for streams and for packets. The address must be that of m. Port 0 chooses a free one.
 func (m *Machine) Listen(addr string) (net.Listener, net.PacketConn, error) {
 	ap, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		return nil, nil, err
+	}
+	if ap.Port() == 0 {
+		ap = netip.AddrPortFrom(ap.Addr(), m.net.ephemeral())
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
