@@ -404,8 +404,12 @@ func (cl *Clustered) Settle(saved map[string]outbox.Saved) error {
 	if cl.Kept == nil {
 		return nil
 	}
-	cl.run.Stir()
-	return errors.Join(cl.links.settle(saved), cl.exports.Settle(saved))
+	before := cl.Outgoing()
+	err := errors.Join(cl.links.settle(saved), cl.exports.Settle(saved))
+	if cl.Outgoing() != before { // else a state that is saved every few seconds would look like work
+		cl.run.Stir()
+	}
+	return err
 }
 
 // CountKept counts the links as sent that other agents have and that this agent's state lists. Call it after the run.

@@ -44,6 +44,7 @@ func (a *Agent) openOthers() error {
 	a.onClose(a.membership.CloseStores)
 	of := a.budget.of
 	if err := a.membership.Open(membership.Parts{Agent: member{a}, Archive: a.parts.Archive, Events: a.parts.Events,
+		Stored: stored(a.segmentsOf(a.cfg.Archive.Segments.Crawl)),
 		Orders: a.orders, PageLimit: a.cfg.Crawl.PageLimit,
 		Memory: membership.Memory{Contents: of(shareContents), Exchange: of(shareExchange), Outbox: of(shareOutbox),
 			Pages: of(sharePages), Replicas: of(shareReplicas), Shipping: of(shareShipping), Sites: of(shareSites)},

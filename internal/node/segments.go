@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/node/past"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -41,6 +42,14 @@ func (a *Agent) segmentsOf(name string) *past.Segments {
 	return &past.Segments{FS: a.fs, Dir: a.cfg.Dir, Crawl: name, Software: "Orbweaver/" + Version,
 		Tables: a.cfg.SegmentTables, Agent: a.cfg.Archive.Agent, Clock: a.cfg.Clock, Store: a.cfg.Store,
 		Events: a.parts.Events}
+}
+
+// stored returns what the agents of a crawl have in the store; nil if there is none.
+func stored(s *past.Segments) membership.Stored {
+	if s.Crawl == "" || s.Store.URL == "" {
+		return nil
+	}
+	return &past.Held{Segments: s}
 }
 
 // withSegments runs the crawl, and commits its segments beside it. If that fails, the end of the crawl tries again and

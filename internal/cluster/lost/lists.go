@@ -2,10 +2,12 @@
 //
 //	crawl.log and lists -> Each -> the agent's heirs know the pages of its archive, and those of earlier lost archives
 //	a takeover -> List -> Add, Commit -> reports/lost-NAME-INSTANCE.txt
+//	the store has segments of the archive -> Tend -> their pages are off the list
 //	the archive's agent is back, or has ended in order -> Place -> state/kept/lost-NAME-INSTANCE.txt
 //	all agents are idle -> Refetch -> the pages are accepted once more -> reports/refetched-NAME-INSTANCE.txt
 //
-// A list has each URL once. No change of a list loses one of its URLs, also if the agent is killed meanwhile.
+// A list has each URL once. No change of a list loses one of its URLs, also if the agent is killed meanwhile. A URL
+// goes off a list if a complete segment in the store has a record of it.
 package lost
 
 import (
@@ -46,6 +48,8 @@ type Config struct {
 	Members *members.Members
 	// Refetches reports that the agents fetch the pages of lost archives again. Each list says so.
 	Refetches bool
+	// Stored has segments of archives: their pages are not lost. nil: there is no store.
+	Stored Stored
 }
 
 // Lists are this agent's lists of lost archives: reports/lost-*.txt if the archive is lost, and state/kept/lost-*.txt
@@ -53,13 +57,14 @@ type Config struct {
 type Lists struct {
 	cfg     Config
 	mu      sync.Mutex                       // locked while a list is replaced, moved or renamed
-	commits atomic.Int64                     // the lists that takeovers have written, and those that have been moved
+	sifting chan struct{}                    // full while the lists are compared with the store
+	commits atomic.Int64                     // the changes of lists
 	listed  atomic.Pointer[map[string]int64] // by lost archive: the URLs on its list in the reports
 }
 
 // Open opens the lists of a crawl directory, which has the folder state.
 func Open(cfg Config) (*Lists, error) {
-	l := &Lists{cfg: cfg}
+	l := &Lists{cfg: cfg, sifting: make(chan struct{}, 1)}
 	if err := cfg.FS.RemoveAll(l.path(sortDir)); err != nil {
 		return nil, err
 	}

@@ -98,8 +98,14 @@ func (r *Refetch) archives(v *gossip.View) (archives []string, err error) {
 	return archives, err
 }
 
-// all accepts the URLs of all lists.
+// all accepts the URLs of all lists. First it takes those off the lists that the store has. If the store refuses, all
+// are fetched again.
 func (r *Refetch) all(ctx context.Context, c Crawl) error {
+	if err := r.lists.sift(ctx); ctx.Err() != nil {
+		return ctx.Err()
+	} else if err != nil {
+		r.lists.cfg.Events.Write("lost-stored-failed", report.F("error", err.Error()))
+	}
 	archives, err := r.archives(r.lists.cfg.Members.View())
 	if err != nil {
 		return err
@@ -151,6 +157,7 @@ func (r *Refetch) list(ctx context.Context, c Crawl, archive string) error {
 	if l.commits.Load() != commits {
 		return nil // another takeover may have added to the list, which is read again
 	}
+	l.commits.Add(1)
 	if err := l.cfg.FS.Rename(from, l.path(listDir, "refetched-"+archive+".txt")); err != nil {
 		return err
 	}

@@ -99,10 +99,14 @@ type Archive interface {
 	OpenNewest(url string) (r io.ReadCloser, size int64, err error)
 }
 
+// Stored is what the agents have in a store.
+type Stored = lost.Stored
+
 // Parts are the parts of an agent that a membership works with.
 type Parts struct {
 	Agent     Agent
 	Archive   Archive
+	Stored    Stored // nil: the segments of the agents are in no store
 	Events    *report.Events
 	Orders    Orders
 	PageLimit int64 // of all agents together; zero: none
@@ -239,7 +243,7 @@ func (c *Membership) Open(p Parts) (err error) {
 	c.calls = cluster.NewCalls(c.Members)
 	c.parts.Durable = c.calls.Durable
 	c.openServer(p, operated{archives, &c.joining, c.gone, c.agent})
-	if err := errors.Join(c.openSites(p.Memory), c.openReplicas(p.Memory)); err != nil {
+	if err := errors.Join(c.openSites(p.Memory), c.openReplicas(p)); err != nil {
 		return err
 	}
 	c.ends = termination.New(termination.Config{Self: c.Members.Self.Name, Others: others{c.Members}, Sites: c.sites,

@@ -10,13 +10,14 @@ import (
 
 // openReplicas opens what this agent keeps of others: replicas and lists of lost archives. It also opens the queues of
 // records to ship.
-func (c *Membership) openReplicas(m Memory) (err error) {
+func (c *Membership) openReplicas(p Parts) (err error) {
 	if c.cfg.Replicas < 2 {
 		return nil
 	}
+	m := p.Memory
 	at, refetches := &c.joining.Place, c.cfg.OnLoss == LossRefetch
 	if c.lists, err = lost.Open(lost.Config{FS: at.FS, Dir: at.Dir, Clock: at.Clock, Events: c.events,
-		Members: c.Members, Refetches: refetches}); err != nil {
+		Members: c.Members, Refetches: refetches, Stored: p.Stored}); err != nil {
 		return err
 	}
 	c.parts.Names = c.lists

@@ -227,6 +227,7 @@ func (c *Membership) Tend(ctx, visiting context.Context, fail func(error)) {
 	c.running.Go(func() { c.gone.Tend(ctx) })
 	if k := c.replicas; k != nil {
 		c.running.Go(func() { k.Tend(ctx, c.Cluster) })
+		c.running.Go(func() { c.lists.Tend(ctx) })
 		if c.refetch != nil {
 			c.running.Go(func() { c.refetch.Tend(ctx, c.Cluster) })
 		}

@@ -86,6 +86,9 @@ var patterns = map[string]string{
 	"refetch":        "the agents fetch ${urls#URL} again that were in the lost archive of ${agent}",
 	"refetch-failed": "the list of a lost archive could not be read; the agent tries again[: ${error}]",
 
+	"lost-stored":        "the store has ${stored#page} of the lost archive ${list}; ${urls#URL} are lost",
+	"lost-stored-failed": "the store does not tell which pages of lost archives it has; all count as lost[: ${error}]",
+
 	"leaving": "the agent leaves: it begins to give ${hosts#host} and ${links#link} to the others",
 	"leave-waits": "the agent that leaves has given its hosts away; programs have until" +
 		" ${until} to collect ${pages#page}",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -33,7 +34,12 @@ func (p Plan) newStore() *teststore.Sim {
 	}) {
 		return nil
 	}
-	s := teststore.NewSim(p.Seed, teststore.Traits{})
+	return newStore(p.Seed)
+}
+
+// newStore returns a store that fails now and then.
+func newStore(seed uint64) *teststore.Sim {
+	s := teststore.NewSim(seed, teststore.Traits{})
 	s.Fail(teststore.Faults{Delay: 50 * time.Millisecond, Busy: 0.01, Broken: 0.01, LostRequest: 0.01, LostAnswer: 0.01,
 		Lying: 0.01, Torn: 0.01, TornAnswer: 0.01})
 	return s
@@ -221,6 +227,35 @@ func (a *actor) fromStore(lost time.Time) {
 	a.start(a.begun(), a.s.plan.Agents)
 }
 
+// inStore returns the pages with status 200 in the complete segments of the agents with such names.
+func inStore(store *teststore.Sim, of func(agent string) bool) (map[string]bool, error) {
+	urls := map[string]bool{}
+	for name, file := range segmentsOf(store, of) {
+		list, err := readWARC(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for _, r := range list {
+			if r.status == 200 {
+				urls[r.url] = true
+			}
+		}
+	}
+	return urls, nil
+}
+
+// segmentsOf returns the WARC files in the complete segments of some agents, by their names.
+func segmentsOf(store *teststore.Sim, of func(agent string) bool) map[string][]byte {
+	files := map[string][]byte{}
+	for _, key := range store.Keys() {
+		agent, is := strings.CutSuffix(key[strings.LastIndexByte(key, '-')+1:], ".warc.gz")
+		if is && of(agent) && store.Content(path.Dir(path.Dir(key))+"/_SUCCESS") != nil {
+			files[path.Base(key)] = store.Content(key)
+		}
+	}
+	return files
+}
+
 // stored returns the WARC files of an agent that are in the store, as its disk knows them: their contents by their
 // names in an index.
 func (a *actor) stored() map[string][]byte {
@@ -230,8 +265,8 @@ func (a *actor) stored() map[string][]byte {
 	}
 	own := map[string]bool{}
 	indexes, err := a.mem.ReadDir(crawlDir + "/state/index")
-	if err != nil && !a.orphan {
-		return files // it has not begun
+	if err != nil && !a.orphan { // it has not begun, or its disk is lost for good
+		return segmentsOf(a.s.store, func(agent string) bool { return agent == a.name })
 	}
 	for _, e := range indexes {
 		if name, ok := strings.CutSuffix(e.Name(), ".cdxj"); ok {

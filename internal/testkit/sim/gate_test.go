@@ -38,9 +38,10 @@ var gate = map[string]string{
 		a-coordinator-loses-its-directory; rolling-restart`,
 	"TestNamedStories": `no-fault; power-failure,-mirrors; death; partition; stop,-shared-addresses;
 		leave-after-a-takeover,-and-a-newcomer; time-limit; pages-of-hosts,-death; page-limit`,
-	"TestRate":       `each-is-killed`,
-	"TestWalks":      `join; death; kill-and-return`,
-	"TestWrongClock": `2h0m0s`,
+	"TestRate":                  `each-is-killed`,
+	"TestStoredPagesAreNotLost": `late; away`,
+	"TestWalks":                 `join; death; kill-and-return`,
+	"TestWrongClock":            `2h0m0s`,
 }
 
 // chosen is true if the user has chosen tests, or the soak runs. Then all named stories are told.

@@ -105,9 +105,14 @@ func tellAll(t testing.TB, p Plan, events io.Writer) (*story, *Verdict) {
 
 // tellFrom is tellAll. If began is not nil, it is called when the agents have been started.
 func tellFrom(t testing.TB, p Plan, events io.Writer, began func(*story)) (*story, *Verdict) {
+	return tellIn(t, p, events, p.newStore(), began)
+}
+
+// tellIn is tellFrom. The agents save their states in a store, which may be nil.
+func tellIn(t testing.TB, p Plan, events io.Writer, store *teststore.Sim, began func(*story)) (*story, *Verdict) {
 	p = p.withDefaults()
 	s := &story{plan: p, t: t, net: simnet.New(p.Seed), events: events, answered: make(chan struct{})}
-	s.net.Until, s.store = until, p.newStore()
+	s.net.Until, s.store = until, store
 	var err error
 	if s.made, err = p.web(); err != nil {
 		t.Fatal(err)
