@@ -416,3 +416,33 @@ func TestStatesWait(t *testing.T) {
 		}
 	})
 }
+
+// TestStatesAreReplaced begins a crawl anew whose name has a state in the store: it is refused, or says what it does.
+// Its own state is the newest one then, and goes on.
+func TestStatesAreReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, store := newSmallWeb(t), teststore.NewSim(1, teststore.Traits{})
+		must.Get(life(withStates(w.config(t, testdisk.NewMem()), store)))(t)
+		cfg := withStates(w.config(t, testdisk.NewMem()), store)
+		if _, err := life(cfg); err == nil || !strings.Contains(err.Error(), "saved state of a crawl named web") {
+			t.Errorf("the same name: %v", err)
+		}
+		var told []string
+		cfg = withStates(w.config(t, testdisk.NewMem()), store)
+		cfg.Overwrite, cfg.Note = true, func(text string) { told = append(told, text) }
+		begun := time.Now()
+		must.Get(life(cfg))(t)
+		if all := strings.Join(told, "\n"); !strings.Contains(all, "This crawl begins anew: its first state replaces") {
+			t.Errorf("told: %s", all)
+		}
+		if n := len(w.since(begun)); n < len(smallURLs()) {
+			t.Errorf("the new crawl asked %d times, for %d pages", n, len(smallURLs()))
+		}
+		mem := testdisk.NewMem()
+		v, err := saving.Fetch(t.Context(), saving.Series{Store: stores.Place{URL: "s3://bucket/", Backend: store},
+			FS: mem, Dir: "/crawl"})
+		if err != nil || v.Taken.Before(begun) {
+			t.Errorf("the state is of %s, the crawl began at %s: %v", v.Taken, begun, err)
+		}
+	})
+}

@@ -148,7 +148,7 @@ type Keeper struct {
 
 // Open claims the series for the crawl in Dir. A crawl that is resumed here goes on with its claim; the error is an
 // *input.ConfigError if another process has claimed the series since. A new one is refused if the store has a state of
-// its name, unless overwrite is set.
+// its name. If overwrite is set, Open says that the state will be replaced.
 func (k *Keeper) Open(ctx context.Context, resume, overwrite bool) (err error) {
 	if k.place, err = k.open(k.Agent, object.Config{Waits: k.Notes}); err != nil {
 		return err
@@ -188,6 +188,10 @@ func (k *Keeper) Open(ctx context.Context, resume, overwrite bool) (err error) {
 	case !overwrite:
 		return input.Errorf("%s has a saved state of a crawl named %s (%s): continue it with {resume} in an empty "+
 			"directory, or give another {dir}", k.Store.URL, k.Crawl, there.Taken.UTC().Format(time.RFC3339))
+	case k.Notes != nil:
+		k.Notes.Note(fmt.Sprintf("%s has a saved state of an earlier crawl named %s. This crawl begins anew: its "+
+			"first state replaces that one. The segments of both crawls stay in the store, under that name",
+			k.Store.URL, k.Crawl))
 	}
 	if k.saver, err = image.Claim(ctx, k.place, c); err != nil {
 		return err
