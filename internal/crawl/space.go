@@ -23,6 +23,8 @@ type Archived struct {
 	Unsent int64       `json:"unsent_bytes,omitempty"`    // of these: the store does not have them yet
 	Most   int64       `json:"-"`                         // that may be here; below 0: there is no bound
 	Away   clock.Stamp `json:"store_away_since,omitzero"` // since when the store has not answered
+	// Refused says which segment the store does not take, and why; "": it takes all.
+	Refused string `json:"-"`
 }
 
 // A Backlog is what waits here for an object store. Safe for concurrent use.
@@ -88,6 +90,9 @@ func (s *space) backlog(now time.Time) string {
 		humanize.Bytes(uint64(max(a.Unsent, 0))), humanize.Bytes(uint64(max(a.Most, 0))))
 	if !a.Away.IsZero() {
 		text += fmt.Sprintf("; it has not answered for %s", duration(now.Sub(a.Away.Time)))
+	}
+	if a.Refused != "" {
+		text += "; it refuses a file (" + a.Refused + "): mend the cause, and the agent goes on within a minute"
 	}
 	return text
 }

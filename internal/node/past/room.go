@@ -23,6 +23,7 @@ type room struct {
 	mu      sync.Mutex // guards all below; never held while the disk is used
 	archive Archive    // nil: no crawl writes
 	store   *watched   // nil: not open
+	refused string     // why the store has not taken a segment, the last time; "": it has taken all
 	usage
 }
 
@@ -47,6 +48,15 @@ func (r *room) opened(w *watched) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.store = w
+}
+
+// refuses notes why the store has not taken a segment; nil: it has taken all.
+func (r *room) refuses(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refused = ""; err != nil {
+		r.refused = err.Error()
+	}
 }
 
 // changed notes that a segment was committed or stored, so that the next look reads it again.
@@ -201,6 +211,7 @@ func (s *Segments) Archived() (a crawl.Archived) {
 	if r.store != nil {
 		a.Away = clock.Stamp{Time: r.store.awaySince()}
 	}
+	a.Refused = r.refused
 	return a
 }
 

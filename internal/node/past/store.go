@@ -161,6 +161,7 @@ func (s *Segments) send(ctx context.Context, w *watched, last bool) error {
 			return err
 		}
 	}
+	s.room.refuses(failed)
 	if failed != nil {
 		return failed
 	}
