@@ -325,11 +325,11 @@ func withWARC(in disk.FS, path string, f func(disk.File) error) error {
 	defer file.Close()
 	switch err := f(file); {
 	case errors.Is(err, warc.ErrDamaged):
-		return fmt.Errorf("%s: %w; \"warc verify\" checks a WARC file from end to end", path, err)
+		return fmt.Errorf("%s: %w; \"warc verify\" checks a WARC file from end to end", crawls.Name(path), err)
 	case warc.Undecodable(err):
-		return withRemedy(warc.Unreadable(path, err))
+		return withRemedy(warc.Unreadable(crawls.Name(path), err))
 	case err != nil:
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", crawls.Name(path), err)
 	}
 	return nil
 }

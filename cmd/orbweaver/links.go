@@ -130,7 +130,7 @@ func hasLinkLog(in *crawls.FS, dir string) error {
 	case err != nil:
 		return unreadable(dir, dir, err, "name the directory of a crawl with --links")
 	case !is:
-		return bad("%s is not a crawl directory; name the directory of a crawl with --links", dir)
+		return bad("%s is not a crawl directory; name the directory of a crawl with --links", crawls.Name(dir))
 	}
-	return bad("the crawl in %s has no link log; crawl with --links", dir)
+	return bad("the crawl in %s has no link log; crawl with --links", crawls.Name(dir))
 }

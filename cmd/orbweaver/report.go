@@ -108,6 +108,10 @@ func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) e
 	}
 	for i := range r.Dirs {
 		r.Dirs[i].Path = names[i]
+		if in.Shown(c.Dirs[i]) {
+			fmt.Fprintf(errs, "orbweaver: %s: segments have no summary and no events, so the report does not tell "+
+				"how the crawl ended\n", report.OneLine(names[i]))
+		}
 	}
 	if err := c.write(out, r); err != nil {
 		return err

@@ -121,6 +121,8 @@ type WarcVerifyCmd struct {
 	Warnings bool     `help:"Print warnings, too, not only errors."`
 	JSON     bool     `help:"Print one JSON object per file."`
 	Files    []string `arg:"" optional:"" name:"file" help:"${warc_verify_files}"`
+
+	checked, wrong int // files
 }
 
 // Help explains what is checked.
@@ -173,70 +175,58 @@ func (c *WarcVerifyCmd) verify(ctx context.Context, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	files := in.files
-	if len(files)+len(args.Folders) == 0 {
+	if len(in.files)+len(args.Folders) == 0 {
 		return nil // the archives are empty
 	}
-	wrong := 0
 	var v warc.Verifier
 	if !c.JSON {
 		fmt.Fprintf(out, "%9s %14s %7s %9s %9s  %s\n", "RECORDS", "BYTES", "ERRORS", "WARNINGS", "SKIPPED", "FILE")
 	}
-	for _, file := range files {
+	for _, file := range in.files {
 		var rep *warc.Report
 		err := withWARC(in, file, func(f disk.File) (err error) {
 			rep, err = v.Verify(f)
 			return err
 		})
-		if err != nil {
-			return err
-		}
-		if !rep.OK() {
-			wrong++
-		}
-		if err := c.print(out, crawls.Name(file), rep); err != nil {
+		if err := c.print(out, file, rep, err); err != nil {
 			return err
 		}
 	}
 	for _, folder := range args.Folders {
 		rep, err := segment.Verify(in, folder)
-		if err != nil {
-			return err
-		}
-		if !rep.OK() {
-			wrong++
-		}
-		if err := c.print(out, crawls.Name(folder.Manifest()), rep); err != nil {
+		if err := c.print(out, folder.Manifest(), rep, err); err != nil {
 			return err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.packs)) {
 		rep, err := in.packs[name].Verify(ctx)
-		if err != nil {
-			return err
-		}
-		if !rep.OK() {
-			wrong++
-		}
-		if err := c.print(out, crawls.Name(filepath.Join(name, "datapackage.json")), rep); err != nil {
+		if err := c.print(out, filepath.Join(name, "datapackage.json"), rep, err); err != nil {
 			return err
 		}
 	}
-	if wrong > 0 {
-		return fmt.Errorf("%w: %d of %d", errVerify, wrong, len(files)+len(args.Folders)+len(in.packs))
+	if c.wrong > 0 {
+		return fmt.Errorf("%w: %d of %d", errVerify, c.wrong, c.checked)
 	}
 	return nil
 }
 
-// print prints the result for one file.
-func (c *WarcVerifyCmd) print(out io.Writer, file string, rep *warc.Report) error {
+// print prints the result for one file. It returns err if that is not nil.
+func (c *WarcVerifyCmd) print(out io.Writer, file string, rep *warc.Report, err error) error {
+	if err != nil {
+		return err
+	}
+	c.checked++
+	if !rep.OK() {
+		c.wrong++
+	}
+	file = crawls.Name(file)
 	if c.JSON {
 		return json.NewEncoder(out).Encode(struct {
 			File string `json:"file"`
 			*warc.Report
 		}{file, rep})
 	}
-	_, err := fmt.Fprintf(out, "%9d %14d %7d %9d %9d  %s\n",
+	_, err = fmt.Fprintf(out, "%9d %14d %7d %9d %9d  %s\n",
 		rep.Records, rep.Bytes, rep.Errors, rep.Warnings, rep.Skipped, warcCell(file))
 	for _, p := range rep.Problems {
 		if err == nil && (c.Warnings || !p.Warning) {

@@ -25,7 +25,7 @@ func (l *flawList) take(name string, err error) error {
 		return err
 	}
 	for _, f := range flaws.Places {
-		f.File = cmp.Or(f.File, name)
+		f.File = crawls.Name(cmp.Or(f.File, name))
 		fmt.Fprintf(l.errs, "orbweaver: %s\n", report.OneLine(f.String()))
 	}
 	if flaws.More > 0 {
