@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -221,39 +222,48 @@ func openFile(fsys disk.FS, dir, name string) (f disk.File, err error) {
 	if f, err = openIn(fsys, archiveDir(dir), name); !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
-	segments, bad := segmentDirs(fsys, dir)
+	crawls, bad := Crawls(fsys, dir)
 	if bad != nil {
 		return nil, bad
 	}
-	for _, s := range likely(segments, name) {
-		for _, part := range Folders {
-			if f, bad = openIn(fsys, filepath.Join(s, part), name); !errors.Is(bad, fs.ErrNotExist) {
-				return f, bad
+	for _, crawl := range crawls {
+		names, bad := SegmentNames(fsys, dir, crawl)
+		if bad != nil {
+			return nil, bad
+		}
+		for _, s := range likely(names, name) {
+			for _, part := range Folders {
+				folder := filepath.Join(SegmentsDir(dir, crawl), s, part)
+				if f, bad = openIn(fsys, folder, name); !errors.Is(bad, fs.ErrNotExist) {
+					return f, bad
+				}
 			}
 		}
 	}
 	return nil, err
 }
 
-// likely sorts the folders of segments by how likely they have the file. A segment is named after its first file, so
-// the file is in the last one whose name is not above its own, unless the clock was set back.
-func likely(segments []string, name string) []string {
-	m := warcName.FindStringSubmatch(name)
-	if m == nil {
-		return segments
-	}
-	after := m[1] + "-" + m[2] + "." // a character after the hyphen that follows the number
-	slices.SortStableFunc(segments, func(a, b string) int {
-		a, b = filepath.Base(a), filepath.Base(b)
-		if lateA, lateB := a > after, b > after; lateA != lateB {
-			if lateA {
-				return 1
-			}
-			return -1
+// likely returns the sorted names of segments by how likely they have the file. A segment is named after its first
+// file, so the file is in the last one whose name is not above its own, unless the clock was set back. It takes less
+// time than a sort: it is called for each record that is read.
+func likely(segments []string, name string) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		first := len(segments)
+		if m := warcName.FindStringSubmatch(name); m != nil {
+			after := m[1] + "-" + m[2] + "." // a character after the hyphen that follows the number
+			first, _ = slices.BinarySearch(segments, after)
 		}
-		return strings.Compare(b, a)
-	})
-	return segments
+		for i := first - 1; i >= 0; i-- {
+			if !yield(i, segments[i]) {
+				return
+			}
+		}
+		for i := first; i < len(segments); i++ {
+			if !yield(i, segments[i]) {
+				return
+			}
+		}
+	}
 }
 
 func openIn(fsys disk.FS, folder, name string) (f disk.File, err error) {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -212,5 +213,36 @@ func TestMakeDirsNames(t *testing.T) {
 		if info, err := mem.Stat(c.dir); err != nil || !info.IsDir() {
 			t.Errorf("MakeDirs(%q, %q): %v, %v", c.root, c.dir, info, err)
 		}
+	}
+}
+
+// TestLikelySegments: the segment with the last name that is not above a file's own comes first, and all others come.
+func TestLikelySegments(t *testing.T) {
+	stamp := func(i int) string { return fmt.Sprintf("202601010000%05d-%05d-a", i, i) }
+	var names []string
+	for i := range 9 {
+		names = append(names, stamp(10*i))
+	}
+	for _, c := range []struct {
+		file  int
+		first int
+	}{{0, 0}, {1, 0}, {9, 0}, {10, 1}, {45, 4}, {80, 8}, {99, 8}} {
+		var got []string
+		for _, s := range likely(names, "orbweaver-"+stamp(c.file)+".warc.gz") {
+			got = append(got, s)
+		}
+		if got[0] != names[c.first] {
+			t.Errorf("file %d: first %s, want %s", c.file, got[0], names[c.first])
+		}
+		if slices.Sort(got); !slices.Equal(got, names) {
+			t.Errorf("file %d: %q", c.file, got)
+		}
+	}
+	n := 0
+	for range likely(names, "foreign.warc.gz") {
+		n++
+	}
+	if n != len(names) {
+		t.Errorf("of a foreign file: %d segments", n)
 	}
 }
