@@ -19,8 +19,14 @@ import (
 
 // write returns the files of some lines.
 func write(t interface{ Fatal(...any) }, list []string) (index, blocks []byte) {
+	return writeForm(t, list, false)
+}
+
+// writeForm is write in one of both forms.
+func writeForm(t interface{ Fatal(...any) }, list []string, tabs bool) (index, blocks []byte) {
 	var i, b bytes.Buffer
 	w := NewWriter(&b, &i, "index.cdx.gz")
+	w.Tabs = tabs
 	for _, l := range list {
 		if err := w.Add([]byte(l)); err != nil {
 			t.Fatal(err)
@@ -58,7 +64,7 @@ func TestModel(t *testing.T) {
 			list = append(list, fmt.Sprintf("com,h%d)/%s 2026%010d {\"n\": 1}", host, path, time))
 		}
 		slices.Sort(list)
-		index, blocks := write(t, list)
+		index, blocks := writeForm(t, list, rapid.Bool().Draw(t, "tabs"))
 		keys := []string{"", "a", "com,h7)/ ", "com,h7)/ 2026", "zzz"}
 		if len(list) > 0 {
 			l := rapid.SampledFrom(list).Draw(t, "key")
@@ -123,6 +129,17 @@ func TestFormat(t *testing.T) {
 	if !bytes.Equal(again, index) {
 		t.Error("the same lines give other files")
 	}
+	tabs, same := writeForm(t, list, true)
+	var offset, length, number int
+	rows := strings.Split(string(tabs), "\n")
+	const form = "com,example)/0512 20260131000000\tindex.cdx.gz\t%d\t%d\t%d"
+	_, err := fmt.Sscanf(rows[2], form, &offset, &length, &number)
+	if err != nil || len(rows) != 4 || number != 3 || offset+length != len(blocks) || !bytes.Equal(same, blocks) {
+		t.Errorf("with tabs: %q, %v", rows, err)
+	}
+	if err := CheckEnd(bytes.NewReader(tabs), int64(len(blocks))); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestHostile: damage has an error that says so, and a small file cannot unpack to any size.
@@ -136,15 +153,21 @@ func TestHostile(t *testing.T) {
 	w.Close()
 	const line = "a 2026 "
 	for name, c := range map[string]struct{ index, blocks string }{
-		"bomb":       {line + `{"offset": 0}` + "\n", bomb.String()},
-		"behind":     {line + `{"offset": 99}` + "\n", "x"},
-		"negative":   {line + `{"offset": -1}` + "\n", "x"},
-		"no offset":  {line + "{}\n", "x"},
-		"no JSON":    {"abc\n", "x"},
-		"cut":        {line + `{"offset": 0}`, "x"},
-		"no gzip":    {line + `{"offset": 0}` + "\n", "x"},
-		"cut member": {line + `{"offset": 0}` + "\n", bomb.String()[:100]},
-		"long":       {strings.Repeat("a", 2<<20), ""},
+		"bomb":               {line + `{"offset": 0}` + "\n", bomb.String()},
+		"tabs, bomb":         {"a 2026\tindex.cdx.gz\t0\t1\t1\n", bomb.String()},
+		"tabs, negative":     {"a 2026\tindex.cdx.gz\t-1\t1\t1\n", "x"},
+		"tabs, behind":       {"a 2026\tindex.cdx.gz\t99\t1\t1\n", "x"},
+		"tabs, few":          {"a 2026\tindex.cdx.gz\t0\n", "x"},
+		"tabs, no number":    {"a 2026\tindex.cdx.gz\t0\tx\t1\n", "x"},
+		"tabs, large number": {"a 2026\tindex.cdx.gz\t99999999999999999999\t1\t1\n", "x"},
+		"behind":             {line + `{"offset": 99}` + "\n", "x"},
+		"negative":           {line + `{"offset": -1}` + "\n", "x"},
+		"no offset":          {line + "{}\n", "x"},
+		"no JSON":            {"abc\n", "x"},
+		"cut":                {line + `{"offset": 0}`, "x"},
+		"no gzip":            {line + `{"offset": 0}` + "\n", "x"},
+		"cut member":         {line + `{"offset": 0}` + "\n", bomb.String()[:100]},
+		"long":               {strings.Repeat("a", 2<<20), ""},
 	} {
 		r, err := From(strings.NewReader(c.index), strings.NewReader(c.blocks), []byte("b"))
 		n := int64(0)
@@ -190,6 +213,8 @@ func TestMeta(t *testing.T) {
 func FuzzFrom(f *testing.F) {
 	index, blocks := write(f, []string{"a 1 {}", "b 2 {}"})
 	f.Add(index, blocks, "b")
+	tabs, same := writeForm(f, []string{"a 1 {}", "b 2 {}"}, true)
+	f.Add(tabs, same, "b")
 	f.Add([]byte("!meta\na 1 {\"offset\": 1}\n\n"), blocks, "a 1 {")
 	f.Fuzz(func(t *testing.T, index, blocks []byte, key string) {
 		r, err := From(bytes.NewReader(index), bytes.NewReader(blocks), []byte(key))
