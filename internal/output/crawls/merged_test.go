@@ -2,8 +2,10 @@ package crawls_test
 
 import (
 	"bytes"
+	"encoding/base32"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"path"
 	"path/filepath"
 	"slices"
@@ -20,6 +22,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testclock"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/teststore"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -147,6 +150,61 @@ func TestMergedRequests(t *testing.T) {
 	}
 	t.Logf("%d keys, an index of %d bytes: %d requests without the merged index, at most %d with it",
 		len(x.sim.Keys()), index, own, most)
+	if most > 5 {
+		t.Errorf("%d requests", most)
+	}
+}
+
+// TestMergedHuge: a page of a crawl of 100 GB takes at most 5 requests. The lines of its other pages are made up, as many
+// as there are if a record has 11 kB. The gate has a hundredth of them.
+func TestMergedHuge(t *testing.T) {
+	x := newIndexed(t, 200, 0)
+	x.merge(t)
+	f := crawls.New(t.Context(), testdisk.NewMem(), shelf{x.store})
+	p := must.Get(f.Place(must.Get(f.Dir("s3://bucket"))(t)))(t)
+	var own []byte
+	for l, err := range warc.Lines(f, p, "") {
+		must.Do(t, err)
+		own = l.AppendTo(own)
+	}
+	others := testtier.Rounds(45_000, 4_500_000) // before the pages that are there, and behind them
+	var index, blocks bytes.Buffer
+	key := x.blocks()[0]
+	z := zipnum.NewWriter(&blocks, &index, path.Base(key))
+	z.Segments = x.names
+	r, digest := rand.New(rand.NewPCG(1, 2)), make([]byte, 20)
+	fill := func(front string) {
+		for i := range others {
+			for at := range digest {
+				digest[at] = byte(r.Uint32())
+			}
+			site := fmt.Sprintf("site%04d", i/900)
+			l := warc.Line{SURT: fmt.Sprintf("%s,%s)/a-longer-path-as-sites-have/%07d", front, site, i),
+				URL:  fmt.Sprintf("https://www.%s.%s/a-longer-path-as-sites-have/%07d", site, front, i),
+				Time: "20260102150405", File: "none.warc.gz", Offset: int64(r.Uint32()),
+				Digest: base32.StdEncoding.EncodeToString(digest)}
+			must.Do(t, z.Add(bytes.TrimSuffix(l.AppendTo(nil), []byte("\n"))))
+		}
+	}
+	fill("biz")
+	for line := range bytes.Lines(own) {
+		must.Do(t, z.Add(bytes.TrimSuffix(line, []byte("\n"))))
+	}
+	fill("org")
+	must.Do(t, z.Close())
+	for at, b := range map[string]*bytes.Buffer{key: &blocks, "crawl-data/web/index.idx": &index} {
+		must.Do(t, x.store.Delete(t.Context(), at))
+		must.Get(x.store.Put(t.Context(), at, bytes.NewReader(b.Bytes()), object.Condition{}))(t)
+	}
+	most := 0
+	for i := 0; i < 200; i += 13 {
+		n, indexes := x.page(t, "s3://bucket/crawl-data/web", i)
+		if most = max(most, n); indexes != 1 {
+			t.Errorf("%d index files", indexes)
+		}
+	}
+	t.Logf("%d lines, an index of %d bytes with blocks of %d: at most %d requests", 2*others+len(x.names), index.Len(),
+		blocks.Len(), most)
 	if most > 5 {
 		t.Errorf("%d requests", most)
 	}
