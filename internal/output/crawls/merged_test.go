@@ -155,7 +155,7 @@ func TestMergedRequests(t *testing.T) {
 	}
 }
 
-// TestMergedHuge: a page of a crawl of 100 GB takes at most 5 requests. The lines of its other pages are made up, as many
+// TestMergedHuge: a page of a crawl of 100 GB takes at most 5 requests. The lines of other pages are made up, as many
 // as there are if a record has 11 kB. The gate has a hundredth of them.
 func TestMergedHuge(t *testing.T) {
 	x := newIndexed(t, 200, 0)
