@@ -135,6 +135,7 @@ func (a *Agent) openSaving(boot uint64) error {
 		if k.Agent = a.cfg.Cluster.Name; !a.cfg.adopted {
 			k.Orphans, k.Replicated = past.NewOrphans(k, member{a}), a.cfg.Cluster.Replicas > 1
 		}
+		k.Members = a.membership.Members
 	}
 	if err := k.Open(context.Background(), a.cfg.Resume, a.cfg.Overwrite); err != nil {
 		return err

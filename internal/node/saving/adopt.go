@@ -202,6 +202,9 @@ func (o *Orphans) look(ctx context.Context) error {
 		if err := o.stand(ctx, name, s); err != nil {
 			return err
 		}
+		if s.known && o.foreign(s.note) {
+			continue
+		}
 		wanted := s.standing == (image.Standing{}) || s.standing.Image > 0 && !s.note.Over
 		if wanted && s.note.Left {
 			var done bool
@@ -226,6 +229,12 @@ func (o *Orphans) look(ctx context.Context) error {
 	o.names, o.looked = orphans, true
 	o.unseen = slices.ContainsFunc(orphans, func(name string) bool { return !o.series[name].seen })
 	return nil
+}
+
+// foreign reports that a state is that of another crawl with the same name: of one that was replaced since, or of an
+// agent that crawled alone.
+func (o *Orphans) foreign(n note) bool {
+	return n.Boot == 0 || n.Crawl != "" && n.Crawl != o.keeper.identity()
 }
 
 // stand brings an orphan up to date.

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -36,6 +37,8 @@ type family struct {
 }
 
 func (f *family) First() bool { return true }
+
+func (*family) Crawl() rpc.ID { return rpc.ID{1} }
 
 func (f *family) Boots() map[string]uint64 {
 	f.mu.Lock()
@@ -75,7 +78,7 @@ func (f *family) Write(kind string, fields ...report.Field) {
 
 func (f *family) keeper(agent, dir string) *Keeper {
 	return &Keeper{Series: Series{Store: stores.Place{URL: "s3://bucket/", Backend: f.store}, Crawl: "web",
-		Agent: agent, FS: f.mem, Dir: dir}, Every: time.Minute, Boot: 7, Events: f}
+		Agent: agent, FS: f.mem, Dir: dir}, Every: time.Minute, Boot: 7, Members: f, Events: f}
 }
 
 // save saves a state of an agent, whose process is then killed.
@@ -236,6 +239,44 @@ func TestOrphansThatWait(t *testing.T) {
 				f.t.Errorf("waits for %q", got)
 			}
 		})
+	})
+}
+
+// States of another crawl that has the same name in the store are left alone: of one that was replaced, or of an agent
+// that crawled alone.
+func TestStatesOfAnotherCrawl(t *testing.T) {
+	among(t, func(f *family) {
+		f.save("a2", note{Boot: 3, Crawl: rpc.ID{2}.String()})
+		f.save("agent", note{})
+		f.save("a3", note{Boot: 3, Crawl: (&family{}).Crawl().String()})
+		f.adopts(true, func(o *Orphans, k *Keeper) {
+			time.Sleep(20 * time.Second)
+			if got := o.Unclaimed(); !strings.Contains(got, "agent a3,") {
+				f.t.Errorf("waits for %q", got)
+			}
+			time.Sleep(4 * time.Minute)
+			if f.done() != "a3" || k.Unsure() != "" || !o.Claimed() {
+				f.t.Errorf("adopted %q, unsure %q, unclaimed %q", f.done(), k.Unsure(), o.Unclaimed())
+			}
+		})
+	})
+}
+
+// The identity of the crawl is in each state, when it is known.
+func TestStatesNameTheirCrawl(t *testing.T) {
+	among(t, func(f *family) {
+		for want, members := range map[string]interface{ Crawl() rpc.ID }{
+			"": nil, (&family{}).Crawl().String(): f,
+		} {
+			k := f.keeper("b"+want, "/b"+want)
+			k.Members = members
+			must.Do(f.t, f.mem.MkdirAll(k.Dir+"/state", 0o755))
+			must.Do(f.t, k.Open(f.t.Context(), false, false))
+			must.Do(f.t, k.Last(End{}))
+			if _, n, err := k.read(f.t.Context(), k.Agent); err != nil || n.Crawl != want {
+				f.t.Errorf("%+v, %v, want %q", n, err, want)
+			}
+		}
 	})
 }
 

@@ -29,6 +29,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -112,7 +113,9 @@ type ownRun struct {
 // note is what an image tells other agents.
 type note struct {
 	Boot uint64 `json:"boot"`
-	Left bool   `json:"left,omitempty"`
+	// Crawl is the identity of the cluster's crawl; empty if the agent crawls alone.
+	Crawl string `json:"crawl,omitempty"`
+	Left  bool   `json:"left,omitempty"`
 	// Over means that all agents had finished the crawl.
 	Over bool `json:"over,omitempty"`
 	// Heirs, of an agent that has left, are the states of other agents that have what it knew.
@@ -128,9 +131,11 @@ type heir struct {
 // A Keeper saves the states of an agent. Open makes it, and one goroutine owns it.
 type Keeper struct {
 	Series
-	Every  time.Duration // from one state to the next one
-	Boot   uint64        // the number of the agent's start; 0 if it crawls alone
-	Events interface {
+	Every time.Duration // from one state to the next one
+	Boot  uint64        // the number of the agent's start; 0 if it crawls alone
+	// Members tells the identity of the cluster's crawl; nil: the agent crawls alone.
+	Members interface{ Crawl() rpc.ID }
+	Events  interface {
 		Write(kind string, fields ...report.Field)
 	}
 	// Replicated means that the others go on with the hosts of an agent that is lost.
@@ -406,7 +411,7 @@ func (k *Keeper) sendLast(ctx context.Context, cut *image.Cut, e End) error {
 }
 
 func (k *Keeper) send(ctx context.Context, cut *image.Cut, n note) (err error) {
-	n.Boot = k.Boot
+	n.Boot, n.Crawl = k.Boot, k.identity()
 	if cut.Note, err = json.Marshal(n); err != nil {
 		return err
 	}
@@ -416,6 +421,14 @@ func (k *Keeper) send(ctx context.Context, cut *image.Cut, n note) (err error) {
 			report.F("bytes", v.Bytes), report.F("sent", v.Moved))
 	}
 	return err
+}
+
+// identity returns the identity of the cluster's crawl; "": it is not known, or the agent crawls alone.
+func (k *Keeper) identity() string {
+	if k.Members == nil || k.Members.Crawl() == (rpc.ID{}) {
+		return ""
+	}
+	return k.Members.Crawl().String()
 }
 
 // read returns the newest state of an agent, and its note. Both are zero if there is none.
