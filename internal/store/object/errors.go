@@ -26,6 +26,7 @@ var (
 	ErrSlow       = errors.New("the store asks to send less (SlowDown)")
 	ErrAway       = errors.New("the store cannot be reached: check the endpoint and the network")
 	ErrBroken     = errors.New("the store has an error of its own: look at its log")
+	ErrFull       = errors.New("the disk of the store is full: make room there")
 	ErrRefused    = errors.New("the store refuses the request")
 	ErrRedirected = errors.New("the endpoint redirects to another address, which is not followed: name that one")
 )

@@ -66,6 +66,8 @@ func explain(err error) error {
 		return fmt.Errorf("%w (%w)", object.ErrNotFound, err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w (%w)", object.ErrDenied, err)
+	case disk.IsFull(err):
+		return object.ErrFull
 	case errors.Is(err, disk.ErrLocked):
 		return fmt.Errorf("%w (%w)", object.ErrConflict, err)
 	case errors.Is(err, errors.ErrUnsupported):

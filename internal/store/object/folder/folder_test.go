@@ -90,3 +90,17 @@ func wantWhole(t *testing.T, fsys disk.FS, key string, texts ...string) string {
 	}
 	return string(got)
 }
+
+// TestFull: the message of a disk that is full says what to do, and has no path.
+func TestFull(t *testing.T) {
+	mem := testdisk.NewMem()
+	b := must.Get(folder.Open(testdisk.NewFaulty(mem, testdisk.FullAfter(1000)), "/"))(t)
+	s := object.New(b, b.Base(), object.Config{Tries: 1})
+	_, err := s.Put(t.Context(), "a/b", strings.NewReader(strings.Repeat("x", 2000)), object.Condition{})
+	if !errors.Is(err, object.ErrFull) || strings.Contains(err.Error(), "no space") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := s.Stat(t.Context(), "a/b"); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("an object is there: %v", err)
+	}
+}

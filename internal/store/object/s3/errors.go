@@ -62,6 +62,7 @@ var codes = map[string]error{
 	"ServiceUnavailable":              object.ErrSlow,
 	"RequestTimeout":                  object.ErrAway,
 	"InternalError":                   object.ErrBroken,
+	"XMinioStorageFull":               object.ErrFull,
 	"InvalidRange":                    errRange,
 	"ObjectLockConfigurationNotFound": object.ErrUnsupported,
 }
