@@ -20,7 +20,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/object"
 )
@@ -69,7 +71,7 @@ func explain(err error) error {
 	case disk.IsFull(err):
 		return object.ErrFull
 	case errors.Is(err, disk.ErrLocked):
-		return fmt.Errorf("%w (%w)", object.ErrConflict, err)
+		return fmt.Errorf("%w (another process has the lock of the directory)", object.ErrConflict)
 	case errors.Is(err, errors.ErrUnsupported):
 		return fmt.Errorf("%w (%w)", object.ErrUnsupported, err)
 	}
@@ -149,9 +151,9 @@ func (r reader) Read(p []byte) (int, error) {
 // place gives a file its name, if the condition holds.
 func (b *Backend) place(ctx context.Context, tmp, key string, when object.Condition) error {
 	if when.IfAbsent || when.IfTag != "" {
-		lock, err := b.fs.Lock(filepath.Join(b.dir, lockName))
+		lock, err := b.lock(ctx)
 		if err != nil {
-			return explain(err)
+			return err
 		}
 		defer lock.Close()
 		i, err := b.Stat(ctx, key)
@@ -170,6 +172,19 @@ func (b *Backend) place(ctx context.Context, tmp, key string, when object.Condit
 		return explain(err)
 	}
 	return explain(b.fs.SyncDir(filepath.Dir(name)))
+}
+
+// Writers have the lock for a moment each. lock looks every lockStep, for lockFor at most.
+const lockStep, lockFor = 5 * time.Millisecond, 2 * time.Second
+
+// lock takes the lock of the directory.
+func (b *Backend) lock(ctx context.Context) (io.Closer, error) {
+	for waited := time.Duration(0); ; waited += lockStep {
+		lock, err := b.fs.Lock(filepath.Join(b.dir, lockName))
+		if !errors.Is(err, disk.ErrLocked) || waited >= lockFor || !clock.Pause(ctx, lockStep) {
+			return lock, explain(err)
+		}
+	}
 }
 
 // Begin implements object.Backend. A Whole has no uploads in parts; nor have Part and Complete any.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/object"
@@ -31,6 +33,28 @@ func TestConformance(t *testing.T) {
 			}, able)
 		})
 	}
+}
+
+// TestWritersWait: a write waits while another process has the lock of the directory for a moment. If it has the lock for
+// longer, the error does not ask to stop that process: it may be another agent.
+func TestWritersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := testdisk.NewMem()
+		b := must.Get(folder.Open(mem, "/"))(t)
+		s := object.New(b, b.Base(), object.Config{Tries: 1})
+		for _, c := range []struct {
+			has time.Duration
+			err error
+		}{{time.Second, nil}, {time.Minute, object.ErrConflict}} {
+			lock := must.Get(mem.Lock("/.orbweaver-store-lock"))(t)
+			time.AfterFunc(c.has, func() { lock.Close() })
+			_, err := s.Put(t.Context(), "a"+c.has.String(), strings.NewReader("text"), object.Condition{IfAbsent: true})
+			if !errors.Is(err, c.err) || err != nil && strings.Contains(err.Error(), "stop") {
+				t.Errorf("%v: %v", c.has, err)
+			}
+			time.Sleep(time.Hour)
+		}
+	})
 }
 
 // TestPowerFailure: what Put has confirmed survives a power failure, and what it has not confirmed is whole or absent.
