@@ -35,8 +35,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestWritersWait: a write waits while another process has the lock of the directory for a moment. If it has the lock for
-// longer, the error does not ask to stop that process: it may be another agent.
+// TestWritersWait: a write waits while another process has the lock of the directory for a moment. If that takes longer,
+// the error does not ask to stop the process: it may be another agent.
 func TestWritersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := testdisk.NewMem()
@@ -48,7 +48,8 @@ func TestWritersWait(t *testing.T) {
 		}{{time.Second, nil}, {time.Minute, object.ErrConflict}} {
 			lock := must.Get(mem.Lock("/.orbweaver-store-lock"))(t)
 			time.AfterFunc(c.has, func() { lock.Close() })
-			_, err := s.Put(t.Context(), "a"+c.has.String(), strings.NewReader("text"), object.Condition{IfAbsent: true})
+			key, text := c.has.String(), strings.NewReader("text")
+			_, err := s.Put(t.Context(), key, text, object.Condition{IfAbsent: true})
 			if !errors.Is(err, c.err) || err != nil && strings.Contains(err.Error(), "stop") {
 				t.Errorf("%v: %v", c.has, err)
 			}
