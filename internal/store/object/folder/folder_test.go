@@ -35,8 +35,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestWritersWait: a write waits while another process has the lock of the directory for a moment. If that takes longer,
-// the error does not ask to stop the process: it may be another agent.
+// TestWritersWait: a write waits while another process has the lock of the directory for a moment. If that takes
+// longer, the error does not ask to stop the process: it may be another agent.
 func TestWritersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := testdisk.NewMem()
