@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +27,15 @@ import (
 // held has the URLs in the segments of agents, or an error.
 type held struct {
 	urls map[string][]string
+	mu   sync.Mutex // guards err
 	err  error
+}
+
+// fails sets the error from now on.
+func (h *held) fails(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = err
 }
 
 func (h *held) Each(_ context.Context, agent string, fn func(url string) error) error {
@@ -35,6 +44,8 @@ func (h *held) Each(_ context.Context, agent string, fn func(url string) error) 
 			return err
 		}
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return h.err
 }
 
@@ -81,7 +92,7 @@ func TestStoredPagesAreOffTheList(t *testing.T) {
 		if !strings.Contains(text(a2), a(1)+"\n") {
 			t.Errorf("the store refuses, and the list is %s", text(a2))
 		}
-		store.err = nil
+		store.fails(nil)
 		time.Sleep(2 * time.Minute)
 		got := text(a2)
 		for n, want := range map[int]bool{1: false, 2: true, 3: false, 4: true} {
