@@ -29,6 +29,8 @@ type family struct {
 	store *teststore.Sim
 	mem   *testdisk.Mem
 
+	replicated bool // set while no agent runs
+
 	mu      sync.Mutex // guards all below
 	boots   map[string]uint64
 	events  []string
@@ -78,7 +80,8 @@ func (f *family) Write(kind string, fields ...report.Field) {
 
 func (f *family) keeper(agent, dir string) *Keeper {
 	return &Keeper{Series: Series{Store: stores.Place{URL: "s3://bucket/", Backend: f.store}, Crawl: "web",
-		Agent: agent, FS: f.mem, Dir: dir}, Every: time.Minute, Boot: 7, Members: f, Events: f}
+		Agent: agent, FS: f.mem, Dir: dir}, Every: time.Minute, Boot: 7, Members: f, Events: f,
+		Replicated: f.replicated}
 }
 
 // save saves a state of an agent, whose process is then killed.
@@ -231,9 +234,10 @@ func TestOrphansThatWait(t *testing.T) {
 			if f.done() != "a3" {
 				f.t.Errorf("adopted %q", f.done())
 			}
-			k.Replicated = true
-			f.save("a4", note{Boot: 3})
-			o.keeper.restored = false
+		})
+		f.replicated = true
+		f.save("a4", note{Boot: 3})
+		f.adopts(false, func(o *Orphans, k *Keeper) {
 			time.Sleep(time.Minute)
 			if got := o.Unclaimed(); got != "" || !o.Claimed() {
 				f.t.Errorf("waits for %q", got)
