@@ -205,7 +205,9 @@ func (o *Orphans) look(ctx context.Context) error {
 		if s.known && o.foreign(s.note) {
 			continue
 		}
-		wanted := s.standing == (image.Standing{}) || s.standing.Image > 0 && !s.note.Over
+		// Of a crawl that has ended, the agents that come from the store need what the others have fetched.
+		wanted := s.standing == (image.Standing{}) ||
+			s.standing.Image > 0 && (!s.note.Over || o.keeper.restored && !s.seen)
 		if wanted && s.note.Left {
 			var done bool
 			if done, wanted, err = o.bequest(ctx, s.note.Heirs, there); err == nil && done {
