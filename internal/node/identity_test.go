@@ -63,6 +63,9 @@ func TestSharedSettings(t *testing.T) {
 		}},
 		{"agents", func(c *node.Config) { c.Cluster.Agents = 3 }},
 		{"replicas", func(c *node.Config) { c.Cluster.Replicas = 2 }},
+		{"store-state of the crawl (isPartOf in warcinfo, or the name of the directory)", func(c *node.Config) {
+			c.StoreState, c.Archive.Segments.Crawl = time.Minute, "web"
+		}},
 		{"on-loss", func(c *node.Config) { c.Cluster.OnLoss = membership.LossRefetch }},
 		{"partition", func(c *node.Config) { c.Cluster.Partition = membership.PartitionHash }},
 		{"partition", func(c *node.Config) { c.Cluster.Partition, c.Cluster.Kappa = membership.PartitionRing, 100 }},

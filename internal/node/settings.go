@@ -56,7 +56,8 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	}
 	maps.Copy(settings, a.cfg.Cluster.Terms())
 	if a.cfg.StoreState > 0 {
-		settings["store-state"] = "on"
+		// Agents look for each other's states below the name of their crawl.
+		settings[stateTerm] = a.cfg.Archive.Segments.Crawl
 	}
 	if !a.cfg.Rate.None() {
 		settings["rate"] = a.cfg.Rate.String()
@@ -84,6 +85,9 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	}
 	return settings, nil
 }
+
+// stateTerm is the shared setting that has the name of the crawl in the store.
+const stateTerm = "store-state of the crawl (isPartOf in warcinfo, or the name of the directory)"
 
 // CheckWalk returns an *input.ConfigError if agents that divide their work so cannot walk. Open checks it too late to
 // leave the directory unchanged, because only an open strategy is known to be a walk.
