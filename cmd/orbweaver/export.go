@@ -162,6 +162,13 @@ func (c *ExportCmd) pack(ctx context.Context, in *crawls.FS, out, errs io.Writer
 	if cfg.WARCs, err = warcFiles(in, errs, c.Dirs); err != nil {
 		return err
 	}
+	names := map[string]bool{}
+	for _, name := range cfg.WARCs {
+		if name = filepath.Clean(name); names[name] {
+			return bad("%s would be packed twice; name each crawl and each file once", crawls.Name(name))
+		}
+		names[name] = true
+	}
 	if c.Logs {
 		cfg.Logs = wacz.CrawlLogs(in, c.Dirs)
 	}

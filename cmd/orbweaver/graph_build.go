@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/graph"
 	"github.com/orbweaver/orbweaver/internal/output/crawls"
+	"github.com/orbweaver/orbweaver/internal/output/wacz"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/report/weblinks"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -123,8 +124,11 @@ func (c *GraphBuildCmd) archives(errs io.Writer) (files []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(more) == 0 {
+		switch {
+		case len(more) == 0:
 			return nil, bad("%s: the archive is empty; name a crawl that has visited pages", dir)
+		case wacz.Is(dir) && slices.Contains(more, dir):
+			return nil, bad("%s: graph build opens no WACZ; unpack it, and name its WARC files", dir)
 		}
 		if is, err := c.in.IsCrawlDir(dir); is && err == nil {
 			fmt.Fprintf(errs, "orbweaver: the crawl in %s has no link log; reads its WARC files\n", crawls.Name(dir))

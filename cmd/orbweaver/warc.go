@@ -228,13 +228,18 @@ func (c *WarcVerifyCmd) print(out io.Writer, file string, rep *warc.Report, err 
 	}
 	_, err = fmt.Fprintf(out, "%9d %14d %7d %9d %9d  %s\n",
 		rep.Records, rep.Bytes, rep.Errors, rep.Warnings, rep.Skipped, warcCell(file))
+	more := rep.Errors
+	if c.Warnings {
+		more += rep.Warnings
+	}
 	for _, p := range rep.Problems {
 		if err == nil && (c.Warnings || !p.Warning) {
+			more--
 			_, err = fmt.Fprintf(out, "    %s\n", warcCell(p.String()))
 		}
 	}
-	if listed := int64(len(rep.Problems)); err == nil && listed < rep.Errors+rep.Warnings {
-		_, err = fmt.Fprintf(out, "    and %d more\n", rep.Errors+rep.Warnings-listed)
+	if err == nil && more > 0 {
+		_, err = fmt.Fprintf(out, "    and %d more\n", more)
 	}
 	return err
 }
