@@ -127,7 +127,7 @@ func FuzzIndex(f *testing.F) {
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			t.Fatal(err)
 		}
-		// Who looks at the records changes no line.
+		// A Looker changes no line.
 		other := IndexWith(bytes.NewReader(b), "f.warc.gz", gazer{}, func(line []byte) error {
 			again.Write(line)
 			return nil

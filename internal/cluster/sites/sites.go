@@ -510,7 +510,7 @@ func (s *Sites) forget() error {
 	return nil
 }
 
-// readAgain begins to read all entries again, into an empty table. Who waits for the table asks it again.
+// readAgain begins to read all entries again, into an empty table. Callers that wait for the table ask it again.
 func (s *Sites) readAgain() {
 	s.number.Store(0)
 	s.table.answers = s.table.answers[:0]

@@ -347,7 +347,7 @@ func (o *Orphans) adoptAll(ctx context.Context, names []string) {
 	all.Wait()
 }
 
-// adopt runs an orphan until it has left. What fails is tried again after the grace.
+// adopt runs an orphan until it has left. If that fails, it is tried again after the grace.
 func (o *Orphans) adopt(ctx context.Context, name string, s *orphan) {
 	k := o.keeper
 	err := o.heir.CanAdopt(name)

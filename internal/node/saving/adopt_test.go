@@ -209,8 +209,8 @@ func TestOrphanAtTheEnd(t *testing.T) {
 	})
 }
 
-// What cannot be adopted is told once, and tried again. A heir that is lost before its state has all makes the state an
-// orphan again. With replicas, the agents that are there have all.
+// If a state cannot be adopted, an event tells it once, and the agent tries again. If a heir is lost before its state
+// has all, the state is an orphan again. With replicas, the agents that are there have all.
 func TestOrphansThatWait(t *testing.T) {
 	among(t, func(f *family) {
 		f.save("a2", note{Boot: 3, Left: true, Heirs: map[string]heir{"a1": {Boot: 7, Number: 9}}})
