@@ -29,6 +29,9 @@
 // your program again. [Options.Overwrite] begins anew. Only this package continues its crawls:
 // the command "orbweaver crawl" refuses them, and Crawl refuses those of the command.
 //
+// With [Archive.StoreState] the state of the crawl also goes to a store. Then the same program continues the crawl in
+// an empty directory of the same name, on another machine.
+//
 // OnPage gets each page at least once. It gets a page again in these cases:
 //
 //   - OnPage had not returned when the process was killed.

@@ -16,7 +16,7 @@ import (
 )
 
 // ofProgram are settings that the program has, and the library has not, and those of coordinators.
-var ofProgram = []string{"assign", "auth-file", "config", "cookie-file", "store-option", "unblock",
+var ofProgram = []string{"assign", "auth-file", "config", "cookie-file", "unblock",
 	"warc-prefix", "warc-size", "warcinfo"}
 
 // Each setting that an error of a package names is an option here, and each option is a field of Options.
@@ -113,7 +113,7 @@ func TestStrategyWithString(t *testing.T) {
 	if err != nil || s.Order.Strategy != "bfs" {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	if cfg, err := o.config(); err != nil || cfg.Strategy == nil {
+	if cfg, err := o.config(t.Context()); err != nil || cfg.Strategy == nil {
 		t.Errorf("%v", err)
 	}
 }

@@ -13,9 +13,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/saving"
 	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/quantity"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/link"
 )
 
@@ -183,9 +185,23 @@ type Archive struct {
 	// LocalBytes bounds what segments take in Dir: the oldest that the store has are removed. It requires Store. Zero
 	// means that they stay.
 	LocalBytes int64
+	// StoreRate bounds the bandwidth to Store, such as "40MB/s" or "320Mbit". It requires Store. Empty means no limit.
+	StoreRate string
+	// StoreOptions are options of an S3 store, each NAME=VALUE, such as "class=STANDARD_IA" or "encryption=AES256".
+	// They require Store. docs/store.md lists them.
+	StoreOptions []string
+	// StoreState is the time from one saved state of the crawl in Store to the next one, such as 10 minutes. It
+	// requires Store. If Dir then holds no crawl, and Store has a saved state of the crawl with the name of Dir, Crawl
+	// continues that one. It fetches again what was fetched after the last saved state. After a kill it first waits up
+	// to 90 s, because the process before could still run; Options.Note is told. Each saved state ends a segment. Zero
+	// saves no state.
+	StoreState time.Duration
 	// DedupFrom lists archives of earlier crawls: crawl directories, CDXJ files and stores. A response whose body one
 	// of them has becomes a revisit record that refers to it.
 	DedupFrom []string
+	// DedupMinSize is the size in bytes from which a body is looked up in DedupFrom. It requires DedupFrom. Zero means
+	// 1 KB; a negative number looks up each body.
+	DedupMinSize int64
 }
 
 // A Scope decides which links belong to a crawl. A link must pass all of its fields. A seed,
@@ -288,8 +304,8 @@ func (k ScopeKind) String() string {
 	return [...]string{"host", "prefix", "domain", "any"}[k]
 }
 
-// config checks o and turns it into the configuration of a node.
-func (o *Options) config() (node.Config, error) {
+// config checks o and turns it into the configuration of a node. It brings a saved state into Dir: see fromStore.
+func (o *Options) config(ctx context.Context) (node.Config, error) {
 	cfg := node.Config{
 		Dir: o.Dir, Seeds: o.Seeds, Overwrite: o.Overwrite, Note: o.Note,
 		Effective: []byte(crawldir.ProgramMark + " Continue it with that program.\n{}\n"),
@@ -307,6 +323,9 @@ func (o *Options) config() (node.Config, error) {
 		return cfg, explain(err)
 	}
 	if !o.Overwrite {
+		if err := o.fromStore(ctx, s, cfg); err != nil {
+			return cfg, explain(err)
+		}
 		exists, err := crawldir.HoldsCrawl(nil, o.Dir)
 		if err != nil {
 			return cfg, explain(err)
@@ -335,12 +354,31 @@ func (o *Options) config() (node.Config, error) {
 	return cfg, nil
 }
 
+// fromStore brings the newest saved state of the crawl into Dir, if Dir holds no crawl, and the store has one. new is
+// the configuration of a crawl without settings.
+func (o *Options) fromStore(ctx context.Context, s *settings.Settings, new node.Config) error {
+	if o.Archive.StoreState == 0 {
+		return nil
+	}
+	if err := s.Into(&new); err != nil { // before anything is fetched
+		return err
+	}
+	series := saving.Series{Store: new.Store, Crawl: new.Archive.Segments.Crawl, FS: disk.OS, Dir: o.Dir,
+		Notes: saving.Told(o.Note)}
+	if o.Cluster != nil {
+		series.Agent = o.Cluster.Name
+	}
+	return saving.Bring(ctx, series, false)
+}
+
 // settings returns the settings that o has. Those that o leaves out have their defaults.
 func (o *Options) settings() (*settings.Settings, error) {
 	from, s := withStrategy{Options: o}, settings.Defaults()
 	if b, ok := o.Strategy.(*builtin); ok {
 		from.Focused, from.Recrawl, from.Walk = b.focused, b.recrawl, b.walk
-		s.Order.Strategy, s.Order.WalkSeed = b.name, b.walk.Seed
+		if s.Order.Strategy = b.name; b.name == "walk" {
+			s.Order.WalkSeed = b.walk.Seed
+		}
 	}
 	if err := s.Take(&from); err != nil {
 		return nil, err
@@ -364,7 +402,7 @@ func (o *Options) settings() (*settings.Settings, error) {
 			return nil, input.Errorf("{header}: every host would get the %s; leave it out", name)
 		}
 	}
-	return s, nil
+	return s, s.CheckUnused(func(string) bool { return false })
 }
 
 // withStrategy has all fields of which a setting is made: those of Options, and those of the strategies.

@@ -70,7 +70,10 @@ func Crawl(ctx context.Context, o Options) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{Stop: Canceled}, canceled(ctx)
 	}
-	cfg, err := o.config()
+	cfg, err := o.config(ctx)
+	if err != nil && ctx.Err() != nil {
+		return Result{Stop: Canceled}, canceled(ctx)
+	}
 	if err != nil {
 		return Result{Stop: Failed}, err
 	}

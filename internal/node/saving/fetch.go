@@ -73,8 +73,9 @@ func Fetch(ctx context.Context, s Series) (image.Saved, error) {
 	return v, writeRun(fsys, s.Dir, p, saver, ownRun{Alone: true, Restored: true})
 }
 
-// Bring is Fetch for a command line: it does nothing if Dir holds a crawl. The crawl is the one that is named like Dir,
-// or else the only one that the store has. If must is false, the store need not have a state: then the crawl is new.
+// Bring is Fetch for the beginning of a crawl: it does nothing if Dir holds one. If s names no crawl, it is the one
+// that is named like Dir, or else the only one that the store has. If must is false, the store need not have a state:
+// then the crawl is new.
 func Bring(ctx context.Context, s Series, must bool) error {
 	there, err := crawldir.HoldsCrawl(s.disk(), s.Dir)
 	if err != nil {
@@ -95,10 +96,12 @@ func Bring(ctx context.Context, s Series, must bool) error {
 	if err != nil {
 		return err
 	}
-	s.Crawl = disk.SafeName(filepath.Base(abs))
-	p.Prefix = s.prefix(s.Agent)
-	if _, err := image.Look(ctx, p); errors.Is(err, image.ErrNone) {
-		s.Crawl = ""
+	if s.Crawl == "" {
+		s.Crawl = disk.SafeName(filepath.Base(abs))
+		p.Prefix = s.prefix(s.Agent)
+		if _, err := image.Look(ctx, p); errors.Is(err, image.ErrNone) {
+			s.Crawl = ""
+		}
 	}
 	v, err := Fetch(ctx, s)
 	if err != nil && ctx.Err() != nil {

@@ -158,17 +158,17 @@ type Output struct {
 
 	LocalArchive *quantity.ByteSize `placeholder:"BYTES" least:"0" with:"store" option:"Archive.LocalBytes" into:"LocalArchive"`
 
-	StoreRate   quantity.Bandwidth `placeholder:"RATE" with:"store" into:"Store.Rate"`
-	StoreOption []string           `placeholder:"NAME=VALUE" sep:"none" with:"store" into:"Store.Options"`
+	StoreRate   quantity.Bandwidth `placeholder:"RATE" with:"store" option:"Archive.StoreRate" into:"Store.Rate"`
+	StoreOption []string           `placeholder:"NAME=VALUE" sep:"none" with:"store" option:"Archive.StoreOptions" into:"Store.Options"`
 
-	StoreState time.Duration `placeholder:"D" least:"0s" with:"store" into:"StoreState"`
+	StoreState time.Duration `placeholder:"D" least:"0s" with:"store" option:"Archive.StoreState" into:"StoreState"`
 
 	Outlinks bool `into:"Crawl.Outlinks"`
 	Links    bool `at:"Links"`
 
 	DedupFrom []string `placeholder:"PATH" sep:"none" option:"Archive.DedupFrom" into:"Earlier.From"`
 
-	DedupMinSize quantity.ByteSize `default:"1KB" placeholder:"BYTES" least:"0" with:"dedup-from" into:"Earlier.Least"`
+	DedupMinSize quantity.ByteSize `default:"1KB" placeholder:"BYTES" least:"0" with:"dedup-from" option:"Archive.DedupMinSize" negative:"0" into:"Earlier.Least"`
 }
 
 // Cluster is how an agent works with others.
