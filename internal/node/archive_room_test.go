@@ -111,7 +111,7 @@ func roomConfig(t *testing.T, w *smallWeb, mem disk.FS, s object.Backend) node.C
 // store, and goes on. At the end each page is in one committed segment or more, the store has all segments, and the
 // disk never had more than its bound, a segment and the open files.
 func TestLocalArchiveKilled(t *testing.T) {
-	rounds := testtier.Rounds(24, 400)
+	rounds := testtier.Rounds(24/testtier.Stride(3), 400)
 	changes, writes := int64(0), int64(0)
 	for round := 0; round <= rounds; round++ {
 		synctest.Test(t, func(t *testing.T) {

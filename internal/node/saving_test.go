@@ -131,7 +131,8 @@ func TestFetchKilled(t *testing.T) {
 			t.Fatalf("the first process: %v", err)
 		}
 		pages := 0
-		for at, of, live := int64(1), "disk", 0; ; at++ {
+		for at, of, live := int64(0), "disk", 0; ; {
+			at += int64(testtier.Stride(5))
 			mem, place := testdisk.NewMem(), &deadStore{Sim: store}
 			hook := testdisk.FailFrom(at, errDead)
 			if of == "store" {
@@ -224,7 +225,7 @@ func bring(t *testing.T, mem *testdisk.Mem, store *teststore.Sim, rng *rand.Rand
 // that state was restored.
 func TestStatesOutliveDisks(t *testing.T) {
 	states := 0
-	for seed := range uint64(testtier.Rounds(12, 300)) {
+	for seed := range uint64(testtier.Rounds(12/testtier.Stride(2), 300)) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 3))
 			w, store := newSmallWeb(t), teststore.NewSim(seed, teststore.Traits{})

@@ -241,6 +241,6 @@ func TestSegmentsKilled(t *testing.T) {
 				t.Errorf("the log has %d lines, the segments have %d records", logged, all)
 			}
 		})
-		n += max(1, changes/int64(testtier.Rounds(24, 400)))
+		n += max(1, changes/int64(testtier.Rounds(24/testtier.Stride(3), 400)))
 	}
 }

@@ -101,7 +101,7 @@ func heap() int64 {
 // TestHostsAreCheap: each host has an address and a domain of its own here, which is the most expensive case.
 func TestHostsAreCheap(t *testing.T) {
 	hosts, most := int64(testtier.Rounds(5e4, 1e6)), int64(600)
-	if raceDetector {
+	if testtier.Raced {
 		hosts = 5e4
 	}
 	o := &fakeOrigin{hosts: 1 << 24, pages: 100, addr: func(n int64) netip.Addr {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // A world is a cluster with a true time, which no agent knows.
@@ -158,6 +160,7 @@ func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
 func (e *events) Pop() any     { x := (*e)[len(*e)-1]; *e = (*e)[:len(*e)-1]; return x }
 
 func newWorld(t testing.TB, seed uint64, n int, cfg Config) *world {
+	testtier.OneGoroutine(t)
 	w := &world{
 		t: t, rand: rand.New(rand.NewPCG(seed, 1)), cfg: cfg.withDefaults(),
 		points: map[uint64]*judged{}, troubled: map[AgentID]bool{}, over: map[AgentID]bool{}, rates: 0.005, delay: 0.02,

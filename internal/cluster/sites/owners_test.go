@@ -181,6 +181,7 @@ func (r *reader) tenureOf(t *testing.T, host string) (string, bool, uint64) {
 // Owner, Tenure, Heirs and Before agree with a naive reader of the whole stream, while agents come, leave, are lost,
 // return, lose their disks, are killed and lag behind.
 func TestOwnersAgainstHistory(t *testing.T) {
+	testtier.OneGoroutine(t)
 	for round := range testtier.Rounds(6, 100) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			rng := testseed.Rand(t)

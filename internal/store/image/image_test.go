@@ -183,7 +183,7 @@ func (w *world) save(s *image.Saver) (image.Saved, error) {
 // TestModel saves and restores a folder that changes, in a store that fails as real ones do. Time is virtual.
 func TestModel(t *testing.T) {
 	first := testseed.New(t)
-	for n := range testtier.Rounds(10, 200) {
+	for n := range testtier.Rounds(10/testtier.Stride(3), 200) {
 		seed := first + uint64(n)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -95,7 +95,7 @@ func place(t testing.TB, b object.Backend) image.Place {
 func TestKillAtEveryRequest(t *testing.T) {
 	seed := testseed.New(t)
 	synctest.Test(t, func(t *testing.T) {
-		for at := 1; ; at++ {
+		for at := 1; ; at += testtier.Stride(5) {
 			for _, after := range []bool{false, true} {
 				if done := killRequest(t, seed, at, after); done && after {
 					t.Logf("%d requests", at-1)
@@ -179,7 +179,7 @@ func TestDiskFaultAtEveryCall(t *testing.T) {
 		w.write("big", w.bytes(5<<20))
 		s := must.Get(image.Claim(t.Context(), p, image.Config{}))(t)
 		must.Get(w.save(s))(t)
-		for at := int64(1); ; at++ {
+		for at := int64(1); ; at += int64(testtier.Stride(5)) {
 			w.change(200_000)
 			w.write("new", w.bytes(100_000))
 			var n int64
@@ -227,7 +227,7 @@ func TestKillRestoreAtEveryChange(t *testing.T) {
 	want := maps.Clone(w.is)
 	want["identity"], want["beside"] = []byte("stays"), []byte("not in the image")
 	for round := range uint64(testtier.Rounds(1, 30)) {
-		for at := int64(1); ; at++ {
+		for at := int64(1); ; at += int64(testtier.Stride(7)) {
 			m := testdisk.NewMem()
 			must.Do(t, m.MkdirAll("r", 0o755))
 			must.Do(t, m.SyncDir("."))
@@ -262,7 +262,7 @@ func TestKillRestoreAtEveryRequest(t *testing.T) {
 	w.write("big", w.bytes(13<<20))
 	s := must.Get(image.Claim(t.Context(), place(t, sim), image.Config{}))(t)
 	must.Get(w.save(s))(t)
-	for at := 1; ; at++ {
+	for at := 1; ; at += testtier.Stride(3) {
 		d := &dying{Backend: sim}
 		p := place(t, d)
 		d.n, d.at = 0, at

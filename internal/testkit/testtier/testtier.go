@@ -49,3 +49,22 @@ func Rounds(gate, soak int) int {
 	}
 	return gate
 }
+
+// Stride returns the distance between the points at which a test kills or fails what it tests, or between its rounds:
+// raced under the race detector in the gate, otherwise 1. The goroutines are much the same at all points, so the
+// detector needs a sample; the gate also runs each test without it.
+func Stride(raced int) int {
+	if Raced && !Soak() {
+		return raced
+	}
+	return 1
+}
+
+// OneGoroutine skips tb under the race detector in the gate. A test calls it if what it tests starts no goroutine: then
+// the detector can find nothing.
+func OneGoroutine(tb testing.TB) {
+	tb.Helper()
+	if Raced && !Soak() {
+		tb.Skip("the race detector finds nothing in one goroutine")
+	}
+}

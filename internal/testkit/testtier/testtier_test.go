@@ -17,6 +17,9 @@ func TestTiers(t *testing.T) {
 		if got := Rounds(3, 50); got != c.rounds {
 			t.Errorf("%+v: %d rounds", c, got)
 		}
+		if got, sampled := Stride(7), Raced && c.soak != "true"; sampled && got != 7 || !sampled && got != 1 {
+			t.Errorf("%+v: the stride is %d", c, got)
+		}
 		r := &recorder{TB: t}
 		if OnlySoak(r, "long"); r.skipped != c.skipped {
 			t.Errorf("%+v: OnlySoak skipped: %v", c, r.skipped)

@@ -22,7 +22,7 @@ func TestDebianDocs(t *testing.T) {
 		}
 	}
 	seeds, most := testweb.DebianSeeds(), 9000
-	if raceDetector {
+	if testtier.Raced {
 		seeds, most = []string{"https://docs.sqlalchemy.org/"}, 200
 	}
 	w, pool := serving(t, testweb.Config{Folders: folders})

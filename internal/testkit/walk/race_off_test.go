@@ -1,5 +1,0 @@
-//go:build !race
-
-package walk
-
-const raceDetector = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package testweb
-
-const raceDetector = false

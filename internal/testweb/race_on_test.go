@@ -1,6 +1,0 @@
-//go:build race
-
-package testweb
-
-// raceDetector reports whether the race detector is on. Large webs then take ten times as long.
-const raceDetector = true
