@@ -12,7 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/membership"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 	"github.com/orbweaver/orbweaver/internal/testweb"
-	"github.com/orbweaver/orbweaver/internal/testweb/demo"
+	"github.com/orbweaver/orbweaver/internal/testweb/webs"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
@@ -73,7 +73,7 @@ func (c *DemoCmd) Run(out io.Writer) error {
 		return err
 	}
 	web, err := testweb.New(testweb.Config{
-		Sites: demo.SitesFor(c.Delay), Gzip: true, Promise: testweb.Promise{HostDelay: c.Delay, CrawlDelay: true}})
+		Sites: webs.Demo(c.Delay), Gzip: true, Promise: testweb.Promise{HostDelay: c.Delay, CrawlDelay: true}})
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (c *DemoCmd) Run(out io.Writer) error {
 	defer stop()
 	if !c.Quiet && !c.JSON {
 		fmt.Fprintf(out, "Serving a web of %d hosts on this machine, and crawling it from %s\n\n",
-			len(web.Hosts()), demo.Seeds()[0])
+			len(web.Hosts()), webs.DemoSeed())
 	}
 	cfg := c.config(web)
 	if c.Partition != "" {
@@ -101,7 +101,7 @@ func (c *DemoCmd) Run(out io.Writer) error {
 // config returns the configuration of an agent that crawls a web alone.
 func (c *DemoCmd) config(web *testweb.Web) node.Config {
 	cfg := node.Config{
-		Dir: c.Dir, Seeds: demo.Seeds(), Overwrite: true, Contact: "https://github.com/orbweaver/orbweaver",
+		Dir: c.Dir, Seeds: []string{webs.DemoSeed()}, Overwrite: true, Contact: "https://github.com/orbweaver/orbweaver",
 		Scope: scope.Config{Scope: scope.Any},
 	}
 	cfg.Crawl.Requisites, cfg.Crawl.Sitemaps.Follow = true, true
@@ -151,7 +151,7 @@ Skipped        %[7]s, each URL with its reason
 
 Your own first crawl:
                %[5]s crawl --dir first --contact you@example.org https://example.org/
-`, dir, demo.Seeds()[0], at("archive"), at("logs", "crawl.log"), self(), at("reports"), at("reports", "skipped.jsonl"))
+`, dir, webs.DemoSeed(), at("archive"), at("logs", "crawl.log"), self(), at("reports"), at("reports", "skipped.jsonl"))
 }
 
 // self returns the command that runs this program from the current directory.

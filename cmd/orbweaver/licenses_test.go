@@ -127,6 +127,17 @@ func licenseText(t *testing.T) string {
 		}
 		users[text] = append(users[text], strings.TrimSpace(m.Path+" "+m.Version))
 	}
+	// The test web's applications contain code of packages from npm.
+	const apps = "../../internal/testweb/scripts/licenses"
+	for _, e := range must.Get(os.ReadDir(apps))(t) {
+		name := strings.ReplaceAll(strings.TrimSuffix(e.Name(), ".txt"), "+", "/")
+		at := strings.LastIndex(name, "@")
+		text := strings.TrimSpace(string(must.Get(os.ReadFile(filepath.Join(apps, e.Name())))(t)))
+		if users[text] == nil {
+			order = append(order, text)
+		}
+		users[text] = append(users[text], name[:at]+" "+name[at+1:])
+	}
 	var b strings.Builder
 	b.WriteString("Orbweaver is licensed under the Apache License 2.0. The program contains the\n" +
 		"following software of others, under the licences that stand below its names.\n")

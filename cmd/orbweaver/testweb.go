@@ -21,9 +21,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/testweb"
-	"github.com/orbweaver/orbweaver/internal/testweb/demo"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 	"github.com/orbweaver/orbweaver/internal/testweb/record"
+	"github.com/orbweaver/orbweaver/internal/testweb/webs"
 )
 
 // TestwebCmd is "testweb": a web on this machine to crawl, until it is interrupted.
@@ -40,6 +40,7 @@ type TestwebCmd struct {
 	DebianDocs bool     `help:"${testweb_debian_docs}" group:"Folders and small webs"`
 	Demo       bool     `help:"${testweb_demo}" group:"Folders and small webs"`
 	Hostile    bool     `help:"${testweb_hostile}" group:"Folders and small webs"`
+	Scripts    bool     `help:"${testweb_scripts}" group:"Folders and small webs"`
 	Dripping   int      `placeholder:"N" help:"${testweb_dripping}" group:"Folders and small webs"`
 	Raw        []string `placeholder:"HOST=DIR" sep:"none" help:"${testweb_raw}" group:"Folders and small webs"`
 	Suffix     []string `placeholder:"HOST=SUFFIX" sep:"none" help:"${testweb_suffix}" group:"Folders and small webs"`
@@ -58,12 +59,7 @@ type TestwebCmd struct {
 	ConfigOut string        `placeholder:"FILE" help:"${testweb_config_out}" group:"Output"`
 	TimeLimit time.Duration `placeholder:"D" help:"${testweb_time_limit}" group:"Limits"`
 
-	Delay      time.Duration `name:"promise-delay" placeholder:"D" help:"${promise_delay}" group:"Politeness"`
-	IPDelay    time.Duration `name:"promise-ip-delay" placeholder:"D" help:"${promise_ip_delay}" group:"Politeness"`
-	SiteDelay  time.Duration `name:"promise-site-delay" placeholder:"D" help:"${promise_site_delay}" group:"Politeness"`
-	CrawlDelay bool          `name:"promise-crawl-delay" help:"${promise_crawl_delay}" group:"Politeness"`
-	None       bool          `name:"no-politeness" help:"${no_politeness}" group:"Politeness"`
-	Agent      string        `default:"orbweaver" help:"${promise_agent}" group:"Politeness"`
+	Promise promiseFlags `embed:""`
 
 	Log       string `placeholder:"FILE" help:"${testweb_log}" group:"Output"`
 	ReportOut string `placeholder:"FILE" help:"${testweb_report_out}" group:"Output"`
@@ -307,8 +303,7 @@ func checkLoopback(flag, addr string) error {
 func (c *TestwebCmd) config() (s served, err error) {
 	s.cfg = testweb.Config{HTTPPort: c.HTTP, HTTPSPort: c.HTTPS, DNS: c.DNSListen, Control: c.Control, TTL: c.TTL,
 		Addresses: max(c.Addresses, 0), Gzip: c.Gzip,
-		Promise: testweb.Promise{HostDelay: c.Delay, AddrDelay: c.IPDelay, SiteDelay: c.SiteDelay,
-			CrawlDelay: c.CrawlDelay, Agent: c.Agent, None: c.None}}
+		Promise: c.Promise.promise()}
 	bad := func(format string, args ...any) (served, error) {
 		return s, input.Errorf(format, args...)
 	}
@@ -370,25 +365,15 @@ func (c *TestwebCmd) config() (s served, err error) {
 			s.seeds = append(s.seeds, seed)
 		}
 	}
-	if c.Demo {
-		s.cfg.Sites = append(s.cfg.Sites, demo.Sites()...)
-		s.seeds = append(s.seeds, demo.Seeds()...)
-		s.anywhere = true
-	}
-	if c.Hostile {
-		s.cfg.Sites = append(s.cfg.Sites, testweb.HostileSites()...)
-		s.seeds = append(s.seeds, "http://"+testweb.HostileHost+"/")
-	}
 	if c.Dripping < 0 {
 		return bad("--dripping %d is negative; 0 serves none", c.Dripping)
 	}
-	for _, site := range testweb.DrippingSites(c.Dripping, 8*time.Second) {
-		s.cfg.Sites = append(s.cfg.Sites, site)
-		s.seeds = append(s.seeds, "http://"+site.Host+"/")
-	}
+	chosen := webs.Chosen{Demo: c.Demo, Hostile: c.Hostile, Dripping: c.Dripping, Scripts: c.Scripts}
+	seeds, anywhere := chosen.Add(&s.cfg)
+	s.seeds, s.anywhere = append(s.seeds, seeds...), anywhere
 	given = givenHosts{}
 	for _, site := range s.cfg.Sites {
-		given[site.Host] = "--demo, --hostile or --dripping"
+		given[site.Host] = "--demo, --hostile, --dripping or --scripts"
 	}
 	for _, text := range c.Raw {
 		u, dir, err := siteFlag("raw", text, "HOST=DIR, such as raw.example=./replies", false)
@@ -493,7 +478,7 @@ func (c *TestwebCmd) origin(s *served) error {
 		}
 	}
 	if len(c.Record) > 0 {
-		a, err := c.recordFlags.open(c.Agent)
+		a, err := c.recordFlags.open(c.Promise.Agent)
 		if err != nil {
 			return err
 		}

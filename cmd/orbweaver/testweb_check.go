@@ -20,6 +20,21 @@ func (g givenHosts) take(key, flag, remedy string) error {
 	return nil
 }
 
+// promiseFlags are the politeness that the crawler claims.
+type promiseFlags struct {
+	Delay      time.Duration `name:"promise-delay" placeholder:"D" help:"${promise_delay}" group:"Politeness"`
+	IPDelay    time.Duration `name:"promise-ip-delay" placeholder:"D" help:"${promise_ip_delay}" group:"Politeness"`
+	SiteDelay  time.Duration `name:"promise-site-delay" placeholder:"D" help:"${promise_site_delay}" group:"Politeness"`
+	CrawlDelay bool          `name:"promise-crawl-delay" help:"${promise_crawl_delay}" group:"Politeness"`
+	None       bool          `name:"no-politeness" help:"${no_politeness}" group:"Politeness"`
+	Agent      string        `default:"orbweaver" help:"${promise_agent}" group:"Politeness"`
+}
+
+func (f *promiseFlags) promise() testweb.Promise {
+	return testweb.Promise{HostDelay: f.Delay, AddrDelay: f.IPDelay, SiteDelay: f.SiteDelay, CrawlDelay: f.CrawlDelay,
+		Agent: f.Agent, None: f.None}
+}
+
 // checkNumbers refuses ports that do not exist and negative durations.
 func (c *TestwebCmd) checkNumbers() error {
 	for _, p := range []struct {
@@ -34,8 +49,8 @@ func (c *TestwebCmd) checkNumbers() error {
 		flag string
 		d    time.Duration
 	}{
-		{"time-limit", c.TimeLimit}, {"promise-delay", c.Delay}, {"promise-ip-delay", c.IPDelay},
-		{"promise-site-delay", c.SiteDelay},
+		{"time-limit", c.TimeLimit}, {"promise-delay", c.Promise.Delay}, {"promise-ip-delay", c.Promise.IPDelay},
+		{"promise-site-delay", c.Promise.SiteDelay},
 	} {
 		if d.d < 0 {
 			return bad("--%s %s is negative; give a duration such as 10s, or 0 for none", d.flag, d.d)

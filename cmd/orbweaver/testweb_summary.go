@@ -38,6 +38,9 @@ func summarize(out io.Writer, r *testweb.Report) {
 				humanize.Comma(o.Fetched), humanize.Comma(o.Missed), humanize.Comma(o.Beyond))
 		}
 	}
+	for _, a := range r.Apps {
+		fmt.Fprintf(out, "%-11s %s\n", a.Name, a)
+	}
 	if f := r.Fresh; f != nil {
 		fmt.Fprintf(out, "fresh       %.1f %% of %s on average, %.1f %% now; %s old on average; "+
 			"%s served, %s confirmed, %s wrongly\n",

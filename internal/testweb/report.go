@@ -94,6 +94,7 @@ type Report struct {
 	TLS        TLSReport            `json:"tls"`
 	Origin     *OriginReport        `json:"origin,omitempty"`
 	Fresh      *FreshReport         `json:"fresh,omitempty"`
+	Apps       []AppReport          `json:"apps,omitempty"`
 	DNSQueries int64                `json:"dns_queries"`
 }
 

@@ -216,6 +216,7 @@ func (rw *recorder) Write(p []byte) (int, error) {
 //	GET  /.testweb/count    Count as JSON, which costs nearly nothing
 //	GET  /.testweb/urls     the requested URLs with their number of answers (Web.Fetched)
 //	GET  /.testweb/log      the newest requests as lines (Entry.AppendTSV)
+//	GET  /.testweb/pages    the pages that need scripts (Config.Apps): URL, tab, the text that they then show
 //	GET  /.testweb/ca.pem   the certificate of the authority
 //	POST /.testweb/reset    forget everything; the parameters delay, ip-delay and site-delay change the promise
 func (w *Web) controlHandler() http.Handler {
@@ -240,6 +241,13 @@ func (w *Web) controlHandler() http.Handler {
 		for _, e := range w.Log() {
 			b = e.AppendTSV(b[:0])
 			rw.Write(b)
+		}
+	})
+	mux.HandleFunc("GET /.testweb/pages", func(rw http.ResponseWriter, _ *http.Request) {
+		for _, app := range w.cfg.Apps {
+			for _, p := range app.Pages {
+				fmt.Fprintf(rw, "%s\t%s\n", p.URL, p.Mark)
+			}
 		}
 	})
 	mux.HandleFunc("GET /.testweb/ca.pem", func(rw http.ResponseWriter, _ *http.Request) { rw.Write(w.CAPEM()) })

@@ -240,6 +240,7 @@ func (t *tracker) report(w *Web) *Report {
 	if t.fresh != nil {
 		r.Fresh = t.fresh.report(now)
 	}
+	r.Apps = w.reportApps()
 	if t.origin != nil {
 		origin.Hosts = t.origin.Hosts()
 		tab.compare(&origin, w.cfg.Truth)

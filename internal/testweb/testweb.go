@@ -56,6 +56,8 @@ type Config struct {
 	// Changes knows when the Origin's pages change, so that the Report can tell how fresh the crawl's copies are; nil:
 	// they do not change.
 	Changes Changing
+	// Apps are hosts of Sites whose pages need scripts, for the Report.
+	Apps []App
 	// CloseEach closes every connection after its first response.
 	CloseEach bool
 	// HTTPPort and HTTPSPort are TCP ports on every loopback address. Zero lets the system choose.

@@ -1,0 +1,1 @@
+import{a as e,h as t,i as n,l as r,m as i,r as a,t as o}from"./index.js";var s={key:0},c={__name:`Person`,props:{id:String},setup(c){let l=o(`/api/person/${c.id}.json`);return(o,c)=>i(l)?(r(),e(`main`,s,[a(`h1`,null,t(i(l).title),1),a(`p`,null,t(i(l).text),1)])):n(``,!0)}};export{c as default};

@@ -1,0 +1,1 @@
+import{a as e,d as t,h as n,i as r,l as i,m as a,r as o,s,t as c}from"./index.js";var l={key:0},u={__name:`Work`,props:{id:String},setup(u){let d=c(`/api/work/${u.id}.json`);return(c,u)=>{let f=t(`museum-label`);return a(d)?(i(),e(`main`,l,[o(`h1`,null,n(a(d).title),1),s(f,{text:a(d).text,next:a(d).next},null,8,[`text`,`next`])])):r(``,!0)}}};export{u as default};

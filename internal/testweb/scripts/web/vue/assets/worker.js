@@ -1,0 +1,1 @@
+onmessage=async e=>{let t=await(await fetch(`/api/index.json`)).json();postMessage(t.filter(t=>t.words.includes(e.data)))};
