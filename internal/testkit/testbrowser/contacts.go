@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"testing"
 )
 
 // Contacts ends the browser and returns whom it has contacted, or tried to, by its own network log:
@@ -13,9 +14,15 @@ import (
 func (b *Browser) Contacts() []string {
 	b.tb.Helper()
 	b.Stop()
-	text, err := os.ReadFile(b.log)
+	return ContactsIn(b.tb, b.log)
+}
+
+// ContactsIn returns the contacts in the network log of a browser that has ended.
+func ContactsIn(tb testing.TB, name string) []string {
+	tb.Helper()
+	text, err := os.ReadFile(name)
 	if err != nil {
-		b.tb.Fatal(err)
+		tb.Fatal(err)
 	}
 	var log struct {
 		Constants struct {
@@ -27,14 +34,14 @@ func (b *Browser) Contacts() []string {
 		} `json:"events"`
 	}
 	if err := json.Unmarshal(text, &log); err != nil {
-		b.tb.Fatalf("network log: %v", err)
+		tb.Fatalf("network log: %v", err)
 	}
 	names := map[int]string{}
 	for name, n := range log.Constants.Types {
 		names[n] = name
 	}
 	if len(log.Events) == 0 || len(names) == 0 {
-		b.tb.Fatal("the network log is empty")
+		tb.Fatal("the network log is empty")
 	}
 	var found []string
 	for _, e := range log.Events {
