@@ -112,6 +112,12 @@ func (w *writer) others(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if failures := sinks[failuresPath]; sinks[logPath].rows > 0 && failures.rows == 0 {
+		// A query that names the table must find a file, also if nothing failed.
+		if err := failures.open(); err != nil {
+			return err
+		}
+	}
 	for _, path := range otherPaths {
 		s := sinks[path]
 		if err := s.end(); err != nil {

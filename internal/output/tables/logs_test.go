@@ -2,6 +2,7 @@ package tables
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -124,5 +125,21 @@ func TestLogs(t *testing.T) {
 	}
 	if _, rows := table(t, mem, "log"); len(rows) != 3 {
 		t.Error(fmt.Sprint("the log has rows ", rows))
+	}
+}
+
+// A crawl without failures has a table of them without rows, because queries name its files.
+func TestNoFailures(t *testing.T) {
+	mem := newMem()
+	archive(t, mem, "/c")
+	l := report.Line{Time: time.UnixMilli(1777863721005), Code: 200, URL: "http://a.example/"}
+	logOf(t, mem, string(l.AppendTo(nil)))
+	res := must.Get(Write(context.Background(), config(mem, "/c")))(t)
+	golden := must.Get(os.ReadFile("testdata/failures.txt"))(t)
+	if schema, rows := table(t, mem, "failures"); len(rows) != 0 || strings.Join(schema, "\n")+"\n" != string(golden) {
+		t.Errorf("the failures are %q, with the columns %q", rows, schema)
+	}
+	if i := slices.IndexFunc(res.Tables, func(t Table) bool { return t.Name == "failures" }); i < 0 {
+		t.Errorf("the result has the tables %v", res.Tables)
 	}
 }
