@@ -39,6 +39,7 @@ var codes = map[string]error{
 	"AllAccessDisabled":               object.ErrDenied,
 	"AccountProblem":                  object.ErrDenied,
 	"InvalidAccessKeyId":              object.ErrWrongKeys,
+	"XAdminUserNotFound":              object.ErrWrongKeys, // versitygw, with status 404
 	"SignatureDoesNotMatch":           object.ErrWrongKeys,
 	"InvalidToken":                    object.ErrWrongKeys,
 	"InvalidClientTokenId":            object.ErrWrongKeys,

@@ -49,6 +49,7 @@ func TestAnswers(t *testing.T) {
 		{400, "ExpiredToken", object.ErrExpired},
 		{403, "RequestTimeTooSkewed", object.ErrSkewed},
 		{403, "InvalidAccessKeyId", object.ErrWrongKeys},
+		{404, "XAdminUserNotFound", object.ErrWrongKeys},
 		{403, "SignatureDoesNotMatch", object.ErrWrongKeys},
 		{401, "", object.ErrWrongKeys},
 		{400, "AuthorizationHeaderMalformed", object.ErrRegion},
