@@ -112,14 +112,7 @@ type Description struct {
 // Describe tells what the Scope lets in now, without what Config.Sheets have for parts of the web. Safe for concurrent
 // use.
 func (s *Scope) Describe() Description {
-	l := limits{&s.include, &s.exclude, -1, -1}
-	if s.cfg.Depth != nil {
-		l.depth = *s.cfg.Depth
-	}
-	if s.cfg.HostDepth != nil {
-		l.hostDepth = *s.cfg.HostDepth
-	}
-	s.amended.Load().amend(&l)
+	l := s.limits()
 	return Description{Kind: s.cfg.Scope, Seeds: s.examples(), Include: l.include.Exprs(), Exclude: l.exclude.Exprs(),
 		Depth: l.depth, HostDepth: l.hostDepth}
 }

@@ -13,8 +13,8 @@ type limits struct {
 	depth, hostDepth int // negative: no limit
 }
 
-// at returns the limits for u.
-func (s *Scope) at(u weburl.URL) limits {
+// limits returns the limits of the whole crawl, as they are amended now.
+func (s *Scope) limits() limits {
 	l := limits{&s.include, &s.exclude, -1, -1}
 	if s.cfg.Depth != nil {
 		l.depth = *s.cfg.Depth
@@ -23,6 +23,12 @@ func (s *Scope) at(u weburl.URL) limits {
 		l.hostDepth = *s.cfg.HostDepth
 	}
 	s.amended.Load().amend(&l)
+	return l
+}
+
+// at returns the limits for u.
+func (s *Scope) at(u weburl.URL) limits {
+	l := s.limits()
 	t := s.cfg.Sheets.Table()
 	if t == nil {
 		return l
