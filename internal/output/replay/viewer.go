@@ -276,6 +276,15 @@ func (s *Server) asked(r *http.Request) (u weburl.URL, at string, all []captures
 	return u, at, all, nil
 }
 
+// nearest returns the capture of u whose time is nearest to at, which is one of asked. ok is false if there is none.
+func (s *Server) nearest(u weburl.URL, at string) (c captures.Capture, ok bool, err error) {
+	when, err := time.Parse(captures.TimeFormat, at)
+	if err != nil {
+		return c, false, &badRequest{fmt.Sprintf("at=%q: not a time", at)}
+	}
+	return s.archive.Nearest(u, when)
+}
+
 // view answers with the viewer: a bar and the frame of an archived page.
 func (s *Server) view(w http.ResponseWriter, r *http.Request) error {
 	u, at, _, err := s.asked(r)
@@ -313,11 +322,7 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 	a := answer{URL: u.String()}
 	exact := captures.Exact(all, u)
 	a.Count = len(all) // as in the list of pages and in the list to which the count leads
-	when, err := time.Parse(captures.TimeFormat, at)
-	if err != nil {
-		return &badRequest{fmt.Sprintf("at=%q: not a time", at)}
-	}
-	c, ok, err := s.archive.Nearest(u, when)
+	c, ok, err := s.nearest(u, at)
 	if err != nil {
 		return err
 	}
@@ -384,11 +389,7 @@ func (s *Server) save(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	when, err := time.Parse(captures.TimeFormat, at)
-	if err != nil {
-		return &badRequest{fmt.Sprintf("at=%q: not a time", at)}
-	}
-	c, ok, err := s.archive.Nearest(u, when)
+	c, ok, err := s.nearest(u, at)
 	if err != nil {
 		return err
 	}
