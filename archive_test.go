@@ -95,13 +95,14 @@ func TestArchiveMistakes(t *testing.T) {
 	wants := map[string]orbweaver.Archive{
 		"Options.Archive.StoreState 1m0s has no effect without Options.Archive.Store URL; leave it out, or add " +
 			"Options.Archive.Store URL": {Segment: "end", StoreState: time.Minute},
-		"Options.Archive.LocalBytes 5 has no effect without":   {Segment: "end", LocalBytes: 5},
-		"Options.Archive.StoreRate 1000000 has no effect":      {Segment: "end", StoreRate: "1MB/s"},
-		"Options.Archive.DedupMinSize 2 has no effect without": {DedupMinSize: 2},
-		`Options.Archive.StoreRate: "fast" is not a bandwidth`: {Segment: "end", Store: store, StoreRate: "fast"},
-		`Options.Archive.StoreOptions "class=COLD": a mounted directory has no options`: {Segment: "end",
-			Store: store, StoreOptions: []string{"class=COLD"}},
-		"Options.Archive.StoreState -1s is negative": {Segment: "end", Store: store, StoreState: -time.Second},
+		"Options.Archive.LocalBytes 5 has no effect without":       {Segment: "end", LocalBytes: 5},
+		"Options.Archive.StoreRate 1000000 has no effect":          {Segment: "end", StoreRate: "1MB/s"},
+		"Options.Archive.DedupMinSize 2 has no effect without":     {DedupMinSize: 2},
+		"Options.Archive.SegmentTables few: give all, index, none": {Segment: "end", SegmentTables: "few"},
+		`Options.Archive.StoreRate: "fast" is not a bandwidth`:     {Segment: "end", StoreRate: "fast"},
+		"Options.Archive.StoreState -1s is negative":               {Segment: "end", StoreState: -time.Second},
+		`Options.Archive.StoreOptions "class=COLD": a mounted directory has no options`: {
+			Segment: "end", Store: store, StoreOptions: []string{"class=COLD"}},
 	}
 	for want, a := range wants {
 		o := local(t, "http://127.0.0.1:1/")

@@ -18,9 +18,6 @@ const (
 	NearDrop = "drop"
 )
 
-// NearModes returns the values of Config.NearDuplicates.
-func NearModes() []string { return []string{NearOff, NearMark, NearDrop} }
-
 const nearDir = "state/near"
 
 // looksForNear reports whether near-duplicates are looked for.

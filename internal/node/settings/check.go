@@ -34,10 +34,8 @@ const maxSegmentWARC = 2_000_000_000
 func (s *Settings) checkPairs() error {
 	const alone = " %s, which alone says what is visited; give bfs or recrawl"
 	order, least, most := s.Order.Strategy, s.Politeness.DelayMin, s.Politeness.DelayMax
-	walk, near := order == "walk", s.Limits.NearDuplicates
+	walk := order == "walk"
 	switch {
-	case !slices.Contains(node.NearModes(), near):
-		return input.Errorf("{near-duplicates} %s: give %s", near, strings.Join(node.NearModes(), ", "))
 	case most < least:
 		return input.Errorf("{delay-max} %s is shorter than {delay-min} %s; give a longer one", most, least)
 	case s.Order.RecrawlMin <= 0 || s.Order.RecrawlMax < s.Order.RecrawlMin:
@@ -94,9 +92,13 @@ func (s *Settings) checkCluster(dir string, resumed bool) error {
 // twoLevel reports whether agents send no links to each other.
 func (s *Settings) twoLevel() bool { return s.Cluster.Coverage == "two-level" }
 
-// check returns an *input.ConfigError if the number of the setting is out of its bounds.
+// check returns an *input.ConfigError if the number of the setting is out of its bounds, or its word is none of enum.
 func (o Setting) check(s *Settings) error {
 	v := reflect.Indirect(o.of(s))
+	if words := strings.Split(o.field.Tag.Get("enum"), ","); len(words) > 1 && v.Kind() == reflect.String &&
+		!strings.Contains(o.field.Tag.Get("enum"), "$") && !slices.Contains(words, v.String()) {
+		return input.Errorf("{"+o.Name+"} %s: give %s", v.String(), strings.Join(words, ", "))
+	}
 	least, most, above := o.field.Tag.Get("least"), o.field.Tag.Get("most"), o.field.Tag.Get("above")
 	if least+most+above == "" || !v.IsValid() || automatic(v) {
 		return nil

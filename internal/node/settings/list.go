@@ -158,7 +158,7 @@ type Output struct {
 
 	LocalArchive *quantity.ByteSize `placeholder:"BYTES" least:"0" with:"store" option:"Archive.LocalBytes" into:"LocalArchive"`
 
-	StoreRate   quantity.Bandwidth `placeholder:"RATE" with:"store" option:"Archive.StoreRate" into:"Store.Rate"`
+	StoreRate   quantity.Bandwidth `placeholder:"RATE" most:"1000000GB" with:"store" option:"Archive.StoreRate" into:"Store.Rate"`
 	StoreOption []string           `placeholder:"NAME=VALUE" sep:"none" with:"store" option:"Archive.StoreOptions" into:"Store.Options"`
 
 	StoreState time.Duration `placeholder:"D" least:"0s" with:"store" option:"Archive.StoreState" into:"StoreState"`
