@@ -276,11 +276,11 @@ func newSituation(t *testing.T) *situation {
 	}
 	for path, mode := range map[string]os.FileMode{"secret/seeds.txt": 0, "secret/crawl.yaml": 0, "secret/ca.pem": 0,
 		"secret/state": 0, "full": 0o555, "theirs": 0, "locked/indexes": 0o555, "locked/indexes/index.cdxj": 0,
-		"locked/logs/crawl.log": 0} {
+		"locked/logs/crawl.log": 0, "locked": 0o555} {
 		must.Do(t, os.Chmod(path, mode))
 	}
 	t.Cleanup(func() { // so that TempDir can be removed
-		for _, name := range []string{"secret/state", "full", "theirs", "locked/indexes"} {
+		for _, name := range []string{"secret/state", "full", "theirs", "locked/indexes", "locked"} {
 			os.Chmod(name, 0o755)
 		}
 	})
