@@ -25,6 +25,7 @@ type promiseFlags struct {
 	Delay      time.Duration `name:"promise-delay" placeholder:"D" help:"${promise_delay}" group:"Politeness"`
 	IPDelay    time.Duration `name:"promise-ip-delay" placeholder:"D" help:"${promise_ip_delay}" group:"Politeness"`
 	SiteDelay  time.Duration `name:"promise-site-delay" placeholder:"D" help:"${promise_site_delay}" group:"Politeness"`
+	Views      time.Duration `name:"promise-views" placeholder:"D" help:"${promise_views}" group:"Politeness"`
 	CrawlDelay bool          `name:"promise-crawl-delay" help:"${promise_crawl_delay}" group:"Politeness"`
 	None       bool          `name:"no-politeness" help:"${no_politeness}" group:"Politeness"`
 	Agent      string        `default:"orbweaver" help:"${promise_agent}" group:"Politeness"`
@@ -32,7 +33,7 @@ type promiseFlags struct {
 
 func (f *promiseFlags) promise() testweb.Promise {
 	return testweb.Promise{HostDelay: f.Delay, AddrDelay: f.IPDelay, SiteDelay: f.SiteDelay, CrawlDelay: f.CrawlDelay,
-		Agent: f.Agent, None: f.None}
+		Agent: f.Agent, None: f.None, Views: f.Views}
 }
 
 // checkNumbers refuses ports that do not exist and negative durations.
@@ -50,7 +51,7 @@ func (c *TestwebCmd) checkNumbers() error {
 		d    time.Duration
 	}{
 		{"time-limit", c.TimeLimit}, {"promise-delay", c.Promise.Delay}, {"promise-ip-delay", c.Promise.IPDelay},
-		{"promise-site-delay", c.Promise.SiteDelay},
+		{"promise-site-delay", c.Promise.SiteDelay}, {"promise-views", c.Promise.Views},
 	} {
 		if d.d < 0 {
 			return bad("--%s %s is negative; give a duration such as 10s, or 0 for none", d.flag, d.d)

@@ -120,8 +120,10 @@ var testwebHelp = cli.Texts{
 	"testweb_time_limit": "Stop after D (default: 0, stop on Ctrl-C).",
 	"promise_delay": "Report requests to a host that come sooner than D after its last response (default: 0, " +
 		"none).",
-	"promise_ip_delay":    "Report the same for an address (default: 0, none).",
-	"promise_site_delay":  "Report the same for a registered domain (default: 0, none).",
+	"promise_ip_delay":   "Report the same for an address (default: 0, none).",
+	"promise_site_delay": "Report the same for a registered domain (default: 0, none).",
+	"promise_views": "Allow views: let a browser's requests for the files of a page come without a delay, for at " +
+		"most D, and report hosts that do not rest after them (default: 0, no views).",
 	"promise_crawl_delay": "Report requests that come sooner than robots.txt's Crawl-delay allows.",
 	"promise_agent":       "Judge requests by the robots.txt groups of this product name.",
 	"testweb_log": "Write a line for each request to FILE: start, end, connection, method, status, bytes, how it " +

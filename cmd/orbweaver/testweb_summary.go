@@ -51,6 +51,10 @@ func summarize(out io.Writer, r *testweb.Report) {
 		fmt.Fprintf(out, "traps       %s, the deepest %s deep\n",
 			plural(r.Traps.Requests, "request"), humanize.Comma(r.Traps.Deepest))
 	}
+	if v := r.Views; v != nil {
+		fmt.Fprintf(out, "views       %s with %s, at most %s in one\n", humanize.Comma(v.Views),
+			plural(v.Files, "file"), plural(v.Most, "request"))
+	}
 	summarizeViolations(out, r)
 }
 

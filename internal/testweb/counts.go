@@ -18,11 +18,12 @@ const (
 	connections
 	beforeRetry
 	robots
+	noRest
 	violationKinds
 )
 
 func (k violationKind) String() string {
-	return [...]string{"gap", "concurrent", "connections", "retry-after", "robots"}[k]
+	return [...]string{"gap", "concurrent", "connections", "retry-after", "robots", "rest"}[k]
 }
 
 // gapBounds are the upper bounds, in nanoseconds, of the classes in which gaps are counted. The last class has no

@@ -187,7 +187,7 @@ func (f *front) answer(c *conn, host int64, h *head) (keep bool) {
 		method = http.MethodHead
 	}
 	r := newRequest(c, w.track.originHost(c, host), strings.Clone(h.target), method)
-	r.port = w.portOf(h.host)
+	r.port, r.file = w.portOf(h.host), h.file
 	end := h.close || w.cfg.CloseEach
 	c.answered = h.n
 	c.start(r, false)

@@ -1,6 +1,9 @@
 package testweb
 
-import "sync"
+import (
+	"net/netip"
+	"sync"
+)
 
 // A groupKind tells what the requests of a group have in common.
 type groupKind uint8
@@ -30,6 +33,9 @@ type span struct {
 	next, prev *span // a ring; prev of the first span is the last one
 	begin, end int64 // end 0: the request has not ended
 	overlaps   int32 // earlier requests that had not ended when it began
+	client     netip.Addr
+	file       bool // a browser asks for a file of a page
+	busy       bool // the host answered 429 or 503
 	judged     bool
 	in         bool // the span is in the window
 }
@@ -44,6 +50,7 @@ type group struct {
 	first      *span        // the window, in order of begin
 	last       *requestInfo // of the requests that have left the window, the one that ended last
 	lastEnd    int64        // when it ended
+	run        *run         // of the last request; nil: no views are promised
 	promised   int64        // minimum gap in nanoseconds; 0: none
 	minGap     int64        // smallest gap so far; -1: there were no two requests
 	requests   uint32
@@ -104,8 +111,8 @@ func (g *group) insert(s *span) {
 	before.next = s
 }
 
-// leave records the end of a request. If the response had a Retry-After, notBefore is the earliest time of the next
-// request to the host; else 0.
+// leave records the end of a request. If the host was busy (429 or 503), notBefore is the earliest time of the next
+// request to it by Retry-After, which is the end if there was none; else 0.
 func (g *group) leave(t *tracker, s *span, end, notBefore int64) {
 	if s.req == nil { // it did not enter, because nothing is judged
 		return
@@ -115,6 +122,7 @@ func (g *group) leave(t *tracker, s *span, end, notBefore int64) {
 	if notBefore > 0 {
 		h := s.req.host
 		h.notBefore = max(h.notBefore, notBefore)
+		s.busy = true
 	}
 	if s.in && s.end == 0 {
 		s.end = end
@@ -141,6 +149,9 @@ func (g *group) advance(t *tracker) {
 		if s.end > g.lastEnd {
 			g.lastEnd, g.last = s.end, s.req
 		}
+		if s.busy && g.run != nil {
+			g.run.busy = true
+		}
 		g.maxActive = max(g.maxActive, uint16(min(s.overlaps+1, 1<<16-1)))
 		g.drop(s)
 	}
@@ -159,15 +170,17 @@ func (g *group) drop(s *span) {
 // judge compares a request with those that began before it, all of which have ended.
 func (g *group) judge(t *tracker, s *span) {
 	if g.last == nil {
+		g.begins(s)
 		return
 	}
 	gap := max(s.begin-g.lastEnd, 0)
 	if g.minGap < 0 || gap < g.minGap {
 		g.minGap = gap
 	}
-	t.gaps[g.kind].note(gap, g.promised)
-	if gap < g.promised {
-		g.violate(t, tooSoon, g.last, s.req, g.lastEnd, g.promised)
+	delay, kind := g.due(t, s)
+	t.gaps[g.kind].note(gap, delay)
+	if gap < delay {
+		g.violate(t, kind, g.last, s.req, g.lastEnd, delay)
 	}
 	if g.kind != byHost {
 		return
@@ -195,7 +208,7 @@ func (g *group) snapshot(pending *tracker, now int64) GroupReport {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c := group{
-		kind: g.kind, promised: g.promised, lastEnd: g.lastEnd, last: g.last, minGap: g.minGap,
+		kind: g.kind, run: g.run.copy(), promised: g.promised, lastEnd: g.lastEnd, last: g.last, minGap: g.minGap,
 		maxActive: g.maxActive, requests: g.requests, violations: g.violations,
 	}
 	if s := g.first; s != nil {

@@ -12,6 +12,7 @@ type head struct {
 	n            int // bytes of the header, including the empty line
 	gzip         bool
 	head         bool   // the method is HEAD
+	file         bool   // a browser asks for a file of a page
 	close        bool   // the client wants no further response on the connection
 	none, since  string // If-None-Match and If-Modified-Since
 }
@@ -81,6 +82,8 @@ func parseHead(b []byte) (h head, v verdict) {
 			h.host = text(value)
 		case is(name, "accept-encoding"):
 			h.gzip = h.gzip || takesGzip(text(value))
+		case is(name, "sec-fetch-dest"):
+			h.file = isFile(text(value))
 		case is(name, "connection"):
 			for token := range strings.SplitSeq(text(value), ",") {
 				switch token = strings.Trim(token, " \t"); {

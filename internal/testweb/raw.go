@@ -127,6 +127,7 @@ func (w *Web) serveRaw(f RawFunc, rw *recorder, req *http.Request) {
 		k.SetReadDeadline(time.Time{})
 		old := c.r
 		c.r = newRequest(k, w.track.hostOf(old.host.extra.name, old.host.extra.site), req.RequestURI, req.Method)
+		c.r.file = isFile(req.Header.Get("Sec-Fetch-Dest"))
 		k.start(c.r, req.ContentLength != 0)
 		w.track.begin(k, c.r)
 		if !c.Wait(k.latency()) {

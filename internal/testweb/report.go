@@ -90,6 +90,7 @@ type Report struct {
 	AtOnce map[string]map[int]int64 `json:"at_once"`
 	// Gaps describes the times between requests, for host, address and site.
 	Gaps       map[string]GapReport `json:"gaps"`
+	Views      *ViewReport          `json:"views,omitempty"`
 	Traps      TrapReport           `json:"traps"`
 	TLS        TLSReport            `json:"tls"`
 	Origin     *OriginReport        `json:"origin,omitempty"`
@@ -192,6 +193,7 @@ type HostReport struct {
 //	connections  two concurrent connections to a host
 //	retry-after  a request before the time that a 429 or 503 named
 //	robots       a request that robots.txt forbids
+//	rest         a request too soon after a view (see Promise.Views)
 type Violation struct {
 	Kind string `json:"kind"`
 	// By is what the two requests have in common: host, address or site. Host is its name.
@@ -227,6 +229,9 @@ func (v Violation) Reason() string {
 	case beforeRetry.String():
 		return fmt.Sprintf("%s after the last response, but Retry-After asks for %s", v.Gap,
 			v.Promised)
+	}
+	if v.Kind == noRest.String() {
+		return fmt.Sprintf("%s after a view, but the %s rests for %s after it", v.Gap, of, v.Promised)
 	}
 	return fmt.Sprintf("%s after the last response of the %s, not %s", v.Gap, of, v.Promised)
 }

@@ -58,7 +58,7 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 		target = "/" + rest
 	}
 	r := newRequest(c, state, target, req.Method)
-	r.port = w.portOf(req.Host)
+	r.port, r.file = w.portOf(req.Host), isFile(req.Header.Get("Sec-Fetch-Dest"))
 	r.unserved = status != 0 || st == nil && !isOrigin
 	switch {
 	case req.Method == http.MethodConnect:
@@ -218,7 +218,7 @@ func (rw *recorder) Write(p []byte) (int, error) {
 //	GET  /.testweb/log      the newest requests as lines (Entry.AppendTSV)
 //	GET  /.testweb/pages    the pages that need scripts (Config.Apps): URL, tab, the text that they then show
 //	GET  /.testweb/ca.pem   the certificate of the authority
-//	POST /.testweb/reset    forget everything; the parameters delay, ip-delay and site-delay change the promise
+//	POST /.testweb/reset    forget everything; the parameters delay, ip-delay, site-delay and views change the promise
 func (w *Web) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.testweb/report", func(rw http.ResponseWriter, _ *http.Request) {
@@ -260,13 +260,14 @@ func (w *Web) controlHandler() http.Handler {
 		q := req.Form // of the URL and of a form in the body
 		delays := map[string]*time.Duration{
 			"delay": &p.HostDelay, "ip-delay": &p.AddrDelay, "site-delay": &p.SiteDelay,
+			"views": &p.Views,
 		}
 		for _, name := range slices.Sorted(maps.Keys(q)) {
 			d, text := delays[name], ""
 			v, err := time.ParseDuration(q.Get(name))
 			switch {
 			case d == nil:
-				text = fmt.Sprintf("no parameter %q; there are delay, ip-delay and site-delay", name)
+				text = fmt.Sprintf("no parameter %q; there are delay, ip-delay, site-delay and views", name)
 			case len(q[name]) > 1:
 				text = fmt.Sprintf("parameter %s: given more than once; give it once", name)
 			case err != nil || v < 0:

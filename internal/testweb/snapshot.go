@@ -237,6 +237,7 @@ func (t *tracker) report(w *Web) *Report {
 		r.Sites[d.of.name(t)] = d.group
 	}
 	t.reportViolations(r, pending)
+	r.Views = t.reportViews(pending)
 	if t.fresh != nil {
 		r.Fresh = t.fresh.report(now)
 	}

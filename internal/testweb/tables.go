@@ -42,7 +42,8 @@ func newTables(p Promise, began time.Time, hosts int64) *tables {
 }
 
 func (tab *tables) newAddr(a [4]byte) *addrState {
-	return &addrState{addr: a, group: group{kind: byAddr, promised: int64(tab.promise.AddrDelay), minGap: -1}}
+	return &addrState{addr: a, group: group{kind: byAddr, promised: int64(tab.promise.AddrDelay), minGap: -1,
+		run: tab.promise.newRun()}}
 }
 
 func (tab *tables) shardOf(n uint64) *shard { return &tab.shards[n*0x9e3779b97f4a7c15>>58] }
@@ -84,7 +85,8 @@ func (t *tracker) domain(tab *tables, name string, h *hostState) *domainState {
 	defer s.mu.Unlock()
 	d := s.domains[hash]
 	if d == nil {
-		d = &domainState{first: h, group: group{kind: bySite, promised: int64(tab.promise.SiteDelay), minGap: -1}}
+		d = &domainState{first: h, group: group{kind: bySite, promised: int64(tab.promise.SiteDelay), minGap: -1,
+			run: tab.promise.newRun()}}
 		s.domains[hash] = d
 	}
 	return d
@@ -115,7 +117,8 @@ func (t *tracker) hostOf(name string, st *site) *hostState {
 }
 
 func (tab *tables) newHost(number int64) *hostState {
-	return &hostState{number: number, group: group{promised: int64(tab.promise.HostDelay), minGap: -1}}
+	return &hostState{number: number, group: group{promised: int64(tab.promise.HostDelay), minGap: -1,
+		run: tab.promise.newRun()}}
 }
 
 // originHost returns the state of a host of the Origin. c remembers the last one.

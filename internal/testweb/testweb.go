@@ -124,6 +124,9 @@ type Promise struct {
 	HostDelay, AddrDelay, SiteDelay time.Duration
 	// CrawlDelay means that the Crawl-delay of a host's robots.txt counts too, once the file has been answered.
 	CrawlDelay bool
+	// Views is the longest time that a view may take: a page that a browser shows, with its files. Within a view the
+	// delays do not apply, and after it the hosts rest. Zero: each request keeps the delays.
+	Views time.Duration
 	// Agent is the product token for which robots.txt is read. Empty means orbweaver.
 	Agent string
 	// None means that the crawler promises nothing. Then no violations and no gaps are counted.

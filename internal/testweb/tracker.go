@@ -37,6 +37,7 @@ type request struct {
 	status   int
 	trap     int // depth in a trap
 	conn     int64
+	file     bool // a browser asks for a file of a page
 	coded    bool // the response has a content coding
 	codable  bool // it has one if the client accepts it
 	complete bool // the site has written the whole response
@@ -98,6 +99,7 @@ type tracker struct {
 	vcount [violationKinds]atomic.Int64
 	gaps   [groupKinds]gapCounts
 	traps  trapCounts
+	views  viewCounts
 
 	vmu        sync.Mutex // guards violations and repeats
 	violations []Violation
@@ -173,6 +175,7 @@ func (t *tracker) reset(p Promise) {
 		t.gaps[i].reset()
 	}
 	t.traps.reset()
+	t.views.reset()
 	t.missing.reset()
 	if t.fresh != nil {
 		t.fresh.reset(t.now())
@@ -274,6 +277,9 @@ func (t *tracker) begin(c *conn, r *request) {
 	}
 	t.attach(c, h)
 	r.addr = t.addrOf(c, t.tab.Load())
+	for i := range r.spans {
+		r.spans[i].client, r.spans[i].file = r.remote.Addr(), r.file
+	}
 	h.group.enter(t, r.requestInfo, &r.spans[byHost])
 	if r.addr != nil {
 		r.addr.group.enter(t, r.requestInfo, &r.spans[byAddr])
@@ -367,6 +373,9 @@ func (t *tracker) promiseCrawlDelay(h *hostState) {
 	}
 	h.group.mu.Lock()
 	h.group.promised = max(h.group.promised, int64(delay))
+	if h.group.run != nil && delay > 0 {
+		h.group.run.none = true
+	}
 	h.group.mu.Unlock()
 }
 
@@ -376,7 +385,7 @@ func (t *tracker) end(r *request, end int64) {
 	end = max(end, r.begin)
 	if h.number != overflowNumber && !r.unserved {
 		notBefore := int64(0)
-		if r.retry > 0 && !r.aborted {
+		if (r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable) && !r.aborted {
 			notBefore = end + r.retry
 		}
 		if r.path == "/robots.txt" && r.complete && r.reads() {

@@ -377,7 +377,7 @@ func TestControl(t *testing.T) {
 		t.Errorf("got %d log lines, want 3", n)
 	}
 	for query, want := range map[string]string{
-		"dely=5s":             `no parameter "dely"; there are delay, ip-delay and site-delay`,
+		"dely=5s":             `no parameter "dely"; there are delay, ip-delay, site-delay and views`,
 		"delay=5":             `parameter delay: "5" is not a duration such as 500ms, or 0`,
 		"ip-delay=-1s":        `parameter ip-delay: "-1s" is not a duration`,
 		"delay=1s&delay=2s":   "parameter delay: given more than once",
