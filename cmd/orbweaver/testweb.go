@@ -41,6 +41,7 @@ type TestwebCmd struct {
 	Demo       bool     `help:"${testweb_demo}" group:"Folders and small webs"`
 	Hostile    bool     `help:"${testweb_hostile}" group:"Folders and small webs"`
 	Scripts    bool     `help:"${testweb_scripts}" group:"Folders and small webs"`
+	Trouble    bool     `name:"scripts-hostile" help:"${testweb_trouble}" group:"Folders and small webs"`
 	Dripping   int      `placeholder:"N" help:"${testweb_dripping}" group:"Folders and small webs"`
 	Raw        []string `placeholder:"HOST=DIR" sep:"none" help:"${testweb_raw}" group:"Folders and small webs"`
 	Suffix     []string `placeholder:"HOST=SUFFIX" sep:"none" help:"${testweb_suffix}" group:"Folders and small webs"`
@@ -368,12 +369,13 @@ func (c *TestwebCmd) config() (s served, err error) {
 	if c.Dripping < 0 {
 		return bad("--dripping %d is negative; 0 serves none", c.Dripping)
 	}
-	chosen := webs.Chosen{Demo: c.Demo, Hostile: c.Hostile, Dripping: c.Dripping, Scripts: c.Scripts}
+	chosen := webs.Chosen{Demo: c.Demo, Hostile: c.Hostile, Dripping: c.Dripping, Scripts: c.Scripts,
+		Trouble: c.Trouble}
 	seeds, anywhere := chosen.Add(&s.cfg)
 	s.seeds, s.anywhere = append(s.seeds, seeds...), anywhere
 	given = givenHosts{}
 	for _, site := range s.cfg.Sites {
-		given[site.Host] = "--demo, --hostile, --dripping or --scripts"
+		given[site.Host] = "--demo, --hostile, --dripping, --scripts or --scripts-hostile"
 	}
 	for _, text := range c.Raw {
 		u, dir, err := siteFlag("raw", text, "HOST=DIR, such as raw.example=./replies", false)

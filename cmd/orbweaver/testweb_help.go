@@ -96,6 +96,7 @@ var testwebHelp = cli.Texts{
 	"testweb_debian_docs": "Serve Debian's documentation packages under the names of their web sites.",
 	"testweb_demo":        "Serve the small web of \"orbweaver demo\".",
 	"testweb_scripts":     "Serve applications whose pages only scripts fill; start at https://scripts.example/.",
+	"testweb_trouble":     "Serve pages that try to harm a browser; start at http://browser-trap.example/.",
 	"testweb_hostile":     "Serve hosts that try to harm crawlers; start at http://hostile.example/.",
 	"testweb_raw": "Serve each file NAME.http in DIR byte for byte, as the response to http://HOST/NAME. " +
 		"Repeatable.",

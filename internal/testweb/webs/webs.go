@@ -7,6 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/demo"
 	"github.com/orbweaver/orbweaver/internal/testweb/scripts"
+	"github.com/orbweaver/orbweaver/internal/testweb/scripts/hostile"
 )
 
 // Chosen says which webs are served.
@@ -14,6 +15,7 @@ type Chosen struct {
 	Demo     bool // the web of "orbweaver demo"
 	Hostile  bool // hosts that harm crawlers
 	Dripping int  // hosts that send a page slowly
+	Trouble  bool // pages that harm the browser that shows them
 	Scripts  bool // applications whose pages need scripts
 }
 
@@ -33,6 +35,10 @@ func (c Chosen) Add(cfg *testweb.Config) (seeds []string, anywhere bool) {
 	if c.Scripts {
 		cfg.Sites, cfg.Apps = append(cfg.Sites, scripts.Sites()...), append(cfg.Apps, scripts.Apps()...)
 		seeds, anywhere = append(seeds, scripts.Seeds()...), true
+	}
+	if c.Trouble {
+		cfg.Sites, cfg.Apps = append(cfg.Sites, hostile.Sites()...), append(cfg.Apps, hostile.Apps()...)
+		seeds = append(seeds, hostile.Seeds()...)
 	}
 	return seeds, anywhere
 }
