@@ -64,6 +64,11 @@ mkdir -p "$judges"
 [ -e "$judges/replaywebpage-2.5.3.tgz" ] ||
 	(cd "$judges" && PATH="$venv/bin:$PATH" npm pack --silent replaywebpage@2.5.3)
 
+# Playwright, with which walk.mjs walks a site in the Chromium of the system.
+playwright="${PLAYWRIGHT:-$cache/orbweaver-playwright}"
+[ -e "$playwright/node_modules/playwright-core/package.json" ] ||
+	PATH="$venv/bin:$PATH" npm install --silent --no-audit --no-fund --prefix "$playwright" playwright-core@1.65.1
+
 # The Java library of URL Frontier, which StormCrawler uses: a client of "orbweaver frontier".
 jars="${ORBWEAVER_URLFRONTIER:-$cache/orbweaver-urlfrontier}"
 if ! [ -e "$jars/urlfrontier-API-2.4.jar" ]; then
