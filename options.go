@@ -193,8 +193,8 @@ type Archive struct {
 	// StoreState is the time from one saved state of the crawl in Store to the next one, such as 10 minutes. It
 	// requires Store. If Dir then holds no crawl, and Store has a saved state of the crawl with the name of Dir, Crawl
 	// continues that one. It fetches again what was fetched after the last saved state. After a kill it first waits up
-	// to 90 s, because the process before could still run; Options.Note is told. Each saved state ends a segment. Zero
-	// saves no state.
+	// to 90 s, because the process before could still run; Options.Note is told. Options.Overwrite begins anew, and
+	// replaces the saved state. Each saved state ends a segment. Zero saves no state.
 	StoreState time.Duration
 	// DedupFrom lists archives of earlier crawls: crawl directories, CDXJ files and stores. A response whose body one
 	// of them has becomes a revisit record that refers to it.
