@@ -7,9 +7,11 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl/visit"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/node/local"
 	"github.com/orbweaver/orbweaver/internal/node/membership"
+	"github.com/orbweaver/orbweaver/internal/node/past"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -24,7 +26,11 @@ func (a *Agent) prepareOthers(seeds []weburl.URL) error {
 	if err != nil {
 		return err
 	}
-	if a.membership, err = membership.Prepare(a.cfg.Cluster, a.place(), settings); err != nil {
+	at := a.place()
+	if at.Origin, err = past.Origin(a.fs, a.cfg.Dir); err != nil {
+		return err
+	}
+	if a.membership, err = membership.Prepare(a.cfg.Cluster, at, settings); err != nil {
 		return err
 	}
 	a.onClose(a.membership.Close)
@@ -43,9 +49,10 @@ func (a *Agent) openOthers() error {
 	}
 	a.onClose(a.membership.CloseStores)
 	of := a.budget.of
+	_, plans := a.parts.Strategy.(visit.Planner)
 	if err := a.membership.Open(membership.Parts{Agent: member{a}, Archive: a.parts.Archive, Events: a.parts.Events,
 		Stored: stored(a.segmentsOf(a.cfg.Archive.Segments.Crawl)),
-		Orders: a.orders, PageLimit: a.cfg.Crawl.PageLimit,
+		Orders: a.orders, PageLimit: a.cfg.Crawl.PageLimit, Plans: plans,
 		Memory: membership.Memory{Contents: of(shareContents), Exchange: of(shareExchange), Outbox: of(shareOutbox),
 			Pages: of(sharePages), Replicas: of(shareReplicas), Shipping: of(shareShipping), Sites: of(shareSites)},
 	}); err != nil {

@@ -8,7 +8,7 @@
 // knows its last counts. No agent knows all counts: the caller merges the answers of all agents.
 //
 // A Roll remembers the agents that have gone last, at most mostGone of them, also after a restart. It names an agent
-// until the same instance is back. It is safe for concurrent use.
+// until the same instance is back, or another one that a restore has made of it. It is safe for concurrent use.
 package gone
 
 import (
@@ -204,6 +204,14 @@ func (r *Roll) See(v *gossip.View) {
 		}
 	}
 	delete(r.all, rpc.ID(r.cfg.Members.Self.Instance).String())
+	for id, a := range r.all { // a restored agent has the counts of its former instance, up to the saved state
+		for _, b := range v.Agents {
+			if a.Name == b.Name && b.State != gossip.Gone && members.Renewed(id, rpc.ID(b.Instance).String()) {
+				delete(r.all, id)
+				r.dirty = true
+			}
+		}
+	}
 	ended := members.EndingsIn(v)
 	changed := false
 	for id, a := range r.all {

@@ -194,3 +194,29 @@ func TestBounds(t *testing.T) {
 		t.Error("a damaged file has agents")
 	}
 }
+
+// An agent that was restored from a store has the counts of its former instance. That one is not named any more.
+func TestRestored(t *testing.T) {
+	m := &members.Members{Self: gossip.Agent{Name: "a", Instance: [16]byte{0xff}}}
+	r := open(t, testdisk.NewMem(), m)
+	b := gossip.Agent{Name: "b", Instance: [16]byte{1, 2, 3, 4, 5, 15: 6}, Boot: 1, State: gossip.Up}
+	view := func(as ...gossip.Agent) *gossip.View { return &gossip.View{Agents: append(as, m.Self)} }
+	r.See(view(b))
+	must.Do(t, r.Told(rpc.Caller{Name: "b", Instance: b.Instance, Boot: 1}, []byte(`{"counts":{"pages":9}}`)))
+	r.See(view())
+	if got := texts(r); !slices.Equal(got, []string{"b lost"}) {
+		t.Fatalf("after the loss: %q", got)
+	}
+	another, restored := b, b
+	another.Instance = [16]byte{7, 8}
+	r.See(view(another))
+	if got := texts(r); !slices.Equal(got, []string{"b lost"}) {
+		t.Errorf("with another agent of the name: %q", got)
+	}
+	restored.Instance, restored.Boot = members.Renew(b.Instance), 2
+	r.See(view(restored))
+	if got := texts(r); !slices.Equal(got, []string{"b lost"}) ||
+		r.Agents()[0].Instance != rpc.ID(another.Instance).String() {
+		t.Errorf("after the restore: %q", got)
+	}
+}

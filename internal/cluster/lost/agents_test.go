@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/lost"
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -66,7 +68,8 @@ func (h *heir) file(prefix string) string {
 	return fmt.Sprint(urls)
 }
 
-func inherits(t *testing.T, play func(h *heir)) {
+func inherits(t *testing.T, refetches bool, play func(h *heir)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := testmembers.Open(t, "a1", "a2", "a3")
 		h := &heir{agent: c.Agents[0], fs: testdisk.NewMem(), got: map[string]int{}}
@@ -80,7 +83,7 @@ func inherits(t *testing.T, play func(h *heir)) {
 		events, err := report.OpenEvents(h.fs, "/crawl/events", clock.System)
 		must(err)
 		h.lists, err = lost.Open(lost.Config{FS: h.fs, Dir: "/crawl", Clock: clock.System, Events: events,
-			Members: h.agent.Members, Refetches: true})
+			Members: h.agent.Members, Refetches: refetches})
 		must(err)
 		h.Refetch = lost.NewRefetch(h.lists)
 		c.Begin()
@@ -106,7 +109,7 @@ func inherits(t *testing.T, play func(h *heir)) {
 // The pages of an archive that is lost are accepted once more, and those of an agent that is there are not. The list is
 // renamed after that, and nothing more is wanted. An agent without refetches wants none.
 func TestRefetch(t *testing.T) {
-	inherits(t, func(h *heir) {
+	inherits(t, true, func(h *heir) {
 		v := h.agent.Members.View()
 		if h.lists.Wanting(v) != 3 || !h.Wanted(v) || !h.Settled() {
 			t.Errorf("%d pages are wanted; settled %v", h.lists.Wanting(v), h.Settled())
@@ -129,6 +132,32 @@ func TestRefetch(t *testing.T) {
 	})
 }
 
+// Without Refetches, the pages of an archive are wanted if its agent is there with another instance, or was.
+func TestRefetchOfRestoredAgents(t *testing.T) {
+	inherits(t, false, func(h *heir) {
+		v := h.agent.Members.View()
+		if h.Wanted(v) || h.Wanted(nil) {
+			t.Error("it wants the pages of an agent that is not back")
+		}
+		a := gossip.Agent{Name: h.killed.Name, Instance: members.Renew(h.killed.Instance), State: gossip.Joining}
+		back := func() *gossip.View { return &gossip.View{Agents: []gossip.Agent{a}} }
+		if h.Wanted(back()) {
+			t.Error("it wants the pages of an agent that is about to join")
+		}
+		a.State = gossip.Up
+		if err := h.lists.Place(back()); err != nil {
+			t.Fatal(err)
+		}
+		if !h.Wanted(back()) || !h.Wanted(v) || !h.Begin(v) {
+			t.Error("it does not want the pages of an agent that was restored")
+		}
+		synctest.Wait()
+		if fmt.Sprint(h.got) != "map[/1 1:1 /2 1:1 /3 1:1]" || h.file("refetched-") != "[/1 /2 /3]" {
+			t.Errorf("accepted %v; refetched %s", h.got, h.file("refetched-"))
+		}
+	})
+}
+
 // If the links cannot be accepted, the list stays, and each Begin tries again, up to a bound. After the end of the
 // crawl nobody tries.
 func TestRefetchFails(t *testing.T) {
@@ -136,7 +165,7 @@ func TestRefetchFails(t *testing.T) {
 		err   error
 		tries int
 	}{{errors.New("the disk fails"), 5}, {crawl.ErrNotRunning, 6}} {
-		inherits(t, func(h *heir) {
+		inherits(t, true, func(h *heir) {
 			h.err = c.err
 			v := h.agent.Members.View()
 			tries := 0

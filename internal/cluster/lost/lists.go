@@ -56,7 +56,8 @@ type Config struct {
 // if its agent is back or has ended in order. Safe for concurrent use. They implement cluster.Names.
 type Lists struct {
 	cfg     Config
-	mu      sync.Mutex                       // locked while a list is replaced, moved or renamed
+	mu      sync.Mutex                       // locked while a list is replaced, moved or renamed; guards back
+	back    map[string]bool                  // archives whose agents were seen with another instance
 	sifting chan struct{}                    // full while the lists are compared with the store
 	commits atomic.Int64                     // the changes of lists
 	listed  atomic.Pointer[map[string]int64] // by lost archive: the URLs on its list in the reports
@@ -64,7 +65,7 @@ type Lists struct {
 
 // Open opens the lists of a crawl directory, which has the folder state.
 func Open(cfg Config) (*Lists, error) {
-	l := &Lists{cfg: cfg, sifting: make(chan struct{}, 1)}
+	l := &Lists{cfg: cfg, sifting: make(chan struct{}, 1), back: map[string]bool{}}
 	if err := cfg.FS.RemoveAll(l.path(sortDir)); err != nil {
 		return nil, err
 	}
@@ -237,7 +238,23 @@ func (l *Lists) Place(v *gossip.View) error {
 	if err := l.moveAll(listDir, KeptDir, is(members.Kept)); err != nil {
 		return err
 	}
-	return l.moveAll(KeptDir, listDir, is(members.Lost))
+	if err := l.moveAll(KeptDir, listDir, is(members.Lost)); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for archive := range *l.listed.Load() {
+		l.back[archive] = l.back[archive] || members.Returned(v, archive)
+	}
+	return nil
+}
+
+// isBack reports whether the agent of a lost archive is there with another instance, by a view, or was.
+func (l *Lists) isBack(v *gossip.View, archive string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.back[archive] = l.back[archive] || members.Returned(v, archive)
+	return l.back[archive]
 }
 
 // Entrust takes the lists out of reports. This agent has left for good, and its heirs have all that it knows: they have

@@ -35,7 +35,9 @@ type Refetch struct {
 	tries atomic.Int32
 }
 
-// NewRefetch returns what fetches the pages of lists again.
+// NewRefetch returns what fetches the pages of lists again: of all lists if Config.Refetches is set. Otherwise it
+// fetches those of agents that were restored from a store, because a restored agent promises that each page is in the
+// store at the end.
 func NewRefetch(l *Lists) *Refetch { return &Refetch{lists: l, wake: make(chan struct{}, 1)} }
 
 // A Crawl fetches pages again.
@@ -91,7 +93,8 @@ func (r *Refetch) archives(v *gossip.View) (archives []string, err error) {
 	files, err := r.lists.filesIn(listDir, lostOf)
 	for _, f := range files {
 		_, instance := members.SplitArchive(f.archive)
-		if instance != "" && members.FateOf(v, f.archive) != members.Kept {
+		if instance != "" && members.FateOf(v, f.archive) != members.Kept &&
+			(r.lists.cfg.Refetches || r.lists.isBack(v, f.archive)) {
 			archives = append(archives, f.archive)
 		}
 	}

@@ -133,6 +133,16 @@ func IsThere(v *gossip.View, archive string) bool {
 	return ok && hex.EncodeToString(a.Instance[:4]) == instance && (a.State == gossip.Up || a.State == gossip.Leaving)
 }
 
+// Returned reports whether an agent is there with the name of the agent of an archive, and is another instance.
+func Returned(v *gossip.View, archive string) bool {
+	if v == nil {
+		return false
+	}
+	agent, _ := SplitArchive(archive)
+	a, ok := v.Agent(agent)
+	return ok && (a.State == gossip.Up || a.State == gossip.Leaving) && !IsThere(v, archive)
+}
+
 // SplitArchive returns the agent of an archive, and the beginning of its instance.
 func SplitArchive(archive string) (agent, instance string) {
 	at := strings.LastIndexByte(archive, '-')

@@ -22,10 +22,12 @@ const identityFile = "state/agent.json"
 // identity is the content of identityFile.
 type identity struct {
 	Name string `json:"name"`
-	// Instance is created with the crawl directory. Boot is 1 at its first start, and grows with each
-	// start: see nextBoot.
+	// Instance is created with the crawl directory, and renewed after each restore from a store: see renew. Boot is 1
+	// at its first start, and grows with each start: see nextBoot.
 	Instance string `json:"instance"`
 	Boot     uint64 `json:"boot"`
+	// Origin is the Place.Origin that Instance is of.
+	Origin string `json:"origin,omitempty"`
 	// Crawl is the cluster's crawl; empty until an agent has told it.
 	Crawl string `json:"crawl,omitempty"`
 	// Begun reports that this agent has crawled, so it does not wait for Config.Agents agents.
@@ -47,7 +49,7 @@ func (j *joining) identify() error {
 	b, err := disk.ReadFile(j.FS, name, maxIdentity)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		j.who.Name, j.who.Instance = j.cfg.Name, newExchangeID().String()
+		j.who.Name, j.who.Instance, j.who.Origin = j.cfg.Name, newExchangeID().String(), j.Origin
 	case err != nil:
 		return err
 	default:
@@ -69,6 +71,7 @@ func (j *joining) identify() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	instance = j.renew(instance)
 	if j.who.Crawl != "" {
 		id, err := rpc.ParseID(j.who.Crawl)
 		if err != nil {
@@ -81,6 +84,21 @@ func (j *joining) identify() error {
 	j.members.Self = gossip.Agent{Name: j.cfg.Name, Capacity: j.cfg.Capacity, Instance: instance,
 		Boot: j.who.Boot, Addr: j.members.Self.Addr}
 	return j.remember()
+}
+
+// renew returns the agent's instance. It is another one after each restore from a store, if the agents have replicas:
+// what the agent archived after the saved state is lost, and the others know that it has fetched these pages. By the
+// new instance they see that the archive of the former one is lost. Origin becomes durable together with the instance,
+// so a kill renews it neither twice nor never.
+func (j *joining) renew(instance rpc.ID) rpc.ID {
+	if j.Origin == "" || j.Origin == j.who.Origin {
+		return instance
+	}
+	if j.who.Origin = j.Origin; j.cfg.Replicas >= 2 {
+		instance = members.Renew(instance)
+		j.who.Instance = instance.String()
+	}
+	return instance
 }
 
 // CheckResumed returns an *input.ConfigError if the crawl in dir, on this machine, has begun with another partition. A

@@ -71,6 +71,39 @@ func TestRecall(t *testing.T) {
 	}
 }
 
+// After each restore from a store an agent has another instance, once: also if it was killed before it met others. With
+// one replica nobody knows what it has fetched, so it stays the same one.
+func TestInstanceAfterARestore(t *testing.T) {
+	for _, replicas := range []int{1, 2} {
+		c := newcomer(t, "127.0.0.1:2")
+		starts := func(origin string) identity {
+			t.Helper()
+			again := &joining{Place: c.Place, cfg: c.cfg, members: new(members.Members)}
+			again.cfg.Replicas, again.Origin = replicas, origin
+			must.Do(t, again.identify())
+			if got := rpc.ID(again.members.Self.Instance).String(); got != again.who.Instance {
+				t.Errorf("the agent is %s, and its file has %s", got, again.who.Instance)
+			}
+			return again.who
+		}
+		last := c.who
+		for _, s := range []struct {
+			origin string
+			renews bool
+		}{
+			{"", false}, {"r1", true}, {"r1", false}, {"r1", false},
+			{"r2", true}, {"r2", false}, {"", false}, {"r2", false},
+		} {
+			who := starts(s.origin)
+			if is := who.Instance != last.Instance; is != (s.renews && replicas == 2) ||
+				is && !members.Renewed(who.Instance, last.Instance) || who.Boot <= last.Boot {
+				t.Errorf("%d replicas, restore %q: %+v after %+v", replicas, s.origin, who, last)
+			}
+			last = who
+		}
+	}
+}
+
 // How an agent judges the replies of others.
 func TestJudge(t *testing.T) {
 	c := newcomer(t, "127.0.0.1:2")

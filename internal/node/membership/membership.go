@@ -60,6 +60,8 @@ type Place struct {
 	Dir   string
 	Clock clock.Clock
 	Note  func(string) // tells the operator; nil: nobody
+	// Origin names the restore from a store that has made the directory; empty: none has.
+	Origin string
 }
 
 // path returns the path of a file in the crawl directory.
@@ -110,6 +112,7 @@ type Parts struct {
 	Events    *report.Events
 	Orders    Orders
 	PageLimit int64 // of all agents together; zero: none
+	Plans     bool  // the strategy decides itself which pages it fetches again
 	Memory    Memory
 }
 

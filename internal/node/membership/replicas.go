@@ -21,7 +21,7 @@ func (c *Membership) openReplicas(p Parts) (err error) {
 		return err
 	}
 	c.parts.Names = c.lists
-	if refetches {
+	if refetches || c.cfg.SavesState && p.Stored != nil && !p.Plans {
 		c.refetch = lost.NewRefetch(c.lists)
 	}
 	if c.replicas, err = replicas.Open(replicas.Config{FS: at.FS, Dir: at.Dir, Clock: at.Clock, Events: c.events,

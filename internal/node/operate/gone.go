@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/members"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -13,7 +14,8 @@ import (
 const mostGone = 100
 
 // mergeGone merges what all agents know of the agents that have gone. It sorts them by name. An instance that answers
-// has not gone, and nor has one whose agent is silent. A silent agent has a status without its instance.
+// has not gone, and nor has one of which a restore has made it, or whose agent is silent. A silent agent has a status
+// without its instance.
 func mergeGone(all []*pb.AgentStatus) []*pb.GoneAgent {
 	best := map[string]*pb.GoneAgent{}
 	for _, s := range all {
@@ -25,7 +27,9 @@ func mergeGone(all []*pb.AgentStatus) []*pb.GoneAgent {
 	}
 	for _, s := range all {
 		delete(best, s.Instance)
-		maps.DeleteFunc(best, func(_ string, g *pb.GoneAgent) bool { return s.Instance == "" && s.Agent == g.Agent })
+		maps.DeleteFunc(best, func(_ string, g *pb.GoneAgent) bool {
+			return s.Agent == g.Agent && (s.Instance == "" || members.Renewed(s.Instance, g.Instance))
+		})
 	}
 	list := slices.Collect(maps.Values(best))
 	slices.SortFunc(list, func(a, b *pb.GoneAgent) int { return b.Since.AsTime().Compare(a.Since.AsTime()) })

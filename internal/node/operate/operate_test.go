@@ -300,6 +300,19 @@ func TestGoneAgents(t *testing.T) {
 	}
 }
 
+// The former instance of an agent that was restored from a store has not gone.
+func TestRestoredAgent(t *testing.T) {
+	gone := mergeGone([]*pb.AgentStatus{
+		{Agent: "a1", Gone: []*pb.GoneAgent{
+			{Agent: "a3", Instance: "00000000000000000000000000000007"},
+			{Agent: "a3", Instance: "00000000000000000000000000000008"},
+			{Agent: "a4", Instance: "11111111000000000000000000000007"}}},
+		{Agent: "a3", Instance: "12345678000000000000000000000007"}})
+	if len(gone) != 2 || !strings.HasSuffix(gone[0].Instance, "8") || gone[1].Agent != "a4" {
+		t.Errorf("%v have gone", gone)
+	}
+}
+
 // An agent that waits for others says so when it gets an order: the agents that join later get it, too.
 func TestOrderBeforeTheStart(t *testing.T) {
 	w, alone := newTown("a1", "a2"), newTown("")

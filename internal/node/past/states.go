@@ -17,5 +17,8 @@ type (
 // AdoptedDir has the directories of agents that this one has adopted.
 const AdoptedDir = saving.AdoptedDir
 
+// Origin names the restore from a store that has made a crawl directory.
+var Origin = saving.Origin
+
 // NewOrphans returns what looks for states that no agent continues.
 var NewOrphans = saving.NewOrphans

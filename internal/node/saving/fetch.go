@@ -56,7 +56,7 @@ func Fetch(ctx context.Context, s Series) (image.Saved, error) {
 	if err := fsys.MkdirAll(filepath.Join(s.Dir, "state"), 0o755); err != nil {
 		return image.Saved{}, err
 	}
-	if err := writeRun(fsys, s.Dir, p, saver, ownRun{}); err != nil {
+	if err := writeRun(fsys, s.Dir, p, saver, ownRun{Fetched: true}); err != nil {
 		return image.Saved{}, err
 	}
 	v, err := image.Restore(ctx, p, s.target(p.Store))
@@ -70,7 +70,7 @@ func Fetch(ctx context.Context, s Series) (image.Saved, error) {
 	if err := saver.Await(ctx); err != nil {
 		return v, err
 	}
-	return v, writeRun(fsys, s.Dir, p, saver, ownRun{Alone: true, Restored: true})
+	return v, writeRun(fsys, s.Dir, p, saver, ownRun{Alone: true, Restored: true, Fetched: true})
 }
 
 // Bring is Fetch for the beginning of a crawl: it does nothing if Dir holds one. If s names no crawl, it is the one

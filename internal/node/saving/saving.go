@@ -106,8 +106,33 @@ type ownRun struct {
 	Run   string `json:"run"`
 	// Alone means that the process before has stopped: Fetch or Open has waited for that.
 	Alone bool `json:"alone,omitempty"`
-	// Restored means that Fetch has made the directory, and no run has begun in it.
+	// Restored means that Fetch has made the directory, and no run has begun in it. Fetched means that Fetch has made
+	// it, for this run.
 	Restored bool `json:"restored,omitempty"`
+	Fetched  bool `json:"fetched,omitempty"`
+}
+
+// Origin names the restore from a store that has made the crawl in dir; "": none has. Each restore has a name of its
+// own. The error says that the file is damaged, or comes from the disk.
+func Origin(fsys disk.FS, dir string) (string, error) {
+	own, err := readRun(fsys, dir)
+	if err != nil || !own.Fetched {
+		return "", err
+	}
+	return own.Run, nil
+}
+
+// readRun reads runFile. The result is zero if there is none.
+func readRun(fsys disk.FS, dir string) (own ownRun, err error) {
+	name := filepath.Join(dir, runFile)
+	b, err := disk.ReadFile(fsys, name, runMax)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ownRun{}, nil
+	}
+	if err == nil && json.Unmarshal(b, &own) != nil {
+		err = fmt.Errorf("%s is damaged: restore it, or begin with an empty directory", name)
+	}
+	return own, err
 }
 
 // note is what an image tells other agents.
@@ -158,15 +183,11 @@ func (k *Keeper) Open(ctx context.Context, resume, overwrite bool) (err error) {
 	if k.place, err = k.open(k.Agent, object.Config{Waits: k.Notes}); err != nil {
 		return err
 	}
-	fsys, name := k.disk(), filepath.Join(k.Dir, runFile)
+	fsys := k.disk()
 	var own ownRun
 	if resume {
-		b, err := disk.ReadFile(fsys, name, runMax)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if own, err = readRun(fsys, k.Dir); err != nil {
 			return err
-		}
-		if err == nil && json.Unmarshal(b, &own) != nil {
-			return fmt.Errorf("%s is damaged: restore it, or begin with an empty directory", name)
 		}
 	}
 	c := claimConfig
@@ -186,7 +207,7 @@ func (k *Keeper) Open(ctx context.Context, resume, overwrite bool) (err error) {
 				return err
 			}
 		}
-		return writeRun(fsys, k.Dir, k.place, k.saver, ownRun{Alone: true})
+		return writeRun(fsys, k.Dir, k.place, k.saver, ownRun{Alone: true, Fetched: own.Fetched})
 	case errors.Is(err, image.ErrNone):
 	case err != nil && !errors.Is(err, image.ErrDamaged):
 		return err

@@ -30,11 +30,16 @@ const claimWait = 90 * time.Second
 // newStore returns the store of a story whose agents save their states; nil if they do not.
 func (p Plan) newStore() *teststore.Sim {
 	if !slices.ContainsFunc(p.Faults, func(f Fault) bool {
-		return f.Kind == Disaster || f.Kind == Ruin || f.Kind == Orphan
+		return f.Kind == Disaster || f.Kind == Ruin || f.Kind == Orphan || f.Kind == Restore
 	}) {
 		return nil
 	}
 	return newStore(p.Seed)
+}
+
+// has reports whether the plan has a fault of a kind.
+func (p Plan) has(kind Kind) bool {
+	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == kind })
 }
 
 // newStore returns a store that fails now and then.
@@ -192,6 +197,43 @@ func (a *actor) adopted() bool {
 	})
 }
 
+// isRestoredFromStore loses the actor's machine and disk. The actor starts on a new machine after d, from its newest
+// saved state. The others go on meanwhile, and know what it has fetched. The caller holds stage.
+func (a *actor) isRestoredFromStore(d time.Duration) {
+	s, now := a.s, time.Now()
+	a.goesDown(start)
+	a.repeats(lostRepeats)
+	a.end(testdisk.NewMem(), (*simnet.Machine).Vanish)
+	a.gone = true
+	s.pending.Add(1)
+	s.running.Go(func() {
+		defer s.pending.Add(-1)
+		time.Sleep(d)
+		a.fromStore(now)
+	})
+}
+
+// unstored returns the pages that agents have fetched and that no complete segment of the store has.
+func (j *judge) unstored(store *teststore.Sim) (wrong []string) {
+	all, err := inStore(store, func(string) bool { return true })
+	if err != nil {
+		return []string{err.Error()}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for p, fs := range j.pages {
+		if url := j.truth.URL(p.host, p.number); j.truth.Has(p.host, p.number) && !all[url] {
+			text := "no segment in the store has " + url
+			for _, f := range fs {
+				text += fmt.Sprintf(", a%d at %s", f.agent, f.at.Sub(start))
+			}
+			wrong = append(wrong, text)
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
+}
+
 // series returns the series of the actor's states, for a disk.
 func (a *actor) series(mem *testdisk.Mem) saving.Series {
 	series := saving.Series{Crawl: crawlName, FS: mem, Dir: crawlDir, Clock: &a.clock}
@@ -222,6 +264,7 @@ func (a *actor) fromStore(lost time.Time) {
 	a.s.log("%s gets its state of %s", a.name, since.Sub(start))
 	a.s.judge.excuse(excuse{agent: a.number, from: since.Add(-a.s.unsafe()), to: lost})
 	a.s.judge.forgets(a.number, excuse{from: since, to: lost})
+	a.gone = false
 	a.comesUp()
 	a.setDisk(mem)
 	a.start(a.begun(), a.s.plan.Agents)

@@ -1,14 +1,18 @@
 package sim
 
 import (
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/node/membership"
 )
 
 // TestDisasters loses all machines and disks, up to three times in a crawl: every agent goes on from its saved state.
 // No page is missing, and what is fetched again was fetched after the state.
 func TestDisasters(t *testing.T) {
-	const sec, ms = time.Second, time.Millisecond
+	const sec, ms, refetch = time.Second, time.Millisecond, membership.LossRefetch
 	once := []Fault{{Kind: Disaster, At: 0.5, For: 5 * sec}}
 	thrice := []Fault{{Kind: Disaster, At: 0.3, For: 2 * sec}, {Kind: Disaster, At: 0.5, For: 10 * sec},
 		{Kind: Disaster, At: 0.7, For: sec}}
@@ -51,13 +55,51 @@ func TestDisasters(t *testing.T) {
 			{Kind: Cut, Agent: 1, At: 0.4, After: 150 * sec, For: 200 * sec}}},
 		"killed, too": {Agents: 3, Faults: []Fault{{Kind: Kill, Agent: 2, At: 0.2, For: 3 * sec},
 			{Kind: Disaster, At: 0.5, For: 2 * sec}, {Kind: Kill, Agent: 1, At: 0.7, For: 3 * sec}}},
+		"one goes on": {Agents: 3, Replicas: 2, OnLoss: refetch, Faults: []Fault{
+			{Kind: Restore, Agent: 3, At: 0.5, For: 20 * sec}}},
+		"one goes on, keep": {Agents: 3, Replicas: 2, Faults: []Fault{
+			{Kind: Restore, Agent: 3, At: 0.5, For: 20 * sec}}},
+		"one goes on, late": {Agents: 3, Replicas: 2, Faults: []Fault{
+			{Kind: Restore, Agent: 3, At: 0.8, For: 60 * sec}}},
+		"one goes on, at once": {Agents: 3, Replicas: 2, Faults: []Fault{
+			{Kind: Restore, Agent: 3, At: 0.5, For: 100 * ms}}},
+		"one goes on, sites": {Agents: 3, Replicas: 2, Partition: sites, Coordinators: 3, Faults: []Fault{
+			{Kind: Restore, Agent: 3, At: 0.5, For: 20 * sec}}},
+		"one goes on, hash": {Agents: 3, Replicas: 2, Partition: "hash", Boundary: "contents", Faults: []Fault{
+			{Kind: Restore, Agent: 3, At: 0.5, For: 20 * sec}}},
+		"one goes on, topic": {Agents: 3, Replicas: 2, Partition: topic, Faults: []Fault{
+			{Kind: Restore, Agent: 3, At: 0.5, For: 20 * sec}}},
+		"one goes on, twice": {Agents: 3, Replicas: 2, Faults: []Fault{
+			{Kind: Restore, Agent: 2, At: 0.4, For: 20 * sec}, {Kind: Restore, Agent: 2, At: 0.7, For: 20 * sec}}},
+		"one goes on, twice soon": {Agents: 3, Replicas: 2, Faults: []Fault{
+			{Kind: Restore, Agent: 3, At: 0.4, For: 20 * sec},
+			{Kind: Restore, Agent: 3, At: 0.4, After: 125 * sec, For: 20 * sec}}},
+		"one goes on, then killed": {Agents: 3, Replicas: 2, Faults: []Fault{
+			{Kind: Restore, Agent: 2, At: 0.4, For: 10 * sec},
+			{Kind: Kill, Agent: 2, At: 0.4, After: 106 * sec, For: 2 * sec}}},
+		"one goes on, then all": {Agents: 3, Replicas: 2, Faults: []Fault{
+			{Kind: Restore, Agent: 2, At: 0.4, For: 20 * sec}, {Kind: Disaster, At: 0.7, For: 2 * sec}}},
+		"one after the other": {Agents: 3, Replicas: 2, OnLoss: refetch, Faults: []Fault{
+			{Kind: Restore, Agent: 1, At: 0.3, For: 5 * sec}, {Kind: Restore, Agent: 2, At: 0.5, For: 5 * sec},
+			{Kind: Restore, Agent: 3, At: 0.7, For: 5 * sec}}},
 	} {
 		runNamed(t, name, func(t *testing.T) {
 			p.Seed, p.Hosts, p.Pages, p.Delay, p.Latency, p.Crosslinked = 7, 20, 10, 3*sec, 5*ms, 0.9
 			if p.Replicas == 0 {
 				p.Replicas = 1
 			}
-			tell(t, p)
+			synctest.Test(t, func(t *testing.T) {
+				story, v := tellAll(t, p, nil)
+				t.Log(v)
+				missing := story.judge.unstored(story.store)
+				for _, wrong := range missing[:min(len(missing), 10)] {
+					t.Error(wrong)
+				}
+				if v.Bad() || len(missing) > 0 {
+					t.Errorf("the story broke a promise: %d pages are not in the store\n%s\n%s", len(missing),
+						strings.Join(v.Log, "\n"), strings.Join(v.AgentEvents, "\n"))
+				}
+			})
 		})
 	}
 }

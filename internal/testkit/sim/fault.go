@@ -224,6 +224,8 @@ func (s *story) strike(f Fault) bool {
 		a.down, a.up, a.untold = now, time.Time{}, a.separatedSince()
 		a.end(testdisk.NewMem(), (*simnet.Machine).Vanish)
 		a.isOrphaned(now, false)
+	case Restore:
+		a.isRestoredFromStore(f.For)
 	case Replace:
 		a.lose()
 		s.later(f.For, func() {

@@ -18,8 +18,8 @@ var gate = map[string]string{
 	"TestCachesAndClocks":       `-2h0m0s`,
 	"TestClockIsSetBetweenRuns": `kill-3--2h0m0s; power-1-2h0m0s`,
 	"TestClocksOfHeirs":         `join--2h0m0s`,
-	"TestDisasters": `three-times; topic; left-before; coordinators,-too; one-of-three; lost-for-good;
-		adopter-killed,-late`,
+	"TestDisasters": `three-times; topic; left-before; coordinators,-too; one-of-three; lost-for-good; one-goes-on;
+		one-goes-on,-keep; adopter-killed,-late`,
 	"TestDomainRate": `deaths`,
 	"TestFaults": `killed-while-it-joins; killed-while-it-leaves;
 		an-heir-is-killed-during-the-takeover; disk-old; no-dns`,

@@ -40,6 +40,9 @@ const (
 	Ruin Kind = "ruin"
 	// Orphan loses the machine and the disk of an agent for good. Another one adopts its saved state.
 	Orphan Kind = "orphan"
+	// Restore loses the machine and the disk of an agent. After For it starts on a new machine, from its saved state.
+	// The others go on meanwhile.
+	Restore Kind = "restore"
 	// Full fills an agent's disk, and the agent stops. After For there is room again, and the agent
 	// starts.
 	Full Kind = "full"
