@@ -33,6 +33,11 @@ func (a *Agent) TakeOrders(ctx context.Context, q *pb.OrdersRequest) (*pb.Orders
 	return a.orders.Answer(ctx, rpc.Caller{}, q)
 }
 
+// Cut cuts a state, as the saving of states does.
+func (a *Agent) Cut(ctx context.Context) (ok bool, err error) {
+	return a.saved(a.segments).Cut(ctx, nil, func() error { return nil })
+}
+
 // Halt ends the run for a reason.
 func (a *Agent) Halt(ctx context.Context, reason crawl.Stop) error {
 	return a.crawler.Halt(ctx, reason)

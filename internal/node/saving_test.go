@@ -447,3 +447,16 @@ func TestStatesAreReplaced(t *testing.T) {
 		}
 	})
 }
+
+// A crawl that has just ended has no state to cut, and that is no failure: the end of the run saves the last one.
+func TestNoCutAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, mem := newSmallWeb(t), testdisk.NewMem()
+		a := must.Get(node.Open(withStates(w.config(t, mem), teststore.NewSim(1, teststore.Traits{}))))(t)
+		must.Get(a.Run(t.Context()))(t)
+		if ok, err := a.Cut(t.Context()); ok || err != nil {
+			t.Errorf("after the end a state was cut: %t, %v", ok, err)
+		}
+		must.Do(t, a.Close())
+	})
+}

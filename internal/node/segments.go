@@ -173,7 +173,11 @@ func (v *saved) Cut(ctx context.Context, states past.States, take func() error) 
 		}
 		return v.cluster.Settle(states)
 	}
-	return v.orders.Cut(ctx, settle, v.archive.EndFiles, take)
+	ok, err = v.orders.Cut(ctx, settle, v.archive.EndFiles, take)
+	if errors.Is(err, crawl.ErrNotRunning) { // the run has ended meanwhile: its end saves the last state
+		return false, nil
+	}
+	return ok, err
 }
 
 func (v *saved) Visiting() bool {
