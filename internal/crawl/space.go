@@ -42,7 +42,9 @@ type space struct {
 	events *report.Events
 	at     time.Time // of the last look; zero: none
 	scarce bool      // the event about it is written
-	full   bool      // likewise, of the room for the archive
+	full   bool      // the room for the archive is full
+	waited bool      // it was full in this run
+	silent bool      // no event tells that it is full: without any room, it is full after each segment
 }
 
 const (
@@ -64,14 +66,18 @@ func (s *space) backlogged(now time.Time) (bool, time.Time) {
 	case fill >= 1:
 		if !s.full {
 			s.full = true
-			s.events.Write("archive-full", report.F("unsent", a().Unsent), report.F("most", a().Most))
+			s.silent = s.waited && a().Most == 0
+			s.waited = true
+			if !s.silent {
+				s.events.Write("archive-full", report.F("unsent", a().Unsent), report.F("most", a().Most))
+			}
 		}
 		return true, now.Add(lookAgain)
 	case fill <= slowFrom:
-		if s.full {
-			s.full = false
+		if s.full && !s.silent {
 			s.events.Write("archive-room", report.F("unsent", a().Unsent), report.F("most", a().Most))
 		}
+		s.full = false
 		return false, time.Time{}
 	}
 	open := time.Duration((1 - fill) / (1 - slowFrom) * float64(slowSpan))

@@ -294,3 +294,23 @@ func TestStoreAway(t *testing.T) {
 		}
 	})
 }
+
+// TestNoRoom: an archive that may keep nothing here waits for the store after each segment, which the setting asks for.
+// The first wait is told, and the next ones are not.
+func TestNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, mem := newSmallWeb(t), testdisk.NewMem()
+		sim := teststore.NewSim(1, teststore.Traits{})
+		sim.Fail(teststore.Faults{Delay: 3 * time.Second})
+		cfg := roomConfig(t, w, mem, sim)
+		*cfg.LocalArchive = 0
+		if res := must.Get(life(cfg))(t); res.Stop != crawl.Finished {
+			t.Errorf("the crawl ended as %s", res.Stop)
+		}
+		events := read(t, mem, "logs/events.jsonl")
+		full, room := strings.Count(events, `"archive-full"`), strings.Count(events, `"archive-room"`)
+		if n := strings.Count(events, `"segment-committed"`); n < 3 || full != 1 || room != 1 {
+			t.Errorf("%d segments: archive-full %d times, archive-room %d times; want once", n, full, room)
+		}
+	})
+}
