@@ -164,6 +164,11 @@ func TestOrphansAreAdopted(t *testing.T) {
 			if k.Unsure() != "" || o.Unclaimed() != "" || f.done() != "a2 a5" || f.has("state-removed") {
 				f.t.Errorf("unsure %q, unclaimed %q, adopted %q", k.Unsure(), o.Unclaimed(), f.done())
 			}
+			p := k.place
+			p.Prefix = k.prefix("a2")
+			if at := must.Get(image.Stand(f.t.Context(), p))(f.t); !at.Released {
+				f.t.Errorf("the agent has left, and the next resume of its state waits for it: %+v", at)
+			}
 			for n := range 2 { // the state of a2 goes when a1 has saved two of its own
 				must.Do(f.t, disk.WriteFile(f.mem, "/a1/crawl.yaml", fmt.Append(nil, n)))
 				cut := must.Get(k.saver.Take(f.mem, "/a1", files))(f.t)

@@ -314,6 +314,25 @@ func TestJoin(t *testing.T) {
 	})
 }
 
+// A process that has waited for an earlier one says so in the store. One that goes on with its folder need not wait
+// again, and can release the series at once.
+func TestJoinAfterTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := image.Place{Store: object.New(teststore.NewSim(1, teststore.Traits{}), "s3://bucket/", object.Config{})}
+		must.Get(image.Claim(t.Context(), p, image.Config{}))(t) // it is killed
+		waited := must.Get(image.Claim(t.Context(), p, image.Config{}))(t)
+		must.Do(t, waited.Await(t.Context()))
+		joined := must.Get(image.Join(t.Context(), p, image.Config{}, waited.Hold().Run()))(t)
+		if d := joined.Waits(); d != 0 {
+			t.Errorf("Join waits for %v again", d)
+		}
+		must.Do(t, joined.Release(t.Context()))
+		if d := must.Get(image.Claim(t.Context(), p, image.Config{}))(t).Waits(); d != 0 {
+			t.Errorf("Claim after a release waits for %v", d)
+		}
+	})
+}
+
 // TestUnsure: a process whose store does not answer stops when the lease has passed, and not before.
 func TestUnsure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -51,15 +51,19 @@ func (s *Saver) Image() (v Saved, ok bool) {
 	return s.newest.saved(), true
 }
 
-// Await blocks until no earlier holder can fetch any more. It returns the error of Holds if this claim is lost.
+// Await blocks until no earlier holder can fetch any more, and says so in the store: a Join of this run need not wait
+// again. It returns the error of Holds if this claim is lost.
 func (s *Saver) Await(ctx context.Context) error {
 	for {
 		if err := s.hold.Holds(ctx); err != nil {
 			return err
 		}
 		left := s.settled.Sub(s.place.now())
-		if s.settled.IsZero() || left <= 0 {
+		if s.settled.IsZero() || left <= 0 && s.at.Settled {
 			return nil
+		}
+		if left <= 0 {
+			return s.move(ctx, s.at.pointer)
 		}
 		if !clock.Pause(ctx, min(left, s.conf.lease()/6)) {
 			return ctx.Err()
