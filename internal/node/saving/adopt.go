@@ -74,6 +74,9 @@ type orphan struct {
 	seen     bool // its agent was there in this run
 	ours     bool // this agent has begun to adopt it
 	failed   bool // an event has told why it cannot be adopted
+	tries    int  // to adopt it that found its objects damaged or missing
+	// unreadable means that nobody can adopt it.
+	unreadable bool
 }
 
 const (
@@ -202,7 +205,7 @@ func (o *Orphans) look(ctx context.Context) error {
 		if err := o.stand(ctx, name, s); err != nil {
 			return err
 		}
-		if s.known && o.foreign(s.note) {
+		if s.unreadable || s.known && o.foreign(s.note) {
 			continue
 		}
 		// Of a crawl that has ended, the agents that come from the store need what the others have fetched.
@@ -244,18 +247,33 @@ func (o *Orphans) stand(ctx context.Context, name string, s *orphan) error {
 	p := o.keeper.place
 	p.Prefix = o.keeper.prefix(name)
 	now, err := image.Stand(ctx, p)
-	if err != nil && !errors.Is(err, image.ErrDamaged) {
+	switch {
+	case err == nil && now == image.Standing{}:
+		err = errNoPointer
+	case err != nil && !isUnreadable(err):
 		return err
+	}
+	if now.Image != s.standing.Image {
+		s.unreadable, s.tries = false, 0
+	}
+	if isForeign(err) {
+		s.standing = now
+		o.giveUp(name, s, err)
+		return nil
 	}
 	if s.since.IsZero() || now != s.standing {
 		s.standing, s.since, s.known, s.note = now, clock.Or(o.keeper.Clock).Now(), false, note{}
 	}
 	if !s.known && now.Image > 0 {
-		v, n, err := o.keeper.read(ctx, name)
-		if err != nil {
+		v, n, err := o.keeper.tryRead(ctx, name)
+		switch {
+		case isForeign(err):
+			o.giveUp(name, s, err)
+			return nil
+		case err != nil && !isUnreadable(err):
 			return err
 		}
-		if s.known = v.Number == now.Image; s.known {
+		if s.known = err == nil && v.Number == now.Image; s.known {
 			s.note = n
 		}
 	}
@@ -369,8 +387,13 @@ func (o *Orphans) adopt(ctx context.Context, name string, s *orphan) {
 			err = k.disk().RemoveAll(series.Dir)
 		}
 	}
+	if isUnreadable(err) {
+		s.tries++
+	}
 	switch {
 	case ctx.Err() != nil || errors.Is(err, image.ErrFenced):
+	case s.tries >= adoptTries:
+		o.giveUp(name, s, err)
 	case err != nil && !s.failed:
 		s.failed = true
 		o.tell("adoption-failed", report.F("agent", name), report.F("error", err.Error()))

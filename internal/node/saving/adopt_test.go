@@ -1,6 +1,7 @@
 package saving
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/image"
+	"github.com/orbweaver/orbweaver/internal/store/object"
 	"github.com/orbweaver/orbweaver/internal/store/stores"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -86,13 +88,17 @@ func (f *family) keeper(agent, dir string) *Keeper {
 
 // save saves a state of an agent, whose process is then killed.
 func (f *family) save(agent string, n note) *image.Saver {
+	return f.saveNote(agent, string(must.Get(json.Marshal(n))(f.t)))
+}
+
+func (f *family) saveNote(agent, note string) *image.Saver {
 	dir := "/" + agent
 	must.Do(f.t, f.mem.MkdirAll(dir+"/state", 0o755))
 	must.Do(f.t, disk.WriteFile(f.mem, dir+"/crawl.yaml", []byte(agent)))
 	k := f.keeper(agent, dir)
 	must.Do(f.t, k.Open(f.t.Context(), false, true))
 	cut := must.Get(k.saver.Take(f.mem, dir, files))(f.t)
-	cut.Note = must.Get(json.Marshal(n))(f.t)
+	cut.Note = []byte(note)
 	must.Get(k.saver.Save(f.t.Context(), cut))(f.t)
 	return k.saver
 }
@@ -251,6 +257,68 @@ func TestOrphansThatWait(t *testing.T) {
 		})
 	})
 }
+
+// A state that cannot be read is no reason to wait: an event names its object, once, and the crawl goes on. The others
+// are adopted.
+func TestUnreadableStates(t *testing.T) {
+	among(t, func(f *family) {
+		const state = "crawl-data/web/state/"
+		put := func(key string, b []byte) {
+			store := must.Get(stores.Open(f.mem, f.keeper("", "").Store, object.Config{}))(f.t)
+			must.Get(store.Put(f.t.Context(), key, bytes.NewReader(b), object.Condition{Mutable: true}))(f.t)
+		}
+		lists := func(agent string) (keys []string) {
+			for _, key := range f.store.Keys() {
+				if strings.HasPrefix(key, state+agent+"/images/") {
+					keys = append(keys, key)
+				}
+			}
+			return keys
+		}
+		f.save("a2", note{Boot: 3})
+		f.saveNote("form", `"text"`)
+		f.saveNote("type", `{"boot":"x"}`)
+		f.save("large", note{Boot: 3})
+		put(state+"large/current.json", bytes.Repeat([]byte{' '}, 1<<20))
+		put(state+"foreign/readme.txt", []byte("not ours"))
+		f.save("torn", note{Boot: 3})
+		f.save("gone", note{Boot: 3})
+		for _, key := range lists("torn") {
+			put(key, []byte("{"))
+		}
+		for _, key := range lists("gone") {
+			must.Do(f.t, f.store.Delete(f.t.Context(), key))
+		}
+		f.adopts(true, func(o *Orphans, k *Keeper) {
+			time.Sleep(15 * time.Minute)
+			if f.done() != "a2" || k.Unsure() != "" || o.Unclaimed() != "" || !o.Claimed() {
+				f.t.Errorf("adopted %q, unsure %q, unclaimed %q", f.done(), k.Unsure(), o.Unclaimed())
+			}
+			for _, agent := range []string{"form", "type", "large", "foreign", "torn", "gone"} {
+				of, n := "state-unreadable [{agent "+agent+"} {object s3://bucket/"+state+agent+"/", 0
+				for _, e := range f.events {
+					if strings.HasPrefix(e, of) {
+						n++
+					}
+				}
+				if n != 1 {
+					f.t.Errorf("%d events of %s: %q", n, agent, f.events)
+				}
+			}
+			if ok, err := k.Save(f.t.Context(), agentOf{"form", "large", "torn", "gone"}); !ok || err != nil {
+				f.t.Errorf("a state is not saved beside them: %t, %v", ok, err)
+			}
+		})
+	})
+}
+
+// An agentOf is an Agent at rest that sees others.
+type agentOf []string
+
+func (agentOf) Cut(_ context.Context, _ States, take func() error) (bool, error) { return true, take() }
+func (agentOf) Visiting() bool                                                   { return false }
+func (a agentOf) Others() []string                                               { return a }
+func (agentOf) Stored(context.Context) error                                     { return nil }
 
 // States of another crawl that has the same name in the store are left alone: of one that was replaced, or of an agent
 // that crawled alone.

@@ -452,19 +452,10 @@ func (k *Keeper) identity() string {
 	return k.Members.Crawl().String()
 }
 
-// read returns the newest state of an agent, and its note. Both are zero if there is none.
+// read returns the newest state of an agent, and its note. Both are zero if there is none that can be read.
 func (k *Keeper) read(ctx context.Context, agent string) (v image.Saved, n note, err error) {
-	p := k.place
-	p.Prefix = k.prefix(agent)
-	v, err = image.Look(ctx, p)
-	if errors.Is(err, image.ErrNone) || errors.Is(err, image.ErrDamaged) { // it is mended by the agent's next claim
-		return image.Saved{}, n, nil
+	if v, n, err = k.tryRead(ctx, agent); isUnreadable(err) { // a damaged one is mended by the agent's next claim
+		return image.Saved{}, note{}, nil
 	}
-	if err != nil {
-		return v, n, err
-	}
-	if err := json.Unmarshal(v.Note, &n); err != nil {
-		return v, n, fmt.Errorf("the saved state of agent %s: %w", agent, err)
-	}
-	return v, n, nil
+	return v, n, err
 }

@@ -29,8 +29,10 @@ var patterns = map[string]string{
 	"state-saved": "the store has state ${number} of this agent[ (${bytes} in ${files#file})]" +
 		"[; ${sent} were sent]",
 	"state-unclaimed": "no agent continues the saved state of agent ${agent}; another one takes it over later",
-	"state-adopting":  "this agent takes over the saved state of agent ${agent}",
-	"state-adopted":   "the agents have all that agent ${agent} had saved",
+	"state-unreadable": "the saved state of agent ${agent} cannot be read, and the crawl goes on without it" +
+		"[: ${error}][; restore ${object} and resume that agent, or remove these objects]",
+	"state-adopting": "this agent takes over the saved state of agent ${agent}",
+	"state-adopted":  "the agents have all that agent ${agent} had saved",
 	"adoption-failed": "the saved state[ of agent ${agent}] could not be taken over; this one tries again" +
 		"[: ${error}]",
 	"state-removed": "the saved state of agent ${agent} was removed: it has left, and others have what it had",
