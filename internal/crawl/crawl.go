@@ -244,7 +244,8 @@ func New(cfg Config, parts Parts) *Crawler {
 	}
 	c.obstacles = obstacles{
 		ofRound: []Obstacle{condition{c.progress.stops, c.progress.whyStops},
-			condition{c.Orders.paused, c.Orders.whyPaused}, claimed{c.cfg.Claim}},
+			condition{c.Orders.paused, c.Orders.whyPaused}, claimed{c.cfg.Claim},
+			heldBack{c.cfg.Claim}},
 		ofVisit: slices.Concat(
 			[]Obstacle{condition{c.progress.crowded, c.progress.whyCrowded},
 				condition{c.lookups.full, c.lookups.whyFull}},

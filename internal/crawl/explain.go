@@ -250,6 +250,9 @@ func (v *View) explainEmpty(e *frontier.Explanation) {
 	case e.State == "unknown":
 		why(NothingAccepted)
 	}
+	if text := (heldBack{v.cfg.Claim}).elsewhere(); text != "" && urls == 0 {
+		why("links of it may be in " + text)
+	}
 }
 
 // links returns a number of links in words.

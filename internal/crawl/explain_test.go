@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // inOrder reports the first of some texts that text does not contain after the one before it.
@@ -81,6 +82,31 @@ type reasons struct{ paused, rate string }
 func (r reasons) WhyPaused() string { return r.paused }
 func (r reasons) WhyRate() string   { return r.rate }
 
+// held is a crawl.Claim that waits for saved states.
+type held string
+
+func (held) Unsure() string      { return "" }
+func (h held) Held() string      { return string(h) }
+func (h held) Unclaimed() string { return string(h) }
+
+// While states of other agents wait for an agent, a URL and a host that this agent does not know may be in them.
+func TestExplainWhatSavedStatesMayHave(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		const states = "the state of a3, which no agent continues yet"
+		s := &story{text: wholeWeb}
+		s.cfg.Claim = held(states)
+		w, cancel, end := s.begin(t)
+		time.Sleep(2 * time.Second)
+		text, err := w.View.ExplainURL(t.Context(), weburl.MustParse("http://other.example/x"), nil)
+		must.Do(t, err)
+		inOrder(t, text, "not known: no link to it was accepted\n", "  a link to it may be in "+states+"\n",
+			"links of it may be in "+states, "no visit begins: the crawl waits for "+states)
+		cancel()
+		ran(t)(end())
+		must.Do(t, w.close())
+	})
+}
+
 // Each condition of the crawl as a whole that keeps the dispatcher from a visit is a reason. What ends it says when the
 // visit may be. More of them are in testdata/orders/explain-*.txt.
 func TestExplainTheWholeCrawl(t *testing.T) {
@@ -112,6 +138,10 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 		"leaving": {with: away(&adrift{leaving: "other agents, which take its 3 links", held: 2}), wants: []string{
 			"this agent leaves the crawl: it waits for other agents, which take its 3 links",
 			"2 hosts are held until other agents have told"}, until: "when another agent has taken over the host"},
+		"states that no agent continues": {
+			with:  func(s *story) { s.cfg.Claim = held("the state of a3, which no agent continues yet") },
+			wants: []string{"no visit begins: the crawl waits for the state of a3, which no agent continues yet\n"},
+			until: "when the saved states are continued or taken over"},
 		"pages that a program holds": {with: func(s *story) {
 			s.with = func(r *crawl.Parts) error {
 				r.PagesTo = "the loader"

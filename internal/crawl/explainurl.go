@@ -61,11 +61,12 @@ func (v *View) ExplainURL(ctx context.Context, u weburl.URL, past func(u weburl.
 type urlTurn struct {
 	u         weburl.URL
 	host      hostTurn
-	open      bool  // a visit to it has begun
-	accepted  bool  // it may have been accepted; false: it was not
-	unsure    bool  // the seen-set has not answered for some links
-	elsewhere int64 // pages of its host that other agents have fetched
-	again     bool  // a Planner wants it again
+	open      bool   // a visit to it has begun
+	accepted  bool   // it may have been accepted; false: it was not
+	unsure    bool   // the seen-set has not answered for some links
+	saved     string // states of other agents that may have it; "": none
+	elsewhere int64  // pages of its host that other agents have fetched
+	again     bool   // a Planner wants it again
 	retry     retry.Failure
 	later     time.Time // of its next try, outside of the queues; zero: none
 	origin    time.Time // no URL of its origin is tried before; zero: at any time
@@ -93,6 +94,7 @@ func (e *urlTurn) ask(v *View, now time.Time) {
 	e.origin = v.origins.Of(e.u).NextTry(now)
 	e.full, e.parts = v.limits.full(e.u.Host()), v.limits.parts()
 	e.unsure = v.parts.Seen.Holds()
+	e.saved = heldBack{v.cfg.Claim}.elsewhere()
 	e.elsewhere = v.parts.Cluster.pagesElsewhere(e.u.Host())
 	links := []link.Link{{URL: e.u}}
 	for _, app := range v.apps.All() {
@@ -287,6 +289,9 @@ func (e *urlTurn) tellPast(line func(string, ...any)) {
 	}
 	if e.unsure && !e.isFinished() && !e.waits() {
 		line("links in state/seen wait for the answer whether they are known; it may be one of them")
+	}
+	if e.saved != "" && !e.isFinished() && !e.waits() {
+		line("a link to it may be in %s", e.saved)
 	}
 	if e.elsewhere > 0 && e.past.Finished == "" {
 		line("other agents have fetched %s of its host before, and it may be one of them",

@@ -99,8 +99,8 @@ func (v *View) waits(cs ClusterStatus, now time.Time) string {
 	if v.progress.rests.After(now) {
 		return fmt.Sprintf("the delay of all hosts after a restart, for %s", duration(v.progress.rests.Sub(now)))
 	}
-	if c := (claimed{v.cfg.Claim}); c.by != nil && c.by.Unsure() != "" {
-		return c.by.Unsure()
+	if text := cmp.Or(claimed{v.cfg.Claim}.waits(), heldBack{v.cfg.Claim}.waits()); text != "" {
+		return text
 	}
 	if held, _ := v.limits.space.backlogged(now); held {
 		return v.limits.space.backlog(now)

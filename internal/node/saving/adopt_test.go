@@ -154,8 +154,8 @@ func TestOrphansAreAdopted(t *testing.T) {
 		f.boots["a4"] = 3
 		f.adopts(true, func(o *Orphans, k *Keeper) {
 			time.Sleep(time.Minute)
-			if k.Unsure() == "" || o.Claimed() || o.Unclaimed() == "" || f.done() != "" {
-				f.t.Errorf("unsure %q, claimed %t, unclaimed %q, adopted %q", k.Unsure(), o.Claimed(), o.Unclaimed(),
+			if k.Held() == "" || o.Claimed() || o.Unclaimed() == "" || f.done() != "" {
+				f.t.Errorf("held %q, claimed %t, unclaimed %q, adopted %q", k.Held(), o.Claimed(), o.Unclaimed(),
 					f.done())
 			}
 			f.save("a3", note{Boot: 4}) // its agent is resumed, and not here yet
@@ -167,8 +167,8 @@ func TestOrphansAreAdopted(t *testing.T) {
 			f.boots["a3"] = 4
 			f.mu.Unlock()
 			time.Sleep(time.Minute)
-			if k.Unsure() != "" || o.Unclaimed() != "" || f.done() != "a2 a5" || f.has("state-removed") {
-				f.t.Errorf("unsure %q, unclaimed %q, adopted %q", k.Unsure(), o.Unclaimed(), f.done())
+			if k.Held() != "" || o.Unclaimed() != "" || f.done() != "a2 a5" || f.has("state-removed") {
+				f.t.Errorf("held %q, unclaimed %q, adopted %q", k.Held(), o.Unclaimed(), f.done())
 			}
 			p := k.place
 			p.Prefix = k.prefix("a2")
@@ -203,7 +203,7 @@ func TestOrphanAtTheEnd(t *testing.T) {
 		f.save("a2", note{Boot: 3})
 		f.save("a5", note{Boot: 3, Over: true})
 		f.adopts(false, func(o *Orphans, k *Keeper) {
-			if k.Unsure() != "" {
+			if k.Held() != "" {
 				f.t.Error("visits wait")
 			}
 			time.Sleep(10 * time.Minute)
@@ -229,11 +229,11 @@ func TestOrphansThatWait(t *testing.T) {
 		f.fails = errors.New("no keys")
 		f.adopts(true, func(o *Orphans, k *Keeper) {
 			time.Sleep(9 * time.Minute)
-			if n := strings.Count(fmt.Sprint(f.events), "adoption-failed"); n != 1 || k.Unsure() == "" {
+			if n := strings.Count(fmt.Sprint(f.events), "adoption-failed"); n != 1 || k.Held() == "" {
 				f.t.Errorf("%d events: %q", n, f.events)
 			}
 			time.Sleep(2 * time.Minute)
-			if k.Unsure() != "" {
+			if k.Held() != "" {
 				f.t.Error("visits wait for ever")
 			}
 			if got := o.Unclaimed(); !strings.Contains(got, "agent a3,") {
@@ -291,8 +291,8 @@ func TestUnreadableStates(t *testing.T) {
 		}
 		f.adopts(true, func(o *Orphans, k *Keeper) {
 			time.Sleep(15 * time.Minute)
-			if f.done() != "a2" || k.Unsure() != "" || o.Unclaimed() != "" || !o.Claimed() {
-				f.t.Errorf("adopted %q, unsure %q, unclaimed %q", f.done(), k.Unsure(), o.Unclaimed())
+			if f.done() != "a2" || k.Held() != "" || o.Unclaimed() != "" || !o.Claimed() {
+				f.t.Errorf("adopted %q, held %q, unclaimed %q", f.done(), k.Held(), o.Unclaimed())
 			}
 			for _, agent := range []string{"form", "type", "large", "foreign", "torn", "gone"} {
 				of, n := "state-unreadable [{agent "+agent+"} {object s3://bucket/"+state+agent+"/", 0
@@ -333,8 +333,8 @@ func TestStatesOfAnotherCrawl(t *testing.T) {
 				f.t.Errorf("waits for %q", got)
 			}
 			time.Sleep(4 * time.Minute)
-			if f.done() != "a3" || k.Unsure() != "" || !o.Claimed() {
-				f.t.Errorf("adopted %q, unsure %q, unclaimed %q", f.done(), k.Unsure(), o.Unclaimed())
+			if f.done() != "a3" || k.Held() != "" || !o.Claimed() {
+				f.t.Errorf("adopted %q, held %q, unclaimed %q", f.done(), k.Held(), o.Unclaimed())
 			}
 		})
 	})

@@ -239,15 +239,27 @@ func writeRun(fsys disk.FS, dir string, p image.Place, s *image.Saver, own ownRu
 }
 
 // Unsure implements crawl.Claim: another process may have the crawl if the store has not confirmed the claim for 30 s.
-// The agents of a crawl that has come from the store wait for each other.
 func (k *Keeper) Unsure() string {
 	if k.saver == nil || k.saver.Hold().Current() == nil {
-		if k.Orphans != nil {
-			return k.Orphans.holds()
-		}
 		return ""
 	}
 	return "the store, which has not said for 30 s that no other process has taken over the crawl"
+}
+
+// Held implements crawl.Claim: the agents of a crawl that has come from the store wait for each other.
+func (k *Keeper) Held() string {
+	if k.Orphans == nil {
+		return ""
+	}
+	return k.Orphans.holds()
+}
+
+// Unclaimed implements crawl.Claim.
+func (k *Keeper) Unclaimed() string {
+	if k.Orphans == nil {
+		return ""
+	}
+	return k.Orphans.Unclaimed()
 }
 
 // cutAfter is how long visits may continue when the claim is unsure. The next holder waits for longer.
