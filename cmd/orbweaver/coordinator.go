@@ -198,7 +198,8 @@ func (d *coordinatorDisplay) Event(name string, fields ...any) {
 	switch name {
 	case "consensus-waiting":
 		if value["for"] == "" {
-			d.print("the directory is empty: waiting until more than half of the coordinators have theirs")
+			d.print(fmt.Sprintf("the directory is empty, and %v of the other coordinators have theirs: waiting until "+
+				"more than half have. If that cannot be, stop all, and give each an empty directory", value["whole"]))
 			break
 		}
 		d.print(fmt.Sprintf("waiting for %v", value["for"]))

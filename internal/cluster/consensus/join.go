@@ -136,7 +136,7 @@ func (n *Node) barred() bool {
 // node ends before.
 func (n *Node) settle() bool {
 	began := time.Now()
-	var told string
+	told, stuck := "", false // what it has said last
 	for {
 		answers, silent := n.askAll()
 		if n.ctx.Err() != nil {
@@ -150,9 +150,17 @@ func (n *Node) settle() bool {
 			n.rejoin(answers)
 			return true
 		}
-		if s := strings.Join(silent, " "); s != told {
-			told = s
-			n.cfg.Events.Event("consensus-waiting", "for", s)
+		s, whole := strings.Join(silent, " "), 0
+		for _, a := range answers {
+			if a.state == stateMember {
+				whole++
+			}
+		}
+		switch short := whole < majority(len(n.cfg.Members)); {
+		case s == "" && !short: // it waits for amnesia, which takes seconds
+		case s != told || s == "" && !stuck:
+			told, stuck = s, s == ""
+			n.cfg.Events.Event("consensus-waiting", "for", s, "whole", whole)
 		}
 		clock.Pause(n.ctx, askAgain)
 	}

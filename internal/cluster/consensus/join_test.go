@@ -107,6 +107,38 @@ func TestLostDirectory(t *testing.T) {
 	})
 }
 
+// TestMostDirectoriesLost checks that members with empty directories say what they wait for, if too few of the others
+// have theirs, and that they say nothing of the kind if one member alone has lost its directory.
+func TestMostDirectoriesLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, 3, time.Millisecond)
+		g.start()
+		g.propose(g.leader(), 3)
+		g.agree()
+		a, b, c := g.members[0], g.members[1], g.members[2]
+		b.wipe()
+		b.start()
+		g.agree()
+		if n := b.noted("consensus-waiting for  whole"); n != 0 {
+			t.Errorf("%d events of a single loss: %q", n, b.events)
+		}
+		b.wipe()
+		c.wipe()
+		b.start()
+		c.start()
+		time.Sleep(time.Minute)
+		for _, m := range []*member{b, c} {
+			if n := m.noted("consensus-waiting for  whole 1"); n != 1 {
+				t.Errorf("%d events: %q", n, m.events)
+			}
+		}
+		if g.leading() != nil || a.noted("consensus-waiting") > 1 {
+			t.Error("a member leads without a majority")
+		}
+		g.stop()
+	})
+}
+
 // TestBarred checks that a member that is catching up neither gives nor gets votes, also after a restart.
 func TestBarred(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
