@@ -51,7 +51,7 @@ func (a *Agent) openOthers() error {
 	of := a.budget.of
 	_, plans := a.parts.Strategy.(visit.Planner)
 	if err := a.membership.Open(membership.Parts{Agent: member{a}, Archive: a.parts.Archive, Events: a.parts.Events,
-		Stored: stored(a.segmentsOf(a.cfg.Archive.Segments.Crawl)),
+		Stored: stored(a.segmentsOf(a.cfg.Archive.Segments.Crawl), strategyName(a.parts.Strategy)),
 		Orders: a.orders, PageLimit: a.cfg.Crawl.PageLimit, Plans: plans,
 		Memory: membership.Memory{Contents: of(shareContents), Exchange: of(shareExchange), Outbox: of(shareOutbox),
 			Pages: of(sharePages), Replicas: of(shareReplicas), Shipping: of(shareShipping), Sites: of(shareSites)},

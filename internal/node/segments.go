@@ -39,14 +39,19 @@ func (a *Agent) openSegments() {
 
 // segmentsOf returns what commits the segments of a crawl in the directory.
 func (a *Agent) segmentsOf(name string) *past.Segments {
-	return &past.Segments{FS: a.fs, Dir: a.cfg.Dir, Crawl: name, Software: "Orbweaver/" + Version,
+	s := &past.Segments{FS: a.fs, Dir: a.cfg.Dir, Crawl: name, Software: "Orbweaver/" + Version,
 		Tables: a.cfg.SegmentTables, Agent: a.cfg.Archive.Agent, Clock: a.cfg.Clock, Store: a.cfg.Store,
 		Events: a.parts.Events}
+	if a.membership != nil {
+		s.Members = a.membership.Members
+	}
+	return s
 }
 
-// stored returns what the agents of a crawl have in the store; nil if there is none.
-func stored(s *past.Segments) membership.Stored {
-	if s.Crawl == "" || s.Store.URL == "" {
+// stored returns what the agents of a crawl have in the store; nil if there is none. A recrawl archives a page many
+// times: an older copy in the store does not tell that the store has the newest one.
+func stored(s *past.Segments, strategy string) membership.Stored {
+	if s.Crawl == "" || s.Store.URL == "" || strategy == "recrawl" {
 		return nil
 	}
 	return &past.Held{Segments: s}

@@ -2,8 +2,10 @@ package past
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"path"
@@ -21,13 +23,15 @@ import (
 type Held struct{ *Segments }
 
 const (
-	heldPiece = 1 << 20 // bytes of an index that are read at once
-	heldLine  = 1 << 20 // bytes of a line of an index, at most
-	heldFiles = 1 << 16 // WARC files of a segment that are known, at most; the pages of the others count as lost
+	heldPiece    = 1 << 20  // bytes of an index that are read at once
+	heldLine     = 1 << 20  // bytes of a line of an index, at most
+	heldManifest = 64 << 10 // bytes of a manifest that are read; the identity of the crawl is at its beginning
+	heldFiles    = 1 << 16  // WARC files of a segment that are known, at most; the pages of the others count as lost
 )
 
-// Each calls fn for the URL of each record in the complete segments of an agent. A segment counts if _SUCCESS is there,
-// and a record if its WARC file is. While the store is away, Each waits until ctx is done, and says so once.
+// Each calls fn for the URL of each record in the complete segments of an agent. A segment counts if _SUCCESS is there
+// and its manifest has the identity of this crawl: an earlier one of the same name may have archived other pages. A
+// record counts if its WARC file is there. While the store is away, Each waits until ctx is done, and says so once.
 func (h *Held) Each(ctx context.Context, agent string, fn func(url string) error) error {
 	w := &watched{events: h.Events, clock: clock.Or(h.Clock)}
 	var err error
@@ -40,6 +44,10 @@ func (h *Held) Each(ctx context.Context, agent string, fn func(url string) error
 	end := func() error {
 		if !s.whole || len(s.warcs) == 0 || s.index == 0 {
 			return nil
+		}
+		run, err := runOf(ctx, w, root+s.name+"/"+segment.ManifestName)
+		if err != nil || run == "" || run != h.run() {
+			return err
 		}
 		return s.each(ctx, w, root+s.name+"/"+segment.IndexName, fn)
 	}
@@ -68,6 +76,33 @@ func (h *Held) Each(ctx context.Context, agent string, fn func(url string) error
 		after, more = page.Next, page.Next != ""
 	}
 	return end()
+}
+
+// runOf returns the identity of the crawl that has made a segment, by its manifest; "": it has none.
+func runOf(ctx context.Context, w *watched, manifest string) (string, error) {
+	b, err := w.Read(ctx, manifest, 0, heldManifest)
+	if errors.Is(err, object.ErrNotFound) { // a merge has removed the segment since
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	w.there(nil)
+	d := json.NewDecoder(bytes.NewReader(b))
+	for begin, err := d.Token(); err == nil && begin == json.Delim('{'); {
+		var key, value json.Token
+		if key, err = d.Token(); err == nil {
+			value, err = d.Token()
+		}
+		text, is := value.(string)
+		if err != nil || !is { // all fields before it are texts
+			break
+		}
+		if key == segment.RunField {
+			return text, nil
+		}
+	}
+	return "", nil
 }
 
 // A heldSegment is a segment in the store, by the list of its files.

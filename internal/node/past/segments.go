@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/output/segment"
 	"github.com/orbweaver/orbweaver/internal/output/tables"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -29,7 +30,9 @@ type Segments struct {
 	Tables   string      // which Parquet tables a segment gets: one of segment.TableKinds
 	Agent    string      // in the names of segments that have only logs
 	Clock    clock.Clock // nil: the machine's
-	Store    Place       // where committed segments are sent; without a URL: nowhere
+	// Members tells the identity of the cluster's crawl, which is in the manifests. nil: the agent crawls alone.
+	Members interface{ Crawl() rpc.ID }
+	Store   Place // where committed segments are sent; without a URL: nowhere
 	// Events gets segment-committed for each segment.
 	Events interface {
 		Write(kind string, fields ...report.Field)
@@ -133,7 +136,15 @@ func (s *Segments) committed(m *segment.Manifest) {
 // committer returns what commits and sends the segments.
 func (s *Segments) committer() segment.Committer {
 	return segment.Committer{FS: s.FS, Dir: s.Dir, Crawl: s.Crawl, Software: s.Software, Agent: s.Agent,
-		Tables: s.Tables, Clock: s.Clock}
+		Tables: s.Tables, Clock: s.Clock, Run: s.run()}
+}
+
+// run returns the identity of the cluster's crawl; "": it is not known, or the agent crawls alone.
+func (s *Segments) run() string {
+	if s.Members == nil || s.Members.Crawl() == (rpc.ID{}) {
+		return ""
+	}
+	return s.Members.Crawl().String()
 }
 
 // commit commits the segments that have ended, with a part of a processor.

@@ -167,7 +167,7 @@ func (w *work) merging() string {
 
 // merge makes one segment of a group, and commits it. The old ones are still there afterwards.
 func (w *work) merge(ctx context.Context, group []Manifest) error {
-	m := Manifest{Format: Format, Crawl: w.Crawl, Segment: nameOf(group), Software: w.Software}
+	m := Manifest{Format: Format, Crawl: w.Crawl, Segment: nameOf(group), Software: w.Software, Run: group[0].Run}
 	folder := filepath.Join(w.merging(), m.Segment)
 	if err := warc.MakeDirs(w.fs, w.Dir, folder); err != nil {
 		return err
@@ -176,6 +176,9 @@ func (w *work) merge(ctx context.Context, group []Manifest) error {
 		g := &group[i]
 		m.Merged = append(m.Merged, g.Segment)
 		m.Logs = append(m.Logs, g.Logs...)
+		if g.Run != m.Run { // a segment of several crawls is of none
+			m.Run = ""
+		}
 		for _, f := range g.Files {
 			if !slices.Contains(warc.Folders[:], path.Dir(f.Name)) {
 				continue

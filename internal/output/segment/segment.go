@@ -28,6 +28,9 @@ import (
 // Format is the format of a manifest. A later format has another number.
 const Format = "orbweaver-segment-1"
 
+// RunField is the name of Manifest.Run in the file.
+const RunField = "run"
+
 // The names of files in the folder of a segment.
 const (
 	IndexName    = "index.cdxj"
@@ -41,6 +44,8 @@ type Manifest struct {
 	Crawl    string `json:"crawl"`
 	Segment  string `json:"segment"`
 	Software string `json:"software,omitempty"`
+	// Run is the identity of the cluster's crawl. Its place is before all fields that are no texts.
+	Run string `json:"run,omitempty"`
 	// Records, First and Last are of the response, revisit and resource records: how many, and the times of the first
 	// and the last fetch, to the second. A segment without such records has no times.
 	Records int64  `json:"records"`
@@ -77,6 +82,8 @@ type Committer struct {
 	Dir, Crawl string
 	// Software is the program that writes the manifests, such as Orbweaver/0.1.0.
 	Software string
+	// Run is the identity of the cluster's crawl; "": the agent crawls alone.
+	Run string
 	// Agent is in the names of segments that CommitLogs makes. Empty means "agent".
 	Agent string
 	// Tables says which Parquet tables a segment gets: one of TableKinds. Empty means NoTables.
@@ -182,7 +189,7 @@ func (c *Committer) CommitLogs(ctx context.Context) (m Manifest, ok bool, err er
 // complete writes everything but the WARC files, the manifest and then _SUCCESS last.
 func (w *work) complete(ctx context.Context, name string, warcs []warc.File) (m Manifest, ok bool, err error) {
 	folder := w.path(name)
-	m = Manifest{Format: Format, Crawl: w.Crawl, Segment: name, Software: w.Software}
+	m = Manifest{Format: Format, Crawl: w.Crawl, Segment: name, Software: w.Software, Run: w.Run}
 	counts, err := w.index(ctx, folder, warcs)
 	if err != nil {
 		return m, false, err
