@@ -319,6 +319,9 @@ func withWARC(in disk.FS, path string, f func(disk.File) error) error {
 	if final, open := strings.CutSuffix(path, ".open"); open && errors.Is(err, os.ErrNotExist) {
 		file, err = in.OpenFile(final, os.O_RDONLY, 0) // the crawl has finished the file meanwhile
 	}
+	if errors.Is(err, fs.ErrInvalid) {
+		return warc.Refused(path, err)
+	}
 	if err != nil {
 		return noWARC(path, err)
 	}

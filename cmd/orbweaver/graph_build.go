@@ -178,13 +178,16 @@ func (c *GraphBuildCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewher
 		if err != nil {
 			return err
 		}
-		r.graphSize = sizeOf(info)
-		if c.JSON {
-			return json.NewEncoder(out).Encode(r)
+		if r.graphSize = sizeOf(info); c.JSON {
+			err = json.NewEncoder(out).Encode(r)
+		} else {
+			fmt.Fprintf(out, "graph       %s\n", c.Out)
+			r.print(out)
 		}
-		fmt.Fprintf(out, "graph       %s\n", c.Out)
-		r.print(out)
-		return nil
+		if err == nil && r.DamagedLines+r.DamagedFiles+r.DamagedPlaces > 0 {
+			err = &exitError{code: exitOther}
+		}
+		return err
 	})
 }
 

@@ -131,8 +131,8 @@ var crawlHelp = cli.Texts{
 	"links": "Also write the link log: which page links to which URL, with its words. \"orbweaver links\" " +
 		"reads it.",
 	"dedup_from": "Archive a page whose content an earlier crawl has as a revisit record that refers to it. PATH is " +
-		"the directory of a crawl, its store, or a CDXJ file of any program, plain or gzip. With several " +
-		"agents name the directories of all.",
+		"the directory of a crawl, its store, a WACZ, or a CDXJ file of any program, plain or gzip. With " +
+		"several agents name the directories of all.",
 	"dedup_min_size": "With --dedup-from: archive a response with a body below BYTES in full; 0 compares all.",
 	"name":           "Name this agent S; the archive files' names end with it.",
 	"capacity":       "With --listen: give this agent weight N (above 0, at most 1000) among the agents.",

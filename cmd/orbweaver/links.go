@@ -40,7 +40,8 @@ tabs between the columns, sorted by target:
   ANCHOR  the text of the link
 
 A target is broken if its last visit ended with a status of 400 or more, or with
-an error. A URL that robots.txt forbids is not broken. The sort takes 64 MB of
+an error. A URL that robots.txt forbids is not broken. The command names damage of
+the link log, goes on behind it, and ends with exit code 1. The sort takes 64 MB of
 memory; the rest is in temporary files in $TMPDIR.
 
   orbweaver links crawl --broken
@@ -92,6 +93,7 @@ func (c *LinksCmd) print(ctx context.Context, out, errs io.Writer, to, from []st
 		fmt.Fprintf(errs, "orbweaver: the link log is damaged: %s and %s could not be read to their end; "+
 			"the first: %s\n", plural(int64(d.Lines), "line"), plural(int64(d.Files), "file"),
 			report.OneLine(d.First))
+		return &exitError{code: exitOther}
 	}
 	return nil
 }

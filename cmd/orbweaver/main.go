@@ -62,8 +62,9 @@ var exitCodes = []struct {
 	{exitOther, "other error", "Any other error. Also: the answer is no. `check scope` found a URL out of scope, " +
 		"`check robots` found one forbidden, `warc verify` found damage, " +
 		"`store check` found a store that a crawl cannot use, `report --fail-on broken` found broken links, " +
-		"`export` or `tables` left out what damaged or missing files do not give, `export` wrote a WACZ with damaged " +
-		"ones, `warc index` or `warc ls` passed over damaged places, or an agent has not done what `ctl` told it.",
+		"a command that reads crawls (`export`, `graph build`, `links`, `report`, `tables`, `warc index`, " +
+		"`warc ls`) left out what damaged or missing files do not give, `export` wrote a WACZ with damaged ones, " +
+		"or an agent has not done what `ctl` told it.",
 		"Read the message."},
 	{exitDiskFull, "disk full", "The disk is full, or less is free than `--min-free-disk`. No accepted URL is lost.",
 		"Make room, then continue with `--resume`."},

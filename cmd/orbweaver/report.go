@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,8 +72,8 @@ agents of a cluster.
 The sections are ` + strings.Join(view.Names[:8], ", ") + `,
 ` + strings.Join(view.Names[8:], ", ") + `.
 
-Exit codes: 0 if the report is made, 1 if --fail-on applies, 4 if a flag or a
-directory is wrong.`
+Exit codes: 0 if the report is made, 1 if --fail-on applies or the report leaves
+out damaged lines, 4 if a flag or a directory is wrong.`
 }
 
 // errFailOn means that the crawl has what --fail-on names.
@@ -139,8 +140,12 @@ func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) e
 			fmt.Fprintf(out, "\nThe page  %s\n", report.OneLine(c.Out))
 		}
 	}
+	lacking := c.lacking(r)
 	if c.FailOn == "" {
-		return nil
+		return lacking
+	}
+	if lacking != nil {
+		fmt.Fprintf(errs, "orbweaver: %v\n", lacking)
 	}
 	if r.BrokenCount > 0 {
 		return errFailOn("%s %s broken", plural(r.BrokenCount, "link"),
@@ -150,7 +155,23 @@ func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *elsewhere) e
 		return errFailOn("the crawl fetched nothing, so no link was checked; see %s",
 			filepath.Join(c.Dirs[0], "logs", "crawl.log"))
 	}
+	if lacking != nil {
+		return &exitError{code: exitOther}
+	}
 	return nil
+}
+
+// lacking returns an error if the report lacks what could not be read.
+func (c *ReportCmd) lacking(r *review.Review) error {
+	if r.Damaged == 0 {
+		return nil
+	}
+	first := ""
+	for _, d := range r.Dirs {
+		first = cmp.Or(first, d.FirstDamaged)
+	}
+	return &exitError{exitOther, fmt.Sprintf("%s could not be read, and the report leaves it out; the first: %s",
+		plural(r.Damaged, "damaged line"), report.OneLine(crawls.Name(first)))}
 }
 
 // top returns the length of lists, or usual without --top.

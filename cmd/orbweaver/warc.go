@@ -188,6 +188,9 @@ func (c *WarcVerifyCmd) verify(ctx context.Context, out, errs io.Writer) error {
 			rep, err = v.Verify(f)
 			return err
 		})
+		if flaws, ok := errors.AsType[*warc.Flaws](err); ok {
+			rep, err = flaws.Report(), nil
+		}
 		if err := c.print(out, file, rep, err); err != nil {
 			return err
 		}

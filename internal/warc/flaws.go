@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ type Flaws struct {
 // A Flaw is a place of a WARC file.
 type Flaw struct {
 	File   string // empty if the caller has opened the file
-	Offset int64
+	Offset int64  // or NoOffset
 	Text   string
 }
 
@@ -29,7 +30,10 @@ type Flaw struct {
 const maxFlaws = 20
 
 func (f Flaw) String() string {
-	s := (&DamageError{f.Offset, f.Text}).Error()
+	s := f.Text
+	if f.Offset != NoOffset {
+		s = (&DamageError{f.Offset, f.Text}).Error()
+	}
 	if f.File != "" {
 		s = f.File + ": " + s
 	}
@@ -50,6 +54,18 @@ func (f *Flaws) Error() string {
 
 // Unwrap returns ErrDamaged.
 func (f *Flaws) Unwrap() error { return ErrDamaged }
+
+// Refused returns a file that a package of files (WACZ) has, and that cannot be read, as Flaws: such an err wraps
+// fs.ErrInvalid. It returns other errors as they are.
+func Refused(file string, err error) error {
+	if !errors.Is(err, fs.ErrInvalid) {
+		return err
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	return &Flaws{Places: []Flaw{{File: file, Offset: NoOffset, Text: "cannot be read: " + err.Error()}}}
+}
 
 // add notes places.
 func (f *Flaws) add(places ...Flaw) {

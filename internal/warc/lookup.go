@@ -90,10 +90,18 @@ func merged(fsys disk.FS, paths []string, from string) iter.Seq2[Line, error] {
 }
 
 func merge(fsys disk.FS, paths []string, from string, yield func(line []byte) (more bool, err error)) error {
+	var at string
+	return mergeAt(fsys, paths, from, &at, yield)
+}
+
+// mergeAt is merge, and sets at to the file that is read.
+func mergeAt(fsys disk.FS, paths []string, from string, at *string,
+	yield func(line []byte) (more bool, err error)) error {
 	var sources sortedSources // of the files that have more lines
 	var absent error
 	opened := 0
 	for _, path := range paths {
+		*at = path
 		s, done, err := openLines(fsys, path, []byte(from))
 		if errors.Is(err, fs.ErrNotExist) {
 			absent = err
@@ -105,6 +113,7 @@ func merge(fsys disk.FS, paths []string, from string, yield func(line []byte) (m
 		defer done()
 		opened++
 		if s != nil {
+			s.path = path
 			sources = append(sources, s)
 		}
 	}
@@ -115,6 +124,7 @@ func merge(fsys disk.FS, paths []string, from string, yield func(line []byte) (m
 	var last []byte // nil: none was handed out
 	for len(sources) > 0 {
 		s := sources[0]
+		*at = s.path
 		if last == nil || !bytes.Equal(s.line, last) {
 			last = append(last[:0], s.line...)
 			if more, err := yield(s.line); !more {

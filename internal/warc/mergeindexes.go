@@ -54,6 +54,9 @@ func MergeIndexes(ctx context.Context, fsys disk.FS, places []Place, out disk.FS
 	if err = m.write(few); errors.Is(err, zipnum.ErrDamaged) && len(few) < len(all) {
 		err = m.write(all) // the segments have the same lines
 	}
+	if m.failed != nil {
+		err = m.failed // without the names of the files that were being written
+	}
 	if err == nil {
 		err = out.Rename(m.dir, dir)
 	}
@@ -69,10 +72,30 @@ type indexMerge struct {
 	in, out   disk.FS
 	dir, work string
 	lines     int64
+	failed    error // of what is read; it names the file
+	at        string
+	checks    int
+}
+
+// read is merge, and notes its error.
+func (m *indexMerge) read(paths []string, yield func(line []byte) (more bool, err error)) error {
+	var wrote error
+	err := mergeAt(m.in, paths, "", &m.at, m.checked(func(line []byte) (more bool, err error) {
+		more, wrote = yield(line)
+		return more, wrote
+	}))
+	if err == nil || wrote != nil || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	m.failed = err
+	if _, named := errors.AsType[*fs.PathError](err); !named && m.ctx.Err() == nil {
+		m.failed = fmt.Errorf("%s: %w", m.at, err)
+	}
+	return err
 }
 
 func (m *indexMerge) write(paths []string) error {
-	m.lines = 0
+	m.lines, m.failed = 0, nil
 	if err := errors.Join(m.out.RemoveAll(m.dir), m.out.Mkdir(m.dir, 0o777)); err != nil {
 		return err
 	}
@@ -91,7 +114,7 @@ func (m *indexMerge) write(paths []string) error {
 			if len(paths) > mergeAtOnce {
 				return errors.Join(m.sort(paths, add), z.Close())
 			}
-			return errors.Join(merge(m.in, paths, "", m.checked(add)), z.Close())
+			return errors.Join(m.read(paths, add), z.Close())
 		})
 	})
 }
@@ -100,11 +123,11 @@ func (m *indexMerge) write(paths []string) error {
 func (m *indexMerge) sort(paths []string, yield func(line []byte) (more bool, err error)) error {
 	q := sorting(m.out, m.work)
 	defer q.Close() // the folder is removed
-	push := m.checked(func(line []byte) (more bool, err error) { return true, q.Push(line) })
+	push := func(line []byte) (more bool, err error) { return true, q.Push(line) }
 	var absent error
 	opened := false
 	for _, path := range paths {
-		switch err := merge(m.in, []string{path}, "", push); {
+		switch err := m.read([]string{path}, push); {
 		case errors.Is(err, fs.ErrNotExist):
 			absent = err
 		case err != nil:
@@ -129,9 +152,8 @@ func (m *indexMerge) sort(paths []string, yield func(line []byte) (more bool, er
 
 // checked passes on lines that are index lines, and that a line of index.idx can name.
 func (m *indexMerge) checked(yield func(line []byte) (more bool, err error)) func([]byte) (bool, error) {
-	n := 0
 	return func(line []byte) (more bool, err error) {
-		if n++; n%1024 == 0 && m.ctx.Err() != nil {
+		if m.checks++; m.checks%1024 == 0 && m.ctx.Err() != nil {
 			return false, m.ctx.Err()
 		}
 		if bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' }) {

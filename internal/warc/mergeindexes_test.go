@@ -169,3 +169,17 @@ func TestPywbReadsMerged(t *testing.T) {
 		t.Errorf("pywb prints %d bytes, want %d: %.300q", len(got), want.Len(), got)
 	}
 }
+
+// TestMergeDamaged: the error names the index that is damaged, and no file that is written.
+func TestMergeDamaged(t *testing.T) {
+	for _, files := range []int{2, mergeAtOnce + 2} {
+		mem := testdisk.NewMem()
+		paths, _ := writeIndexes(t, mem, "/in", files, 10)
+		must.Do(t, disk.WriteFile(mem, paths[1], []byte("no index line\n")))
+		_, err := MergeIndexes(t.Context(), mem, []Place{{Dir: "/a", Parts: paths}}, mem, "/out")
+		if !errors.Is(err, zipnum.ErrDamaged) || !strings.HasPrefix(err.Error(), paths[1]+": ") ||
+			strings.Contains(err.Error(), "/out") {
+			t.Errorf("of %d files: %v", files, err)
+		}
+	}
+}

@@ -300,7 +300,7 @@ func SortedIndex(fsys disk.FS, warcs []string, tmp string, out io.Writer) error 
 	one := func(path string) error {
 		f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
 		if err != nil {
-			return err
+			return flaws.take(path, Refused(path, err))
 		}
 		defer f.Close()
 		return flaws.take(path, Index(f, filepath.Base(path), pushTo(q)))
@@ -385,6 +385,7 @@ type lineSource struct {
 	r    *lines.Reader
 	name string
 	line []byte // the current line, without its line feed
+	path string // of the file, if several are merged
 }
 
 var errLongLine = fmt.Errorf("a line has more than %d bytes", lineLimit)

@@ -15,7 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
-// maxProblems is how many problems a Report lists. It counts all of them.
+// maxProblems is how many problems a Report lists, errors before warnings. It counts all of them.
 const maxProblems = 1000
 
 // NoOffset is the offset of a problem that is of no record.
@@ -53,23 +53,43 @@ type Report struct {
 	Warnings int64            `json:"warnings"`
 	Skipped  int64            `json:"skipped"` // bytes of the file that could not be read as records
 	Types    map[string]int64 `json:"types"`
-	Problems []Problem        `json:"problems,omitempty"` // the first 1000 errors and warnings
+	// Problems are at most 1000, in the order in which they were found: the first errors, and warnings if there is
+	// room.
+	Problems []Problem `json:"problems,omitempty"`
 }
 
 // OK reports whether the file has no errors. It may have warnings.
 func (r *Report) OK() bool { return r.Errors == 0 }
 
-// Add adds a problem to the report. It keeps the first 1000 of them, and counts all.
+// Add adds a problem to the report, and counts it. The report lists at most 1000: then an error takes the place of the
+// last warning.
 func (r *Report) Add(p Problem) {
 	if p.Warning {
 		r.Warnings++
 	} else {
 		r.Errors++
 	}
+	if !p.Warning && len(r.Problems) == maxProblems && r.Errors <= maxProblems { // so a warning is listed
+		last := len(r.Problems) - 1
+		for !r.Problems[last].Warning {
+			last--
+		}
+		r.Problems = slices.Delete(r.Problems, last, last+1)
+	}
 	if len(r.Problems) < maxProblems {
 		p.ID = p.ID[:min(len(p.ID), 80)]
 		r.Problems = append(r.Problems, p)
 	}
+}
+
+// Report returns a report with the flaws as errors.
+func (f *Flaws) Report() *Report {
+	r := &Report{Types: map[string]int64{}}
+	for _, p := range f.Places {
+		r.Add(Problem{Offset: p.Offset, Text: p.Text})
+	}
+	r.Errors += f.More
+	return r
 }
 
 // maxIDs bounds how many record IDs a Verifier remembers, at 8 bytes each plus the overhead of the map. It is enough

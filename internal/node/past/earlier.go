@@ -5,6 +5,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/output/crawls"
+	"github.com/orbweaver/orbweaver/internal/output/wacz"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc/earlier"
@@ -15,7 +16,8 @@ const EarlierDir = earlier.Folder
 
 // EarlierConfig says which earlier crawls may have the content of a page.
 type EarlierConfig struct {
-	// From are crawl directories, stores, segments and CDXJ files. None: the archive refers to no other archive.
+	// From are crawl directories, stores, segments, WACZ files and CDXJ files. None: the archive refers to no other
+	// archive.
 	From []string
 	// Least is the smallest body that is looked for, in bytes.
 	Least int64
@@ -30,25 +32,31 @@ func (c *EarlierConfig) Check(fsys disk.FS, user Place, dir string, resumed bool
 	return earlier.Check(show(fsys, user), dir, c.From, resumed)
 }
 
-// shown is a file system in which earlier crawls may be in stores. It implements earlier.Shower.
+// shown is a file system in which earlier crawls may be in stores, and in WACZ files, which stay open. It implements
+// earlier.Shower.
 type shown struct {
-	disk.FS
+	*wacz.FS
 	in *crawls.FS
 }
 
 func show(fsys disk.FS, user Place) shown {
 	in := crawls.New(context.Background(), fsys, crawls.Opener(user)) // each request ends by itself
-	return shown{in, in}
+	return shown{wacz.NewFS(in), in}
 }
 
-// Indexes returns the indexes of the segments of a store, or of a folder.
-func (s shown) Indexes(name string) ([]string, error) {
+// Indexes returns the indexes of the segments of a store, or of a folder, and the index of a WACZ, whose program is not
+// known.
+func (s shown) Indexes(name string) (paths []string, ours bool, err error) {
+	if info, err := s.in.Stat(name); wacz.Is(name) && err == nil && info.Mode().IsRegular() {
+		index, err := s.IndexOf(context.Background(), name)
+		return []string{index}, false, err
+	}
 	dir, err := s.in.Dir(name)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	p, err := s.in.Place(dir)
-	return p.Parts, err
+	return p.Parts, true, err
 }
 
 // Earlier are the payloads of earlier crawls.

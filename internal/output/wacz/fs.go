@@ -74,6 +74,28 @@ func (f *FS) Add(ctx context.Context, name string, tmp func() (string, error)) (
 	return p, w, err
 }
 
+// IndexOf opens a WACZ as Add does, and returns the name in f of its index. It makes none.
+func (f *FS) IndexOf(ctx context.Context, name string) (index string, err error) {
+	p, w, err := f.mount(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	damaged, err := w.damagedIndex(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !w.indexed || damaged {
+		return "", fmt.Errorf("%w: its index is missing, damaged or not the only one; unpack the WACZ, and run "+
+			"\"orbweaver warc index\" for its WARC files", ErrNoWACZ)
+	}
+	for _, entry := range []string{"indexes/index.cdx.gz", "indexes/index.cdxj"} {
+		if w.entries[entry] != nil {
+			index = filepath.Join(p.Dir, filepath.FromSlash(entry))
+		}
+	}
+	return index, nil
+}
+
 // mount opens a WACZ, and shows it at a place.
 func (f *FS) mount(ctx context.Context, name string) (p warc.Place, w *File, err error) {
 	p.Dir = filepath.Clean(WithoutPassword(name))

@@ -209,13 +209,13 @@ func (f *File) chooseIndex(all map[string]*zip.File) {
 func (f *File) open(e *zip.File) (io.ReaderAt, int64, error) {
 	switch {
 	case e.Flags&1 != 0:
-		return nil, 0, fmt.Errorf("the entry is encrypted: %w", fs.ErrInvalid)
+		return nil, 0, &entryError{"the entry is encrypted"}
 	case e.UncompressedSize64 > math.MaxInt64 || e.CompressedSize64 > uint64(f.size):
-		return nil, 0, fmt.Errorf("the entry is larger than the file: %w", fs.ErrInvalid)
+		return nil, 0, &entryError{"the entry is larger than the file"}
 	case e.Method == zip.Deflate:
 		return f.unpack(e)
 	case e.Method != zip.Store:
-		return nil, 0, fmt.Errorf("the compression %d of the entry is not supported: %w", e.Method, fs.ErrInvalid)
+		return nil, 0, &entryError{fmt.Sprintf("the compression %d of the entry is not supported", e.Method)}
 	}
 	at, err := e.DataOffset()
 	if err != nil {
@@ -223,15 +223,23 @@ func (f *File) open(e *zip.File) (io.ReaderAt, int64, error) {
 	}
 	size := int64(e.CompressedSize64)
 	if e.UncompressedSize64 != e.CompressedSize64 || at < 0 || at > f.size-size {
-		return nil, 0, fmt.Errorf("the entry reaches beyond the end of the file: %w", fs.ErrInvalid)
+		return nil, 0, &entryError{"the entry reaches beyond the end of the file"}
 	}
 	return io.NewSectionReader(f.in, at, size), size, nil
 }
 
-// invalid adds fs.ErrInvalid to an error of the ZIP format.
+// An entryError says why an entry cannot be read although its file can. It wraps fs.ErrInvalid.
+type entryError struct{ text string }
+
+func (e *entryError) Error() string { return e.text }
+
+// Unwrap returns fs.ErrInvalid.
+func (e *entryError) Unwrap() error { return fs.ErrInvalid }
+
+// invalid makes an error of the ZIP format an entryError.
 func invalid(err error) error {
 	if errors.Is(err, zip.ErrFormat) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: %w", err, fs.ErrInvalid)
+		return &entryError{err.Error()}
 	}
 	return err
 }
@@ -244,8 +252,8 @@ func (f *File) unpack(e *zip.File) (io.ReaderAt, int64, error) {
 	if !done {
 		size := int64(e.UncompressedSize64)
 		if size > f.room {
-			return nil, 0, fmt.Errorf("the entry is compressed in the ZIP file, and the compressed entries have more "+
-				"than %d bytes; unpack the file, and name its WARC files: %w", int64(maxUnpacked), fs.ErrInvalid)
+			return nil, 0, &entryError{fmt.Sprintf("the entry is compressed in the ZIP file, and the compressed "+
+				"entries have more than %d bytes; unpack the file, and name its WARC files", int64(maxUnpacked))}
 		}
 		at, err := e.DataOffset()
 		if err != nil {
@@ -253,10 +261,13 @@ func (f *File) unpack(e *zip.File) (io.ReaderAt, int64, error) {
 		}
 		r := flate.NewReader(io.NewSectionReader(f.in, at, int64(e.CompressedSize64)))
 		if b, err = io.ReadAll(io.LimitReader(r, size+1)); err != nil {
-			return nil, 0, fmt.Errorf("%w: %w", err, fs.ErrInvalid)
+			if _, disk := errors.AsType[*fs.PathError](err); !disk {
+				err = &entryError{err.Error()}
+			}
+			return nil, 0, err
 		}
 		if int64(len(b)) != size {
-			return nil, 0, fmt.Errorf("the entry has another size than the ZIP file says: %w", fs.ErrInvalid)
+			return nil, 0, &entryError{"the entry has another size than the ZIP file says"}
 		}
 		f.room -= size
 		f.unpacked[e] = b

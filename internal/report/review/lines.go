@@ -2,6 +2,7 @@ package review
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func (r *reader) eachLine(name string, damaged *int64, fn func(line []byte) bool
 		text = io.LimitReader(f, st.Size())
 	}
 	in := lines.NewReader(cancelled{r.ctx, text}, 256<<10, maxLine)
-	for next := int64(progressBytes); ; {
+	for n, next := 1, int64(progressBytes); ; n++ {
 		line, err := in.Next()
 		if p.Read += int64(in.Size()); p.Read >= next {
 			next = p.Read + progressBytes
@@ -64,6 +65,7 @@ func (r *reader) eachLine(name string, damaged *int64, fn func(line []byte) bool
 		case nil, bufio.ErrTooLong:
 			if err != nil || !fn(line) {
 				*damaged++
+				r.damaged = cmp.Or(r.damaged, fmt.Sprintf("%s, line %d", name, n))
 			}
 		case io.EOF, io.ErrUnexpectedEOF:
 			r.progress(p)
@@ -111,6 +113,8 @@ type reader struct {
 	fs  disk.FS
 	out *Review
 	log *logCounts
+
+	damaged string // where the first damaged line of the directory is
 }
 
 func (r *reader) progress(p Progress) {

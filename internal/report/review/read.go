@@ -56,6 +56,7 @@ func Read(ctx context.Context, dirs []string, cfg Config) (*Review, error) {
 		if err := r.readSkipped(&d, skipped); err != nil {
 			return nil, err
 		}
+		d.FirstDamaged, r.damaged = r.damaged, ""
 		r.out.Dirs = append(r.out.Dirs, d)
 		r.out.Damaged += d.Damaged
 		r.out.Seconds = max(r.out.Seconds, d.Seconds)
@@ -155,6 +156,7 @@ func (r *reader) readSummary(d *Dir) error {
 	var older struct{ Errors, Status map[string]int64 } // the names of earlier programs
 	if err := errors.Join(json.Unmarshal(b, &s), json.Unmarshal(b, &older)); err != nil {
 		d.Damaged++
+		r.damaged = cmp.Or(r.damaged, filepath.Join(d.Path, "reports", "summary.json"))
 		return nil
 	}
 	if s.Errors == nil && s.Status == nil {

@@ -98,7 +98,9 @@ type Dir struct {
 	Bytes   int64       `json:"content_bytes"`
 	Failed  int64       `json:"failed"`
 	Damaged int64       `json:"damaged_lines"`
-	Version string      `json:"version,omitempty"` // of the program that ran the crawl last
+	// FirstDamaged says where the first of them is.
+	FirstDamaged string `json:"first_damaged,omitempty"`
+	Version      string `json:"version,omitempty"` // of the program that ran the crawl last
 	// Summary is the crawl's own summary; nil if it has none that is as new as the last event.
 	Summary *report.Summary `json:"summary,omitempty"`
 

@@ -145,7 +145,7 @@ func TestRefused(t *testing.T) {
 	})
 	for path, want := range map[string]string{
 		"/none": "dedup-from /none: no such file or directory; give the directory of an earlier crawl, its store, " +
-			"or a",
+			"its WACZ, or a",
 		"/empty":      "dedup-from /empty: the directory has no index",
 		"/bad":        "none of 2 lines is of a response that could be used; the first bad line is line 1 of bad:",
 		"/crawl.warc": "is a WARC file, not its index",

@@ -38,23 +38,24 @@ type file struct {
 	Modified int64 // Unix nanoseconds
 }
 
-const remedy = "give the directory of an earlier crawl, its store, or a CDXJ file"
+const remedy = "give the directory of an earlier crawl, its store, its WACZ, or a CDXJ file"
 
-// A Shower is an FS that finds the indexes of crawls in stores, and of segments. It returns none for other names.
+// A Shower is an FS that finds the indexes of crawls in stores, of segments, and of packages of files (WACZ). It
+// returns none for other names. ours says that the indexes are of this program.
 type Shower interface {
-	Indexes(name string) (paths []string, err error)
+	Indexes(name string) (paths []string, ours bool, err error)
 }
 
 // find lists the files of a source. If there is none, the error is an *input.ConfigError.
 func find(fsys disk.FS, path string) (*source, error) {
 	s := &source{Path: path}
 	if in, ok := fsys.(Shower); ok {
-		names, err := in.Indexes(path)
+		names, ours, err := in.Indexes(path)
 		if err != nil {
 			return nil, refused(path, err)
 		}
 		if len(names) > 0 {
-			s.Ours = true
+			s.Ours = ours
 			return s, s.take(fsys, names)
 		}
 	}

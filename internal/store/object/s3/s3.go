@@ -18,6 +18,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/encrypt"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/store/object"
@@ -76,6 +77,9 @@ func Open(u *url.URL, env Environment, o Options) (*Backend, error) {
 		return nil, errors.New("the URL has a user name: credentials belong into AWS_ variables or ~/.aws/credentials")
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("the URL has more than a bucket and a prefix: give s3://bucket/prefix")
+	case s3utils.CheckValidBucketName(u.Host) != nil: // the client would refuse each request
+		return nil, fmt.Errorf("%.80q cannot be a bucket: a name has 3 to 63 lower-case letters, digits, '.' and '-', "+
+			"and begins and ends with a letter or a digit", u.Host)
 	case prefix != "" && !object.ValidKey(prefix):
 		return nil, fmt.Errorf("the prefix %q: %w", prefix, object.ErrKey)
 	}
