@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/output/crawls"
 	"github.com/orbweaver/orbweaver/internal/output/tables"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -86,6 +87,7 @@ func (c *TablesCmd) write(ctx context.Context, out, errs io.Writer) (err error) 
 		cfg.Crawl = cfg.Dirs[0].Segment
 	}
 	res, err := tables.Write(ctx, cfg)
+	res.Name(crawls.Name)
 	switch {
 	case errors.Is(err, tables.ErrPlace):
 		return bad("%v", err)

@@ -101,6 +101,7 @@ func (w *writer) others(ctx context.Context) (err error) {
 			err = errors.Join(err, s.abort())
 		}
 	}()
+	var hostless []string
 	for _, d := range w.cfg.Dirs {
 		if err := w.log(ctx, d, sinks[logPath], sinks[failuresPath]); err != nil {
 			return err
@@ -108,8 +109,12 @@ func (w *writer) others(ctx context.Context) (err error) {
 		if err := w.links(ctx, d, sinks[linksPath]); err != nil {
 			return err
 		}
-		if err := w.hosts(ctx, d, sinks[hostsPath]); err != nil {
+		found, err := w.hosts(ctx, d, sinks[hostsPath])
+		if err != nil {
 			return err
+		}
+		if !found {
+			hostless = append(hostless, d.Place.Dir)
 		}
 	}
 	if failures := sinks[failuresPath]; sinks[logPath].rows > 0 && failures.rows == 0 {
@@ -124,8 +129,11 @@ func (w *writer) others(ctx context.Context) (err error) {
 			return err
 		}
 		if s.files > 0 {
-			w.result.Tables = append(w.result.Tables, Table{Name: path, Path: path, Rows: s.rows,
-				Files: int64(s.files), Bytes: s.bytes})
+			t := Table{Name: path, Path: path, Rows: s.rows, Files: int64(s.files), Bytes: s.bytes}
+			if path == hostsPath {
+				t.Without = hostless
+			}
+			w.result.Tables = append(w.result.Tables, t)
 		}
 	}
 	return nil
@@ -269,10 +277,11 @@ func (w *writer) links(ctx context.Context, d Dir, s *sink) error {
 	return err
 }
 
-// hosts writes the rows of reports/hosts.csv, which a crawl writes at its end.
-func (w *writer) hosts(ctx context.Context, d Dir, s *sink) error {
+// hosts writes the rows of reports/hosts.csv, which a crawl writes at its end. found is false if the directory has no
+// such file, or an empty one.
+func (w *writer) hosts(ctx context.Context, d Dir, s *sink) (found bool, err error) {
 	r, first := &row{columns: hostsColumns()}, true
-	return w.eachLine(ctx, filepath.Join(d.Place.Dir, "reports", "hosts.csv"), errHostLine,
+	err = w.eachLine(ctx, filepath.Join(d.Place.Dir, "reports", "hosts.csv"), errHostLine,
 		func(line string) (bool, error) {
 			cells, err := csv.NewReader(strings.NewReader(line)).Read()
 			if first {
@@ -294,6 +303,7 @@ func (w *writer) hosts(ctx context.Context, d Dir, s *sink) error {
 			r.clean(d.Segment)
 			return true, s.add(r)
 		})
+	return !first, err
 }
 
 // clean puts a text of a log, which may have any bytes.

@@ -143,3 +143,30 @@ func TestNoFailures(t *testing.T) {
 		t.Errorf("the result has the tables %v", res.Tables)
 	}
 }
+
+// A table of the hosts says which directories it does not cover. No directory is named if none has hosts.
+func TestHostsWithout(t *testing.T) {
+	mem := newMem()
+	for _, dir := range []string{"/c", "/store"} {
+		archive(t, mem, dir, every()...)
+	}
+	out := func(overwrite bool) string {
+		cfg := config(mem, "/c", "/store")
+		cfg.Overwrite = overwrite
+		res := must.Get(Write(t.Context(), cfg))(t)
+		var b strings.Builder
+		res.Name(func(name string) string { return "s3:/" + name })
+		res.Print(&b)
+		return b.String()
+	}
+	if got := out(false); strings.Contains(got, "hosts") {
+		t.Errorf("no directory has hosts: %s", got)
+	}
+	must.Do(t, mem.MkdirAll("/c/reports", 0o777))
+	must.Do(t, disk.WriteFile(mem, "/c/reports/hosts.csv", []byte(
+		"host,pages,files,urls,bytes,errors,robots_denied,duplicates,robots_txt\na.example,1,2,3,4,5,6,7,8\n")))
+	if got := out(true); !strings.Contains(got, "\nhosts     1 row, 1 file (") ||
+		!strings.HasSuffix(got, "\n          without those of s3://store: it has no reports/hosts.csv\n") {
+		t.Errorf("one directory has hosts: %s", got)
+	}
+}

@@ -74,6 +74,8 @@ type Table struct {
 	Files   int64            `json:"files"`
 	Bytes   int64            `json:"bytes"`
 	Subsets map[string]int64 `json:"rows_by_subset,omitempty"`
+	// Without are the directories and stores that have no reports/hosts.csv, if this is the table of the hosts.
+	Without []string `json:"without,omitempty"`
 }
 
 // LeftOut tells how many lines are no rows, for one reason.
@@ -380,11 +382,26 @@ func sizeOf(done, total int64) string {
 	return humanize.Bytes(uint64(done)) + " of " + humanize.Bytes(uint64(total))
 }
 
-// Print prints what was written, a line for each table.
+// Name replaces the names of directories and files by those for people, which name returns.
+func (r *Result) Name(name func(string) string) {
+	for _, t := range r.Tables {
+		for i, dir := range t.Without {
+			t.Without[i] = name(dir)
+		}
+	}
+	for i, l := range r.LeftOut {
+		r.LeftOut[i].First = name(l.First)
+	}
+}
+
+// Print prints what was written, a line for each table, and below it the directories that the table does not cover.
 func (r *Result) Print(out io.Writer) {
 	for _, t := range r.Tables {
 		fmt.Fprintf(out, "%-9s %s, %s (%s) in %s\n", t.Name, count(t.Rows, "row"), count(t.Files, "file"),
 			humanize.Bytes(uint64(t.Bytes)), filepath.Join(r.Out, t.Path))
+		for _, dir := range t.Without {
+			fmt.Fprintf(out, "%-9s without those of %s: it has no reports/hosts.csv\n", "", report.OneLine(dir))
+		}
 	}
 }
 
