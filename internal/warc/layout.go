@@ -217,32 +217,6 @@ func subfolders(fsys disk.FS, folder string) (names []string, err error) {
 	return names, err
 }
 
-// openFile opens a WARC file by its final name, finished or not, wherever it is.
-func openFile(fsys disk.FS, dir, name string) (f disk.File, err error) {
-	if f, err = openIn(fsys, archiveDir(dir), name); !errors.Is(err, fs.ErrNotExist) {
-		return f, err
-	}
-	crawls, bad := Crawls(fsys, dir)
-	if bad != nil {
-		return nil, bad
-	}
-	for _, crawl := range crawls {
-		names, bad := SegmentNames(fsys, dir, crawl)
-		if bad != nil {
-			return nil, bad
-		}
-		for _, s := range likely(names, name) {
-			for _, part := range Folders {
-				folder := filepath.Join(SegmentsDir(dir, crawl), s, part)
-				if f, bad = openIn(fsys, folder, name); !errors.Is(bad, fs.ErrNotExist) {
-					return f, bad
-				}
-			}
-		}
-	}
-	return nil, err
-}
-
 // likely returns the sorted names of segments by how likely they have the file. A segment is named after its first
 // file, so the file is in the last one whose name is not above its own, unless the clock was set back. It takes less
 // time than a sort: it is called for each record that is read.

@@ -246,3 +246,80 @@ func TestLikelySegments(t *testing.T) {
 		t.Errorf("of a foreign file: %d segments", n)
 	}
 }
+
+// counting counts lists of folders.
+type counting struct {
+	disk.FS
+	lists int
+}
+
+func (c *counting) ReadDir(dir string) ([]fs.DirEntry, error) {
+	c.lists++
+	return c.FS.ReadDir(dir)
+}
+
+// TestRememberSegments: the segments are listed once, and again for a file that is in none of them.
+func TestRememberSegments(t *testing.T) {
+	count := &counting{FS: testdisk.NewMem()}
+	fsys := Remember(count)
+	if Remember(fsys) != fsys {
+		t.Error("Remember remembers twice")
+	}
+	name := func(i int) string { return fmt.Sprintf("orbweaver-20260101000000%03d-%05d-a.warc.gz", i, i) }
+	put := func(segment int, suffix string, files ...int) string {
+		dir := fmt.Sprintf("/c/crawl-data/x/segments/20260101000000%03d-%05d-a%s", segment, segment, suffix)
+		must.Do(t, fsys.MkdirAll(dir+"/warc", 0o777))
+		for _, i := range files {
+			must.Do(t, disk.WriteFile(fsys, dir+"/warc/"+name(i), []byte("x")))
+		}
+		return dir
+	}
+	open := func(file, lists int) {
+		t.Helper()
+		count.lists = 0
+		f, err := OpenWARC(fsys, "/c", name(file))
+		if err == nil {
+			must.Do(t, f.Close())
+		}
+		if err != nil || count.lists != lists {
+			t.Errorf("file %d: %v, after %d lists, want %d", file, err, count.lists, lists)
+		}
+	}
+	first, second := put(0, "", 0, 1), put(2, "", 2)
+	open(1, 2) // of crawls and of segments
+	open(0, 0)
+	open(2, 0)
+	put(3, "", 3)
+	open(3, 2)
+	open(1, 0)
+	put(0, "-m2", 0, 1, 2)
+	must.Do(t, errors.Join(fsys.RemoveAll(first), fsys.RemoveAll(second)))
+	open(2, 2) // they were merged
+	open(0, 0)
+	open(3, 0)
+	for range 2 {
+		if _, err := OpenWARC(fsys, "/c", name(4)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a file that is nowhere: %v", err)
+		}
+	}
+	open(1, 0)
+}
+
+// BenchmarkOpenWARC opens a file by its name alone, among 1,900 segments.
+func BenchmarkOpenWARC(b *testing.B) {
+	dir := b.TempDir()
+	must.Do(b, os.Mkdir(filepath.Join(dir, "archive"), 0o777))
+	for i := range 1900 {
+		at := filepath.Join(SegmentsDir(dir, "x"), fmt.Sprintf("20260101000000%03d-%05d-a", i%1000, i), "warc")
+		must.Do(b, os.MkdirAll(at, 0o777))
+		name := fmt.Sprintf("orbweaver-20260101000000%03d-%05d-a.warc.gz", i%1000, i)
+		must.Do(b, os.WriteFile(filepath.Join(at, name), nil, 0o666))
+	}
+	for name, fsys := range map[string]disk.FS{"listed": disk.OS, "remembered": Remember(disk.OS)} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				must.Do(b, must.Get(OpenWARC(fsys, dir, "orbweaver-20260101000000900-00900-a.warc.gz"))(b).Close())
+			}
+		})
+	}
+}

@@ -37,7 +37,7 @@ type Archive struct {
 
 // NewArchive returns the archive below a crawl directory, to which live writes.
 func NewArchive(fs disk.FS, dir string, live *warc.Writer, clock clock.Clock) *Archive {
-	return &Archive{fs, warc.Place{Dir: dir, Live: live}, live, clock, newArchiveKeys()}
+	return &Archive{warc.Remember(fs), warc.Place{Dir: dir, Live: live}, live, clock, newArchiveKeys()}
 }
 
 // An archiveKeys makes the keys for the paths of archived pages. The frame of an archived page has no cookie, so that

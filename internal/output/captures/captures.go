@@ -29,8 +29,7 @@ type Archive struct {
 // New returns the archive of the crawl directories places. The originals of revisit records are also
 // looked for in the crawl directories originals. A nil fsys means the machine's filesystem.
 func New(fsys disk.FS, places, originals []warc.Place) *Archive {
-	fsys = cmp.Or(fsys, disk.OS)
-	return &Archive{fsys, places, originals}
+	return &Archive{warc.Remember(cmp.Or(fsys, disk.OS)), places, originals}
 }
 
 // Empty reports whether the archive has no capture of a web page.
