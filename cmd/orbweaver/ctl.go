@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/node/readout"
+	"github.com/orbweaver/orbweaver/internal/node/settings"
 	"github.com/orbweaver/orbweaver/internal/store/crawldir"
 )
 
@@ -213,7 +214,9 @@ func (c *CtlCmd) silent() error {
 		return err
 	}
 	pid, err := crawldir.CrawledBy(c.Dir)
-	switch {
+	switch waits := settings.StoreWait(c.Dir); {
+	case err == nil && pid != 0 && waits != "":
+		return bad("process %d %s; ask again then", pid, waits)
 	case err == nil && pid != 0:
 		return bad("process %d crawls in %s without an API: it is starting, or has --api none; wait, or give it one:"+
 			"\n  kill %[1]d\n  orbweaver crawl --resume --api 127.0.0.1:0%[3]s",

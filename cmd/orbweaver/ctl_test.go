@@ -59,6 +59,20 @@ func ctl(dir string, args ...string) (code int, stdout, stderr string) {
 	return code, strings.ReplaceAll(out.String(), dir, "DIR"), strings.ReplaceAll(errs.String(), dir, "DIR")
 }
 
+// A process that waits for the store has no API yet: ctl says what it waits for, and until when.
+func TestCtlOfAWait(t *testing.T) {
+	dir := t.TempDir()
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "state"), 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "state", "store.json"),
+		[]byte(`{"store":"file:///s/","run":"r","until":"2026-11-30T10:20:30Z"}`), 0o600))
+	running(t, dir)
+	want := fmt.Sprintf("orbweaver: process %d waits until 2026-11-30T10:20:30Z before it crawls in DIR: file:///s/ "+
+		"does not say that the process before has stopped, and by then it has; ask again then\n", os.Getpid())
+	if code, _, stderr := ctl(dir, "status"); code != 4 || stderr != want {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
+
 // The errors of a server that is no crawl, of one of another version, and of one with another token.
 func TestCtlRefused(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -144,7 +144,11 @@ func (s *elsewhere) gather(ctx *kong.Context, flags map[string]*kong.Flag) error
 		return slices.Contains([]string{"true", "1", "yes"}, v)
 	}
 	if again := isSet("start-or-resume"); again || isSet("resume") {
-		there, err := s.fromStore(ctx, typed, dir, isSet("resume"), isSet("dry-run"))
+		if isSet("quiet") {
+			s.errs = io.Discard
+		}
+		options, _ := ctx.FlagValue(flags["store-option"]).([]string)
+		there, err := s.fromStore(options, typed, dir, isSet("resume"), isSet("dry-run"))
 		if err != nil {
 			return err
 		}
@@ -169,7 +173,7 @@ func (s *elsewhere) gather(ctx *kong.Context, flags map[string]*kong.Flag) error
 
 // fromStore brings the newest saved state of a crawl into dir, if that holds no crawl and --store is given. If must is
 // false, there need not be one. It reports whether dir holds a crawl. A dry run only looks at dir.
-func (s *elsewhere) fromStore(ctx *kong.Context, typed func(string) (string, bool), dir string, must, dry bool) (
+func (s *elsewhere) fromStore(options []string, typed func(string) (string, bool), dir string, must, dry bool) (
 	there bool, err error) {
 	url, _ := typed("store")
 	switch { // without an environment, the command line is only parsed
@@ -180,11 +184,7 @@ func (s *elsewhere) fromStore(ctx *kong.Context, typed func(string) (string, boo
 		return crawldir.HoldsCrawl(nil, dir)
 	}
 	from, agent := placeOf(url), ""
-	for _, f := range ctx.Selected().Flags {
-		if f.Name == "store-option" {
-			from.Options, _ = ctx.FlagValue(f).([]string)
-		}
-	}
+	from.Options = options
 	if listen, _ := typed("listen"); listen != "" {
 		agent, _ = typed("name")
 	}

@@ -29,7 +29,8 @@ const pieceBytes = 8 << 20
 // one of the store that has a saved state of the agent. Fetch returns when no other process can fetch pages for the
 // series any more, which may take a minute and a half. It can be repeated after a kill. Dir holds a crawl when it has
 // all that Fetch brings: a kill after that leaves the wait, which Keeper.Open makes up for. The error is an
-// *input.ConfigError if there is no state.
+// *input.ConfigError if there is no state, and a disk.ErrLocked if another process has Dir open: then Fetch has claimed
+// nothing.
 func Fetch(ctx context.Context, s Series) (image.Saved, error) {
 	p, err := s.open(s.Agent, object.Config{Waits: s.Notes})
 	if err != nil {
@@ -46,28 +47,26 @@ func Fetch(ctx context.Context, s Series) (image.Saved, error) {
 	} else if err != nil && !errors.Is(err, image.ErrDamaged) { // a claim mends what a kill has left
 		return image.Saved{}, err
 	}
+	lock, err := s.lock()
+	if err != nil {
+		return image.Saved{}, err
+	}
+	defer lock.Close()
 	c := claimConfig
 	c.Holder, c.Generation = s.Agent, s.Generation
 	saver, err := image.Claim(ctx, p, c)
 	if err != nil {
 		return image.Saved{}, err
 	}
-	fsys := s.disk()
-	if err := fsys.MkdirAll(filepath.Join(s.Dir, "state"), 0o755); err != nil {
-		return image.Saved{}, err
-	}
-	if err := writeRun(fsys, s.Dir, p, saver, ownRun{Fetched: true}); err != nil {
+	fsys, own := s.disk(), ownRun{Fetched: true, Until: until(p, saver)}
+	if err := writeRun(fsys, s.Dir, p, saver, own); err != nil {
 		return image.Saved{}, err
 	}
 	v, err := image.Restore(ctx, p, s.target(p.Store))
 	if err != nil {
 		return v, err
 	}
-	if wait := saver.Waits(); wait > 0 && s.Notes != nil {
-		s.Notes.Note(fmt.Sprintf("waiting %s: by then a process that had this crawl before has stopped",
-			wait.Round(time.Second)))
-	}
-	if err := saver.Await(ctx); err != nil {
+	if err := s.await(ctx, p, saver, own); err != nil {
 		return v, err
 	}
 	return v, writeRun(fsys, s.Dir, p, saver, ownRun{Alone: true, Restored: true, Fetched: true})
@@ -89,7 +88,12 @@ func Bring(ctx context.Context, s Series, must bool) error {
 		if left, err := image.Unfinished(s.target(p.Store)); err != nil || !left {
 			return err
 		}
-		_, err := image.Restore(ctx, p, s.target(p.Store)) // removes what a kill has left
+		lock, err := s.lock()
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
+		_, err = image.Restore(ctx, p, s.target(p.Store)) // removes what a kill has left
 		return err
 	}
 	abs, err := filepath.Abs(s.Dir)

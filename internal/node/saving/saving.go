@@ -110,6 +110,8 @@ type ownRun struct {
 	// it, for this run.
 	Restored bool `json:"restored,omitempty"`
 	Fetched  bool `json:"fetched,omitempty"`
+	// Until, of a process that waits, is when the process before has stopped for certain.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // Origin names the restore from a store that has made the crawl in dir; "": none has. Each restore has a name of its
@@ -178,7 +180,8 @@ type Keeper struct {
 
 // Open claims the series for the crawl in Dir. A crawl that is resumed here goes on with its claim; the error is an
 // *input.ConfigError if another process has claimed the series since. A new one is refused if the store has a state of
-// its name. If overwrite is set, Open says that the state will be replaced.
+// its name. If overwrite is set, Open says that the state will be replaced. The caller has locked Dir. Open blocks
+// until no other process can fetch pages for the series.
 func (k *Keeper) Open(ctx context.Context, resume, overwrite bool) (err error) {
 	if k.place, err = k.open(k.Agent, object.Config{Waits: k.Notes}); err != nil {
 		return err
@@ -202,8 +205,8 @@ func (k *Keeper) Open(ctx context.Context, resume, overwrite bool) (err error) {
 		if err != nil || own.Alone && !own.Restored {
 			return err
 		}
-		if !own.Alone { // a kill has ended the wait of Fetch
-			if err := k.saver.Await(ctx); err != nil {
+		if !own.Alone { // a kill has ended the wait
+			if err := k.await(ctx, k.place, k.saver, ownRun{Fetched: own.Fetched}); err != nil {
 				return err
 			}
 		}
@@ -222,7 +225,7 @@ func (k *Keeper) Open(ctx context.Context, resume, overwrite bool) (err error) {
 	if k.saver, err = image.Claim(ctx, k.place, c); err != nil {
 		return err
 	}
-	if err := k.saver.Await(ctx); err != nil {
+	if err := k.await(ctx, k.place, k.saver, ownRun{}); err != nil {
 		return err
 	}
 	return writeRun(fsys, k.Dir, k.place, k.saver, ownRun{Alone: true})

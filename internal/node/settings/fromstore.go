@@ -23,3 +23,6 @@ func FromStore(ctx context.Context, store past.Place, dir, agent string, must bo
 	}
 	return crawldir.HoldsCrawl(nil, dir)
 }
+
+// StoreWait says what a process that has dir open waits for before it crawls; "": it does not wait for the store.
+func StoreWait(dir string) string { return saving.Waits(disk.OS, dir) }
