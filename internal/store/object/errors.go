@@ -25,6 +25,7 @@ var (
 	ErrRegion     = errors.New("the bucket is in another region: set AWS_REGION")
 	ErrSlow       = errors.New("the store asks to send less (SlowDown)")
 	ErrAway       = errors.New("the store cannot be reached: check the endpoint and the network")
+	ErrUnmounted  = errors.New("the directory of the store is gone: is its disk mounted?")
 	ErrBroken     = errors.New("the store has an error of its own: look at its log")
 	ErrFull       = errors.New("the disk of the store is full: make room there")
 	ErrRefused    = errors.New("the store refuses the request")
@@ -55,8 +56,8 @@ func (e *ExistsError) Error() string {
 
 // Temporary reports whether the same request may succeed later.
 func Temporary(err error) bool {
-	return errors.Is(err, ErrSlow) || errors.Is(err, ErrAway) || errors.Is(err, ErrBroken) ||
-		errors.Is(err, ErrConflict)
+	return errors.Is(err, ErrSlow) || errors.Is(err, ErrAway) || errors.Is(err, ErrUnmounted) ||
+		errors.Is(err, ErrBroken) || errors.Is(err, ErrConflict)
 }
 
 // uncertain reports whether a request may have been carried out although it failed.

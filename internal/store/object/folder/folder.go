@@ -60,10 +60,12 @@ const lockName = ".orbweaver-store-lock"
 func (b *Backend) file(key string) string { return filepath.Join(b.dir, filepath.FromSlash(key)) }
 
 // explain returns an error that wraps one of package object.
-func explain(err error) error {
+func (b *Backend) explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, fs.ErrNotExist) && b.gone():
+		return fmt.Errorf("%w (%s)", object.ErrUnmounted, b.dir)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w (%w)", object.ErrNotFound, err)
 	case errors.Is(err, fs.ErrPermission):
@@ -76,6 +78,12 @@ func explain(err error) error {
 		return fmt.Errorf("%w (%w)", object.ErrUnsupported, err)
 	}
 	return fmt.Errorf("%w (%w)", object.ErrRefused, err)
+}
+
+// gone reports that the directory of the store is no longer there: then a missing file tells nothing of an object.
+func (b *Backend) gone() bool {
+	_, err := b.fs.Stat(b.dir)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // Put implements object.Backend.
@@ -109,16 +117,16 @@ func (b *Backend) makeParents(dir string) error {
 		return err
 	}
 	if err := b.fs.Mkdir(b.file(dir), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return explain(err)
+		return b.explain(err)
 	}
-	return explain(b.fs.SyncDir(filepath.Dir(b.file(dir))))
+	return b.explain(b.fs.SyncDir(filepath.Dir(b.file(dir))))
 }
 
 // write writes a content to a new file, durably.
 func (b *Backend) write(ctx context.Context, tmp string, c object.Content, sum object.Sum) error {
 	f, err := b.fs.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return explain(err)
+		return b.explain(err)
 	}
 	crc := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	_, err = io.CopyBuffer(io.MultiWriter(f, crc), reader{ctx, io.NewSectionReader(c, 0, c.Size())},
@@ -130,7 +138,7 @@ func (b *Backend) write(ctx context.Context, tmp string, c object.Content, sum o
 		err = object.ErrDigest
 	}
 	if err = cmp.Or(err, f.Close()); err != nil && !errors.Is(err, object.ErrDigest) && ctx.Err() == nil {
-		err = explain(err)
+		err = b.explain(err)
 	}
 	return err
 }
@@ -169,9 +177,9 @@ func (b *Backend) place(ctx context.Context, tmp, key string, when object.Condit
 	}
 	name := b.file(key)
 	if err := b.fs.Rename(tmp, name); err != nil {
-		return explain(err)
+		return b.explain(err)
 	}
-	return explain(b.fs.SyncDir(filepath.Dir(name)))
+	return b.explain(b.fs.SyncDir(filepath.Dir(name)))
 }
 
 // Writers have the lock for a moment each. lock looks every lockStep, for lockFor at most.
@@ -182,7 +190,7 @@ func (b *Backend) lock(ctx context.Context) (io.Closer, error) {
 	for waited := time.Duration(0); ; waited += lockStep {
 		lock, err := b.fs.Lock(filepath.Join(b.dir, lockName))
 		if !errors.Is(err, disk.ErrLocked) || waited >= lockFor || !clock.Pause(ctx, lockStep) {
-			return lock, explain(err)
+			return lock, b.explain(err)
 		}
 	}
 }
@@ -208,10 +216,10 @@ func (b *Backend) Abort(_ context.Context, key, upload string) error {
 		return object.ErrNoUpload
 	}
 	err := b.fs.Remove(filepath.Join(filepath.Dir(b.file(key)), upload))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && !b.gone() {
 		return object.ErrNoUpload
 	}
-	return explain(err)
+	return b.explain(err)
 }
 
 // Uploads implements object.Backend: it lists the files that are being written.
@@ -230,14 +238,14 @@ func (b *Backend) Uploads(ctx context.Context, prefix string, _ object.Upload) (
 func (b *Backend) Get(_ context.Context, key string, offset, length int64) (io.ReadCloser, int64, error) {
 	f, err := b.fs.OpenFile(b.file(key), os.O_RDONLY, 0)
 	if err != nil {
-		return nil, 0, explain(err)
+		return nil, 0, b.explain(err)
 	}
 	i, err := f.Stat()
 	if err == nil && !i.Mode().IsRegular() {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return nil, 0, errors.Join(explain(err), f.Close())
+		return nil, 0, errors.Join(b.explain(err), f.Close())
 	}
 	n := min(max(length, 0), max(i.Size()-offset, 0))
 	return section{io.NewSectionReader(f, offset, n), f}, n, nil
@@ -253,7 +261,7 @@ type section struct {
 func (b *Backend) Stat(ctx context.Context, key string) (object.Info, error) {
 	f, err := b.fs.OpenFile(b.file(key), os.O_RDONLY, 0)
 	if err != nil {
-		return object.Info{}, explain(err)
+		return object.Info{}, b.explain(err)
 	}
 	defer f.Close()
 	i, err := f.Stat()
@@ -261,11 +269,11 @@ func (b *Backend) Stat(ctx context.Context, key string) (object.Info, error) {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return object.Info{}, explain(err)
+		return object.Info{}, b.explain(err)
 	}
 	sum, err := object.SumOf(io.NewSectionReader(f, 0, i.Size()))
 	if err != nil {
-		return object.Info{}, explain(err)
+		return object.Info{}, b.explain(err)
 	}
 	return object.Info{Key: key, Size: i.Size(), Sum: sum, Attested: true, Modified: i.ModTime(),
 		Tag: fmt.Sprintf("%s-%d", sum, i.Size())}, ctx.Err()
@@ -301,10 +309,10 @@ func (b *Backend) walkDir(ctx context.Context, dir, prefix, after string, visit 
 		return true, nil
 	}
 	entries, err := b.fs.ReadDir(b.file(dir))
-	if errors.Is(err, fs.ErrNotExist) && dir != "" {
+	if errors.Is(err, fs.ErrNotExist) && dir != "" && !b.gone() {
 		return true, nil
 	} else if err != nil {
-		return false, explain(err)
+		return false, b.explain(err)
 	}
 	full := func(e fs.DirEntry) string {
 		if e.IsDir() {
@@ -335,7 +343,7 @@ func (b *Backend) walkDir(ctx context.Context, dir, prefix, after string, visit 
 		if errors.Is(err, fs.ErrNotExist) { // it was removed meanwhile
 			continue
 		} else if err != nil {
-			return false, explain(err)
+			return false, b.explain(err)
 		}
 		if !visit(key, i) {
 			return false, nil
@@ -347,13 +355,13 @@ func (b *Backend) walkDir(ctx context.Context, dir, prefix, after string, visit 
 // Delete implements object.Backend.
 func (b *Backend) Delete(_ context.Context, key string) error {
 	err := b.fs.Remove(b.file(key))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && !b.gone() {
 		return nil
 	}
 	if err == nil {
 		err = b.fs.SyncDir(filepath.Dir(b.file(key)))
 	}
-	return explain(err)
+	return b.explain(err)
 }
 
 var _ interface {

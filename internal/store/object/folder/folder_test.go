@@ -129,3 +129,34 @@ func TestFull(t *testing.T) {
 		t.Errorf("an object is there: %v", err)
 	}
 }
+
+// TestGone: if the directory of the store goes away, no request says that an object does not exist. A Store tries
+// again, and goes on when the disk is back.
+func TestGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := testdisk.NewMem()
+		must.Do(t, mem.MkdirAll("/mnt/store", 0o755))
+		b := must.Get(folder.Open(mem, "/mnt/store"))(t)
+		s := object.New(b, b.Base(), object.Config{Tries: 2})
+		must.Get(s.Put(t.Context(), "a/b", strings.NewReader("x"), object.Condition{}))(t)
+		must.Do(t, mem.Rename("/mnt/store", "/mnt/away"))
+		_, put := s.Put(t.Context(), "a/c", strings.NewReader("x"), object.Condition{IfAbsent: true})
+		_, stat := s.Stat(t.Context(), "a/b")
+		_, read := s.ReadAll(t.Context(), "a/b", 10)
+		_, list := s.List(t.Context(), "a/", "", 10)
+		for name, err := range map[string]error{"put": put, "stat": stat, "read": read, "list": list,
+			"delete": s.Delete(t.Context(), "a/b")} {
+			if !errors.Is(err, object.ErrUnmounted) || errors.Is(err, object.ErrNotFound) ||
+				!strings.Contains(err.Error(), "is its disk mounted?") || !strings.Contains(err.Error(), "/mnt/store") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		time.AfterFunc(100*time.Millisecond, func() { must.Do(t, mem.Rename("/mnt/away", "/mnt/store")) })
+		if _, err := s.Stat(t.Context(), "a/b"); err != nil {
+			t.Errorf("the disk is back: %v", err)
+		}
+		if _, err := s.Stat(t.Context(), "a/none"); !errors.Is(err, object.ErrNotFound) {
+			t.Errorf("an object that is not there: %v", err)
+		}
+	})
+}
