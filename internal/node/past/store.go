@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/clock"
 	"github.com/orbweaver/orbweaver/internal/input"
 	"github.com/orbweaver/orbweaver/internal/output/moved"
+	"github.com/orbweaver/orbweaver/internal/output/segment"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/object"
@@ -80,9 +81,15 @@ func (s *Segments) keepSending(ctx context.Context) {
 		s.Events.Write("store-failed", report.F("error", err.Error()))
 		return
 	}
-	for {
-		if err := s.send(ctx, w, false); err != nil && ctx.Err() == nil {
-			s.Events.Write("store-failed", report.F("error", err.Error()))
+	for last := ""; ; {
+		err := s.send(ctx, w, false)
+		if err == nil {
+			last = ""
+		} else if ctx.Err() == nil {
+			if err.Error() != last {
+				last = err.Error()
+				s.Events.Write("store-failed", report.F("error", last))
+			}
 			if !clock.Pause(ctx, time.Minute) {
 				return
 			}
@@ -145,13 +152,17 @@ func (s *Segments) send(ctx context.Context, w *watched, last bool) error {
 		return err
 	}
 	var failed error // the others are sent all the same: else they would fill the disk
+	var apart elsewhere
 	for _, name := range names {
 		m, err := c.Send(ctx, w, name)
 		if ctx.Err() != nil {
 			return err
 		}
 		if err != nil {
-			failed = cmp.Or(failed, err)
+			at, _ := segment.StoreOf(cmp.Or(s.FS, disk.OS), filepath.Join(warc.SegmentsDir(s.Dir, s.Crawl), name))
+			if !apart.add(m, at, err) {
+				failed = cmp.Or(failed, err)
+			}
 			continue
 		}
 		s.room.changed(name)
@@ -161,6 +172,7 @@ func (s *Segments) send(ctx context.Context, w *watched, last bool) error {
 			return err
 		}
 	}
+	failed = cmp.Or(failed, apart.told())
 	s.room.refuses(failed)
 	if failed != nil {
 		return failed
