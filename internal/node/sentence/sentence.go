@@ -158,7 +158,8 @@ func number(name string, n float64) string {
 		return ""
 	case strings.HasSuffix(name, "_ms"):
 		return (time.Duration(n) * time.Millisecond).String()
-	case name == "bytes" || name == "free" || name == "size" || name == "least" || name == "unsent" || name == "most":
+	case name == "bytes" || name == "free" || name == "size" || name == "least" || name == "unsent" || name == "most",
+		name == "sent":
 		return humanize.Bytes(uint64(max(n, 0)))
 	case n == float64(int64(n)):
 		if name == "status" || name == "pid" || name == "term" || name == "index" {

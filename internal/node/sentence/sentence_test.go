@@ -26,6 +26,8 @@ func TestSentences(t *testing.T) {
 		{"view", `{"agents":["1","2","3","4","5","6","7","8","9","10","11","12"]}`,
 			"The hosts are divided among 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more."},
 		{"checkpoint", `{"bytes":123456,"took_ms":1500}`, "The state was saved (123 kB) in 1.5s."},
+		{"state-saved", `{"number":2,"files":12,"bytes":123456,"sent":19808}`,
+			"The store has state 2 of this agent (123 kB in 12 files); 20 kB were sent."},
 		{"started", `{"version":"0.1.0","pid":7,"pending":1,"blocked":0}`,
 			"The crawl started with version 0.1.0, with 1 URL waiting."},
 		{"inherited", `{"agent":"a3","pending":1234,"known":0}`,

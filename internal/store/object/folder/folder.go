@@ -42,11 +42,13 @@ func Open(fsys disk.FS, dir string) (*Backend, error) {
 	} else if !i.IsDir() {
 		return nil, fmt.Errorf("%s is no directory; name one", dir)
 	}
-	return &Backend{fsys, dir}, nil
+	return &Backend{fsys, filepath.Clean(dir)}, nil
 }
 
 // Base returns the URL of the store.
-func (b *Backend) Base() string { return "file://" + filepath.ToSlash(b.dir) + "/" }
+func (b *Backend) Base() string {
+	return "file://" + strings.TrimSuffix(filepath.ToSlash(b.dir), "/") + "/"
+}
 
 // Whole implements object.Whole.
 func (b *Backend) Whole() {}

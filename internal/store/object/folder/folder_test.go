@@ -136,7 +136,10 @@ func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := testdisk.NewMem()
 		must.Do(t, mem.MkdirAll("/mnt/store", 0o755))
-		b := must.Get(folder.Open(mem, "/mnt/store"))(t)
+		b := must.Get(folder.Open(mem, "/mnt/store/"))(t)
+		if b.Base() != "file:///mnt/store/" {
+			t.Errorf("the URL is %s", b.Base())
+		}
 		s := object.New(b, b.Base(), object.Config{Tries: 2})
 		must.Get(s.Put(t.Context(), "a/b", strings.NewReader("x"), object.Condition{}))(t)
 		must.Do(t, mem.Rename("/mnt/store", "/mnt/away"))
