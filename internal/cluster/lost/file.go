@@ -36,7 +36,10 @@ const (
 # %[5]s
 # Other agents that took over hosts have lists of their own.
 `
-	// againApart and againHere say in a list how its pages are fetched again.
+	// againRestored, againApart and againHere say in a list how its pages are fetched again.
+	againRestored = `If %[1]s is resumed from the store while the others crawl, the agents fetch the pages again at the end.
+# Then this file is renamed to refetched-%[2]s.
+# `
 	againApart = `Otherwise fetch the pages again, in a crawl of their own:
 #   orbweaver crawl --seeds %s --strategy list --dir again --contact ADDRESS`
 	againHere = `Otherwise the agents fetch the pages again at the end of the crawl. Then this file is renamed to
@@ -49,9 +52,12 @@ const (
 func (l *Lists) head(archive string) string {
 	agent, instance := members.SplitArchive(archive)
 	file := lostName(agent + "-" + instance)
-	again := fmt.Sprintf(againApart, file)
-	if l.cfg.Refetches {
-		again = fmt.Sprintf(againHere, strings.TrimPrefix(file, "lost-"))
+	again, fetched := fmt.Sprintf(againApart, file), strings.TrimPrefix(file, "lost-")
+	switch {
+	case l.cfg.Refetches:
+		again = fmt.Sprintf(againHere, fetched)
+	case l.cfg.Restores:
+		again = fmt.Sprintf(againRestored, agent, fetched) + again
 	}
 	return fmt.Sprintf(lostHead, agent, instance, l.cfg.Members.Self.Name,
 		l.cfg.Clock.Now().UTC().Format("2006-01-02 15:04:05 UTC"), again)

@@ -48,6 +48,9 @@ type Config struct {
 	Members *members.Members
 	// Refetches reports that the agents fetch the pages of lost archives again. Each list says so.
 	Refetches bool
+	// Restores reports that they fetch the pages of an agent that is resumed from a store again, also without
+	// Refetches.
+	Restores bool
 	// Stored has segments of archives: their pages are not lost. nil: there is no store.
 	Stored Stored
 }

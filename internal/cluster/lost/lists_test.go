@@ -186,6 +186,26 @@ http://b.example/
 	}
 }
 
+// TestListOfRestored: if the crawl saves its states in a store, the list says that the agents fetch its pages again
+// when the lost agent is resumed from there, and else how to fetch them.
+func TestListOfRestored(t *testing.T) {
+	mem := testdisk.NewMem()
+	_, events := listsOn(t, mem)
+	lists := must.Get(lost.Open(lost.Config{FS: mem, Dir: "/crawl", Clock: testclock.Func(now), Events: events,
+		Members: &members.Members{Self: gossip.Agent{Name: "a1"}}, Restores: true}))(t)
+	must.Do(t, lose(lists, handoff.Source{Name: "a2", Instance: [16]byte{1, 2, 3, 4, 5}}, "http://a.example/1"))
+	text := string(must.Get(disk.ReadFile(mem, "/crawl/reports/lost-a2-01020304.txt", 1<<20))(t))
+	const want = `
+# If a2 is resumed from the store while the others crawl, the agents fetch the pages again at the end.
+# Then this file is renamed to refetched-a2-01020304.txt.
+# Otherwise fetch the pages again, in a crawl of their own:
+#   orbweaver crawl --seeds lost-a2-01020304.txt --strategy list --dir again --contact ADDRESS
+`
+	if !strings.Contains(text, want) {
+		t.Errorf("the list is\n%s", text)
+	}
+}
+
 // TestListsArePlaced: a list is in the reports while its archive is lost. What is not known changes nothing. No URL of
 // a list is lost when it moves, and the heirs get all of them.
 func TestListsArePlaced(t *testing.T) {

@@ -16,12 +16,13 @@ func (c *Membership) openReplicas(p Parts) (err error) {
 	}
 	m := p.Memory
 	at, refetches := &c.joining.Place, c.cfg.OnLoss == LossRefetch
+	restores := c.cfg.SavesState && p.Stored != nil && !p.Plans
 	if c.lists, err = lost.Open(lost.Config{FS: at.FS, Dir: at.Dir, Clock: at.Clock, Events: c.events,
-		Members: c.Members, Refetches: refetches, Stored: p.Stored}); err != nil {
+		Members: c.Members, Refetches: refetches, Restores: restores, Stored: p.Stored}); err != nil {
 		return err
 	}
 	c.parts.Names = c.lists
-	if refetches || c.cfg.SavesState && p.Stored != nil && !p.Plans {
+	if refetches || restores {
 		c.refetch = lost.NewRefetch(c.lists)
 	}
 	if c.replicas, err = replicas.Open(replicas.Config{FS: at.FS, Dir: at.Dir, Clock: at.Clock, Events: c.events,
