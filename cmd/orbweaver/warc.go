@@ -213,9 +213,10 @@ func (c *WarcVerifyCmd) verify(ctx context.Context, out, errs io.Writer) error {
 	return nil
 }
 
-// print prints the result for one file. It returns err if that is not nil.
+// print prints the result for one file. A file that could not be read has an error more. print returns err if that says
+// that no file can be read.
 func (c *WarcVerifyCmd) print(out io.Writer, file string, rep *warc.Report, err error) error {
-	if err != nil {
+	if rep, err = segment.Unread(rep, err); err != nil {
 		return err
 	}
 	c.checked++

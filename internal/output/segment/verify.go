@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/lines"
+	"github.com/orbweaver/orbweaver/internal/store/object"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -144,6 +146,19 @@ func Verify(fsys disk.FS, folder Folder) (*warc.Report, error) {
 	v := &verifier{fs: fsys, Folder: folder, rep: &warc.Report{Types: map[string]int64{}}, seed: maphash.MakeSeed(),
 		known: map[string]bool{ManifestName: true, SuccessName: true, StoredName: true}}
 	return v.rep, v.verify()
+}
+
+// Unread adds the error of a file that could not be read to its report, which may be nil: other files can be read. It
+// returns err if reading was stopped, or if the store may answer later.
+func Unread(rep *warc.Report, err error) (*warc.Report, error) {
+	if err == nil || errors.Is(err, context.Canceled) || object.Temporary(err) {
+		return rep, err
+	}
+	if rep == nil {
+		rep = &warc.Report{Types: map[string]int64{}}
+	}
+	rep.Add(warc.Problem{Offset: warc.NoOffset, Text: "the file cannot be read: " + err.Error()})
+	return rep, nil
 }
 
 // A verifier is the work of one Verify.
