@@ -215,7 +215,7 @@ func (c *Config) check(seeds []weburl.URL) error {
 	if err := c.checkEarlier(); err != nil {
 		return err
 	}
-	if err := past.CheckStore(c.FS, c.Dir, c.Store); err != nil {
+	if err := past.CheckStore(c.FS, c.Dir, c.Store, c.Resume); err != nil {
 		return err
 	}
 	if len(seeds) == 0 && !c.Resume {

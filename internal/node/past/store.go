@@ -33,8 +33,9 @@ func Moved(fsys disk.FS, p Place) disk.FS {
 const checkTime = 10 * time.Second
 
 // CheckStore returns an *input.ConfigError if the crawl in dir cannot send to a place: it names no store or one inside
-// of dir, or the store refuses a list. A store that cannot be reached may come back.
-func CheckStore(fsys disk.FS, dir string, p Place) error {
+// of dir, or the store refuses a list. If the crawl is resumed, the error also says that the store is empty, although
+// segments were sent there: its disk may not be mounted. A store that cannot be reached may come back.
+func CheckStore(fsys disk.FS, dir string, p Place, resume bool) error {
 	if p.URL == "" {
 		return nil
 	}
@@ -44,17 +45,30 @@ func CheckStore(fsys disk.FS, dir string, p Place) error {
 	if err := p.CheckOptions(); err != nil {
 		return input.Errorf("{store-option} %v", err)
 	}
-	store, err := stores.Open(cmp.Or(fsys, disk.OS), p, object.Config{Tries: 1})
+	fsys = cmp.Or(fsys, disk.OS)
+	store, err := stores.Open(fsys, p, object.Config{Tries: 1})
 	if err != nil {
 		return input.Errorf("{store} %v", err)
 	}
 	ctx, end := context.WithTimeout(context.Background(), checkTime)
 	defer end()
-	_, err = store.List(ctx, warc.CrawlData+"/", "", 1)
+	page, err := store.List(ctx, warc.CrawlData+"/", "", 1)
 	if err != nil && !object.Temporary(err) && ctx.Err() == nil {
 		return input.Errorf("{store} %v", err)
 	}
-	return nil
+	if err != nil || !resume || len(page.Objects) > 0 || page.Strange > 0 {
+		return nil
+	}
+	n, last, err := segment.Sent(fsys, dir, store.Location(""))
+	if n == 0 {
+		return err
+	}
+	if _, err := store.Stat(ctx, last); !errors.Is(err, object.ErrNotFound) { // its lists may be late
+		return nil
+	}
+	return input.Errorf("{store} %s is empty, but this crawl has sent segments to it (%d): check that its disk is "+
+		"mounted, and that it is the same store. If they are lost, give another {store}: it gets the segments "+
+		"that %s still has", p.URL, n, dir)
 }
 
 // inside reports whether path is dir or below it.

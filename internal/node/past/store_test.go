@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/clock"
+	"github.com/orbweaver/orbweaver/internal/output/segment"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/must"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -50,11 +52,36 @@ func TestCheckStore(t *testing.T) {
 		"file:///c/store": "is in the crawl directory", "file:///none": "does not exist",
 		"http://a.example/": "names no store", "file://host/x": "absolute path",
 	} {
-		err := CheckStore(mem, "/c", placeAt(url))
+		err := CheckStore(mem, "/c", placeAt(url), false)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", url, err, want)
 		}
 	}
+}
+
+// TestEmptyStore: a crawl with segments in a store is not resumed while the store is empty, as a directory is if its
+// disk is not mounted.
+func TestEmptyStore(t *testing.T) {
+	mem := testdisk.NewMem()
+	in := "/c/crawl-data/web/segments/1"
+	for _, dir := range []string{"/store", "/other", in} {
+		must.Do(t, mem.MkdirAll(dir, 0o755))
+	}
+	check := func(url string, resume bool, want string) {
+		t.Helper()
+		err := CheckStore(mem, "/c", placeAt(url), resume)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q, resumed %t: %v, want %q", url, resume, err, want)
+		}
+	}
+	check("file:///store", true, "")
+	must.Do(t, disk.WriteFile(mem, in+"/"+segment.StoredName, []byte("file:///store/\n")))
+	check("file:///store", true, "mounted")
+	check("file:///store", false, "")
+	check("file:///other", true, "")
+	must.Do(t, mem.MkdirAll("/store/crawl-data/web", 0o755))
+	must.Do(t, disk.WriteFile(mem, "/store/crawl-data/web/warc.paths.gz", nil))
+	check("file:///store", true, "")
 }
 
 func placeAt(url string) Place { return Place{URL: url, Env: noEnv{}} }

@@ -44,6 +44,22 @@ func StoreOf(fsys disk.FS, folder string) (url string, err error) {
 	return strings.TrimSpace(string(b)), err
 }
 
+// Sent counts the segments in a crawl directory that were sent to a store, as StoreOf tells. last is the key of the
+// _SUCCESS of one of the last.
+func Sent(fsys disk.FS, dir, url string) (n int, last string, err error) {
+	crawls, err := warc.Crawls(fsys, dir)
+	for _, crawl := range crawls {
+		names, bad := warc.SegmentNames(fsys, dir, crawl)
+		err = cmp.Or(err, bad)
+		for _, name := range names {
+			if in, _ := StoreOf(fsys, filepath.Join(warc.SegmentsDir(dir, crawl), name)); in == url {
+				n, last = n+1, path.Join(warc.CrawlData, crawl, "segments", name, SuccessName)
+			}
+		}
+	}
+	return n, last, err
+}
+
 // Unsent returns the names of the committed segments that are not in the store, oldest first.
 func (c *Committer) Unsent(store Store) (names []string, err error) {
 	fsys := cmp.Or(c.FS, disk.OS)

@@ -88,7 +88,7 @@ func (s *Sim) Clone() *Sim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := NewSim(1, s.traits)
-	c.objects, c.next = maps.Clone(s.objects), s.next
+	c.objects, c.past, c.next = maps.Clone(s.objects), slices.Clone(s.past), s.next
 	return c
 }
 
