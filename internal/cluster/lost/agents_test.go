@@ -158,6 +158,23 @@ func TestRefetchOfRestoredAgents(t *testing.T) {
 	})
 }
 
+// An agent that was restored from a store wants the pages of all lost archives, also without Refetches.
+func TestRestoredAgentRefetches(t *testing.T) {
+	inherits(t, false, func(h *heir) {
+		v := h.agent.Members.View()
+		for _, restored := range []bool{false, true} {
+			l, err := lost.Open(lost.Config{FS: h.fs, Dir: "/crawl", Clock: clock.System, Members: h.agent.Members,
+				Restored: restored})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := lost.NewRefetch(l).Wanted(v); got != restored {
+				t.Errorf("restored %t: it wants pages: %t", restored, got)
+			}
+		}
+	})
+}
+
 // If the links cannot be accepted, the list stays, and each Begin tries again, up to a bound. After the end of the
 // crawl nobody tries.
 func TestRefetchFails(t *testing.T) {

@@ -54,7 +54,7 @@ func (l *Lists) head(archive string) string {
 	file := lostName(agent + "-" + instance)
 	again, fetched := fmt.Sprintf(againApart, file), strings.TrimPrefix(file, "lost-")
 	switch {
-	case l.cfg.Refetches:
+	case l.cfg.Refetches || l.cfg.Restored:
 		again = fmt.Sprintf(againHere, fetched)
 	case l.cfg.Restores:
 		again = fmt.Sprintf(againRestored, agent, fetched) + again

@@ -51,6 +51,9 @@ type Config struct {
 	// Restores reports that they fetch the pages of an agent that is resumed from a store again, also without
 	// Refetches.
 	Restores bool
+	// Restored reports that this agent was restored from a store. Then it fetches the pages of lost archives again,
+	// too, because a restored crawl promises that each page is in the store at the end.
+	Restored bool
 	// Stored has segments of archives: their pages are not lost. nil: there is no store.
 	Stored Stored
 }

@@ -35,9 +35,9 @@ type Refetch struct {
 	tries atomic.Int32
 }
 
-// NewRefetch returns what fetches the pages of lists again: of all lists if Config.Refetches is set. Otherwise it
-// fetches those of agents that were restored from a store, because a restored agent promises that each page is in the
-// store at the end.
+// NewRefetch returns what fetches the pages of lists again: of all lists if Config.Refetches or Config.Restored is set.
+// Otherwise it fetches those of agents that were restored from a store, because a restored agent promises that each
+// page is in the store at the end.
 func NewRefetch(l *Lists) *Refetch { return &Refetch{lists: l, wake: make(chan struct{}, 1)} }
 
 // A Crawl fetches pages again.
@@ -94,7 +94,7 @@ func (r *Refetch) archives(v *gossip.View) (archives []string, err error) {
 	for _, f := range files {
 		_, instance := members.SplitArchive(f.archive)
 		if instance != "" && members.FateOf(v, f.archive) != members.Kept &&
-			(r.lists.cfg.Refetches || r.lists.isBack(v, f.archive)) {
+			(r.lists.cfg.Refetches || r.lists.cfg.Restored || r.lists.isBack(v, f.archive)) {
 			archives = append(archives, f.archive)
 		}
 	}

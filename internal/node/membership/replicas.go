@@ -18,7 +18,8 @@ func (c *Membership) openReplicas(p Parts) (err error) {
 	at, refetches := &c.joining.Place, c.cfg.OnLoss == LossRefetch
 	restores := c.cfg.SavesState && p.Stored != nil && !p.Plans
 	if c.lists, err = lost.Open(lost.Config{FS: at.FS, Dir: at.Dir, Clock: at.Clock, Events: c.events,
-		Members: c.Members, Refetches: refetches, Restores: restores, Stored: p.Stored}); err != nil {
+		Members: c.Members, Refetches: refetches, Restores: restores, Restored: c.joining.who.Origin != "",
+		Stored: p.Stored}); err != nil {
 		return err
 	}
 	c.parts.Names = c.lists

@@ -39,7 +39,7 @@ type wayTo struct {
 func (j *judge) bound(p Plan) {
 	j.hostPages, j.hostDepth, j.roots = p.HostPages, p.HostDepth, p.SeedRoots
 	j.exclusive, j.moves, j.anyHost = p.Partition == sites, p.moves(), p.Partition == topic
-	j.refetches = p.OnLoss == membership.LossRefetch || p.has(Restore)
+	j.refetches = p.OnLoss == membership.LossRefetch || p.has(Restore) || p.has(Disaster) && p.has(Lose)
 	if j.rounds = p.Rounds; p.Keep != "" {
 		j.keeps = regexp.MustCompile(p.Keep)
 	}

@@ -18,6 +18,14 @@ func TestDisasters(t *testing.T) {
 		{Kind: Disaster, At: 0.7, For: sec}}
 	ruins := []Fault{{Kind: Ruin, At: 0.3, For: 2 * sec}, {Kind: Ruin, At: 0.5, For: 10 * sec},
 		{Kind: Ruin, At: 0.7, For: sec}}
+	// An agent is lost, and another one joins in its place. Then all are lost, and those up to a number go on.
+	replaced := func(agent, by, up int) []Fault {
+		return []Fault{{Kind: Lose, Agent: agent, At: 0.4}, {Kind: Join, Agent: by, At: 0.4, After: 3 * sec},
+			{Kind: Disaster, Agent: up, At: 0.7, For: 2 * sec}}
+	}
+	two := append([]Fault{{Kind: Lose, Agent: 3, At: 0.3}, {Kind: Join, Agent: 6, At: 0.3, After: 3 * sec}},
+		replaced(2, 5, 2)...)
+	again := Fault{Kind: Disaster, Agent: 1, At: 0.7, After: 400 * sec, For: 2 * sec} // it has adopted states by then
 	for name, p := range map[string]Plan{
 		"alone":             {Agents: 1, Faults: thrice},
 		"once":              {Agents: 3, Faults: once},
@@ -79,6 +87,26 @@ func TestDisasters(t *testing.T) {
 			{Kind: Kill, Agent: 2, At: 0.4, After: 106 * sec, For: 2 * sec}}},
 		"one goes on, then all": {Agents: 3, Replicas: 2, Faults: []Fault{
 			{Kind: Restore, Agent: 2, At: 0.4, For: 20 * sec}, {Kind: Disaster, At: 0.7, For: 2 * sec}}},
+		"replaced, then all":       {Agents: 3, Spare: 1, Replicas: 2, OnLoss: refetch, Faults: replaced(2, 4, 2)},
+		"replaced, then all, keep": {Agents: 3, Spare: 1, Replicas: 2, Faults: replaced(2, 4, 2)},
+		"replaced, then all, hash": {Agents: 3, Spare: 1, Replicas: 2, Partition: "hash", Boundary: "contents",
+			OnLoss: refetch, Faults: replaced(2, 4, 1)},
+		"replaced, then all, topic": {Agents: 3, Spare: 1, Replicas: 2, Partition: topic, Boundary: "urls",
+			Faults: replaced(2, 4, 1)},
+		"replaced, then all, topic, refetch": {Agents: 3, Spare: 1, Replicas: 2, Partition: topic, OnLoss: refetch,
+			Faults: replaced(2, 4, 1)},
+		"replaced, then all, sites": {Agents: 3, Spare: 1, Replicas: 2, Partition: sites, Coordinators: 3,
+			OnLoss: refetch, Faults: replaced(2, 4, 1)},
+		"replaced, the oldest state": {Agents: 3, Spare: 1, Replicas: 2, OnLoss: refetch,
+			Faults: replaced(3, 4, 1)},
+		"replaced, the oldest state, keep": {Agents: 3, Spare: 1, Replicas: 2, Faults: replaced(3, 4, 1)},
+		"replaced, then two": {Agents: 3, Spare: 1, Replicas: 2, OnLoss: refetch,
+			Faults: replaced(1, 4, 3)},
+		"two replaced, then all":       {Agents: 4, Spare: 2, Replicas: 2, OnLoss: refetch, Faults: two},
+		"two replaced, then all, keep": {Agents: 4, Spare: 2, Replicas: 2, Faults: two},
+		"replaced, then all, twice": {Agents: 3, Spare: 1, Replicas: 2, OnLoss: refetch,
+			Faults: append(replaced(3, 4, 2), again)},
+		"replaced, then all, twice, keep": {Agents: 3, Spare: 1, Replicas: 2, Faults: append(replaced(3, 4, 2), again)},
 		"one after the other": {Agents: 3, Replicas: 2, OnLoss: refetch, Faults: []Fault{
 			{Kind: Restore, Agent: 1, At: 0.3, For: 5 * sec}, {Kind: Restore, Agent: 2, At: 0.5, For: 5 * sec},
 			{Kind: Restore, Agent: 3, At: 0.7, For: 5 * sec}}},

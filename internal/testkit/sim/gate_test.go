@@ -19,7 +19,7 @@ var gate = map[string]string{
 	"TestClockIsSetBetweenRuns": `kill-3--2h0m0s; power-1-2h0m0s`,
 	"TestClocksOfHeirs":         `join--2h0m0s`,
 	"TestDisasters": `three-times; topic; left-before; coordinators,-too; one-of-three; lost-for-good; one-goes-on;
-		one-goes-on,-keep; adopter-killed,-late`,
+		one-goes-on,-keep; adopter-killed,-late; replaced,-then-all,-hash; replaced,-then-all,-twice,-keep`,
 	"TestDomainRate": `deaths`,
 	"TestFaults": `killed-while-it-joins; killed-while-it-leaves;
 		an-heir-is-killed-during-the-takeover; disk-old; no-dns`,
