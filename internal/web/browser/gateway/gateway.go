@@ -4,8 +4,8 @@
 //	           CONNECT -> TLS with a certificate of this run -> the requests inside
 //
 // The browser of a view has no other way to the network. So pages, frames, workers, service workers and prefetches all
-// come through here, one Request each. WebSockets and event streams are refused and counted. Who answers, by which
-// rules and from where, is the Origin's business: this package opens no connection to anybody.
+// come through here, one Request each. WebSockets and event streams are refused and counted. The Origin answers, by its
+// own rules. This package itself opens no connection to a server.
 //
 // The requests come from a hostile page: their number, their size and the time of each are bounded.
 package gateway

@@ -65,6 +65,7 @@ func Find(ctx context.Context, path string, environ []string) (Program, error) {
 	defer os.RemoveAll(home)
 	said := &tail{}
 	cmd := exec.CommandContext(ctx, path, dashes+version)
+	cmd.Dir = home
 	cmd.Env, cmd.Stdout, cmd.WaitDelay = environment(home, environ), said, time.Second
 	if err := cmd.Run(); err != nil {
 		return Program{}, fmt.Errorf("%s: asked for its version: %w", path, err)
@@ -94,9 +95,10 @@ func parse(path, said string) (Program, error) {
 var known = []string{"PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "FONTCONFIG_FILE", "FONTCONFIG_PATH",
 	"SYSTEMROOT"}
 
-// environment is the environment of a browser.
+// environment is the environment of a browser that runs in its home. Its folder for temporary files is that, too, by a
+// name that is short wherever it is: Chromium has sockets there, whose names may have 108 bytes.
 func environment(home string, crawlers []string) []string {
-	env := []string{"HOME=" + home, "TMPDIR=" + home, "XDG_CONFIG_HOME=" + home, "XDG_CACHE_HOME=" + home,
+	env := []string{"HOME=" + home, "TMPDIR=.", "XDG_CONFIG_HOME=" + home, "XDG_CACHE_HOME=" + home,
 		"DBUS_SESSION_BUS_ADDRESS=disabled:"}
 	for _, e := range crawlers {
 		if name, _, _ := strings.Cut(e, "="); slices.Contains(known, name) {
